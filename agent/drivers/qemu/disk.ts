@@ -102,7 +102,7 @@ export async function writeInstance(volume: string, instance: Instance): Promise
 }
 
 /** More than a customer's text and a login have. */
-const mostInstanceBytes = 512 * 1024
+const mostInstanceBytes = 2 * 1024 * 1024
 
 /** A disk without one that can be read, for example from a backup, is set up anew. */
 export async function readInstance(volume: string): Promise<Instance> {

@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { planNetwork, planSeed, planUserData, type Instance } from './plan-seed.js'
 
@@ -83,7 +84,8 @@ describe('planUserData', () => {
 
   for (const [what, userData, type] of [
     ['a cloud-config', '#cloud-config\nruncmd: [[ls]]\n', 'text/cloud-config'],
-    ['a script', '#!/bin/sh\necho\n', 'text/plain'],
+    ['a script', '#!/bin/sh\necho\n', 'text/x-shellscript'],
+    ['an archive', '#cloud-config-archive\n- "#!/bin/sh"\n', 'text/cloud-config-archive'],
     ['what would end a part', '--BERTH-SEED--\n\n--BERTH-SEED\n', 'text/plain'],
     ['quotes, NUL and other scripts', '"\'\0\u2028漢\n\n\r', 'text/plain'],
     ['64 KiB', 'x'.repeat(65_536), 'text/plain'],
@@ -95,4 +97,20 @@ describe('planUserData', () => {
       expect(Buffer.from(parts[0]?.body ?? '', 'base64').toString()).to.equal(userData)
       expect(parts[1]?.body).to.match(/^#cloud-config\n\{"merge_how"/)
     })
+
+  it("has the parts of a customer's MIME message, with their headers and their exact content", () => {
+    const script = '#!/bin/sh\r\necho ä\r\n'
+    const gzip = gzipSync(script).toString('base64')
+    const userData =
+      'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="BERTH-SEED"\n\n' +
+      `--BERTH-SEED\nContent-Type: text/x-shellscript; charset=utf-8\nMerge-Type:\n list()\n\n${script}\n` +
+      `--BERTH-SEED\nContent-Type: application/gzip\nContent-Transfer-Encoding: base64\n\n${gzip}\n--BERTH-SEED--\n`
+    const parts = partsOf(planUserData({ ...instance, userData }))
+    expect(parts).to.have.length(3)
+    expect(parts[0]?.headers).to.match(
+      /^Content-Type: text\/x-shellscript; charset=utf-8\nMerge-Type: list\(\)\n/,
+    )
+    expect(parts[1]?.headers).to.match(/^Content-Type: text\/x-shellscript\n/)
+    for (const { body } of parts.slice(0, 2)) expect(Buffer.from(body, 'base64').toString()).to.equal(script)
+  })
 })

@@ -1,3 +1,6 @@
+import { findForm } from '../../../shared/first-boot/forms.js'
+import { FirstBootFault } from '../../../shared/first-boot/fault.js'
+import { isMime, partsOfMime, type MimePart } from '../../../shared/first-boot/mime.js'
 import { keysOf, noPassword } from '../common/shadow-field.js'
 import type { Machine, MachineNic } from '../contract.js'
 
@@ -95,12 +98,13 @@ function planReset({ serial, passwordHash }: NonNullable<Instance['reset']>): st
 }
 
 /**
- * A part for the customer and one for us. A customer's text of any bytes is base64: it can end no part.
+ * The customer's parts, and one for us. Theirs are base64, which can end no part.
  * Source: cloudinit.readthedocs.io, MIME multi-part archive
  */
 export function planUserData(instance: Instance): string {
   const own = part('text/cloud-config', `#cloud-config\n${JSON.stringify(planConfig(instance))}\n`)
-  const customers = instance.userData === undefined ? [] : [customersPart(instance.userData)]
+  const customers = instance.userData === undefined ? [] : customersParts(instance.userData)
+  const boundary = boundaryFor(customers.join(''))
   return [
     `Content-Type: multipart/mixed; boundary="${boundary}"\nMIME-Version: 1.0\n\n`,
     ...[...customers, own].map((text) => `--${boundary}\n${text}`),
@@ -108,21 +112,36 @@ export function planUserData(instance: Instance): string {
   ].join('')
 }
 
-const boundary = 'BERTH-SEED'
+/** A boundary that the text does not contain, and so cannot end a part. */
+function boundaryFor(text: string): string {
+  let boundary = 'BERTH-SEED'
+  for (let n = 1; text.includes(boundary); n++) boundary = `BERTH-SEED-${n}`
+  return boundary
+}
 
 function part(type: string, text: string): string {
   return `Content-Type: ${type}; charset="utf-8"\nMIME-Version: 1.0\n\n${text}\n`
 }
 
-/** How the text begins says what it is; a type that cloud-init does not know it finds out itself. */
-function customersPart(text: string): string {
-  const encoded = Buffer.from(text, 'utf8').toString('base64')
-  const lines = encoded.replace(/.{76}/g, '$&\n')
-  const type = /^#cloud-config/.test(text) ? 'text/cloud-config' : 'text/plain'
-  return (
-    `Content-Type: ${type}; charset="utf-8"\nMIME-Version: 1.0\n` +
-    `Content-Transfer-Encoding: base64\nContent-Disposition: attachment; filename="user-data"\n\n${lines}\n\n`
-  )
+/**
+ * cloud-init would not look for parts in a part that is a message itself: the parts of a message are ours as well. Data
+ * of guests made by earlier versions may be in no known form.
+ */
+function customersParts(userData: string): string[] {
+  try {
+    if (isMime(userData)) return partsOfMime(userData).map(encodedPart)
+  } catch (error) {
+    if (!(error instanceof FirstBootFault)) throw error
+  }
+  const type = `Content-Type: ${findForm(userData) ?? 'text/plain'}; charset="utf-8"`
+  const headers = [type, 'Content-Disposition: attachment; filename="user-data"']
+  return [encodedPart({ headers, content: Buffer.from(userData) })]
+}
+
+function encodedPart({ headers, content }: MimePart): string {
+  const lines = content.toString('base64').replace(/.{76}/g, '$&\n')
+  const all = [...headers, 'MIME-Version: 1.0', 'Content-Transfer-Encoding: base64']
+  return `${all.join('\n')}\n\n${lines}\n\n`
 }
 
 function file(name: string, content: unknown): SeedFile {

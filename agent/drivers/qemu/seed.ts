@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises'
 import { planIso } from './iso/plan-iso.js'
 import type { Seed } from './plan-seed.js'
 
-/** Room for what cloud-init gets, 64 KiB of a customer's text among it. */
+/** Room for what cloud-init gets; a customer's text is at most 256 KiB, as base64 a third more. */
 const seedBytes = 1024 * 1024
 
 /**

@@ -1,3 +1,4 @@
+import { parseUserData } from '../../../shared/first-boot/user-data.js'
 import { allEnded } from '../../../shared/all-ended.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
 import type { DriverKind } from '../../drivers/drivers.js'
@@ -31,8 +32,10 @@ export function createKind(
     accept: (order, { operationId }) => {
       const parsed = parseCreate(order)
       const templateId = context.images.idFor(parsed.templateId, parsed.virtualization)
-      const login = loginFor(context.images.osOf(templateId), parsed.login)
-      return acceptCreate({ context, capacity }, { ...parsed, templateId, login }, operationId)
+      const os = context.images.osOf(templateId)
+      const login = loginFor(os, parsed.login)
+      const userData = parsed.userData === '' ? '' : parseUserData(parsed.userData, os).text
+      return acceptCreate({ context, capacity }, { ...parsed, templateId, login, userData }, operationId)
     },
     steps: createSteps(context),
     settle: ({ subject: { id }, input }, outcome) => {

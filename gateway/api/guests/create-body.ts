@@ -100,7 +100,11 @@ export const CreateBodySchema = Type.Object(
     user_data: optional(
       Type.String({
         maxLength: maxUserDataLength,
-        description: 'For cloud-init in virtual machines: a script, `#cloud-config` or a MIME archive.',
+        description:
+          'First-boot data for virtual machines, in a form of cloud-init: a script with `#!`, `#cloud-config`, ' +
+          '`#cloud-config-archive`, `#cloud-config-jsonp`, `#cloud-boothook`, `#include`, `#include-once`, ' +
+          '`#part-handler`, `## template: jinja`, or a MIME message. May be gzip data or UTF-16 as base64. Data that ' +
+          'the system would ignore is refused with the reason. Windows: a form of cloudbase-init.',
       }),
     ),
   },

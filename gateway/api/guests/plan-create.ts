@@ -2,6 +2,7 @@ import { BerthError, invalidField } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { checkGuestName, defaultSnapshotLimit } from '../../../shared/guest-rules.js'
 import type { GuestSpec, TrafficLimit } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { parseUserData } from '../../../shared/first-boot/user-data.js'
 import type { CreateBody } from './create-body.js'
 import { virtualizationName } from './guest-row.js'
 import { planLogin, type Os } from './plan-login.js'
@@ -20,7 +21,7 @@ export function planCreate(
 ): { name: string; spec: GuestSpec } {
   checkName(body.name)
   const login = planLogin(body, os)
-  refuseUnsupported(body)
+  checkUserData(body, os)
   return {
     name: body.name,
     spec: {
@@ -53,9 +54,11 @@ function checkName(name: string): void {
   if (takenPaths.includes(name)) throw invalidField('name', `name: ${name} is reserved`)
 }
 
-/** Refuses what containers have no use for, instead of ignoring it. */
-function refuseUnsupported({ virtualization, user_data: userData = '' }: CreateBody): void {
-  if (userData !== '' && virtualization !== 'kvm')
+/** Refuses what containers have no use for, and what the system of a virtual machine would ignore. */
+function checkUserData({ virtualization, user_data: userData = '' }: CreateBody, os: Os): void {
+  if (userData === '') return
+  if (virtualization === 'kvm') parseUserData(userData, os)
+  else
     throw new BerthError('invalid', 'unsupported', 'user_data: containers take none', { field: 'user_data' })
 }
 

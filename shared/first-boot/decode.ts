@@ -1,0 +1,86 @@
+import { gunzipSync } from 'node:zlib'
+import { FirstBootFault } from './fault.js'
+
+/** Bytes of the decoded text; a seed has room for it as base64. */
+export const maxDecodedBytes = 262_144
+
+const gzipMagic = Buffer.of(0x1f, 0x8b)
+
+/**
+ * Decodes what editors and clients make of a text: base64, gzip, UTF-16, a byte order mark.
+ * @param isKnown whether a text is in a known form; such a text is not taken for base64
+ * @throws {FirstBootFault}
+ */
+export function decodeText(sent: string, isKnown: (text: string) => boolean): string {
+  const text = decodeSent(sent, isKnown)
+  if (text.includes('\0')) throw new FirstBootFault('contains NUL characters: send it as UTF-8')
+  if (/\p{Surrogate}/u.test(text)) throw new FirstBootFault('contains unpaired surrogates: send it as UTF-8')
+  if (Buffer.byteLength(text) > maxDecodedBytes)
+    throw new FirstBootFault(`must be at most ${maxDecodedBytes} bytes after decoding`)
+  return text
+}
+
+function decodeSent(sent: string, isKnown: (text: string) => boolean): string {
+  if (isBinary(sent)) return decodeBytes(Buffer.from(sent, 'latin1'))
+  if (/^\s*\u001f/.test(sent)) throw new FirstBootFault('is damaged gzip data: send gzip data as base64')
+  const text = cleanStart(sent)
+  if (isKnown(text)) return text
+  const bytes = decodeBase64(text)
+  return bytes ? decodeBytes(bytes) : text
+}
+
+/** Bytes that a client put into a string one by one: gzip data, or UTF-16. */
+function isBinary(text: string): boolean {
+  return (
+    /^(\u001f\u008b|\u00ff\u00fe|\u00fe\u00ff|\u00ef\u00bb\u00bf)/.test(text) &&
+    !/[^\u0000-\u00ff]/.test(text)
+  )
+}
+
+/** @returns undefined: it is not base64, with or without line breaks and padding */
+export function decodeBase64(text: string): Buffer | undefined {
+  const compact = text.replace(/\s+/g, '').replace(/=+$/, '')
+  const bytes = Buffer.from(compact, 'base64')
+  const isBase64 = compact !== '' && bytes.toString('base64').replace(/=+$/, '') === compact
+  return isBase64 ? bytes : undefined
+}
+
+function decodeBytes(bytes: Buffer): string {
+  const plain = bytes.subarray(0, 2).equals(gzipMagic) ? gunzip(bytes) : bytes
+  const charset = charsetOf(plain)
+  try {
+    return cleanStart(new TextDecoder(charset, { fatal: true }).decode(plain))
+  } catch (cause) {
+    throw new FirstBootFault(`is not valid ${charset.toUpperCase()} text`, { cause })
+  }
+}
+
+/** @throws {FirstBootFault} */
+export function gunzip(bytes: Buffer): Buffer {
+  try {
+    return gunzipSync(bytes, { maxOutputLength: maxDecodedBytes })
+  } catch (cause) {
+    const isTooLarge = cause instanceof RangeError
+    throw new FirstBootFault(
+      isTooLarge ? `must be at most ${maxDecodedBytes} bytes after decoding` : 'is damaged gzip data',
+      { cause },
+    )
+  }
+}
+
+/** By the byte order mark, or by the NUL that UTF-16 has in its first character. */
+function charsetOf(bytes: Buffer): 'utf-8' | 'utf-16le' | 'utf-16be' {
+  const [first, second] = bytes
+  if ((first === 0xff && second === 0xfe) || (first !== 0 && second === 0)) return 'utf-16le'
+  if ((first === 0xfe && second === 0xff) || (first === 0 && second !== 0)) return 'utf-16be'
+  return 'utf-8'
+}
+
+/**
+ * Without a byte order mark and blank lines before the first line, where cloud-init would not find the form, and with
+ * line feeds in place of the carriage returns of old editors.
+ */
+function cleanStart(text: string): string {
+  const start = text.replace(/^[\uFEFF\s]+/, '')
+  return start.includes('\n') ? start : start.replaceAll('\r', '\n')
+}

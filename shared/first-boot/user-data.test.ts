@@ -1,0 +1,219 @@
+import { gzipSync } from 'node:zlib'
+import { expect } from 'chai'
+import { parseUserData } from './user-data.js'
+
+const config = '#cloud-config\nruncmd:\n- [touch, /x]\n'
+const script = '#!/bin/sh\necho ä\n'
+const base64 = (content: Buffer | string): string => Buffer.from(content).toString('base64')
+const utf16 = (text: string): Buffer => Buffer.from(text, 'utf16le')
+const latin1 = (bytes: Buffer): string => bytes.toString('latin1')
+
+function message(...parts: [type: string, body: string, headers?: string][]): string {
+  const body = parts.map(([type, text, headers = '']) => `--b1\nContent-Type: ${type}\n${headers}\n${text}\n`)
+  return `MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b1"\n\n${body.join('')}--b1--\n`
+}
+const archive = (...entries: unknown[]): string => `#cloud-config-archive\n${JSON.stringify(entries)}\n`
+
+const outcomeOf = (sent: string, os?: 'windows'): string => {
+  try {
+    return parseUserData(sent, os).type
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+describe('parseUserData', () => {
+  for (const [name, sent, type] of [
+    ['a cloud-config', config, 'text/cloud-config'],
+    ['an empty cloud-config', '#cloud-config\n', 'text/cloud-config'],
+    [
+      'a cloud-config with equal keys and a tag of YAML 1.1',
+      '#cloud-config\na: 1\na: !!binary aGk=\n',
+      'text/cloud-config',
+    ],
+    ['a cloud-config in another case', '#Cloud-Config\na: 1\n', 'text/cloud-config'],
+    ['a script', script, 'text/x-shellscript'],
+    ['a script with a space and an argument', '#! /usr/bin/env bash\n', 'text/x-shellscript'],
+    ['a boothook', `#cloud-boothook\n${script}`, 'text/cloud-boothook'],
+    [
+      'an include',
+      '#include\nhttps://example.com/a\n\n# comment\nhttp://example.com/b\n',
+      'text/x-include-url',
+    ],
+    ['an include on one line', '#include https://example.com/a', 'text/x-include-url'],
+    ['an include once', '#include-once\nhttps://example.com/a\n', 'text/x-include-once-url'],
+    ['a part handler', '#part-handler\ndef list_types(): return []\n', 'text/part-handler'],
+    ['a patch', '#cloud-config-jsonp\n[{"op": "add", "path": "/a", "value": 1}]', 'text/cloud-config-jsonp'],
+    ['a template of a cloud-config', `## template: jinja\n${config}`, 'text/jinja2'],
+    ['a template of a script', `## template: jinja\n${script}`, 'text/jinja2'],
+    [
+      'a template that begins with a statement',
+      `## template: jinja\n{% if 1 %}\n${config}{% endif %}`,
+      'text/jinja2',
+    ],
+    [
+      'an archive',
+      archive(script, { type: 'text/cloud-config', content: 'a: 1' }, { content: 'b: 2' }),
+      'text/cloud-config-archive',
+    ],
+    [
+      'a MIME message',
+      message(['text/cloud-config', config], ['text/x-shellscript; charset="utf-8"', script]),
+      'mime',
+    ],
+    ['a MIME message with a type to find out', message(['text/plain', config]), 'mime'],
+    [
+      'a MIME message in base64',
+      message(['text/x-shellscript', base64(script), 'Content-Transfer-Encoding: base64\n']),
+      'mime',
+    ],
+    [
+      'a MIME message with gzip data',
+      message(['application/gzip', base64(gzipSync(script)), 'Content-Transfer-Encoding: base64\n']),
+      'mime',
+    ],
+    [
+      'a quoted-printable part',
+      message([
+        'text/x-shellscript',
+        '=23!/bin/sh\necho =C3=A4 =\nb',
+        'Content-Transfer-Encoding: quoted-printable\n',
+      ]),
+      'mime',
+    ],
+    ['scripts by frequency', message(['text/x-shellscript-per-boot', script]), 'mime'],
+    [
+      'a type of a handler that it brings',
+      message(['text/part-handler', '#part-handler\n'], ['text/x-mine', 'x']),
+      'mime',
+    ],
+    ['a message of one part', `Content-Type: text/x-shellscript\nMIME-Version: 1.0\n\n${script}`, 'mime'],
+    [
+      'a message inside a message',
+      message(['multipart/mixed; boundary="b2"', '--b2\n\n#!/bin/sh\n--b2--']),
+      'mime',
+    ],
+  ] as const) {
+    it(`accepts ${name}, unchanged and with every encoding and line ending`, () => {
+      expect(parseUserData(sent)).to.deep.equal({ type, text: sent })
+      const crlf = sent.replaceAll('\n', '\r\n')
+      for (const [how, encoded, text] of [
+        ['CRLF', crlf, crlf],
+        ['a byte order mark', `\uFEFF${sent}`, sent],
+        ['blank lines first', `\r\n  \n${sent}`, sent],
+        ['base64', base64(sent), sent],
+        ['base64 with line breaks', base64(sent).replace(/.{20}/g, '$&\r\n'), sent],
+        ['base64 without padding', base64(sent).replace(/=+$/, ''), sent],
+        ['gzip in base64', base64(gzipSync(sent)), sent],
+        ['gzip, a character for each byte', latin1(gzipSync(sent)), sent],
+        ['UTF-16 in base64', base64(utf16(`\uFEFF${crlf}`)), crlf],
+        ['UTF-16 without a mark in base64', base64(utf16(sent)), sent],
+        ['big-endian UTF-16 in base64', base64(utf16(`\uFEFF${sent}`).swap16()), sent],
+        ['UTF-16, a character for each byte', latin1(utf16(`\uFEFF${sent}`)), sent],
+        ['UTF-8 with a mark, a character for each byte', latin1(Buffer.from(`\uFEFF${sent}`)), sent],
+      ] as const)
+        expect(parseUserData(encoded), how).to.deep.equal({ type, text })
+    })
+
+    it(`parses what it made of ${name} to the same`, () =>
+      expect(parseUserData(parseUserData(base64(sent)).text)).to.deep.equal({ type, text: sent }))
+  }
+
+  it('accepts carriage returns of old editors as line feeds', () =>
+    expect(parseUserData('#!/bin/sh\recho\r').text).to.equal('#!/bin/sh\necho\n'))
+
+  it('leaves out the first line of mail programs', () =>
+    expect(parseUserData(`From nobody Thu Jan  1 1970\n${message(['text/plain', script])}`).text).to.match(
+      /^MIME-/,
+    ))
+
+  for (const [name, sent, reason] of [
+    ['text in no form', 'hello', /must be a MIME message or begin with/],
+    ['a comment before the first line', `# mine\n${config}`, /begin with/],
+    ['a form with a space', '# cloud-config\na: 1\n', /begin with/],
+    ['base64 of text in no form', base64('hello world'), /begin with/],
+    ['a cloud-config that is not YAML', '#cloud-config\na: [1\n', /is not valid YAML/],
+    ['a cloud-config with a tab', '#cloud-config\na:\n\tb: 1\n', /is not valid YAML/],
+    ['a cloud-config that is a list', '#cloud-config\n- a\n', /must be a YAML mapping/],
+    ['a cloud-config that is a text', '#cloud-config\nhello\n', /must be a YAML mapping/],
+    [
+      'a cloud-config with a tag of Python',
+      '#cloud-config\na: !!python/object:os.x {}\n',
+      /is not valid YAML/,
+    ],
+    ['a script without an interpreter', '#!\necho\n', /absolute path/],
+    ['a script with a relative interpreter', '#!sh\necho\n', /absolute path/],
+    ['a boothook that is no script', '#cloud-boothook\necho hi\n', /must begin with "#!"/],
+    ['a boothook with mixed line endings', '#cloud-boothook\n#!/bin/sh\r\necho\r\n', /mix line endings/],
+    ['an include without a URL', '#include\n# nothing\n', /must name a URL/],
+    ['an include of something else', '#include\nexample.com/a b\n', /one URL/],
+    ['a patch that is no JSON', '#cloud-config-jsonp\n[', /valid JSON/],
+    ['a patch that is no list', '#cloud-config-jsonp\n{}', /JSON list/],
+    ['a template of a boothook', `## template: jinja\n#cloud-boothook\n${script}`, /must continue with/],
+    ['a template of an include', '## template: jinja\n#include\nhttps://example.com\n', /must continue with/],
+    ['an archive that is a mapping', '#cloud-config-archive\na: 1\n', /must be a YAML list/],
+    [
+      'an archive with an include',
+      archive('#include\nhttps://example.com\n'),
+      /entry 1 of the archive: .*ignores/,
+    ],
+    ['an archive with an unknown type', archive(script, { type: 'text/plain', content: 'x' }), /entry 2/],
+    ['an archive with a broken part', archive({ type: 'text/x-shellscript', content: 'x' }), /entry 1.*#!/],
+    ['an archive with a number', archive(7), /entry 1/],
+    ['a MIME message without its end', message(['text/plain', script]).replace('--b1--', ''), /cut off/],
+    [
+      'a MIME message without a boundary',
+      'MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nx',
+      /no boundary/,
+    ],
+    ['a MIME message without parts', message(), /has no part/],
+    [
+      'a part of an unknown type',
+      message(['application/json', '{}']),
+      /part 1 .*ignores the type application\/json/,
+    ],
+    ['a part of text in no form', message(['text/plain', 'hello']), /part 1 .*ignores the type text\/plain/],
+    ['a script part without a first line', message(['text/x-shellscript', 'echo']), /part 1 .*#!/],
+    [
+      'a part that is not base64',
+      message(['text/plain', '#!*', 'Content-Transfer-Encoding: base64\n']),
+      /valid base64/,
+    ],
+    ['a part that is not gzip', message(['application/gzip', 'x']), /damaged gzip/],
+    [
+      'a part with another encoding',
+      message(['text/plain', script, 'Content-Transfer-Encoding: x-uuencode\n']),
+      /transfer encoding/,
+    ],
+    ['a part with an unknown character set', message(['text/plain; charset=x', script]), /character set/],
+    ['a part that is not YAML', message(['text/cloud-config', 'a: [']), /part 1 .*not valid YAML/],
+    ['NUL characters', '#!/bin/sh\0\n', /NUL/],
+    ['UTF-16 that was read as UTF-8', '\uFFFD\uFFFD#\0!\0/\0', /NUL/],
+    ['gzip data that was read as UTF-8', '\u001f\uFFFD\b\0', /send gzip data as base64/],
+    ['damaged gzip data', base64(gzipSync(script).subarray(0, 20)), /damaged gzip/],
+    ['bytes that are not UTF-8', base64(Buffer.from('#!/bin/sh\n\xe4\n', 'latin1')), /not valid UTF-8/],
+    ['an unpaired surrogate', '#!/bin/sh\n\ud800', /surrogates/],
+    [
+      'gzip data that expands without end',
+      base64(gzipSync(Buffer.alloc(50_000_000))),
+      /at most 262144 bytes/,
+    ],
+    [
+      'a hundred aliases of aliases',
+      `#cloud-config-archive\n- &a [x,x,x,x,x,x,x,x,x]\n- &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n- &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n- [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n`,
+      /aliases|entry 1/,
+    ],
+  ] as const)
+    it(`refuses ${name}`, () => {
+      expect(outcomeOf(sent)).to.match(reason)
+      expect(outcomeOf(sent)).to.match(/^user_data: /)
+    })
+
+  it('accepts the forms of cloudbase-init for Windows, and refuses others', () => {
+    for (const text of ['<powershell>\nls\n</powershell>', '#ps1_sysnative\nls', 'rem cmd\ndir', config])
+      for (const sent of [text, base64(text), base64(utf16(`\uFEFF${text}`))])
+        expect(parseUserData(sent, 'windows')).to.deep.equal({ type: 'windows', text })
+    for (const sent of ['hello', '#include\nhttps://example.com\n'])
+      expect(outcomeOf(sent, 'windows')).to.match(/cloudbase-init/)
+  })
+})
