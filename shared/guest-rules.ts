@@ -53,10 +53,30 @@ export function checkGuestName(name: string): void {
   if (new RegExp(uuidPattern, 'i').test(name)) throw invalidField('name', 'name: may not look like a uuid')
 }
 
-/** RFC 1123 host name for a guest's name: lower case, other characters become `-`. */
-export function hostnameOf(guestName: string): string {
-  const label = guestName.toLowerCase().replace(/[^a-z0-9-]/g, '-')
-  return label.replace(/^-+|-+$/g, '') || 'guest'
+/** Names that a guest's own system has. */
+export interface HostNames {
+  /** One label of RFC 1123. */
+  readonly hostname: string
+  /** Absent: the guest's name is not a domain name. */
+  readonly fqdn?: string
+}
+
+/**
+ * `web.example.com` is the host `web` with that FQDN; a name without dots is only a host name. Letters become lower case
+ * and characters that host names cannot have become `-`. The last label of a domain name is never a number (RFC 1123 2.1).
+ */
+export function hostNamesOf(guestName: string): HostNames {
+  const labels = guestName.split('.').map(labelOf)
+  const [hostname = ''] = labels
+  const isDomain = labels.length > 1 && labels.every(Boolean) && !/^\d+$/.test(labels.at(-1)!)
+  return isDomain ? { hostname, fqdn: labels.join('.') } : { hostname: labelOf(guestName) || 'guest' }
+}
+
+function labelOf(text: string): string {
+  return text
+    .toLowerCase()
+    .replace(/[^a-z0-9-]/g, '-')
+    .replace(/^-+|-+$/g, '')
 }
 
 /** For messages and the API reference. */

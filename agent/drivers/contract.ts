@@ -11,6 +11,8 @@ export interface Machine {
   /** Unique on the host; all host-side names are derived from it. */
   readonly id: number
   readonly hostname: string
+  /** Begins with `hostname` and a dot; absent: the guest has no domain. */
+  readonly fqdn?: string
   /**
    * Absolute path of the guest's volume, a subvolume that agent/storage makes, exchanges and removes. LXC: the root
    * file system; QEMU: a directory with disk, firmware variables and seed.

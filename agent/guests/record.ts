@@ -1,5 +1,5 @@
 import type { SmtpChoice } from '../../shared/abuse.js'
-import { defaultSnapshotLimit, hostnameOf } from '../../shared/guest-rules.js'
+import { defaultSnapshotLimit, hostNamesOf } from '../../shared/guest-rules.js'
 import type { Machine, MachineBoot } from '../drivers/contract.js'
 import type { DriverKind, MachineSettings } from '../drivers/drivers.js'
 import { cdOf } from '../images/disks/install-cd.js'
@@ -325,7 +325,7 @@ export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machi
   return {
     uuid: record.uuid,
     id: record.id,
-    hostname: hostnameOf(record.name),
+    ...hostNamesOf(record.name),
     volume: defaults.volumeOf(record.uuid),
     boot: defaults.bootOf(record),
     limits: {

@@ -24,6 +24,16 @@ const resolved = {
 
 describe('planFirstBoot', () => {
   for (const [name, of, login, changes] of [
+    [
+      'a domain name',
+      { ...machine, fqdn: 'web-1.example.com' },
+      { keys: [] },
+      [
+        named[0]!,
+        { ...named[1]!, content: named[1]!.content.replace('web-1', 'web-1.example.com web-1') },
+        resolved,
+      ],
+    ],
     ['nothing', machine, { keys: [] }, [...named, resolved]],
     ['no resolvers: the image keeps its own', { ...machine, resolvers: [] }, { keys: [] }, named],
     [
@@ -64,6 +74,7 @@ describe('checkLogin', () => {
     ['two keys', machine, { publicKey: 'ssh-ed25519 A\nssh-ed25519 B' }],
     ['carriage return in a key', machine, { publicKey: 'ssh-ed25519 A\r' }],
     ['host name', { ...machine, hostname: 'a b' }, {}],
+    ['domain name', { ...machine, fqdn: 'a.b\n9.9.9.9 c' }, {}],
     ['resolver', { ...machine, resolvers: ['9.9.9.9\noptions x'] }, {}],
   ] as const)
     it(`refuses: ${name}, without repeating it`, () => {

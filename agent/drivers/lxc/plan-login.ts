@@ -8,10 +8,11 @@ export interface HashedLogin {
   readonly keys: readonly string[]
 }
 
-type Named = Pick<Machine, 'hostname' | 'resolvers'>
+type Named = Pick<Machine, 'hostname' | 'fqdn' | 'resolvers'>
 
 const patterns = {
   hostname: /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/,
+  fqdn: /^[a-z0-9][a-z0-9.-]{0,252}$/,
   resolver: /^[0-9A-Fa-f.:]{2,45}$/,
   password: /^[^\p{Cc}\u2028\u2029]{1,250}$/u,
   passwordHash: shadowFieldPattern,
@@ -24,7 +25,7 @@ export function planFirstBoot(machine: Named, login: HashedLogin): RootChange[] 
   const servers = machine.resolvers.map((address) => `nameserver ${oneLine('resolver', address)}`)
   return [
     file('etc/hostname', [hostname]),
-    file('etc/hosts', hostsOf(hostname)),
+    file('etc/hosts', hostsOf(machine)),
     ...(servers.length === 0 ? [] : [file('etc/resolv.conf', servers)]),
     ...planKeys(login.keys),
     ...planPassword(login),
@@ -42,10 +43,12 @@ export function checkPassword(password: string): void {
   oneLine('password', password)
 }
 
-function hostsOf(hostname: string): string[] {
+/** The first name of the address is what `hostname -f` shows (hostname(1)). */
+function hostsOf({ hostname, fqdn }: Named): string[] {
+  const names = fqdn === undefined ? [hostname] : [oneLine('fqdn', fqdn), hostname]
   return [
     '127.0.0.1 localhost',
-    `127.0.1.1 ${hostname}`,
+    `127.0.1.1 ${names.join(' ')}`,
     '::1 localhost ip6-localhost ip6-loopback',
     'ff02::1 ip6-allnodes',
     'ff02::2 ip6-allrouters',

@@ -35,6 +35,11 @@ describe('planSeed', () => {
     expect(files.map(({ name }) => name)).to.deep.equal(['meta-data', 'network-config', 'user-data'])
     expect(JSON.parse(files[0]!.content)).to.deep.equal({ 'instance-id': 'iid-1', 'local-hostname': 'web' })
   })
+
+  it('has the domain name of a guest', () => {
+    const [metadata] = planSeed({ hostname: 'web', fqdn: 'web.example.com', resolvers: [], nic }, instance)
+    expect(JSON.parse(metadata!.content)).to.include({ 'local-hostname': 'web.example.com' })
+  })
 })
 
 describe('planNetwork', () => {

@@ -33,7 +33,7 @@ export interface SeedFile {
   readonly content: string
 }
 
-type Named = Pick<Machine, 'hostname' | 'resolvers' | 'nic'>
+type Named = Pick<Machine, 'hostname' | 'fqdn' | 'resolvers' | 'nic'>
 
 /**
  * Plans the files of a NoCloud seed. JSON is YAML, so no value can change the structure.
@@ -41,7 +41,7 @@ type Named = Pick<Machine, 'hostname' | 'resolvers' | 'nic'>
  */
 export function planSeed(machine: Named, instance: Instance): SeedFile[] {
   return [
-    file('meta-data', { 'instance-id': instance.id, 'local-hostname': machine.hostname }),
+    file('meta-data', { 'instance-id': instance.id, 'local-hostname': machine.fqdn ?? machine.hostname }),
     file('network-config', planNetwork(machine.nic, machine.resolvers)),
     { name: 'user-data', content: planUserData(instance) },
   ]
@@ -85,6 +85,8 @@ function planConfig(instance: Instance): unknown {
     merge_how: merge,
     // Addresses that changed are taken at the next boot, without the rest of a first boot.
     updates: { network: { when: ['boot-new-instance', 'boot'] } },
+    // A line for the name in /etc/hosts, without which `hostname -f` fails; the other lines stay.
+    ...{ manage_etc_hosts: 'localhost', prefer_fqdn_over_hostname: false },
     disable_root: false,
     ...(passwordHash === undefined ? {} : { ssh_pwauth: true }),
     users: [root],
