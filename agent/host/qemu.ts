@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { isExecutable } from './firmware.js'
-import { readPerlProgram } from './perl-program.js'
+import { readIsolatedProgram } from './perl-program.js'
 import { CommandError, run, runPerl } from './process.js'
 import type { Tap } from './tap.js'
 
 export const qemuProgram = '/usr/bin/qemu-system-x86_64'
 const imageProgram = '/usr/bin/qemu-img'
 const tunDevice = '/dev/net/tun'
-const launchProgram = readPerlProgram('launch-machine')
+const launchProgram = readIsolatedProgram('launch-machine')
 
 /** A file that is opened for QEMU. */
 export interface OpenedFile {

@@ -1,7 +1,7 @@
-import { readPerlProgram } from './perl-program.js'
+import { readIsolatedProgram } from './perl-program.js'
 import { runPerl, type RunOptions, type RunResult } from './process.js'
 
-const program = readPerlProgram('in-sandbox')
+const program = readIsolatedProgram('in-sandbox')
 
 export interface SandboxOrder {
   /** Of nobody; the directory is this user's afterwards. */
@@ -15,7 +15,10 @@ export interface SandboxOrder {
   readonly mostBytes: number
 }
 
-/** Runs a program on a file from anybody, where it can harm nothing. @throws {CommandError} as `run` */
+/**
+ * Runs a program on a file from anybody, where it can harm nothing and see nothing of the host but the system's programs.
+ * @throws {CommandError} as `run`
+ */
 export function runInSandbox(
   { userId, input, directory, output = '', mostBytes }: SandboxOrder,
   command: readonly string[],

@@ -170,9 +170,19 @@ start_in_background() {
     umask 077
     ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)"
     daemon_environment "$1"
+    close_inherited
     exec "${as[@]}" setsid "$node_program" "$lib_dir/dist/$1/main.js" serve --config "$(config_of "$1")" \
       9>&- </dev/null >>"$log" 2>&1
   ) || fail "the $1 cannot be started"
+}
+
+# Descriptors that whoever ran this script had open; 9 is the lock's, 255 is bash's own, which exec closes.
+close_inherited() {
+  local fd
+  for fd in "/proc/$BASHPID/fd/"*; do
+    fd=${fd##*/}
+    case $fd in 0 | 1 | 2 | 9 | 255) ;; *) eval "exec $fd>&-" ;; esac
+  done
 }
 
 # Of the calling shell, and of what it becomes by exec.

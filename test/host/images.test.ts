@@ -254,6 +254,15 @@ describe('images', function () {
           'active\nactive\nactive\n',
         )
         loginBySsh(guests[0]!, scratch.path)
+        // Started by the first who asks for it.
+        const [guest] = guests
+        expect(guest!.attach('systemctl', 'show', '-PActiveState', 'systemd-logind')).to.equal('inactive\n')
+        expect(guest!.attach('loginctl', 'list-users', '--no-legend')).to.equal('')
+        guest!.attach('shutdown', '-r', '+5')
+        expect(guest!.attach('cat', '/run/systemd/shutdown/scheduled')).to.contain('MODE=reboot')
+        guest!.attach('shutdown', '-c')
+        expect(guest!.attach('systemctl', 'is-active', 'systemd-logind')).to.equal('active\n')
+        expect(guest!.attach('systemctl', '--failed', '--no-legend').trim()).to.equal('')
       } finally {
         for (const guest of guests) guest.remove()
       }

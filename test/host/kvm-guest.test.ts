@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, lstatSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'chai'
@@ -100,6 +100,25 @@ describe('a virtual machine', function () {
     const group = `kvm.payload.xkvg-${real.record(uuid).id}`
     for (const line of readFileSync(`/proc/${pid}/cgroup`, 'utf8').trim().split('\n'))
       expect(line).to.match(new RegExp(`:/${group.replaceAll('.', '\\.')}$`))
+  })
+
+  it('sees nothing of the host but the programs of the system, and has only its own descriptors', async () => {
+    const { pid } = (await observed())!
+    for (const name of ['mnt', 'pid', 'net', 'ipc', 'uts'])
+      expect(readlinkSync(`/proc/${pid}/ns/${name}`), name).to.not.equal(
+        readlinkSync(`/proc/self/ns/${name}`),
+      )
+    const mounts = readFileSync(`/proc/${pid}/mountinfo`, 'utf8').trim().split('\n')
+    const places = mounts.map((line) => line.split(' ')[4]!).filter((place) => place !== '/dev/kvm')
+    const own = ['/', '/dev/null', '/dev/urandom', '/dev/zero', '/usr', runFile('work')]
+    expect(places.sort()).to.deep.equal(own.sort())
+    const links = readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`))
+    const isOwn = (link: string): boolean =>
+      /^(socket:|anon_inode:|\/dev\/(null|kvm|net\/tun)$|\/memfd:)/.test(link) ||
+      [real.config.state_dir, real.config.run_dir, real.config.storage.pool].some((place) =>
+        link.startsWith(place),
+      )
+    expect(links.filter((link) => !isOwn(link))).to.deep.equal([])
   })
 
   it("keeps its sockets from others, and QEMU's user out of all that is not its own", async () => {

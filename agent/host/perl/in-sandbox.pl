@@ -1,4 +1,5 @@
-# Runs a program on a file from anybody: as a user that nobody is, without capabilities and network, with bounds.
+# Runs a program on a file from anybody: as a user that nobody is, without capabilities and network, with bounds, in an
+# empty root (isolate.pl, which comes before this) and a process namespace of its own.
 # Arguments: the user's id, the file, a directory that becomes the user's while it runs, the name of a file in it for
 # the standard output or an empty one, the largest file that may be written, then the program. The file is the standard
 # input, and may be opened again as /dev/stdin.
@@ -7,8 +8,8 @@ use Fcntl;
 use POSIX ();
 
 my ($uid, $input, $directory, $output, $most_bytes, @program) = @ARGV;
-my ($nr_unshare, $new_uts, $new_ipc, $new_net) = (272, 0x04000000, 0x08000000, 0x40000000);
-$nr_unshare = 97 if (POSIX::uname())[4] eq 'aarch64';
+my ($nr_unshare, $nr_prctl, $new_uts, $new_ipc, $new_net) = (272, 157, 0x04000000, 0x08000000, 0x40000000);
+($nr_unshare, $nr_prctl) = (97, 167) if (POSIX::uname())[4] eq 'aarch64';
 my ($most_memory, $most_seconds, $most_files) = (2 << 30, 3600, 64);
 
 sysopen(my $file, $input, O_RDONLY | O_NOFOLLOW) or die "$input: $!\n";
@@ -21,7 +22,20 @@ if ($output ne '') {
 }
 POSIX::dup2(fileno $file, 0);
 syscall($nr_unshare, $new_net | $new_ipc | $new_uts) == 0 or die "unshare: $!\n";
-exec {'/usr/bin/prlimit'} 'prlimit', "--fsize=$most_bytes", "--as=$most_memory", "--cpu=$most_seconds",
-  "--nofile=$most_files", '--core=0', '--', '/usr/bin/setpriv', "--reuid=$uid", "--regid=$uid", '--clear-groups',
-  '--no-new-privs', '--bounding-set=-all', '--inh-caps=-all', '--pdeathsig=KILL', '--', @program;
-die "prlimit: $!\n";
+own_processes();
+my $child = fork // die "fork: $!\n";
+if (!$child) {
+  syscall($nr_prctl, 1, 9, 0, 0, 0); # dies with this process, which the agent can kill
+  eval {
+    enter_empty_root(['write', $directory, '/work'], ['read', $input, '/dev/stdin']);
+    chdir '/work' or die "$directory: $!\n";
+    keep_only();
+    exec {'/usr/bin/prlimit'} 'prlimit', "--fsize=$most_bytes", "--as=$most_memory", "--cpu=$most_seconds",
+      "--nofile=$most_files", '--core=0', '--', '/usr/bin/setpriv', "--reuid=$uid", "--regid=$uid", '--clear-groups',
+      '--no-new-privs', '--bounding-set=-all', '--inh-caps=-all', '--pdeathsig=KILL', '--', @program;
+  };
+  print STDERR $@ || "prlimit: $!\n";
+  POSIX::_exit(127);
+}
+waitpid $child, 0;
+POSIX::_exit($? & 127 ? 128 + ($? & 127) : $? >> 8);

@@ -1,5 +1,6 @@
 # Starts a virtual machine and ends once its process runs QEMU; prints its pid. What QEMU may not open itself is opened
-# here as root and passed on as descriptors; then the process gives up all that root can do.
+# here as root and passed on as descriptors; then the process enters an empty root (isolate.pl, which comes before this) and
+# gives up all that root can do.
 # Arguments, each `key=value`, until `--`: then QEMU's, in which %{NAME} is replaced by the number of a descriptor.
 #   lock=PATH               held until QEMU runs, so that no two are started
 #   busy=GROUP              a group whose processes mean that the machine runs: nothing is done
@@ -113,17 +114,24 @@ sub start_tpm {
   my ($name, $directory) = split /:/, $_[0], 2;
   local $^F = 2;
   socketpair(my $ours, my $its, $af_unix, $stream, 0) or die "socketpair: $!\n";
-  my $pid = fork // die "fork: $!\n";
-  if (!$pid) {
+  # The process between them is needed since one can make but one process namespace, and that is QEMU's.
+  my $between = fork // die "fork: $!\n";
+  if (!$between) {
     eval {
+      own_processes();
+      my $pid = fork // die "fork: $!\n";
+      POSIX::_exit(0) if $pid;
       confine();
+      enter_empty_root(['write', $directory]);
       chdir $directory or die "$directory: $!\n"; # the user may not walk to it
       keep_open($its);
+      keep_only(fileno $its);
       give_up('/usr/bin/swtpm', 'socket', '--tpm2', '--tpmstate', 'dir=.,mode=0600', '--terminate',
         '--ctrl', 'type=unixio,clientfd=' . fileno $its);
     };
     POSIX::_exit(1);
   }
+  waitpid $between, 0;
   keep_open($ours);
   keep($name, $ours);
 }
@@ -145,6 +153,7 @@ s/%\{(\w+)\}/exists $fd{$1} ? fileno $fd{$1} : die "no descriptor $1\n"/ge for @
 {
   local $^F = 2;
   pipe(my $said, my $saying) or die "pipe: $!\n";
+  own_processes();
   my $pid = fork // die "fork: $!\n";
   if (!$pid) {
     close $said;
@@ -175,7 +184,10 @@ sub confine {
 
 sub become {
   confine();
+  # At the same path: QEMU makes a socket in it, and writes screenshots.
+  enter_empty_root(['write', $one{cwd}], $one{groups} ? ['device', '/dev/kvm'] : ());
   chdir $one{cwd} or die "$one{cwd}: $!\n";
+  keep_only(map { fileno $_ } values %fd);
   give_up(@ARGV);
 }
 

@@ -1,19 +1,19 @@
 # Unpacks a tar archive from somebody else. Arguments: the archive, the target (an empty directory), the first of 65,536
 # host user ids that nobody has, then the program that unpacks standard input into its working directory.
 #
-# The program runs as root of a user namespace of those ids, without a network, in mounts of its own: the target lies on
-# /mnt by an idmapped mount, so that root's files in the archive are root's on the disk, and everything else is
-# read-only. What leads out of the target meets a user who may do nothing on the host. All that it starts ends with it.
+# The program runs as root of a user namespace of those ids, without a network, in an empty root (isolate.pl, which comes
+# before this): the target lies on /target by an idmapped mount, so that root's files in the archive are root's on the
+# disk, and everything else is read-only. All that it starts ends with it.
 use strict;
 use POSIX ();
 
 my ($archive, $target, $base, @program) = @ARGV;
-my ($nr_open_tree, $nr_move_mount, $nr_mount_setattr, $nr_unshare, $nr_prctl) = (428, 429, 442, 272, 157);
+my ($nr_open_tree, $nr_mount_setattr, $nr_unshare, $nr_prctl) = (428, 442, 272, 157);
 ($nr_unshare, $nr_prctl) = (97, 167) if (POSIX::uname())[4] eq 'aarch64';
-my ($new_ns, $new_user, $new_others) = (0x00020000, 0x10000000, 0x68000000); # others: pid, net, ipc
-my ($here, $empty_path, $recursive) = (-100, 0x1000, 0x8000);
-my ($read_only, $no_dev, $idmap, $private) = (1, 4, 0x00100000, 1 << 18);
-my $place = '/mnt';
+my ($new_user, $new_others) = (0x10000000, 0x68000000); # others: pid, net, ipc
+my ($here, $empty_path) = (-100, 0x1000);
+my ($no_dev, $idmap) = (4, 0x00100000);
+my $place = '/target';
 
 sub ask {
   my ($what, $number, @arguments) = @_;
@@ -35,8 +35,8 @@ sub write_map {
 }
 
 open(STDIN, '<', $archive) or die "$archive: $!\n";
-ask('unshare', $nr_unshare, $new_ns | $new_others);
-set_mount($here, '/', $recursive, 0, $private, 0);
+own_mounts();
+ask('unshare', $nr_unshare, $new_others);
 
 pipe(my $mapped, my $map) && pipe(my $born, my $birth) or die "pipe: $!\n";
 my $child = fork // die "fork: $!\n";
@@ -58,8 +58,7 @@ write_map("/proc/$child/$_") for 'uid_map', 'gid_map';
 open(my $userns, '<', "/proc/$child/ns/user") or die "user namespace: $!\n";
 my $tree = ask('open_tree', $nr_open_tree, $here, "$target", 1 | 02000000);
 set_mount($tree, '', $empty_path, $no_dev | $idmap, 0, fileno $userns);
-set_mount($here, '/', $recursive, $read_only, 0, 0);
-ask('move_mount', $nr_move_mount, $tree, '', $here, "$place", 4);
+enter_empty_root(['tree', $tree, $place]);
 syswrite($map, '.');
 waitpid $child, 0;
 POSIX::_exit($? & 127 ? 128 + ($? & 127) : $? >> 8);

@@ -126,7 +126,8 @@ async function sandboxed(
 function conversionError(cause: CommandError): BerthError {
   if (/No space left|Disk quota/.test(cause.stderr))
     return new BerthError('exhausted', 'storage_full', 'the pool is full', { cause })
-  if (/File too large|signal 25/.test(`${cause.stderr} ${cause.message}`))
+  // 153: SIGXFSZ
+  if (/File too large|exit code 153/.test(`${cause.stderr} ${cause.message}`))
     return new BerthError('exhausted', 'image_too_large', 'what is in it does not fit', { cause })
   return new BerthError('invalid', 'image_invalid', 'no disk that is taken: it cannot be converted', {
     cause,

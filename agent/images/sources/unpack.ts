@@ -1,9 +1,9 @@
 import { open } from 'node:fs/promises'
 import { BerthError } from '../../../shared/errors.js'
-import { readPerlProgram } from '../../host/perl-program.js'
+import { readIsolatedProgram } from '../../host/perl-program.js'
 import { CommandError, runPerl } from '../../host/process.js'
 
-const unpackProgram = readPerlProgram('unpack-tree')
+const unpackProgram = readIsolatedProgram('unpack-tree')
 const timeoutMs = 30 * 60_000
 
 /** Of each program: what xz -9 and zstd ask for is a tenth of it, and a header may ask for 4 GiB. */

@@ -1,0 +1,98 @@
+# For programs that process data from guests. enter_empty_root(ENTRIES) gives the process mounts of its own: an empty root
+# with the system's programs, read-only, and the entries; no /proc, and nothing else of the host. Each entry is
+# [KIND, SOURCE, TARGET]: `read` and `write` for files and directories, `device` for device nodes, `tree` for a mount that
+# was opened before (its descriptor is the source); the target is the source where it is missing.
+# own_mounts(), before it, gives them to processes that are forked in between as well. keep_only(DESCRIPTORS) has exec close all others. Before the fork of a process: own_processes() makes it the first of a
+# process namespace of its own.
+use strict;
+use POSIX ();
+
+my %isolating = (POSIX::uname())[4] eq 'aarch64'
+  ? (mount => 40, umount2 => 39, pivot_root => 41, unshare => 97)
+  : (mount => 165, umount2 => 166, pivot_root => 155, unshare => 272);
+%isolating = (%isolating, open_tree => 428, move_mount => 429, mount_setattr => 442, close_range => 436);
+
+sub isolate_ask {
+  my ($what, $name, @arguments) = @_;
+  my $answer = syscall($isolating{$name}, @arguments);
+  die "$what: $!\n" if $answer < 0;
+  return $answer;
+}
+
+sub own_processes {
+  isolate_ask('process namespace', 'unshare', 0x20000000);
+}
+
+# mount_setattr(2): 1 read-only, 2 nosuid, 4 nodev, 8 noexec.
+sub isolate_set {
+  my ($fd, $path, $flags, $set, $propagation) = @_;
+  my $attributes = pack('Q4', $set, 0, $propagation, 0);
+  isolate_ask("mount $path", 'mount_setattr', $fd, "$path", $flags, $attributes, length $attributes);
+}
+
+sub isolate_target {
+  my ($path, $is_directory) = @_;
+  my @names = grep { length } split m{/}, $path;
+  my $last = pop @names;
+  my $at = '.';
+  for my $name (@names) { $at .= "/$name"; mkdir $at, 0755 }
+  if ($is_directory) { mkdir "$at/$last", 0755 }
+  else { open(my $file, '>', "$at/$last") or die "$path: $!\n" }
+}
+
+my %attributes_of = (read => 1 | 2 | 4, write => 2 | 4 | 8, device => 2 | 8);
+
+my ($here_fd, $all_mounts, $own_mounts) = (-100, 0x8000, 0);
+
+sub own_mounts {
+  isolate_ask('mounts', 'unshare', 0x00020000);
+  isolate_set($here_fd, '/', $all_mounts, 0, 1 << 18); # private
+  $own_mounts = 1;
+}
+
+# For all processes in these mounts.
+sub enter_empty_root {
+  my @entries = @_;
+  my ($here, $empty_path, $no_follow, $place) = ($here_fd, 0x1000, 0x100, '/mnt');
+  own_mounts() unless $own_mounts;
+  my @mounts;
+  for my $entry (system_entries(), @entries) {
+    my ($kind, $source, $target) = @$entry;
+    if ($kind eq 'tree') { push @mounts, [$source, $target, 1]; next }
+    my $fd = isolate_ask("open $source", 'open_tree', $here, "$source", 1 | $no_follow | 02000000);
+    isolate_set($fd, '', $empty_path, $attributes_of{$kind}, 0);
+    push @mounts, [$fd, $target // $source, -d $source];
+  }
+  my ($type, $options) = ('tmpfs', 'mode=755,size=1m');
+  isolate_ask('empty root', 'mount', "$type", "$place", "$type", 2 | 4 | 8, "$options");
+  chdir $place or die "$place: $!\n";
+  for (@mounts) {
+    my ($fd, $target, $is_directory) = @$_;
+    isolate_target($target, $is_directory);
+    isolate_ask("mount $target", 'move_mount', $fd, '', $here, ".$target", 4);
+    POSIX::close($fd);
+  }
+  for my $name (grep { -l "/$_" } qw(bin sbin lib lib32 lib64 libx32)) { symlink readlink("/$name"), $name }
+  isolate_ask('pivot_root', 'pivot_root', '.', '.');
+  isolate_ask('old root', 'umount2', '.', 2); # MNT_DETACH
+  chdir '/' or die "/: $!\n";
+  isolate_set($here, '/', 0, 1, 0);
+}
+
+# Programs and libraries, where Debian has them with a merged /usr and without.
+sub system_entries {
+  my @directories = grep { -d "/$_" && !-l "/$_" } qw(usr bin sbin lib lib32 lib64 libx32);
+  my @devices = map { ['device', "/dev/$_"] } grep { -e "/dev/$_" } qw(null zero urandom);
+  return ((map { ['read', "/$_"] } @directories), @devices);
+}
+
+sub keep_only {
+  my ($previous, $on_exec) = (2, 4);
+  for my $fd (sort { $a <=> $b } grep { $_ > 2 } @_) {
+    isolate_ask('close_range', 'close_range', $previous + 1, $fd - 1, $on_exec) if $fd > $previous + 1;
+    $previous = $fd;
+  }
+  isolate_ask('close_range', 'close_range', $previous + 1, 0xffffffff, $on_exec);
+}
+
+1;
