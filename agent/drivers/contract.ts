@@ -1,4 +1,5 @@
 import type { BerthError } from '../../shared/errors.js'
+import type { GuestDevice } from '../../shared/guest-devices.js'
 import type { GuestTerminal } from '../host/guest-terminal.js'
 import type { TerminalCommand } from '../host/pty.js'
 
@@ -25,6 +26,8 @@ export interface Machine {
   readonly nic: MachineNic
   /** Name servers for resolv.conf. */
   readonly resolvers: readonly string[]
+  /** Of the host, for a container; absent: none. */
+  readonly devices?: readonly GuestDevice[]
 }
 
 /** Absolute paths. */

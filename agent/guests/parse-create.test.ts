@@ -8,6 +8,7 @@ import { parseCreate } from './parse-create.js'
 const spec: GuestSpec = {
   virtualization: 'lxc',
   userData: '',
+  devices: [],
   templateId: 'debian-12',
   limits: {
     vcpuMilli: 500,

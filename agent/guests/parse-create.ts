@@ -1,4 +1,5 @@
 import { BerthError, invalidField } from '../../shared/errors.js'
+import { parseGuestDevices, type GuestDevice } from '../../shared/guest-devices.js'
 import { checkInteger } from '../../shared/field-checks.js'
 import {
   checkGuestName,
@@ -41,6 +42,7 @@ export interface CreateRequest {
   /** cloud-init's; empty: none. */
   userData: string
   start: boolean
+  devices: GuestDevice[]
 }
 
 /**
@@ -70,6 +72,7 @@ export function parseCreate(request: CreateOrder): CreateRequest {
     login: parseLogin(spec),
     userData: parseUserData(spec),
     start: spec.start,
+    devices: parseGuestDevices(spec.devices),
   }
 }
 

@@ -1,4 +1,5 @@
 import type { SmtpChoice } from '../../shared/abuse.js'
+import type { GuestDevice } from '../../shared/guest-devices.js'
 import { defaultSnapshotLimit, hostNamesOf } from '../../shared/guest-rules.js'
 import type { Machine, MachineBoot } from '../drivers/contract.js'
 import type { DriverKind, MachineSettings } from '../drivers/drivers.js'
@@ -224,6 +225,8 @@ export interface GuestDocument {
   /** Null: the guest is not suspended. */
   suspension: Readonly<GuestSuspension> | null
   security: Readonly<GuestSecurity>
+  /** Devices of the host that it may use. */
+  devices: readonly GuestDevice[]
   /** Of its template. */
   os: 'linux' | 'windows'
   boot: Readonly<GuestBoot>
@@ -242,7 +245,7 @@ export interface GuestDocument {
   atNextStart: readonly PendingChange[]
 }
 
-export type PendingChange = 'limits' | 'password' | 'addresses'
+export type PendingChange = 'limits' | 'password' | 'addresses' | 'devices'
 
 /** Values for a guest made by a version without the field. */
 export const documentDefaults: Readonly<GuestDocument> = {
@@ -253,6 +256,7 @@ export const documentDefaults: Readonly<GuestDocument> = {
   policy: { expired: false, overQuota: false },
   suspension: null,
   security: usualSecurity,
+  devices: [],
   os: 'linux',
   boot: usualBoot,
   snapshotLimit: defaultSnapshotLimit,
@@ -351,5 +355,6 @@ export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machi
       gateway6,
     },
     resolvers: defaults.resolvers,
+    devices: record.devices,
   }
 }

@@ -53,7 +53,7 @@ describe('guest store', () => {
     }
     const backups = { backups: [], backupSchedule: noBackupSchedule, fetchedBytes: 0 }
     const common = { policy, security: usualSecurity, statusReason: '', revision: 1, atNextStart: [] }
-    const system = { os: 'linux', boot: { mode: 'disk', image: '' } }
+    const system = { os: 'linux', boot: { mode: 'disk', image: '' }, devices: [] }
     const expected = { ...guest, ...system, ...snapshots, ...backups, ...common }
     expect(store.get('u1')).to.deep.equal(expected)
     expect(store.list()).to.deep.equal([expected])

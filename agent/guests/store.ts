@@ -19,6 +19,7 @@ export type GuestInsert = Omit<
   | 'policy'
   | 'suspension'
   | 'security'
+  | 'devices'
   | 'boot'
   | 'os'
   | 'snapshots'
@@ -30,7 +31,7 @@ export type GuestInsert = Omit<
   | 'fetchedBytes'
   | 'atNextStart'
 > &
-  Partial<Pick<GuestRecord, 'snapshotLimit' | 'os'>>
+  Partial<Pick<GuestRecord, 'snapshotLimit' | 'os' | 'devices'>>
 
 /** What can change of a guest; limits and template are those of its spec. */
 export type GuestUpdate = Partial<

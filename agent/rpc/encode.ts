@@ -34,6 +34,7 @@ export function encodeGuest(record: GuestRecord): Guest {
     snapshotSpaceUsedBytes: planRetained(record),
     snapshotSpaceLimitBytes: planSpaceLimit(record),
     snapshotSchedule: record.snapshotSchedule.intervalHours === 0 ? undefined : record.snapshotSchedule,
+    devices: [...record.devices],
     atNextStart: [...record.atNextStart],
     boot: { mode: record.boot.mode, image: record.boot.image },
     backups: record.backups.filter(({ state }) => state === 'ready'),

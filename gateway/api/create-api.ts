@@ -63,6 +63,7 @@ import { customImageRoutes } from './images/custom-images.js'
 import { imageWriteRoutes } from './images/image-writes.js'
 import { imageRoutes } from './images/images.js'
 import { templateRoutes } from './images/templates.js'
+import { deviceRoutes } from './guests/devices.js'
 import { securityReadRoutes } from './security/alerts.js'
 import { securityLogRoute } from './security/logs.js'
 import { guestSecurityRoutes } from './security/guest-security.js'
@@ -204,6 +205,7 @@ function allRoutes(options: ApiOptions): Route[] {
     securityLogRoute({ fleet, time }),
     ...securityWriteRoutes({ fleet, time }),
     ...guestSecurityRoutes(fleet),
+    ...deviceRoutes(fleet),
     ...eventRoutes(events),
     ...webhookRoutes({ webhooks, time }),
   ]

@@ -23,9 +23,23 @@ const textChars: Readonly<Record<string, number>> = {
   ...{ variant: 64, source: 32, failure: 64, os: 16, sha256: 64, unsupported: 200, url: 2000 },
   ...{ targetId: 64 },
   ...{ errorCode: 64, requestedBy: 200, createdBy: 200, warnings: 300, publicIpv4s: 45, ipv6Addresses: 45 },
-  ...{ time: 5, sourceIp: 45, targetIp: 45, guestName: 200, guestUuid: 36, detail: 300, smtp: 16 },
+  ...{
+    time: 5,
+    sourceIp: 45,
+    targetIp: 45,
+    guestName: 200,
+    guestUuid: 36,
+    detail: 300,
+    smtp: 16,
+    devices: 16,
+  },
 }
-const listItems: Readonly<Record<string, number>> = { warnings: 20, publicIpv4s: 256, ipv6Addresses: 256 }
+const listItems: Readonly<Record<string, number>> = {
+  warnings: 20,
+  publicIpv4s: 256,
+  ipv6Addresses: 256,
+  devices: 16,
+}
 
 /** Frequent words, kept in memory once instead of once per guest. */
 const words: ReadonlyMap<string, string> = new Map(

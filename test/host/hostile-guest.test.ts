@@ -1,6 +1,6 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
 import type { Machine } from '../../agent/drivers/contract.js'
@@ -142,6 +142,60 @@ describe('a hostile guest', function () {
       expect(taken).to.be.at.least(least)
       expect(await holds(neighbour, code), `beside ${taken}`).to.be.at.least(least)
     })
+
+  describe('of devices of the host', () => {
+    type Node = readonly [major: number, minor: number]
+    const nodes: Record<'tun' | 'fuse' | 'kvm' | 'ptmx', Node> = {
+      ...{ tun: [10, 200], fuse: [10, 229], kvm: [10, 232], ptmx: [5, 2] },
+    }
+    /** A node in an image from elsewhere is on the disk already. */
+    const plant = ({ volume }: Machine, [major, minor]: Node): void => {
+      spawnSync('mknod', ['-m', '666', `${volume}/root/planted`, 'c', `${major}`, `${minor}`])
+    }
+
+    it('can open none by default, whatever node it makes or has on its disk', async () => {
+      for (const [name, numbers] of Object.entries(nodes)) {
+        const machine = await lab.started()
+        plant(machine, numbers)
+        const said = tries(machine, attacks.deviceNode(...numbers))
+        expect(said, name).to.equal(`${'no node '.repeat(5)}Permission denied`)
+      }
+      const machine = await lab.started()
+      expect(tries(machine, attacks.tun)).to.equal('open: No such file or directory')
+      expect(tries(machine, attacks.fuse)).to.equal('open: No such file or directory')
+    })
+
+    it('has interfaces of tun in its own network only, where it is allowed to', async () => {
+      const machine = await lab.started({ devices: ['tun'] })
+      const words = lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.tun}`)
+      const child = spawn('lxc-attach', words)
+      held.push(child)
+      const [said] = (await once(child.stdout, 'data')) as [Buffer]
+      expect(said.toString()).to.equal('made tun9\n')
+      expect(lab.host.inside(machine, 'ip', '-o', 'link', 'show', 'tun9')).to.contain('tun9')
+      expect(existsSync('/sys/class/net/tun9')).to.equal(false)
+      plant(machine, nodes.fuse)
+      expect(tries(machine, attacks.deviceNode(...nodes.fuse)), 'the other device').to.match(
+        /Permission denied$/,
+      )
+      expect(tries(machine, attacks.fuse)).to.match(/^open: /)
+    })
+
+    it('mounts file systems in user space for itself only, where it is allowed to', async function () {
+      if (!existsSync('/dev/fuse')) this.skip()
+      const machine = await lab.started({ devices: ['fuse'] })
+      const child = spawn('lxc-attach', lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.fuse}`))
+      held.push(child)
+      const [said] = (await once(child.stdout, 'data')) as [Buffer]
+      expect(said.toString()).to.equal('mounted\n')
+      expect(readFileSync('/proc/self/mountinfo', 'utf8')).to.not.contain(' - fuse attack ')
+      const { pid } = await lab.observed(machine)
+      expect(readFileSync(`/proc/${pid}/mountinfo`, 'utf8')).to.contain(' - fuse attack ')
+      // Even the host's root is refused by the kernel, instead of waiting for an answer of the guest's.
+      expect(() => readdirSync(`/proc/${pid}/root/mnt`)).to.throw(/EACCES/)
+      expect(tries(machine, attacks.tun)).to.match(/^open: /)
+    })
+  })
 
   it('sees no command line of the host, and runs on after a reboot within the same bounds', async () => {
     const machine = await lab.started()

@@ -65,6 +65,7 @@ export const plainSpec: GuestSpec = {
   expiresAtMs: 0,
   traffic: undefined,
   snapshotLimit: 5,
+  devices: [],
 }
 
 export interface CreateRequest extends CreateOrder {

@@ -175,3 +175,31 @@ forever(sub { system 'dd if=/dev/zero of=/root/dirty bs=1M count=200 2>/dev/null
 forever(sub { my @text = ('user', 'x', 'y'); syscall(248, @text, 1, -3) for 1 .. 1000 });
 forever(sub { for (1 .. 1000) { my $pid = fork // last; if (!$pid) { sleep 2; exit } } 1 while waitpid(-1, 1) > 0 });
 sleep 100_000;`
+
+/** A virtual interface: \`made tun9\`, or why not. */
+export const tun = `${hold}
+sysopen(my $tun, '/dev/net/tun', 2) or do { done("open: $!"); exit };
+my $request = pack('Z16 s x22', 'tun9', 0x1001);
+ioctl($tun, 0x400454ca, $request) or do { done("create: $!"); exit };
+system('ip link set tun9 up && ip address add 198.51.100.1/24 dev tun9') == 0 or do { done('no address'); exit };
+done('made', unpack('Z16', $request));`
+
+/** A file system in user space on /mnt that answers nothing: \`mounted\`, or why not. */
+export const fuse = `${hold}
+sysopen(my $fuse, '/dev/fuse', 2) or do { done("open: $!"); exit };
+fcntl($fuse, 2, 0);
+my ($source, $target, $type) = ('attack', '/mnt', 'fuse');
+my $options = 'fd=' . fileno($fuse) . ',rootmode=40000,user_id=0,group_id=0,allow_other';
+syscall(165, $source, $target, $type, 0, $options) == 0 or do { done("mount: $!"); exit };
+done('mounted');`
+
+/** Nodes of a device, made and opened in all places where a node may be. */
+export const deviceNode = (major: number, minor: number): string => `${hold}
+my $number = ${major} * 256 + ${minor};
+my @said;
+for my $path ('/dev/attack', '/root/attack-node', '/tmp/attack', '/run/attack', '/dev/shm/attack') {
+  my $made = "$path";
+  my $how = syscall(133, $made, 020666, $number) == 0 ? sysopen(my $node, $path, 2) ? 'open' : "no open" : "no node";
+  push @said, $how;
+}
+done(join ' ', @said, sysopen(my $planted, '/root/planted', 2) ? 'open' : "$!");`

@@ -411,6 +411,7 @@ export class LxcDriver implements Driver {
       marksDir: this.paths.marks,
       lxcPath: this.paths.lxcPath,
       pivotGroup: this.paths.pivotGroup,
+      devicesDir: this.paths.devices,
       apparmor: this.facts.apparmor,
       openFilesMax: this.facts.openFilesMax,
     }

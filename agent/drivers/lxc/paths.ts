@@ -11,6 +11,8 @@ export interface LxcPaths {
   readonly seccompProfile: string
   /** File that guests see as /proc/cmdline. */
   readonly commandLine: string
+  /** Nodes of the host's devices that guests may be given. */
+  readonly devices: string
   readonly marks: string
   readonly pivotGroup: string
   /** lxc's name of a guest; all instances on a host share one space of command sockets and groups. */
@@ -32,6 +34,7 @@ export function lxcPaths(options: { stateDir: string; runDir: string; namePrefix
     stoppedHook: join(support, 'stopped-hook'),
     seccompProfile: join(support, 'seccomp'),
     commandLine: join(support, 'cmdline'),
+    devices: join(support, 'devices'),
     marks: join(options.runDir, 'lxc-stopped'),
     pivotGroup: `lxc.pivot.${options.namePrefix}`,
     nameOf: (id) => `${options.namePrefix}-${id}`,

@@ -51,6 +51,7 @@ const facts: ConfigFacts = {
   marksDir: '/run/marks',
   lxcPath: '/state/lxc',
   pivotGroup: 'lxc.pivot.bt',
+  devicesDir: '/state/devices',
   apparmor: false,
   openFilesMax: 524_288,
 }
@@ -210,6 +211,33 @@ describe('planConfig', () => {
       ['!cpuset'],
     ],
     ['no lxcfs', machine, {}, ['!/var/lib/lxcfs']],
+    [
+      'no devices by default',
+      machine,
+      { apparmor: true },
+      ['!10:200', '!10:229', '!/state/devices', '!fuse'],
+    ],
+    [
+      'tun',
+      { ...machine, devices: ['tun'] },
+      {},
+      [
+        'lxc.cgroup.devices.allow = c 10:200 rwm',
+        'lxc.mount.entry = /state/devices/tun dev/net/tun none bind,create=file,optional 0 0',
+        '!10:229',
+      ],
+    ],
+    [
+      'fuse, with mounts where AppArmor would refuse them',
+      { ...machine, devices: ['fuse'] },
+      { apparmor: true },
+      [
+        'lxc.cgroup.devices.allow = c 10:229 rwm',
+        'lxc.mount.entry = /state/devices/fuse dev/fuse none bind,create=file,optional 0 0',
+        'lxc.apparmor.raw = mount fstype=fuse,',
+        '!10:200',
+      ],
+    ],
     [
       'no v1 hierarchies',
       machine,

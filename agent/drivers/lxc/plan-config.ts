@@ -1,4 +1,5 @@
 import type { CgroupLayout } from '../../host/cgroup.js'
+import { deviceNodes } from '../../host/guest-devices.js'
 import { systemVolumeOf, type Machine } from '../contract.js'
 import { planAddresses } from './plan-assign.js'
 import { subgroups } from './plan-bounds.js'
@@ -24,6 +25,8 @@ export interface ConfigFacts extends LimitFacts {
   readonly lxcPath: string
   /** Group that monitors move to while theirs is removed; shared by all guests of this agent. */
   readonly pivotGroup: string
+  /** Contains a node for each device that guests may be given. */
+  readonly devicesDir: string
   readonly apparmor: boolean
   /** Highest hard limit of open files for the guest's processes. */
   readonly openFilesMax: number
@@ -73,6 +76,7 @@ export function planConfig(machine: Machine, facts: ConfigFacts): string[] {
     `# uuid ${check('uuid', machine.uuid)}`,
     ...planIdentity(machine),
     ...planConfinement(facts),
+    ...planDeviceMounts(machine, facts),
     ...planNic(machine),
     ...planGroups(machine, facts),
     'lxc.hook.version = 1',
@@ -136,6 +140,18 @@ function planLxcfsMount(directory: string, entry: string): string {
   return `lxc.mount.entry = ${check('path', directory)}/${target} ${target} none bind,optional 0 0`
 }
 
+/** The guest can make no node itself. A module that was unloaded must not keep it from starting. */
+function planDeviceMounts({ devices = [] }: Machine, { apparmor, devicesDir }: ConfigFacts): string[] {
+  const mounts = devices.map((device) => {
+    const target = deviceNodes[device].path.slice(1)
+    return `lxc.mount.entry = ${check('path', devicesDir)}/${device} ${target} none bind,create=file,optional 0 0`
+  })
+  return apparmor && devices.includes('fuse') ? [...mounts, ...fuseMounts] : mounts
+}
+
+/** AppArmor's profile of a guest allows no mounts of other types. */
+const fuseMounts = ['fuse', 'fuse.*'].map((type) => `lxc.apparmor.raw = mount fstype=${type},`)
+
 function planNic({ nic }: Machine): string[] {
   const prefix = integer('prefixLength', nic.prefixLength, 1, 32)
   return [
@@ -159,6 +175,7 @@ export function broadcastOf(ipv4: string, prefix: number): string {
 
 function planGroups(machine: Machine, facts: ConfigFacts): string[] {
   const name = check('name', facts.name)
+  const numbers = (machine.devices ?? []).map((device) => deviceNodes[device].numbers)
   const key = facts.cgroupVersion === 1 ? 'lxc.cgroup' : 'lxc.cgroup2'
   const wanted = planLimits(checkLimits(machine), facts).filter(
     ({ controller }) => (controller !== 'blkio' && controller !== 'io') || limitsIo(machine.limits),
@@ -171,7 +188,7 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
     `lxc.cgroup.dir.monitor.pivot = ${check('group', facts.pivotGroup)}`,
     `${key}.devices.deny = a`,
     ...subgroupBounds,
-    ...allowedDevices.map((numbers) => `${key}.devices.allow = c ${numbers} rwm`),
+    ...[...allowedDevices, ...numbers].map((numbers) => `${key}.devices.allow = c ${numbers} rwm`),
     ...wanted.map(({ file, value }) => `${key}.${file} = ${value}`),
   ]
 }

@@ -1,5 +1,6 @@
 import { chmod, mkdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { ensureDeviceNodes } from '../../host/guest-devices.js'
 import { confinementOf, guestStarter } from '../../host/guest-namespace.js'
 import { readPerlProgram } from '../../host/perl-program.js'
 import { namespaceBounds, subgroups } from './plan-bounds.js'
@@ -131,6 +132,7 @@ export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly Open
   await mkdir(paths.support, { recursive: true, mode: 0o711 })
   await chmod(paths.support, 0o711)
   await mkdir(paths.marks, { recursive: true, mode: 0o700 })
+  await ensureDeviceNodes(paths.devices)
   await replaceFile(paths.addressesHook, addressesHook, 0o700)
   await replaceFile(paths.groupsHook, groupsHook, 0o700)
   await replaceFile(paths.mendHook, mendHook, 0o700)

@@ -1,12 +1,13 @@
-import { parseUserData } from '../../../shared/first-boot/user-data.js'
 import { allEnded } from '../../../shared/all-ended.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
+import { parseUserData } from '../../../shared/first-boot/user-data.js'
 import type { DriverKind } from '../../drivers/drivers.js'
 import { readListeningPorts } from '../../network/ports.js'
 import type { Accepted, OperationKind } from '../../operations/orders.js'
 import { checkRoom } from '../../storage/room.js'
 import { checkCapacity, type HostCapacity } from '../capacity.js'
 import type { GuestContext } from '../context.js'
+import { checkDevices } from '../devices.js'
 import { parseCreate, type CreateRequest } from '../parse-create.js'
 import { hashableLogin, loginFor } from '../parse-login.js'
 import type { GuestRecord } from '../record.js'
@@ -64,6 +65,7 @@ async function acceptCreate(
 ): Promise<Accepted<CreateInput>> {
   const { uuid, id, name, templateId, virtualization, limits, portMappings, start } = order
   checkDriver(context, virtualization)
+  checkDevices(order.devices, virtualization)
   checkCapacity(limits, capacity)
   const protocols = new Set(portMappings.map(({ protocol }) => protocol))
   const [disk, listening] = await allEnded([capacity.readDisk(), readListeningPorts([...protocols])])

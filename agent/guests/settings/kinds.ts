@@ -5,6 +5,7 @@ import type { GuestContext, PolicyKeeper } from '../context.js'
 import type { GuestRecord } from '../record.js'
 import type { Target } from './change.js'
 import { setBackupSchedule } from './backup-schedule.js'
+import { setDevices } from './devices.js'
 import { setFirewall } from './firewall.js'
 import { assignIpv6 } from './ipv6.js'
 import { setLimits } from './limits.js'
@@ -56,5 +57,6 @@ export function settingKinds({ context, policy, capacity }: SettingParts): Setti
     backupSchedule: (target, wanted) => setBackupSchedule(context, target, wanted),
     snapshotSchedule: (target, wanted) => setSnapshotSchedule(context, target, wanted),
     security: (target, wanted) => setSecurity(context, target, wanted),
+    devices: (target, wanted) => setDevices(context, target, wanted),
   }
 }

@@ -67,7 +67,9 @@ async function batchCreate(
   context: RequestContext<unknown, unknown, BatchCreate>,
 ): Promise<Answer<string[]>> {
   const bodies = expand(context.body)
-  const planned = bodies.map((body, index) => located(index, () => checkCreation(parts, body)))
+  const planned = bodies.map((body, index) =>
+    located(index, () => checkCreation(parts, body, context.caller)),
+  )
   refuseSharedPlaces(parts.fleet, planned)
   await refuseTaken(
     parts.fleet,

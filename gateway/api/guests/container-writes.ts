@@ -141,7 +141,11 @@ async function createContainer(
   parts: CreationParts,
   context: RequestContext<unknown, unknown, CreateBody>,
 ): Promise<Answer<Static<typeof CreatedSchema>>> {
-  const { hostId, ...data } = await orderCreation(parts, checkCreation(parts, context.body), context)
+  const { hostId, ...data } = await orderCreation(
+    parts,
+    checkCreation(parts, context.body, context.caller),
+    context,
+  )
   const detail = `id ${data.id}, host ${hostId}, task ${context.operationId}`
   context.audit({ target: data.name, detail, containerUuid: data.uuid })
   return { status: 202, message: 'creation queued', data }

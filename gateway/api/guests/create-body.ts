@@ -6,6 +6,7 @@ import {
   sshPasswordRule,
   templateIdPattern,
 } from '../../../shared/guest-rules.js'
+import { DevicesSchema } from './device-schema.js'
 import { VirtualizationSchema } from './guest-row.js'
 import { trimmed } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
@@ -97,6 +98,7 @@ export const CreateBodySchema = Type.Object(
       limits.snapshots,
       `Snapshots that it may have. Default ${defaultSnapshotLimit}; 0: none.`,
     ),
+    devices: optional(DevicesSchema),
     user_data: optional(
       Type.String({
         maxLength: maxUserDataLength,

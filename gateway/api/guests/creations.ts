@@ -5,6 +5,7 @@ import type { GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Principal } from '../../access/principal.js'
 import type { Fleet, FleetView, GuestCreation } from '../../fleet/contract.js'
 import { getNamedHost } from '../hosts/host-choice.js'
+import { checkMayAllowDevices } from './device-schema.js'
 import type { CreateBody } from './create-body.js'
 import { statusOf } from '../../fleet/guest-status.js'
 import { GuestStatusSchema } from './guest-row.js'
@@ -38,8 +39,16 @@ export interface CreationParts {
   readonly time: TimeFormat
 }
 
-/** Checks a creation; changes nothing. @throws {BerthError} `invalid_field`, `missing_field`, `unsupported` */
-export function checkCreation({ fleet, time }: CreationParts, body: CreateBody): PlannedCreation {
+/**
+ * Checks a creation; changes nothing.
+ * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`, `insufficient_scope`
+ */
+export function checkCreation(
+  { fleet, time }: CreationParts,
+  body: CreateBody,
+  caller: Principal,
+): PlannedCreation {
+  checkMayAllowDevices(caller, body.devices)
   const { name, spec: planned } = planCreate(body, time, osOf(fleet.view, body.template_id))
   // It has expired already: it is made, and blocked like any expired one.
   const isOver = planned.expiresAtMs !== 0 && planned.expiresAtMs <= Date.now()

@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { guestDevices } from '../../../shared/guest-devices.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import {
   GuestLimits,
@@ -35,7 +36,7 @@ export type PortMappingRow = Static<typeof PortMappingSchema>
 export const TrafficModeSchema = oneOf(['total', 'split'])
 export const TrafficActionSchema = oneOf(['stop', 'throttle', 'none'])
 
-const pendingChanges = ['limits', 'password', 'addresses'] as const
+const pendingChanges = ['limits', 'password', 'addresses', 'devices'] as const
 export const bootModes = ['disk', 'cdrom', 'rescue'] as const
 
 const mbps = Type.Integer({ description: 'Mbps, 0 = unlimited' })
@@ -101,6 +102,7 @@ export const GuestRowSchema = Type.Object(
           'Sub-users that have it. Only for callers that are bound to no containers, with `subuser:read`.',
       }),
     ),
+    devices: Type.Array(oneOf(guestDevices), { description: 'Devices of the host that it may use.' }),
     boot: Type.Object(
       {
         mode: oneOf(bootModes),
@@ -153,6 +155,7 @@ export function guestRow(view: GuestView, time: TimeFormat, shown: 'all' | 'cust
     snapshot_space_limit_bytes: guest.snapshotSpaceLimitBytes,
     throttled: guest.throttled,
     at_next_start: pendingChanges.filter((change) => guest.atNextStart.includes(change)),
+    devices: guestDevices.filter((device) => guest.devices.includes(device)),
     boot: bootRow(guest.boot),
   }
 }

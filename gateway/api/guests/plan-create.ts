@@ -2,6 +2,7 @@ import { BerthError, invalidField } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { checkGuestName, defaultSnapshotLimit } from '../../../shared/guest-rules.js'
 import type { GuestSpec, TrafficLimit } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { parseGuestDevices } from '../../../shared/guest-devices.js'
 import { parseUserData } from '../../../shared/first-boot/user-data.js'
 import type { CreateBody } from './create-body.js'
 import { virtualizationName } from './guest-row.js'
@@ -42,6 +43,7 @@ export function planCreate(
       traffic: planInitialTraffic(body),
       snapshotLimit: body.snapshot_limit ?? defaultSnapshotLimit,
       userData: body.user_data ?? '',
+      devices: planDevices(body),
     },
   }
 }
@@ -60,6 +62,19 @@ function checkUserData({ virtualization, user_data: userData = '' }: CreateBody,
   if (virtualization === 'kvm') parseUserData(userData, os)
   else
     throw new BerthError('invalid', 'unsupported', 'user_data: containers take none', { field: 'user_data' })
+}
+
+function planDevices({ virtualization, devices = [] }: CreateBody): string[] {
+  if (devices.length > 0 && virtualization === 'kvm')
+    throw new BerthError(
+      'invalid',
+      'unsupported',
+      'devices: only containers can be given devices of the host',
+      {
+        field: 'devices',
+      },
+    )
+  return parseGuestDevices(devices)
 }
 
 type Addresses = Pick<GuestSpec, 'ipv4Count' | 'publicIpv4s' | 'ipv6Count' | 'ipv6Addresses'>

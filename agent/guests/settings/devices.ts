@@ -1,0 +1,33 @@
+import type { DevicesChange } from '../../../proto/gen/berth/agent/v1/network.js'
+import { parseGuestDevices } from '../../../shared/guest-devices.js'
+import { checkDevices } from '../devices.js'
+import { driverOf, type GuestContext } from '../context.js'
+import type { GuestRecord } from '../record.js'
+import { noteForStart } from '../steps.js'
+import { changeGuest, type Target } from './change.js'
+
+/**
+ * Allows the guest exactly these devices, from its next start on; a reboot from inside is one.
+ * @throws {BerthError} `invalid_field`, `unsupported`, and those of `changeGuest`
+ */
+export function setDevices(
+  context: GuestContext,
+  target: Target,
+  { names }: DevicesChange,
+): Promise<GuestRecord> {
+  const { store } = context
+  return changeGuest(context, target, {
+    write: ({ uuid, devices: old, spec }) => {
+      const devices = parseGuestDevices(names)
+      checkDevices(devices, spec.virtualization)
+      store.update(uuid, { devices })
+      return () => store.update(uuid, { devices: old })
+    },
+    apply: async (record) => {
+      const resized = await driverOf(context, record).resize(context.machineOf(record)) // writes the configuration
+      if (resized.outcome === 'refused') throw resized.error
+      const later = resized.outcome === 'applied'
+      if (resized.changed) noteForStart(context, record.uuid, { change: 'devices', later })
+    },
+  })
+}

@@ -1,0 +1,34 @@
+import { statSync } from 'node:fs'
+import { mkdir, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { guestDevices, type GuestDevice } from '../../shared/guest-devices.js'
+import { run } from './process.js'
+
+/** Character devices of the kernel (Documentation/admin-guide/devices.txt). */
+export const deviceNodes: Readonly<Record<GuestDevice, { readonly path: string; readonly numbers: string }>> =
+  {
+    tun: { path: '/dev/net/tun', numbers: '10:200' },
+    fuse: { path: '/dev/fuse', numbers: '10:229' },
+  }
+
+export function hasGuestDevice(device: GuestDevice): boolean {
+  return isDevice(deviceNodes[device].path)
+}
+
+/**
+ * Makes the nodes that guests get, named like the devices. Everybody may open them, as udev has it for the host's own;
+ * without udev those may be root's only, whom a guest does not know.
+ */
+export async function ensureDeviceNodes(directory: string): Promise<void> {
+  await mkdir(directory, { recursive: true, mode: 0o711 })
+  for (const device of guestDevices) {
+    const path = join(directory, device)
+    if (isDevice(path)) continue
+    await run('mknod', ['--mode=666', `${path}.new`, 'c', ...deviceNodes[device].numbers.split(':')])
+    await rename(`${path}.new`, path)
+  }
+}
+
+function isDevice(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isCharacterDevice() ?? false
+}
