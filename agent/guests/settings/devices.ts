@@ -16,10 +16,12 @@ export function setDevices(
   { names }: DevicesChange,
 ): Promise<GuestRecord> {
   const { store } = context
+  let isChanged = false
   return changeGuest(context, target, {
     write: ({ uuid, devices: old, spec }) => {
       const devices = parseGuestDevices(names)
       checkDevices(devices, spec.virtualization)
+      isChanged = devices.join() !== old.join()
       store.update(uuid, { devices })
       return () => store.update(uuid, { devices: old })
     },
@@ -27,7 +29,7 @@ export function setDevices(
       const resized = await driverOf(context, record).resize(context.machineOf(record)) // writes the configuration
       if (resized.outcome === 'refused') throw resized.error
       const later = resized.outcome === 'applied'
-      if (resized.changed) noteForStart(context, record.uuid, { change: 'devices', later })
+      if (isChanged) noteForStart(context, record.uuid, { change: 'devices', later })
     },
   })
 }
