@@ -1,5 +1,14 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
@@ -75,7 +84,7 @@ describe('archives of root filesystems', function () {
       new Set([...answers].filter(([name]) => pattern.test(name)).map(([, answer]) => answer))
     expect([...answersOf(/^bomb-of-(zeros|files)/)]).to.deep.equal(['image_too_large'])
     expect([...answersOf(/^bomb-of-memory/)]).to.deep.equal(['image_invalid'])
-    expect([...answersOf(/^(cut|garbage|text|zip|elf)/)]).to.deep.equal(['image_invalid'])
+    expect([...answersOf(/^(cut|garbage|text|elf|zip$|zip-in-zip$)/)]).to.deep.equal(['image_invalid'])
     expect([...answersOf(/^device-(null|mem|loop)$/)]).to.deep.equal(['image_invalid'])
   })
 
@@ -96,6 +105,7 @@ describe('archives of root filesystems', function () {
       ['--xz', 'xz'],
       ['--gzip', 'gz'],
       ['--bzip2', 'bz2'],
+      ['--use-compress-program=lz4', 'lz4'],
       ['', 'tar'],
     ] as const) {
       const archive = `${scratch.path}/right.${suffix}`
@@ -119,6 +129,75 @@ describe('archives of root filesystems', function () {
       expect(sh('readlink', join(path, 'etc/link'))).to.equal('/etc/passwd\n')
       expect(readdirSync(join(path, 'dev'))).to.deep.equal([])
     }
+  })
+
+  describe('in other formats', () => {
+    /** A root filesystem with what formats may lose, in a folder. */
+    function fill(root: string): void {
+      for (const directory of ['bin', 'dev', 'etc', 'home/user', 'rootfs-of-others'])
+        mkdirSync(join(root, directory), { recursive: true })
+      writeFileSync(join(root, 'bin/su'), 'su')
+      writeFileSync(join(root, 'etc/passwd'), 'root:x:0:0::/root:/bin/sh\n')
+      writeFileSync(join(root, 'home/user/file'), 'theirs')
+      sh('chmod', '4755', join(root, 'bin/su'))
+      sh('chown', '-R', '1000:1001', join(root, 'home/user'))
+      sh('ln', '-s', '/etc/passwd', join(root, 'etc/link'))
+      sh('mknod', join(root, 'dev/null'), 'c', '1', '3')
+    }
+    function expectFilled(root: string): void {
+      expect(readdirSync(root).sort()).to.deep.equal(['bin', 'dev', 'etc', 'home', 'rootfs-of-others'])
+      expect(lstatSync(join(root, 'bin/su')).mode & 0o7777).to.equal(0o4755)
+      expect(lstatSync(join(root, 'home/user/file'))).to.include({ uid: 1000, gid: 1001 })
+      expect(sh('readlink', join(root, 'etc/link'))).to.equal('/etc/passwd\n')
+      expect(readdirSync(join(root, 'dev'))).to.deep.equal([])
+      expect(lstatSync(root)).to.include({ uid: 0, gid: 0 })
+    }
+    const zip = (directory: string, archive: string, ...what: string[]): void =>
+      void execFileSync('zip', ['-q', '-r', '-y', archive, ...what], { cwd: directory })
+    const source = `${scratch.path}/formats`
+    const exported = `${scratch.path}/exported`
+
+    before(() => {
+      fill(source)
+      fill(join(exported, 'rootfs'))
+      writeFileSync(join(exported, 'metadata.yaml'), 'architecture: x86_64\nproperties: {os: debian}\n')
+      mkdirSync(join(exported, 'templates'))
+      writeFileSync(join(exported, 'templates/hostname.tpl'), '{{ container.name }}')
+    })
+
+    for (const [what, make] of [
+      ['a zip archive', (file: string) => (rmSync(join(source, 'dev/null')), zip(source, file, '.'))],
+      ['an export of LXD or Incus', (file: string) => sh('tar', '-caf', file, '-C', exported, '.')],
+      [
+        'an export without "./" in its names, by zstd',
+        (file: string) =>
+          sh('tar', '--zstd', '-cf', file, '-C', exported, 'metadata.yaml', 'rootfs', 'templates'),
+      ],
+      [
+        'an archive in a zip archive',
+        (file: string) => {
+          sh('tar', '--xz', '-cf', `${scratch.path}/rootfs.tar.xz`, '-C', exported, '.')
+          zip(scratch.path, file, 'rootfs.tar.xz')
+        },
+      ],
+    ] as const)
+      it(`are unpacked with owners, modes and links: ${what}`, async () => {
+        const archive = `${scratch.path}/made-${next}.zip`
+        make(archive)
+        const path = await target(64 * mib)
+        expect(await unpack(archive, path)).to.equal('done')
+        expectFilled(path)
+      })
+
+    it('keep a folder called rootfs that is not an export', async () => {
+      const other = `${scratch.path}/no-export`
+      mkdirSync(join(other, 'rootfs/etc'), { recursive: true })
+      mkdirSync(join(other, 'etc'))
+      sh('tar', '-cf', `${other}.tar`, '-C', other, '.')
+      const path = await target(64 * mib)
+      expect(await unpack(`${other}.tar`, path)).to.equal('done')
+      expect(readdirSync(path).sort()).to.deep.equal(['etc', 'rootfs'])
+    })
   })
 
   it('that are being unpacked end with their order, and all that they started', async () => {

@@ -1,6 +1,8 @@
 """Writes archives as somebody makes them who wants out of the directory they are unpacked in, one file each, to a
 directory. Arguments: the directory, a path on the host that nothing may change (the canary)."""
-import bz2, gzip, io, lzma, os, struct, sys, tarfile, zlib
+import bz2, gzip, io, lzma, os, struct, sys, tarfile, warnings, zipfile, zlib
+
+warnings.simplefilter('ignore')  # equal names in a zip archive are on purpose
 
 out, canary = sys.argv[1:]
 up = '../' * 12
@@ -111,6 +113,34 @@ cases['garbage'] = os.urandom(50000)
 cases['empty'] = b''
 cases['zeros'] = bytes(10240)
 cases['text'] = b'<html>404 not found</html>'
+
+def zipped(*entries):
+    """Entries are (name, data, mode of Unix); a link's data is its target."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, 'w', zipfile.ZIP_DEFLATED) as archive:
+        for name, data, mode in entries:
+            info = zipfile.ZipInfo(name)
+            info.create_system, info.external_attr = 3, mode << 16
+            archive.writestr(info, data)
+    return buffer.getvalue()
+
+
+plain, symlink = 0o100644, 0o120777
+outside = os.path.dirname(canary)
+cases['zip-up'] = zipped((up + canary[1:], marker, plain))
+cases['zip-absolute'] = zipped((canary, marker, plain))
+cases['zip-backslash'] = zipped(('..\\..\\..' + canary.replace('/', '\\'), marker, plain))
+cases['zip-link-then-file'] = zipped(('etc', outside, symlink), ('etc/' + os.path.basename(canary), marker, plain))
+cases['zip-link-to-canary'] = zipped(('a', canary, symlink), ('a', marker, plain))
+cases['zip-link-up'] = zipped(('a', up + outside[1:], symlink), ('a/' + os.path.basename(canary), marker, plain))
+cases['zip-device'] = zipped(('null', b'', 0o020666), ('disk', b'', 0o060666))
+cases['zip-metadata-link'] = zipped(('metadata.yaml', canary, symlink), ('rootfs/a', marker, plain))
+cases['zip-rootfs-link'] = zipped(('metadata.yaml', marker, plain), ('rootfs', outside, symlink))
+cases['zip-in-zip'] = zipped(('a.zip', zipped(('b.zip', zipped(('c', marker, plain)), plain)), plain))
+cases['bomb-of-zeros-zip'] = zipped(('zeros', bytes(96 << 20), plain))
+cases['cut-zip'] = zipped(('a', marker * 1000, plain))[:-30]
+cases['export-rootfs-link'] = tar([file('metadata.yaml'), link('rootfs', outside)])
+cases['export-links-in-it'] = tar([file('metadata.yaml'), folder('rootfs'), link('rootfs/etc', outside), link('x', outside)])
 cases['zip'] = b'PK\x03\x04' + bytes(600)
 cases['elf'] = b'\x7fELF' + bytes(600)
 

@@ -1,5 +1,6 @@
 # Unpacks a tar archive from somebody else. Arguments: the archive, the target (an empty directory), the first of 65,536
-# host user ids that nobody has, then the program that unpacks standard input into its working directory.
+# host user ids that nobody has, then the program that unpacks standard input, which is also /archive, into its working
+# directory.
 #
 # The program runs as root of a user namespace of those ids, without a network, in an empty root (isolate.pl, which comes
 # before this): the target lies on /target by an idmapped mount, so that root's files in the archive are root's on the
@@ -35,6 +36,7 @@ sub write_map {
 }
 
 open(STDIN, '<', $archive) or die "$archive: $!\n";
+chmod 0444, \*STDIN;
 own_mounts();
 ask('unshare', $nr_unshare, $new_others);
 
@@ -58,7 +60,7 @@ write_map("/proc/$child/$_") for 'uid_map', 'gid_map';
 open(my $userns, '<', "/proc/$child/ns/user") or die "user namespace: $!\n";
 my $tree = ask('open_tree', $nr_open_tree, $here, "$target", 1 | 02000000);
 set_mount($tree, '', $empty_path, $no_dev | $idmap, 0, fileno $userns);
-enter_empty_root(['tree', $tree, $place]);
+enter_empty_root(['tree', $tree, $place], ['read', $archive, '/archive']);
 syswrite($map, '.');
 waitpid $child, 0;
 POSIX::_exit($? & 127 ? 128 + ($? & 127) : $? >> 8);

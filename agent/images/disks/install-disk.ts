@@ -2,7 +2,7 @@ import { chmod, chown, lstat, open, rm, stat, writeFile } from 'node:fs/promises
 import { join } from 'node:path'
 import { BerthError } from '../../../shared/errors.js'
 import { disableCopyOnWrite } from '../../host/btrfs.js'
-import { CommandError } from '../../host/process.js'
+import { CommandError, type RunResult } from '../../host/process.js'
 import { runInSandbox } from '../../host/sandbox.js'
 import type { FirmwareWish } from '../../host/firmware.js'
 import type { CatalogEntry } from '../catalog.js'
@@ -46,7 +46,8 @@ export async function installDisk(
     try {
       await takeDisk(archive, place)
     } finally {
-      await rm(join(work, unpackedName), { force: true })
+      for (let layer = 0; layer <= mostLayers; layer++)
+        await rm(join(work, `${unpackedName}${layer + 1}`), { force: true })
     }
     await takeOver(work)
     await describeSystem(work, { os, ...machine })
@@ -61,15 +62,35 @@ async function describeSystem(
   await writeFile(join(work, systemName), `${JSON.stringify(system)}\n`, { mode: 0o600 })
 }
 
+/** A compressed archive is the most that is around a disk. */
+const mostLayers = 2
+
 async function takeDisk(archive: string, place: Place): Promise<void> {
-  const format = await readFormat(archive, place.mostBytes)
-  if (format.kind !== 'compressed') return convert(archive, format, place)
-  await sandboxed(place, { input: archive, output: unpackedName, mostBytes: place.mostBytes }, format.command)
-  const unpacked = join(place.work, unpackedName)
-  const inner = await readFormat(unpacked, place.mostBytes)
-  if (inner.kind === 'compressed')
-    throw new BerthError('invalid', 'image_invalid', 'no disk that is taken: it is compressed twice')
-  await convert(unpacked, inner, place)
+  let file = archive
+  for (let layer = 0; layer <= mostLayers; layer++) {
+    const format = await readFormat(file, place.mostBytes)
+    if (format.kind === 'raw' || format.kind === 'qcow2') return convert(file, format, place)
+    if (format.kind === 'archive') await checkFiles(file, format.list, place)
+    const output = `${unpackedName}${layer + 1}`
+    const command = format.kind === 'archive' ? format.extract : format.command
+    await sandboxed(place, { input: file, output, mostBytes: place.mostBytes }, command)
+    if (file !== archive) await rm(file, { force: true })
+    file = join(place.work, output)
+  }
+  throw new BerthError('invalid', 'image_invalid', 'not a disk image: it is compressed too many times')
+}
+
+/** Which of several files is the disk would be a guess. */
+async function checkFiles(file: string, list: readonly string[] | undefined, place: Place): Promise<void> {
+  if (list === undefined) return
+  const { stdout } = await sandboxed(place, { input: file, mostBytes: 0 }, list)
+  const files = stdout.split('\n').filter((name) => name !== '' && !name.endsWith('/'))
+  if (files.length !== 1)
+    throw new BerthError(
+      'invalid',
+      'image_invalid',
+      'not a disk image: a zip archive must contain one file, the disk',
+    )
 }
 
 async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> {
@@ -85,7 +106,7 @@ async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> 
 /** The format is named: qemu-img that finds it out itself could be told to read other files. */
 async function convert(
   file: string,
-  format: Exclude<DiskFormat, { kind: 'compressed' }>,
+  format: Extract<DiskFormat, { kind: 'qcow2' | 'raw' }>,
   place: Place,
 ): Promise<void> {
   const bytes = format.kind === 'qcow2' ? format.virtualBytes : (await stat(file)).size
@@ -110,9 +131,9 @@ async function sandboxed(
   { work: directory, userId, signal }: Place,
   order: { readonly input: string; readonly output?: string; readonly mostBytes: number },
   command: readonly string[],
-): Promise<void> {
+): Promise<RunResult> {
   try {
-    await runInSandbox({ directory, userId, ...order }, command, {
+    return await runInSandbox({ directory, userId, ...order }, command, {
       signal,
       timeoutMs,
       maxOutputBytes: 65_536,
@@ -129,9 +150,14 @@ function conversionError(cause: CommandError): BerthError {
   // 153: SIGXFSZ
   if (/File too large|exit code 153/.test(`${cause.stderr} ${cause.message}`))
     return new BerthError('exhausted', 'image_too_large', 'what is in it does not fit', { cause })
-  return new BerthError('invalid', 'image_invalid', 'no disk that is taken: it cannot be converted', {
-    cause,
-  })
+  return new BerthError(
+    'invalid',
+    'image_invalid',
+    'not a disk image: it is damaged, or cannot be converted',
+    {
+      cause,
+    },
+  )
 }
 
 /** From nobody, into a file that only root opens. */
@@ -140,7 +166,7 @@ async function takeOver(work: string): Promise<void> {
   const disk = join(work, diskName)
   const found = await lstat(disk)
   if (!found.isFile() || found.nlink !== 1 || found.size === 0)
-    throw new BerthError('invalid', 'image_invalid', 'no disk that is taken: nothing came of it')
+    throw new BerthError('invalid', 'image_invalid', 'not a disk image: the conversion produced no disk')
   await chown(disk, 0, 0)
   await chmod(disk, 0o600)
 }

@@ -56,11 +56,24 @@ describe('parseHeader', () => {
     ['28b52ffd', 'zstd'],
     ['1f8b08', 'gzip'],
     ['425a6839', 'bzip2'],
+    ['04224d18', 'lz4'],
   ] as const)
     it(`unpacks ${program}`, () => {
       const found = parseHeader(bootSector(magic), gib)
       expect(found.kind === 'compressed' && found.command[0]).to.equal(`/usr/bin/${program}`)
     })
+
+  it('reads archives of a disk: zip, and the export of a virtual machine', () => {
+    const tar = Buffer.alloc(4096)
+    tar.write('ustar', 257)
+    for (const [bytes, program] of [
+      [bootSector('504b0304'), '/usr/bin/unzip'],
+      [tar, '/usr/bin/tar'],
+    ] as const) {
+      const found = parseHeader(bytes, gib)
+      expect(found.kind === 'archive' && found.extract[0]).to.equal(program)
+    }
+  })
 
   for (const [name, bytes, said] of [
     ['a backing file', qcow2((h) => h.writeBigUInt64BE(512n, 8)), 'backing file'],

@@ -7,6 +7,8 @@ export type DiskFormat =
   | { readonly kind: 'qcow2'; readonly virtualBytes: number }
   | { readonly kind: 'raw' }
   | { readonly kind: 'compressed'; readonly command: readonly string[] }
+  /** An archive; `list` names its files, of which `extract` writes the disk. */
+  | { readonly kind: 'archive'; readonly list?: readonly string[]; readonly extract: readonly string[] }
 
 /** First bytes of what is unpacked, and by which program. */
 const compressions: readonly (readonly [magic: string, command: readonly string[]])[] = [
@@ -14,6 +16,7 @@ const compressions: readonly (readonly [magic: string, command: readonly string[
   ['28b52ffd', ['/usr/bin/zstd', '--decompress', '--stdout', '--quiet']],
   ['1f8b', ['/usr/bin/gzip', '--decompress', '--stdout']],
   ['425a68', ['/usr/bin/bzip2', '--decompress', '--stdout']],
+  ['04224d18', ['/usr/bin/lz4', '--decompress', '--stdout']],
 ]
 
 /** Formats that could name other files, or that nobody needs. */
@@ -38,11 +41,31 @@ export function parseHeader(bytes: Buffer, mostBytes: number): DiskFormat {
   if (begin.startsWith('514649fb')) return parseQcow2(bytes, mostBytes)
   const packed = compressions.find(([magic]) => begin.startsWith(magic))
   if (packed) return { kind: 'compressed', command: packed[1] }
+  if (begin.startsWith(zipMagic)) return zip
+  if (bytes.toString('latin1', tarMagicAt, tarMagicAt + 5) === 'ustar') return tar
   const other = others.find(([magic]) => begin.startsWith(magic))
   if (other) throw invalid(`${other[1]} is not taken: convert it to qcow2 or raw`)
   if (bytes.length < 512 || bytes.readUInt16BE(510) !== 0x55aa)
     throw invalid('neither qcow2 nor a raw disk with a boot sector')
   return { kind: 'raw' }
+}
+
+const zipMagic = '504b0304'
+const tarMagicAt = 257
+
+const zip: DiskFormat = {
+  kind: 'archive',
+  list: ['/usr/bin/unzip', '-Z1', '/dev/stdin'],
+  extract: ['/usr/bin/unzip', '-p', '/dev/stdin'],
+}
+
+/** LXD and Incus export a virtual machine's image as an archive with this file. */
+const tar: DiskFormat = {
+  kind: 'archive',
+  extract: [
+    ...['/usr/bin/tar', '--extract', '--to-stdout', '--file=-', '--occurrence=1'],
+    ...['--wildcards', '--no-anchored', 'rootfs.img'],
+  ],
 }
 
 /** Of the incompatible features: dirty, corrupt, compression type and extended L2 entries mean no other file. */
@@ -90,5 +113,5 @@ function checkSize(size: bigint, mostBytes: number): number {
 }
 
 function invalid(why: string): BerthError {
-  return new BerthError('invalid', 'image_invalid', `no disk that is taken: ${why}`)
+  return new BerthError('invalid', 'image_invalid', `not a disk image that can be used: ${why}`)
 }

@@ -1,7 +1,8 @@
-import { open } from 'node:fs/promises'
+import { open, rm } from 'node:fs/promises'
 import { BerthError } from '../../../shared/errors.js'
 import { readIsolatedProgram } from '../../host/perl-program.js'
 import { CommandError, runPerl } from '../../host/process.js'
+import { takeOnlyFile, unwrapExport } from './container-export.js'
 
 const unpackProgram = readIsolatedProgram('unpack-tree')
 const timeoutMs = 30 * 60_000
@@ -9,8 +10,9 @@ const timeoutMs = 30 * 60_000
 /** Of each program: what xz -9 and zstd ask for is a tenth of it, and a header may ask for 4 GiB. */
 const memoryBytes = 1024 ** 3
 
-/** First bytes of what tar can unpack, and how it is told. */
+/** First bytes of what tar can unpack, and the option for it. */
 const compressions: readonly (readonly [magic: string, option: string])[] = [
+  ['04224d18', '--use-compress-program=lz4'],
   ['fd377a585a00', '--xz'],
   ['28b52ffd', '--zstd'],
   ['1f8b', '--gzip'],
@@ -26,53 +28,87 @@ export interface UnpackOrder {
 }
 
 /**
- * Unpacks a root filesystem from anybody, by GNU tar in a user namespace: nothing outside `target` is touched. Owners,
- * modes, ACLs and file capabilities are kept; `/dev` is left out, for the host fills it.
+ * Unpacks a root filesystem from anybody, by GNU tar or unzip in a user namespace: nothing outside `target` is touched.
+ * Owners, modes, ACLs and file capabilities are kept; `/dev` is left out, for the host fills it. Of an image that LXD or
+ * Incus exported only the root filesystem stays.
  * @throws {BerthError} `image_invalid`, `image_too_large` (than the bound of `target`); the signal's reason when aborted
  */
 export async function unpackArchive(order: UnpackOrder, signal: AbortSignal): Promise<void> {
-  const option = await readCompression(order.archive)
+  if (await unpackOnce(order, signal)) {
+    const inner = await takeOnlyFile(order.target)
+    if (inner !== undefined) await unpackInner({ ...order, archive: inner }, signal)
+  }
+  await unwrapExport(order.target)
+}
+
+/** An archive that is the only file in a zip archive, as services for builds pack what they offer. */
+async function unpackInner(order: UnpackOrder, signal: AbortSignal): Promise<void> {
+  if (await unpackOnce(order, signal)) throw invalidArchive('it is a zip archive in a zip archive')
+  await rm(order.archive, { force: true })
+}
+
+/** @returns whether it was a zip archive */
+async function unpackOnce(order: UnpackOrder, signal: AbortSignal): Promise<boolean> {
+  const magic = await readMagic(order.archive)
+  const isZip = magic.startsWith(zipMagic)
+  const command = isZip
+    ? planUnzip()
+    : planTar(compressions.find(([first]) => magic.startsWith(first))?.[1] ?? '')
+  await runUnpacker(order, command, signal)
+  return isZip
+}
+
+async function runUnpacker(
+  { archive, target, hostIdBase }: UnpackOrder,
+  command: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
   try {
-    await runPerl(
-      unpackProgram,
-      [order.archive, order.target, String(order.hostIdBase), ...planTar(option)],
-      { timeoutMs, signal, maxOutputBytes: 1 << 20 },
-    )
+    await runPerl(unpackProgram, [archive, target, String(hostIdBase), ...command], {
+      ...{ timeoutMs, signal, maxOutputBytes: 1 << 20 },
+    })
   } catch (error) {
     signal.throwIfAborted()
     throw error instanceof CommandError ? unpackError(error) : error
   }
 }
 
+const zipMagic = '504b0304'
+const bounded = ['prlimit', `--data=${memoryBytes}`]
+
+/** Reads the list at the end of the file, and so needs its path. Owners and special modes are kept where it has them. */
+function planUnzip(): string[] {
+  return [...bounded, 'unzip', '-q', '-o', '-X', '-K', '/archive', '-x', ...deviceFiles]
+}
+
+/** The host fills /dev; nobody but the host may make devices. */
+const deviceFiles = ['dev', './dev', 'rootfs/dev', './rootfs/dev'].map((directory) => `${directory}/?*`)
+
 function planTar(compression: string): string[] {
   return [
-    ...[
-      'prlimit',
-      `--data=${memoryBytes}`,
-      'tar',
-      '--extract',
-      '--file=-',
-      ...(compression ? [compression] : []),
-    ],
+    ...[...bounded, 'tar', '--extract', '--file=-', ...(compression ? [compression] : [])],
     ...['--numeric-owner', '--same-owner', '--preserve-permissions', '--acls'],
     ...['--xattrs', '--xattrs-include=security.capability', '--warning=no-timestamp'],
-    ...['--anchored', '--exclude=dev/*', '--exclude=./dev/*'],
+    ...['--anchored', ...deviceFiles.map((pattern) => `--exclude=${pattern}`)],
   ]
 }
 
-async function readCompression(archive: string): Promise<string> {
+async function readMagic(archive: string): Promise<string> {
   const handle = await open(archive)
   try {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(6), 0, 6, 0)
-    const magic = buffer.toString('hex', 0, bytesRead)
-    return compressions.find(([first]) => magic.startsWith(first))?.[1] ?? ''
+    return buffer.toString('hex', 0, bytesRead)
   } finally {
     await handle.close()
   }
 }
 
 function unpackError(cause: CommandError): BerthError {
-  if (/Disk quota exceeded|No space left on device/.test(cause.stderr))
+  if (/Disk quota exceeded|No space left on device|disk full/.test(cause.stderr))
     return new BerthError('exhausted', 'image_too_large', 'what is in the archive does not fit', { cause })
-  return new BerthError('invalid', 'image_invalid', 'the archive cannot be unpacked', { cause })
+  return invalidArchive('it is damaged, or of an unknown format', cause)
+}
+
+function invalidArchive(why: string, cause?: unknown): BerthError {
+  return new BerthError('invalid', 'image_invalid', `the archive cannot be unpacked: ${why}`, { cause })
 }
