@@ -7,6 +7,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
   writeSync,
@@ -76,7 +77,15 @@ describe('disks of virtual machines from elsewhere', function () {
     ] as const)
       execFileSync('sh', ['-c', `${program} -c "$1" > "$1.${ending}"`, 'sh', raw])
     execFileSync('zstd', ['-q', at('plain.qcow2'), '-o', at('plain.qcow2.zst')])
-    const taken = ['plain.raw', 'plain.qcow2', 'small.qcow2', 'plain.qcow2.zst']
+    execFileSync('lz4', ['-q', raw, at('plain.raw.lz4')])
+    execFileSync('zip', ['-q', '-j', at('plain.zip'), at('plain.qcow2')])
+    // As LXD and Incus export a virtual machine.
+    copyFileSync(at('plain.qcow2'), at('rootfs.img'))
+    writeFileSync(at('metadata.yaml'), 'architecture: x86_64\n')
+    sh('tar', '--gzip', '-cf', at('export.tar.gz'), '-C', files, 'metadata.yaml', 'rootfs.img')
+    sh('tar', '-cf', at('export.tar'), '-C', files, './metadata.yaml', './rootfs.img')
+    const archives = ['plain.raw.lz4', 'plain.zip', 'export.tar.gz', 'export.tar']
+    const taken = ['plain.raw', 'plain.qcow2', 'small.qcow2', 'plain.qcow2.zst', ...archives]
     for (const [index, name] of [...taken, 'plain.raw.xz', 'plain.raw.gz', 'plain.raw.bz2'].entries()) {
       expect(await install(at(name), `taken-${index}`), name).to.equal('done')
       const disk = join(pool.images, `taken-${index}`, 'disk.raw')
@@ -105,6 +114,13 @@ describe('disks of virtual machines from elsewhere', function () {
     qemuImg('create', '-q', '-f', 'qcow2', '-o', 'cluster_size=2M', at('huge.qcow2'), '1T')
     qemuImg('create', '-q', '-f', 'vmdk', at('other.vmdk'), '1M')
     qemuImg('create', '-q', '-f', 'vdi', at('other.vdi'), '1M')
+    execFileSync('zip', ['-q', '-j', at('two.zip'), raw, at('secret')])
+    sh('tar', '-cf', at('no-disk.tar'), '-C', files, 'secret')
+    symlinkSync(at('secret'), at('link'))
+    mkdirSync(at('linked'))
+    symlinkSync(at('secret'), at('linked/rootfs.img'))
+    sh('tar', '-cf', at('link.tar'), '-C', at('linked'), 'rootfs.img')
+    execFileSync('zip', ['-q', '-y', '-j', at('link.zip'), at('link')])
     writeFileSync(at('text'), '<html>')
     writeFileSync(at('vmdk-text'), `# Disk DescriptorFile\nRW 2048 FLAT "${at('secret')}" 0\n`.padEnd(4096))
     writeFileSync(at('json'), `json:{"driver":"raw","file":"${at('secret')}"}`.padEnd(4096))
@@ -125,6 +141,10 @@ describe('disks of virtual machines from elsewhere', function () {
       ['json', 'image_invalid'],
       ['bomb.gz', 'image_too_large'],
       ['twice.gz.gz', 'image_invalid'],
+      ['two.zip', 'image_invalid'],
+      ['no-disk.tar', 'image_invalid'],
+      ['link.tar', 'image_invalid'],
+      ['link.zip', 'image_invalid'],
     ] as const)
       expect(await install(at(name), `refused-${name.replaceAll(/\W/g, '-')}`), name).to.equal(answer)
     expect(['image_invalid', 'done']).to.include(await install(at('broken.qcow2'), 'broken'))

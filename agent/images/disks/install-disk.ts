@@ -46,8 +46,8 @@ export async function installDisk(
     try {
       await takeDisk(archive, place)
     } finally {
-      for (let layer = 0; layer <= mostLayers; layer++)
-        await rm(join(work, `${unpackedName}${layer + 1}`), { force: true })
+      for (let layer = 1; layer <= mostLayers; layer++)
+        await rm(join(work, `${unpackedName}${layer}`), { force: true })
     }
     await takeOver(work)
     await describeSystem(work, { os, ...machine })
@@ -62,22 +62,33 @@ async function describeSystem(
   await writeFile(join(work, systemName), `${JSON.stringify(system)}\n`, { mode: 0o600 })
 }
 
-/** A compressed archive is the most that is around a disk. */
+/** An archive that is compressed, or that holds a compressed disk, is the most that is around a disk. */
 const mostLayers = 2
 
 async function takeDisk(archive: string, place: Place): Promise<void> {
-  let file = archive
-  for (let layer = 0; layer <= mostLayers; layer++) {
+  const found = new Set<string>()
+  for (let file = archive; ;) {
     const format = await readFormat(file, place.mostBytes)
     if (format.kind === 'raw' || format.kind === 'qcow2') return convert(file, format, place)
-    if (format.kind === 'archive') await checkFiles(file, format.list, place)
-    const output = `${unpackedName}${layer + 1}`
-    const command = format.kind === 'archive' ? format.extract : format.command
-    await sandboxed(place, { input: file, output, mostBytes: place.mostBytes }, command)
-    if (file !== archive) await rm(file, { force: true })
-    file = join(place.work, output)
+    if (found.has(format.kind))
+      throw new BerthError('invalid', 'image_invalid', `not a disk image: ${format.kind} twice`)
+    found.add(format.kind)
+    file = await unpackLayer(file, format, { ...place, output: `${unpackedName}${found.size}` })
   }
-  throw new BerthError('invalid', 'image_invalid', 'not a disk image: it is compressed too many times')
+}
+
+type Layer = Extract<DiskFormat, { kind: 'compressed' | 'archive' }>
+
+/** @returns the unpacked file, in the place's directory */
+async function unpackLayer(
+  file: string,
+  layer: Layer,
+  { output, ...place }: Place & { readonly output: string },
+): Promise<string> {
+  if (layer.kind === 'archive') await checkFiles(file, layer.list, place)
+  const command = layer.kind === 'archive' ? layer.extract : layer.command
+  await sandboxed(place, { input: file, output, mostBytes: place.mostBytes }, command)
+  return join(place.work, output)
 }
 
 /** Which of several files is the disk would be a guess. */
