@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { createHash, randomUUID } from 'node:crypto'
 import { existsSync, mkdirSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { planBootstrap } from '../../agent/images/bootstrap-plan.js'
 import { findCatalogEntry, findRecipe, usualRescue, type Recipe } from '../../agent/images/catalog.js'
@@ -56,11 +57,29 @@ describe('the disks of Debian', function () {
     renameSync(`${file}.new`, file)
   }
 
+  /** A MIME message with the line endings of Windows, as gzip data in base64. */
+  function customersData(): string {
+    const parts = {
+      'text/cloud-config': '#cloud-config\nruncmd:\n- [touch, /root/made-by-customer]\n',
+      'text/x-shellscript; charset=utf-8': '#!/bin/sh\necho scrípt >/root/by-script\n',
+      'text/cloud-boothook': '#cloud-boothook\n#!/bin/sh\necho hook >/root/by-hook\n',
+      'text/jinja2':
+        '## template: jinja\n#cloud-config\nwrite_files:\n' +
+        '- {path: /root/by-template, content: "{{ v1.local_hostname }}\\n", defer: true}\n',
+    }
+    const message = [
+      'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="of-the-customer"\n\n',
+      ...Object.entries(parts).map(([type, text]) => `--of-the-customer\nContent-Type: ${type}\n\n${text}\n`),
+      '--of-the-customer--\n',
+    ].join('')
+    return gzipSync(message.replaceAll('\n', '\r\n')).toString('base64')
+  }
+
   const inside = (command: string, login = password): Promise<string> =>
     sshInto({ address: real.record(uuid).ipv4, password: login }, command, bootMs)
 
   it("boots, has its name, its size, its address and its customer's set-up", async () => {
-    uuid = await real.create('deb-1', {
+    uuid = await real.create('deb-1.example.com', {
       ...{
         virtualization: 'kvm',
         templateId: 'debian-12-kvm',
@@ -68,13 +87,14 @@ describe('the disks of Debian', function () {
         sshPassword: password,
       },
       limits: { ...plainSpec.limits!, vcpuMilli: 2000, ramMb: 512, diskGb: 3 },
-      userData: '#cloud-config\nruncmd:\n- [touch, /root/made-by-customer]\n',
+      userData: customersData(),
     })
     const said = await inside(
-      'cloud-init status --wait >/dev/null; hostname; cloud-init status; ls /root; df -BG --output=size / | tail -1',
+      'cloud-init status --wait >/dev/null; hostname; hostname -f; cloud-init status; cd /root; ls; cat by*; df -BG --output=size / | tail -1',
     )
     expect(said.split('\n').map((line) => line.trim())).to.deep.equal([
-      ...['deb-1', 'status: done', 'made-by-customer', '3G'],
+      ...['deb-1', 'deb-1.example.com', 'status: done'],
+      ...['by-hook', 'by-script', 'by-template', 'made-by-customer', 'hook', 'scrípt', 'deb-1', '3G'],
     ])
     const failed = await inside(
       'systemctl --failed --plain --no-legend; systemctl is-active qemu-guest-agent',
@@ -98,13 +118,13 @@ describe('the disks of Debian', function () {
         `for tool in ${tools}; do command -v $tool >/dev/null || echo "no $tool"; done`,
         ...['hostname', 'findmnt -no SOURCE /', 'readlink /dev/disk/by-id/virtio-berth-root'],
         // It was shut down in order: there is nothing to mend.
-        ...['e2fsck -fn /dev/vdb1 >/dev/null 2>&1; echo $?', 'mount /dev/vdb1 /mnt; ls /mnt/root'],
+        ...['e2fsck -fn /dev/vdb1 >/dev/null 2>&1; echo $?', 'mount /dev/vdb1 /mnt; ls /mnt/root/made*'],
         ...['echo mended >/mnt/root/mended; umount /mnt; echo on'],
       ].join('; '),
       sshPassword,
     )
     expect(said.split('\n')).to.deep.equal([
-      ...['deb-1', '/dev/vda1', '../../vdb', '0', 'made-by-customer', 'on'],
+      ...['deb-1', '/dev/vda1', '../../vdb', '0', '/mnt/root/made-by-customer', 'on'],
     ])
   })
 })

@@ -86,6 +86,7 @@ function planUnits(): ContentStep[] {
 }
 
 /**
+ * Modules that a customer's cloud-config may use; those for other clouds and other distributions cost each boot time.
  * Host keys are made by a unit of our own, whole or not at all: a reset soon after cloud-init made them left files of 0
  * bytes, and sshd dead for good.
  */
@@ -98,10 +99,11 @@ no_ssh_fingerprints: true
 ssh: { emit_keys_to_console: false }
 system_info: { network: { renderers: ['networkd'] } }
 manage_etc_hosts: false
-cloud_init_modules: [ bootcmd, seed_random, write-files, growpart, resizefs, set_hostname, update_hostname, update_etc_hosts, users-groups, ssh ]
-cloud_config_modules: [ ssh-import-id, set-passwords, ntp, timezone, runcmd ]
-cloud_final_modules: [ package-update-upgrade-install, scripts-vendor, scripts-per-once, scripts-per-boot, scripts-per-instance, scripts-user, phone-home, final-message, power-state-change ]
+cloud_init_modules: [ bootcmd, seed_random, write-files, growpart, resizefs, disk_setup, mounts, set_hostname, update_hostname, update_etc_hosts, ca-certs, users-groups, ssh ]
+cloud_config_modules: [ ssh-import-id, keyboard, locale, set-passwords, apt-configure, ntp, timezone, runcmd ]
+cloud_final_modules: [ package-update-upgrade-install, write-files-deferred, scripts-vendor, scripts-per-once, scripts-per-boot, scripts-per-instance, scripts-user, phone-home, final-message, power-state-change ]
 users: []
+apt: { preserve_sources_list: true }
 locale: C.UTF-8
 preserve_hostname: false
 `
