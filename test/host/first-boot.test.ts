@@ -82,12 +82,27 @@ describe('first boot of an lxc guest', function () {
   })
 
   it('is what the guest finds as its own', async () => {
-    const machine = await cloned()
+    const plain = await cloned()
+    const machine = { ...plain, fqdn: `${plain.hostname}.example.com` }
     await host.driver.initialize(machine, login, machine.volume)
     await host.driver.configure(machine)
     await host.driver.start(machine, new AbortController().signal)
+    expect(host.inside(machine, 'hostname', '-f')).to.equal(machine.fqdn)
     expect(host.inside(machine, 'stat', '-c%u %g', '/etc/hostname', '/root/.ssh')).to.equal('0 0\n0 0')
     expect(host.inside(machine, 'hostname')).to.equal(machine.hostname)
+  })
+
+  it('stops the password of the image from working where there is only a key', async () => {
+    for (const [path, before] of [
+      ['etc/shadow', 'root:$6$image$hash:1::::::'],
+      ['etc/shadow', 'root:!:1::::::'], // an sshd without PAM refuses the keys of a locked account
+    ] as const) {
+      const machine = await cloned()
+      const file = `${machine.volume}/${path}`
+      writeFileSync(file, readFileSync(file, 'utf8').replace(/^root:.*$/m, before))
+      await host.driver.initialize(machine, { publicKey: login.publicKey! }, machine.volume)
+      expect(passwordOf(rootFile(machine, path))).to.equal('*')
+    }
   })
 
   it('leaves a running guest alone', async () => {

@@ -222,6 +222,25 @@ describe('images from elsewhere, and guests of them', function () {
       await drop(guest)
     })
 
+    it('boot from an export of LXD or Incus, in a zip archive too', async () => {
+      const exported = `${scratch.path}/exported`
+      mkdirSync(join(exported, 'rootfs'), { recursive: true })
+      fillBusyboxTree(join(exported, 'rootfs'), 'exported')
+      writeFileSync(join(exported, 'metadata.yaml'), 'architecture: x86_64\nproperties: {os: test}\n')
+      const file = `${scratch.path}/image.tar.lz4`
+      sh('tar', '--use-compress-program=lz4', '-cf', file, '-C', exported, 'metadata.yaml', 'rootfs')
+      execFileSync('zip', ['-q', '-j', `${file}.zip`, file])
+      for (const path of [file, `${file}.zip`]) {
+        const id = await addCustom(readFileSync(path))
+        await operationDone(operations, await download(id))
+        const guest = await make(id)
+        expect(attach(guest.id, 'cat', '/etc/template')).to.equal('exported')
+        expect(attach(guest.id, 'ls', '/')).to.not.contain('metadata.yaml')
+        await drop(guest)
+        await call(images.removeCustomImage.bind(images), { id })
+      }
+    })
+
     it('of a whole Debian keep their address and let root in, each with host keys of its own', async () => {
       const root = `${scratch.path}/debian`
       mkdirSync(root)
