@@ -18,7 +18,7 @@ import { PanelSettings } from './panel-settings.js'
 import { SecurityAudit } from './security-audit.js'
 import { Webhooks } from './webhooks/webhooks.js'
 import { startHttpServer } from './server.js'
-import { redisProcessOf } from './store/redis-process.js'
+import { redisProcessOf, type RedisProcess } from './store/redis-process.js'
 import { Store } from './store/store.js'
 import { Upkeep } from './upkeep.js'
 import { tlsOptionsOf } from './tls/options.js'
@@ -64,8 +64,12 @@ async function startParts(
 ): Promise<void> {
   const time = createTimeFormat(config.time_zone)
   const secret = await readOrCreateKey(join(config.state_dir, 'secret'))
-  const url = redisUrl || config.redis.url || startPrivateRedis(config, log, onClose)
-  const store = new Store({ url, prefix: config.redis.prefix, log })
+  const externalUrl = redisUrl || config.redis.url
+  const redis = externalUrl ? undefined : startPrivateRedis(config, log, onClose)
+  const store = new Store({
+    ...{ url: redis?.url ?? externalUrl, prefix: config.redis.prefix, log },
+    serverProblem: () => redis?.problem ?? '',
+  })
   const limits = limitsOf(config)
   const retention = retentionOf(config)
   const auditKeep = config.audit.keep
@@ -116,10 +120,14 @@ async function startParts(
   log.info({ url: server.url, version }, 'gateway started')
 }
 
-/** @returns the server's address; it is kept running in the background */
-function startPrivateRedis(config: GatewayConfig, log: Logger, onClose: (close: Close) => void): string {
+/** It is kept running in the background. */
+function startPrivateRedis(
+  config: GatewayConfig,
+  log: Logger,
+  onClose: (close: Close) => void,
+): RedisProcess {
   const redis = redisProcessOf(config, log)
   redis.start().catch((err: unknown) => log.error({ err }, 'private redis-server'))
   onClose(() => redis.stop())
-  return redis.url
+  return redis
 }

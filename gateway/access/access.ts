@@ -101,7 +101,7 @@ export function createAccess(options: AccessOptions): Access {
     grants: new CallerGrants(cache, sessions),
     accounts,
     subUsers,
-    health: { ping: () => store.ping() },
+    health: { ping: () => store.ping(), reason: () => store.reason() },
     cachedKeys: () => cache.size,
     start: () => {
       store.on('up', () => void importKey())

@@ -136,4 +136,6 @@ export interface AccessControl {
 export interface StoreHealth {
   /** Resolves when the store answers; throws the reason otherwise. */
   ping(): Promise<void>
+  /** Why the store is not ready; "" when it is. */
+  reason(): string
 }

@@ -48,7 +48,7 @@ async function readiness(deps: HealthDeps): Promise<Reply> {
     await Promise.race([deps.store.ping(), timeout()])
     return deps.fleet.isComplete ? text(200, 'ok') : text(503, 'fleet: the list of hosts is not read yet')
   } catch (error) {
-    return text(503, `store: ${describeError(error)}`)
+    return text(503, `store: ${deps.store.reason() || describeError(error)}`)
   }
 }
 

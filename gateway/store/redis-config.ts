@@ -47,7 +47,8 @@ export function planRedisConfig(paths: RedisPaths, extra: readonly string[] = []
     'appendonly yes',
     'appendfsync always',
     'no-appendfsync-on-rewrite no',
-    'aof-load-truncated yes',
+    // A torn end is cut by the gateway, which keeps a copy and says how much it was: aof-repair.ts.
+    'aof-load-truncated no',
     'aof-use-rdb-preamble yes',
     'auto-aof-rewrite-percentage 100',
     'auto-aof-rewrite-min-size 16mb',

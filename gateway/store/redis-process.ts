@@ -1,13 +1,14 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { mkdir, readFile, readlink, realpath } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { basename } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { BerthError, describeError } from '../../shared/errors.js'
 import { writeFileAtomic } from '../../shared/files.js'
 import type { GatewayConfig } from '../config.js'
+import { AofRepair } from './aof-repair.js'
 import { planRedisConfig, redisPaths, type RedisPaths } from './redis-config.js'
 
 /*
@@ -28,9 +29,11 @@ export interface RedisProcessOptions {
 }
 
 const lockTakenCode = 75
+const lockArgs = ['--nonblock', '--no-fork', '--conflict-exit-code', String(lockTakenCode)]
 const startTimeoutMs = 60_000
 const stopTimeoutMs = 10_000
 const pollMs = 100
+const env = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C.UTF-8' }
 const backoffMs = { first: 100, max: 5000, healthyAfter: 30_000 }
 
 export function redisProcessOf(config: GatewayConfig, log: Logger): RedisProcess {
@@ -42,13 +45,25 @@ export class RedisProcess {
   readonly #paths: RedisPaths
   readonly #config: string
   readonly #stopping = new AbortController()
+  readonly #repair: AofRepair
   #guard: Promise<void> | undefined
   #child: ChildProcess | undefined
+  #problem = ''
+  #lastWarning = ''
 
   /** @throws {RangeError} when run_dir makes the socket's path too long */
   constructor(private readonly options: RedisProcessOptions) {
     this.#paths = redisPaths(options.stateDir, options.runDir)
     this.#config = planRedisConfig(this.#paths, options.extraConfig)
+    const { directory, lock } = this.#paths
+    const checker = join(dirname(options.program), 'redis-check-aof')
+    const checkAof = (args: readonly string[], input: string) => runLocked(lock, [checker, ...args], input)
+    this.#repair = new AofRepair({ directory, log: options.log, checkAof })
+  }
+
+  /** Why the last attempt to run a server failed; "" while one is ready. */
+  get problem(): string {
+    return this.#problem
   }
 
   get url(): string {
@@ -64,19 +79,25 @@ export class RedisProcess {
 
   /**
    * Starts or adopts the server, and keeps one running until `stop`. Resolves when its socket accepts connections.
+   * Nothing that fails here is final: a full disk, for one, may have space again.
    * @throws {BerthError} `store_unavailable` when it does not within 60 s; attempts go on
    */
   async start(): Promise<void> {
+    await this.#prepare().catch((cause: unknown) => this.#note(cause))
+    this.#guard ??= this.#keepRunning()
+    const deadline = performance.now() + startTimeoutMs
+    while (!(await this.#accepts())) {
+      if (performance.now() > deadline || this.#stopping.signal.aborted)
+        throw new BerthError('unavailable', 'store_unavailable', `start redis-server: ${this.#problem}`)
+      await delay(20)
+    }
+    this.#problem = ''
+  }
+
+  async #prepare(): Promise<void> {
     for (const directory of [this.#paths.directory, this.options.runDir])
       await mkdir(directory, { recursive: true, mode: 0o700 })
     await this.#retireOutdated()
-    this.#guard ??= this.#keepRunning()
-    const deadline = Date.now() + startTimeoutMs
-    while (!(await this.#accepts())) {
-      if (Date.now() > deadline || this.#stopping.signal.aborted)
-        throw new BerthError('unavailable', 'store_unavailable', 'start redis-server')
-      await delay(20)
-    }
   }
 
   /** Ends the server, adopted or not, and waits until it has ended. */
@@ -95,19 +116,39 @@ export class RedisProcess {
       this.options.log.info({ redisPid: pid }, 'redis-server: ending one with another configuration')
       await this.#end(pid)
     }
-    await writeFileAtomic(this.#paths.config, this.#config)
+    // A disk that is full has no room for a second copy, and needs none.
+    if ((await readFile(this.#paths.config, 'utf8').catch(() => '')) !== this.#config)
+      await writeFileAtomic(this.#paths.config, this.#config)
   }
 
   async #keepRunning(): Promise<void> {
     for (let failures = 0; !this.#stopping.signal.aborted;) {
       const begun = performance.now()
-      const why = await this.#runOnce().catch(describeError)
+      const why = await this.#attempt(failures > 0).catch((cause: unknown) => this.#note(cause))
       if (this.#stopping.signal.aborted) return
+      this.#problem = why
       failures = performance.now() - begun > backoffMs.healthyAfter ? 0 : failures + 1
       const waitMs = Math.min(backoffMs.max, backoffMs.first * 2 ** failures)
-      this.options.log.error({ why, waitMs }, 'redis-server ended; starting it again')
+      this.options.log.error({ why, waitMs }, 'redis-server does not run; starting it again')
       await delay(waitMs, undefined, { signal: this.#stopping.signal }).catch(() => undefined)
     }
+  }
+
+  /** @param repair whether the last server failed soon, perhaps by torn files @returns why the server ended */
+  async #attempt(repair: boolean): Promise<string> {
+    await this.#prepare()
+    // Whoever holds the lock is a running server, whose files are its own.
+    if ((await runLocked(this.#paths.lock, ['true'], '')).code === 0) {
+      await this.#repair.ensureManifest()
+      if (repair) await this.#repair.repair()
+    }
+    this.#lastWarning = ''
+    const why = await this.#runOnce()
+    return ['redis-server ended', why, this.#lastWarning].filter((part) => part !== '').join(': ')
+  }
+
+  #note(cause: unknown): string {
+    return (this.#problem = `redis-server cannot be started: ${describeError(cause)}`)
   }
 
   /** Runs a server until it ends, or watches the one that holds the lock. @returns why it ended */
@@ -123,11 +164,10 @@ export class RedisProcess {
 
   async #spawnServer(): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
     const { program } = this.options
-    const args = ['--nonblock', '--no-fork', '--conflict-exit-code', String(lockTakenCode)]
-    const child = spawn('flock', [...args, this.#paths.lock, program, this.#paths.config], {
+    const child = spawn('flock', [...lockArgs, this.#paths.lock, program, this.#paths.config], {
       cwd: this.#paths.directory,
       detached: true,
-      env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C.UTF-8' },
+      env,
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     this.#child = child
@@ -144,16 +184,18 @@ export class RedisProcess {
       if (!stream) continue
       createInterface({ input: stream }).on('line', (line) => {
         const text = line.replace(/^\d+:\w \d+ \w+ \d+ [\d:.]+ /, '')
-        if (/^# .*(warning|error|fail|fatal|can't|cannot|bad)/i.test(text))
+        if (text.includes('Ready to accept connections')) this.#problem = ''
+        if (/^# .*(warning|error|fail|fatal|can't|cannot|bad|unexpected|unknown)/i.test(text)) {
+          this.#lastWarning = text.slice(2)
           this.options.log.warn(`redis-server: ${text.slice(2)}`)
-        else if (text.trim() !== '') this.options.log.debug(`redis-server: ${text}`)
+        } else if (text.trim() !== '') this.options.log.debug(`redis-server: ${text}`)
       })
     }
   }
 
   /** The server that took the lock may not have written its pid file yet. */
   async #waitForPid(): Promise<number | undefined> {
-    for (const deadline = Date.now() + 5000; Date.now() < deadline; await delay(pollMs)) {
+    for (const deadline = performance.now() + 5000; performance.now() < deadline; await delay(pollMs)) {
       const pid = await this.findPid()
       if (pid !== undefined) return pid
     }
@@ -180,7 +222,7 @@ export class RedisProcess {
     if (target === undefined) return
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       sendSignal(target, signal)
-      for (const deadline = Date.now() + stopTimeoutMs; Date.now() < deadline; await delay(20))
+      for (const deadline = performance.now() + stopTimeoutMs; performance.now() < deadline; await delay(20))
         if (!(await this.#isServer(target))) return
       this.options.log.error({ redisPid: target, signal }, 'redis-server: did not end')
     }
@@ -196,6 +238,26 @@ export class RedisProcess {
       socket.once('connect', () => done(true)).once('error', () => done(false))
     })
   }
+}
+
+/**
+ * Runs a tool while it holds the lock of the server's directory, so that no server runs there.
+ * @returns its exit code, or `lockTakenCode`, and everything it printed
+ */
+function runLocked(
+  lock: string,
+  command: readonly string[],
+  input: string,
+): Promise<{ code: number; output: string }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn('flock', [...lockArgs, lock, ...command], { env, stdio: ['pipe', 'pipe', 'pipe'] })
+    let output = ''
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => (output = (output + chunk.toString('utf8')).slice(-65_536)))
+    child.once('error', reject)
+    child.once('close', (code) => resolve({ code: code ?? 1, output }))
+    child.stdin.on('error', () => undefined).end(input)
+  })
 }
 
 function sendSignal(pid: number, signal: NodeJS.Signals): void {

@@ -19,6 +19,8 @@ export interface StoreOptions {
   /** Prefix of every key. */
   prefix: string
   log: Logger
+  /** Why the server itself does not run, where this process runs it; "": not known. */
+  serverProblem?: () => string
 }
 
 type InvalidationListener = (key: string | null) => void
@@ -73,7 +75,7 @@ export class Store {
 
   /** Why the store is not ready; "" when it is. */
   reason(): string {
-    return this.ready() ? '' : this.#why
+    return this.ready() ? '' : this.options.serverProblem?.() || this.#why
   }
 
   /** Time of performance.now() up to which no change in the server can have been missed; 0 while the store is down. */

@@ -1,0 +1,179 @@
+import { constants } from 'node:fs'
+import { copyFile, mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import { BerthError } from '../../shared/errors.js'
+import { syncDirectory, writeFileAtomic } from '../../shared/files.js'
+import { isTornTail, parseManifest, rebuildManifest } from './plan-aof.js'
+
+/*
+ * Repairs what a power cut tore of the append-only files, with Redis' own checker, and refuses all other damage with
+ * the command to run: cutting there could lose acknowledged data.
+ */
+
+/** Runs redis-check-aof unless a server runs. @returns its exit code and everything it printed */
+export type CheckAof = (args: readonly string[], input: string) => Promise<{ code: number; output: string }>
+
+export interface AofRepairParts {
+  /** Of the server: has `appendonlydir`. */
+  readonly directory: string
+  readonly log: Logger
+  readonly checkAof: CheckAof
+}
+
+const manifestName = 'appendonly.aof.manifest'
+/** Copies of files from before their repair; more are not kept. */
+const keptCopies = 4
+/** A torn write is never longer: more is damage. */
+const maxTailBytes = 64 * 1024 * 1024
+
+export class AofRepair {
+  readonly #files: string
+  readonly #manifest: string
+
+  constructor(private readonly parts: AofRepairParts) {
+    this.#files = join(parts.directory, 'appendonlydir')
+    this.#manifest = join(this.#files, manifestName)
+  }
+
+  /**
+   * Writes a lost or torn manifest again. Call it before each start: without a manifest Redis would start empty and
+   * overwrite the files.
+   * @throws {BerthError} `store_damaged`
+   */
+  async ensureManifest(): Promise<void> {
+    const names = (await namesIn(this.#files)).filter((name) => /\.(base|incr)\./.test(name))
+    if (names.length === 0) return
+    const listed = parseManifest(await readFile(this.#manifest, 'utf8').catch(() => ''))
+    if (listed) return this.#refuseMissing(listed.map(({ name }) => name))
+    const text = rebuildManifest(names)
+    if (text === undefined)
+      throw damaged(
+        `${this.#manifest} is damaged, and its files could belong together in several ways`,
+        this.#startEmpty,
+      )
+    await this.#keepCopy(manifestName).catch(ignoreMissing)
+    await writeFileAtomic(this.#manifest, text)
+    this.parts.log.warn(
+      { manifest: text },
+      'store: the manifest was lost or torn; it was written again from its files',
+    )
+  }
+
+  #refuseMissing(listed: readonly string[]): Promise<void> {
+    return Promise.all(listed.map((name) => stat(join(this.#files, name)))).then(
+      () => undefined,
+      (cause: unknown) => {
+        throw damaged(`a file that ${this.#manifest} names cannot be read`, this.#startEmpty, cause)
+      },
+    )
+  }
+
+  /**
+   * Cuts a torn end off, after a copy. Call it after a server could not load its files.
+   * @throws {BerthError} `store_damaged` for damage that a power cut does not explain
+   */
+  async repair(): Promise<void> {
+    if ((await namesIn(this.#files)).length === 0) return
+    const { code, output } = await this.parts.checkAof([this.#manifest], '')
+    if (code === 0) return
+    const end = await this.#findEnd(output)
+    if (!end) throw damaged(`the files in ${this.#files} are damaged: ${lastLine(output)}`, this.#startEmpty)
+    const path = join(this.#files, end.name)
+    const where = `${path} is damaged at byte ${end.goodBytes}`
+    if (!isTornTail(await readFrom(path, end.goodBytes)))
+      throw damaged(
+        `${where}, with ${end.cutBytes} bytes after it that may hold acknowledged data`,
+        this.#cutCommand,
+      )
+    const copy = await this.#keepCopy(end.name)
+    const fixed = await this.parts.checkAof(['--fix', this.#manifest], 'y\n')
+    if (fixed.code !== 0) throw damaged(`${where}: ${lastLine(fixed.output)}`, this.#cutCommand)
+    await syncFile(path)
+    const facts = { file: path, cutBytes: end.cutBytes, keptBytes: end.goodBytes, copy }
+    this.parts.log.warn(facts, `store: ${end.cutBytes} bytes of a torn end were cut off`)
+  }
+
+  /** The end of the last file, if only that one is not accepted. */
+  async #findEnd(output: string): Promise<{ name: string; goodBytes: number; cutBytes: number } | undefined> {
+    const all = [
+      ...output.matchAll(/AOF analyzed: filename=(\S+), size=(\d+), ok_up_to=(\d+), .*diff=(\d+)/g),
+    ]
+    const [, name = '', , goodBytes, cutBytes] = all.at(-1) ?? []
+    const listed = parseManifest(await readFile(this.#manifest, 'utf8').catch(() => ''))
+    if (!Number(cutBytes) || Number(cutBytes) > maxTailBytes || listed?.at(-1)?.name !== name)
+      return undefined
+    return { name, goodBytes: Number(goodBytes), cutBytes: Number(cutBytes) }
+  }
+
+  /** @returns where the copy is */
+  async #keepCopy(name: string): Promise<string> {
+    const copies = join(this.parts.directory, 'damaged')
+    await mkdir(copies, { recursive: true, mode: 0o700 })
+    const kept = (await readdir(copies)).sort()
+    for (const old of kept.slice(0, Math.max(0, kept.length + 1 - keptCopies))) await rm(join(copies, old))
+    const copy = join(copies, `${new Date().toISOString().replaceAll(':', '')}-${name}`)
+    await copyFile(join(this.#files, name), copy, constants.COPYFILE_FICLONE).catch(
+      async (cause: unknown) => {
+        await rm(copy, { force: true })
+        throw cause
+      },
+    )
+    await syncFile(copy)
+    await syncDirectory(copies)
+    return copy
+  }
+
+  get #cutCommand(): string {
+    return `restore ${this.parts.directory} from a backup, or drop everything after that byte: yes | redis-check-aof --fix ${quote(this.#manifest)}`
+  }
+
+  get #startEmpty(): string {
+    const aside = `${this.#files}.damaged`
+    return `restore ${this.parts.directory} from a backup, or start with an empty store, which hosts have to join again: mv ${quote(this.#files)} ${quote(aside)}`
+  }
+}
+
+function damaged(what: string, whatToDo: string, cause?: unknown): BerthError {
+  return new BerthError('internal', 'store_damaged', `${what}; ${whatToDo}`, { cause })
+}
+
+async function namesIn(directory: string): Promise<string[]> {
+  return readdir(directory).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return []
+    throw cause
+  })
+}
+
+function ignoreMissing(cause: NodeJS.ErrnoException): void {
+  if (cause.code !== 'ENOENT') throw cause
+}
+
+async function readFrom(path: string, offset: number): Promise<Buffer> {
+  const file = await open(path, 'r')
+  try {
+    const { size } = await file.stat()
+    const bytes = Buffer.alloc(Math.max(0, size - offset))
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, offset)
+    return bytes.subarray(0, bytesRead)
+  } finally {
+    await file.close()
+  }
+}
+
+async function syncFile(path: string): Promise<void> {
+  const file = await open(path, 'r+')
+  try {
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+function lastLine(output: string): string {
+  return output.trim().split('\n').at(-1) ?? ''
+}
+
+function quote(path: string): string {
+  return `'${path.replaceAll("'", "'\\''")}'`
+}

@@ -1,0 +1,106 @@
+/*
+ * What a power cut can leave of Redis' append-only files, as far as it can be told from their bytes. With
+ * `appendfsync always` only commands that nobody was answered can be torn: they are at the end of the last file.
+ */
+
+/**
+ * Whether a power cut explains what follows the last complete command: the beginning of more commands, then perhaps
+ * zeros, which file systems leave where data had not arrived.
+ * @param tail from the first byte that redis-check-aof does not accept
+ */
+export function isTornTail(tail: Buffer): boolean {
+  return isBeginning(tail.subarray(0, lengthWithoutZeros(tail)))
+}
+
+function lengthWithoutZeros(bytes: Buffer): number {
+  let length = bytes.length
+  while (length > 0 && bytes[length - 1] === 0) length--
+  return length
+}
+
+/** Whether commands could begin so: only complete ones, and at most one that lacks its end. Source: RESP2 arrays */
+function isBeginning(bytes: Buffer): boolean {
+  for (let at = 0; at < bytes.length;) {
+    const next = skipCommand(bytes, at)
+    if (next === 'invalid') return false
+    if (next === 'incomplete') return true
+    at = next
+  }
+  return true
+}
+
+type Next = number | 'incomplete' | 'invalid'
+
+function skipCommand(bytes: Buffer, start: number): Next {
+  const head = readNumber(bytes, start, '*')
+  if (typeof head === 'string') return head
+  let at: Next = head.end
+  for (let left = head.value; left > 0 && typeof at === 'number'; left--) at = skipArgument(bytes, at)
+  return at
+}
+
+function skipArgument(bytes: Buffer, start: number): Next {
+  const head = readNumber(bytes, start, '$')
+  if (typeof head === 'string') return head
+  const end = head.end + head.value
+  const lineEnd = bytes.toString('latin1', end, end + 2)
+  if (!'\r\n'.startsWith(lineEnd)) return 'invalid'
+  return lineEnd.length < 2 ? 'incomplete' : end + 2
+}
+
+/** Longest line with a number: a sign, eleven digits, CR and LF. */
+const maxLine = 14
+
+function readNumber(
+  bytes: Buffer,
+  start: number,
+  sign: '*' | '$',
+): { value: number; end: number } | 'incomplete' | 'invalid' {
+  const line = bytes.toString('latin1', start, start + maxLine)
+  const complete = /^.(\d{1,11})\r\n/.exec(line)
+  if (line !== '' && !line.startsWith(sign)) return 'invalid'
+  if (complete) return { value: Number(complete[1]), end: start + complete[0].length }
+  return /^(.\d{0,11}\r?)?$/.test(line) && start + line.length === bytes.length ? 'incomplete' : 'invalid'
+}
+
+/** A line of the manifest. Source: redis 7.0, aof.c */
+export interface AofFile {
+  readonly name: string
+  readonly sequence: number
+  /** base, history (to be deleted), increment. */
+  readonly type: 'b' | 'h' | 'i'
+}
+
+/** @returns undefined where the text is not a complete manifest */
+export function parseManifest(text: string): AofFile[] | undefined {
+  const lines = text.split('\n')
+  if (lines.pop() !== '') return undefined
+  const files = lines.map((line) => /^file (\S+) seq (\d+) type ([bhi])$/.exec(line))
+  if (files.some((file) => file === null)) return undefined
+  const parsed = files.map((file) => ({
+    name: file![1]!,
+    sequence: Number(file![2]),
+    type: file![3] as AofFile['type'],
+  }))
+  return parsed.filter(({ type }) => type === 'b').length <= 1 && parsed.some(({ type }) => type === 'i')
+    ? parsed
+    : undefined
+}
+
+/**
+ * The manifest of the files in the directory.
+ * @returns undefined where they could belong together in several ways
+ */
+export function rebuildManifest(names: readonly string[]): string | undefined {
+  const files = names.flatMap((name): AofFile[] => {
+    const [, sequence, kind] = /^appendonly\.aof\.(\d+)\.(base|incr)\.(?:rdb|aof)$/.exec(name) ?? []
+    return kind ? [{ name, sequence: Number(sequence), type: kind === 'base' ? 'b' : 'i' }] : []
+  })
+  const bases = files.filter(({ type }) => type === 'b')
+  const increments = files.filter(({ type }) => type === 'i').sort((a, b) => a.sequence - b.sequence)
+  const first = increments[0]
+  const hasGap = increments.some(({ sequence }, index) => sequence !== first!.sequence + index)
+  if (bases.length !== 1 || !first || hasGap) return undefined
+  const lineOf = ({ name, sequence, type }: AofFile): string => `file ${name} seq ${sequence} type ${type}\n`
+  return [...bases, ...increments].map(lineOf).join('')
+}
