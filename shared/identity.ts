@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import type { PeerCertificate } from 'node:tls'
 import { BerthError } from './errors.js'
+import { steadyClock } from './steady-clock.js'
 
 /*
  * Whom a certificate of the private CA identifies. The URI SAN has the role and, for agents, the host (SPIFFE ID,
@@ -75,20 +76,27 @@ export interface PeerRule {
   readonly issuer?: X509Certificate
   /** Whether a serial number is revoked; undefined: not checked. */
   readonly isRevoked?: (serial: string) => boolean
+  /**
+   * Accepts a certificate up to this long after its end, and before its beginning: for its renewal, and nothing else.
+   * Default: only while it is valid.
+   */
+  readonly renewableForMs?: number
 }
 
 /**
  * Makes a check of TLS peers for every call. It caches the last certificate, as a connection's stays the same, but
- * checks expiry each time, as a connection may outlive its certificate.
+ * checks expiry each time, as a connection may outlive its certificate. A clock that is wrong for a moment ends no
+ * connection: see SteadyClock.
  */
 export function createPeerCheck(
   rule: PeerRule,
 ): (peer: PeerCertificate | undefined, nowMs?: number) => CertificateIdentity {
   let last: { raw: Buffer; read: CertificateIdentity } | undefined
-  return (peer, nowMs = Date.now()) => {
+  return (peer, nowMs) => {
     if (!peer?.raw) throw badCertificate('is missing')
     if (!last?.raw.equals(peer.raw)) last = { raw: peer.raw, read: readPeer(peer.raw, rule) }
-    checkIdentity(last.read, rule, nowMs)
+    checkIdentity(last.read, rule)
+    checkValidity(last.read, rule, nowMs)
     return last.read
   }
 }
@@ -99,12 +107,17 @@ function readPeer(raw: Buffer, { issuer }: PeerRule): CertificateIdentity {
   return readCertificateIdentity(certificate)
 }
 
-function checkIdentity(read: CertificateIdentity, rule: PeerRule, nowMs: number): void {
+function checkIdentity(read: CertificateIdentity, rule: PeerRule): void {
   const [have, want] = [identityUri(read.identity), identityUri(rule.identity)]
   if (have !== want) throw badCertificate(`is ${have}, not ${want}`)
-  if (nowMs >= read.notAfterMs) throw badCertificate('has expired')
-  if (nowMs < read.notBeforeMs) throw badCertificate('is not valid yet')
   if (rule.isRevoked?.(read.serial)) throw badCertificate('is revoked')
+}
+
+function checkValidity(read: CertificateIdentity, { renewableForMs }: PeerRule, nowMs?: number): void {
+  if ((nowMs ?? steadyClock.earliest()) >= read.notAfterMs + (renewableForMs ?? 0))
+    throw badCertificate('has expired')
+  if (renewableForMs === undefined && (nowMs ?? steadyClock.latest()) < read.notBeforeMs)
+    throw badCertificate('is not valid yet')
 }
 
 function subjectAltNames(certificate: X509Certificate): string[] {

@@ -19,6 +19,8 @@ export interface JoinTokenContent {
 export interface JoinRequest {
   readonly token: string
   readonly csr: string
+  /** The host's clock, ms since 1970; older agents do not send it. */
+  readonly now_ms?: number
 }
 
 export interface JoinAnswer {

@@ -57,6 +57,8 @@ export interface DaemonOptions {
   observer?: StepObserver
   /** As the host's clock shows it, ms since 1970; for tests. */
   now?: () => number
+  /** ms since any moment, for tests; default: as `now`, if that is given. */
+  monotonic?: () => number
 }
 
 export interface Daemon {
@@ -143,13 +145,13 @@ async function adoptProcessors({ drivers, processors, store }: GuestContext): Pr
 }
 
 /** The journal may not grow for ever; the trash is the reconciler's. */
-function upkeepOf({ abuse, engine, changes }: Domain, config: AgentConfig): UpkeepParts['tasks'] {
+function upkeepOf({ abuse, context, engine, changes }: Domain, config: AgentConfig): UpkeepParts['tasks'] {
   const { keep_days: keepDays, keep, remember } = config.operations
   return {
     operations: () => engine.prune(keepDays, keep),
     alerts: () => abuse.prune(),
     removed: async () => engine.forgetRemoved(rememberedDays, remember),
-    settings: async () => pruneDone(changes.db, Date.now() - rememberedDays * 86_400_000, remember),
+    settings: async () => pruneDone(changes.db, context.now() - rememberedDays * 86_400_000, remember),
   }
 }
 

@@ -25,6 +25,8 @@ import { GuestStore } from '../guests/store.js'
 import { noteAssigned } from '../guests/steps.js'
 import { Turns } from '../guests/turns.js'
 import { readBootId } from '../host/proc.js'
+import type { SteadyClock } from '../../shared/steady-clock.js'
+import { keepClock, openClock } from './clock.js'
 import { isImageOrdered, isImageUsed } from '../guests/image-users.js'
 import { ImageAdmin } from '../images/admin.js'
 import { imageBuildDefinition, imageDownloadKind } from '../images/definition.js'
@@ -69,12 +71,16 @@ export interface DomainOptions {
   observer?: StepObserver
   /** ms since 1970; default: the host's clock. */
   now?: () => number
+  /** ms since any moment; default: as `now`, if that is given. */
+  monotonic?: () => number
 }
 
 export async function openDomain(host: Host, options: DomainOptions, closers: Closers): Promise<Domain> {
   const { config, log } = options
   const db = openDatabase(join(config.state_dir, 'journal.db'))
   closers.add(() => db.close())
+  const clock = openClock(db, options)
+  closers.add(keepClock(db, clock))
   const changes = new Changes(db)
   const store = new GuestStore(changes)
   const images = new Images({
@@ -94,7 +100,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     },
   })
   closers.add(() => network.close())
-  const context = createContext({ host, options, store, images, key, network })
+  const context = createContext({ host, options, clock, store, images, key, network })
   const capacity = {
     cpuCores: host.cpuCores,
     ramTotalMb: host.ramTotalMb,
@@ -141,9 +147,10 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   })
   closers.add(() => reconciler.close())
   const policy = new TrafficKeeper({
-    context,
+    ...{ context, clock },
     busy: (uuid) => engine.busy(guestSubject(uuid)),
     stop: (uuid, requestedBy) => stopNow(orders, uuid, requestedBy),
+    start: (uuid) => startNow(orders, uuid),
     bootId: readBootId(),
   })
   closers.add(() => policy.close())
@@ -165,6 +172,12 @@ function stopNow(orders: Orders, uuid: string, requestedBy: string): void {
   orders.submitNow({ operationId: randomUUID(), requestedBy, order })
 }
 
+/** It was stopped by a clock that was wrong. */
+function startNow(orders: Orders, uuid: string): void {
+  const order = { $case: 'start', value: { uuid, liftBlock: false } } as const
+  orders.submitNow({ operationId: randomUUID(), requestedBy: 'system', order })
+}
+
 /** Refuses to replace a lost key: a new one cannot open existing logins, and would hide the loss. */
 async function openSecret(path: string, store: GuestStore): Promise<Buffer> {
   if (store.hasLogins() && !existsSync(path))
@@ -179,6 +192,7 @@ async function openSecret(path: string, store: GuestStore): Promise<Buffer> {
 interface ContextParts {
   host: Host
   options: DomainOptions
+  clock: SteadyClock
   store: GuestStore
   images: Images
   key: Buffer
@@ -226,7 +240,7 @@ function createContext(parts: ContextParts): GuestContext {
     deviceOf,
     ...loginVault(key),
     ...targetVault(key),
-    now: parts.options.now ?? Date.now,
+    now: parts.clock.now,
     time: createTimeFormat(config.time_zone),
   }
 }

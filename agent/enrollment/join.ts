@@ -43,7 +43,11 @@ export async function joinGateway(token: string, identityDir: string): Promise<A
   const { createCsrPem, createPrivateKeyPem } = await import('./csr.js')
   const privateKeyPem = createPrivateKeyPem()
   const csr = await createCsrPem(privateKeyPem)
-  const answer = await sendRequest(content, caPem, JSON.stringify({ token: token.trim(), csr }))
+  const answer = await sendRequest(
+    content,
+    caPem,
+    JSON.stringify({ token: token.trim(), csr, now_ms: Date.now() }),
+  )
   if (answer.host_id !== content.hostId)
     throw new BerthError('internal', 'gateway_untrusted', 'the gateway answered for another host')
   // Stores the authority that matched the fingerprint, not one from the answer.

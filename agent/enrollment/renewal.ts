@@ -2,6 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { BerthError } from '../../shared/errors.js'
 import { writeFileAtomic } from '../../shared/files.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 import { getIdentity, identityPaths, writeIdentity, type AgentIdentity } from './identity.js'
 
 /*
@@ -48,7 +49,7 @@ function checkRenewed(certificate: X509Certificate, current: AgentIdentity): voi
   if (!certificate.verify(new X509Certificate(current.caPem).publicKey))
     throw badCertificate('is from another authority')
   if (certificate.subjectAltName !== before.subjectAltName) throw badCertificate('is for another host')
-  if (Date.parse(certificate.validTo) <= Date.now()) throw badCertificate('has expired')
+  if (Date.parse(certificate.validTo) <= steadyClock.earliest()) throw badCertificate('has expired')
 }
 
 function parseCertificate(pem: string): X509Certificate {

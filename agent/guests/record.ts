@@ -70,6 +70,8 @@ export interface GuestPolicy {
   overQuota: boolean
   /** The kind of abuse it was stopped for; absent: none. */
   abuse?: string
+  /** The expiry for which it was stopped while it ran. If a wrong clock caused that, it is started again. */
+  stoppedForExpiryMs?: number
 }
 
 /** An administrator's decision that the guest may not be used; docs/design/suspension.md. */

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { BerthError, describeError } from '../../shared/errors.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 import type { OperationError } from './store.js'
 import type { Clock, RetryPolicy } from './types.js'
 
@@ -9,7 +10,7 @@ export class Interrupted extends Error {
 }
 
 export const systemClock: Clock = {
-  now: () => Date.now(),
+  now: steadyClock.now,
   sleep: (ms, signal) => delay(ms, undefined, { signal }),
 }
 

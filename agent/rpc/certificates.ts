@@ -17,7 +17,7 @@ export function certificateService(identityDir: string, tls: AgentTls): Certific
   }
   return {
     createSigningRequest: (_call, callback) =>
-      inTurn(async () => ({ csrPem: await createSigningRequest(identityDir) }), callback),
+      inTurn(async () => ({ csrPem: await createSigningRequest(identityDir), nowMs: Date.now() }), callback),
     installCertificate: (call, callback) =>
       inTurn(async () => {
         await installCertificate(identityDir, call.request.certificatePem)

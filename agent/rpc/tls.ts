@@ -132,11 +132,11 @@ function gatewayOnly(check: AgentTls['checkPeer'], guard: ConnectionGuard): Serv
 
 function gatewayCheck(identityDir: string, { caPem }: AgentIdentity): PeerCheck {
   let revoked: ReadonlySet<string> = new Set()
-  let readAtMs = 0
+  let readAtMs = -Infinity
   const isRevoked = (serial: string): boolean => {
-    if (Date.now() - readAtMs >= revokedFreshMs) {
+    if (performance.now() - readAtMs >= revokedFreshMs) {
       revoked = readRevoked(identityDir)
-      readAtMs = Date.now()
+      readAtMs = performance.now()
     }
     return revoked.has(serial)
   }

@@ -1,3 +1,4 @@
+import type { SteadyClock } from '../../shared/steady-clock.js'
 import { securityUser } from '../../shared/abuse.js'
 import { describeError } from '../../shared/errors.js'
 import { createTimeFormat, type TimeFormat } from '../../shared/time.js'
@@ -22,10 +23,13 @@ export interface KeeperParts {
   readonly context: Pick<GuestContext, 'config' | 'store' | 'turns' | 'deviceOf' | 'log' | 'now'> & {
     readonly network: Pick<Network, 'attach' | 'readCounters'>
   }
+  readonly clock: Pick<SteadyClock, 'earliest' | 'latest' | 'isSettled'>
   /** Whether an operation of the guest is pending or running. */
   readonly busy: (uuid: string) => boolean
   /** Orders a stop of the guest. */
   readonly stop: (uuid: string, requestedBy: string) => void
+  /** Orders a start of the guest. */
+  readonly start: (uuid: string) => void
   /** Identifies the host's current boot, at which counters began at 0. */
   readonly bootId: string
 }
@@ -127,7 +131,7 @@ export class TrafficKeeper implements PolicyKeeper {
       store.changes.transaction(() => {
         const count = this.#countOf(before, look)
         this.#counts.put(uuid, count)
-        store.update(uuid, { policy: { ...before.policy, ...policyOf(before, count, look.nowMs) } })
+        store.update(uuid, { policy: this.#policyOf(before, count) })
         if (this.#isLiftDue(before)) this.#lift(store.get(uuid))
       })
       const record = store.get(uuid)
@@ -135,6 +139,7 @@ export class TrafficKeeper implements PolicyKeeper {
       const wanted = networkOf(record, context)
       await this.#guard(`network of guest ${uuid}`, () => context.network.attach(wanted, ['rules', 'rates']))
       await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
+      await this.#guard(`start guest ${uuid}`, () => this.#startAgain(before, record))
     })
   }
 
@@ -195,7 +200,7 @@ export class TrafficKeeper implements PolicyKeeper {
       const off = !before.has(uuid) && !now.has(uuid)
       const count = planCount(have, this.#resetDayOf(record), { ...look.of(uuid), off })
       if (!have || !sameCount(have, count)) this.#counts.put(uuid, count)
-      const { expired, overQuota } = policyOf(record, count, look.nowMs)
+      const { expired, overQuota } = this.#policyOf(record, count)
       const same = expired === record.policy.expired && overQuota === record.policy.overQuota
       const isSettled = same && !this.#mustStop(record) && !this.#isLiftDue(record)
       return isSettled || !isJudged(record) ? [] : [uuid]
@@ -244,6 +249,34 @@ export class TrafficKeeper implements PolicyKeeper {
     this.parts.stop(record.uuid, record.policy.abuse === undefined ? 'system' : securityUser)
   }
 
+  /** Starts a guest that was stopped for an expiry which, as the clock says now, has not passed. */
+  #startAgain(before: GuestRecord, { uuid, policy, wanted }: GuestRecord): void {
+    const wasWrong =
+      before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
+    if (!wasWrong || wanted !== 'stopped' || policyReasonOf(this.parts.context.store.get(uuid)) !== '') return
+    this.parts.context.log.warn({ guest: uuid }, 'guest was stopped by a wrong clock; starting it again')
+    this.parts.start(uuid)
+  }
+
+  #policyOf(record: GuestRecord, count: TrafficCount): GuestPolicy {
+    const { stoppedForExpiryMs, ...policy } = record.policy
+    const expired = this.#isExpired(record)
+    const stopped = expired && (policy.expired ? stoppedForExpiryMs : stoppedFor(record))
+    return {
+      ...policy,
+      ...{ expired, overQuota: isUsedUp(record.traffic, count) },
+      ...(stopped && { stoppedForExpiryMs: stopped }),
+    }
+  }
+
+  /** A clock that may be wrong changes nothing: an expiry has to be certain to begin, and to end. */
+  #isExpired({ expiresAtMs, policy }: GuestRecord): boolean {
+    const { clock } = this.parts
+    if (expiresAtMs === 0) return false
+    if (policy.expired) return clock.latest() >= expiresAtMs
+    return clock.isSettled() && clock.earliest() >= expiresAtMs
+  }
+
   /** Whether the guest runs although it may not, and no operation will change that. */
   #mustStop(record: GuestRecord): boolean {
     const { uuid, status, wanted } = record
@@ -277,12 +310,8 @@ function hasQuota({ traffic }: GuestRecord): boolean {
   return (mode === 'total' ? monthlyGb : inGb + outGb) > 0
 }
 
-function policyOf(
-  { traffic, expiresAtMs }: GuestRecord,
-  count: TrafficCount,
-  nowMs: number,
-): Omit<GuestPolicy, 'abuse'> {
-  return { expired: expiresAtMs > 0 && nowMs >= expiresAtMs, overQuota: isUsedUp(traffic, count) }
+function stoppedFor({ wanted, expiresAtMs }: GuestRecord): number | undefined {
+  return wanted === 'running' ? expiresAtMs : undefined
 }
 
 function sameCount(a: TrafficCount, b: TrafficCount): boolean {

@@ -113,7 +113,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   }
 }
 
-function channelOptions(serverName: string, silenceMs: number): ChannelOptions {
+export function channelOptions(serverName: string, silenceMs: number): ChannelOptions {
   return {
     'grpc.ssl_target_name_override': serverName,
     'grpc.default_authority': serverName,

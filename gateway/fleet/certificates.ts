@@ -1,11 +1,16 @@
 import type { Logger } from 'pino'
-import type { Authority } from '../pki/authority.js'
+import type { CreateSigningRequestResponse } from '../../proto/gen/berth/agent/v1/certificate.js'
+import { describeError } from '../../shared/errors.js'
+import { steadyClock } from '../../shared/steady-clock.js'
+import type { Authority, IssuedCertificate } from '../pki/authority.js'
 import { renewAtMs, type GatewayLeaf } from '../pki/gateway-leaf.js'
 import { callAgent } from './agent-client.js'
 import type { AgentConnection } from './agent-connection.js'
 import type { HostRecord } from './host-record.js'
 import type { HostState } from './host-state.js'
 import type { HostWatcher } from './host-watcher.js'
+import type { ClockCheck } from './clock-check.js'
+import { renewableDays, type RenewalConnection } from './renewal-connection.js'
 
 export interface CertificateOptions {
   readonly authority: Authority
@@ -13,12 +18,16 @@ export interface CertificateOptions {
   readonly leafLifetimeMs: number
   readonly callTimeoutMs: number
   readonly log: Logger
+  readonly clock: ClockCheck
   readonly hosts: () => Iterable<{ host: HostState; watcher: HostWatcher }>
   readonly updateRecord: (hostId: string, change: (record: HostRecord) => HostRecord) => Promise<void>
+  readonly connectForRenewal: (host: HostState) => RenewalConnection
 }
 
 /** How many certificates of a host are accepted at a time, while connections move to a new one. */
 const keptSerials = 16
+/** How soon a renewal that failed without a usable connection is tried again. */
+const renewAgainMs = 5000
 
 /**
  * Renews the gateway's and the agents' certificates. New connections use them; the present connection serves until its
@@ -27,11 +36,13 @@ const keptSerials = 16
 export class CertificateKeeper {
   #timer: NodeJS.Timeout | undefined
   readonly #renewing = new Set<string>()
+  /** By host, the monotonic time of the last attempt without a usable connection, and its problem. */
+  readonly #attempts = new Map<string, { atMs: number; problem: string }>()
 
   constructor(private readonly options: CertificateOptions) {}
 
   start(): void {
-    const everyMs = Math.max(100, Math.min(30_000, this.options.leafLifetimeMs / 20))
+    const everyMs = Math.max(100, Math.min(5000, this.options.leafLifetimeMs / 20))
     this.#timer = setInterval(() => void this.check(), everyMs)
   }
 
@@ -42,7 +53,8 @@ export class CertificateKeeper {
   async check(): Promise<void> {
     const { leaf, log } = this.options
     try {
-      if (await leaf.renewIfDue()) log.info({ serial: leaf.current.serial }, 'gateway certificate renewed')
+      if (await leaf.renewIfDue(Date.now(), steadyClock.jumpMs() !== 0))
+        log.info({ serial: leaf.current.serial }, 'gateway certificate renewed')
     } catch (error) {
       log.error({ error }, 'gateway certificate not renewed')
     }
@@ -60,7 +72,7 @@ export class CertificateKeeper {
       (peer.notAfterMs < certificateNotAfterMs && peer.serial !== serials.at(-1))
     if (isOutdated) watcher.refresh()
     const dueAtMs = renewAtMs(certificateNotAfterMs, this.options.leafLifetimeMs)
-    if (Date.now() >= dueAtMs) void this.#renewOnce(host, connection, watcher)
+    if (steadyClock.earliest() >= dueAtMs) void this.#renewOnce(host, connection, watcher)
     else if (serials.length > 1 && peer.serial === serials.at(-1)) void this.#forgetEarlier(host, peer.serial)
   }
 
@@ -69,7 +81,7 @@ export class CertificateKeeper {
     if (this.#renewing.has(id)) return
     this.#renewing.add(id)
     try {
-      await this.#renew(id, connection)
+      await this.#renew(host, connection, connection.peer()?.serial)
       this.options.log.info({ host: id }, 'agent certificate renewed')
       watcher.refresh()
     } catch (error) {
@@ -79,14 +91,42 @@ export class CertificateKeeper {
     }
   }
 
-  async #renew(hostId: string, connection: AgentConnection): Promise<void> {
-    const { authority, callTimeoutMs, leafLifetimeMs, updateRecord } = this.options
-    const { certificates } = connection
+  /**
+   * Renews the certificate of an agent that cannot be connected to because its certificate has expired, or is not valid
+   * yet. Call it when a connection failed; it does nothing where the reason is another.
+   */
+  async renewRefused(host: HostState, watcher: HostWatcher, reason: unknown): Promise<void> {
+    const { id } = host.record
+    const last = this.#attempts.get(id)
+    const isSoon = last !== undefined && performance.now() - last.atMs < renewAgainMs
+    if (!isOutsideValidity(describeError(reason)) || isSoon || this.#renewing.has(id)) return
+    this.#renewing.add(id)
+    const connection = this.options.connectForRenewal(host)
+    let problem = ''
+    try {
+      await this.#renew(host, connection, undefined)
+      this.options.log.info({ host: id }, 'agent certificate renewed although it was not valid')
+      watcher.restart()
+    } catch (error) {
+      problem = describeError(error)
+      if (problem !== last?.problem) this.options.log.warn({ host: id, problem }, notRenewable(host))
+    } finally {
+      connection.close()
+      this.#attempts.set(id, { atMs: performance.now(), problem })
+      this.#renewing.delete(id)
+    }
+  }
+
+  async #renew(
+    host: HostState,
+    { certificates }: Pick<RenewalConnection, 'certificates'>,
+    inUse: string | undefined,
+  ): Promise<void> {
+    const { callTimeoutMs, updateRecord } = this.options
     const options = { step: 'renew certificate', timeoutMs: callTimeoutMs }
-    const { csrPem } = await callAgent(certificates.createSigningRequest.bind(certificates), {}, options)
-    // Host and role are the connection's own: an agent can renew only its own certificate.
-    const issued = await authority.signRequest(csrPem, { role: 'agent', hostId }, leafLifetimeMs)
-    const inUse = connection.peer()?.serial
+    const request = await callAgent(certificates.createSigningRequest.bind(certificates), {}, options)
+    const issued = await this.#issue(host, request)
+    const hostId = host.record.id
     await updateRecord(hostId, (record) => ({
       ...record,
       serials: addSerial(record.serials, issued.serial, inUse),
@@ -96,11 +136,26 @@ export class CertificateKeeper {
     await updateRecord(hostId, (record) => ({ ...record, certificateNotAfterMs: notAfterMs }))
   }
 
+  /** Host and role are the connection's own: an agent can renew only its own certificate. */
+  async #issue(
+    { record }: HostState,
+    { csrPem, nowMs }: CreateSigningRequestResponse,
+  ): Promise<IssuedCertificate> {
+    const { authority, clock, leafLifetimeMs } = this.options
+    await clock.check({
+      ...(nowMs > 0 && { peerMs: nowMs }),
+      ...(record.certificateNotAfterMs > 0 && {
+        lastIssuedMs: record.certificateNotAfterMs - leafLifetimeMs,
+      }),
+    })
+    return authority.signRequest(csrPem, { role: 'agent', hostId: record.id }, leafLifetimeMs)
+  }
+
   /** Revokes earlier certificates once every gateway had time to move to the newest. */
   async #forgetEarlier(host: HostState, serial: string): Promise<void> {
     const { leafLifetimeMs, log, updateRecord } = this.options
     const issuedAtMs = host.record.certificateNotAfterMs - leafLifetimeMs
-    if (Date.now() < issuedAtMs + Math.min(60_000, leafLifetimeMs / 4)) return
+    if (steadyClock.earliest() < issuedAtMs + Math.min(60_000, leafLifetimeMs / 4)) return
     try {
       await updateRecord(host.record.id, (record) =>
         record.serials.at(-1) === serial ? { ...record, serials: [serial] } : record,
@@ -111,6 +166,20 @@ export class CertificateKeeper {
   }
 }
 
+/** OpenSSL's words (X509_V_ERR_CERT_HAS_EXPIRED, …_NOT_YET_VALID), those of the check of roles, and Node's codes. */
+function isOutsideValidity(problem: string): boolean {
+  return /certificate has expired|certificate is not (yet valid|valid yet)|CERT_HAS_EXPIRED|CERT_NOT_YET_VALID/.test(
+    problem,
+  )
+}
+
+function notRenewable({ record: { id } }: HostState): string {
+  return (
+    `the certificate of this host is not valid and could not be renewed: see "problem". If it expired more than ` +
+    `${renewableDays} days ago or was revoked, let the host join again: POST /hosts/${id}/join-token`
+  )
+}
+
 /** Keeps the serial in use, however many certificates the agent failed to install. */
 export function addSerial(serials: readonly string[], issued: string, inUse: string | undefined): string[] {
   const others = serials.filter((serial) => serial !== inUse)
@@ -119,7 +188,11 @@ export function addSerial(serials: readonly string[], issued: string, inUse: str
 }
 
 /** Whether a connection's certificate is still valid for the host; checked for every call. */
-export function isConnectionGood(host: HostState, connection: AgentConnection, nowMs = Date.now()): boolean {
+export function isConnectionGood(
+  host: HostState,
+  connection: AgentConnection,
+  nowMs = steadyClock.earliest(),
+): boolean {
   const peer = connection.peer()
   return Boolean(peer && peer.notAfterMs > nowMs && host.record.serials.includes(peer.serial))
 }

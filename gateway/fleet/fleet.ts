@@ -6,8 +6,9 @@ import { ensureAuthority, type Authority } from '../pki/authority.js'
 import { GatewayLeaf } from '../pki/gateway-leaf.js'
 import type { Store } from '../store/store.js'
 import { GrpcAgentClient } from './agent-client.js'
-import { connectAgent, type AgentConnection } from './agent-connection.js'
+import { connectAgent, type AgentConnection, type AgentTarget } from './agent-connection.js'
 import { CertificateKeeper, isConnectionGood } from './certificates.js'
+import { ClockCheck } from './clock-check.js'
 import type {
   AgentClient,
   Fleet,
@@ -25,6 +26,7 @@ import { HostStore } from './host-store.js'
 import { HostWatcher } from './host-watcher.js'
 import { JoinServer } from './join-server.js'
 import { JoinTokens } from './join-tokens.js'
+import { connectForRenewal } from './renewal-connection.js'
 import { OperationWaiters } from './operation-waiters.js'
 import type { Claim } from './plan-claims.js'
 import { UnlistedOperations, type ConnectedHost } from './unlisted-operations.js'
@@ -81,6 +83,7 @@ export class GatewayFleet implements Fleet {
       (hostId, uuid) => this.view.findState(hostId)?.guests.get(uuid)?.guest,
     )
     const hostStore = new HostStore(store)
+    const clock = new ClockCheck(store)
     this.#watched = new WatchedHosts({
       ...{ view: this.view, store: hostStore, cache: this.#cache, log },
       createWatcher: (host) => this.#createWatcher(host),
@@ -88,7 +91,7 @@ export class GatewayFleet implements Fleet {
     })
     this.#registry = new GuestRegistry(store)
     this.hosts = new StoredHostAdmin({
-      ...{ view: this.view, store: hostStore, registry: this.#registry, authority, leafLifetimeMs },
+      ...{ view: this.view, store: hostStore, registry: this.#registry, authority, clock, leafLifetimeMs },
       tokens: new JoinTokens(store, authority),
       tokenLifetimeMs: config.join_token_minutes * 60_000,
       joinAddress: () => this.joinAddress,
@@ -103,7 +106,8 @@ export class GatewayFleet implements Fleet {
     })
     this.#unlisted = new UnlistedOperations({ view: this.view, log, hosts: () => this.#connectedHosts() })
     this.#keeper = new CertificateKeeper({
-      ...{ authority, leaf, leafLifetimeMs, log, callTimeoutMs: config.agents.call_timeout_ms },
+      ...{ authority, leaf, leafLifetimeMs, log, clock, callTimeoutMs: config.agents.call_timeout_ms },
+      connectForRenewal: (host) => connectForRenewal(this.#targetOf(host)),
       hosts: () => this.#watched.entries(),
       updateRecord: async (hostId, change) => this.#watched.adopt(await hostStore.update(hostId, change)),
     })
@@ -241,18 +245,28 @@ export class GatewayFleet implements Fleet {
       guestsGone: (_host, uuids) => this.#releaseGone(host, uuids),
       guestChanged: (_host, message) => void this.#guestChanged(host, message),
       advanced: () => this.#waiters.advance(host.record.id, host.revision),
+      failed: (reason) => this.#connectionFailed(host, reason),
     })
   }
 
+  #connectionFailed(host: HostState, reason: unknown): void {
+    const watcher = this.#watched.findWatcher(host.record.id)
+    if (watcher) void this.#keeper.renewRefused(host, watcher, reason)
+  }
+
   #connect(host: HostState): AgentConnection {
-    return connectAgent({
+    return connectAgent(this.#targetOf(host))
+  }
+
+  #targetOf(host: HostState): AgentTarget {
+    return {
       hostId: host.record.id,
       address: host.record.address,
       caPem: this.authority.caPem,
       leaf: this.leaf.current,
       isRevoked: (serial) => !host.record.serials.includes(serial),
       silenceMs: this.options.config.agents.silence_ms,
-    })
+    }
   }
 
   async #checkOwners(host: HostState, guests: readonly Claim[]): Promise<void> {

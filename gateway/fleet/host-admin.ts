@@ -3,6 +3,7 @@ import { conflict, invalidField, notFound } from '../../shared/errors.js'
 import { isHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
 import type { Authority } from '../pki/authority.js'
 import type { HostAdmin, HostChange, HostView, JoinToken } from './contract.js'
+import type { ClockCheck } from './clock-check.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { HostRecord } from './host-record.js'
 import type { HostCheck, HostStore } from './host-store.js'
@@ -15,6 +16,7 @@ export interface HostAdminOptions {
   readonly tokens: JoinTokens
   readonly registry: GuestRegistry
   readonly authority: Authority
+  readonly clock: ClockCheck
   readonly leafLifetimeMs: number
   readonly tokenLifetimeMs: number
   /** host:port at which agents reach the join endpoint. */
@@ -78,11 +80,12 @@ export class StoredHostAdmin implements HostAdmin {
   /**
    * Issues a joining agent's certificate, for the token's host whatever the request says; revokes the host's earlier
    * ones.
-   * @throws {BerthError} `join_token_invalid`, `invalid_csr`, `store_unavailable`
+   * @throws {BerthError} `join_token_invalid`, `invalid_csr`, `store_unavailable`, `clock_in_doubt`
    */
-  async join({ token, csr }: JoinRequest): Promise<JoinAnswer> {
-    const { tokens, authority, leafLifetimeMs, store } = this.options
+  async join({ token, csr, now_ms }: JoinRequest): Promise<JoinAnswer> {
+    const { tokens, authority, clock, leafLifetimeMs, store } = this.options
     const verified = tokens.verify(token)
+    await clock.check(now_ms === undefined ? {} : { peerMs: now_ms })
     const { hostId } = verified
     // Signed before the token is used up, so that a bad request does not cost the token.
     const issued = await authority.signRequest(csr, { role: 'agent', hostId }, leafLifetimeMs)

@@ -24,6 +24,8 @@ export interface WatcherOptions {
   guestChanged(host: HostState, message: WatchResponse): void
   /** Called after the view has changed. */
   advanced(host: HostState): void
+  /** Called when a connection failed or ended. */
+  failed(reason: unknown): void
 }
 
 /**
@@ -151,6 +153,7 @@ export class HostWatcher {
     if (this.#stopped) return
     this.#settled = true
     this.#note(reason)
+    this.options.failed(reason)
     if (wasLive) this.#offlineTimer ??= setTimeout(() => this.#goOffline(), this.options.reconnectMs)
     // A failed replacement is retried by its caller.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)

@@ -5,7 +5,7 @@ import type { Logger } from 'pino'
 import { BerthError, toBerthError, type ErrorKind } from '../../shared/errors.js'
 import { joinPath, splitHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
 import type { Authority } from '../pki/authority.js'
-import { renewAtMs } from '../pki/gateway-leaf.js'
+import { isRenewalDue } from '../pki/gateway-leaf.js'
 import { ConnectionGuard } from '../../shared/connection-guard.js'
 import { sourceOf } from '../../shared/source-address.js'
 import { perMinute, RateLimit, rateLimited } from '../rate-limit.js'
@@ -92,14 +92,13 @@ export class JoinServer {
       key: leaf.privateKeyPem,
       minVersion: 'TLSv1.3',
     })
-    const renewAt = renewAtMs(leaf.notAfterMs, leafLifetimeMs)
     clearInterval(this.#renewTimer)
     this.#renewTimer = setInterval(
       () => {
-        if (Date.now() < renewAt) return
+        if (!isRenewalDue(leaf, leafLifetimeMs)) return
         this.#renew().catch((error: unknown) => log.error({ error }, 'join: certificate not renewed'))
       },
-      Math.min(60_000, leafLifetimeMs / 10),
+      Math.min(5000, leafLifetimeMs / 10),
     ).unref()
   }
 
@@ -148,10 +147,10 @@ function parseRequest(body: string): JoinRequest {
   } catch {
     throw new BerthError('invalid', 'invalid_json', 'the request is no JSON') // without the cause, which would quote the token
   }
-  const { token, csr } = parsed ?? {}
+  const { token, csr, now_ms } = parsed ?? {}
   if (typeof token !== 'string' || typeof csr !== 'string')
     throw new BerthError('invalid', 'missing_field', 'token and csr are needed')
-  return { token, csr }
+  return { token, csr, ...(typeof now_ms === 'number' && { now_ms }) }
 }
 
 function send(response: ServerResponse, status: number, body: object): void {

@@ -55,9 +55,15 @@ export interface Authority {
   readonly publicKeyPem: string
   /**
    * Issues a certificate for the key in a PKCS #10 request.
+   * @param nowMs for tests; default: the wall clock
    * @throws {BerthError} `invalid_csr` unless well-formed, signed by its own key and of an accepted key type
    */
-  signRequest(csrPem: string, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate>
+  signRequest(
+    csrPem: string,
+    identity: Identity,
+    lifetimeMs: number,
+    nowMs?: number,
+  ): Promise<IssuedCertificate>
   /** Issues a certificate with a new key, for the gateway's own use. */
   issue(identity: Identity, lifetimeMs: number): Promise<KeyedCertificate>
 }
@@ -136,19 +142,27 @@ class PrivateAuthority implements Authority {
     this.fingerprint = createHash('sha256').update(Buffer.from(certificate.rawData)).digest('hex')
   }
 
-  async signRequest(csrPem: string, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate> {
-    return this.#sign(await readRequestKey(csrPem), identity, lifetimeMs)
+  async signRequest(
+    csrPem: string,
+    identity: Identity,
+    lifetimeMs: number,
+    nowMs = Date.now(),
+  ): Promise<IssuedCertificate> {
+    return this.#sign(await readRequestKey(csrPem), identity, { lifetimeMs, now: nowMs })
   }
 
   async issue(identity: Identity, lifetimeMs: number): Promise<KeyedCertificate> {
     const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
     const spki = new PublicKey(new Uint8Array(publicKey.export({ type: 'spki', format: 'der' })))
-    const issued = await this.#sign(spki, identity, lifetimeMs)
+    const issued = await this.#sign(spki, identity, { lifetimeMs, now: Date.now() })
     return { ...issued, privateKeyPem: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() }
   }
 
-  async #sign(key: PublicKey, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate> {
-    const now = Date.now()
+  async #sign(
+    key: PublicKey,
+    identity: Identity,
+    { lifetimeMs, now }: { lifetimeMs: number; now: number },
+  ): Promise<IssuedCertificate> {
     // Ends with the authority at the latest: a certificate that outlives it would fail in confusing ways.
     const notAfterMs = wholeSeconds(Math.min(now + lifetimeMs, this.certificate.notAfter.getTime()))
     const notBeforeMs = wholeSeconds(now - Math.min(maxBackdateMs, lifetimeMs / 2))

@@ -8,7 +8,19 @@ export function renewAtMs(notAfterMs: number, lifetimeMs: number): number {
   return notAfterMs - lifetimeMs * (1 - renewAfterShare)
 }
 
-/** The gateway's own client certificate: made at start, kept in memory, renewed in time. */
+/** Whether a certificate is to be replaced: two thirds of its life are over, or the clock was ahead when it was issued. */
+export function isRenewalDue(
+  { notBeforeMs, notAfterMs }: Pick<KeyedCertificate, 'notBeforeMs' | 'notAfterMs'>,
+  lifetimeMs: number,
+  nowMs = Date.now(),
+): boolean {
+  return nowMs < notBeforeMs || nowMs >= renewAtMs(notAfterMs, lifetimeMs)
+}
+
+/**
+ * The gateway's own client certificate: made at start, kept in memory, renewed in time. By the wall clock, whatever
+ * may be wrong with it: a certificate from a wrong clock is replaced as soon as the clock is right.
+ */
 export class GatewayLeaf {
   private constructor(
     private readonly authority: Authority,
@@ -24,9 +36,14 @@ export class GatewayLeaf {
     return this.leaf
   }
 
-  /** @returns whether it was renewed, so that connections should move to it */
-  async renewIfDue(nowMs = Date.now()): Promise<boolean> {
-    if (nowMs < renewAtMs(this.leaf.notAfterMs, this.lifetimeMs)) return false
+  /**
+   * @param inDoubt whether the clock may be wrong: then only a certificate that is not valid yet is replaced, since one
+   * from the future is of no use, while one that seems to have expired may be valid again in a moment
+   * @returns whether it was renewed, so that connections should move to it
+   */
+  async renewIfDue(nowMs = Date.now(), inDoubt = false): Promise<boolean> {
+    if (!isRenewalDue(this.leaf, this.lifetimeMs, nowMs)) return false
+    if (inDoubt && nowMs >= this.leaf.notBeforeMs) return false
     this.leaf = await this.authority.issue({ role: 'gateway' }, this.lifetimeMs)
     return true
   }

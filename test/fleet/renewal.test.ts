@@ -1,9 +1,16 @@
 import { expect } from 'chai'
-import { getIdentity } from '../../agent/enrollment/identity.js'
+import { join } from 'node:path'
+import { createCsrPem, createPrivateKeyPem } from '../../agent/enrollment/csr.js'
+import { getIdentity, writeIdentity } from '../../agent/enrollment/identity.js'
 import { installCertificate, createSigningRequest } from '../../agent/enrollment/renewal.js'
+import { HostStore } from '../../gateway/fleet/host-store.js'
+import { connectForRenewal } from '../../gateway/fleet/renewal-connection.js'
+import { ensureAuthority, type Authority, type KeyedCertificate } from '../../gateway/pki/authority.js'
 import { BerthError } from '../../shared/errors.js'
 import { createTestPki, hourMs, type TestPki } from '../support/pki.js'
+import type { LabAgent } from '../support/lab-agent.js'
 import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { waitFor } from '../support/wait.js'
 
 describe('renewal of certificates', function () {
   this.timeout(120_000)
@@ -44,6 +51,92 @@ describe('renewal of certificates', function () {
     expect(wasAway).to.equal(0)
     expect(serials.size).to.be.greaterThan(3)
     expect(view.findHost(hostId)!.certificateNotAfterMs).to.be.greaterThan(Date.now())
+  })
+
+  describe('of an agent whose certificate is not valid', () => {
+    const dayMs = 24 * hourMs
+    let authority: Authority
+    let foreign: TestPki
+    let leaf: KeyedCertificate
+    before(async () => {
+      foreign = await createTestPki()
+      leaf = await foreign.gatewayLeaf()
+    })
+    after(() => foreign.remove())
+
+    interface Given {
+      /** When the certificate was issued, for 30 days. */
+      readonly issuedDaysAgo: number
+      readonly issuer?: 'own' | 'foreign'
+      readonly known?: boolean
+    }
+
+    /** Has a host that was away come back with a certificate as given. */
+    async function comeBack(name: string, { issuedDaysAgo, issuer = 'own', known = true }: Given) {
+      const { hostId, agent } = await test!.addHost(name, { guests: 1 })
+      const { view } = test!.fleet
+      await agent.stop()
+      const [privateKeyPem, identity] = [createPrivateKeyPem(), { role: 'agent', hostId } as const]
+      const csr = await createCsrPem(privateKeyPem)
+      const signer = issuer === 'own' ? authority : foreign.authority
+      const issued = await signer.signRequest(csr, identity, 30 * dayMs, Date.now() - issuedDaysAgo * dayMs)
+      const parts = { privateKeyPem, certificatePem: issued.certificatePem, caPem: signer.caPem }
+      await writeIdentity(join(test!.directory, `agent-${name}`), parts)
+      const valid = { serials: [known ? issued.serial : 'ABCD'], certificateNotAfterMs: issued.notAfterMs }
+      await new HostStore(test!.store).update(hostId, (record) => ({ ...record, ...valid }))
+      await waitFor(() => view.findHost(hostId)?.certificateNotAfterMs === issued.notAfterMs, {
+        what: 'the record',
+      })
+      await waitFor(() => view.findHost(hostId)?.state === 'offline', { what: 'away' })
+      await agent.resume()
+      return { hostId, agent, serial: issued.serial }
+    }
+
+    const stateOf = (hostId: string): string | undefined => test!.fleet.view.findHost(hostId)?.state
+    const serialOf = (agent: LabAgent): string => agent.tls.identity().serial
+
+    beforeEach(async () => {
+      test = await startTestFleet({ agents: { reconnect_ms: 200 } })
+      authority = await ensureAuthority(join(test.directory, 'pki'), 30)
+    })
+
+    for (const [what, issuedDaysAgo] of [
+      ['expired 10 days ago', 40],
+      ['expired 179 days ago', 209],
+      ['is from 25 days in the future', -25],
+      ['is from 10 years in the future', -3650],
+    ] as const)
+      it(`renews a certificate that ${what}, by its key, and the host is back`, async () => {
+        const { hostId, agent, serial } = await comeBack('back', { issuedDaysAgo })
+        await waitFor(() => stateOf(hostId) === 'online', { what: 'online' })
+        expect(serialOf(agent)).not.to.equal(serial)
+        expect(test!.fleet.view.findHost(hostId)!.certificateNotAfterMs).to.be.within(
+          Date.now() + 29 * dayMs,
+          Date.now() + 31 * dayMs,
+        )
+        const uuid = agent.guests()[0]!.uuid
+        await test!.fleet.agent(hostId).guests.getGuestUsage({ uuid })
+      })
+
+    for (const [what, given] of [
+      ['expired 181 days ago', { issuedDaysAgo: 211 }],
+      ['expired and is revoked', { issuedDaysAgo: 40, known: false }],
+      ['expired and is of another authority', { issuedDaysAgo: 40, issuer: 'foreign' }],
+      ['is of another authority', { issuedDaysAgo: 1, issuer: 'foreign' }],
+    ] as const)
+      it(`renews no certificate that ${what}`, async () => {
+        const { hostId, agent, serial } = await comeBack('refused', given)
+        await new Promise((resolve) => setTimeout(resolve, 3000))
+        expect(stateOf(hostId)).to.equal('offline')
+        expect(serialOf(agent)).to.equal(serial)
+      })
+
+    it('has no other call than those of a renewal on such a connection', () => {
+      const target = { hostId: 'h-one', address: '127.0.0.1:1', caPem: foreign.authority.caPem }
+      const connection = connectForRenewal({ ...target, leaf, isRevoked: () => false, silenceMs: 1000 })
+      connection.close()
+      expect(Object.keys(connection)).to.have.members(['certificates', 'close'])
+    })
   })
 
   describe('on the agent', () => {

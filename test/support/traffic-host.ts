@@ -15,6 +15,7 @@ import { Turns } from '../../agent/guests/turns.js'
 import type { GuestRates, WantedNetwork } from '../../agent/network/contract.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
+import { SteadyClock } from '../../shared/steady-clock.js'
 import { TrafficKeeper } from '../../agent/traffic/keeper.js'
 import { validateConfig } from '../../shared/config.js'
 import { createTimeFormat } from '../../shared/time.js'
@@ -41,6 +42,11 @@ export class TrafficHost {
   busy = false
   store!: GuestStore
   keeper!: TrafficKeeper
+  clock!: SteadyClock
+  /** Guests whose start was ordered. */
+  readonly started: string[] = []
+  /** Default: as `nowMs`, so that no change of that is a jump. */
+  monotonicMs: number | undefined
   settings!: PolicySettings
 
   constructor() {
@@ -58,15 +64,21 @@ export class TrafficHost {
       Promise.resolve(void this.rates.push({ device, downMbps, upMbps, cut: cut ?? false }))
     const context = {
       ...{ config, store, turns: new Turns(), deviceOf },
-      ...{ log: pino({ level: 'silent' }), now: () => this.nowMs },
+      ...{ log: pino({ level: 'silent' }), now: () => this.clock.now() },
       network: { readCounters, attach },
     }
+    this.clock = new SteadyClock({ wall: () => this.nowMs, monotonic: () => this.monotonicMs ?? this.nowMs })
+    this.clock.trust()
     this.keeper = new TrafficKeeper({
-      context,
+      ...{ context, clock: this.clock },
       busy: () => this.busy,
       stop: (uuid) => {
         this.stopped.push(uuid)
         store.update(uuid, { status: 'stopped', wanted: 'stopped' })
+      },
+      start: (uuid) => {
+        this.started.push(uuid)
+        store.update(uuid, { status: 'running', wanted: 'running' })
       },
       bootId: `boot-${this.boot}`,
     })

@@ -1,0 +1,64 @@
+import { credentials, type ChannelCredentials } from '@grpc/grpc-js'
+import { X509Certificate } from 'node:crypto'
+import { createSecureContext, type PeerCertificate, type SecureContext, type TLSSocket } from 'node:tls'
+import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certificate.js'
+import { createPeerCheck, identityDnsName } from '../../shared/identity.js'
+import { channelOptions, type AgentConnection, type AgentTarget } from './agent-connection.js'
+
+/** How long after its end a certificate can still be renewed with its key. */
+export const renewableDays = 180
+
+const renewableForMs = renewableDays * 86_400_000
+
+/** A connection for the renewal of a certificate, and for nothing else. */
+export interface RenewalConnection extends Pick<AgentConnection, 'certificates'> {
+  close(): void
+}
+
+/**
+ * Connects to an agent whose certificate is not valid at present. TLS would refuse the certificate, so that here it only
+ * proves that the agent has its key; everything else is checked before the first call: authority, host, and that the
+ * certificate is not revoked. Only the calls of a renewal can be made.
+ */
+export function connectForRenewal(target: AgentTarget): RenewalConnection {
+  const identity = { role: 'agent', hostId: target.hostId } as const
+  const issuer = new X509Certificate(target.caPem)
+  const isRevoked = (serial: string): boolean => target.isRevoked(serial)
+  const check = createPeerCheck({ identity, issuer, isRevoked, renewableForMs })
+  const secureContext = createSecureContext({
+    ca: target.caPem,
+    cert: target.leaf.certificatePem,
+    key: target.leaf.privateKeyPem,
+    minVersion: 'TLSv1.3',
+    ciphers: 'DEFAULT@SECLEVEL=2',
+  })
+  const channelCredentials = checkedCredentials(secureContext, check)
+  const options = channelOptions(identityDnsName(identity), target.silenceMs)
+  const certificates = new CertificateServiceClient(`dns:${target.address}`, channelCredentials, options)
+  return { certificates, close: () => certificates.close() }
+}
+
+/** Checks the peer in place of TLS, for each connection, before anything is sent on it. */
+function checkedCredentials(
+  secureContext: SecureContext,
+  check: (peer: PeerCertificate) => void,
+): ChannelCredentials {
+  const created = credentials.createFromSecureContext(secureContext, { rejectUnauthorized: false })
+  const createConnector = created._createSecureConnector.bind(created)
+  created._createSecureConnector = (...target) => {
+    const connector = createConnector(...target)
+    const connect = connector.connect.bind(connector)
+    connector.connect = async (socket) => {
+      const connected = await connect(socket)
+      try {
+        check((connected.socket as TLSSocket).getPeerCertificate())
+      } catch (error) {
+        connected.socket.destroy()
+        throw error
+      }
+      return connected
+    }
+    return connector
+  }
+  return created
+}

@@ -1,0 +1,26 @@
+import { expect } from 'chai'
+import { doubtClock, type ClockWitnesses } from './plan-clock.js'
+
+const nowMs = Date.UTC(2026, 10, 25)
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+
+describe('doubts of the clock', () => {
+  for (const [name, more, doubt] of [
+    ['nothing is known', {}, ''],
+    ['all agree', { peerMs: nowMs + 1000, storeMs: nowMs, lastIssuedMs: nowMs - dayMs }, ''],
+    ['a host that is 50 minutes behind', { peerMs: nowMs - 50 * 60_000 }, ''],
+    ['a jump', { jumpMs: 25 * dayMs, peerMs: nowMs }, 'the clock of this gateway has just jumped by 25 days'],
+    ['a jump back', { jumpMs: -25 * dayMs }, 'the clock of this gateway has just jumped by -25 days'],
+    ['a host that is behind', { peerMs: nowMs - 25 * dayMs }, 'the clock of the host differs by -25 days'],
+    ['a host that is ahead', { peerMs: nowMs + 2 * hourMs }, 'the clock of the host differs by 120 minutes'],
+    ['a store that is behind', { storeMs: nowMs - 40 * dayMs }, 'the clock of the store differs by -40 days'],
+    [
+      'a last certificate from the future',
+      { lastIssuedMs: nowMs + 25 * dayMs },
+      'the last certificate was issued 25 days in the future',
+    ],
+    ['one from the future, and a host that agrees', { lastIssuedMs: nowMs + 25 * dayMs, peerMs: nowMs }, ''],
+  ] as const satisfies readonly (readonly [string, Partial<ClockWitnesses>, string])[])
+    it(name, () => expect(doubtClock({ nowMs, jumpMs: 0, ...more })).to.equal(doubt))
+})

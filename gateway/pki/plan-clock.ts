@@ -1,0 +1,35 @@
+/** Certificates are valid from an hour before they are issued: clocks that differ by less do no harm. */
+export const maxSkewMs = 3_600_000
+
+/** Clocks to compare with the one by which a certificate would be issued; ms since 1970, undefined where not known. */
+export interface ClockWitnesses {
+  readonly nowMs: number
+  /** How far the clock has just jumped against the monotonic clock. */
+  readonly jumpMs: number
+  /** The clock of whoever gets the certificate. */
+  readonly peerMs?: number | undefined
+  /** The store's TIME. */
+  readonly storeMs?: number | undefined
+  /** When the receiver's last certificate was issued. */
+  readonly lastIssuedMs?: number | undefined
+}
+
+/** Why nothing should be issued now; "": the clock can be trusted. */
+export function doubtClock(witnesses: ClockWitnesses): string {
+  const { nowMs, jumpMs, peerMs, storeMs, lastIssuedMs } = witnesses
+  const differs = (otherMs: number | undefined): otherMs is number =>
+    otherMs !== undefined && Math.abs(otherMs - nowMs) > maxSkewMs
+  if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
+  if (differs(storeMs)) return `the clock of the store differs by ${inWords(storeMs - nowMs)}`
+  if (differs(peerMs)) return `the clock of the host differs by ${inWords(peerMs - nowMs)}`
+  // A host that agrees on the time outvotes a certificate from the future.
+  if (peerMs === undefined && lastIssuedMs !== undefined && lastIssuedMs - nowMs > maxSkewMs)
+    return `the last certificate was issued ${inWords(lastIssuedMs - nowMs)} in the future`
+  return ''
+}
+
+function inWords(ms: number): string {
+  const minutes = Math.round(Math.abs(ms) / 60_000)
+  const [amount, unit] = minutes >= 2 * 1440 ? [Math.round(minutes / 1440), 'days'] : [minutes, 'minutes']
+  return `${ms < 0 ? '-' : ''}${amount} ${unit}`
+}
