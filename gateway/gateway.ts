@@ -15,8 +15,10 @@ import { CustomImages } from './images/custom-images.js'
 import { keepImages } from './images/keep-images.js'
 import { AccessPolicies } from './policy/access-policy.js'
 import { PanelSettings } from './panel-settings.js'
+import { ensureAuthority } from './pki/authority.js'
 import { SecurityAudit } from './security-audit.js'
 import { Webhooks } from './webhooks/webhooks.js'
+import { checkStateComplete } from './state-files.js'
 import { startHttpServer } from './server.js'
 import { redisProcessOf, type RedisProcess } from './store/redis-process.js'
 import { Store } from './store/store.js'
@@ -63,6 +65,9 @@ async function startParts(
   onClose: (close: Close) => void,
 ): Promise<void> {
   const time = createTimeFormat(config.time_zone)
+  // In this order: see checkStateComplete.
+  checkStateComplete(config.state_dir)
+  await ensureAuthority(join(config.state_dir, 'pki'), config.certificates.ca_days)
   const secret = await readOrCreateKey(join(config.state_dir, 'secret'))
   const externalUrl = redisUrl || config.redis.url
   const redis = externalUrl ? undefined : startPrivateRedis(config, log, onClose)

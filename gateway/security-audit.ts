@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { securityUser } from '../shared/abuse.js'
 import { describeError } from '../shared/errors.js'
+import { steadyClock } from '../shared/steady-clock.js'
 import type { AuditLog } from './access/contract.js'
 import type { FleetView, OperationView } from './fleet/contract.js'
 import type { Store } from './store/store.js'
@@ -46,7 +47,7 @@ export class SecurityAudit {
 
   async #look(): Promise<void> {
     const { view, log } = this.parts
-    const sinceMs = Date.now() - longestMs
+    const sinceMs = steadyClock.now() - longestMs
     const own = view.operations().filter(({ operation }) => operation.requestedBy === securityUser)
     const ids = new Set(own.map(({ operation }) => operation.id))
     for (const id of this.#known) if (!ids.has(id)) this.#known.delete(id)

@@ -45,7 +45,7 @@ export function open(key: Buffer, sealed: string, context = ''): string {
 
 /**
  * Reads the key in a file, or makes it: 0600, on disk before it is used, and the same for concurrent callers.
- * @throws {Error} when the file cannot be read or made, or contains something else
+ * @throws {BerthError} `secret_damaged` when the file contains something else; {Error} when it cannot be read or made
  */
 export async function readOrCreateKey(path: string): Promise<Buffer> {
   return (await readKey(path)) ?? (await createKey(path))
@@ -58,7 +58,13 @@ async function readKey(path: string): Promise<Buffer | undefined> {
   })
   if (text === undefined) return undefined
   const key = Buffer.from(text.trim(), 'base64url')
-  if (key.length !== keyBytes) throw new Error(`${path}: not a key file`)
+  if (key.length !== keyBytes || !/^[\w-]{43}\n?$/.test(text))
+    throw new BerthError(
+      'internal',
+      'secret_damaged',
+      `${path} is damaged: restore it from a backup of this directory, or begin with a new secret, which cannot ` +
+        `open any stored password: mv '${path}' '${path}.damaged'`,
+    )
   return key
 }
 

@@ -36,7 +36,7 @@ export class ConsoleProcess implements ConsoleConnections {
     if (there) return there
     this.#starting ??= this.#start().finally(() => (this.#starting = undefined))
     await this.#starting
-    for (const until = Date.now() + startTimeoutMs; Date.now() < until; await delay(retryMs)) {
+    for (const until = performance.now() + startTimeoutMs; performance.now() < until; await delay(retryMs)) {
       const connected = await tryConnect(this.#socket)
       if (connected) return connected
     }

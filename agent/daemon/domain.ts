@@ -1,11 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { BerthError } from '../../shared/errors.js'
 import type { Logger } from 'pino'
 import { AbuseWatch } from '../abuse/abuse-watch.js'
 import { createTimeFormat } from '../../shared/time.js'
-import { readOrCreateKey } from '../../shared/sealing.js'
 import { targetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
@@ -27,6 +24,7 @@ import { Turns } from '../guests/turns.js'
 import { readBootId } from '../host/proc.js'
 import type { SteadyClock } from '../../shared/steady-clock.js'
 import { keepClock, openClock } from './clock.js'
+import { openSecret } from './secret.js'
 import { isImageOrdered, isImageUsed } from '../guests/image-users.js'
 import { ImageAdmin } from '../images/admin.js'
 import { imageBuildDefinition, imageDownloadKind } from '../images/definition.js'
@@ -39,7 +37,7 @@ import { Orders, type OperationKinds } from '../operations/orders.js'
 import { OperationEngine } from '../operations/engine.js'
 import type { OperationDefinition, StepObserver } from '../operations/types.js'
 import { Changes } from '../state/changes.js'
-import { openDatabase } from '../state/database.js'
+import { checkJournalPresent, openDatabase } from '../state/database.js'
 import { swapKind, swapSubject } from '../swap/kind.js'
 import { TrafficKeeper } from '../traffic/keeper.js'
 import type { Closers } from './closers.js'
@@ -77,7 +75,9 @@ export interface DomainOptions {
 
 export async function openDomain(host: Host, options: DomainOptions, closers: Closers): Promise<Domain> {
   const { config, log } = options
-  const db = openDatabase(join(config.state_dir, 'journal.db'))
+  const [journalPath, secretPath] = [join(config.state_dir, 'journal.db'), join(config.state_dir, 'secret.key')]
+  checkJournalPresent(journalPath, secretPath)
+  const db = openDatabase(journalPath)
   closers.add(() => db.close())
   const clock = openClock(db, options)
   closers.add(keepClock(db, clock))
@@ -89,7 +89,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     isUsed: (id) => isImageUsed({ operations: engine.store, guests: store }, id),
     isOrdered: (id) => isImageOrdered({ operations: engine.store, guests: store }, id),
   })
-  const key = await openSecret(join(config.state_dir, 'secret.key'), store)
+  const key = await openSecret(secretPath, store)
   const network = host.openNetwork({
     db,
     assignInside: async ({ uuid }, gone) => {
@@ -176,17 +176,6 @@ function stopNow(orders: Orders, uuid: string, requestedBy: string): void {
 function startNow(orders: Orders, uuid: string): void {
   const order = { $case: 'start', value: { uuid, liftBlock: false } } as const
   orders.submitNow({ operationId: randomUUID(), requestedBy: 'system', order })
-}
-
-/** Refuses to replace a lost key: a new one cannot open existing logins, and would hide the loss. */
-async function openSecret(path: string, store: GuestStore): Promise<Buffer> {
-  if (store.hasLogins() && !existsSync(path))
-    throw new BerthError(
-      'internal',
-      'secret_missing',
-      `${path} is missing: restore it with the journal it belongs to`,
-    )
-  return readOrCreateKey(path)
 }
 
 interface ContextParts {

@@ -49,8 +49,17 @@ export function findIdentity(identityDir: string): AgentIdentity | undefined {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw new BerthError('internal', 'bad_identity', `read ${identityDir}`, { cause })
   }
-  return parseIdentity(pem)
+  try {
+    return parseIdentity(pem)
+  } catch (cause) {
+    const message = `${identityPaths(identityDir).identity} is damaged: restore it from a backup, or ${joinAgain}`
+    throw new BerthError('internal', 'bad_identity', message, { cause })
+  }
 }
+
+const joinAgain =
+  'let this host join again, with the command that POST /hosts/ID/join-token of its gateway gives; ' +
+  'scripts/up does it on the machine of the gateway'
 
 /** @throws {BerthError} `not_joined` or `bad_identity` */
 export function getIdentity(identityDir: string): AgentIdentity {

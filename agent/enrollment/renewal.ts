@@ -60,11 +60,15 @@ function parseCertificate(pem: string): X509Certificate {
   }
 }
 
+/** A key that a power cut tore counts as none: no certificate has been installed for it. */
 async function findPendingKey(path: string): Promise<string | undefined> {
   try {
-    return await readFile(path, 'utf8')
+    const pem = await readFile(path, 'utf8')
+    createPrivateKey(pem)
+    return pem
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    const { code = '' } = cause as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code.startsWith('ERR_OSSL') || code === 'ERR_INVALID_ARG_VALUE') return undefined
     throw cause
   }
 }

@@ -186,11 +186,11 @@ export class Images {
     if (this.has(entry.id)) return // by the flight before, which ended after the caller had looked
     this.store.update(entry.id, { making: true, failure: '' })
     report(0, 'waiting for other images')
-    const begin = Date.now()
+    const begin = performance.now()
     await this.#slots.run(() => this.#parts.pool.make(entry, { report, signal }), signal)
     await this.#record(entry.id)
     const how = findRecipe(entry) ? 'image built' : 'image downloaded'
-    this.#parts.log.info({ template: entry.id, tookMs: Date.now() - begin }, how)
+    this.#parts.log.info({ template: entry.id, tookMs: Math.round(performance.now() - begin) }, how)
   }
 
   async #reconcile(id: string): Promise<void> {

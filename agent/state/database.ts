@@ -1,5 +1,7 @@
 import Database from 'better-sqlite3'
-import { chmodSync, closeSync, openSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, openSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { BerthError } from '../../shared/errors.js'
 
 /*
  * One synchronous connection: a transaction is a plain function that nothing interleaves with. WAL with
@@ -199,11 +201,58 @@ export type { Database } from 'better-sqlite3'
 /**
  * Opens the journal, creating or migrating it.
  * @param options.version to migrate to, unless the file has a later one; for tests of migrations
- * @throws when the file is of a newer version than this program
+ * @throws {BerthError} `journal_damaged`; also when the file is of a newer version than this program
  */
 export function openDatabase(path: string, { version = migrations.length } = {}): Database.Database {
-  if (path !== ':memory:') keepPrivate(path)
+  if (path === ':memory:') return prepare(new Database(path), version)
+  keepPrivate(path)
   const db = new Database(path)
+  try {
+    checkPages(db)
+    return prepare(db, version)
+  } catch (cause) {
+    db.close()
+    if (!isDamage(cause)) throw cause
+    throw new BerthError('internal', 'journal_damaged', damagedJournal(path, 'is damaged'), { cause })
+  }
+}
+
+/**
+ * Refuses to begin an empty journal beside a secret that an earlier one belongs to: guests would be forgotten.
+ * @throws {BerthError} `journal_missing`
+ */
+export function checkJournalPresent(path: string, secretPath: string): void {
+  if (!existsSync(secretPath) || hasContent(path)) return
+  throw new BerthError('internal', 'journal_missing', damagedJournal(path, 'is missing or empty'))
+}
+
+/** What is wrong with the journal, and what to do. */
+function damagedJournal(path: string, what: string): string {
+  const directory = dirname(path)
+  return (
+    `${path} ${what}: restore ${directory} from a backup, or start without the guests it knew: ` +
+    `mv '${directory}' '${directory}.damaged', then let the host join again`
+  )
+}
+
+function hasContent(path: string): boolean {
+  return (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0
+}
+
+/** Reads all pages: an error that appears hours later would leave an operation half done. @throws when one is damaged */
+function checkPages(db: Database.Database): void {
+  const found = db.pragma('quick_check(1)', { simple: true }) as string
+  if (found !== 'ok') throw new DamagedPages(found)
+}
+
+class DamagedPages extends Error {}
+
+function isDamage(cause: unknown): boolean {
+  if (cause instanceof DamagedPages) return true
+  return cause instanceof Database.SqliteError && /^SQLITE_(NOTADB|CORRUPT)/.test(cause.code)
+}
+
+function prepare(db: Database.Database, version: number): Database.Database {
   db.pragma('journal_mode = WAL')
   db.pragma('synchronous = FULL')
   db.pragma('foreign_keys = ON')

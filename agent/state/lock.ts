@@ -1,4 +1,5 @@
 import Database from 'better-sqlite3'
+import { truncateSync } from 'node:fs'
 import { BerthError } from '../../shared/errors.js'
 
 /**
@@ -14,7 +15,16 @@ export function lockState(path: string): () => void {
     db.exec('BEGIN EXCLUSIVE')
   } catch (cause) {
     db.close()
+    if (isTorn(cause)) {
+      truncateSync(path) // nothing is in it
+      return lockState(path)
+    }
     throw new BerthError('conflict', 'already_running', `another berth-agent holds ${path}`, { cause })
   }
   return () => void db.close()
+}
+
+/** Whether SQLite says that the file is not one of its own, as after a power cut. */
+function isTorn(error: unknown): boolean {
+  return error instanceof Database.SqliteError && ['SQLITE_NOTADB', 'SQLITE_CORRUPT'].includes(error.code)
 }

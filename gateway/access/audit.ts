@@ -4,6 +4,7 @@ import { outcomeUnknown, parseEntry, type AuditRecord } from './audit-record.js'
 import type { AuditEntry, AuditLog, AuditOutcome, AuditStart } from './contract.js'
 import { LateOutcomes } from './late-outcomes.js'
 import type { Guests } from './principal.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 
 /** Which entries to read; absent fields do not filter. */
 export interface AuditFilter {
@@ -172,7 +173,7 @@ export class AuditStore implements AuditLog {
 
   /** What began more than so many days ago goes, with its outcome. @throws {BerthError} `store_unavailable` */
   async trim(keepDays: number): Promise<void> {
-    const oldest = String(Date.now() - keepDays * dayMs)
+    const oldest = String(steadyClock.earliest() - keepDays * dayMs)
     await this.store.run('trim audit entries', (client) =>
       Promise.all(streams.map((stream) => client.xTrim(this.store.key(stream), 'MINID', oldest as never))),
     )

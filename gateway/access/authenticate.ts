@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
 import { sourceOf } from '../../shared/source-address.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 import { rateLimited, type RateLimit } from '../rate-limit.js'
 import { storeUnavailable } from '../store/connection.js'
 import type { Store } from '../store/store.js'
@@ -36,7 +37,7 @@ export class CallerAuthenticator implements Authenticator {
       if (!hasKeyHeader(request.headers) && this.parts.sessions.has(request))
         return await this.#findSession(() => this.parts.sessions.find(request))
       const { record, principal } = await this.#checkedKey(request, address)
-      this.parts.usage.note(record.id, Date.now(), address)
+      this.parts.usage.note(record.id, steadyClock.now(), address)
       return principal
     } catch (error) {
       const shown = this.#limited(error, address)
@@ -52,7 +53,7 @@ export class CallerAuthenticator implements Authenticator {
 
   async #checkedKey({ headers }: Credentials, address: string): Promise<ResolvedKey> {
     const resolved = await this.#find(readKeyHeader(headers))
-    checkKey(resolved, address, Date.now())
+    checkKey(resolved, address, steadyClock.now())
     return resolved
   }
 

@@ -2,6 +2,7 @@ import type { Credentials, SessionCallers } from './contract.js'
 import type { KeyCache } from './key-cache.js'
 import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 
 /** Names what a caller authenticated with: what outlives a request ends with it. */
 export function credentialOf(caller: Principal): string {
@@ -45,7 +46,7 @@ export class CallerGrants implements Grants {
 
   async #findKey(id: number): Promise<Principal | undefined> {
     const key = await this.cache.findById(id)
-    if (!key?.complete || key.rights.disabled || isExpired(key.rights, Date.now())) return undefined
+    if (!key?.complete || key.rights.disabled || isExpired(key.rights, steadyClock.now())) return undefined
     return key.principal
   }
 }

@@ -1,6 +1,7 @@
 import { createHmac, hkdfSync, randomUUID } from 'node:crypto'
 import { BerthError, conflict } from '../../shared/errors.js'
 import { open, seal } from '../../shared/sealing.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 import type { GatewayInstance } from '../store/instance.js'
 import type { Store } from '../store/store.js'
 import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from './contract.js'
@@ -130,7 +131,7 @@ export class IdempotencyStore implements Idempotency {
   async #insert(id: string, record: IdempotencyRecord): Promise<IdempotencyRecord | undefined> {
     const before = await this.store.run('remember a request', async (client) => {
       const expiration = { type: 'PX', value: this.#keepMs } as const
-      const age = { score: Date.now(), value: id }
+      const age = { score: steadyClock.now(), value: id }
       // Sent together: the store syncs its log once for both.
       const [found] = await Promise.all([
         client.set(id, JSON.stringify(record), { condition: 'NX', GET: true, expiration }),
@@ -153,7 +154,7 @@ export class IdempotencyStore implements Idempotency {
   async trim(keep: number): Promise<void> {
     const ages = this.#agesKey
     await this.store.run('forget requests', async (client) => {
-      await client.zRemRangeByScore(ages, '-inf', Date.now() - this.#keepMs) // these are gone by themselves
+      await client.zRemRangeByScore(ages, '-inf', steadyClock.earliest() - this.#keepMs) // these are gone by themselves
       for (let excess = (await client.zCard(ages)) - keep; excess > 0; excess -= forgottenAtOnce) {
         const oldest = await client.zPopMinCount(ages, Math.min(excess, forgottenAtOnce))
         const ids = oldest.map(({ value }) => value).filter((id) => !this.#running.has(id))

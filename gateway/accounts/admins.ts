@@ -1,4 +1,5 @@
 import { BerthError, invalidField, notFound } from '../../shared/errors.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 import type { Store } from '../store/store.js'
 import {
   usernamePattern,
@@ -218,13 +219,13 @@ function newAdmin(id: number, username: string, passwordHash: string): AdminAcco
     passwordHash,
     disabled: false,
     generation: 1,
-    createdAtMs: Date.now(),
+    createdAtMs: steadyClock.now(),
   }
 }
 
 function newLink(): NewLink {
   const token = createToken()
-  return { token, link: { digest: digestToken(token), expiresAtMs: Date.now() + linkMs } }
+  return { token, link: { digest: digestToken(token), expiresAtMs: steadyClock.now() + linkMs } }
 }
 
 function leadsTo(admin: AdminAccount, digest: string): boolean {
@@ -232,7 +233,7 @@ function leadsTo(admin: AdminAccount, digest: string): boolean {
 }
 
 function isOpen({ link, disabled }: AdminAccount): boolean {
-  return !disabled && link !== undefined && link.expiresAtMs > Date.now()
+  return !disabled && link !== undefined && link.expiresAtMs > steadyClock.now()
 }
 
 function withoutSecondFactor(admin: AdminAccount): AdminAccount {

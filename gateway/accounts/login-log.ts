@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import type { Store, StoreClient } from '../store/store.js'
 import { FailureRows, sameRowMs, type LoginRow } from './failure-rows.js'
 import { matchesLogin, type LoginAttempt, type LoginFilter, type LoginRecord } from './login-record.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 
 const dayMs = 86_400_000
 const readAtOnce = 1000
@@ -36,7 +37,7 @@ export class LoginLog {
   async note(attempt: LoginAttempt): Promise<void> {
     const { accountId, address, userAgent, reason } = attempt
     await this.store.run('log a log-in', async (client) => {
-      const last: LastLogin = { atMs: Date.now(), address, userAgent }
+      const last: LastLogin = { atMs: steadyClock.now(), address, userAgent }
       await Promise.all([
         this.#addRow(client, attempt),
         reason === '' ? client.hSet(this.#last, String(accountId), JSON.stringify(last)) : undefined,
@@ -106,7 +107,7 @@ export class LoginLog {
 
   /** What is too old goes, and the counts of rows that went. @throws {BerthError} `store_unavailable` */
   async trim(): Promise<void> {
-    const oldest = String(Date.now() - this.retention.days * dayMs)
+    const oldest = String(steadyClock.earliest() - this.retention.days * dayMs)
     await this.store.run('trim the log of log-ins', async (client) => {
       const streams = [true, false].map((success) => this.#stream(success))
       await Promise.all(streams.map((stream) => client.xTrim(stream, 'MINID', oldest as never)))

@@ -1,4 +1,5 @@
 import { BerthError } from '../../shared/errors.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 import { isUsable, type Account } from './account-record.js'
 import type { AccountStore } from './account-store.js'
 import type { KnownDevices } from './known-devices.js'
@@ -95,7 +96,7 @@ export class Logins {
     const pending = await this.parts.pending.try(pendingToken)
     const account = pending && (await this.parts.accounts.find(pending.accountId))
     if (!pending || !account || account.generation !== pending.generation) throw loginExpired()
-    if (!isUsable(account, Date.now())) throw loginExpired()
+    if (!isUsable(account, steadyClock.now())) throw loginExpired()
     const method = 'code' in given ? 'totp' : 'recovery_code'
     const about = { username: account.username, account, place, method } as const
     const trier = this.#trierOf(account.username, account, place)
@@ -193,7 +194,7 @@ function reasonOf(account: Account | undefined, matches: boolean): LoginReason |
   if (account.passwordHash === '') return 'no_password'
   if (!matches) return 'wrong_password'
   if (account.disabled) return 'disabled'
-  return isUsable(account, Date.now()) ? '' : 'expired'
+  return isUsable(account, steadyClock.now()) ? '' : 'expired'
 }
 
 function loginFailed(method: LoginMethod): BerthError {

@@ -1,4 +1,5 @@
 import { notFound } from '../../shared/errors.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 import type { Store } from '../store/store.js'
 import { WatchedRecords } from '../store/watched-records.js'
 import { withoutSessions, type Account, type AccountKind } from './account-record.js'
@@ -62,7 +63,7 @@ export class Sessions {
   async findByDigest(digest: string): Promise<Session | undefined> {
     const session = await this.#findCurrent(digest)
     if (session === undefined) return undefined
-    const used = await this.#activity.note(digest, session.record.idleMs, Date.now())
+    const used = await this.#activity.note(digest, session.record.idleMs, steadyClock.now())
     return used ? session : undefined
   }
 
@@ -71,7 +72,7 @@ export class Sessions {
     if (!isToken(token)) return undefined
     const session = await this.#findCurrent(digestToken(token))
     if (session === undefined) return undefined
-    const alive = await this.#activity.isAlive(session.digest, session.record.idleMs, Date.now())
+    const alive = await this.#activity.isAlive(session.digest, session.record.idleMs, steadyClock.now())
     return alive ? session : undefined
   }
 
@@ -79,21 +80,21 @@ export class Sessions {
     const record = await this.#records.find(digest)
     if (record === undefined) return undefined
     const account = await this.accounts.find(record.accountId)
-    return isCurrent(record, account, Date.now()) ? { digest, record, account } : undefined
+    return isCurrent(record, account, steadyClock.now()) ? { digest, record, account } : undefined
   }
 
   /** One in use, by its digest. @throws {BerthError} `not_found` when it has just ended, `store_unavailable` */
   async get(digest: string): Promise<Session> {
     const record = await this.#records.find(digest)
     const account = record && (await this.accounts.find(record.accountId))
-    if (!record || !isCurrent(record, account, Date.now())) throw notFound('session')
+    if (!record || !isCurrent(record, account, steadyClock.now())) throw notFound('session')
     return { digest, record, account }
   }
 
   /** Plans a session of an account as it is, or as it is about to be. */
   plan(account: Account, device: Device, keep: boolean): NewSession {
     const token = createToken()
-    const record = planSession(account, device, { nowMs: Date.now(), keep })
+    const record = planSession(account, device, { nowMs: steadyClock.now(), keep })
     return { token, digest: digestToken(token), record }
   }
 
@@ -133,7 +134,7 @@ export class Sessions {
       account.id,
       (now) => {
         // Meanwhile all its sessions may have ended, this one too: whoever ended them has the last word.
-        if (!isCurrent(record, now, Date.now())) throw notFound('session')
+        if (!isCurrent(record, now, steadyClock.now())) throw notFound('session')
         return withoutSessions(plan(now))
       },
       (multi, next) => {
@@ -190,7 +191,7 @@ export class Sessions {
 
   /** Notes that its user has just given the password or a code again. @throws {BerthError} `store_unavailable` */
   async confirm({ digest, record }: Session): Promise<void> {
-    const confirmed: SessionRecord = { ...record, confirmedAtMs: Date.now() }
+    const confirmed: SessionRecord = { ...record, confirmedAtMs: steadyClock.now() }
     await this.store.run('confirm a session', (client) =>
       client.set(this.#records.key(digest), JSON.stringify(confirmed), {
         condition: 'XX',
@@ -209,7 +210,7 @@ export class Sessions {
       client.mGet(digests.map((digest) => this.#records.key(digest))),
     )
     const all = digests.map((digest, at) => ({ digest, record: parse(texts[at]) }))
-    const current = all.filter(({ record }) => record && isCurrent(record, account, Date.now()))
+    const current = all.filter(({ record }) => record && isCurrent(record, account, steadyClock.now()))
     const ended = all.filter((one) => !current.includes(one)).map(({ digest }) => digest)
     await this.endAll(account.id, ended)
     return current as { digest: string; record: SessionRecord }[]

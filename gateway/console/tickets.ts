@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { digestKey } from '../access/key-secret.js'
 import { perMinute, RateLimit, rateLimited } from '../rate-limit.js'
 import type { Store } from '../store/store.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 
 /** What a ticket gives. */
 export interface Grant {
@@ -29,7 +30,7 @@ export class ConsoleTickets {
   /** @param now ms since 1970 */
   constructor(
     private readonly store: Store,
-    private readonly now: () => number = Date.now,
+    private readonly now: () => number = steadyClock.now,
   ) {}
 
   /** @throws {BerthError} `rate_limited`, `store_unavailable` */

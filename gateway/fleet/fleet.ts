@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import { BerthError, notFound } from '../../shared/errors.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 import type { GatewayConfig } from '../config.js'
 import { ensureAuthority, type Authority } from '../pki/authority.js'
 import { GatewayLeaf } from '../pki/gateway-leaf.js'
@@ -313,7 +314,7 @@ export class GatewayFleet implements Fleet {
     const { log, config } = this.options
     if (!this.#watched.isComplete) return
     try {
-      const madeBeforeMs = Date.now() - reservationGraceMs - config.agents.call_timeout_ms
+      const madeBeforeMs = steadyClock.earliest() - reservationGraceMs - config.agents.call_timeout_ms
       const freed = await this.#registry.sweep(({ hostId, uuid }) => {
         const host = this.view.findState(hostId)
         // A host that is away may have the guest.

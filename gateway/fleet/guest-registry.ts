@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { conflict } from '../../shared/errors.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 import type { Store, StoreClient } from '../store/store.js'
 import { planClaims, type Claim, type Held, type Reservation } from './plan-claims.js'
 
@@ -45,7 +46,7 @@ export class GuestRegistry {
       if ((await client.get(this.#name(request.name))) !== null || isShown(request.name))
         throw conflict('name_conflict', `a container named ${request.name} exists`)
       const id = await this.#nextId(client, isShown)
-      const reservation = { ...request, uuid, id, reservedAtMs: Date.now() }
+      const reservation = { ...request, uuid, id, reservedAtMs: steadyClock.now() }
       await this.#write(client, [reservation]).set(this.#nextIdKey, String(id)).exec()
       return { reservation, repeated: false }
     })
@@ -133,7 +134,7 @@ export class GuestRegistry {
         await client.unwatch()
         return refused
       }
-      const now = Date.now()
+      const now = steadyClock.now()
       const steps = this.#write(
         client,
         add.map((claim) => ({ ...claim, hostId, operationId: '', reservedAtMs: now })),

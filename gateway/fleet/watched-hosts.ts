@@ -54,7 +54,7 @@ export class WatchedHosts {
 
   /** Resolves when each joined host has reported or is unreachable, or after `timeoutMs`. */
   async settle(timeoutMs: number): Promise<void> {
-    for (const until = Date.now() + timeoutMs; Date.now() < until; await delay(20)) {
+    for (const until = performance.now() + timeoutMs; performance.now() < until; await delay(20)) {
       if (!this.#complete) await this.poll()
       const joined = [...this.entries()].filter(({ host }) => host.record.serials.length > 0)
       if (this.#complete && joined.every(({ watcher }) => watcher.settled)) return

@@ -1,4 +1,5 @@
 import { BerthError } from '../../shared/errors.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 import type { Principal } from '../access/principal.js'
 import type { Route } from './route.js'
 
@@ -10,7 +11,7 @@ const recentMs = 10 * 60_000
  */
 export function refuseUnconfirmed({ confirmed }: Pick<Route, 'confirmed'>, caller: Principal): void {
   if (!confirmed || caller.kind !== 'session') return
-  if (Date.now() - caller.confirmedAtMs <= recentMs) return
+  if (steadyClock.now() - caller.confirmedAtMs <= recentMs) return
   const message = 'this needs the password or a code again: POST /account/confirm'
   throw new BerthError('forbidden', 'confirmation_required', message)
 }

@@ -19,9 +19,10 @@ import {
   generateKeyPairSync,
   randomBytes,
   webcrypto,
+  X509Certificate as NodeCertificate,
 } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
 import { createFileAtomic } from '../../shared/files.js'
 import { extendedKeyUsage, identityDnsName, identityUri, type Identity } from '../../shared/identity.js'
@@ -115,14 +116,30 @@ async function loadAuthority(pem: string, path: string): Promise<Authority> {
   try {
     const privateKeyPem = /-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n/.exec(pem)?.[0] ?? ''
     const caPem = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n/.exec(pem)?.[0] ?? ''
+    checkPair(privateKeyPem, caPem)
     const der = createPrivateKey(privateKeyPem).export({ type: 'pkcs8', format: 'der' })
     const signingKey = await webcrypto.subtle.importKey('pkcs8', new Uint8Array(der), algorithm, false, [
       'sign',
     ])
     return new PrivateAuthority(new X509Certificate(caPem), signingKey, { privateKeyPem, caPem })
   } catch (cause) {
-    throw new BerthError('internal', 'bad_authority', `${path} is damaged`, { cause })
+    throw new BerthError('internal', 'bad_authority', damagedAuthority(path, 'is damaged'), { cause })
   }
+}
+
+/** A flipped bit can leave a well-formed key or certificate. */
+function checkPair(privateKeyPem: string, caPem: string): void {
+  const certificate = new NodeCertificate(caPem)
+  if (!certificate.checkPrivateKey(createPrivateKey(privateKeyPem))) throw new Error('the key is another one')
+  if (!certificate.verify(certificate.publicKey)) throw new Error('the signature does not verify')
+}
+
+/** What is wrong with the authority, and what to do. */
+function damagedAuthority(path: string, what: string): string {
+  return (
+    `${path} ${what}: restore it from a backup, or begin with a new authority, which every host has to join again: ` +
+    `mv '${dirname(path)}' '${dirname(path)}.damaged'`
+  )
 }
 
 class PrivateAuthority implements Authority {

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { BerthError, describeError } from '../../shared/errors.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 import { factsOf } from './certificate.js'
 import type { StoreLock } from './lock.js'
 import { afterFailure, isEndNear, isRenewalDue, renewalPauses, type RenewalPauses } from './plan-renewal.js'
@@ -44,7 +45,7 @@ export class Renewal {
     const current = this.options.documents.settings.value?.current
     if (!current) return []
     const facts = factsOf(current.chainPem)
-    const ends = isEndNear(facts, Date.now())
+    const ends = isEndNear(facts, steadyClock.now())
       ? [`the certificate ends at ${new Date(facts.notAfterMs).toISOString()}`]
       : []
     const attempts = this.options.documents.renewal.value
@@ -75,7 +76,7 @@ export class Renewal {
     const { fingerprint, chainPem } = known.current
     const attempts = renewal.current
     const own = attempts.fingerprint === fingerprint ? attempts : { ...attempts, nextMs: 0 }
-    return isRenewalDue(factsOf(chainPem), own, Date.now()) ? known : undefined
+    return isRenewalDue(factsOf(chainPem), own, steadyClock.now()) ? known : undefined
   }
 
   /** Looks again: another gateway may have done it before this one got the lock. */
@@ -101,13 +102,13 @@ export class Renewal {
     const { documents, timing } = this.options
     const retryAfterSeconds = error instanceof BerthError ? (error.retryAfterSeconds ?? 0) : 0
     const failure = { fingerprint, error: describeError(error).slice(0, 500), retryAfterSeconds }
-    await documents.renewal.update((old) => afterFailure(old, failure, Date.now(), timing?.pauses))
+    await documents.renewal.update((old) => afterFailure(old, failure, steadyClock.now(), timing?.pauses))
   }
 
   #warn(): void {
     const { warnings } = this
-    if (warnings.length === 0 || Date.now() - this.#warnedMs < warnEveryMs) return
-    this.#warnedMs = Date.now()
+    if (warnings.length === 0 || steadyClock.now() - this.#warnedMs < warnEveryMs) return
+    this.#warnedMs = steadyClock.now()
     this.options.log.warn({ warnings }, 'tls: the certificate')
   }
 }

@@ -8,6 +8,7 @@ import { missedNews, newestRevision, newsOf, type News } from './fleet-news.js'
 import { Outbox, type OutboxParts } from './outbox.js'
 import { bodyOf, deliveryOf, droppedType, maxQueued } from './plan-deliveries.js'
 import { wants, type WebhookRecord } from './webhook-record.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 
 export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
   readonly view: FleetView
@@ -197,7 +198,7 @@ export class Deliverer {
   #planContent(content: EventContent, made: Map<string, QueuedDelivery[]>): void {
     const takers = this.parts.records().filter((record) => wants(record, content.type))
     if (takers.length === 0) return
-    const names = { eventId: `evt_${randomUUID()}`, nowMs: Date.now() }
+    const names = { eventId: `evt_${randomUUID()}`, nowMs: steadyClock.now() }
     const body = bodyOf(content, names)
     for (const { id } of takers)
       this.#addTo(made, id, deliveryOf(content, body, { ...names, id: randomUUID() }))
@@ -226,6 +227,6 @@ export class Deliverer {
 /** Tells the receiver to read again how things are. */
 function droppedNotice(): Omit<QueuedDelivery, 'number'> {
   const about = { type: droppedType, hostId: '', guestUuid: '', data: '{}' }
-  const names = { id: randomUUID(), eventId: `evt_${randomUUID()}`, nowMs: Date.now() }
+  const names = { id: randomUUID(), eventId: `evt_${randomUUID()}`, nowMs: steadyClock.now() }
   return deliveryOf(about, bodyOf(about, names), names)
 }

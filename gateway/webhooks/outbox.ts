@@ -4,6 +4,7 @@ import { nextAttemptMs, type Attempt, type Delivery, type RetryPlan } from './de
 import type { DeliveryQueue, QueuedDelivery } from './delivery-queue.js'
 import { droppedType } from './plan-deliveries.js'
 import type { WebhookRecord } from './webhook-record.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 
 export interface OutboxParts {
   readonly queue: DeliveryQueue
@@ -106,7 +107,7 @@ export class Outbox {
   #schedule(key: string, lane: Lane): void {
     const [first] = lane.waiting
     if (!first) return void this.#lanes.delete(key)
-    const waitMs = first.nextAtMs - Date.now()
+    const waitMs = first.nextAtMs - steadyClock.now()
     if (waitMs <= 0) return void this.#due.push(key)
     lane.timer = setTimeout(() => {
       this.#due.push(key)
@@ -142,7 +143,7 @@ export class Outbox {
 
   async #settle(lane: Lane, tried: QueuedDelivery & { last: Attempt }): Promise<void> {
     const { createdAtMs, attempts } = tried
-    const plan = { createdAtMs, attempts, nowMs: Date.now(), random: Math.random() }
+    const plan = { createdAtMs, attempts, nowMs: steadyClock.now(), random: Math.random() }
     const delivered = tried.last.error === ''
     const nextAtMs = delivered ? undefined : nextAttemptMs(this.parts.retries, plan)
     if (nextAtMs === undefined) {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { describeError } from '../../shared/errors.js'
 import type { TargetPolicy } from '../../shared/outbound-targets.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 import type { Describe } from '../events/event.js'
 import type { FleetView } from '../fleet/contract.js'
 import { Lease } from '../store/lease.js'
@@ -90,7 +91,7 @@ export class Webhooks {
   async test(id: string): Promise<string> {
     const { name } = this.records.get(id)
     const about = { type: pingType, hostId: '', guestUuid: '', data: JSON.stringify({ webhook: name }) }
-    const names = { id: randomUUID(), eventId: `evt_${randomUUID()}`, nowMs: Date.now() }
+    const names = { id: randomUUID(), eventId: `evt_${randomUUID()}`, nowMs: steadyClock.now() }
     await this.#queue.send({ webhookId: id, delivery: deliveryOf(about, bodyOf(about, names), names) })
     return names.id
   }
@@ -104,7 +105,7 @@ export class Webhooks {
   /** Queues one that has ended once more, as it was. @returns its new id. @throws {BerthError} `not_found` */
   async redeliver(id: string, deliveryId: string): Promise<string> {
     const { outcome: _, number: _n, last: _l, ...before } = await this.ended(id, deliveryId)
-    const again = { id: randomUUID(), createdAtMs: Date.now(), nextAtMs: 0, attempts: 0 }
+    const again = { id: randomUUID(), createdAtMs: steadyClock.now(), nextAtMs: 0, attempts: 0 }
     await this.#queue.send({ webhookId: id, delivery: { ...before, ...again } })
     return again.id
   }

@@ -152,8 +152,8 @@ export class GuestMatrixHost {
   async #destroy(domain: Domain, closers: Closers): Promise<void> {
     if (domain.context.store.find(guestUuid)) await order({ domain, guest: this.parts.guest }, 'delete')
     await closers.run()
-    for (const suffix of ['', '-wal', '-shm'])
-      rmSync(join(this.parts.config.state_dir, `journal.db${suffix}`), { force: true })
+    for (const name of ['journal.db', 'journal.db-wal', 'journal.db-shm', 'secret.key'])
+      rmSync(join(this.parts.config.state_dir, name), { force: true })
   }
 }
 

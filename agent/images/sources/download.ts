@@ -6,6 +6,7 @@ import { dirname } from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as delay } from 'node:timers/promises'
+import { readBootId } from '../../host/proc.js'
 import { BerthError } from '../../../shared/errors.js'
 import { checkedLookup, readOwnAddresses } from '../../../shared/outbound-lookup.js'
 import { OutboundClient, OutboundError, type OutboundAnswer } from '../../../shared/outbound-request.js'
@@ -116,6 +117,8 @@ interface TransferParts {
 interface Note {
   readonly url: string
   readonly validator: string
+  /** The file is not synced: what another boot left of it may have holes. */
+  readonly bootId: string
 }
 
 class Transfer {
@@ -168,7 +171,7 @@ class Transfer {
     if (answer.status === 206 && start !== from) throw new Error('the server sends another range')
     const total = totalOf(answer, start)
     await this.#checkRoom(total, start)
-    await writeFile(noteOf(file), JSON.stringify({ url, validator: validatorOf(answer) }))
+    await writeFile(noteOf(file), JSON.stringify({ url, validator: validatorOf(answer), bootId: readBootId() }))
     await this.#receive(answer, { start, total })
     const size = await sizeOf(file)
     if (total > 0 && size !== total) throw new Error(`the connection ended after ${size} of ${total} bytes`)
@@ -178,7 +181,8 @@ class Transfer {
   async #usableNote(): Promise<Note | undefined> {
     try {
       const note = JSON.parse(await readFile(noteOf(this.order.file), 'utf8')) as Note
-      return note.url === this.order.url && note.validator !== '' ? note : undefined
+      const isUsable = note.url === this.order.url && note.validator !== '' && note.bootId === readBootId()
+      return isUsable ? note : undefined
     } catch {
       return undefined // there is none, or a crash cut it
     }

@@ -1,0 +1,34 @@
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { BerthError } from '../../shared/errors.js'
+import { readOrCreateKey } from '../../shared/sealing.js'
+import type { GuestStore } from '../guests/store.js'
+import type { Database } from '../state/database.js'
+import { findSetting, putSetting } from '../state/settings.js'
+
+/** Refuses to replace a lost key: a new one cannot open existing logins, and would hide the loss. */
+export async function openSecret(path: string, store: GuestStore): Promise<Buffer> {
+  if (store.hasLogins() && !existsSync(path))
+    throw new BerthError(
+      'internal',
+      'secret_missing',
+      `${path} is missing: restore it with the journal it belongs to`,
+    )
+  const key = await readOrCreateKey(path)
+  checkSameSecret(store.changes.db, path, key)
+  return key
+}
+
+/** A damaged key can look like another one. Its digest is in the journal that it belongs to. */
+function checkSameSecret(db: Database, path: string, key: Buffer): void {
+  const setting = 'secret_digest'
+  const digest = createHash('sha256').update(key).digest('hex')
+  const known = findSetting(db, setting)
+  if (known === undefined) return putSetting(db, setting, digest)
+  if (known !== digest)
+    throw new BerthError(
+      'internal',
+      'secret_damaged',
+      `${path} is not the key that the journal belongs to: restore it from a backup`,
+    )
+}
