@@ -12,7 +12,7 @@ export async function openSecret(path: string, store: GuestStore): Promise<Buffe
     throw new BerthError(
       'internal',
       'secret_missing',
-      `${path} is missing: restore it with the journal it belongs to`,
+      `${path} is missing: restore it from a backup, with the journal it belongs to`,
     )
   const key = await readOrCreateKey(path)
   checkSameSecret(store.changes.db, path, key)
