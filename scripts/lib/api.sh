@@ -21,6 +21,9 @@ admin_key_refused() {
 # A value of a JSON text on standard input by a jq filter; nothing when it is not there. json FILTER [JQ-ARGS...]
 json() { jq -r "${@:2}" "($1) // empty" 2>/dev/null || true; }
 
+# Why the gateway is not ready, in its own words; nothing where it does not answer.
+gateway_reason() { curl -s --max-time 5 "$(api_url)/readyz" 2>/dev/null | head -n 1 | cut -c 1-500 || true; }
+
 gateway_ready() { [ "$(curl -s -o /dev/null --max-time 5 -w '%{http_code}' "$(api_url)/readyz")" = 200 ]; }
 
 # The state of this host as the gateway sees it: pending, online, offline or nothing.
@@ -28,14 +31,20 @@ host_state() { api GET /hosts 2>/dev/null | json '.data[] | select(.id == $id) |
 
 # Waits for a condition while a daemon runs. wait_for DAEMON SECONDS LABEL COMMAND...
 wait_for() {
-  local daemon=$1 seconds=$2 label=$3 started=$SECONDS tries=0 dead=0
+  local daemon=$1 seconds=$2 label=$3 started=$SECONDS tries=0 dead=0 why
   shift 3
   until "$@"; do
     # A unit that restarts has no process for a moment; one that stays away has failed.
     if [ -z "$(daemon_pid "$daemon")" ]; then dead=$((dead + 1)); else dead=0; fi
     [ "$dead" -lt 20 ] || fail_with_log "$daemon" "the $daemon ended"
-    [ $((SECONDS - started)) -lt "$seconds" ] || fail_with_log "$daemon" "$label: not after $seconds s"
-    [ $((tries += 1)) -ne 50 ] || note "waiting: $label"
+    if [ $((SECONDS - started)) -ge "$seconds" ]; then
+      why=$([ "$daemon" != gateway ] || gateway_reason)
+      fail_with_log "$daemon" "$label: not after $seconds s${why:+ ($why)}"
+    fi
+    if [ $((tries += 1)) -eq 50 ]; then
+      why=$([ "$daemon" != gateway ] || gateway_reason)
+      note "waiting: $label${why:+ ($why)}"
+    fi
     sleep 0.1
   done
 }

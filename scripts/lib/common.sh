@@ -12,6 +12,14 @@ fail() {
   exit 1
 }
 
+# Puts a new file in the place of another: after a power cut it has the old or the new content, complete.
+# replace_file NEW FILE
+replace_file() {
+  sync "$1"
+  mv "$1" "$2"
+  sync "$(dirname "$2")"
+}
+
 require_root() { [ "$(id -u)" -eq 0 ] || fail "run as root: sudo $0"; }
 
 # One up or down at a time, whatever its instance: they share checkouts, numbers of instances, lxcfs, the system user and

@@ -26,6 +26,7 @@ install_code() {
     copy_packages "$lib_dir.new"
     copy_build "$lib_dir.new"
     echo "$packages" >"$lib_dir.new/.packages"
+    sync -f "$lib_dir.new"
     if [ -d "$lib_dir" ]; then rm -rf "$lib_dir.old" && mv "$lib_dir" "$lib_dir.old"; fi
     mv "$lib_dir.new" "$lib_dir"
   elif ! diff -rq dist "$lib_dir/dist" >/dev/null 2>&1 || ! cmp -s package.json "$lib_dir/package.json"; then
@@ -39,6 +40,7 @@ copy_build() {
   cp -R dist "$1/dist.new"
   cp package.json README.md "$1/"
   chmod -R a+rX,go-w "$1/dist.new" "$1/package.json"
+  sync -f "$1/dist.new"
   if [ -d "$1/dist" ]; then rm -rf "$1/dist.old" && mv "$1/dist" "$1/dist.old"; fi
   mv "$1/dist.new" "$1/dist"
   rm -rf "$1/dist.old"
@@ -143,7 +145,7 @@ keep_redis_url() {
     umask 077
     { grep -sv '^BERTH_REDIS_URL=' "$file" || true; echo "BERTH_REDIS_URL=$BERTH_REDIS_URL"; } >"$file.new"
   )
-  mv "$file.new" "$file"
+  replace_file "$file.new" "$file"
   note "wrote $file: BERTH_REDIS_URL"
 }
 
@@ -296,7 +298,7 @@ install_unit() {
     -e "s#^RequiresMountsFor=.*#RequiresMountsFor=$(agent_state_dir) $(pool_dir)#" "systemd/berth-$1.service" >"$file.new"
   [ "$1" != gateway ] || allow_own_directories "$file.new"
   if cmp -s "$file.new" "$file"; then rm "$file.new"; else
-    mv "$file.new" "$file"
+    replace_file "$file.new" "$file"
     systemctl daemon-reload
   fi
 }

@@ -140,7 +140,7 @@ keep_values() {
         [[ $key != "$program "* ]] || printf '%s\t%s\n' "${key#* }" "${configured[$key]}"
       done | sort >"$(values_record "$program").new"
     )
-    mv "$(values_record "$program").new" "$(values_record "$program")"
+    replace_file "$(values_record "$program").new" "$(values_record "$program")"
   done
 }
 
@@ -197,11 +197,11 @@ write_configs() {
   [ -z "$instance" ] || choose_number
   for program in agent gateway; do
     file=$(config_of "$program")
-    [ -e "$file" ] && continue
+    [ -s "$file" ] && continue # an empty one is what a power cut left
     sed "s#/etc/berth/#$etc_dir/#" "systemd/$program.example.yaml" >"$file.new"
     [ -z "$instance" ] || "give_${program}_its_own" "$file.new"
     chmod 644 "$file.new"
-    mv "$file.new" "$file"
+    replace_file "$file.new" "$file"
     note "wrote $file"
   done
 }

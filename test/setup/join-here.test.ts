@@ -1,7 +1,9 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { createTestPki, type TestPki } from '../support/pki.js'
+import { createCsrPem, createPrivateKeyPem } from '../../agent/enrollment/csr.js'
+import { writeIdentity } from '../../agent/enrollment/identity.js'
+import { createTestPki, hourMs, type TestPki } from '../support/pki.js'
 import { shell } from '../support/setup-shell.js'
 
 /*
@@ -68,6 +70,21 @@ describe('scripts/up', function () {
   it('leaves a host that its gateway knows', () => {
     keepIdentity(here)
     expect(up('h1').joined).to.equal(false)
+  })
+
+  it('lets a host join again whose certificate is not valid any more', async () => {
+    const privateKeyPem = createPrivateKeyPem()
+    const identity = { role: 'agent', hostId: 'h1' } as const
+    const dayMs = 24 * hourMs
+    for (const daysAgo of [40, -40]) {
+      const issuedMs = Date.now() - daysAgo * dayMs
+      const csr = await createCsrPem(privateKeyPem)
+      const { certificatePem } = await here.authority.signRequest(csr, identity, 30 * dayMs, issuedMs)
+      const directory = join(dir, 'var/agent/identity')
+      await writeIdentity(directory, { privateKeyPem, certificatePem, caPem: here.authority.caPem })
+      const { joined, asked } = up('h1')
+      expect([joined, asked]).to.deep.equal([true, '/hosts/h1/join-token'])
+    }
   })
 
   it('lets a host join again that its gateway has lost', () => {
