@@ -58,12 +58,12 @@ export class GatewayProcess {
   }
 
   /** @param namespace network namespace; default: the test's own */
-  start(namespace?: string): void {
+  start(namespace?: string, environment: Record<string, string> = {}): void {
     const log = openSync(join(this.directory, 'gateway.log'), 'a')
     const args = [program, 'serve', '--config', join(this.directory, 'gateway.yaml')]
     const enter = namespace === undefined ? [] : ['ip', 'netns', 'exec', namespace]
     const [file = '', ...rest] = [...enter, process.execPath, ...args]
-    this.#child = spawn(file, rest, { stdio: ['ignore', log, log] })
+    this.#child = spawn(file, rest, { stdio: ['ignore', log, log], env: { ...process.env, ...environment } })
     closeSync(log)
   }
 

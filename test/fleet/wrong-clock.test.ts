@@ -1,0 +1,103 @@
+import { expect } from 'chai'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { joinGateway } from '../../agent/enrollment/join.js'
+import type { Body } from '../support/body.js'
+import { GatewayProcess } from '../support/gateway-process.js'
+import { LabAgent } from '../support/lab-agent.js'
+import { freePort } from '../support/ports.js'
+import { waitFor } from '../support/wait.js'
+
+const fakeClock = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1'
+
+/** The real gateway as a process whose wall clock the test moves while it runs, and an agent with the right time. */
+describe('a gateway with a wrong clock', function () {
+  this.timeout(240_000)
+  let directory: string
+  let gateway: GatewayProcess
+  let agent: LabAgent
+  let hostId: string
+
+  const setClock = (offset: string): void => writeFileSync(join(directory, 'clock'), `${offset}\n`)
+  const start = (): void =>
+    gateway.start(undefined, {
+      LD_PRELOAD: fakeClock,
+      FAKETIME_TIMESTAMP_FILE: join(directory, 'clock'),
+      FAKETIME_NO_CACHE: '1',
+      FAKETIME_DONT_FAKE_MONOTONIC: '1',
+    })
+  const request = async <T>(method: string, path: string, body?: object): Promise<T> => {
+    const reply = await gateway.request(method, path, body ? { body } : {})
+    return (reply.body as Body & { data: T }).data
+  }
+  const stateOf = async (): Promise<string | undefined> =>
+    (await request<{ id: string; status: string }[]>('GET', '/hosts')).find(({ id }) => id === hostId)?.status
+  const serial = (): string => agent.tls.identity().serial
+  const online = async (what: string): Promise<unknown> =>
+    waitFor(async () => (await stateOf()) === 'online', {
+      timeoutMs: 60_000,
+      what: () => `${what}\n${gateway.logTail()}`,
+    })
+
+  before(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'btest-clock-'))
+    gateway = await GatewayProcess.create(join(directory, 'gateway'))
+    setClock('+0')
+    start()
+    await gateway.ready()
+    const listen = `127.0.0.1:${await freePort()}`
+    hostId = (await request<{ id: string }>('POST', '/hosts', { name: 'one', address: listen })).id
+    const { join_token: token } = await request<{ join_token: string }>('POST', `/hosts/${hostId}/join-token`)
+    const identityDir = join(directory, 'identity')
+    await joinGateway(token, identityDir)
+    agent = await LabAgent.start({ identityDir, listen })
+    agent.seed(2)
+    await online('the host is online')
+  })
+  after(async () => {
+    await agent?.destroy()
+    await gateway?.close()
+    rmSync(directory, { recursive: true, force: true })
+  })
+
+  for (const offset of ['+25d', '+40d', '-40d'])
+    it(`issues nothing while it is off by ${offset}, keeps its connection, and all is well afterwards`, async () => {
+      const before = serial()
+      const seen: (string | undefined)[] = []
+      setClock(offset)
+      for (const until = performance.now() + 15_000; performance.now() < until;) {
+        seen.push(await stateOf())
+        await new Promise((resolve) => setTimeout(resolve, 500))
+      }
+      expect(new Set(seen)).to.deep.equal(new Set(['online']))
+      setClock('+0')
+      expect(serial(), 'the agent’s certificate').to.equal(before)
+      await agent.stop()
+      await agent.resume()
+      await online(`online after the clock was off by ${offset}`)
+      await waitFor(
+        async () => {
+          const reply = await gateway.request('GET', `/routing?host_id=${hostId}`)
+          return reply.status === 200
+        },
+        { timeoutMs: 60_000, what: () => `the agent answers\n${gateway.logTail()}` },
+      )
+      expect(serial()).to.equal(before)
+    })
+
+  for (const offset of ['+25d', '+40d'])
+    it(`recovers by itself after a start while the clock was off by ${offset}`, async () => {
+      await gateway.kill('SIGTERM')
+      const before = serial()
+      setClock(offset)
+      start()
+      await gateway.ready()
+      await new Promise((resolve) => setTimeout(resolve, 10_000))
+      expect(serial(), 'nothing is issued').to.equal(before)
+      setClock('+0')
+      await online(`online after a start with the clock off by ${offset}`)
+      const reply = await gateway.request('GET', `/routing?host_id=${hostId}`)
+      expect(reply.status).to.equal(200)
+    })
+})
