@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { joinGateway } from '../../agent/enrollment/join.js'
-import type { Body } from '../support/body.js'
 import { GatewayProcess } from '../support/gateway-process.js'
 import { LabAgent } from '../support/lab-agent.js'
 import { freePort } from '../support/ports.js'
@@ -29,7 +28,8 @@ describe('a gateway with a wrong clock', function () {
     })
   const request = async <T>(method: string, path: string, body?: object): Promise<T> => {
     const reply = await gateway.request(method, path, body ? { body } : {})
-    return (reply.body as Body & { data: T }).data
+    expect(reply.status, JSON.stringify(reply.body)).to.be.below(300)
+    return (reply.body as { data: T }).data
   }
   const stateOf = async (): Promise<string | undefined> =>
     (await request<{ id: string; status: string }[]>('GET', '/hosts')).find(({ id }) => id === hostId)?.status
@@ -47,10 +47,12 @@ describe('a gateway with a wrong clock', function () {
     start()
     await gateway.ready()
     const listen = `127.0.0.1:${await freePort()}`
-    hostId = (await request<{ id: string }>('POST', '/hosts', { name: 'one', address: listen })).id
-    const { join_token: token } = await request<{ join_token: string }>('POST', `/hosts/${hostId}/join-token`)
+    const added = await request<{ host: { id: string }; join_token: string }>('POST', '/hosts', {
+      ...{ name: 'one', address: listen },
+    })
+    hostId = added.host.id
     const identityDir = join(directory, 'identity')
-    await joinGateway(token, identityDir)
+    await joinGateway(added.join_token, identityDir)
     agent = await LabAgent.start({ identityDir, listen })
     agent.seed(2)
     await online('the host is online')
@@ -61,12 +63,12 @@ describe('a gateway with a wrong clock', function () {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  for (const offset of ['+25d', '+40d', '-40d'])
+  for (const offset of ['+40d', '-40d'])
     it(`issues nothing while it is off by ${offset}, keeps its connection, and all is well afterwards`, async () => {
       const before = serial()
       const seen: (string | undefined)[] = []
       setClock(offset)
-      for (const until = performance.now() + 15_000; performance.now() < until;) {
+      for (const until = performance.now() + 7000; performance.now() < until;) {
         seen.push(await stateOf())
         await new Promise((resolve) => setTimeout(resolve, 500))
       }
@@ -86,14 +88,14 @@ describe('a gateway with a wrong clock', function () {
       expect(serial()).to.equal(before)
     })
 
-  for (const offset of ['+25d', '+40d'])
+  for (const offset of ['+25d'])
     it(`recovers by itself after a start while the clock was off by ${offset}`, async () => {
       await gateway.kill('SIGTERM')
       const before = serial()
       setClock(offset)
       start()
       await gateway.ready()
-      await new Promise((resolve) => setTimeout(resolve, 10_000))
+      await new Promise((resolve) => setTimeout(resolve, 6000))
       expect(serial(), 'nothing is issued').to.equal(before)
       setClock('+0')
       await online(`online after a start with the clock off by ${offset}`)
