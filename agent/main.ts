@@ -78,7 +78,8 @@ async function serve(
   { startDaemon }: typeof import('./daemon/daemon.js'),
 ): Promise<void> {
   const log = createLogger({ name: 'berth-agent', level: config.log_level })
-  const daemon = await startDaemon({ config, log, version })
+  const { startWhenPossible } = await import('../shared/start-again.js')
+  const daemon = await startWhenPossible(() => startDaemon({ config, log, version }), log)
   await new Promise<void>((stop) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop())
   })

@@ -113,7 +113,9 @@ const readRedisUrl = (): string => process.env['BERTH_REDIS_URL'] ?? ''
 async function serve(config: GatewayConfig): Promise<void> {
   const { startGateway } = await import('./gateway.js')
   const log = createLogger({ name: 'berth-gateway', level: config.log_level })
-  const close = await startGateway({ config, redisUrl: readRedisUrl(), version, log })
+  const { startWhenPossible } = await import('../shared/start-again.js')
+  const options = { config, redisUrl: readRedisUrl(), version, log }
+  const close = await startWhenPossible(() => startGateway(options), log)
   await new Promise<void>((stop) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop())
   })

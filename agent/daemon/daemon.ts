@@ -98,7 +98,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   const history = openHistory({ host, domain, config, feed })
   closers.add(() => history.close())
   history.start()
-  closers.add(startUpkeep({ tasks: upkeepOf(domain, config), log }))
+  closers.add(startUpkeep({ tasks: upkeepOf(host, domain, config), log }))
   const describeNow = (): HostDescription => ({
     ...describer.now,
     hostId: tls.identity().hostId,
@@ -144,15 +144,28 @@ async function adoptProcessors({ drivers, processors, store }: GuestContext): Pr
     if (driver) processors.adopt(await driver.readProcessors(), store.list())
 }
 
-/** The journal may not grow for ever; the trash is the reconciler's. */
-function upkeepOf({ abuse, context, engine, changes }: Domain, config: AgentConfig): UpkeepParts['tasks'] {
+/**
+ * The journal may not grow for ever; the trash is the reconciler's. What failed at the start for a reason that passes,
+ * as a network that is down, is tried again.
+ */
+function upkeepOf(host: Host, domain: Domain, config: AgentConfig): UpkeepParts['tasks'] {
+  const { abuse, context, engine, changes } = domain
   const { keep_days: keepDays, keep, remember } = config.operations
   return {
+    images: async () => config.images.prefetch.forEach((id) => prefetchAgain(domain, id)),
+    swap: async () => (engine.busy(swapSubject) ? undefined : ensureSwap(host.swap, context.log)),
     operations: () => engine.prune(keepDays, keep),
     alerts: () => abuse.prune(),
     removed: async () => engine.forgetRemoved(rememberedDays, remember),
     settings: async () => pruneDone(changes.db, context.now() - rememberedDays * 86_400_000, remember),
   }
+}
+
+/** Builds an image whose last build failed. */
+function prefetchAgain(domain: Domain, templateId: string): void {
+  const template = domain.images.find(templateId)
+  if (!template || template.failure === '' || domain.engine.busy(imageSubject(template))) return
+  prefetch(domain, templateId)
 }
 
 function prefetch({ engine, images }: Domain, templateId: string): void {
