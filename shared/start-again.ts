@@ -3,7 +3,8 @@ import type { Logger } from 'pino'
 import { describeError } from './errors.js'
 
 /** Conditions that pass without a change of configuration: a full disk, too many open files, no memory. */
-const temporaryCodes = /^(ENOSPC|EDQUOT|EMFILE|ENFILE|ENOMEM|EAGAIN|SQLITE_FULL|SQLITE_IOERR.*|SQLITE_CANTOPEN)$/
+const temporaryCodes =
+  /^(ENOSPC|EDQUOT|EMFILE|ENFILE|ENOMEM|EAGAIN|SQLITE_FULL|SQLITE_IOERR.*|SQLITE_CANTOPEN)$/
 const retryMs = 2000
 
 /** Whether the error, or one of its causes, is of a condition that passes by itself. */

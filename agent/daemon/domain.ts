@@ -75,7 +75,10 @@ export interface DomainOptions {
 
 export async function openDomain(host: Host, options: DomainOptions, closers: Closers): Promise<Domain> {
   const { config, log } = options
-  const [journalPath, secretPath] = [join(config.state_dir, 'journal.db'), join(config.state_dir, 'secret.key')]
+  const [journalPath, secretPath] = [
+    join(config.state_dir, 'journal.db'),
+    join(config.state_dir, 'secret.key'),
+  ]
   checkJournalPresent(journalPath, secretPath)
   const db = openDatabase(journalPath)
   closers.add(() => db.close())

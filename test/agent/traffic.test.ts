@@ -334,7 +334,10 @@ describe('traffic', () => {
       start = host.nowMs
       host.monotonicMs = 0
       host.open()
-      guest = host.guest(1, { expiresAtMs: start + 10 * dayMs, traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
+      guest = host.guest(1, {
+        expiresAtMs: start + 10 * dayMs,
+        traffic: { ...unlimitedTraffic, monthlyGb: 1 },
+      })
       host.receive(guest, 1000, 200)
       await host.keeper.look()
     })
