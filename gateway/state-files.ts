@@ -2,22 +2,25 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { BerthError } from '../shared/errors.js'
 
-/** They exist only in a directory that was complete once. */
-const lastMade = ['admin-key.json', 'redis/appendonlydir']
+/** The gateway makes them first, in this order. */
 const needed = ['pki/authority.pem', 'secret']
+const storeFiles = 'redis/appendonlydir'
+const adminKey = 'admin-key.json'
 
 /**
- * Refuses to make files anew that were lost: hosts would refuse another authority, and another secret opens nothing.
+ * Refuses to make files again that were lost: hosts would refuse another authority, and another secret opens nothing.
  * @throws {BerthError} `state_missing`
  */
 export function checkStateComplete(directory: string): void {
-  if (!lastMade.some((name) => existsSync(join(directory, name)))) return
-  const missing = needed.map((name) => join(directory, name)).find((path) => !existsSync(path))
-  if (missing === undefined) return
+  const has = (name: string): boolean => existsSync(join(directory, name))
+  const missing = needed.find((name) => !has(name))
+  // Both are missing where an administrator's key was made before the gateway ever ran.
+  const wasComplete = has(storeFiles) || (needed.some(has) && has(adminKey))
+  if (missing === undefined || !wasComplete) return
   throw new BerthError(
     'internal',
     'state_missing',
-    `${missing} is missing: restore ${directory} from a backup, or begin again without its hosts and keys: ` +
-      `mv '${directory}' '${directory}.damaged'`,
+    `${join(directory, missing)} is missing: restore ${directory} from a backup, or begin again without its hosts ` +
+      `and keys: mv '${directory}' '${directory}.damaged'`,
   )
 }

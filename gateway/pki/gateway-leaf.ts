@@ -37,13 +37,14 @@ export class GatewayLeaf {
   }
 
   /**
-   * @param inDoubt whether the clock may be wrong: then only a certificate that is not valid yet is replaced, since one
-   * from the future is of no use, while one that seems to have expired may be valid again in a moment
+   * @param inDoubt whether the clock may be wrong: then a certificate is replaced only if it is not valid by that clock.
+   * Should the clock have been wrong, the new one is replaced in turn: it is of nobody's concern but the gateway's.
    * @returns whether it was renewed, so that connections should move to it
    */
   async renewIfDue(nowMs = Date.now(), inDoubt = false): Promise<boolean> {
     if (!isRenewalDue(this.leaf, this.lifetimeMs, nowMs)) return false
-    if (inDoubt && nowMs >= this.leaf.notBeforeMs) return false
+    const { notBeforeMs, notAfterMs } = this.leaf
+    if (inDoubt && nowMs >= notBeforeMs && nowMs < notAfterMs) return false
     this.leaf = await this.authority.issue({ role: 'gateway' }, this.lifetimeMs)
     return true
   }

@@ -19,11 +19,12 @@ export function doubtClock(witnesses: ClockWitnesses): string {
   const { nowMs, jumpMs, peerMs, storeMs, lastIssuedMs } = witnesses
   const differs = (otherMs: number | undefined): otherMs is number =>
     otherMs !== undefined && Math.abs(otherMs - nowMs) > maxSkewMs
-  if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
   if (differs(storeMs)) return `the clock of the store differs by ${inWords(storeMs - nowMs)}`
   if (differs(peerMs)) return `the clock of the host differs by ${inWords(peerMs - nowMs)}`
-  // A host that agrees on the time outvotes a certificate from the future.
-  if (peerMs === undefined && lastIssuedMs !== undefined && lastIssuedMs - nowMs > maxSkewMs)
+  // A host that agrees on the time outvotes the rest: a machine that was suspended, a certificate from the future.
+  if (peerMs !== undefined) return ''
+  if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
+  if (lastIssuedMs !== undefined && lastIssuedMs - nowMs > maxSkewMs)
     return `the last certificate was issued ${inWords(lastIssuedMs - nowMs)} in the future`
   return ''
 }
