@@ -9,7 +9,6 @@ import type { GuestPolicy, GuestRecord } from '../guests/record.js'
 import { planUnsuspend } from '../guests/suspension.js'
 import type { ByteCounters, Network } from '../network/contract.js'
 import { periodEndMs, periodStart, utcOffsetMinutes } from './period.js'
-import { SteadyClock } from './steady-clock.js'
 import { isUsedUp, noBytes, planCount, type CountLook, type TrafficCount } from './plan-count.js'
 import { TrafficStore } from './store.js'
 
@@ -42,7 +41,6 @@ export interface KeeperParts {
 export class TrafficKeeper implements PolicyKeeper {
   readonly #counts: TrafficStore
   readonly #time: TimeFormat
-  readonly #clock: SteadyClock
   readonly #stopped = new Map<string, number>()
   #timer: NodeJS.Timeout | undefined
   #counting: Promise<string[]> | undefined
@@ -56,7 +54,6 @@ export class TrafficKeeper implements PolicyKeeper {
     this.#counts = new TrafficStore(parts.context.store.changes)
     this.#on = onOf(parts.context.store.list())
     this.#time = createTimeFormat(parts.context.config.time_zone)
-    this.#clock = new SteadyClock(parts.context.now)
   }
 
   start(intervalMs: number): void {
@@ -189,7 +186,6 @@ export class TrafficKeeper implements PolicyKeeper {
 
   /** @returns guests whose policy changed, or who run although they may not */
   #count(look: Look): string[] {
-    this.#clock.look()
     const counts = this.#counts.list()
     const records = this.parts.context.store.list()
     const [before, now] = [this.#on, onOf(records)]
@@ -229,9 +225,11 @@ export class TrafficKeeper implements PolicyKeeper {
     return { nowMs, counted, of: (uuid) => ({ startOf, epoch, counters: counters?.get(uuid) }) }
   }
 
-  /** Whether the guest's suspension ends now. */
+  /** Whether the guest's suspension ends now. As with an expiry, a clock that may be wrong changes nothing. */
   #isLiftDue({ suspension }: GuestRecord): boolean {
-    return suspension !== null && suspension.untilMs > 0 && this.#clock.isPast(suspension.untilMs)
+    const { clock } = this.parts
+    const untilMs = suspension?.untilMs ?? 0
+    return untilMs > 0 && clock.isSettled() && clock.earliest() >= untilMs
   }
 
   /** Joins the caller's transaction. */
