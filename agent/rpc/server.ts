@@ -47,6 +47,8 @@ const limits = {
   'grpc.keepalive_timeout_ms': 5_000,
 }
 
+type ConnectionInjector = ReturnType<Server['createConnectionInjector']>
+
 /** How long calls in progress may take to finish. */
 const graceMs = 1000
 
@@ -88,8 +90,8 @@ export interface Bound {
 }
 
 /**
- * Serves on a listener of its own: gRPC shows a connection only after its TLS handshake, and consoles are not gRPC's.
- * Connections end when the host joined another gateway, which then makes new ones.
+ * Serves on a separate listener: gRPC shows a connection only after its TLS handshake, and consoles do not use gRPC.
+ * When the host joins another gateway, the former gateway's connections end after `graceMs`.
  * @param listen host:port; port 0 picks one
  */
 export async function bind(
@@ -98,7 +100,7 @@ export async function bind(
   tls: AgentTls,
   consoles?: ConsoleService,
 ): Promise<Bound> {
-  const injector = server.createConnectionInjector(tls.credentials)
+  let injector = server.createConnectionInjector(tls.credentials)
   const protocols = [...(consoles ? [consoleProtocol] : []), 'h2']
   const listener = createServer({ ...tls.options(), ALPNProtocols: protocols }, (socket) => {
     if (socket.alpnProtocol === consoleProtocol) serveConsole(socket, tls, consoles)
@@ -112,7 +114,8 @@ export async function bind(
   })
   tls.onReplaced(() => listener.setSecureContext(tls.options()))
   tls.onMoved(() => {
-    injector.drain(graceMs)
+    retire(injector)
+    injector = server.createConnectionInjector(tls.credentials)
     consoles?.close(graceMs)
   })
   const close = (): void => {
@@ -120,6 +123,15 @@ export async function bind(
     tls.guard.close()
   }
   return { port: (listener.address() as AddressInfo).port, close }
+}
+
+/**
+ * Ends an injector and its connections. After the grace period grpc-js (1.14.7) destroys all connections of an
+ * injector, also those that came meanwhile: new connections need another injector.
+ */
+function retire(injector: ConnectionInjector): void {
+  injector.drain(graceMs)
+  setTimeout(() => injector.destroy(), graceMs).unref()
 }
 
 /** The peer is checked as at each of gRPC's calls, but not for every key that is typed. */

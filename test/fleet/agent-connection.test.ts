@@ -1,8 +1,11 @@
 import type { ServiceError } from '@grpc/grpc-js'
 import { expect } from 'chai'
+import { copyFile } from 'node:fs/promises'
+import { setTimeout as delay } from 'node:timers/promises'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { identityPaths } from '../../agent/enrollment/identity.js'
 import { GrpcAgentClient } from '../../gateway/fleet/agent-client.js'
-import { connectAgent, type AgentConnection } from '../../gateway/fleet/agent-connection.js'
+import { connectAgent, type AgentConnection, type AgentTarget } from '../../gateway/fleet/agent-connection.js'
 import type { ConsoleOutput } from '../../gateway/fleet/contract.js'
 import { WatchSession } from '../../gateway/fleet/watch-session.js'
 import { ConsoleOpened, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
@@ -63,6 +66,41 @@ describe('connections to agents', () => {
     await waitFor(() => dialled.every(({ destroyed }) => destroyed), { what: 'the attempt to be given up' })
     expect(connection.peer()).to.equal(undefined)
   })
+
+  it('at every move to another gateway only the former connections end', async () => {
+    const moves = Array.from({ length: 12 }, (_, n) => moveOnce(`h-moved-${n}`))
+    expect(await Promise.all(moves)).to.deep.equal(Array(12).fill('former: ended, new: open'))
+  })
+
+  /** Moves an agent while the former gateway's stream is open and the new gateway connects at once. */
+  async function moveOnce(name: string): Promise<string> {
+    const { identityDir } = await pki.enrol(name)
+    const moving = await RogueAgent.start(identityDir)
+    const port = Number(moving.address.split(':')[1])
+    const former = await watch(await open(port, { hostId: name }))
+    const other = await pki.enrol(`${name}-other`)
+    await copyFile(identityPaths(other.identityDir).identity, identityPaths(identityDir).identity)
+    moving.tls.reload()
+    const next = await watch(await open(port, { hostId: `${name}-other` }))
+    try {
+      await waitFor(() => former.ended, { what: 'the former connection to end' })
+      await delay(200)
+      const states = [former, next].map(({ ended }) => (ended ? 'ended' : 'open'))
+      return `former: ${states[0]}, new: ${states[1]}`
+    } finally {
+      next.close()
+      moving.stop()
+    }
+  }
+
+  /** Resolves once it is in sync. */
+  async function watch(connection: AgentConnection): Promise<WatchSession> {
+    return new Promise((done, fail) => {
+      const synced = (): Promise<void> => Promise.resolve(done(session))
+      const handlers = { synced, changed: () => undefined, ended: fail }
+      const session: WatchSession = new WatchSession(connection, { epoch: '', revision: 0 }, handlers)
+    })
+  }
 
   describe('a call', () => {
     let port: number
@@ -139,7 +177,7 @@ describe('connections to agents', () => {
     async function openAt(onConsole: ((socket: Socket) => void) | undefined): Promise<() => void> {
       const { identityDir } = await pki.enrol(hostId)
       const rogue = await RogueAgent.start(identityDir, onConsole ? { onConsole } : {})
-      const connection = await open(Number(rogue.address.split(':')[1]), () => isRevoked)
+      const connection = await open(Number(rogue.address.split(':')[1]), { isRevoked: () => isRevoked })
       const stream = connection.openConsole(listener)
       stream.send({ $case: 'close', value: {} })
       return () => {
@@ -205,11 +243,12 @@ describe('connections to agents', () => {
     return new Promise(() => undefined)
   }
 
-  async function open(port: number, isRevoked = () => false): Promise<AgentConnection> {
+  async function open(port: number, more: Partial<AgentTarget> = {}): Promise<AgentConnection> {
     return connectAgent({
       ...{ hostId, address: `127.0.0.1:${port}`, caPem: pki.authority.caPem, silenceMs: 3000 },
       leaf: await pki.gatewayLeaf(),
-      isRevoked,
+      isRevoked: () => false,
+      ...more,
     })
   }
 })

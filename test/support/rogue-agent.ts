@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { bind, type Bound } from '../../agent/rpc/server.js'
-import { createServerCredentials } from '../../agent/rpc/tls.js'
+import { createServerCredentials, type AgentTls } from '../../agent/rpc/tls.js'
 import { unary } from '../../agent/rpc/unary.js'
 import { GuestServiceService } from '../../proto/gen/berth/agent/v1/guest.js'
 import { Operation, OperationServiceService } from '../../proto/gen/berth/agent/v1/operation.js'
@@ -36,6 +36,7 @@ export class RogueAgent {
   private constructor(
     private readonly server: Server,
     private readonly bound: Bound,
+    readonly tls: AgentTls,
   ) {}
 
   get address(): string {
@@ -60,7 +61,7 @@ export class RogueAgent {
     const { onConsole } = options
     const consoles = onConsole && { serve: onConsole, close: () => undefined }
     const bound = await bind(server, options.listen ?? '127.0.0.1:0', tls, consoles)
-    return new RogueAgent(server, bound)
+    return new RogueAgent(server, bound, tls)
   }
 
   stop(): void {
