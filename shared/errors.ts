@@ -18,6 +18,8 @@ export interface ErrorOptions {
   cause?: unknown
   /** Name of the invalid input field, as the API spells it. */
   field?: string
+  /** The task that carries out the request, although this answer is an error. */
+  taskId?: string
   /** After how long another attempt may succeed. */
   retryAfterSeconds?: number
 }
@@ -25,6 +27,7 @@ export interface ErrorOptions {
 export class BerthError extends Error {
   override readonly name = 'BerthError'
   readonly field: string | undefined
+  readonly taskId: string | undefined
   readonly retryAfterSeconds: number | undefined
   /** The requested change was taken back: the former state is in force. */
   undone = false
@@ -37,6 +40,7 @@ export class BerthError extends Error {
   ) {
     super(message, { cause: options.cause })
     this.field = options.field
+    this.taskId = options.taskId
     this.retryAfterSeconds = options.retryAfterSeconds
   }
 }

@@ -98,7 +98,7 @@ export function fromServiceError(
   if (error.code === status.PERMISSION_DENIED && code && refusalsOfGuests.has(code))
     return passedError('forbidden', code, error)
   if (kind && code) return passedError(kind, code, error)
-  if (unanswered.has(error.code)) return left ? notAnswered(error) : notReached(error)
+  if (unanswered.has(error.code)) return new UnansweredError(left, error)
   const undone = readText(error, 'berth-undone', /^1$/) ? '; what was set before stays in force' : ''
   return new BerthError('internal', 'agent_error', `the host failed: ${step}${undone}`, { cause: error })
 }
@@ -113,14 +113,19 @@ const unanswered: ReadonlySet<status> = new Set([
   status.DEADLINE_EXCEEDED,
 ])
 
-function notReached(cause: ServiceError): BerthError {
-  return new BerthError('unavailable', 'host_offline', 'the host is not reachable', { cause })
+/** The peer did not answer a call. */
+export class UnansweredError extends BerthError {
+  /** @param left the call was sent: the peer may have carried it out */
+  constructor(
+    readonly left: boolean,
+    cause: unknown,
+  ) {
+    if (left) super('timeout', 'agent_timeout', unansweredText, { cause })
+    else super('unavailable', 'host_offline', 'the host is not reachable', { cause })
+  }
 }
 
-function notAnswered(cause: ServiceError): BerthError {
-  const message = 'the host did not answer in time; what was asked may be done all the same'
-  return new BerthError('timeout', 'agent_timeout', message, { cause })
-}
+const unansweredText = 'the host did not answer in time; the request may have been carried out'
 
 function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthError {
   const field = readText(error, 'berth-field', /^[a-z0-9_.[\]]{1,100}$/)

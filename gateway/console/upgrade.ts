@@ -5,7 +5,7 @@ import { WebSocketServer, type WebSocket } from 'ws'
 import { BerthError, toBerthError } from '../../shared/errors.js'
 import { sourceOf } from '../../shared/source-address.js'
 import type { Access } from '../access/access.js'
-import type { AgentClient, Fleet, GuestView } from '../fleet/contract.js'
+import type { ConsoleOpener, Fleet, GuestView } from '../fleet/contract.js'
 import { errorReply } from '../http/errors.js'
 import { credentialsOf, openExchange, type Exchange } from '../http/exchange.js'
 import { collapseSlashes } from '../http/leniency.js'
@@ -131,7 +131,7 @@ export class ConsoleUpgrades {
     { holder, guest }: { holder: ConsoleHolder; guest: GuestView },
   ): Promise<void> {
     const { consoles, fleet } = this.parts
-    const agent = fleet.agent(guest.hostId)
+    const openStream = await fleet.agent(guest.hostId).consoleOpener()
     const place = consoles.enter(holder)
     let audited: ConsoleParts['audited'] | undefined
     try {
@@ -140,7 +140,7 @@ export class ConsoleUpgrades {
         const open = this.#connect(socket, offer, {
           holder,
           guest,
-          openStream: (listener) => agent.openConsole(listener),
+          openStream,
           audited: finish,
           ...place,
         })
@@ -282,7 +282,7 @@ function badHandshake(): BerthError {
 interface ConsoleParts {
   readonly holder: ConsoleHolder
   readonly guest: GuestView
-  readonly openStream: AgentClient['openConsole']
+  readonly openStream: ConsoleOpener
   readonly audited: (success: boolean, detail: string) => Promise<void>
   readonly leave: () => void
 }

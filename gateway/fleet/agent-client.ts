@@ -7,9 +7,10 @@ import { GuestSettingsServiceService, RoutingServiceService } from '../../proto/
 import { OperationServiceService } from '../../proto/gen/berth/agent/v1/operation.js'
 import { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.js'
 import { BerthError } from '../../shared/errors.js'
-import { fromServiceError } from '../../shared/grpc-errors.js'
+import { fromServiceError, UnansweredError } from '../../shared/grpc-errors.js'
 import type { AgentConnection } from './agent-connection.js'
-import type { AgentClient, Calls, ConsoleListener, ConsoleStream } from './contract.js'
+import type { AgentLink } from './agent-link.js'
+import type { AgentClient, Calls, ConsoleOpener } from './contract.js'
 
 type UnaryMethod<Request, Response> = (
   request: Request,
@@ -32,34 +33,52 @@ const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
 const refusedStream = 'Stream refused by server'
 
 /**
- * Makes one call with a deadline. @throws {BerthError} see `fromServiceError`; `host_offline` on a closed connection
+ * Makes one call with a deadline.
+ * @throws {BerthError} see `fromServiceError`; `UnansweredError` also on a closed connection
  */
 export function callAgent<Request, Response>(
   method: UnaryMethod<Request, Response>,
   request: Request,
-  options: { step: string; timeoutMs: number },
+  options: CallParts,
 ): Promise<Response> {
   return new Promise<Response>((resolve, reject) => {
     const deadline = Date.now() + options.timeoutMs
     const call = method(request, new Metadata(), { deadline }, (error, response) => {
+      online?.()
       if (!error) return resolve(response)
       // A call that has a peer was sent on a connection.
       const left = call.getAuthContext() !== null && error.details !== refusedStream
       reject(fromServiceError(error, { step: options.step, left }))
     })
+    const online = options.link?.whileOnline(() => call.cancel())
   }).catch((cause: unknown) => {
     if (cause instanceof BerthError) throw cause
     // grpc-js throws synchronously when its channel was closed meanwhile.
-    throw new BerthError('unavailable', 'host_offline', 'the host is not reachable', { cause })
+    throw new UnansweredError(false, cause)
   })
 }
 
-/** An agent's calls on one connection. */
+interface CallParts {
+  readonly step: string
+  readonly timeoutMs: number
+  /** The call is canceled when its host goes offline. */
+  readonly link?: AgentLink
+}
+
+interface RepeatableCall extends CallParts {
+  readonly link: AgentLink
+  /** Sends it on a connection. */
+  send(connection: AgentConnection, parts: CallParts): Promise<unknown>
+  /** Whether a second execution changes nothing. */
+  readonly isIdempotent: boolean
+}
+
+/** The calls to one host's agent, each on the connection that exists then. */
 export class GrpcAgentClient implements AgentClient {
   #waiting = 0
 
   constructor(
-    private readonly connection: AgentConnection,
+    readonly link: AgentLink,
     private readonly timeoutMs: number,
   ) {}
 
@@ -78,8 +97,9 @@ export class GrpcAgentClient implements AgentClient {
 
   readonly operations = this.#calls(OperationServiceService, ({ operations }) => operations)
 
-  openConsole(listener: ConsoleListener): ConsoleStream {
-    return this.connection.openConsole(listener)
+  async consoleOpener(): Promise<ConsoleOpener> {
+    const connection = await this.link.connected()
+    return (listener) => connection.openConsole(listener)
   }
 
   /** Makes every call of a service; the step in errors is the call's name in words. */
@@ -91,26 +111,49 @@ export class GrpcAgentClient implements AgentClient {
       const step = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
       const call = (request: unknown): Promise<unknown> => {
         const timeoutMs = longTimeouts[name] ?? Math.min(this.timeoutMs, shortTimeouts[name] ?? Infinity)
-        const client = clientOf(this.connection) as Record<string, UnaryMethod<unknown, unknown>>
-        return this.#call(client, name, { request, step, timeoutMs })
+        const send: RepeatableCall['send'] = (connection, parts) => {
+          const client = clientOf(connection) as Record<string, UnaryMethod<unknown, unknown>>
+          return callAgent(client[name]!.bind(client), request, parts)
+        }
+        return this.#call({ send, step, timeoutMs, link: this.link, isIdempotent: isIdempotent(name, request) })
       }
       return [name, call]
     })
     return Object.fromEntries(calls) as Calls<Service>
   }
 
-  async #call(
-    client: Record<string, UnaryMethod<unknown, unknown>>,
-    name: string,
-    { request, ...options }: { request: unknown; step: string; timeoutMs: number },
-  ): Promise<unknown> {
+  async #call(call: RepeatableCall): Promise<unknown> {
     if (this.#waiting >= maxWaiting)
       throw new BerthError('unavailable', 'host_offline', 'the host has too many calls waiting')
     this.#waiting++
     try {
-      return await callAgent(client[name]!.bind(client), request, options)
+      return await callWhileOnline(call)
     } finally {
       this.#waiting--
     }
   }
+}
+
+/** Sends a call again on the next connection where that is safe, while the host is online. */
+async function callWhileOnline({ send, link, timeoutMs, step, isIdempotent }: RepeatableCall): Promise<unknown> {
+  let connection = link.ready() ?? (await link.connected())
+  for (const startMs = performance.now(); ; ) {
+    const sentMs = performance.now()
+    try {
+      return await send(connection, { step, timeoutMs, link })
+    } catch (error) {
+      if (!(error instanceof UnansweredError) || (error.left && !isIdempotent)) throw error
+      // Time in which this process stood still does not count.
+      const hasTime = performance.now() - startMs < timeoutMs || link.lastPauseMs() > sentMs
+      const next = hasTime ? await link.connected(connection).catch(() => undefined) : undefined
+      if (!next) throw error
+      connection = next
+    }
+  }
+}
+
+/** Reads, and writes that the agent knows by their operation id. */
+function isIdempotent(name: string, request: unknown): boolean {
+  if (/^(get|list|find|describe|diagnose)/.test(name)) return true
+  return Boolean((request as { operationId?: string }).operationId)
 }

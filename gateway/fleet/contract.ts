@@ -98,7 +98,12 @@ export interface ConsoleListener {
   onEnd(error: ServiceError): void
 }
 
-/** Calls to one agent. Each throws BerthError: the agent's own, `host_offline` or `agent_timeout`. */
+export type ConsoleOpener = (listener: ConsoleListener) => ConsoleStream
+
+/**
+ * Calls to one agent. Each throws BerthError: the agent's own, `host_offline` or `agent_timeout`. A call waits for a
+ * connection while the host is online, and fails as soon as it is offline.
+ */
 export interface AgentClient {
   /** `listBackups` waits for the target, for about a minute. */
   readonly backups: Calls<typeof BackupServiceService>
@@ -108,7 +113,8 @@ export interface AgentClient {
   readonly images: ImageCalls
   readonly hosts: Calls<typeof HostServiceService>
   readonly security: Calls<typeof SecurityServiceService>
-  openConsole(listener: ConsoleListener): ConsoleStream
+  /** Waits for a connection; the returned function opens a console on it. */
+  consoleOpener(): Promise<ConsoleOpener>
   /** `getOperation` waits for a short time only. */
   readonly operations: OperationCalls
 }
@@ -175,6 +181,12 @@ export interface HostAdmin {
   removeHost(hostId: string, options: { force: boolean }): Promise<void>
 }
 
+/** An operation that an agent has accepted. */
+export interface OrderedOperation {
+  readonly hostId: string
+  readonly operationId: string
+}
+
 /** The gateway's access to all hosts: what they report, and calls to their agents. */
 export interface Fleet {
   readonly view: FleetView
@@ -196,10 +208,13 @@ export interface Fleet {
   /** Finds an operation in the view, or in an agent's journal if it is too old for the view. */
   findOperation(id: string): Promise<OperationView | undefined>
   /**
-   * Resolves when the view shows the operation's end, or after `timeoutMs`.
+   * Resolves when the view shows the operation's end, its host goes offline, or after `timeoutMs`.
    * @returns the operation as it is then; undefined: the view does not have it
    */
-  ended(operationId: string, timeoutMs: number): Promise<OperationView | undefined>
-  /** Read your own writes: resolves when the view has reached the host's revision, or after the call timeout. */
+  ended(operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined>
+  /**
+   * Read your own writes: resolves when the view has reached the host's revision, the host is offline, or after the
+   * call timeout.
+   */
   reached(hostId: string, revision: number): Promise<void>
 }

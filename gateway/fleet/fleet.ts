@@ -7,9 +7,11 @@ import { ensureAuthority, type Authority } from '../pki/authority.js'
 import { GatewayLeaf } from '../pki/gateway-leaf.js'
 import type { Store } from '../store/store.js'
 import { GrpcAgentClient } from './agent-client.js'
+import { AgentLink, offlineError } from './agent-link.js'
 import { connectAgent, type AgentConnection, type AgentTarget } from './agent-connection.js'
 import { CertificateKeeper, isConnectionGood } from './certificates.js'
 import { ClockCheck } from './clock-check.js'
+import { ConditionWaiters } from './condition-waiters.js'
 import type {
   AgentClient,
   Fleet,
@@ -17,6 +19,7 @@ import type {
   GuestCreationRequest,
   HeldRoom,
   OperationView,
+  OrderedOperation,
 } from './contract.js'
 import { GuestCache } from './guest-cache.js'
 import { GuestCreator } from './creation.js'
@@ -28,11 +31,10 @@ import { HostWatcher } from './host-watcher.js'
 import { JoinServer } from './join-server.js'
 import { JoinTokens } from './join-tokens.js'
 import { connectForRenewal } from './renewal-connection.js'
-import { OperationWaiters } from './operation-waiters.js'
 import type { Claim } from './plan-claims.js'
+import { PauseWatch } from './pause-watch.js'
 import { UnlistedOperations, type ConnectedHost } from './unlisted-operations.js'
 import { isEnded } from './lists/operation-table.js'
-import { Waiters } from './waiters.js'
 import { FleetState } from './view.js'
 import { WatchedHosts } from './watched-hosts.js'
 
@@ -60,9 +62,11 @@ export class GatewayFleet implements Fleet {
   readonly #registry: GuestRegistry
   readonly #creator: GuestCreator
   readonly #keeper: CertificateKeeper
-  readonly #clients = new WeakMap<AgentConnection, GrpcAgentClient>()
-  readonly #waiters = new Waiters()
-  readonly #operationWaiters = new OperationWaiters()
+  readonly #clients = new WeakMap<HostState, GrpcAgentClient>()
+  /** Callers that wait for a change of a host, by its id. */
+  readonly #hostWaiters = new ConditionWaiters()
+  readonly #operationWaiters = new ConditionWaiters()
+  readonly #pauses = new PauseWatch(() => this.#wasPaused())
   readonly #unlisted: UnlistedOperations
   readonly #timers: NodeJS.Timeout[] = []
   #joinServer: JoinServer | undefined
@@ -144,10 +148,11 @@ export class GatewayFleet implements Fleet {
 
   async close(): Promise<void> {
     this.#keeper.stop()
+    this.#pauses.stop()
     this.#timers.forEach((timer) => clearInterval(timer))
     this.#watched.stop()
     await this.#cache.stop()
-    this.#waiters.releaseAll()
+    this.#hostWaiters.releaseAll()
     this.#operationWaiters.releaseAll()
     await this.#joinServer?.close()
   }
@@ -166,21 +171,38 @@ export class GatewayFleet implements Fleet {
   agent(hostId: string): AgentClient {
     const host = this.view.findState(hostId)
     if (!host) throw notFound('host')
-    const client = this.#findClient(host)
-    if (!client)
-      throw new BerthError('unavailable', 'host_offline', `host ${host.record.name} is not connected`)
+    const client = this.#clientOf(host)
+    if (!client.link.isUsable) throw offlineError(host)
     return client
   }
 
-  #findClient(host: HostState): AgentClient | undefined {
-    const connection = this.#watched.findWatcher(host.record.id)?.connection
-    if (!connection || !isConnectionGood(host, connection)) return undefined
-    let client = this.#clients.get(connection)
+  #clientOf(host: HostState): GrpcAgentClient {
+    let client = this.#clients.get(host)
     if (!client) {
-      client = new GrpcAgentClient(connection, this.options.config.agents.call_timeout_ms)
-      this.#clients.set(connection, client)
+      const { reconnect_ms: reconnectMs, call_timeout_ms: timeoutMs } = this.options.config.agents
+      const link = new AgentLink({
+        ...{ host, waiters: this.#hostWaiters, reconnectMs },
+        connection: () => this.#findConnection(host),
+        lastPauseMs: () => this.#pauses.check(),
+      })
+      client = new GrpcAgentClient(link, timeoutMs)
+      this.#clients.set(host, client)
     }
     return client
+  }
+
+  #findConnection(host: HostState): AgentConnection | undefined {
+    const connection = this.#watched.findWatcher(host.record.id)?.connection
+    return connection && isConnectionGood(host, connection) ? connection : undefined
+  }
+
+  /** Connections may have died without a sign: all are replaced, and calls wait for that. */
+  #wasPaused(): void {
+    this.options.log.warn('this process stood still; connecting to all hosts again')
+    for (const { host, watcher } of this.#watched.entries()) {
+      this.#clientOf(host).link.distrust()
+      watcher.refresh()
+    }
   }
 
   async createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
@@ -217,24 +239,38 @@ export class GatewayFleet implements Fleet {
 
   #connectedHosts(): ConnectedHost[] {
     return [...this.view.states()].flatMap((host) => {
-      const agent = this.#findClient(host)
-      return agent ? [{ host, agent }] : []
+      const agent = this.#clientOf(host)
+      return agent.link.ready() ? [{ host, agent }] : []
     })
   }
 
-  async ended(operationId: string, timeoutMs: number): Promise<OperationView | undefined> {
+  async ended({ hostId, operationId }: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined> {
     const find = (): OperationView | undefined => this.view.findOperation(operationId)
     await this.#operationWaiters.wait(operationId, timeoutMs, () => {
       const known = find()
-      return known !== undefined && isEnded(known.operation)
+      return (known !== undefined && isEnded(known.operation)) || !this.#isOnline(hostId)
     })
     return find()
   }
 
   async reached(hostId: string, revision: number): Promise<void> {
-    const host = this.view.findState(hostId)
-    if (!host || host.revision >= revision) return
-    await this.#waiters.wait(hostId, revision, this.options.config.agents.call_timeout_ms)
+    const isOver = (): boolean => {
+      const host = this.view.findState(hostId)
+      return !host?.online || host.revision >= revision
+    }
+    await this.#hostWaiters.wait(hostId, this.options.config.agents.call_timeout_ms, isOver)
+  }
+
+  #isOnline(hostId: string): boolean {
+    return this.view.findState(hostId)?.online ?? false
+  }
+
+  /** Nobody waits for a host that is offline. */
+  #connectivityChanged(host: HostState): void {
+    this.#hostWaiters.changed(host.record.id)
+    if (host.online) return
+    this.#clientOf(host).link.cancelCalls()
+    this.#operationWaiters.checkAll()
   }
 
   #createWatcher(host: HostState): HostWatcher {
@@ -245,8 +281,9 @@ export class GatewayFleet implements Fleet {
       checkOwners: (_host, guests) => this.#checkOwners(host, guests),
       guestsGone: (_host, uuids) => this.#releaseGone(host, uuids),
       guestChanged: (_host, message) => void this.#guestChanged(host, message),
-      advanced: () => this.#waiters.advance(host.record.id, host.revision),
+      advanced: () => this.#hostWaiters.changed(host.record.id),
       failed: (reason) => this.#connectionFailed(host, reason),
+      connectivityChanged: () => this.#connectivityChanged(host),
     })
   }
 

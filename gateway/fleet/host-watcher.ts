@@ -7,6 +7,8 @@ import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 
 const retryMs = { first: 100, max: 2000 }
+/** A timer that is this late shows that this process stood still. */
+const lateMs = 1000
 
 export interface WatcherOptions {
   readonly view: FleetState
@@ -26,6 +28,8 @@ export interface WatcherOptions {
   advanced(host: HostState): void
   /** Called when a connection failed or ended. */
   failed(reason: unknown): void
+  /** Called when there is another connection, and when the host went offline. */
+  connectivityChanged(host: HostState): void
 }
 
 /**
@@ -154,9 +158,19 @@ export class HostWatcher {
     this.#settled = true
     this.#note(reason)
     this.options.failed(reason)
-    if (wasLive) this.#offlineTimer ??= setTimeout(() => this.#goOffline(), this.options.reconnectMs)
+    if (wasLive && !this.#offlineTimer) this.#offlineLater()
     // A failed replacement is retried by its caller.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)
+  }
+
+  #offlineLater(): void {
+    const { reconnectMs } = this.options
+    const startMs = performance.now()
+    this.#offlineTimer = setTimeout(() => {
+      // This process stood still, and could not connect meanwhile.
+      if (performance.now() - startMs > reconnectMs + lateMs) this.#offlineLater()
+      else this.#goOffline()
+    }, reconnectMs)
   }
 
   #retryLater(wasLive: boolean): void {
@@ -176,6 +190,7 @@ export class HostWatcher {
     host.lastSeenMs = Date.now()
     if (!host.online) log.info({ host: host.record.id, name: host.record.name }, 'host online')
     view.setOnline(host, true)
+    this.options.connectivityChanged(host)
   }
 
   #goOffline(): void {
@@ -185,6 +200,7 @@ export class HostWatcher {
     if (this.#live) return
     if (host.online) log.warn({ host: host.record.id, name: host.record.name }, 'host offline')
     view.setOnline(host, false)
+    this.options.connectivityChanged(host)
   }
 
   /** Logs a problem once until it changes. */

@@ -104,7 +104,7 @@ export function errorReply(thrown: unknown, requestId: string): ErrorReply {
     success: false,
     message: shown.message,
     code: shown.code,
-    ...(shown.field === undefined ? {} : { details: { field: shown.field } }),
+    ...detailsOf(shown),
     request_id: requestId,
   }
   return {
@@ -113,6 +113,11 @@ export function errorReply(thrown: unknown, requestId: string): ErrorReply {
     headers: headersOf(status, shown.retryAfterSeconds),
     body: JSON.stringify(body),
   }
+}
+
+function detailsOf({ field, taskId }: BerthError): { details?: { field?: string; task_id?: string } } {
+  const details = { ...(field !== undefined && { field }), ...(taskId !== undefined && { task_id: taskId }) }
+  return Object.keys(details).length > 0 ? { details } : {}
 }
 
 /** What clients see of anything thrown, and its status. */

@@ -30,7 +30,14 @@ export const ErrorSchema = Type.Object(
     code: Type.String({ pattern: '^[a-z0-9_]+$', description: 'Stable.' }),
     details: Type.Optional(
       Type.Object({
-        field: Type.String({ description: 'The field, parameter or header that was refused.' }),
+        field: Type.Optional(
+          Type.String({ description: 'The field, parameter or header that was refused.' }),
+        ),
+        task_id: Type.Optional(
+          Type.String({
+            description: 'With `agent_timeout`: the task that carries out the request. Read its result from `/tasks/{task_id}`.',
+          }),
+        ),
       }),
     ),
     request_id: Type.String(),

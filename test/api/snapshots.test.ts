@@ -383,11 +383,12 @@ describe('snapshots over HTTP', function () {
     const ended = fleet.ended.bind(fleet)
     let release = (): void => undefined
     agent.host.faults.snapshot = () => new Promise((resolve) => (release = resolve))
-    fleet.ended = (id) => ended(id, 1)
+    fleet.ended = (operation) => ended(operation, 1)
     const { status, body } = await take()
     fleet.ended = ended
     expect([status, body.code]).to.deep.equal([504, 'agent_timeout'])
-    const [, task] = /task (\S+) goes on/.exec(body.message ?? '')!
+    const task = body['details'].task_id as string
+    expect(body.message).to.equal(`not done yet: task ${task} continues`)
     release()
     await waitFor(async () => (await ids()).includes(task), { what: 'the snapshot' })
   })

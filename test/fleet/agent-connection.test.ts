@@ -4,9 +4,12 @@ import { copyFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { identityPaths } from '../../agent/enrollment/identity.js'
+import { AgentLink } from '../../gateway/fleet/agent-link.js'
 import { GrpcAgentClient } from '../../gateway/fleet/agent-client.js'
 import { connectAgent, type AgentConnection, type AgentTarget } from '../../gateway/fleet/agent-connection.js'
+import { ConditionWaiters } from '../../gateway/fleet/condition-waiters.js'
 import type { ConsoleOutput } from '../../gateway/fleet/contract.js'
+import { HostState } from '../../gateway/fleet/host-state.js'
 import { WatchSession } from '../../gateway/fleet/watch-session.js'
 import { ConsoleOpened, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
 import { notFound } from '../../shared/errors.js'
@@ -115,7 +118,7 @@ describe('connections to agents', () => {
       asked = 0
       connection = await open(port)
       sent = codeOf(
-        new GrpcAgentClient(connection, 10_000).operations.submitOperation(
+        clientOn(connection, 10_000).operations.submitOperation(
           createOrder(createRequest(1, 'web')),
         ),
       )
@@ -138,14 +141,14 @@ describe('connections to agents', () => {
 
     it('that never left went to a host that is offline, whatever it waited for', async () => {
       const away = await open(await freePort())
-      expect(await codeOf(new GrpcAgentClient(away, 10_000).guests.getGuestUsage({ uuid: '' }))).to.equal(
+      expect(await codeOf(clientOn(away, 10_000).guests.getGuestUsage({ uuid: '' }))).to.equal(
         'host_offline',
       )
       away.close()
       const mute = createServer((socket) => dialled.push(socket))
       await new Promise<void>((done) => mute.listen(0, '127.0.0.1', done))
       const dialling = await open((mute.address() as AddressInfo).port)
-      expect(await codeOf(new GrpcAgentClient(dialling, 500).guests.getGuestUsage({ uuid: '' }))).to.equal(
+      expect(await codeOf(clientOn(dialling, 500).guests.getGuestUsage({ uuid: '' }))).to.equal(
         'host_offline',
       )
       dialling.close()
@@ -236,6 +239,15 @@ describe('connections to agents', () => {
       }
     })
   })
+
+  /** A client whose host gets no other connection. */
+  function clientOn(connection: AgentConnection, timeoutMs: number): GrpcAgentClient {
+    const record = { id: hostId, version: 1, name: 'one', address: '', draining: false }
+    const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })
+    host.online = true
+    const parts = { host, waiters: new ConditionWaiters(), reconnectMs: 50, lastPauseMs: () => 0 }
+    return new GrpcAgentClient(new AgentLink({ ...parts, connection: () => connection }), timeoutMs)
+  }
 
   /** It never answers. */
   function onCreate(): Promise<void> {

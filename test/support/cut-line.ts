@@ -1,6 +1,6 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
-/** A line to a server of this machine that can be cut: who is connected is thrown out, and nobody gets through. */
+/** A proxy to a server of this machine that can be cut: all connections end, and new ones are refused. */
 export class CutLine {
   #isCut = false
   readonly #sockets = new Set<Socket>()
@@ -30,12 +30,23 @@ export class CutLine {
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    return `http://${this.address}`
+  }
+
+  /** host:port. */
+  get address(): string {
+    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
   cut(): void {
     this.#isCut = true
     for (const socket of this.#sockets) socket.destroy()
+  }
+
+  /** Loses the state of its connections, as a router does: nothing of them passes any more. New ones work. */
+  silence(): void {
+    for (const socket of this.#sockets)
+      socket.unpipe().pause().removeAllListeners().on('error', () => undefined)
   }
 
   mend(): void {

@@ -13,6 +13,7 @@ import type {
   HostAdmin,
   HostView,
   OperationView,
+  OrderedOperation,
 } from '../../gateway/fleet/contract.js'
 import { GatewayFleet } from '../../gateway/fleet/fleet.js'
 import type { HostRecord } from '../../gateway/fleet/host-record.js'
@@ -126,8 +127,8 @@ export class LabFleet implements Fleet {
   }
 
   /** A field, so that a test may wait for a shorter time. */
-  ended = (operationId: string, timeoutMs: number): Promise<OperationView | undefined> =>
-    this.fleet.ended(operationId, timeoutMs)
+  ended = (operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined> =>
+    this.fleet.ended(operation, timeoutMs)
 
   /** A field, so that a test may hold it. */
   reached = (hostId: string, revision: number): Promise<void> => this.fleet.reached(hostId, revision)

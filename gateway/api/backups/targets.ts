@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { randomUUID } from 'node:crypto'
 import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
-import { BerthError, conflict } from '../../../shared/errors.js'
+import { conflict } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { TargetFields } from '../../backups/plan-target.js'
 import type { BackupTargets, TargetRecord } from '../../backups/targets.js'
@@ -9,6 +9,7 @@ import type { Fleet, FleetView } from '../../fleet/contract.js'
 import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js'
 import type { Upkeep } from '../../upkeep.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
+import { unfinishedError } from '../guests/carry-out.js'
 import { chooseHost } from '../hosts/host-choice.js'
 import {
   ChangeTargetSchema,
@@ -196,7 +197,7 @@ function checkRoute(parts: BackupParts): Route {
   })
 }
 
-/** The longest that an answer is waited for; what takes longer goes on as a task. */
+/** Longest wait for the result; a check that takes longer continues as a task. */
 const waitMs = 120_000
 
 async function checkTarget(
@@ -213,9 +214,8 @@ async function checkTarget(
     order: { $case: 'backupTargetCheck', value: { target } },
   })
   await fleet.reached(hostId, revision)
-  const ended = await fleet.ended(operationId, waitMs)
-  if (!ended || !isEnded(ended.operation))
-    throw new BerthError('timeout', 'agent_timeout', `not done yet: task ${operationId} goes on`)
+  const ended = await fleet.ended({ hostId, operationId }, waitMs)
+  if (!ended || !isEnded(ended.operation)) throw unfinishedError(fleet, { hostId, operationId })
   return { data: { ...outcomeOf(ended.operation), host_id: hostId, task_id: operationId } }
 }
 

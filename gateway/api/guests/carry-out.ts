@@ -1,16 +1,16 @@
 import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
-import type { Fleet } from '../../fleet/contract.js'
+import type { Fleet, OrderedOperation } from '../../fleet/contract.js'
 import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js'
 import { queueOrder, type GuestRequest, type Order } from './queue-order.js'
 
-/** Longest wait for an answer; what takes longer goes on as a task. */
+/** Longest wait for the end; an operation that takes longer continues as a task. */
 const waitMs = 120_000
 
 /**
  * Has the agent carry out an order and waits until the view shows its end.
  * @returns the password that was made, or sent with the order
- * @throws {BerthError} `agent_timeout` when it takes too long and goes on as a task; or the operation's failure
+ * @throws {BerthError} see `awaitDone`
  */
 export async function carryOut(
   fleet: Fleet,
@@ -18,21 +18,30 @@ export async function carryOut(
   asked: { readonly action: string; readonly order: Order },
 ): Promise<{ sshPassword: string }> {
   const { sshPassword } = await queueOrder(fleet, context, asked)
-  await awaitDone(fleet, context.operationId)
+  await awaitDone(fleet, { hostId: context.guest.hostId, operationId: context.operationId })
   return { sshPassword }
 }
 
 /**
- * Waits for the end of an operation that was ordered, which the view shows then.
- * @throws {BerthError} `agent_timeout` where it takes too long: the task goes on; and what it failed with
+ * Waits until the view shows the end of an accepted operation.
+ * @throws {BerthError} see `unfinishedError`; or the operation's failure
  */
-export async function awaitDone(fleet: Fleet, operationId: string): Promise<void> {
-  const ended = await fleet.ended(operationId, waitMs)
-  if (!ended || !isEnded(ended.operation))
-    throw new BerthError('timeout', 'agent_timeout', `not done yet: task ${operationId} goes on`)
+export async function awaitDone(fleet: Fleet, operation: OrderedOperation): Promise<void> {
+  const ended = await fleet.ended(operation, waitMs)
+  if (!ended || !isEnded(ended.operation)) throw unfinishedError(fleet, operation)
+  const { operationId } = operation
   const status = operationStatusOf(ended.operation)
   if (status === 'canceled') throw conflict('invalid_state', `task ${operationId} was canceled`)
   if (status === 'failed') throw failureOf(ended.operation)
+}
+
+/** `agent_timeout` with the task's id: it takes too long, or its host went offline. The agent finishes it. */
+export function unfinishedError({ view }: Fleet, { hostId, operationId }: OrderedOperation): BerthError {
+  const why =
+    view.findHost(hostId)?.state === 'online'
+      ? `not done yet: task ${operationId} continues`
+      : `the host went offline: task ${operationId} continues when it is back`
+  return new BerthError('timeout', 'agent_timeout', why, { taskId: operationId })
 }
 
 const told: ReadonlySet<string> = new Set([

@@ -114,7 +114,7 @@ async function changeSwap(
     order: { $case: 'changeSwap', value: order },
   })
   await fleet.reached(hostId, revision)
-  await awaitDone(fleet, operationId)
+  await awaitDone(fleet, { hostId, operationId })
 }
 
 async function readSwap(fleet: Fleet, hostId: string): Promise<Static<typeof SwapSchema>> {

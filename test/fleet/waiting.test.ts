@@ -1,0 +1,111 @@
+import { expect } from 'chai'
+import { randomUUID } from 'node:crypto'
+import { notFound } from '../../shared/errors.js'
+import { powerOrder } from '../support/agent-calls.js'
+import { CutLine } from '../support/cut-line.js'
+import { freePort } from '../support/ports.js'
+import { RogueAgent } from '../support/rogue-agent.js'
+import { codeOf, startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { waitFor } from '../support/wait.js'
+
+/** Far longer than any of these tests takes. */
+const long = 600_000
+const refuse = (): never => {
+  throw notFound('container')
+}
+const never = (): Promise<never> => new Promise(() => undefined)
+
+describe('callers that wait for a host', function () {
+  this.timeout(120_000)
+  let test: TestFleet
+  afterEach(() => test.close())
+
+  it('all return when it goes offline, whatever they wait for', async () => {
+    test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 100 } })
+    let calls = 0
+    const onCall = (): Promise<never> => (calls++, never())
+    const { hostId, agent } = await test.addRogue('one', { onCall })
+    const { fleet } = test
+    const order = { ...powerOrder('stop', randomUUID()), operationId: randomUUID() }
+    const { guests, operations } = fleet.agent(hostId)
+    const waiting = Promise.all([
+      codeOf(guests.getGuestUsage({ uuid: '' })),
+      codeOf(operations.submitOperation(order)),
+      codeOf(operations.cancelOperation({ id: '' })),
+      codeOf(fleet.reached(hostId, 1_000_000)),
+      codeOf(fleet.ended({ hostId, operationId: randomUUID() }, long)),
+    ])
+    await waitFor(() => calls === 3, { what: 'all calls to arrive' })
+    agent.stop()
+    expect(await waiting).to.deep.equal(['agent_timeout', 'agent_timeout', 'agent_timeout', 'ok', 'ok'])
+    expect(fleet.view.findHost(hostId)?.state).to.equal('offline')
+    expect(await codeOf(fleet.reached(hostId, 1_000_000))).to.equal('ok')
+    expect(() => fleet.agent(hostId)).to.throw('host one is not connected')
+  })
+
+  it('all return when its connection falls silent', async () => {
+    test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 100, silence_ms: 1500 } })
+    const onCall = (): Promise<never> => never()
+    const { hostId, agent } = await test.addRogue('one', { onCall })
+    const line = await CutLine.start(`http://${agent.address}`)
+    const { fleet } = test
+    await fleet.hosts.updateHost(hostId, { address: line.address })
+    await waitFor(() => fleet.view.findHost(hostId)?.state === 'online', { what: 'online again' })
+    const waiting = Promise.all([
+      codeOf(fleet.agent(hostId).guests.getGuestUsage({ uuid: '' })),
+      codeOf(fleet.agent(hostId).operations.cancelOperation({ id: '' })),
+      codeOf(fleet.reached(hostId, 1_000_000)),
+    ])
+    line.silence()
+    agent.stop()
+    expect(await waiting).to.deep.equal(['agent_timeout', 'agent_timeout', 'ok'])
+    await line.close()
+  })
+
+  describe('that is online while its connection is replaced', () => {
+    let listen: string
+    let first: { hostId: string; agent: RogueAgent }
+    let second: RogueAgent | undefined
+    let asked: number
+    beforeEach(async () => {
+      test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 60_000 } })
+      listen = `127.0.0.1:${await freePort()}`
+      asked = 0
+      const onCall = (): Promise<never> => (asked++, never())
+      first = await test.addRogue('one', { listen, onCall })
+    })
+    afterEach(() => second?.stop())
+
+    async function replace(): Promise<void> {
+      first.agent.stop()
+      await waitFor(() => test.fleet.view.findHost(first.hostId)?.state === 'online')
+      const identityDir = `${test.directory}/agent-one`
+      second = await RogueAgent.start(identityDir, { listen, onCall: refuse })
+    }
+
+    it('wait for the next connection', async () => {
+      first.agent.stop()
+      const { guests, operations } = test.fleet.agent(first.hostId)
+      const calls = Promise.all([
+        codeOf(guests.getGuestUsage({ uuid: '' })),
+        codeOf(operations.cancelOperation({ id: '' })),
+      ])
+      await replace()
+      for (const code of await calls) expect(['not_found', 'agent_timeout']).to.include(code)
+      expect(await codeOf(test.fleet.agent(first.hostId).operations.cancelOperation({ id: '' }))).to.equal('not_found')
+    })
+
+    it('get the answer to calls that can be repeated, and agent_timeout to others', async () => {
+      const { guests, operations } = test.fleet.agent(first.hostId)
+      const order = { ...powerOrder('stop', randomUUID()), operationId: randomUUID() }
+      const calls = Promise.all([
+        codeOf(guests.getGuestUsage({ uuid: '' })),
+        codeOf(operations.submitOperation(order)),
+        codeOf(operations.cancelOperation({ id: '' })),
+      ])
+      await waitFor(() => asked === 3, { what: 'all calls to arrive' })
+      await replace()
+      expect(await calls).to.deep.equal(['not_found', 'not_found', 'agent_timeout'])
+    })
+  })
+})
