@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import { describeError } from '../../shared/errors.js'
 import { writeFileAtomic } from '../../shared/files.js'
 import { readNetworkNamespace } from '../host/network-namespace.js'
+import { isGone } from '../host/proc.js'
 import { keepSysctls, type SysctlChange } from '../host/sysctl-change.js'
 import { findSysctl, writeSysctl } from '../host/sysctl.js'
 import {
@@ -69,7 +70,12 @@ async function release(
 /** @returns false when the value is not the one that an agent set, or did not change */
 async function putBack({ path, before, value }: SysctlChange): Promise<boolean> {
   if (findSysctl(path) !== value || before === value) return false
-  await writeSysctl(path, before)
+  try {
+    await writeSysctl(path, before)
+  } catch (error) {
+    if (isGone(error)) return false // its interface was deleted meanwhile
+    throw error
+  }
   return true
 }
 

@@ -57,7 +57,7 @@ async function attempt(failures: unknown[], what: string, work: () => Promise<vo
 async function removeBridge(bridge: string): Promise<void> {
   const ip = new Ip()
   try {
-    if (await ip.findInterface(bridge)) await ip.run([`link delete dev ${bridge}`])
+    if (await ip.findInterface(bridge)) await ip.remove([`link delete dev ${bridge}`])
   } finally {
     await ip.close()
   }

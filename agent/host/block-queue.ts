@@ -1,6 +1,6 @@
 import { existsSync, realpathSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { listDirectory, readKernelFile } from './proc.js'
+import { isGone, listDirectory, readKernelFile } from './proc.js'
 
 /** A whole disk and its I/O scheduler. */
 export interface Disk {
@@ -16,13 +16,23 @@ export interface Disk {
 
 /** The disk of a device, or the disks below one made of others (LVM, LUKS, RAID). */
 export function listDisks(numbers: string, devices = '/sys/dev/block'): Disk[] {
-  const path = `${devices}/${numbers}`
-  return existsSync(path) ? listBelow(realpathSync(path)).map(readDisk) : []
+  const path = findPath(`${devices}/${numbers}`)
+  return path === undefined ? [] : listBelow(path).map(readDisk)
+}
+
+/** Undefined when the device is gone, also since it was listed. */
+function findPath(link: string): string | undefined {
+  try {
+    return realpathSync(link)
+  } catch (error) {
+    if (isGone(error)) return undefined
+    throw error
+  }
 }
 
 function listBelow(path: string): string[] {
   const whole = existsSync(`${path}/partition`) ? dirname(path) : path
-  const below = listDirectory(`${whole}/slaves`).map((name) => realpathSync(`${whole}/slaves/${name}`))
+  const below = listDirectory(`${whole}/slaves`).flatMap((name) => findPath(`${whole}/slaves/${name}`) ?? [])
   return below.length === 0 ? [whole] : [...new Set(below.flatMap(listBelow))]
 }
 

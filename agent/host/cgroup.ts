@@ -1,6 +1,6 @@
 import { closeSync, existsSync, openSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { parsePids, readKernelFile } from './proc.js'
+import { isGone, parsePids, readKernelFile } from './proc.js'
 
 /**
  * Where this host's cgroup controllers are. A hybrid host (v1 controllers, an empty v2 tree at `unified`) counts as v1,
@@ -119,7 +119,7 @@ function openGroup(path: string): number | undefined {
   try {
     return openSync(path, 'r')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    if (isGone(error)) return undefined
     throw error
   }
 }
@@ -130,7 +130,7 @@ export function listSubgroups(group: string): string[] {
     const entries = readdirSync(group, { withFileTypes: true })
     return entries.flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    if (isGone(error)) return []
     throw error
   }
 }
@@ -154,7 +154,7 @@ function removeGroup(group: string): void {
   try {
     rmdirSync(group)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    if (!isGone(error)) throw error
   }
 }
 

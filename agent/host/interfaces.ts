@@ -17,6 +17,10 @@ export function readPorts(bridge: string): ReadonlySet<string> {
   return new Set(listDirectory(`/sys/class/net/${bridge}/brif`))
 }
 
+export function isBridgePort(name: string): boolean {
+  return existsSync(`/sys/class/net/${name}/brport`)
+}
+
 /** Flags of an interface; undefined: it is missing. */
 export function readFlags(name: string): string | undefined {
   return readAttribute(name, 'flags')

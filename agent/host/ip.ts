@@ -10,6 +10,11 @@ const gone = /Cannot assign requested address|No such (?:process|file or directo
 /** ip caches the index of a name: only a new process sees another interface of that name. */
 const staleIndex = /No such device/
 
+/** Whether ip refused because the interface, address or entry is gone, or because it cached one that is. */
+export function isGoneForIp(error: unknown): boolean {
+  return error instanceof CommandError && gone.test(error.stderr)
+}
+
 /** Runs ip(8) in batch mode with JSON output. */
 export class Ip {
   readonly #pipe = new ToolPipe({

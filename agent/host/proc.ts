@@ -17,7 +17,8 @@ export interface ProcessStat {
 
 const goneCodes = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'ENOTDIR'])
 
-function isGone(error: unknown): boolean {
+/** Whether a call failed because a process, interface, group or file disappeared after it was listed. */
+export function isGone(error: unknown): boolean {
   return goneCodes.has((error as NodeJS.ErrnoException).code ?? '')
 }
 
@@ -151,7 +152,7 @@ export function signalExactly(pid: number, startTime: number, signal: number): v
   try {
     process.kill(pid, signal)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+    if (!isGone(error)) throw error
   }
 }
 

@@ -61,6 +61,30 @@ describe('HTTP under faults', function () {
     await Promise.all(slow)
   })
 
+  it('answers 504 with the task to every synchronous call whose host goes offline', async () => {
+    const { fleet } = gateway
+    const guests = [await fleet.addGuest(), await fleet.addGuest({ status: 'stopped', wanted: 'stopped' })]
+    const [running, stopped] = guests.map(({ id }) => `/containers/${id}`)
+    const paths = [`${running}/reset-password`, `${stopped}/snapshots`, '/swap']
+    const body = { action: 'create', size_mb: 64 }
+    // The agent journals them and carries none out.
+    const replies = paths.map((path) => gateway.request('POST', path, path === '/swap' ? { body } : {}))
+    const actions = ['reset-password', 'snapshot-create', 'swap']
+    const isShown = (action: string): boolean =>
+      fleet.operations().some(({ operation }) => operation.action === action)
+    await waitFor(() => actions.every(isShown), {
+      what: () => `all tasks: ${fleet.operations().map(({ operation }) => operation.action).join()}`,
+    })
+    await fleet.setHostState('host-a', 'offline')
+    for (const { status, body: answer } of await Promise.all(replies)) {
+      expect([status, answer.code]).to.deep.equal([504, 'agent_timeout'])
+      const { task_id: task } = answer['details']
+      expect(fleet.view.findOperation(task)).to.not.equal(undefined)
+      expect(answer.message).to.equal(`the host went offline: task ${task} continues when it is back`)
+    }
+    await fleet.setHostState('host-a', 'online')
+  })
+
   it('answers 503 with Retry-After while the store is away, lets nobody in, and comes back', async () => {
     const pid = await gateway.redis.pid()
     process.kill(pid, 'SIGSTOP')

@@ -393,11 +393,12 @@ describe('snapshots over HTTP', function () {
     await waitFor(async () => (await ids()).includes(task), { what: 'the snapshot' })
   })
 
-  it('are finished by the next agent where one is gone in the middle', async () => {
+  it('are finished by the next agent after a crash, and the repeated request gets the result', async () => {
     let interrupt: (() => void) | undefined
     agent.host.faults.snapshot = () =>
       new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
-    const asked = take()
+    const options = { headers: { 'idempotency-key': randomUUID() } }
+    const pending = take(options)
     await waitFor(() => interrupt !== undefined, { what: 'a snapshot begun' })
     delete agent.host.faults.snapshot
     expect(await ids()).to.deep.equal([])
@@ -405,8 +406,9 @@ describe('snapshots over HTTP', function () {
     await waitFor(() => gateway.fleet.findHost('host-a')?.state === 'offline', { what: 'host-a away' })
     interrupt?.()
     await gone
+    expect((await pending).status).to.equal(504)
     await gateway.fleet.setHostState('host-a', 'online')
-    expect((await asked).status).to.equal(201)
+    expect((await take(options)).status).to.equal(201)
     expect((await ids()).length).to.equal(1)
   })
 })

@@ -2,6 +2,10 @@ import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect } from 'chai'
 import { readFlags, readInterfaces } from '../../agent/host/interfaces.js'
+import { Ip } from '../../agent/host/ip.js'
+import { keepSysctls } from '../../agent/host/sysctl-change.js'
+import { runEach } from '../../agent/network/addresses/run-each.js'
+import { ensureSysctl } from '../../agent/network/bridge/ensure.js'
 
 describe('interfaces as the kernel shows them', () => {
   const pairs = Array.from({ length: 50 }, (_, id) => [`btestia${id}`, `btestib${id}`] as const)
@@ -30,5 +34,49 @@ describe('interfaces as the kernel shows them', () => {
       await new Promise(setImmediate)
     }
     expect(names.map(readFlags).filter(Boolean)).to.deep.equal([])
+  })
+
+  describe('that is deleted after it was listed', () => {
+    const [device, peer] = ['btestic0', 'btestid0']
+    const remove = (): void => {
+      if (readInterfaces().has(device)) execFileSync('ip', ['link', 'delete', device])
+    }
+    beforeEach(() => batch([`link add ${device} type veth peer name ${peer}`]))
+    afterEach(remove)
+
+    it('needs no kernel setting', async () => {
+      keepSysctls({ note: async () => remove(), putBack: () => Promise.resolve([]) })
+      const setting = { path: `net/ipv4/conf/${device}/log_martians`, value: 1 }
+      try {
+        expect(await ensureSysctl({ ...setting, optional: true })).to.deep.equal([])
+        batch([`link add ${device} type veth peer name ${peer}`])
+        const failure = await ensureSysctl(setting).then(
+          () => undefined,
+          (error: NodeJS.ErrnoException) => error.code,
+        )
+        expect(failure, 'a setting that must exist').to.equal('ENOENT')
+      } finally {
+        keepSysctls({ note: () => Promise.resolve(), putBack: () => Promise.resolve([]) })
+      }
+    })
+
+    it('needs no address, route or neighbour, and the others still get theirs', async () => {
+      const ip = new Ip()
+      try {
+        const lines = (on: string): string[] => [
+          `address replace 198.18.77.1/32 dev ${on}`,
+          `neighbour replace 198.18.77.2 lladdr 02:00:00:00:00:01 dev ${on} nud permanent`,
+          `route delete 198.18.77.3/32 dev ${on}`,
+        ]
+        await runEach(ip, [...lines('btestgone0'), ...lines(device)])
+        const shown = (await ip.findInterface(device)) as { addr_info: { local: string }[] }
+        expect(shown.addr_info.map(({ local }) => local)).to.include('198.18.77.1')
+        const bad = `address replace 198.18.77.300/32 dev ${device}`
+        const failure = await runEach(ip, [bad]).catch((error: unknown) => String(error))
+        expect(failure).to.match(/ip/)
+      } finally {
+        await ip.close()
+      }
+    })
   })
 })

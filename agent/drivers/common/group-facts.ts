@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { existsSync, realpathSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { listSubgroups, readCgroupLayout, type CgroupLayout } from '../../host/cgroup.js'
 import { readKernelFile } from '../../host/proc.js'
@@ -32,7 +32,7 @@ export function findDiskNumbers(path: string): string | undefined {
   const numbers = `${(rdev >> 8) & 0xfff}:${(rdev & 0xff) | ((rdev >> 12) & 0xfff00)}`
   const sys = realpathSync(`/sys/dev/block/${numbers}`)
   if (!existsSync(`${sys}/partition`)) return numbers
-  return readFileSync(`${dirname(sys)}/dev`, 'latin1').trim()
+  return readKernelFile(`${dirname(sys)}/dev`)?.trim()
 }
 
 function findMountSource(path: string): string | undefined {

@@ -1,4 +1,5 @@
 import { writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
+import { isGone } from '../../host/proc.js'
 
 /** Dying takes processor time: a throttled guest would die slowly. The group goes with the guest. */
 export function liftQuota(cgroups: CgroupLayout, name: string): void {
@@ -7,6 +8,6 @@ export function liftQuota(cgroups: CgroupLayout, name: string): void {
     if (cgroups.version === 1) writeGroupFile(group, 'cpu.cfs_quota_us', '-1')
     else writeGroupFile(group, 'cpu.max', 'max')
   } catch (error) {
-    if (!['ENOENT', 'ENODEV', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    if (!isGone(error) && (error as NodeJS.ErrnoException).code !== 'EACCES') throw error
   }
 }

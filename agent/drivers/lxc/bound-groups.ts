@@ -1,5 +1,6 @@
 import { chmodSync, statSync } from 'node:fs'
 import { readGroupNumber, writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
+import { isGone } from '../../host/proc.js'
 import { subgroups } from './plan-bounds.js'
 
 const groupWrites = 0o020
@@ -38,7 +39,7 @@ function whileThere(change: () => boolean): boolean {
   try {
     return change()
   } catch (error) {
-    if (['ENOENT', 'ENODEV'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
+    if (isGone(error)) return false
     throw error
   }
 }

@@ -8,12 +8,13 @@ import type { AddressBook, AddressOrder, GuestNetwork } from '../contract.js'
 import { Drift } from '../drift.js'
 import { InTurn } from '../in-turn.js'
 import { KnownGuests } from '../known-guests.js'
+import { ifbPattern } from '../shaping/plan.js'
 import { ContestedAddresses } from './contested.js'
 import { kernelFacts } from './host-facts.js'
 import { HostIpv4 } from './host-ipv4.js'
 import { HostIpv6 } from './host-ipv6.js'
 import { markOf } from './mark.js'
-import type { GuestIpv6, PlacedIpv4 } from './plan-host.js'
+import type { GuestIpv6, Ipv6HostPlace, PlacedIpv4 } from './plan-host.js'
 import { describeChanges, describeMissing, findSource, type Ipv6Plan } from './plan-ipv6.js'
 import { describeUnserved, planPoolWarnings } from './plan-warnings.js'
 import type { Ipv6Prefix } from './pool.js'
@@ -51,7 +52,7 @@ export class HostAddressBook implements AddressBook {
     const mark = markOf(config.table)
     this.#pools = new AddressPools({ db, config })
     this.#ipv4 = new HostIpv4(this.#ip, mark, log)
-    this.#ipv6 = new HostIpv6(this.#ip, { bridge: config.bridge, mark })
+    this.#ipv6 = new HostIpv6(this.#ip, ipv6PlaceOf(config))
     this.#contested = new ContestedAddresses({ log })
   }
 
@@ -187,13 +188,18 @@ function hasAddresses({ publicIpv4s, ipv6Addresses }: GuestNetwork): boolean {
   return publicIpv4s.length + ipv6Addresses.length > 0
 }
 
+function ipv6PlaceOf({ bridge, table, interface_prefix: prefix }: AgentConfig['network']): Ipv6HostPlace {
+  const [pairs, ifbs] = [new RegExp(`^${prefix}\\d{1,10}$`), ifbPattern(prefix)]
+  return { bridge, mark: markOf(table), isGuestDevice: (name) => pairs.test(name) || ifbs.test(name) }
+}
+
 /** Removes from the host all addresses marked by an agent with this table; needs no journal. For `down --purge`. */
 export async function removeHostAddresses(config: AgentConfig['network'], log: Logger): Promise<void> {
   const ip = new Ip()
   const mark = markOf(config.table)
   try {
     await new HostIpv4(ip, mark, log).removeAll()
-    if (findIpv6Addresses()) await new HostIpv6(ip, { bridge: config.bridge, mark }).removeAll()
+    if (findIpv6Addresses()) await new HostIpv6(ip, ipv6PlaceOf(config)).removeAll()
   } finally {
     await ip.close()
   }

@@ -1,4 +1,5 @@
 import type { Ip } from '../../host/ip.js'
+import { isBridgePort } from '../../host/interfaces.js'
 import { listDirectory } from '../../host/proc.js'
 import { releaseSysctls } from '../../host/sysctl-change.js'
 import { findSysctl } from '../../host/sysctl.js'
@@ -60,7 +61,10 @@ export class HostIpv6 {
     this.#released = undefined
     await this.#ensureSettings(want)
     await this.#refreshDevices(want)
-    await this.ip.run(want.flatMap((item) => planGuestIpv6(item, this.place)))
+    await runEach(
+      this.ip,
+      want.flatMap((item) => planGuestIpv6(item, this.place)),
+    )
   }
 
   async remove(those: readonly GuestIpv6[]): Promise<void> {
@@ -92,10 +96,10 @@ export class HostIpv6 {
   }
 
   async #ensureSettings(want: readonly GuestIpv6[]): Promise<string[]> {
-    const { bridge } = this.place
+    const { bridge, isGuestDevice } = this.place
     const proxied = proxiedOf(want)
     const repairs: string[] = []
-    for (const setting of planIpv6Settings(bridge, { advertised: await listAdvertised(), proxied }))
+    for (const setting of planIpv6Settings(bridge, { advertised: listAdvertised(isGuestDevice), proxied }))
       repairs.push(...(await ensureSysctl(setting)))
     const shown = (await this.ip.findInterface(bridge)) as ObservedInterface | undefined
     const commands = planGateway6(bridge, shown?.addr_info ?? [])
@@ -130,12 +134,15 @@ function proxiedOf(want: readonly GuestIpv6[]): string[] {
   return [...new Set(want.map(({ proxyOn }) => proxyOn).filter(Boolean))].sort()
 }
 
-/** Interfaces that would stop following router advertisements once the host forwards. */
-async function listAdvertised(): Promise<string[]> {
+/**
+ * Interfaces that would stop following router advertisements once the host forwards. Ports of a bridge, and guests'
+ * interfaces before they are on theirs, receive none.
+ */
+function listAdvertised(isGuestDevice: (name: string) => boolean): string[] {
   if (findSysctl('net/ipv6/conf/all/forwarding') !== 0) return []
   const devices: string[] = []
   for (const device of listDirectory('/proc/sys/net/ipv6/conf')) {
-    if (['all', 'default', 'lo'].includes(device)) continue
+    if (['all', 'default', 'lo'].includes(device) || isGuestDevice(device) || isBridgePort(device)) continue
     if (findSysctl(`net/ipv6/conf/${device}/accept_ra`) === 1) devices.push(device)
   }
   return devices

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { Ip } from '../../host/ip.js'
+import { readFlags } from '../../host/interfaces.js'
+import { Ip, isGoneForIp } from '../../host/ip.js'
 
 interface ShownNeighbour {
   readonly dst: string
@@ -26,6 +27,9 @@ export async function probeNeighbours(
     const shown = (await ip.findInterface(device)) as { readonly flags: readonly string[] } | undefined
     const isUp = ['UP', 'LOWER_UP'].every((flag) => shown?.flags.includes(flag))
     return isUp ? await ask(ip, device, addresses) : new Map()
+  } catch (error) {
+    if (isGoneForIp(error) && readFlags(device) === undefined) return new Map() // deleted meanwhile
+    throw error
   } finally {
     await ip.close()
   }

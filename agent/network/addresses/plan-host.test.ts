@@ -53,7 +53,7 @@ describe('public addresses on the host', () => {
 })
 
 describe('IPv6 addresses of guests on the host', () => {
-  const place = { bridge: 'berth0', mark }
+  const place = { bridge: 'berth0', mark, isGuestDevice: () => false }
   const guest: GuestIpv6 = { address: '2001:db8::5', mac: '02:be:0a:40:00:05', proxyOn: '' }
   const proxied = { ...guest, proxyOn: 'eth0' }
   const nothing: ObservedIpv6 = { routes: new Set(), neighbours: new Map(), proxies: new Set() }

@@ -72,6 +72,8 @@ export interface ObservedIpv6 {
 export interface Ipv6HostPlace {
   readonly bridge: string
   readonly mark: HostMark
+  /** Whether an interface is the host's end of a guest's. */
+  readonly isGuestDevice: (name: string) => boolean
 }
 
 /**
@@ -148,6 +150,8 @@ export interface Ipv6Setting {
   /** Below /proc/sys. */
   readonly path: string
   readonly value: number
+  /** Of an interface that may be gone by the time of the change: then there is nothing to set. */
+  readonly optional?: true
 }
 
 /**
@@ -165,12 +169,12 @@ export function planIpv6Settings(
     { path: at(bridge, 'disable_ipv6'), value: 0 },
     ...advertised
       .filter((device) => device !== bridge)
-      .map((device) => ({ path: at(device, 'accept_ra'), value: 2 })),
+      .map((device) => ({ path: at(device, 'accept_ra'), value: 2, optional: true as const })),
     { path: at('all', 'forwarding'), value: 1 },
     ...proxied.flatMap((device) => [
-      { path: at(device, 'proxy_ndp'), value: 1 },
+      { path: at(device, 'proxy_ndp'), value: 1, optional: true as const },
       // Only the host answers for guests: the kernel's default delay of 0.8 s would only delay their first packet.
-      { path: `net/ipv6/neigh/${device}/proxy_delay`, value: 0 },
+      { path: `net/ipv6/neigh/${device}/proxy_delay`, value: 0, optional: true as const },
     ]),
   ]
 }

@@ -1,11 +1,34 @@
-import type { Ip } from '../../host/ip.js'
+import { readFlags } from '../../host/interfaces.js'
+import { isGoneForIp, type Ip } from '../../host/ip.js'
 
 /**
- * Runs commands of several guests; one that fails does not keep the others from running.
+ * Runs commands of several guests; one that fails does not keep the others from running. A command whose interface is
+ * gone meanwhile needs nothing, and neither does a removal of something that is gone.
  * @throws {CommandError} the first failure, at the end
  */
 export async function runEach(ip: Ip, commands: readonly string[]): Promise<void> {
   const failures: unknown[] = []
-  for (const command of commands) await ip.run([command]).catch((error: unknown) => failures.push(error))
+  for (const command of commands)
+    await runUnlessGone(ip, command).catch((error: unknown) => failures.push(error))
   if (failures.length > 0) throw failures[0]
+}
+
+async function runUnlessGone(ip: Ip, command: string): Promise<void> {
+  if (/^\w+ delete /.test(command)) return ip.remove([command])
+  try {
+    await ip.run([command])
+  } catch (error) {
+    if (!isGoneForIp(error)) throw error
+    if (isMissing(command)) return
+    await ip.close() // it cached another interface of that name
+    await ip.run([command]).catch((second: unknown) => {
+      if (!isMissing(command)) throw second
+    })
+  }
+}
+
+/** Whether the interface that a command names is missing. */
+function isMissing(command: string): boolean {
+  const device = / dev (\S+)/.exec(command)?.[1]
+  return device !== undefined && readFlags(device) === undefined
 }

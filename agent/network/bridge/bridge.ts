@@ -54,7 +54,7 @@ export class Bridge {
 
   async remove(): Promise<void> {
     const { name } = this.options
-    if (await this.#ip.findInterface(name)) await this.#ip.run([`link delete dev ${name}`])
+    if (await this.#ip.findInterface(name)) await this.#ip.remove([`link delete dev ${name}`])
   }
 
   /** Ends the ip process; the host keeps the bridge. */

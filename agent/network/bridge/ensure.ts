@@ -1,6 +1,7 @@
 import { BerthError, describeError } from '../../../shared/errors.js'
 import { isUp, readFlags, readPorts } from '../../host/interfaces.js'
 import type { Ip } from '../../host/ip.js'
+import { isGone } from '../../host/proc.js'
 import { changeSysctl } from '../../host/sysctl-change.js'
 import { findSysctl } from '../../host/sysctl.js'
 import { planBridge, planSysctls, type ObservedBridge, type SysctlPlan } from './plan-bridge.js'
@@ -72,6 +73,7 @@ export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPla
   try {
     await changeSysctl(path, have, value)
   } catch (cause) {
+    if (optional && isGone(cause)) return []
     if (!['EROFS', 'EACCES', 'EPERM'].includes((cause as NodeJS.ErrnoException).code ?? '')) throw cause
     if (path === 'net/ipv4/ip_forward')
       throw new BerthError(

@@ -155,7 +155,11 @@ class TcShaper implements HostShaper {
     } catch (error) {
       if (!isGone(error)) throw error
       await this.#ip.close()
-      return readFlags(guest.device) !== undefined && this.#convergeOnce(guest)
+      if (readFlags(guest.device) === undefined) return false
+      return this.#convergeOnce(guest).catch((second: unknown) => {
+        if (isGone(second) && readFlags(guest.device) === undefined) return false
+        throw second
+      })
     }
   }
 
@@ -193,7 +197,7 @@ class TcShaper implements HostShaper {
       } catch (error) {
         if (!isGone(error)) throw error
         await this.#ip.close() // it cached an old interface: the next call starts a new process
-        if (readFlags(name) !== undefined) await this.#ip.run([`link delete dev ${name}`])
+        if (readFlags(name) !== undefined) await this.#ip.remove([`link delete dev ${name}`])
       }
     }
   }
