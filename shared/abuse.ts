@@ -1,4 +1,4 @@
-/** Kinds of what guests do to others. */
+/** Types of alerts: harm that guests do to others, and `out_of_memory` of the guest itself. */
 export const abuseTypes = [
   'port_scan',
   'horizontal_scan',
@@ -8,6 +8,7 @@ export const abuseTypes = [
   'mining',
   'proxy',
   'reflection',
+  'out_of_memory',
 ] as const
 export type AbuseType = (typeof abuseTypes)[number]
 

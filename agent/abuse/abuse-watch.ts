@@ -1,6 +1,7 @@
 import type { GuestContext, PolicyKeeper } from '../guests/context.js'
 import type { OpenedFlow } from '../host/flows-of.js'
 import type { AbuseSensor, FlowRow } from './contract.js'
+import { MemoryAlerts } from './memory-alerts.js'
 import { AbuseMonitor, type Looked } from './monitor.js'
 import { AbuseShutdown } from './shutdown.js'
 import { AlertStore } from './store.js'
@@ -35,11 +36,13 @@ export class AbuseWatch {
   readonly alerts: AlertStore
   readonly monitor: AbuseMonitor
   readonly shutdown: AbuseShutdown
+  readonly memory: MemoryAlerts
 
   constructor(private readonly parts: AbuseWatchParts) {
     const { context, sensor, policy } = parts
     this.alerts = new AlertStore(context.store.changes)
     this.shutdown = new AbuseShutdown({ context, policy, alerts: this.alerts })
+    this.memory = new MemoryAlerts({ context, alerts: this.alerts })
     this.monitor = new AbuseMonitor({ context, sensor, alerts: this.alerts, shutdown: this.shutdown })
   }
 

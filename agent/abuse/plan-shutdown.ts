@@ -1,7 +1,7 @@
 import type { AlertState } from './plan-merge.js'
 
-/** What is dear to whoever does it, and harms nobody else, stops no guest. */
-const neverStopped: ReadonlySet<string> = new Set(['mining', 'proxy'])
+/** These harm nobody else: no guest is stopped for them. */
+const neverStopped: ReadonlySet<string> = new Set(['mining', 'proxy', 'out_of_memory'])
 
 /** An alert that was not found again for this long is over. */
 const overMs = 30_000

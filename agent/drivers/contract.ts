@@ -123,6 +123,8 @@ export interface UsageSample {
   /** Of the guest's disk; undefined: not known. */
   readonly readBytes?: number
   readonly writeBytes?: number
+  /** Processes in its group that the kernel killed because memory ran out, since its start. */
+  readonly memoryKills?: number
   /** What its file systems hold, as the guest says; undefined: not known, the volume's own use is taken. */
   readonly diskBytes?: number
 }
@@ -183,7 +185,8 @@ export type ConsolePlace =
   | ({ readonly kind: 'guest-terminal' } & GuestTerminal)
   | { readonly kind: 'socket'; readonly path: string }
 
-export type StopCause = 'guest' | 'crash'
+/** How a guest ended: shut down from inside, killed, or killed by the kernel because memory ran out. */
+export type StopCause = 'guest' | 'crash' | 'memory'
 /** What a guest's system does that goes on running: reboots by itself, or reports that it is broken. */
 export type GuestEvent = 'rebooted' | 'panicked'
 

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { allEnded } from '../../shared/all-ended.js'
 import type { AgentConfig } from '../config.js'
 import type { Driver, DriverDescription } from './contract.js'
+import { MemoryKills } from '../host/memory-kills.js'
 import { findQemuHindrance } from '../host/qemu.js'
 import { createLxcDriver, type LxcDriver, type PoolPlace } from './lxc/driver.js'
 import type { Acceleration } from './qemu/acceleration.js'
@@ -34,19 +35,31 @@ export interface DriversDescription {
 export class Drivers {
   readonly #lxc: LxcDriver
   readonly #kvm: QemuDriver | undefined
+  readonly #memoryKills: MemoryKills
 
   private constructor(
     private readonly config: AgentConfig,
-    { lxc, kvm }: { readonly lxc: LxcDriver; readonly kvm: QemuDriver | undefined },
+    {
+      lxc,
+      kvm,
+      memoryKills,
+    }: {
+      readonly lxc: LxcDriver
+      readonly kvm: QemuDriver | undefined
+      readonly memoryKills: MemoryKills
+    },
   ) {
+    this.#memoryKills = memoryKills
     this.#lxc = lxc
     this.#kvm = kvm
   }
 
   /** Prepares the drivers and begins to watch for guests that end. */
   static async open(config: AgentConfig, log: Logger): Promise<Drivers> {
-    const kvm = isUsable(config) ? await openKvm(config, log) : undefined
-    return new Drivers(config, { lxc: await openLxc(config, log), kvm })
+    const memoryKills = new MemoryKills()
+    if (!memoryKills.isAvailable) log.warn('/dev/kmsg is not readable: guests killed for memory are not recognized')
+    const kvm = isUsable(config) ? await openKvm(config, log, { memoryKills }) : undefined
+    return new Drivers(config, { lxc: await openLxc(config, log, memoryKills), kvm, memoryKills })
   }
 
   /**
@@ -94,6 +107,7 @@ export class Drivers {
   close(): void {
     this.#lxc.close()
     this.#kvm?.close()
+    this.#memoryKills.close()
   }
 }
 
@@ -114,13 +128,14 @@ async function withEach(
   )
 }
 
-function openLxc(config: AgentConfig, log: Logger): Promise<LxcDriver> {
+function openLxc(config: AgentConfig, log: Logger, memoryKills?: MemoryKills): Promise<LxcDriver> {
   return createLxcDriver({
     stateDir: config.state_dir,
     runDir: config.run_dir,
     namePrefix: config.network.interface_prefix,
     allow: config.lxc.allow,
     stopTimeoutMs: config.lxc.stop_timeout_seconds * 1000,
+    ...(memoryKills && { memoryKills }),
     log,
   })
 }
@@ -133,7 +148,7 @@ function isUsable({ kvm }: AgentConfig): boolean {
 function openKvm(
   { kvm, ...config }: AgentConfig,
   log: Logger,
-  options: Pick<QemuDriverOptions, 'findAcceleration'> = {},
+  options: Pick<QemuDriverOptions, 'findAcceleration' | 'memoryKills'> = {},
 ): Promise<QemuDriver> {
   return createQemuDriver({
     stateDir: config.state_dir,

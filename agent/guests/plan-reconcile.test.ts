@@ -28,6 +28,12 @@ describe('planReconcile', () => {
       guest('running', 'running', 'stopped', { ended: 'crash', held: true }),
       update({ status: 'stopped', statusReason: 'not running, to be started again' }),
     ],
+    ['killed because memory ran out', guest('running', 'running', 'stopped', { ended: 'memory' }), start],
+    [
+      'killed because memory ran out again and again',
+      guest('running', 'running', 'stopped', { ended: 'memory', held: true }),
+      update({ status: 'stopped', statusReason: 'killed because memory ran out, to be started again' }),
+    ],
     [
       'gone, and blocked meanwhile: what unblocks it does not start it',
       guest('running', 'running', 'stopped', { blocked: true }),

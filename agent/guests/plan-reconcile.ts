@@ -35,8 +35,14 @@ function planGuest({ record, observed, ended, held, blocked }: Comparison): Repa
   if (ended === 'guest')
     return differing(record, { status: 'stopped', wanted: 'stopped', statusReason: 'shut down from inside' })
   if (blocked) return differing(record, { status: 'stopped', wanted: 'stopped', statusReason: 'blocked' })
-  if (held) return differing(record, { status: 'stopped', statusReason: 'not running, to be started again' })
+  if (held) return differing(record, { status: 'stopped', statusReason: heldReason(ended) })
   return { kind: 'start', uuid: record.uuid }
+}
+
+function heldReason(ended: StopCause | undefined): string {
+  return ended === 'memory'
+    ? 'killed because memory ran out, to be started again'
+    : 'not running, to be started again'
 }
 
 function differing(record: Comparison['record'], update: GuestUpdate): Repair | undefined {

@@ -54,6 +54,7 @@ export class Reconciler {
   #again = false
   #repairs = 0
   #warnings: readonly string[] = []
+  #onMemoryKill: (uuid: string) => void = () => undefined
 
   /** Guests in the network's terms, kept until the list of guests changes. */
   #planned: { readonly records: readonly GuestRecord[]; readonly networks: readonly WantedNetwork[] } = {
@@ -96,6 +97,7 @@ export class Reconciler {
     )
     for (const driver of this.#drivers)
       driver.onStopped((uuid, cause) => {
+        if (cause === 'memory') this.#onMemoryKill(uuid)
         if (this.#engine.busy(guestSubject(uuid))) return // the operation handles it
         this.#ended.set(uuid, cause)
         this.#lookIn(lookDelayMs, uuid)
@@ -105,6 +107,11 @@ export class Reconciler {
         if (this.#engine.busy(guestSubject(uuid))) return // the operation's end says what the guest is
         void this.#guard('events', async () => noteEvent(this.#context, uuid, event))
       })
+  }
+
+  /** Called for a guest that the kernel killed because memory ran out. */
+  onMemoryKill(listener: (uuid: string) => void): void {
+    this.#onMemoryKill = listener
   }
 
   start(intervalMs: number): void {

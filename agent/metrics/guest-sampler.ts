@@ -52,6 +52,7 @@ export class GuestSampler {
   #sampling = false
   /** There were new ones meanwhile. */
   #again = false
+  #onMemoryKills: (uuid: string, kills: number) => void = () => undefined
 
   constructor(private readonly context: GuestContext) {}
 
@@ -61,6 +62,11 @@ export class GuestSampler {
 
   close(): void {
     clearInterval(this.#timer)
+  }
+
+  /** Called when the kernel killed processes of a guest because its memory ran out. */
+  onMemoryKills(listener: (uuid: string, kills: number) => void): void {
+    this.#onMemoryKills = listener
   }
 
   /** The guests that run, as last compared; new ones are sampled at once. */
@@ -125,6 +131,9 @@ export class GuestSampler {
       const last = this.#last.get(record.uuid)
       const usage = usageOf(record, sample, last?.pid === pid ? last : undefined, this.context.now())
       this.#last.set(record.uuid, { pid, sample, usage })
+      const kills = (sample.memoryKills ?? 0) - (last?.pid === pid ? (last.sample.memoryKills ?? 0) : 0)
+      // Without an earlier sample of this agent it is not known when they were.
+      if (last?.pid === pid && kills > 0) this.#onMemoryKills(record.uuid, kills)
     } catch (error) {
       // It may just have ended; the next comparison tells.
       this.context.log.debug({ guest: record.uuid, reason: describeError(error) }, 'no sample')

@@ -411,4 +411,51 @@ describe('security over HTTP', () => {
     await call('PUT', path, { body: { smtp: 'closed' } })
     expect(agent.host.wire.guests.get(other.uuid)?.sendsMail).to.equal(false)
   })
+
+  describe('of a guest whose memory ran out', () => {
+    let hungry: { uuid: string; name: string }
+    beforeEach(async () => {
+      hungry = await gateway.fleet.addGuest({ name: `hungry-${clockMs}` })
+      await agent.domain.reconciler.pass()
+    })
+    const own = (): Promise<Body[]> => alerts(`?container_name=${hungry.name}`)
+    const sampleKills = async (memoryKills: number): Promise<void> => {
+      agent.host.driver.sample = { ...agent.host.driver.sample, memoryKills }
+      await agent.domain.sampler.sample()
+      await gateway.fleet.caughtUp('host-a')
+    }
+    after(() => {
+      delete (agent.host.driver.sample as { memoryKills?: number }).memoryKills
+    })
+
+    it('counts processes that the kernel killed in it, once a minute at most, and leaves it running', async () => {
+      await sampleKills(2)
+      expect(await own(), 'kills from before this agent').to.deep.equal([])
+      await sampleKills(3)
+      const [first] = await own()
+      expect(first).to.deep.include({ type: 'out_of_memory', severity: 'medium', count: 1, action: '' })
+      expect(first!['detail']).to.equal('its memory of 512 MB ran out, and the kernel killed 1 process of it')
+      await sampleKills(500)
+      expect((await own()).map(({ count }) => count as number)).to.deep.equal([1])
+      clockMs += 61_000
+      await sampleKills(501)
+      expect((await own()).map(({ count }) => count as number)).to.deep.equal([499])
+      expect(agent.host.driver.running.has(hungry.uuid)).to.equal(true)
+      expect((await read('/security/summary'))['by_type'].out_of_memory).to.be.greaterThan(0)
+    })
+
+    it('that was killed has an alert, and is started again', async () => {
+      agent.host.driver.end(hungry.uuid, 'memory')
+      await waitFor(() => agent.host.driver.running.has(hungry.uuid), { what: 'it to run again' })
+      await gateway.fleet.caughtUp('host-a')
+      const [row, ...rest] = await own()
+      expect(rest).to.deep.equal([])
+      expect(row).to.deep.include({ type: 'out_of_memory', severity: 'high', count: 1 })
+      expect(row!['detail']).to.equal('the guest was killed: its memory of 512 MB ran out')
+      const { data } = (await call('GET', '/tasks')).body as { data: Body[] }
+      expect(data.find((task) => task['container_name'] === hungry.name)).to.deep.include({
+        ...{ action: 'start', user: 'system' },
+      })
+    })
+  })
 })

@@ -92,6 +92,18 @@ describe('guests that end without an order', function () {
     await untilStatus(2, 'running')
   })
 
+  it('starts a guest again whose first process was killed because memory ran out, and raises an alert', async () => {
+    const before = readInits(instance).get('xe-3')
+    // The kernel chooses the first process as soon as the guest's memory is used up.
+    const fill = 'echo 1000 > /proc/1/oom_score_adj; a=x; while :; do a=$a$a; done'
+    expect(() => lxc(3, 'sh', '-c', fill)).to.throw()
+    await waitFor(() => ![undefined, before].includes(readInits(instance).get('xe-3')), { what: 'a new init' })
+    const { uuid } = await untilStatus(3, 'running')
+    const alert = await waitFor(() => watched.alerts().find(({ guestUuid }) => guestUuid === uuid))
+    expect(alert).to.deep.include({ type: 'out_of_memory', severity: 'high', count: 1, action: '' })
+    expect(alert.detail).to.match(/^the guest was killed: its memory of \d+ MB ran out$/)
+  })
+
   it('the host rebooted: what ran runs again, with its rules before it', async () => {
     await agent.kill('SIGKILL')
     await hostGoesDown(instance)

@@ -16,7 +16,7 @@ const interfacesKeptMs = 500
 const bounds = { groups: 256, pids: 256 }
 
 /**
- * Reads a guest's counters: four to six small kernel files, and one stat file per task unless the guest is idle.
+ * Reads a guest's counters: five to seven small kernel files, and one stat file per task unless the guest is idle.
  * Runnable tasks always get some processor time (the smallest quota is 1 %): a guest that used less than 2 ms per
  * second since the last sample has none worth counting, and `runnable` is 0 without looking. That misses tasks that
  * only wait for a disk.
@@ -46,6 +46,7 @@ export class UsageReader {
       txBytes: rxBytes,
       runnable,
       ...io,
+      ...this.#readMemoryKills(name),
     }
   }
 
@@ -70,6 +71,13 @@ export class UsageReader {
     const charged = readGroupNumber(group, v1 ? 'memory.usage_in_bytes' : 'memory.current') ?? 0
     const key = v1 ? 'total_inactive_file' : 'inactive_file'
     return Math.max(0, charged - (readGroupKey(group, 'memory.stat', key) ?? 0))
+  }
+
+  /** v1 counts in the group itself, where all of a guest's processes are; v2 with all groups below. */
+  #readMemoryKills(name: string): Pick<UsageSample, 'memoryKills'> {
+    const file = this.cgroups.version === 1 ? 'memory.oom_control' : 'memory.events'
+    const memoryKills = readGroupKey(this.#group('memory', name), file, 'oom_kill')
+    return memoryKills === undefined ? {} : { memoryKills }
   }
 
   /** Of the pool's disk alone: what a loop device passes on counts for the disk below it as well. */

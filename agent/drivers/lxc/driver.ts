@@ -55,6 +55,7 @@ import { stopAll } from './stop-all.js'
 import { StoppedEvents } from './stopped-events.js'
 import { confinementFor, ensureSupportFiles, starterProgram } from './support-files.js'
 import { GroupMoves } from '../../host/group-moves.js'
+import type { MemoryKills } from '../../host/memory-kills.js'
 import { withHash } from '../common/login-hash.js'
 import { readProcessors } from '../common/processors.js'
 import { UsageReader } from '../common/usage.js'
@@ -69,6 +70,8 @@ export interface LxcDriverOptions {
   /** How long a guest may take to shut down. */
   readonly stopTimeoutMs: number
   readonly log: Logger
+  /** Reports kills for memory; absent: such an end counts as a shutdown from inside. */
+  readonly memoryKills?: MemoryKills
   /** System calls to open to guests that are closed by default; default none. */
   readonly allow?: readonly OpenCalls[]
   /** Where lxcfs is mounted; default /var/lib/lxcfs. */
@@ -114,6 +117,7 @@ export class LxcDriver implements Driver {
       marksDir: paths.marks,
       runtime: this.#runtime,
       uuidOf: (name) => this.#configs.findUuid(name),
+      ranOutOfMemory: (pid) => options.memoryKills?.wasKilled(pid) ?? false,
       log: options.log,
     })
   }

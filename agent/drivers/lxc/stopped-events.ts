@@ -18,6 +18,8 @@ export interface StoppedEventsOptions {
   readonly runtime: RuntimeReader
   /** @returns undefined for a name without a configuration */
   readonly uuidOf: (name: string) => string | undefined
+  /** Whether the kernel killed this process, which has ended, because memory ran out. */
+  readonly ranOutOfMemory: (pid: number) => boolean
   readonly log: Logger
 }
 
@@ -79,6 +81,13 @@ export class StoppedEvents {
     this.#watcher.close()
   }
 
+  /** A monitor leaves the same mark when the guest shuts down and when its first process is killed. */
+  #causeOf(name: string): StopCause {
+    const init = this.#known.get(name)?.pid
+    if (init !== undefined && this.options.ranOutOfMemory(init)) return 'memory'
+    return this.#listMarks().includes(name) ? 'guest' : 'crash'
+  }
+
   #listMarks(): string[] {
     return listDirectory(this.options.marksDir).filter((name) => !name.includes('.'))
   }
@@ -118,7 +127,7 @@ export class StoppedEvents {
     )
     if (this.#busy.has(name)) return
     if (!isGone(now)) return this.track(name, uuid, now)
-    const cause = this.#listMarks().includes(name) ? 'guest' : 'crash'
+    const cause = this.#causeOf(name)
     this.forget(name)
     for (const listener of this.#listeners) listener(uuid, cause)
   }

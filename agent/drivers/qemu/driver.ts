@@ -5,6 +5,7 @@ import { conflict } from '../../../shared/errors.js'
 import { disableCopyOnWrite } from '../../host/btrfs.js'
 import { readGroupFacts, type GroupFacts } from '../common/group-facts.js'
 import { GroupMoves } from '../../host/group-moves.js'
+import type { MemoryKills } from '../../host/memory-kills.js'
 import { withHash } from '../common/login-hash.js'
 import {
   systemVolumeOf,
@@ -58,6 +59,8 @@ export interface QemuDriverOptions {
   readonly stopTimeoutMs: number
   /** The host's own key; it is made where there is none. */
   readonly keyFile: string
+  /** Reports kills for memory; absent: such an end counts as a crash. */
+  readonly memoryKills?: MemoryKills
   /** A CD with drivers for Windows; absent: none. */
   readonly driversCd?: string
   /** Default: by a guest of a few instructions. */
@@ -95,6 +98,7 @@ export class QemuDriver implements Driver {
       runtime: this.#runtime,
       uuidOf: (name) => this.#configs.findUuid(name),
       listNames: () => this.#configs.listNames(),
+      ranOutOfMemory: (pid) => options.memoryKills?.wasKilled(pid) ?? false,
       clear: (name) => clearMachine(this.#context, name),
       onEvent: (name, uuid, event) => this.#hear(name, uuid, event),
       log: options.log,

@@ -25,6 +25,7 @@ describe('Machines', () => {
   const machines = new Machines({
     ...{ paths, runtime: new RuntimeReader(directory), uuidOf: () => undefined, listNames: () => [] },
     ...{ clear: async () => undefined, onEvent: () => undefined, log: pino({ enabled: false }) },
+    ranOutOfMemory: () => false,
   })
   after(() => {
     machines.close()

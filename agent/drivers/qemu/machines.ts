@@ -30,6 +30,8 @@ export interface MachinesOptions {
   readonly listNames: () => readonly string[]
   /** Ends QEMU's process and removes what the guest left. */
   readonly clear: (name: string) => Promise<void>
+  /** Whether the kernel killed this process, which has ended, because memory ran out. */
+  readonly ranOutOfMemory: (pid: number) => boolean
   /** Of its system, which goes on. */
   readonly onEvent: (name: string, uuid: string, event: GuestEvent) => void
   readonly log: Logger
@@ -201,7 +203,7 @@ export class Machines {
     const { paths } = this.options
     if (existsSync(paths.runOf(name).ended)) return this.#end(name, uuid, 'guest')
     if (machine && !isSameProcess(machine.process.pid, machine.process.startTime))
-      await this.#end(name, uuid, 'crash')
+      await this.#end(name, uuid, this.options.ranOutOfMemory(machine.process.pid) ? 'memory' : 'crash')
   }
 
   /** The mark is there before QEMU ends: an agent that is killed in between knows the cause afterwards. */

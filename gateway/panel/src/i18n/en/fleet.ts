@@ -98,4 +98,5 @@ export const fleet = {
   'abuse.mining': 'Mining',
   'abuse.proxy': 'Open proxy',
   'abuse.reflection': 'Reflection',
+  'abuse.out_of_memory': 'Out of memory',
 } as const

@@ -98,4 +98,5 @@ export const fleet: Readonly<Record<keyof typeof english, string>> = {
   'abuse.mining': '挖矿',
   'abuse.proxy': '开放代理',
   'abuse.reflection': '反射放大',
+  'abuse.out_of_memory': '内存不足',
 }

@@ -1,0 +1,74 @@
+import type { GuestContext } from '../guests/context.js'
+import type { GuestRecord } from '../guests/record.js'
+import { worse } from './contract.js'
+import { isOpen, type AlertState } from './plan-merge.js'
+import type { AlertRecord, AlertStore } from './store.js'
+
+/** Kills within this time are written together: a guest can cause as many as it likes. */
+const gatherMs = 60_000
+
+/** What the kernel killed because a guest's memory ran out. */
+export interface MemoryKillReport {
+  readonly kills: number
+  /** The guest ended with it. */
+  readonly ended: boolean
+}
+
+export interface MemoryAlertParts {
+  readonly context: Pick<GuestContext, 'store' | 'log' | 'now'>
+  readonly alerts: AlertStore
+}
+
+/** Raises alerts of guests whose memory ran out. At most one write per guest and minute, and one per end. */
+export class MemoryAlerts {
+  /** Kills that are not written yet, and when the guest's alert was written last. */
+  readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()
+
+  constructor(private readonly parts: MemoryAlertParts) {
+    parts.context.store.changes.onChange(({ kind, key, removed }) => {
+      if (kind === 'guest' && removed) this.#guests.delete(key)
+    })
+  }
+
+  note(uuid: string, { kills, ended }: MemoryKillReport): void {
+    const record = this.parts.context.store.find(uuid)
+    if (!record) return
+    const nowMs = this.parts.context.now()
+    const known = this.#guests.get(uuid) ?? { waiting: 0, writtenMs: -Infinity }
+    const waiting = known.waiting + kills
+    const isDue = ended || Math.abs(nowMs - known.writtenMs) >= gatherMs
+    this.#guests.set(uuid, isDue ? { waiting: 0, writtenMs: nowMs } : { ...known, waiting })
+    if (isDue) this.#write(record, { kills: waiting, ended }, nowMs)
+  }
+
+  #write(record: GuestRecord, report: MemoryKillReport, nowMs: number): void {
+    const { alerts, context } = this.parts
+    const open = alerts
+      .open(nowMs)
+      .find((alert) => alert.guestUuid === record.uuid && alert.type === 'out_of_memory' && isOpen(alert, nowMs))
+    const alert = planMemoryAlert(open, report, { record, nowMs })
+    alerts.put(open?.id, alert)
+    context.log.warn({ guest: record.uuid, detail: alert.detail }, 'out of memory')
+  }
+}
+
+/** @param before the alert that still grows; undefined: a new one is raised */
+export function planMemoryAlert(
+  before: AlertRecord | undefined,
+  { kills, ended }: MemoryKillReport,
+  { record, nowMs }: { readonly record: GuestRecord; readonly nowMs: number },
+): AlertState {
+  const { uuid, id, name, ipv4, spec } = record
+  const count = (before?.count ?? 0) + kills
+  const severity = ended ? 'high' : 'medium'
+  const memory = `its memory of ${spec.limits.ramMb} MB ran out`
+  const killed = `${memory}, and the kernel killed ${count === 1 ? '1 process' : `${count} processes`} of it`
+  return {
+    ...{ guestUuid: uuid, guestId: id, guestName: name, type: 'out_of_memory' },
+    severity: before ? worse(before.severity, severity) : severity,
+    ...{ sourceIp: ipv4, targetIp: '', targetPort: 0 },
+    detail: ended ? `the guest was killed: ${memory}` : killed,
+    ...{ firstAtMs: before?.firstAtMs ?? nowMs, lastAtMs: nowMs, count },
+    ...{ action: '', stopAtMs: 0, criticalAtMs: 0 },
+  }
+}
