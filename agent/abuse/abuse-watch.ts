@@ -51,6 +51,7 @@ export class AbuseWatch {
   }
 
   async close(): Promise<void> {
+    this.memory.close()
     await this.monitor.close()
     await this.parts.sensor.close()
   }

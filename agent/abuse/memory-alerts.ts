@@ -23,6 +23,7 @@ export interface MemoryAlertParts {
 export class MemoryAlerts {
   /** Kills that are not written yet, and when the guest's alert was written last. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()
+  #timer: NodeJS.Timeout | undefined
 
   constructor(private readonly parts: MemoryAlertParts) {
     parts.context.store.changes.onChange(({ kind, key, removed }) => {
@@ -39,6 +40,21 @@ export class MemoryAlerts {
     const isDue = ended || Math.abs(nowMs - known.writtenMs) >= gatherMs
     this.#guests.set(uuid, isDue ? { waiting: 0, writtenMs: nowMs } : { ...known, waiting })
     if (isDue) this.#write(record, { kills: waiting, ended }, nowMs)
+    else this.#timer ??= setTimeout(() => this.#flush(), gatherMs).unref()
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+  }
+
+  #flush(): void {
+    this.#timer = undefined
+    const nowMs = this.parts.context.now()
+    for (const [uuid, { waiting }] of this.#guests) {
+      const record = this.parts.context.store.find(uuid)
+      this.#guests.set(uuid, { waiting: 0, writtenMs: nowMs })
+      if (record && waiting > 0) this.#write(record, { kills: waiting, ended: false }, nowMs)
+    }
   }
 
   #write(record: GuestRecord, report: MemoryKillReport, nowMs: number): void {

@@ -258,6 +258,11 @@ export interface Driver {
   onEvent?(listener: (uuid: string, event: GuestEvent) => void): void
 
   usage(machine: Machine, pid: number): Promise<UsageSample>
+  /**
+   * `UsageSample.diskBytes` as of the last few seconds, of a guest that runs. Absent: its samples have no such figure.
+   * Answers within a fraction of a second, whatever the guest does.
+   */
+  readDiskUse?(machine: Machine): Promise<number | undefined>
   /** Sets all limits but the volume's, now and for the next start. Cheap when they are in force already. */
   resize(machine: Machine): Promise<ResizeResult>
   /**

@@ -116,6 +116,16 @@ export class BtrfsView {
     return exists(`${sysfs}/${this.fsid}/devices/${basename(device)}`)
   }
 
+  /**
+   * Bytes that count towards the group's limit now: `referencedBytes`, and what was written but is not on the disk yet.
+   * The kernel writes it there within about 30 s.
+   */
+  async countedBytes(group: string): Promise<number | undefined> {
+    const reserved = Number((await this.#read(`qgroups/${group.replace('/', '_')}/rsv_data`)) ?? 0)
+    const referenced = await this.referencedBytes(group)
+    return referenced === undefined ? undefined : referenced + reserved
+  }
+
   /** Kernels before 6.7 have only classic quotas and no `mode`. */
   async quotaMode(): Promise<QuotaMode> {
     if (!(await exists(`${sysfs}/${this.fsid}/qgroups/0_5`))) return 'off'

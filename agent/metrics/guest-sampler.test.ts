@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { pino } from 'pino'
 import type { GuestContext } from '../guests/context.js'
+import type { GuestRecord } from '../guests/record.js'
 import { waitFor } from '../../test/support/wait.js'
 import { GuestSampler } from './guest-sampler.js'
 
@@ -14,7 +15,7 @@ function samplerOf(
   {
     usage = () => Promise.resolve(sample),
     diskUsage = () => Promise.resolve(new Map<string, number>()),
-  }: { usage?: (machine: { uuid: string }) => Promise<typeof sample>; diskUsage?: () => Promise<Disks> },
+  }: { usage?: (machine: { uuid: string }) => Promise<typeof sample>; diskUsage?: (uuids?: readonly string[]) => Promise<Disks> },
   now: () => number,
 ): GuestSampler {
   const spec = { virtualization: 'lxc', limits: { vcpuMilli: 1 } }
@@ -63,5 +64,20 @@ describe('guest sampler', () => {
     expect([reads, sampler.usage('b').diskBytes]).to.deep.equal([2, 2])
     expect(await readsAfter(59_000)).to.equal(2)
     await waitFor(async () => (await readsAfter(1000)) === 3)
+  })
+
+  it('reads the disk of one guest when it is asked for, and not again within two seconds', async () => {
+    const asked: (readonly string[] | undefined)[] = []
+    let bytes = 7
+    const diskUsage = (uuids?: readonly string[]): Promise<Disks> => {
+      asked.push(uuids)
+      return Promise.resolve(new Map([['a', bytes++]]))
+    }
+    const sampler = samplerOf({ diskUsage }, () => 100_000)
+    const record = { uuid: 'a', spec: { virtualization: 'lxc' } } as GuestRecord
+    const reads = await Promise.all([1, 2, 3].map(() => sampler.freshUsage(record)))
+    expect(reads.map(({ diskBytes }) => diskBytes)).to.deep.equal([7, 7, 7])
+    expect(asked).to.deep.equal([['a']])
+    await waitFor(async () => (await sampler.freshUsage(record)).diskBytes === 8, { what: 'a new figure' })
   })
 })

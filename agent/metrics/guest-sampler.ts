@@ -41,6 +41,8 @@ const none: ProcessUsage = {
 const diskIntervalMs = 60_000
 /** While a guest that runs has no figure yet: to find a new disk's costs a process. */
 const newDiskIntervalMs = 5000
+/** A disk's figure this young is fresh. */
+const freshDiskMs = 2000
 
 /** Samples every running guest at an interval; reads are answered from memory. */
 export class GuestSampler {
@@ -48,6 +50,8 @@ export class GuestSampler {
   #pids = new Map<string, number>()
   #disk = new Map<string, number>()
   #diskAtMs = 0
+  /** Disks that were read separately since all were, by uuid. */
+  #fresh = new Map<string, { readonly atMs: number; readonly read: Promise<number | undefined> }>()
   #timer: NodeJS.Timeout | undefined
   #sampling = false
   /** There were new ones meanwhile. */
@@ -83,6 +87,32 @@ export class GuestSampler {
 
   usage(uuid: string): GuestUsage {
     return { ...(this.#last.get(uuid)?.usage ?? none), diskBytes: this.diskBytes(uuid) ?? 0 }
+  }
+
+  /** `usage` with what its disk holds as of the last few seconds. */
+  async freshUsage(record: GuestRecord): Promise<GuestUsage> {
+    const nowMs = performance.now()
+    let fresh = this.#fresh.get(record.uuid)
+    if (!fresh || nowMs - fresh.atMs >= freshDiskMs) {
+      fresh = { atMs: nowMs, read: this.#readDisk(record) }
+      this.#fresh.set(record.uuid, fresh)
+    }
+    const diskBytes = await fresh.read
+    return { ...this.usage(record.uuid), ...(diskBytes !== undefined && { diskBytes }) }
+  }
+
+  async #readDisk(record: GuestRecord): Promise<number | undefined> {
+    const { uuid } = record
+    try {
+      const driver = driverOf(this.context, record)
+      const inside = this.#pids.has(uuid)
+        ? await driver.readDiskUse?.(this.context.machineOf(record))
+        : undefined
+      return inside ?? (await this.context.volumes.usage([uuid])).get(uuid)
+    } catch (error) {
+      this.context.log.debug({ guest: uuid, reason: describeError(error) }, 'disk not read')
+      return undefined // the last figure serves
+    }
   }
 
   /** The sample of a guest that runs, as it was taken; undefined: none yet, or it does not run. */
@@ -123,6 +153,7 @@ export class GuestSampler {
     if (elapsedMs < (missing ? newDiskIntervalMs : diskIntervalMs)) return
     this.#diskAtMs = this.context.now()
     this.#disk = await this.context.volumes.usage()
+    this.#fresh = new Map()
   }
 
   async #sampleGuest(record: GuestRecord, pid: number): Promise<void> {

@@ -29,8 +29,8 @@ export function createGuestService({
 }: GuestServiceParts): GuestServiceServer {
   const { store } = context
   return {
-    getGuestUsage: unary(log, 'read usage', ({ uuid }) =>
-      encodeUsage(sampler.usage(store.get(parseUuid('uuid', uuid)).uuid)),
+    getGuestUsage: unary(log, 'read usage', async ({ uuid }) =>
+      encodeUsage(await sampler.freshUsage(store.get(parseUuid('uuid', uuid)))),
     ),
     getGuestHistory: unary(log, 'read history', ({ uuid, range }) => {
       const guest = store.get(parseUuid('uuid', uuid))

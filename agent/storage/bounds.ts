@@ -36,7 +36,7 @@ export class Bounds {
 
   /** Bytes that count towards each guest's limit; guests without a group are missing. */
   async usage(guests: readonly string[]): Promise<Map<string, number>> {
-    return this.#figures(guests, (group) => this.#pool.view.referencedBytes(group))
+    return this.#figures(guests, (group) => this.#pool.view.countedBytes(group))
   }
 
   /** Whether what snapshots retain counts towards the guest's limit. */

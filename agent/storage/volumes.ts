@@ -244,9 +244,9 @@ export class Volumes {
     return [...new Set(guests)].filter((name) => uuid.test(name))
   }
 
-  /** Bytes that count for the bound, by guest. */
-  async usage(): Promise<Map<string, number>> {
-    return this.#bounds.usage(await this.#listVolumes())
+  /** Bytes that count for the bound, by guest. @param guests default: all */
+  async usage(guests?: readonly string[]): Promise<Map<string, number>> {
+    return this.#bounds.usage(guests ?? (await this.#listVolumes()))
   }
 
   /**

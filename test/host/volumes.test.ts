@@ -86,6 +86,15 @@ describe('volumes of guests', function () {
     expect(usage.get(neighbour)).to.be.within(128 * mib, 145 * mib)
   })
 
+  it('count what was written at once, before it is on the disk', async () => {
+    const guest = randomUUID()
+    await volumes.clone(guest, 'small-1', gib)
+    writeFileSync(`${volumes.pathOf(guest)}/big`, Buffer.alloc(64 * mib, 1))
+    expect((await volumes.usage([guest])).get(guest)).to.be.within(64 * mib, 70 * mib)
+    sh('btrfs', 'filesystem', 'sync', pool.path)
+    expect((await volumes.usage([guest])).get(guest)).to.be.within(64 * mib, 70 * mib)
+  })
+
   it('are bounded from their first moment, by classic quotas too', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)

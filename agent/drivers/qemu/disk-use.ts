@@ -1,39 +1,69 @@
 import { existsSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { RunPaths } from './paths.js'
 import { parseFileSystems } from './parse-file-systems.js'
 import { withGuestAgent } from './qmp/guest-agent.js'
 
-interface Told {
-  /** Undefined: it has no agent, or none that says. */
+interface Answer {
+  /** Undefined: it has no agent, or none that reports its file systems. */
   bytes?: number | undefined
-  askedMs: number
+  readonly askedMs: number
+  /** Resolves with the answer; never rejects. */
+  asking: Promise<void>
+  /** It answers fast enough to be waited for. */
+  isQuick: boolean
 }
 
 const everyMs = 60_000
+/** A figure this young is fresh. */
+const freshMs = 2000
+/** A caller waits this long for a guest's agent. */
+const waitMs = 300
 const timeoutMs = 1000
 
 /**
- * What guests' file systems hold, which the host cannot tell: blocks that a guest has freed stay in its disk until it says
- * so. A guest's agent is asked beside everything else, and never waited for.
+ * What guests' file systems hold, which the host cannot see: blocks that a guest has freed stay in its disk until the
+ * guest discards them. Guests' agents are asked in the background; only a caller of `refresh` waits, and not for long.
  */
 export class DiskUse {
-  readonly #told = new Map<string, Told>()
+  readonly #answers = new Map<string, Answer>()
 
-  /** As it was told last. @param mostBytes of its disk */
+  /** The last answer. @param mostBytes of its disk */
   read(name: string, run: RunPaths, mostBytes: number): number | undefined {
-    const told = this.#told.get(name)
-    const nowMs = performance.now()
-    if (!told || nowMs - told.askedMs >= everyMs) {
-      const asked: Told = { bytes: told?.bytes, askedMs: nowMs }
-      this.#told.set(name, asked)
-      void ask(run, mostBytes).then((bytes) => (asked.bytes = bytes))
-    }
-    return told?.bytes
+    const last = this.#answers.get(name)
+    if (!last || performance.now() - last.askedMs >= everyMs) this.#ask(name, run, mostBytes)
+    return last?.bytes
+  }
+
+  /** Asks unless the last answer is fresh. An agent that was slow is not waited for again for a minute. */
+  async refresh(name: string, run: RunPaths, mostBytes: number): Promise<number | undefined> {
+    const last = this.#answers.get(name)
+    const ageMs = last ? performance.now() - last.askedMs : Infinity
+    const isDue = ageMs >= (last?.isQuick === false ? everyMs : freshMs)
+    const answer = last && !isDue ? last : this.#ask(name, run, mostBytes)
+    if (answer.isQuick) answer.isQuick = await isSoonerThan(answer.asking, waitMs)
+    return answer.bytes
   }
 
   forget(name: string): void {
-    this.#told.delete(name)
+    this.#answers.delete(name)
   }
+
+  #ask(name: string, run: RunPaths, mostBytes: number): Answer {
+    const asking = ask(run, mostBytes).then((bytes) => void (answer.bytes = bytes))
+    const bytes = this.#answers.get(name)?.bytes
+    const answer: Answer = { bytes, askedMs: performance.now(), asking, isQuick: true }
+    this.#answers.set(name, answer)
+    return answer
+  }
+}
+
+async function isSoonerThan(work: Promise<void>, ms: number): Promise<boolean> {
+  const ended = new AbortController()
+  const late = delay(ms, false, { signal: ended.signal }).catch(() => false)
+  const isSooner = await Promise.race([work.then(() => true), late])
+  ended.abort()
+  return isSooner
 }
 
 async function ask(run: RunPaths, mostBytes: number): Promise<number | undefined> {

@@ -216,6 +216,10 @@ export class QemuDriver implements Driver {
     for (const listener of this.#listeners) listener(uuid, event)
   }
 
+  readDiskUse(machine: Machine): Promise<number | undefined> {
+    return this.#usage.readDiskUse(machine, this.#name(machine))
+  }
+
   async usage(machine: Machine, pid: number): Promise<UsageSample> {
     return this.#usage.read(machine, this.#name(machine), pid)
   }

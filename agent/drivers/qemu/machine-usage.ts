@@ -38,6 +38,12 @@ export class MachineUsage {
     }
   }
 
+  /** As of the last few seconds, if the guest's agent answers in time. */
+  async readDiskUse(machine: Machine, name: string): Promise<number | undefined> {
+    if (systemVolumeOf(machine) !== machine.volume) return undefined
+    return this.#diskUse.refresh(name, this.paths.runOf(name), machine.limits.diskBytes)
+  }
+
   forget(name: string): void {
     this.#counters.forget(name)
     this.#diskUse.forget(name)
