@@ -61,7 +61,9 @@ export class MemoryAlerts {
     const { alerts, context } = this.parts
     const open = alerts
       .open(nowMs)
-      .find((alert) => alert.guestUuid === record.uuid && alert.type === 'out_of_memory' && isOpen(alert, nowMs))
+      .find(
+        (alert) => alert.guestUuid === record.uuid && alert.type === 'out_of_memory' && isOpen(alert, nowMs),
+      )
     const alert = planMemoryAlert(open, report, { record, nowMs })
     alerts.put(open?.id, alert)
     context.log.warn({ guest: record.uuid, detail: alert.detail }, 'out of memory')

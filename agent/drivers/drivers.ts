@@ -57,7 +57,8 @@ export class Drivers {
   /** Prepares the drivers and begins to watch for guests that end. */
   static async open(config: AgentConfig, log: Logger): Promise<Drivers> {
     const memoryKills = new MemoryKills()
-    if (!memoryKills.isAvailable) log.warn('/dev/kmsg is not readable: guests killed for memory are not recognized')
+    if (!memoryKills.isAvailable)
+      log.warn('/dev/kmsg is not readable: guests killed for memory are not recognized')
     const kvm = isUsable(config) ? await openKvm(config, log, { memoryKills }) : undefined
     return new Drivers(config, { lxc: await openLxc(config, log, memoryKills), kvm, memoryKills })
   }

@@ -10,7 +10,8 @@ const rememberedMs = 60_000
  * Source: Documentation/ABI/testing/dev-kmsg, mm/oom_kill.c. Programs cannot write records of the kernel's facility, 0.
  */
 export function parseMemoryKill(text: string): number | undefined {
-  const found = /^([0-7]),[^;]*;(?:Memory cgroup out of memory: |Out of memory: )?Killed process (\d+) \(/.exec(text)
+  const found =
+    /^([0-7]),[^;]*;(?:Memory cgroup out of memory: |Out of memory: )?Killed process (\d+) \(/.exec(text)
   return found ? Number(found[2]) : undefined
 }
 

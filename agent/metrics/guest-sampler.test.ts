@@ -15,7 +15,10 @@ function samplerOf(
   {
     usage = () => Promise.resolve(sample),
     diskUsage = () => Promise.resolve(new Map<string, number>()),
-  }: { usage?: (machine: { uuid: string }) => Promise<typeof sample>; diskUsage?: (uuids?: readonly string[]) => Promise<Disks> },
+  }: {
+    usage?: (machine: { uuid: string }) => Promise<typeof sample>
+    diskUsage?: (uuids?: readonly string[]) => Promise<Disks>
+  },
   now: () => number,
 ): GuestSampler {
   const spec = { virtualization: 'lxc', limits: { vcpuMilli: 1 } }

@@ -115,7 +115,13 @@ export class GrpcAgentClient implements AgentClient {
           const client = clientOf(connection) as Record<string, UnaryMethod<unknown, unknown>>
           return callAgent(client[name]!.bind(client), request, parts)
         }
-        return this.#call({ send, step, timeoutMs, link: this.link, isIdempotent: isIdempotent(name, request) })
+        return this.#call({
+          send,
+          step,
+          timeoutMs,
+          link: this.link,
+          isIdempotent: isIdempotent(name, request),
+        })
       }
       return [name, call]
     })
@@ -135,9 +141,15 @@ export class GrpcAgentClient implements AgentClient {
 }
 
 /** Sends a call again on the next connection where that is safe, while the host is online. */
-async function callWhileOnline({ send, link, timeoutMs, step, isIdempotent }: RepeatableCall): Promise<unknown> {
+async function callWhileOnline({
+  send,
+  link,
+  timeoutMs,
+  step,
+  isIdempotent,
+}: RepeatableCall): Promise<unknown> {
   let connection = link.ready() ?? (await link.connected())
-  for (const startMs = performance.now(); ; ) {
+  for (const startMs = performance.now(); ;) {
     const sentMs = performance.now()
     try {
       return await send(connection, { step, timeoutMs, link })

@@ -244,7 +244,10 @@ export class GatewayFleet implements Fleet {
     })
   }
 
-  async ended({ hostId, operationId }: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined> {
+  async ended(
+    { hostId, operationId }: OrderedOperation,
+    timeoutMs: number,
+  ): Promise<OperationView | undefined> {
     const find = (): OperationView | undefined => this.view.findOperation(operationId)
     await this.#operationWaiters.wait(operationId, timeoutMs, () => {
       const known = find()

@@ -35,7 +35,8 @@ export const ErrorSchema = Type.Object(
         ),
         task_id: Type.Optional(
           Type.String({
-            description: 'With `agent_timeout`: the task that carries out the request. Read its result from `/tasks/{task_id}`.',
+            description:
+              'With `agent_timeout`: the task that carries out the request. Read its result from `/tasks/{task_id}`.',
           }),
         ),
       }),

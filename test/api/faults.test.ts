@@ -73,7 +73,11 @@ describe('HTTP under faults', function () {
     const isShown = (action: string): boolean =>
       fleet.operations().some(({ operation }) => operation.action === action)
     await waitFor(() => actions.every(isShown), {
-      what: () => `all tasks: ${fleet.operations().map(({ operation }) => operation.action).join()}`,
+      what: () =>
+        `all tasks: ${fleet
+          .operations()
+          .map(({ operation }) => operation.action)
+          .join()}`,
     })
     await fleet.setHostState('host-a', 'offline')
     for (const { status, body: answer } of await Promise.all(replies)) {

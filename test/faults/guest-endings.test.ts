@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -95,9 +95,11 @@ describe('guests that end without an order', function () {
   it('starts a guest again whose first process was killed because memory ran out, and raises an alert', async () => {
     const before = readInits(instance).get('xe-3')
     // The kernel chooses the first process as soon as the guest's memory is used up.
-    const fill = 'echo 1000 > /proc/1/oom_score_adj; a=x; while :; do a=$a$a; done'
-    expect(() => lxc(3, 'sh', '-c', fill)).to.throw()
-    await waitFor(() => ![undefined, before].includes(readInits(instance).get('xe-3')), { what: 'a new init' })
+    writeFileSync(`/proc/${before?.split(':')[0]}/oom_score_adj`, '1000')
+    expect(() => lxc(3, 'sh', '-c', 'a=x; while :; do a=$a$a; done')).to.throw()
+    await waitFor(() => ![undefined, before].includes(readInits(instance).get('xe-3')), {
+      what: 'a new init',
+    })
     const { uuid } = await untilStatus(3, 'running')
     const alert = await waitFor(() => watched.alerts().find(({ guestUuid }) => guestUuid === uuid))
     expect(alert).to.deep.include({ type: 'out_of_memory', severity: 'high', count: 1, action: '' })

@@ -118,9 +118,7 @@ describe('connections to agents', () => {
       asked = 0
       connection = await open(port)
       sent = codeOf(
-        clientOn(connection, 10_000).operations.submitOperation(
-          createOrder(createRequest(1, 'web')),
-        ),
+        clientOn(connection, 10_000).operations.submitOperation(createOrder(createRequest(1, 'web'))),
       )
       await waitFor(() => asked > 0)
     })
@@ -141,9 +139,7 @@ describe('connections to agents', () => {
 
     it('that never left went to a host that is offline, whatever it waited for', async () => {
       const away = await open(await freePort())
-      expect(await codeOf(clientOn(away, 10_000).guests.getGuestUsage({ uuid: '' }))).to.equal(
-        'host_offline',
-      )
+      expect(await codeOf(clientOn(away, 10_000).guests.getGuestUsage({ uuid: '' }))).to.equal('host_offline')
       away.close()
       const mute = createServer((socket) => dialled.push(socket))
       await new Promise<void>((done) => mute.listen(0, '127.0.0.1', done))

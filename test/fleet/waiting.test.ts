@@ -92,7 +92,9 @@ describe('callers that wait for a host', function () {
       ])
       await replace()
       for (const code of await calls) expect(['not_found', 'agent_timeout']).to.include(code)
-      expect(await codeOf(test.fleet.agent(first.hostId).operations.cancelOperation({ id: '' }))).to.equal('not_found')
+      expect(await codeOf(test.fleet.agent(first.hostId).operations.cancelOperation({ id: '' }))).to.equal(
+        'not_found',
+      )
     })
 
     it('get the answer to calls that can be repeated, and agent_timeout to others', async () => {

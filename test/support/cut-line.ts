@@ -46,7 +46,11 @@ export class CutLine {
   /** Loses the state of its connections, as a router does: nothing of them passes any more. New ones work. */
   silence(): void {
     for (const socket of this.#sockets)
-      socket.unpipe().pause().removeAllListeners().on('error', () => undefined)
+      socket
+        .unpipe()
+        .pause()
+        .removeAllListeners()
+        .on('error', () => undefined)
   }
 
   mend(): void {

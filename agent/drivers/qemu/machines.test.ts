@@ -8,11 +8,13 @@ import {
   statSync,
   writeSync,
 } from 'node:fs'
+import { spawn } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import pino from 'pino'
 import { waitFor } from '../../../test/support/wait.js'
+import type { StopCause } from '../contract.js'
 import { findLiveProcess } from '../../host/proc.js'
 import { Machines } from './machines.js'
 import { qemuPaths } from './paths.js'
@@ -22,10 +24,11 @@ describe('Machines', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-machines-'))
   const paths = qemuPaths({ stateDir: directory, runDir: directory, namePrefix: 'bt' })
   const run = paths.runOf('bt-1')
+  let killedForMemory = 0
   const machines = new Machines({
     ...{ paths, runtime: new RuntimeReader(directory), uuidOf: () => undefined, listNames: () => [] },
     ...{ clear: async () => undefined, onEvent: () => undefined, log: pino({ enabled: false }) },
-    ranOutOfMemory: () => false,
+    ranOutOfMemory: (pid) => pid === killedForMemory,
   })
   after(() => {
     machines.close()
@@ -42,5 +45,19 @@ describe('Machines', () => {
     writeSync(said, 'virtio: bogus\n')
     closeSync(said)
     expect(readFileSync(run.log, 'utf8')).to.equal('virtio: bogus\n')
+  })
+
+  it('report whether a QEMU that was killed had run out of memory', async () => {
+    const ended = new Map<string, StopCause>()
+    machines.onStopped((uuid, cause) => ended.set(uuid, cause))
+    const children = ['killed', 'starved'].map((uuid, index) => {
+      const child = spawn('sleep', ['600'])
+      machines.track(`bt-${index + 10}`, uuid, findLiveProcess(child.pid!)!)
+      return child
+    })
+    killedForMemory = children[1]!.pid!
+    for (const child of children) child.kill('SIGKILL')
+    await waitFor(() => ended.size === 2, { what: 'both ends' })
+    expect(Object.fromEntries(ended)).to.deep.equal({ killed: 'crash', starved: 'memory' })
   })
 })
