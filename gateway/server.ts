@@ -13,6 +13,7 @@ import type { Duplex } from 'node:stream'
 import type Koa from 'koa'
 import type { Logger } from 'pino'
 import { ConnectionGuard } from '../shared/connection-guard.js'
+import { parseAfterOffers, requestClass } from './http/upgrade-offers.js'
 
 export interface HttpTimeouts {
   /** A client that takes longer for its headers is disconnected. */
@@ -65,7 +66,7 @@ export async function startHttpServer(
   log: Logger,
   timeouts: HttpTimeouts = defaultTimeouts,
 ): Promise<HttpServer> {
-  const server = createServer(httpOptions(timeouts))
+  const server = createServer(httpOptions(timeouts, served.upgrades))
   serveRequests(server, handlersOf(served), timeouts)
   await listenOn(server, listen)
   const { address, port, family } = server.address() as AddressInfo
@@ -76,32 +77,10 @@ export async function startHttpServer(
   }
 }
 
-/**
- * Serves a request that offers an upgrade that nobody wants (as `h2c` of Java's client) as if it did not: an offer may be
- * ignored (RFC 9110, 7.8), and Node takes no body of such a request. It is put back without the offer.
- */
-function answerPlainly(
-  server: Server | HttpsServer,
-  { request, connection, head }: { request: IncomingMessage; connection: Duplex; head: Buffer },
-): void {
-  const lines = [`${request.method} ${request.url} HTTP/${request.httpVersion}`]
-  for (let at = 0; at < request.rawHeaders.length; at += 2) {
-    const [name = '', value = ''] = request.rawHeaders.slice(at, at + 2)
-    const kept = name.toLowerCase() === 'connection' ? withoutUpgrade(value) : value
-    if (!/^(upgrade|http2-settings)$/i.test(name) && kept !== '') lines.push(`${name}: ${kept}`)
-  }
-  connection.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]))
-  server.emit(server instanceof HttpsServer ? 'secureConnection' : 'connection', connection)
-}
-
-function withoutUpgrade(value: string): string {
-  const options = value.split(',').map((option) => option.trim())
-  return options.filter((option) => !/^(upgrade|http2-settings)$/i.test(option)).join(', ')
-}
-
 /** Options of every server that strangers reach. */
-export function httpOptions(timeouts: HttpTimeouts): ServerOptions {
+export function httpOptions(timeouts: HttpTimeouts, upgrades?: Upgrades): ServerOptions {
   return {
+    IncomingMessage: requestClass((request) => upgrades?.matches(request) ?? false),
     headersTimeout: timeouts.headersMs,
     requestTimeout: timeouts.requestMs,
     keepAliveTimeout: timeouts.keepAliveMs,
@@ -140,12 +119,12 @@ export function serveRequests(
   }
   server.on('request', callback)
   server.on('connection', (socket: Socket) => guard.watch(socket))
+  server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', parseAfterOffers)
   server.on('checkExpectation', callback)
   if (upgrades)
     server.on('upgrade', (request, connection, head) => {
       guard.trust(request.socket)
-      if (upgrades.matches(request)) void upgrades.answer(request, connection, head)
-      else answerPlainly(server, { request, connection, head })
+      void upgrades.answer(request, connection, head)
     })
   server.on('clientError', (error, socket) => refuseMalformed(error, socket, answers.isUnderWay(socket)))
 }

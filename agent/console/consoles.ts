@@ -47,6 +47,7 @@ export class Consoles {
     const keepMs = start.keep && mode !== 'vnc' ? this.parts.keepMs : 0
     const request: HoldRequest = {
       ...{ guestUuid: record.uuid, principal: checkText('principal', start.principal, 200) },
+      ...{ share: checkText('share', start.share, 200) || start.principal, unlimited: start.unlimited },
       resume: checkText('resume', start.resume, 64),
       received: start.received ?? null,
       size: parseSize(start.size),

@@ -1,3 +1,4 @@
+import type { Holding, Room } from '../../shared/fair-room.js'
 import type { ConsolePlace } from '../drivers/contract.js'
 import type { ConsoleRequest, ConsoleResponse } from '../../shared/console-frames.js'
 
@@ -8,7 +9,7 @@ export interface Size {
 }
 
 /** What is asked of the process that holds consoles. */
-export interface HoldRequest {
+export interface HoldRequest extends Holding {
   readonly guestUuid: string
   /** Who uses it; only the same may resume it. */
   readonly principal: string
@@ -29,13 +30,17 @@ export interface EndRequest {
 }
 
 export interface ConsoleLimits {
-  readonly perGuest: number
-  /** Of one principal: the rest of the host is for others. */
+  readonly guest: Room
+  readonly host: Room
+  /** On the host, of one principal that nothing limits. */
   readonly perPrincipal: number
-  readonly perHost: number
 }
 
-export const consoleLimits: ConsoleLimits = { perGuest: 10, perPrincipal: 128, perHost: 256 }
+export const consoleLimits: ConsoleLimits = {
+  guest: { most: 10, perShare: 5, reserve: 2 },
+  host: { most: 256, perShare: 32, reserve: 32 },
+  perPrincipal: 128,
+}
 
 /** Whoever uses a console: what the guest shows goes there. */
 export interface ConsoleUser {

@@ -1,3 +1,4 @@
+import type { Holding } from '../../shared/fair-room.js'
 import type { Terminal, TerminalListener } from '../host/pty.js'
 import type { ConsoleRequest } from '../../shared/console-frames.js'
 import type { ConsoleUser, OpenConsole, Size } from './contract.js'
@@ -20,7 +21,7 @@ const noteTakenBytes = 16 * 1024
 /** A terminal that a client joins anew changes its size for so long: programs draw their screen again. */
 const redrawMs = 60
 
-export interface HeldConsoleOptions {
+export interface HeldConsoleOptions extends Holding {
   readonly id: string
   readonly guestUuid: string
   readonly principal: string
@@ -77,6 +78,14 @@ export class HeldConsole {
 
   get principal(): string {
     return this.options.principal
+  }
+
+  get share(): string {
+    return this.options.share
+  }
+
+  get unlimited(): boolean {
+    return this.options.unlimited
   }
 
   get isUsed(): boolean {

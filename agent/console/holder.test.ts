@@ -3,7 +3,11 @@ import { BerthError } from '../../shared/errors.js'
 import type { OpenConsole } from './contract.js'
 import { Holder } from './holder.js'
 
-const limits = { perGuest: 3, perPrincipal: 4, perHost: 6 }
+const limits = {
+  guest: { most: 3, perShare: 2, reserve: 0 },
+  host: { most: 6, perShare: 4, reserve: 0 },
+  perPrincipal: 5,
+}
 
 describe('the consoles of a host', () => {
   let holder: Holder
@@ -11,6 +15,7 @@ describe('the consoles of a host', () => {
     holder.open(
       {
         ...{ guestUuid, principal, resume: '', received: null, keepMs: 60_000, limits },
+        ...{ share: principal.replace(/\/.*/, ''), unlimited: principal === 'admin' },
         ...{ size: { columns: 80, rows: 24 }, place: { kind: 'socket', path: '/nowhere' } },
       },
       { send: () => undefined, end: () => undefined },
@@ -43,6 +48,19 @@ describe('the consoles of a host', () => {
     openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u1'], ['d', 'u1'])
     expect(refusalOf('e', 'u1')).to.include('of yours')
     expect(refusalOf('e', 'u2')).to.equal('')
+  })
+
+  it('are bounded for keys that one key made, together', () => {
+    openAll(['a', 'u1/1'], ['a', 'u1/2'])
+    expect(refusalOf('a', 'u1/3')).to.include('of yours are open for this container')
+    openAll(['b', 'u1/3'], ['b', 'u1/4'])
+    expect(refusalOf('c', 'u1/5')).to.include('of yours are open on this host')
+    expect(refusalOf('c', 'u2')).to.equal('')
+  })
+
+  it('are bounded for a caller that nothing limits, too', () => {
+    openAll(...['a', 'b', 'c', 'd', 'e'].map((guest) => [guest, 'admin'] as const))
+    expect(refusalOf('f', 'admin')).to.include('of yours are open on this host')
   })
 
   it('are bounded in all', () => {

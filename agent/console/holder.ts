@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { BerthError } from '../../shared/errors.js'
+import { findFullRoom } from '../../shared/fair-room.js'
 import type { ConsolePlace } from '../drivers/contract.js'
 import type { Terminal, TerminalListener } from '../host/pty.js'
 import type { ConsoleUser, HoldRequest, OpenConsole, Size } from './contract.js'
@@ -36,11 +37,11 @@ export class Holder {
 
   #create(request: HoldRequest): HeldConsole {
     this.#makeRoom(request)
-    const { guestUuid, principal, keepMs, size, place } = request
+    const { guestUuid, principal, share, unlimited, keepMs, size, place } = request
     const id = randomBytes(16).toString('base64url')
     try {
       const held = new HeldConsole({
-        ...{ id, guestUuid, principal, keepMs, size },
+        ...{ id, guestUuid, principal, share, unlimited, keepMs, size },
         open: (listener) => this.openTerminal(place, size, listener),
         onGone: () => {
           this.#consoles.delete(id)
@@ -65,17 +66,19 @@ export class Holder {
   }
 
   /** The first limit that is reached, and the consoles that may give way. */
-  #findFull({ guestUuid, principal, limits }: HoldRequest): Full | undefined {
+  #findFull(request: HoldRequest): Full | undefined {
+    const { guestUuid, principal, share, limits } = request
     const all = [...this.#consoles.values()]
     const ofGuest = all.filter((held) => held.guestUuid === guestUuid)
-    const ofUser = all.filter((held) => held.principal === principal)
-    if (ofGuest.length >= limits.perGuest)
-      return { consoles: ofGuest, what: `${limits.perGuest} consoles of this container are open` }
-    if (ofUser.length >= limits.perPrincipal)
-      return { consoles: ofUser, what: `${limits.perPrincipal} consoles of yours are open on this host` }
-    if (all.length >= limits.perHost)
-      return { consoles: [...ofGuest, ...ofUser], what: `${limits.perHost} consoles are open on this host` }
-    return undefined
+    const ofUser = all.filter((held) => held.principal === principal || held.share === share)
+    const own = ofGuest.filter((held) => ofUser.includes(held))
+    const atGuest = findFullRoom(ofGuest, request, limits.guest)
+    if (atGuest === 'share') return { consoles: own, what: 'consoles of yours are open for this container' }
+    if (atGuest) return { consoles: ofGuest, what: 'consoles of this container are open' }
+    const atHost = findFullRoom(all, request, limits.host)
+    if (atHost === 'share' || ofUser.length >= limits.perPrincipal)
+      return { consoles: ofUser, what: 'consoles of yours are open on this host' }
+    return atHost && { consoles: [...ofGuest, ...ofUser], what: 'consoles are open on this host' }
   }
 }
 
@@ -85,5 +88,5 @@ interface Full {
 }
 
 export function tooMany(message: string): BerthError {
-  return new BerthError('exhausted', 'too_many_consoles', `${message}: close one first`)
+  return new BerthError('exhausted', 'too_many_consoles', `too many ${message}: close one first`)
 }

@@ -87,6 +87,7 @@ export class OperationStore {
   readonly #end: Statement<[Record<string, unknown>]>
   readonly #delete: Statement<[string]>
   readonly #ended: Statement<[number, number], { id: string }>
+  readonly #crowded: Statement<[number], { id: string }>
   readonly #countEnded: Statement<[], number>
 
   constructor(readonly changes: Changes) {
@@ -124,6 +125,12 @@ export class OperationStore {
     this.#ended = db.prepare(
       `SELECT id FROM operations WHERE finished_at_ms > 0 AND finished_at_ms < ?
        ORDER BY finished_at_ms LIMIT ?`,
+    )
+    this.#crowded = db.prepare(
+      `SELECT id FROM (
+         SELECT id, rowid AS number, row_number() OVER (PARTITION BY subject_kind, subject_id ORDER BY rowid DESC) AS depth
+         FROM operations WHERE finished_at_ms > 0)
+       ORDER BY depth DESC, number LIMIT ?`,
     )
     this.#countEnded = db
       .prepare<[], number>('SELECT count(*) FROM operations WHERE finished_at_ms > 0')
@@ -214,10 +221,14 @@ export class OperationStore {
     })
   }
 
-  /** Removes at most `limit` operations that ended before a time. @returns how many */
+  /**
+   * Removes at most `limit` operations that ended before a time; without a time the oldest of the guests that have most.
+   * @returns how many
+   */
   prune({ endedBeforeMs, limit, nowMs }: { endedBeforeMs: number; limit: number; nowMs: number }): number {
     return this.changes.transaction(() => {
-      const rows = this.#ended.all(endedBeforeMs, limit)
+      const rows =
+        endedBeforeMs === Infinity ? this.#crowded.all(limit) : this.#ended.all(endedBeforeMs, limit)
       for (const { id } of rows) this.remove(id, nowMs)
       return rows.length
     })

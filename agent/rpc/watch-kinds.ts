@@ -1,9 +1,11 @@
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import type { AlertStore } from '../abuse/store.js'
+import { fairlyNewest } from '../../shared/fair-newest.js'
 import { listedOperations } from '../../shared/operation-limits.js'
 import type { GuestStore } from '../guests/store.js'
 import type { ImageStore } from '../images/store.js'
 import type { OperationStore } from '../operations/store.js'
+import type { OperationRecord } from '../operations/types.js'
 import type { ChangeKind } from '../state/changes.js'
 import { encodeGuest } from './encode.js'
 import { encodeAlert } from './security-service.js'
@@ -48,10 +50,7 @@ export function watchKinds({ guests, operations, images, alerts }: WatchStores):
       encode: (record) => ({ $case: 'guest', value: encodeGuest(record) }),
     }),
     operation: kind({
-      list: (since) =>
-        operations
-          .list(since)
-          .filter((record, i) => since >= 0 || i < listedOperations || record.finishedAtMs === 0),
+      list: (since) => (since >= 0 ? operations.list(since) : listed(operations.list(since))),
       find: (key) => operations.find(key),
       encode: (value) => ({ $case: 'operation', value }),
     }),
@@ -61,6 +60,14 @@ export function watchKinds({ guests, operations, images, alerts }: WatchStores):
       encode: (record) => ({ $case: 'alert', value: encodeAlert(record) }),
     }),
   }
+}
+
+/** The newest, and those that have not ended; no guest pushes out those of others. */
+function listed(all: readonly OperationRecord[]): readonly OperationRecord[] {
+  const newest = new Set(
+    fairlyNewest(all, ({ subject }) => `${subject.kind} ${subject.id}`, listedOperations),
+  )
+  return all.filter((record) => newest.has(record) || record.finishedAtMs === 0)
 }
 
 interface Source<Entity> {

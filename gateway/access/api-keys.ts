@@ -10,6 +10,7 @@ import {
   administratorId,
   callerRights,
   checkChainLength,
+  checkKeyLimit,
   mayManage,
   planChange,
   planNewKey,
@@ -70,7 +71,7 @@ export class ApiKeys {
 
   /**
    * @param operationId of a request that may be repeated: a repeat gets the same key
-   * @throws {BerthError} `insufficient_scope`, `invalid_state`
+   * @throws {BerthError} `insufficient_scope`, `invalid_state`, `key_limit_reached`
    */
   async create(
     callerId: number,
@@ -96,6 +97,7 @@ export class ApiKeys {
     callerId: number,
     fields: KeyFields & { name: string },
   ): Promise<Omit<KeyRecord, 'digest' | 'prefix'>> {
+    checkKeyLimit(await readAllKeys(client, this.#names), callerId)
     const grant = planNewKey(fields, await this.#makerRights(client, callerId))
     const id = await client.incr(this.#names.nextId)
     return { ...grant, id, name: fields.name, createdAtMs: Date.now(), parentId: callerId }

@@ -1,3 +1,5 @@
+import { timeOf, type Fields, type StoredEntry } from './audit-index.js'
+
 /** An audit entry as readers see it. */
 export interface AuditRecord {
   /** ms since 1970. */
@@ -16,24 +18,25 @@ export interface AuditRecord {
   readonly requestId: string
   /** "" when the entry is not about a container. */
   readonly containerUuid: string
+  /** How often it happened: failures of one caller that are alike are counted in one entry for an hour. */
+  readonly count: number
+  /** When it happened last, ms since 1970. */
+  readonly lastMs: number
 }
 
 /** It is not known, at least not yet, whether the action was carried out. */
 export const outcomeUnknown = 'outcome unknown'
 
-type Fields = Readonly<Record<string, string>>
-
-/**
- * Joins what was written before an action and after it.
- * @param id of the stream entry: its time, a dash, a number
- * @param outcome absent while the action runs, and for ever if the gateway died meanwhile
- */
-export function parseEntry(id: string, start: Fields, outcome: Fields | undefined): AuditRecord {
+/** Joins what was written before an action and after it. */
+export function parseEntry({ id, start, outcome, repeats, repeatedAtMs }: StoredEntry): AuditRecord {
   const { success, detail = '', container: containerUuid = '' } = outcome ?? {}
+  const timeMs = timeOf(id)
   return {
     ...callerOf(start),
     containerUuid,
-    timeMs: Number(id.slice(0, id.indexOf('-'))),
+    timeMs,
+    count: 1 + repeats,
+    lastMs: Math.max(timeMs, repeatedAtMs),
     target: outcome?.['target'] || (start['target'] ?? ''),
     detail: outcome ? detail : outcomeUnknown,
     success: success === '1',

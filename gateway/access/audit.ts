@@ -1,98 +1,105 @@
+import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Store } from '../store/store.js'
+import { AuditIndex, type Fields, type Scope, type Span } from './audit-index.js'
+import { moveStreams } from './audit-migration.js'
 import { outcomeUnknown, parseEntry, type AuditRecord } from './audit-record.js'
+import { AuditRepeats } from './audit-repeats.js'
 import type { AuditEntry, AuditLog, AuditOutcome, AuditStart } from './contract.js'
 import { LateOutcomes } from './late-outcomes.js'
 import type { Guests } from './principal.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 
 /** Which entries to read; absent fields do not filter. */
-export interface AuditFilter {
+export interface AuditFilter extends Span {
   readonly action?: string | undefined
   readonly user?: string | undefined
   readonly target?: string | undefined
   /** `Principal.ref`: what it did itself. */
   readonly by?: string | undefined
   readonly success?: boolean | undefined
-  /** ms since 1970, both inclusive. */
-  readonly fromMs?: number | undefined
-  readonly toMs?: number | undefined
   /** Only entries about these guests; failures of others are cut to their code. */
   readonly guests: Guests
   /** Whether entries about other guests and about none are read too: of what one did oneself. Default: no. */
   readonly all?: boolean
-  /** Entries of the time span that are looked through, matching or not, in whole reads. Default: all. */
-  readonly among?: number | undefined
   /** Whether `total` is needed; without, it stops once the page is full. Default: yes. */
   readonly counted?: boolean
 }
 
-/** What is looked through for those who may ask at any time and see few entries. */
-export const amongForBound = 10_000
-
 export interface AuditPage {
   /** Newest first. */
   readonly records: AuditRecord[]
-  /** Number of all matching entries that were looked through, not only those of the page. */
+  /** Number of all matching entries, not only those of the page. */
   readonly total: number
 }
-
-/** Entries per read of the store. */
-const maxChunk = 1000
-/** Kept in addition: late outcomes of deleted entries must not push out those of kept ones. */
-const spareOutcomes = 1000
-/** An outcome follows its entry within this time, or is a late one; no handler runs longer. */
-const outcomeDelayMs = 3_600_000
 
 /** Most characters of what comes from requests, so that it does not inflate entries. */
 const longest = { target: 200, detail: 1000 } as const
 
 const dayMs = 86_400_000
-const streams = ['audit', 'audit-outcome', 'audit-late'] as const
 
-type Fields = Record<string, string>
-
-interface Message {
+interface LateOutcome {
   readonly id: string
-  readonly fields: Fields
+  readonly outcome: Fields
 }
 
 /**
- * Keeps two streams: what was begun, and how it ended. Both only grow at the end and are cut to `keep`, so that an
- * entry costs one durable command before the action and one after it. A third stream, nearly always empty, has outcomes
- * that the store could take only later.
+ * The audit log. An entry costs a durable write before the action and one after it. Beyond `keep` entries the caller that
+ * has most gives up its oldest, and a caller's failures that are alike are counted in one entry: so nobody can push out
+ * the entries of others. Entries are found by caller and by guest, however many others there are.
  */
 export class AuditStore implements AuditLog {
-  readonly #late: LateOutcomes<Fields>
+  readonly #index: AuditIndex
+  readonly #repeats: AuditRepeats
+  readonly #late: LateOutcomes<LateOutcome>
+  #begun = 0
+  /** Whether entries beyond the limit are being removed, and whether more came meanwhile. */
+  readonly #shrinking = { now: false, again: false }
 
   constructor(
     private readonly store: Store,
     private readonly keep: number,
-    log: Logger,
+    private readonly log: Logger,
   ) {
-    this.#late = new LateOutcomes((fields) => this.#append('audit-late', keep, fields), log)
+    this.#index = new AuditIndex(store)
+    this.#repeats = new AuditRepeats(store)
+    this.#late = new LateOutcomes(({ id, outcome }) => this.#index.end(id, outcome), log)
     store.on('up', () => void this.#late.flush())
   }
 
   async begin(start: AuditStart): Promise<AuditEntry> {
     const { action, caller, address, requestId } = start
     const target = shorten(start.target, longest.target)
-    const entry = { by: caller.ref, action, target, user: caller.user, address, request_id: requestId }
-    return { id: await this.#append('audit', this.keep, entry) }
+    const about = { action, target, user: caller.user, address, request_id: requestId }
+    const id = this.#newId()
+    await this.#index.add(id, { by: caller.ref, root: caller.root ?? caller.ref, ...about })
+    this.#shrinkSoon()
+    return { id, by: caller.ref, action, address }
   }
 
   async finish(entry: AuditEntry, outcome: AuditOutcome): Promise<void> {
     const { success, containerUuid = '' } = outcome
     const target = shorten(outcome.target, longest.target)
     const detail = shorten(outcome.detail, longest.detail)
-    const fields = { of: entry.id, success: success ? '1' : '0', target, detail, container: containerUuid }
+    const fields = { success: success ? '1' : '0', target, detail, container: containerUuid }
     try {
-      await this.#append('audit-outcome', this.keep + spareOutcomes, fields)
+      if (!(await this.#isRepeat(entry, { ...outcome, target, detail })))
+        await this.#index.end(entry.id, fields)
     } catch (cause) {
-      this.#late.add(fields)
+      this.#late.add({ id: entry.id, outcome: fields })
       throw cause
     }
     void this.#late.flush()
+  }
+
+  /** Whether it is a failure that was counted in an earlier entry. What may have been carried out has its own. */
+  async #isRepeat({ id, ...about }: AuditEntry, outcome: AuditOutcome): Promise<boolean> {
+    if (outcome.success || outcome.detail.startsWith(outcomeUnknown)) return false
+    const { entryId, key } = await this.#repeats.find(id, { ...about, ...outcome })
+    if (entryId === id) return false
+    if (await this.#index.merge(id, about.by, entryId)) return true
+    await this.#repeats.restart(key, id)
+    return false
   }
 
   /**
@@ -101,106 +108,75 @@ export class AuditStore implements AuditLog {
    */
   async read(filter: AuditFilter, page?: { page: number; size: number }): Promise<AuditPage> {
     const [first, last] = page ? [(page.page - 1) * page.size, page.page * page.size] : [0, Infinity]
-    const countFrom = await this.#countUnfiltered(filter)
+    const known = await this.#countAll(filter)
     const records: AuditRecord[] = []
     let total = 0
-    const chunk = countFrom === undefined ? maxChunk : Math.min(maxChunk, last)
-    const enough = countFrom !== undefined || filter.counted === false ? last : Infinity
-    for await (const page of this.#scan(filter, chunk)) {
-      for (const record of page) {
+    const enough = known !== undefined || filter.counted === false ? last : Infinity
+    for await (const ids of this.#index.pages(scopeOf(filter), filter)) {
+      for (const entry of await this.#index.read(known === undefined ? ids : ids.slice(0, last - total))) {
+        const record = parseEntry(entry)
         if (!matches(record, filter)) continue
         if (total >= first && total < last) records.push(shownTo(filter.guests, record))
         total++
       }
       if (total >= enough) break
     }
-    return { records, total: countFrom ?? total }
+    return { records, total: known ?? total }
   }
 
-  /** The number of all entries, if the filter matches all. */
-  async #countUnfiltered(filter: AuditFilter): Promise<number | undefined> {
-    const { guests, ...fields } = filter
-    if (guests !== 'all' || Object.values(fields).some((value) => value !== undefined)) return undefined
-    return this.store.run('count audit entries', (client) => client.xLen(this.store.key('audit')))
+  /** The number of all entries, if the filter matches all that one index has. */
+  async #countAll(filter: AuditFilter): Promise<number | undefined> {
+    const scope = scopeOf(filter)
+    const isWhole = ['action', 'user', 'target', 'success'].every(
+      (name) => filter[name as 'action'] === undefined,
+    )
+    if (!isWhole || (scope !== 'all' && 'guests' in scope)) return undefined
+    return filter.guests === 'all' || filter.all ? this.#index.count(scope, filter) : undefined
   }
 
-  /** Entries of the filter's time span, newest first, each with its outcome. */
-  async *#scan({ fromMs, toMs, among = Infinity }: AuditFilter, most: number): AsyncGenerator<AuditRecord[]> {
-    const chunk = Math.min(most, among)
-    let left = among
-    const outcomes = await this.#readLateOutcomes(fromMs)
-    const latestMs = toMs === undefined ? undefined : toMs + outcomeDelayMs
-    const outcomePages = this.#pages('audit-outcome', chunk, fromMs, latestMs)
-    let oldestOutcome = latestMs === undefined ? Infinity : latestMs
-    for await (const messages of this.#pages('audit', chunk, fromMs, toMs)) {
-      const oldestEntry = timeOf(messages.at(-1)?.id)
-      while (oldestOutcome >= oldestEntry) {
-        const next = await outcomePages.next()
-        if (next.done) break
-        for (const { fields } of next.value) if (fields['of']) outcomes.set(fields['of'], fields)
-        oldestOutcome = timeOf(next.value.at(-1)?.id)
-      }
-      yield messages.map(({ id, fields }) => {
-        const record = parseEntry(id, fields, outcomes.get(id))
-        outcomes.delete(id)
-        return record
-      })
-      left -= messages.length
-      if (left <= 0) return
-    }
-  }
-
-  /** Outcomes by entry id; they may be much younger than their entries. */
-  async #readLateOutcomes(fromMs?: number): Promise<Map<string, Fields>> {
-    const outcomes = new Map<string, Fields>()
-    for await (const messages of this.#pages('audit-late', maxChunk, fromMs))
-      for (const { fields } of messages) if (fields['of']) outcomes.set(fields['of'], fields)
-    return outcomes
-  }
-
-  async *#pages(stream: string, chunk: number, fromMs?: number, toMs?: number): AsyncGenerator<Message[]> {
-    const start = fromMs === undefined ? '-' : String(fromMs)
-    for (let end = toMs === undefined ? '+' : String(toMs); ;) {
-      const messages = await this.store.run('read audit entries', async (client) =>
-        decode(await client.xRevRange(this.store.key(stream), end, start, { COUNT: chunk })),
-      )
-      if (messages.length > 0) yield messages
-      const last = messages.at(-1)
-      if (messages.length < chunk || !last) return
-      end = `(${last.id}`
-    }
-  }
-
-  /** What began more than so many days ago goes, with its outcome. @throws {BerthError} `store_unavailable` */
+  /** Removes what began more than so many days ago, with its outcome. @throws {BerthError} `store_unavailable` */
   async trim(keepDays: number): Promise<void> {
-    const oldest = String(steadyClock.earliest() - keepDays * dayMs)
-    await this.store.run('trim audit entries', (client) =>
-      Promise.all(streams.map((stream) => client.xTrim(this.store.key(stream), 'MINID', oldest as never))),
-    )
+    await moveStreams(this.store, this.#index)
+    await this.#index.removeBefore(steadyClock.earliest() - keepDays * dayMs)
+    await this.#index.shrink(this.keep)
   }
 
-  async #append(stream: string, keep: number, fields: Fields): Promise<string> {
-    const trim = { strategy: 'MAXLEN', strategyModifier: '=', threshold: keep } as const
-    return this.store.run('write an audit entry', (client) =>
-      client.xAdd(this.store.key(stream), '*', { e: JSON.stringify(fields) }, { TRIM: trim }),
-    )
+  /** In the order of time, and within a millisecond in the order of this process. */
+  #newId(): string {
+    const number = String(++this.#begun).padStart(12, '0')
+    return `${steadyClock.now()}-${number}-${randomBytes(4).toString('hex')}`
+  }
+
+  /** Once at a time; what fails is done by the next trim. */
+  #shrinkSoon(): void {
+    this.#shrinking.again = true
+    if (!this.#shrinking.now)
+      void this.#shrink().catch((err: unknown) =>
+        this.log.warn({ err }, 'audit: entries beyond the limit are not removed yet'),
+      )
+  }
+
+  async #shrink(): Promise<void> {
+    this.#shrinking.now = true
+    try {
+      while (this.#shrinking.again) {
+        this.#shrinking.again = false
+        await this.#index.shrink(this.keep)
+      }
+    } finally {
+      this.#shrinking.now = false
+    }
   }
 }
 
-/** One field holds the whole entry, since parsing dominates the reading of a hundred thousand entries. */
-function decode(messages: { id: string; message: Fields }[] | null): Message[] {
-  return (messages ?? []).map(({ id, message }) => ({
-    id,
-    fields: JSON.parse(message['e'] ?? '{}') as Fields,
-  }))
+/** The smallest index that has all entries of a filter. */
+function scopeOf({ by, guests, all = false }: AuditFilter): Scope {
+  if (by !== undefined) return { by }
+  return guests === 'all' || all ? 'all' : { guests }
 }
 
 function shorten(text: string, length: number): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text
-}
-
-function timeOf(id: string | undefined): number {
-  return Number(id?.split('-')[0] ?? 0)
 }
 
 /** Cuts a failure's text to its code for readers bound to some guests, as it may name other guests. */

@@ -50,7 +50,8 @@ export type Authorize = (caller: Principal, scope: string) => void
 
 export interface AuditStart {
   readonly action: string
-  readonly caller: Pick<Principal, 'ref' | 'user'>
+  /** `root` is absent where it is the same as `ref`. */
+  readonly caller: Pick<Principal, 'ref' | 'user'> & Partial<Pick<Principal, 'root'>>
   /** Address of the client. */
   readonly address: string
   readonly requestId: string
@@ -71,6 +72,10 @@ export interface AuditOutcome {
 /** A begun audit entry, opaque to the pipeline. */
 export interface AuditEntry {
   readonly id: string
+  /** Who and what it is about, by which repeated failures are recognized. */
+  readonly by: string
+  readonly action: string
+  readonly address: string
 }
 
 export interface AuditLog {
@@ -124,7 +129,7 @@ export interface Idempotency {
 export interface AccessControl {
   readonly authenticator: Authenticator
   readonly authorize: Authorize
-  /** Limits requests of each caller, by `ref`. */
+  /** Limits requests of each caller, by `root`. */
   readonly callers: RequestLimits
   /** Limits requests from each source, by `sourceOf` the client's address. */
   readonly addresses: RequestLimits

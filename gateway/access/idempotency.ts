@@ -1,9 +1,10 @@
 import { createHmac, hkdfSync, randomUUID } from 'node:crypto'
 import { BerthError, conflict } from '../../shared/errors.js'
 import { open, seal } from '../../shared/sealing.js'
-import { steadyClock } from '../../shared/steady-clock.js'
 import type { GatewayInstance } from '../store/instance.js'
 import type { Store } from '../store/store.js'
+import { IdempotencyAges } from './idempotency-ages.js'
+import type { Principal } from './principal.js'
 import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from './contract.js'
 
 const hourMs = 3_600_000
@@ -23,8 +24,6 @@ interface IdempotencyRecord {
   readonly answer?: string
 }
 
-const forgottenAtOnce = 1000
-
 type Begun = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }
 
 /**
@@ -38,6 +37,7 @@ export class IdempotencyStore implements Idempotency {
   readonly #sealingKey: Buffer
   readonly #digestKey: Buffer
   readonly #keepMs: number
+  readonly #ages: IdempotencyAges
 
   constructor(
     private readonly store: Store,
@@ -46,6 +46,7 @@ export class IdempotencyStore implements Idempotency {
     keepHours = 24,
   ) {
     this.#keepMs = keepHours * hourMs
+    this.#ages = new IdempotencyAges(store)
     const derive = (use: string) => Buffer.from(hkdfSync('sha256', secret, '', `idempotency ${use}`, 32))
     this.#sealingKey = derive('sealing')
     this.#digestKey = derive('fingerprint')
@@ -68,7 +69,7 @@ export class IdempotencyStore implements Idempotency {
   async #decide(id: string, request: IdempotentRequest): Promise<Begun> {
     const fingerprint = this.#digest(request.fingerprint)
     const fresh = this.#startedRecord({ operationId: randomUUID(), fingerprint, attempt: 1 })
-    const found = await this.#insert(id, fresh)
+    const found = await this.#insert(id, fresh, request.caller)
     if (!found) return this.#claim(id, fresh)
     if (found.fingerprint !== fingerprint)
       throw new BerthError(
@@ -128,38 +129,35 @@ export class IdempotencyStore implements Idempotency {
   }
 
   /** @returns the existing record, if there is one; it stays */
-  async #insert(id: string, record: IdempotencyRecord): Promise<IdempotencyRecord | undefined> {
+  async #insert(
+    id: string,
+    record: IdempotencyRecord,
+    caller: Principal,
+  ): Promise<IdempotencyRecord | undefined> {
     const before = await this.store.run('remember a request', async (client) => {
       const expiration = { type: 'PX', value: this.#keepMs } as const
-      const age = { score: steadyClock.now(), value: id }
-      // Sent together: the store syncs its log once for both.
+      // Sent together: the store syncs its log once for all.
       const [found] = await Promise.all([
         client.set(id, JSON.stringify(record), { condition: 'NX', GET: true, expiration }),
-        client.zAdd(this.#agesKey, age, { condition: 'NX' }),
+        this.#ages.note(client, caller, id),
       ])
       return found
     })
     return before === null ? undefined : (JSON.parse(before) as IdempotencyRecord)
   }
 
-  /** All by age: `trim` takes the oldest from it. */
-  get #agesKey(): string {
-    return this.store.key('idempotency-ages')
-  }
-
   /**
-   * Forgets the oldest that are more than `keep`; those that run here stay until their time is over.
+   * Forgets the oldest that are more than `keep`, of the callers that have most; those that run here stay until their
+   * time is over.
    * @throws {BerthError} `store_unavailable`
    */
   async trim(keep: number): Promise<void> {
-    const ages = this.#agesKey
     await this.store.run('forget requests', async (client) => {
-      await client.zRemRangeByScore(ages, '-inf', steadyClock.earliest() - this.#keepMs) // these are gone by themselves
-      for (let excess = (await client.zCard(ages)) - keep; excess > 0; excess -= forgottenAtOnce) {
-        const oldest = await client.zPopMinCount(ages, Math.min(excess, forgottenAtOnce))
-        const ids = oldest.map(({ value }) => value).filter((id) => !this.#running.has(id))
-        if (ids.length > 0) await client.del(ids)
+      const drop = async (ids: string[]): Promise<void> => {
+        const ended = ids.filter((id) => !this.#running.has(id))
+        if (ended.length > 0) await client.del(ended)
       }
+      await this.#ages.trim(client, { keep, keepMs: this.#keepMs, drop })
     })
   }
 

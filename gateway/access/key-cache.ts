@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { Store, StoreClient } from '../store/store.js'
 import { AddressSet } from './addresses.js'
-import { effectiveRights, type KeyChain, type KeyRecord } from './key-record.js'
+import { effectiveRights, rootOf, type KeyChain, type KeyRecord } from './key-record.js'
 import { keyNames, readChain, type KeyNames } from './key-store.js'
 import type { KeyPrincipal } from './principal.js'
 import { isUnlimited, type Rights } from './rights.js'
@@ -155,16 +155,17 @@ function resolveKey(chain: KeyChain): ResolvedKey | undefined {
     record,
     complete: chain.complete,
     rights,
-    principal: principalOf(record, rights),
+    principal: principalOf(record, rights, rootOf(chain)),
     admits: rememberVerdicts(rights.addresses.map((list) => new AddressSet(list))),
   }
 }
 
-function principalOf({ id, name }: KeyRecord, rights: Rights): KeyPrincipal {
+function principalOf({ id, name }: KeyRecord, rights: Rights, root: string): KeyPrincipal {
   const { scopes, containers } = rights
   const guests = containers === 'all' ? containers : new Set(containers)
   const user = `api:${name}`
-  return { kind: 'key', ref: `key:${id}`, keyId: id, user, scopes, guests, unlimited: isUnlimited(rights) }
+  const unlimited = isUnlimited(rights)
+  return { kind: 'key', ref: `key:${id}`, root, keyId: id, user, scopes, guests, unlimited }
 }
 
 const maxVerdicts = 100

@@ -1,4 +1,4 @@
-import { intersectRights, type Rights } from './rights.js'
+import { intersectRights, isUnlimited, unlimited, type Rights } from './rights.js'
 
 /** An API key as stored, with its digest instead of the key itself. */
 export interface KeyRecord {
@@ -61,6 +61,16 @@ export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | und
 export function effectiveRights(chain: KeyChain): Rights {
   const rights = chain.records.map(ownRights).reduce(intersectRights)
   return chain.complete ? rights : { ...rights, disabled: true }
+}
+
+/** `Principal.root` of the first key of a chain. What an unlimited key made stands for itself. */
+export function rootOf({ records }: KeyChain): string {
+  let rights = unlimited
+  const root = records.toReversed().find((record) => {
+    rights = intersectRights(rights, ownRights(record))
+    return !isUnlimited({ ...rights, disabled: false })
+  })
+  return `key:${(root ?? records[0])?.id}`
 }
 
 export function encodeRecord(record: KeyRecord): string {

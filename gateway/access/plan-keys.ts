@@ -1,5 +1,13 @@
 import { BerthError, conflict } from '../../shared/errors.js'
-import { chainOf, effectiveRights, maxChain, ownRights, type KeyChain, type KeyRecord } from './key-record.js'
+import {
+  chainOf,
+  effectiveRights,
+  maxChain,
+  ownRights,
+  rootOf,
+  type KeyChain,
+  type KeyRecord,
+} from './key-record.js'
 import { findExcess, isAdministrator, isUnlimited, unlimited, type Dimension, type Rights } from './rights.js'
 import { coversScope, defaultScopes } from './scopes.js'
 
@@ -76,6 +84,21 @@ const blank: KeyRecord = {
 export function checkChainLength(maker: KeyChain): void {
   if (maker.records.length >= maxChain)
     throw conflict('invalid_state', 'this key is too many steps away from the first one to make another')
+}
+
+/** Keys that may exist at a time: of a limited key with all that descend from it, and of all others. */
+export const mostKeys = { limited: 100, others: 10_000 } as const
+
+/** @throws {BerthError} `key_limit_reached` */
+export function checkKeyLimit(keys: Keys, callerId: number): void {
+  const caller = keys.get(callerId)
+  const find = (id: number): KeyRecord | undefined => keys.get(id)
+  const isLimited = caller !== undefined && !isUnlimited(rightsOf(keys, caller))
+  const most = isLimited ? mostKeys.limited : mostKeys.others
+  const root = isLimited ? rootOf(chainOf(caller, find)) : undefined
+  const own = [...keys.values()].filter((key) => root === undefined || rootOf(chainOf(key, find)) === root)
+  if (own.length < most) return
+  throw conflict('key_limit_reached', `there are ${most} keys of this caller already: delete some first`)
 }
 
 /** Rights of who makes or changes keys; a key that is gone has none. */

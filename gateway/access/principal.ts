@@ -1,3 +1,4 @@
+import type { Holding } from '../../shared/fair-room.js'
 import type { GuestView } from '../fleet/contract.js'
 import type { SubUserBounds } from './sub-user-bounds.js'
 
@@ -5,8 +6,13 @@ import type { SubUserBounds } from './sub-user-bounds.js'
 export type Guests = 'all' | ReadonlySet<string>
 
 interface Caller {
-  /** Unique over all kinds, as `key:12`. Data per caller (limits, Idempotency-Keys) is stored under it. */
+  /** Unique over all kinds, as `key:12`. Data per caller (Idempotency-Keys, audit entries) is stored under it. */
   readonly ref: string
+  /**
+   * `ref` of whom it shares limits with: the first limited key of the chain of keys that made it, else itself. So nobody
+   * gets more by making keys and sub-users.
+   */
+  readonly root: string
   /** Name in logs, and of a task's requester: `api:<key name>`, or the name of who logged in. */
   readonly user: string
   /** Scopes and wildcards. */
@@ -52,6 +58,7 @@ export interface NobodyPrincipal extends Caller {
 export const nobody: NobodyPrincipal = {
   kind: 'nobody',
   ref: 'nobody',
+  root: 'nobody',
   user: '',
   scopes: [],
   guests: new Set(),
@@ -62,6 +69,11 @@ export function isUnbounded(caller: Principal): boolean {
   return caller.kind === 'key'
     ? caller.unlimited
     : caller.kind === 'session' && caller.accountKind === 'admin'
+}
+
+/** Whom a caller's consoles and streams count for. */
+export function holdingOf(caller: Principal): Holding {
+  return { share: caller.root, unlimited: isUnbounded(caller) }
 }
 
 /** Whether the caller is bound to some guests. */

@@ -52,6 +52,8 @@ export interface SubUserAccount extends AccountBase {
   readonly sealedCode: string
   /** `ref` of who made it. */
   readonly createdBy: string
+  /** `Principal.root` of a limited caller that made it; absent: it stands for itself. */
+  readonly root?: string
 }
 
 /** A person who logs in with a name and a password. */
@@ -68,6 +70,11 @@ export function isUsable(account: Account, nowMs: number): boolean {
 /** Data per caller (limits, Idempotency-Keys, audit entries) is stored under it: `admin:3`, `subuser:4`. */
 export function refOf({ kind, id }: Pick<Account, 'kind' | 'id'>): string {
   return `${kind === 'admin' ? 'admin' : 'subuser'}:${id}`
+}
+
+/** Whom an account shares limits with, see `Principal.root`. */
+export function rootOf(account: Account): string {
+  return (account.kind === 'sub_user' && account.root) || refOf(account)
 }
 
 /** Ends all sessions that the account has, at every gateway, with the change that this is part of. */

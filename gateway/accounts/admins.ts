@@ -10,9 +10,12 @@ import {
 } from './account-record.js'
 import type { AccountStore, Multi } from './account-store.js'
 import type { LoginLog } from './login-log.js'
-import { checkNewPassword, type Passwords } from './passwords.js'
+import { checkNewPassword, type PasswordClaim, type Passwords } from './passwords.js'
 import { checkAdminLeft } from './plan-admins.js'
 import { createToken, digestToken, isToken } from './session-secret.js'
+
+/** Few make administrators: they share a place in the queue of passwords. */
+const passwordClaim: PasswordClaim = { account: 'administrators', source: '' }
 
 /** How long a set-up link leads in. */
 const linkMs = 24 * 3_600_000
@@ -50,7 +53,7 @@ export class Admins {
   async create(username: string, password: string): Promise<AdminAccount> {
     checkName(username)
     checkNewPassword(password, { username, kind: 'admin' })
-    const passwordHash = await this.parts.passwords.hash(password)
+    const passwordHash = await this.parts.passwords.hash(password, passwordClaim)
     return this.parts.accounts.create('admin', (id) => newAdmin(id, username, passwordHash))
   }
 
@@ -159,7 +162,7 @@ export class Admins {
   async #makeFirst(username: string, password: string): Promise<AdminAccount> {
     checkName(username)
     checkNewPassword(password, { username, kind: 'admin' })
-    const passwordHash = await this.parts.passwords.hash(password)
+    const passwordHash = await this.parts.passwords.hash(password, passwordClaim)
     return this.parts.accounts.create(
       'admin',
       (id, others) => {
@@ -173,7 +176,7 @@ export class Admins {
 
   async #setPassword(id: number, digest: string, password: string): Promise<AdminAccount> {
     checkNewPassword(password, await this.#linked(id, digest))
-    const passwordHash = await this.parts.passwords.hash(password)
+    const passwordHash = await this.parts.passwords.hash(password, passwordClaim)
     return this.parts.accounts.change(
       'admin',
       id,

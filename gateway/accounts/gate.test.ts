@@ -1,52 +1,119 @@
 import { expect } from 'chai'
-import { Gate } from './gate.js'
+import { FairGate, type Claim } from './gate.js'
 
-describe('a gate', () => {
-  /** Work that ends when told to. */
-  const held = () => {
-    let end = () => undefined as void
-    const over = new Promise<void>((resolve) => (end = resolve))
-    return { end, over }
-  }
-  const settle = () => new Promise((resolve) => setImmediate(resolve))
+const limits = { atOnce: 2, othersAtOnce: 1, maxWaiting: 10, maxWaitMs: 60_000 }
 
-  it('lets so many run, and those of first go before others', async () => {
-    const gate = new Gate(2, 10)
-    const order: string[] = []
-    const works = new Map<string, ReturnType<typeof held>>()
-    const enter = (name: string, first = false) => {
-      const work = held()
-      works.set(name, work)
-      void gate.enter(() => {
-        order.push(name)
-        return work.over
-      }, first)
+describe('the queue of passwords', () => {
+  /** Work that ends when the test says so, in the order in which it began. */
+  const labOf = (given: Partial<typeof limits> = {}) => {
+    const gate = new FairGate({ ...limits, ...given })
+    const began: string[] = []
+    const ends = new Map<string, () => void>()
+    const answers = new Map<string, string>()
+    const enter = (name: string, claim: Partial<Claim> = {}): void => {
+      const whole: Claim = { lane: 'login', account: name, source: name, ...claim }
+      const work = () => {
+        began.push(name)
+        return new Promise<void>((resolve) => ends.set(name, resolve))
+      }
+      void gate.run(whole, work).then((done) => answers.set(name, done ? 'done' : 'refused'))
     }
-    for (const name of ['a', 'b', 'c', 'd']) enter(name)
-    enter('first', true)
+    const settle = () => new Promise((resolve) => setImmediate(resolve))
+    const end = async (name: string): Promise<void> => {
+      ends.get(name)?.()
+      await settle()
+    }
+    const endAll = async (): Promise<string[]> => {
+      await settle()
+      for (let at = 0; at < began.length; at++) await end(began[at]!)
+      return began
+    }
+    return { began, answers, enter, end, endAll, settle }
+  }
+
+  it('lets so many run at once', async () => {
+    const { began, enter, end, settle } = labOf()
+    for (const name of ['a', 'b', 'c']) enter(name)
     await settle()
-    expect(order).to.deep.equal(['a', 'b'])
-    works.get('a')?.end()
-    await settle()
-    expect(order).to.deep.equal(['a', 'b', 'first'])
-    for (const work of works.values()) work.end()
-    await settle()
-    expect(order).to.deep.equal(['a', 'b', 'first', 'c', 'd'])
+    expect(began).to.deep.equal(['a', 'b'])
+    await end('b')
+    expect(began).to.deep.equal(['a', 'b', 'c'])
   })
 
-  it('refuses those that would wait behind too many, and goes on after one that failed', async () => {
-    const gate = new Gate(1, 1)
-    const work = held()
-    const running = gate.enter(() => work.over.then(() => Promise.reject(new Error('x'))), false)
-    const waiting = gate.enter(() => Promise.resolve('done'), false)
-    expect(gate.enter(() => Promise.resolve(''), false)).to.equal(undefined)
-    expect(
-      gate.enter(() => Promise.resolve(''), true),
-      'a line of its own',
-    ).to.not.equal(undefined)
-    work.end()
-    expect(await running?.catch((error: Error) => error.message)).to.equal('x')
-    expect(await waiting).to.equal('done')
-    expect(await gate.enter(() => Promise.resolve('later'), false)).to.equal('later')
+  it('takes turns by account: who has much to do waits for himself', async () => {
+    const { enter, endAll } = labOf({ atOnce: 1 })
+    for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
+    enter('owner')
+    enter('other')
+    expect(await endAll()).to.deep.equal(['flood 1', 'owner', 'other', 'flood 2', 'flood 3', 'flood 4'])
+  })
+
+  it('takes turns by address among attempts at one account', async () => {
+    const { enter, endAll } = labOf({ atOnce: 1 })
+    for (const n of [1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: 'attacker' })
+    enter('owner', { account: 'owner', source: 'home' })
+    expect(await endAll()).to.deep.equal(['guess 1', 'owner', 'guess 2', 'guess 3'])
+  })
+
+  it('gives a known device a turn besides those of strangers at its account', async () => {
+    const { enter, endAll } = labOf({ atOnce: 1 })
+    for (const n of [1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
+    enter('stranger')
+    enter('device', { account: 'owner', source: 'home', known: true })
+    expect(await endAll()).to.deep.equal(['guess 1', 'device', 'stranger', 'guess 2', 'guess 3'])
+  })
+
+  it('puts logins ahead of other work, which never takes all places', async () => {
+    const { began, enter, endAll, settle } = labOf()
+    for (const n of [1, 2, 3]) enter(`rotation ${n}`, { lane: 'other', account: 'reseller' })
+    await settle()
+    expect(began, 'one place is for logins').to.deep.equal(['rotation 1'])
+    for (const n of [1, 2, 3]) enter(`login ${n}`)
+    expect(await endAll()).to.deep.equal([
+      ...['rotation 1', 'login 1', 'login 2', 'login 3', 'rotation 2', 'rotation 3'],
+    ])
+  })
+
+  it('gives other work a turn in a flood of logins', async () => {
+    const { enter, endAll } = labOf({ atOnce: 1, maxWaiting: 100 })
+    enter('first')
+    enter('rotation', { lane: 'other' })
+    for (let n = 0; n < 40; n++) enter(`login ${n}`)
+    expect((await endAll()).indexOf('rotation')).to.equal(16)
+  })
+
+  it('refuses work of whoever waits with most of it, and takes a newcomer', async () => {
+    const { answers, enter, endAll, settle } = labOf({ atOnce: 1, maxWaiting: 3 })
+    for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: 'one' })
+    enter('owner')
+    await settle()
+    expect([...answers]).to.deep.equal([['flood 4', 'refused']])
+    expect(await endAll()).to.deep.equal(['flood 1', 'owner', 'flood 2', 'flood 3'])
+  })
+
+  it('takes an owner’s new address while many addresses guess at the account', async () => {
+    const { answers, enter, settle } = labOf({ atOnce: 1, maxWaiting: 3 })
+    for (const n of [1, 1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
+    enter('owner', { account: 'owner', source: 'home' })
+    await settle()
+    expect([...answers]).to.deep.equal([['guess 1', 'refused']])
+  })
+
+  it('refuses work that waited too long', async () => {
+    const { answers, enter } = labOf({ atOnce: 1, maxWaitMs: 5 })
+    enter('running')
+    enter('waiting')
+    while (answers.size === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+    expect([...answers]).to.deep.equal([['waiting', 'refused']])
+  })
+
+  it('goes on after work that failed', async () => {
+    const gate = new FairGate({ ...limits, atOnce: 1 })
+    const claim: Claim = { lane: 'login', account: 'a', source: 's' }
+    const failed = gate
+      .run(claim, () => Promise.reject(new Error('x')))
+      .catch((error: Error) => error.message)
+    expect(await failed).to.equal('x')
+    expect(await gate.run(claim, () => Promise.resolve('later'))).to.deep.equal({ value: 'later' })
   })
 })

@@ -1,14 +1,19 @@
 import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { Account } from './account-record.js'
 
 /*
  * A device that has logged in gets a cookie that says so: its random name, and for each account a proof that only this
- * installation can make. It opens nothing; attempts from there are counted apart from strangers' (OWASP: device
- * cookies), so that strangers cannot lock its user out.
+ * installation can make. It opens nothing. Attempts from there are counted apart from those of strangers (OWASP: device
+ * cookies), so that strangers cannot lock its user out. A proof is void with the account's generation: after a new
+ * password or second factor a device has to log in again to be known.
  */
 
 /** Accounts that one device is remembered for; beyond it the first are forgotten. */
 const maxAccounts = 8
 const form = /^[A-Za-z0-9_-]{22}(\.[A-Za-z0-9_-]{22}){1,8}$/
+
+/** What a proof belongs to. */
+type KnownAccount = Pick<Account, 'id' | 'generation'>
 
 export class KnownDevices {
   readonly #key: Buffer
@@ -19,23 +24,24 @@ export class KnownDevices {
   }
 
   /** Name of the device, if it logged in to the account before. */
-  find(cookie: string | undefined, accountId: number): string | undefined {
+  find(cookie: string | undefined, account: KnownAccount): string | undefined {
     const [name, ...proofs] = parse(cookie)
     if (name === undefined) return undefined
-    const want = this.#proof(name, accountId)
+    const want = this.#proof(name, account)
     return proofs.some((proof) => timingSafeEqual(Buffer.from(proof), Buffer.from(want))) ? name : undefined
   }
 
   /** The cookie that says that the device has also logged in to the account. */
-  add(cookie: string | undefined, accountId: number): string {
+  add(cookie: string | undefined, account: KnownAccount): string {
     const [name = randomBytes(16).toString('base64url'), ...proofs] = parse(cookie)
-    const proof = this.#proof(name, accountId)
+    const proof = this.#proof(name, account)
     const others = proofs.filter((one) => one !== proof)
     return [name, ...[...others, proof].slice(-maxAccounts)].join('.')
   }
 
-  #proof(name: string, accountId: number): string {
-    return createHmac('sha256', this.#key).update(`${name} ${accountId}`).digest('base64url').slice(0, 22)
+  #proof(name: string, { id, generation }: KnownAccount): string {
+    const text = `${name} ${id} ${generation}`
+    return createHmac('sha256', this.#key).update(text).digest('base64url').slice(0, 22)
   }
 }
 

@@ -4,18 +4,20 @@ import { rateLimited } from '../rate-limit.js'
 import type { Store, StoreClient } from '../store/store.js'
 import {
   attackWindowMs,
+  loginSteps,
+  ownBucket,
   planBuckets,
-  planCodeBuckets,
   waitAfter,
   type Attempt,
   type Bucket,
+  type LoginStep,
 } from './plan-login-limits.js'
 
-/** An attempt that was let through; it counts as failed until it is known to be none. */
+/** An attempt that was let through; it counts as failed until one of these is called. */
 export interface CountedAttempt {
-  /** Takes it back, and the failures before it. @throws {BerthError} `store_unavailable` */
+  /** Takes it back, and the failures of its step before it. @throws {BerthError} `store_unavailable` */
   succeeded(): Promise<void>
-  /** Takes it back alone: nothing was checked. @throws {BerthError} `store_unavailable` */
+  /** Takes back only this attempt: earlier failures still count. @throws {BerthError} `store_unavailable` */
   abandoned(): Promise<void>
 }
 
@@ -28,7 +30,7 @@ export interface Trier {
 }
 
 /**
- * Counts log-ins in the store, for all gateways together. An attempt counts before the password is checked, so that
+ * Counts logins in the store, for all gateways together. An attempt counts before the password is checked, so that
  * many at once are not more than many in turn. Without scripts, which the store does not allow: INCR tells each attempt
  * its number, and of those that have to wait `SET NX` lets one through.
  */
@@ -36,22 +38,26 @@ export class LoginLimits {
   constructor(private readonly store: Store) {}
 
   /** @throws {BerthError} `rate_limited`, `store_unavailable` */
-  async enter(trier: Trier): Promise<CountedAttempt> {
+  async enter(trier: Trier, step: LoginStep = 'password'): Promise<CountedAttempt> {
     const attempt = attemptOf(trier)
     const failures = Number(
-      await this.store.run('count log-ins', (client) => client.get(this.#failures(attempt))),
+      await this.store.run('count logins', (client) => client.get(this.#failures(attempt))),
     )
-    return this.#enter(attempt, planBuckets(attempt, failures))
+    return this.#enter(attempt, planBuckets(attempt, step, failures))
   }
 
-  /** The same for a code after the password. @throws {BerthError} `rate_limited`, `store_unavailable` */
-  async enterCode(trier: Trier): Promise<CountedAttempt> {
-    const attempt = attemptOf(trier)
-    return this.#enter(attempt, [...planBuckets(attempt, 0), ...planCodeBuckets(attempt)])
+  /**
+   * Forgets the wrong passwords and codes of one place, after a complete login from there.
+   * @throws {BerthError} `store_unavailable`
+   */
+  async completed(trier: Trier): Promise<void> {
+    const names = loginSteps.map((step) => ownBucket(attemptOf(trier), step).name)
+    const keys = names.flatMap((name) => [this.#attempts(name), this.#lock(name)])
+    await this.store.run('count logins', (client) => client.del(keys))
   }
 
   async #enter(attempt: Attempt, buckets: readonly Bucket[]): Promise<CountedAttempt> {
-    await this.store.run('count log-ins', async (client) => {
+    await this.store.run('count logins', async (client) => {
       await this.#refuseWaiting(client, buckets)
       await this.#count(client, buckets, this.#failures(attempt))
     })
@@ -92,7 +98,7 @@ export class LoginLimits {
 
   /** A source keeps its other failures: otherwise who has an account could guess at others from there for ever. */
   async #takeBack(buckets: readonly Bucket[], failures: string, all: boolean): Promise<void> {
-    await this.store.run('count log-ins', async (client) => {
+    await this.store.run('count logins', async (client) => {
       const multi = client.multi()
       for (const { name, allowance } of buckets) {
         multi.del(this.#lock(name))
@@ -124,5 +130,5 @@ function attemptOf({ username, address, device }: Trier): Attempt {
 }
 
 function tooMany(waitMs: number) {
-  return rateLimited('too many failed log-ins; try again later', waitMs)
+  return rateLimited('too many failed logins; try again later', waitMs)
 }

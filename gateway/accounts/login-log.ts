@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Store, StoreClient } from '../store/store.js'
-import { FailureRows, sameRowMs, type LoginRow } from './failure-rows.js'
+import { LoginRows, type LoginRow } from './login-rows.js'
 import { matchesLogin, type LoginAttempt, type LoginFilter, type LoginRecord } from './login-record.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 
@@ -24,34 +24,34 @@ export const defaultLoginRetention: LoginRetention = { keep: 10_000, days: 90 }
 
 /** A stream of rows each for log-ins that succeeded and that failed, and how often each row was repeated. */
 export class LoginLog {
-  readonly #failures: FailureRows
+  readonly #rows: LoginRows
 
   constructor(
     private readonly store: Store,
     private readonly retention: LoginRetention,
   ) {
-    this.#failures = new FailureRows(store, retention.keep)
+    this.#rows = new LoginRows(store, retention.keep)
   }
 
-  /** Durable when it resolves. @throws {BerthError} `store_unavailable` */
-  async note(attempt: LoginAttempt): Promise<void> {
+  /**
+   * Durable when it resolves.
+   * @param root whom the account counts for, see `Principal.root`
+   * @throws {BerthError} `store_unavailable`
+   */
+  async note(attempt: LoginAttempt, root = String(attempt.accountId)): Promise<void> {
     const { accountId, address, userAgent, reason } = attempt
     await this.store.run('log a log-in', async (client) => {
       const last: LastLogin = { atMs: steadyClock.now(), address, userAgent }
       await Promise.all([
-        this.#addRow(client, attempt),
+        this.#addRow(client, attempt, root),
         reason === '' ? client.hSet(this.#last, String(accountId), JSON.stringify(last)) : undefined,
       ])
     })
   }
 
-  async #addRow(client: StoreClient, attempt: LoginAttempt): Promise<void> {
-    if (attempt.reason === '') {
-      const row = { attempt, forMs: sameRowMs }
-      if (!(await this.#countIn(client, row))) await this.#make(client, row)
-      return
-    }
-    for (const { mayBeMade, ...row } of this.#failures.plan(attempt)) {
+  async #addRow(client: StoreClient, attempt: LoginAttempt, root: string): Promise<void> {
+    const planned = attempt.reason === '' ? this.#rows.planSuccess(attempt, root) : this.#rows.plan(attempt)
+    for (const { mayBeMade, ...row } of planned) {
       if (await this.#countIn(client, row)) return
       if (await mayBeMade(client)) return this.#make(client, row)
     }

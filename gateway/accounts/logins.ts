@@ -1,6 +1,8 @@
 import { BerthError } from '../../shared/errors.js'
 import { steadyClock } from '../../shared/steady-clock.js'
-import { isUsable, type Account } from './account-record.js'
+import { sourceOf } from '../../shared/source-address.js'
+import type { LoginStep } from './plan-login-limits.js'
+import { isUsable, rootOf, type Account } from './account-record.js'
 import type { AccountStore } from './account-store.js'
 import type { KnownDevices } from './known-devices.js'
 import type { CountedAttempt, LoginLimits, Trier } from './login-limits.js'
@@ -75,14 +77,22 @@ export class Logins {
     const trier = this.#trierOf(username, account, place)
     const about = { username, account, place, method }
     const attempt = await this.#counted(about, () => limits.enter(trier))
-    const known = trier.device !== undefined
+    const claim = {
+      account: username.toLowerCase(),
+      source: sourceOf(place.address),
+      known: trier.device !== undefined,
+    }
     const matches = await passwords
-      .matches(account?.passwordHash, password, known)
+      .matches(account?.passwordHash, password, claim)
       .catch((error: unknown) => this.#giveUp(about, attempt, error))
     const reason = reasonOf(account, matches)
     if (account === undefined || reason !== '') throw await this.#refuse(about, reason || 'unknown_user')
-    await attempt.succeeded()
-    if (account.totp === undefined) return this.#begin({ ...about, account }, keep)
+    if (account.totp === undefined) {
+      await attempt.succeeded()
+      return this.#begin({ ...about, account }, keep)
+    }
+    // Half a login resets nothing: with the password anybody could reset the counts of codes, and guess on.
+    await attempt.abandoned()
     await this.#note(about, 'code_required')
     return { pendingToken: await this.parts.pending.begin(account, keep) }
   }
@@ -100,15 +110,13 @@ export class Logins {
     const method = 'code' in given ? 'totp' : 'recovery_code'
     const about = { username: account.username, account, place, method } as const
     const trier = this.#trierOf(account.username, account, place)
-    // Recovery codes are too many to guess: they lead in also while others guess at codes.
     const { limits } = this.parts
-    const attempt = await this.#counted(about, () =>
-      method === 'totp' ? limits.enterCode(trier) : limits.enter(trier),
-    )
+    const attempt = await this.#counted(about, () => limits.enter(trier, stepOf(given)))
     const used = await this.useSecondFactor(account, given)
     if (!used || !(await this.parts.pending.end(pending.digest)))
       throw await this.#refuse(about, 'wrong_code')
     await attempt.succeeded()
+    await limits.completed(trier)
     return this.#begin({ ...about, account: used }, pending.keep)
   }
 
@@ -139,11 +147,11 @@ export class Logins {
     const { account, place } = about
     await this.#note(about, '')
     const session = await this.parts.sessions.begin(account, place, keep)
-    return { account, session, deviceCookie: this.parts.devices.add(place.deviceCookie, account.id) }
+    return { account, session, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }
   }
 
   #trierOf(username: string, account: Account | undefined, { address, deviceCookie }: LoginPlace): Trier {
-    const device = account && this.parts.devices.find(deviceCookie, account.id)
+    const device = account && this.parts.devices.find(deviceCookie, account)
     return { username, address, device }
   }
 
@@ -171,14 +179,15 @@ export class Logins {
 
   async #note({ username, account, place, method }: About, reason: LoginReason | ''): Promise<void> {
     const { address, userAgent } = place
-    await this.parts.log.note({
+    const attempt = {
       username: account?.username ?? loggedName(username),
       accountId: account?.id ?? 0,
       address,
       userAgent: loggedAgent(userAgent),
       method,
       reason,
-    })
+    }
+    await this.parts.log.note(attempt, account && rootOf(account))
   }
 }
 
@@ -195,6 +204,11 @@ function reasonOf(account: Account | undefined, matches: boolean): LoginReason |
   if (!matches) return 'wrong_password'
   if (account.disabled) return 'disabled'
   return isUsable(account, steadyClock.now()) ? '' : 'expired'
+}
+
+/** Recovery codes are counted apart from codes: nobody can guess one, so they work while others guess codes. */
+export function stepOf(given: SecondFactor): LoginStep {
+  return 'code' in given ? 'code' : 'recovery'
 }
 
 function loginFailed(method: LoginMethod): BerthError {

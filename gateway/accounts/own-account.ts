@@ -1,12 +1,13 @@
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
+import { sourceOf } from '../../shared/source-address.js'
 import type { Store } from '../store/store.js'
 import type { Account, AccountKind } from './account-record.js'
 import type { AccountStore } from './account-store.js'
 import type { KnownDevices } from './known-devices.js'
 import type { LoginLimits } from './login-limits.js'
-import type { LoginPlace, Logins } from './logins.js'
-import { checkNewPassword, type Passwords } from './passwords.js'
-import type { NewSession, Session, Sessions } from './sessions.js'
+import { stepOf, type LoggedIn, type LoginPlace, type Logins } from './logins.js'
+import { checkNewPassword, type PasswordClaim, type Passwords } from './passwords.js'
+import type { Session, Sessions } from './sessions.js'
 import type { SecondFactor, TwoFactor } from './two-factor.js'
 
 /** How long a second factor may take to set up. */
@@ -39,12 +40,12 @@ export class OwnAccount {
     session: Session,
     { current, next }: { current: string; next: string },
     place: LoginPlace,
-  ): Promise<NewSession> {
+  ): Promise<LoggedIn> {
     const { account } = session
     checkNewPassword(next, account)
     await this.#prove(session, { password: current }, place)
-    const passwordHash = await this.parts.passwords.hash(next)
-    return this.parts.sessions.restart(session, place, (now) => ({ ...now, passwordHash }))
+    const passwordHash = await this.parts.passwords.hash(next, claimOf(account, place))
+    return this.#restart(session, place, (now) => ({ ...now, passwordHash }))
   }
 
   /**
@@ -78,8 +79,8 @@ export class OwnAccount {
     session: Session,
     code: string,
     place: LoginPlace,
-  ): Promise<{ codes: string[]; session: NewSession }> {
-    const { store, twoFactor, sessions } = this.parts
+  ): Promise<{ codes: string[]; loggedIn: LoggedIn }> {
+    const { store, twoFactor } = this.parts
     const { account } = session
     refuseSecond(account)
     const sealed = await store.run('read a second factor', (client) =>
@@ -92,12 +93,12 @@ export class OwnAccount {
         field: 'code',
       })
     const { totp, codes } = twoFactor.begin(sealed, step)
-    const next = await sessions.restart(session, place, (now) => {
+    const loggedIn = await this.#restart(session, place, (now) => {
       refuseSecond(now)
       return { ...now, totp }
     })
     await store.run('end a set-up', (client) => client.del(this.#enrolmentKey(account.id)))
-    return { codes, session: next }
+    return { codes, loggedIn }
   }
 
   /**
@@ -117,27 +118,38 @@ export class OwnAccount {
   }
 
   /** Ends all other sessions. @throws {BerthError} `invalid_state` */
-  async removeTwoFactor(session: Session, place: LoginPlace): Promise<NewSession> {
-    return this.parts.sessions.restart(session, place, (now) => {
+  async removeTwoFactor(session: Session, place: LoginPlace): Promise<LoggedIn> {
+    return this.#restart(session, place, (now) => {
       if (now.totp === undefined) throw noSecondFactor()
       const { totp: _, ...rest } = now
       return rest
     })
   }
 
-  /** Counts as a log-in does, so that who has only the cookie cannot guess. */
+  /** Ends all sessions and known devices of the account but this one, with the change. */
+  async #restart(
+    session: Session,
+    place: LoginPlace,
+    plan: (account: Account) => Account,
+  ): Promise<LoggedIn> {
+    const { account, session: next } = await this.parts.sessions.restart(session, place, plan)
+    return { account, session: next, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }
+  }
+
+  /** Counts as a login does, so that who has only the cookie cannot guess. */
   async #prove({ account }: Session, proof: Proof, place: LoginPlace): Promise<void> {
     const { devices, limits } = this.parts
-    const device = devices.find(place.deviceCookie, account.id)
+    const device = devices.find(place.deviceCookie, account)
     const trier = { username: account.username, address: place.address, device }
-    const attempt = await ('code' in proof ? limits.enterCode(trier) : limits.enter(trier))
-    if (!(await this.#isProof(account, proof)))
+    const attempt = await limits.enter(trier, 'password' in proof ? 'password' : stepOf(proof))
+    if (!(await this.#isProof(account, proof, place)))
       throw new BerthError('forbidden', 'confirmation_failed', 'wrong password or code')
     await attempt.succeeded()
   }
 
-  async #isProof(account: Account, proof: Proof): Promise<boolean> {
-    if ('password' in proof) return this.parts.passwords.matches(account.passwordHash, proof.password, true)
+  async #isProof(account: Account, proof: Proof, place: LoginPlace): Promise<boolean> {
+    if ('password' in proof)
+      return this.parts.passwords.matches(account.passwordHash, proof.password, claimOf(account, place))
     return (await this.parts.logins.useSecondFactor(account, proof)) !== undefined
   }
 
@@ -145,6 +157,11 @@ export class OwnAccount {
   #enrolmentKey(accountId: number): string {
     return this.parts.store.key('totp-enrolment', accountId)
   }
+}
+
+/** Of somebody who has logged in, and so is no stranger at the account. */
+function claimOf({ username }: Account, { address }: LoginPlace): PasswordClaim {
+  return { account: username.toLowerCase(), source: sourceOf(address), known: true }
 }
 
 function noSecondFactor(): BerthError {

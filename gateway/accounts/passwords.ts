@@ -2,49 +2,61 @@ import { randomBytes } from 'node:crypto'
 import { hash, verify } from '@node-rs/argon2'
 import { BerthError, invalidField } from '../../shared/errors.js'
 import { rateLimited } from '../rate-limit.js'
-import { Gate } from './gate.js'
+import { FairGate, type Claim } from './gate.js'
 
 /** argon2id is the library's default. Source: OWASP Password Storage Cheat Sheet, 19 MiB and two passes */
-const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
+const defaultCost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
 
-/** Each takes 19 MiB, and one of the process's four threads for such work. */
-const atOnce = 4
-/** Beyond it a log-in is refused at once: its turn would come too late. */
-const maxWaiting = 200
+/**
+ * Each takes 19 MiB, and one of the process's four threads for such work. What waits longer than `maxWaitMs` is refused:
+ * people have given up by then.
+ */
+const limits = { atOnce: 4, othersAtOnce: 1, maxWaiting: 200, maxWaitMs: 8000 } as const
+
+/** What a hash costs, see RFC 9106. */
+type Cost = Readonly<Record<keyof typeof defaultCost, number>>
+
+/** Whose password it is, and where the request comes from. */
+export type PasswordClaim = Omit<Claim, 'lane'>
 
 export const passwordLength = { admin: 12, sub_user: 8, most: 256 } as const
 
-/** Hashes and checks passwords, few at a time. */
+/** Hashes and checks passwords, few at a time and in turns: logins first, then fair by account and by address. */
 export class Passwords {
-  readonly #gate = new Gate(atOnce, maxWaiting)
+  readonly #gate = new FairGate(limits)
   /** Nobody's: with it an unknown name takes as long as a known one. */
-  readonly #dummy = dummyHash()
+  readonly #dummy: string
+
+  constructor(private readonly cost: Cost = defaultCost) {
+    this.#dummy = dummyHash(cost)
+  }
 
   /** @throws {BerthError} `rate_limited` when too many wait */
-  hash(password: string): Promise<string> {
-    return this.#turn(true, () => hash(prepared(password), cost))
+  hash(password: string, claim: PasswordClaim): Promise<string> {
+    return this.#turn({ ...claim, lane: 'other' }, () => hash(prepared(password), this.cost))
   }
 
   /**
    * Whether it is the password. It takes the same time without a hash.
    * @param passwordHash "" or undefined: nobody's
-   * @param first whether it goes before others that wait
    * @throws {BerthError} `rate_limited` when too many wait
    */
-  async matches(passwordHash: string | undefined, password: string, first = false): Promise<boolean> {
+  async matches(passwordHash: string | undefined, password: string, claim: PasswordClaim): Promise<boolean> {
     const known = passwordHash !== undefined && passwordHash !== ''
     const against = known ? passwordHash : this.#dummy
-    const same = await this.#turn(first, () => verify(against, prepared(password), cost))
-    return same && known
+    const check = (): Promise<boolean> => verify(against, prepared(password), this.cost)
+    return (await this.#turn({ ...claim, lane: 'login' }, check)) && known
   }
 
-  #turn<T>(first: boolean, work: () => Promise<T>): Promise<T> {
-    return this.#gate.enter(work, first) ?? Promise.reject(tooMany())
+  async #turn<T>(claim: Claim, work: () => Promise<T>): Promise<T> {
+    const done = await this.#gate.run(claim, work)
+    if (done === undefined) throw tooMany()
+    return done.value
   }
 }
 
 function tooMany(): BerthError {
-  return rateLimited('too many people log in at the moment; try again later', 2000)
+  return rateLimited('too many passwords wait to be checked; try again later', 2000)
 }
 
 /** The same text however a keyboard composes it (RFC 8265, 4.2.1). */
@@ -52,9 +64,8 @@ function prepared(password: string): string {
   return password.normalize('NFC')
 }
 
-function dummyHash(): string {
+function dummyHash({ memoryCost, timeCost, parallelism }: Cost): string {
   const base64 = (bytes: number) => randomBytes(bytes).toString('base64').replaceAll('=', '')
-  const { memoryCost, timeCost, parallelism } = cost
   return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${base64(16)}$${base64(32)}`
 }
 

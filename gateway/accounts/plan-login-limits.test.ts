@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { allowances, attackAt, planBuckets, planCodeBuckets, waitAfter } from './plan-login-limits.js'
+import { allowances, attackAt, planBuckets, waitAfter } from './plan-login-limits.js'
 
 describe('limits of log-ins', () => {
   for (const [attempts, waitMs] of [
@@ -22,18 +22,28 @@ describe('limits of log-ins', () => {
     ['a known device, under attack too', { ...stranger, device: 'd:a' }, attackAt, ['device:d:a']],
   ] as const)
     it(`counts ${what}`, () => {
-      expect(planBuckets(attempt, failures).map(({ name }) => name)).to.deep.equal(names)
+      expect(planBuckets(attempt, 'password', failures).map(({ name }) => name)).to.deep.equal(names)
     })
 
   it('leaves a stranger fewer attempts while many others fail, and never none', () => {
     const free = [0, attackAt - 1, attackAt, 1_000_000].map(
-      (failures) => planBuckets(stranger, failures)[0]?.allowance.free,
+      (failures) => planBuckets(stranger, 'password', failures)[0]?.allowance.free,
     )
     expect(free).to.deep.equal([5, 5, 2, 2])
   })
 
-  it('counts codes of an account together, but not those from known devices', () => {
-    expect(planCodeBuckets(stranger).map(({ name }) => name)).to.deep.equal(['codes:a'])
-    expect(planCodeBuckets({ ...stranger, device: 'd:a' })).to.deep.equal([])
-  })
+  for (const [what, attempt, step, names] of [
+    [
+      'codes also for the account',
+      stranger,
+      'code',
+      ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a'],
+    ],
+    ['recovery codes apart', stranger, 'recovery', ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1']],
+    ['codes from a known device apart', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
+    ['recovery codes from there', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],
+  ] as const)
+    it(`counts ${what}`, () => {
+      expect(planBuckets(attempt, step, 0).map(({ name }) => name)).to.deep.equal(names)
+    })
 })

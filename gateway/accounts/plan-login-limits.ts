@@ -1,10 +1,15 @@
 /*
- * How many log-ins may fail. Failures count for an account from one source, for a source, and for an account; nothing
+ * How many logins may fail. Failures count for an account from one source, for a source, and for an account; nothing
  * locks an account for everybody, so that nobody can lock its owner out: a source that has not failed yet always has
  * an attempt, and a device that logged in before has attempts of its own.
  */
 
 const minuteMs = 60_000
+const dayMs = 24 * 60 * minuteMs
+
+/** What an attempt gives. Each is counted apart, so that a right password does not cover up wrong codes. */
+export const loginSteps = ['password', 'code', 'recovery'] as const
+export type LoginStep = (typeof loginSteps)[number]
 
 /** Attempts that share a count. */
 export interface Allowance {
@@ -28,8 +33,10 @@ export const allowances = {
   source: { ...common, free: 30, mostWaitMs: 15 * minuteMs },
   /** One account, from a device that logged in to it before. */
   device: { ...common, free: 5, mostWaitMs: 15 * minuteMs },
-  /** Codes of one account from other devices, wherever they come from: there are only a million codes. */
-  codes: { free: 30, firstWaitMs: 5 * minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: 60 * minuteMs },
+  /** Codes of one account from one source or known device. A day, since three of a million codes are right at a time. */
+  code: { free: 5, firstWaitMs: minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
+  /** Codes of one account from all unknown devices together. */
+  codes: { free: 30, firstWaitMs: 5 * minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
 } as const satisfies Record<string, Allowance>
 
 /** Failures of an account within an hour, at which somebody seems to guess. */
@@ -51,19 +58,26 @@ export interface Attempt {
   readonly device?: string | undefined
 }
 
-/** Counts that an attempt to give a password belongs to. */
-export function planBuckets({ account, source, device }: Attempt, failures: number): Bucket[] {
-  if (device !== undefined) return [{ name: `device:${device}`, allowance: allowances.device }]
-  const pair = failures >= attackAt ? allowances.pairUnderAttack : allowances.pair
-  return [
-    { name: `pair:${account}:${source}`, allowance: pair },
-    { name: `source:${source}`, allowance: allowances.source },
-  ]
+/** Counts that an attempt belongs to. */
+export function planBuckets(attempt: Attempt, step: LoginStep, failures: number): Bucket[] {
+  const own = ownBucket(attempt, step, failures)
+  if (attempt.device !== undefined) return [own]
+  const source = { name: `source:${attempt.source}`, allowance: allowances.source }
+  const codes = { name: `codes:${attempt.account}`, allowance: allowances.codes }
+  return step === 'code' ? [own, source, codes] : [own, source]
 }
 
-/** Counts that an attempt to give a code belongs to, beside those. */
-export function planCodeBuckets({ account, device }: Attempt): Bucket[] {
-  return device === undefined ? [{ name: `codes:${account}`, allowance: allowances.codes }] : []
+/** The count of only this account from only this place: a complete login from there resets it. */
+export function ownBucket({ account, source, device }: Attempt, step: LoginStep, failures = 0): Bucket {
+  const prefix = step === 'password' ? '' : `${step}-`
+  const name = device === undefined ? `${prefix}pair:${account}:${source}` : `${prefix}device:${device}`
+  return { name, allowance: ownAllowance(step, device !== undefined, failures) }
+}
+
+function ownAllowance(step: LoginStep, isKnown: boolean, failures: number): Allowance {
+  if (step === 'code') return allowances.code
+  if (isKnown) return allowances.device
+  return failures >= attackAt ? allowances.pairUnderAttack : allowances.pair
 }
 
 /**

@@ -127,7 +127,7 @@ export class Sessions {
     { record, account }: Session,
     device: Device,
     plan: (account: Account) => Account,
-  ): Promise<NewSession> {
+  ): Promise<{ account: Account; session: NewSession }> {
     const made: NewSession[] = []
     const changed = await this.accounts.change<AccountKind>(
       account.kind,
@@ -144,7 +144,7 @@ export class Sessions {
       },
     )
     await this.#readAll(changed)
-    return made[0] as NewSession
+    return { account: changed, session: made[0] as NewSession }
   }
 
   /** Those of an account that have not ended, newest first. @throws {BerthError} `store_unavailable` */

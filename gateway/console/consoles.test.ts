@@ -1,9 +1,18 @@
 import { expect } from 'chai'
 import { Consoles, type ConsoleHolder } from './consoles.js'
 
+/** A name such as `key:1/2` is that of a key that `key:1` made; administrators are limited by nothing. */
+const callerOf = (principal: string) => {
+  const isAdmin = principal.startsWith('admin')
+  return { kind: 'session', root: principal.replace(/\/.*/, ''), accountKind: isAdmin ? 'admin' : 'sub_user' }
+}
+
 /** Somebody with a console of a guest. */
 const holder = (principal: string, guestUuid: string): ConsoleHolder =>
-  ({ grant: { kind: 'ssh', guestUuid, principal, credential: principal } }) as unknown as ConsoleHolder
+  ({
+    grant: { kind: 'ssh', guestUuid, principal, credential: principal },
+    caller: callerOf(principal),
+  }) as unknown as ConsoleHolder
 
 describe('how many consoles there may be', () => {
   const left: (() => void)[] = []
@@ -16,6 +25,11 @@ describe('how many consoles there may be', () => {
   const enter = (principal: string, guestUuid: string): void =>
     void left.push(consoles.enter(holder(principal, guestUuid)).leave)
 
+  const refused = (principal: string, guestUuid: string): void =>
+    void expect(() => enter(principal, guestUuid), `${principal} at ${guestUuid}`)
+      .to.throw()
+      .with.property('code', 'too_many_consoles')
+
   it('five of one caller for a guest, more for another', () => {
     for (let n = 0; n < 5; n++) enter('key:1', 'a')
     expect(() => enter('key:1', 'a'))
@@ -27,19 +41,28 @@ describe('how many consoles there may be', () => {
     enter('key:1', 'a')
   })
 
-  it('ten for a guest', () => {
-    for (let n = 0; n < 10; n++) enter(`key:${n}`, 'a')
-    expect(() => enter('key:10', 'a'))
-      .to.throw()
-      .with.property('code', 'too_many_consoles')
-    enter('key:10', 'b')
+  it('five of a key together with the keys that it made', () => {
+    for (let n = 0; n < 5; n++) enter(`key:1/${n}`, 'a')
+    refused('key:1/9', 'a')
+    enter('key:2', 'a')
   })
 
-  it('five hundred at a gateway', () => {
-    for (let n = 0; n < 500; n++) enter('key:1', `guest-${n >> 2}`)
+  it('ten for a guest, of which two customers leave room for a third, and for administrators', () => {
+    for (let n = 0; n < 5; n++) enter('key:1', 'a')
+    for (let n = 0; n < 3; n++) enter('key:2', 'a')
+    refused('key:2', 'a')
+    enter('key:3', 'a')
+    refused('key:4', 'a')
+    enter('admin:1', 'a')
+    refused('admin:1', 'a')
+    enter('admin:1', 'b')
+  })
+
+  it('a hundred of one customer at a gateway, and five hundred in all', () => {
+    for (let n = 0; n < 100; n++) enter('key:1', `guest-${n >> 2}`)
+    refused('key:1', 'another')
+    for (let n = 0; n < 400; n++) enter('admin:1', `other-${n >> 2}`)
     expect(consoles.size).to.equal(500)
-    expect(() => enter('key:1', 'another'))
-      .to.throw()
-      .with.property('code', 'too_many_consoles')
+    refused('admin:1', 'another')
   })
 })

@@ -1,19 +1,23 @@
 import type { Logger } from 'pino'
 import type { Grants } from '../access/grants.js'
-import { maySee, type Principal } from '../access/principal.js'
+import { holdingOf, maySee, type Principal } from '../access/principal.js'
 import { coversScope } from '../access/scopes.js'
 import type { FleetView, GuestView } from '../fleet/contract.js'
 import { statusOf } from '../fleet/guest-status.js'
 import type { AccessPolicies } from '../policy/access-policy.js'
 import type { Origin } from '../policy/source.js'
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
+import { findFullRoom, type Holding, type Room } from '../../shared/fair-room.js'
 import type { ConsoleSocket } from './console-socket.js'
 import { endings, type Ending } from './endings.js'
 import type { Grant } from './tickets.js'
 import { planTime } from './time-limits.js'
 
-/** How many consoles there may be at a time. */
-const most = { perPrincipalAndGuest: 5, perGuest: 10, perGateway: 500 } as const
+/** Consoles of one caller for one guest at a time. */
+const mostOfCaller = 5
+/** Consoles that may be open at a time. */
+const guestRoom: Room = { most: 10, perShare: 5, reserve: 2 }
+const gatewayRoom: Room = { most: 500, perShare: 100, reserve: 50 }
 const lookEveryMs = 1000
 
 /** Who has a console, and by what right. */
@@ -28,7 +32,7 @@ export interface ConsoleHolder {
   readonly mode: string
 }
 
-interface Entry {
+interface Entry extends Holding {
   readonly holder: ConsoleHolder
   socket: ConsoleSocket | undefined
   warned: boolean
@@ -62,8 +66,9 @@ export class Consoles {
    * @throws {BerthError} `too_many_consoles`
    */
   enter(holder: ConsoleHolder): { opened: (socket: ConsoleSocket) => void; leave: () => void } {
-    this.#checkRoom(holder.grant)
-    const entry: Entry = { holder, socket: undefined, warned: false }
+    const holding = holdingOf(holder.caller)
+    this.#checkRoom(holder.grant, holding)
+    const entry: Entry = { ...holding, holder, socket: undefined, warned: false }
     this.#entries.add(entry)
     this.#timer ??= setInterval(() => void this.#look(), lookEveryMs).unref()
     return {
@@ -95,13 +100,15 @@ export class Consoles {
     for (const { socket } of [...this.#entries]) socket?.end(endings.leaving, true)
   }
 
-  #checkRoom({ guestUuid, principal }: Grant): void {
+  #checkRoom({ guestUuid, principal }: Grant, holding: Holding): void {
     const ofGuest = [...this.#entries].filter(({ holder }) => holder.grant.guestUuid === guestUuid)
     const own = ofGuest.filter(({ holder }) => holder.grant.principal === principal)
-    if (own.length >= most.perPrincipalAndGuest)
+    const atGuest = findFullRoom(ofGuest, holding, guestRoom)
+    if (own.length >= mostOfCaller || atGuest === 'share')
       throw tooMany('consoles of yours are open for this container')
-    if (ofGuest.length >= most.perGuest) throw tooMany('consoles are open for this container')
-    if (this.#entries.size >= most.perGateway) throw tooMany('consoles are open')
+    if (atGuest) throw tooMany('consoles are open for this container')
+    const atGateway = findFullRoom(this.#entries, holding, gatewayRoom)
+    if (atGateway) throw tooMany(atGateway === 'share' ? 'consoles of yours are open' : 'consoles are open')
   }
 
   async #look(): Promise<void> {

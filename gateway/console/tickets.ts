@@ -33,9 +33,9 @@ export class ConsoleTickets {
     private readonly now: () => number = steadyClock.now,
   ) {}
 
-  /** @throws {BerthError} `rate_limited`, `store_unavailable` */
-  async issue(grant: Grant): Promise<string> {
-    const waitMs = this.#limit.take(`${grant.principal} ${grant.guestUuid}`)
+  /** @param share whom it counts for, see `Holding`. @throws {BerthError} `rate_limited`, `store_unavailable` */
+  async issue(grant: Grant, share = grant.principal): Promise<string> {
+    const waitMs = this.#limit.take(`${share} ${grant.guestUuid}`)
     if (waitMs > 0) throw rateLimited(`more than ${ticketsPerMinute} tickets a minute`, waitMs)
     const ticket = randomBytes(32).toString('base64url')
     const kept: Kept = { ...grant, expiresAtMs: this.now() + ticketSeconds * 1000 }

@@ -5,9 +5,11 @@ import { WebSocketServer, type WebSocket } from 'ws'
 import { BerthError, toBerthError } from '../../shared/errors.js'
 import { sourceOf } from '../../shared/source-address.js'
 import type { Access } from '../access/access.js'
+import { holdingOf } from '../access/principal.js'
 import type { ConsoleOpener, Fleet, GuestView } from '../fleet/contract.js'
 import { errorReply } from '../http/errors.js'
 import { credentialsOf, openExchange, type Exchange } from '../http/exchange.js'
+import { checkHostHeader } from '../http/host-header.js'
 import { collapseSlashes } from '../http/leniency.js'
 import type { PanelSettings } from '../panel-settings.js'
 import type { AccessPolicies } from '../policy/access-policy.js'
@@ -72,6 +74,7 @@ export class ConsoleUpgrades {
     try {
       this.parts.access.addresses.enter(sourceOf(judgement.address), exchange)
       if (!judgement.allowed) throw deniedByPolicy()
+      checkHostHeader(request)
       this.#checkOrigin(asked)
       checkHandshake(request)
       await this.#open(asked)
@@ -173,6 +176,7 @@ export class ConsoleUpgrades {
           size: offer.size,
           principal: holder.grant.principal,
         },
+        ...holdingOf(holder.caller),
         ...{ resume: offer.resume, received: offer.received, keep: offer.isOwn },
       },
       onReady: () => finished(true, offer.resume === '' ? offer.mode : `${offer.mode}, resumed`),

@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer'
 import { randomBytes } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
+import { findFullRoom, type Holding } from '../../shared/fair-room.js'
 import type { FleetView } from '../fleet/contract.js'
 import { isFor, sameAudience, sharedNameOf, type Audience } from './audience.js'
 import type { Describe } from './event.js'
@@ -20,6 +21,7 @@ export interface HubOptions {
 export interface Opening {
   readonly response: ServerResponse
   readonly audience: Audience
+  readonly holding: Holding
   /** Id of the last event that the client has. */
   readonly lastId: string | undefined
   /** What the client may be told now. @throws {BerthError} once it may not listen any more */
@@ -42,6 +44,7 @@ interface Gathered {
 export class EventHub {
   readonly ring: EventRing
   readonly #listeners = new Set<Listener>()
+  readonly #holdings = new Map<Listener, Holding>()
   /** What was gathered for several listeners since the last event. */
   readonly #gathered = new Map<string, Gathered>()
   #timer: NodeJS.Timeout | undefined
@@ -62,25 +65,31 @@ export class EventHub {
     return this.#listeners.size
   }
 
-  /** @throws {BerthError} `resource_exhausted` */
-  refuseTooMany(): void {
-    if (this.#closed || this.#listeners.size >= (this.options.maxListeners ?? 2000))
-      throw new BerthError('unavailable', 'events_unavailable', 'no more listeners now; try again later')
+  /** @throws {BerthError} `events_unavailable` */
+  refuseTooMany(holding: Holding): void {
+    const most = this.options.maxListeners ?? 2000
+    const room = { most, perShare: Math.ceil(most / 20), reserve: Math.floor(most / 10) }
+    const full = this.#closed ? 'room' : findFullRoom(this.#holdings.values(), holding, room)
+    if (full === undefined) return
+    const whose = full === 'share' ? 'streams of yours are open' : 'streams are open'
+    throw new BerthError('unavailable', 'events_unavailable', `too many ${whose}: try again later`)
   }
 
   /** Serves a client until it goes, or may not listen any more. */
-  open({ response, audience, lastId, recheck }: Opening): void {
+  open({ response, audience, holding, lastId, recheck }: Opening): void {
     const listener = new Listener({
       ...{ response, audience, lastId, ring: this.ring },
       gather: (...asked) => this.#gather(...asked),
     })
     this.#listeners.add(listener)
+    this.#holdings.set(listener, holding)
     const check = setInterval(() => void this.#check(listener, recheck), recheckMs).unref()
     const beat = setInterval(() => listener.beat(performance.now()), beatEveryMs).unref()
     response.once('close', () => {
       clearInterval(check)
       clearInterval(beat)
       this.#listeners.delete(listener)
+      this.#holdings.delete(listener)
     })
     if (this.#closed) listener.end('closing')
   }

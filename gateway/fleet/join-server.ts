@@ -6,6 +6,8 @@ import { BerthError, toBerthError, type ErrorKind } from '../../shared/errors.js
 import { joinPath, splitHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
 import type { Authority } from '../pki/authority.js'
 import { isRenewalDue } from '../pki/gateway-leaf.js'
+import { isBrokenOff } from '../http/broken-off.js'
+import { checkHostHeader } from '../http/host-header.js'
 import { ConnectionGuard } from '../../shared/connection-guard.js'
 import { sourceOf } from '../../shared/source-address.js'
 import { perMinute, RateLimit, rateLimited } from '../rate-limit.js'
@@ -54,7 +56,7 @@ export class JoinServer {
     const join = new JoinServer(options, server)
     server.on('connection', (socket: Socket) => join.#guard.watch(socket))
     server.on('request', (request, response) => void join.#answer(request, response))
-    server.on('tlsClientError', (error) => options.log.debug({ error }, 'join: TLS failed'))
+    server.on('tlsClientError', ({ message }) => options.log.debug({ reason: message }, 'join: TLS failed'))
     server.on('clientError', (_error, socket) => socket.destroy())
     await join.#renew()
     await join.#listen(listen)
@@ -109,6 +111,7 @@ export class JoinServer {
       this.options.log.info({ address, host: answer.host_id }, 'host joined')
       send(response, 200, answer)
     } catch (error) {
+      if (isBrokenOff(error)) return this.options.log.debug({ address }, 'join: the client broke off')
       const known = toBerthError(error, 'join failed; the gateway log says why')
       this.options.log.warn({ address, error }, 'join refused')
       send(response, statusOfKind[known.kind] ?? 500, { code: known.code, message: known.message })
@@ -116,6 +119,7 @@ export class JoinServer {
   }
 
   async #handle(request: IncomingMessage, address: string): Promise<JoinAnswer> {
+    checkHostHeader(request)
     if (request.method !== 'POST' || request.url !== joinPath)
       throw new BerthError('not_found', 'not_found', 'there is nothing here')
     const source = sourceOf(address)

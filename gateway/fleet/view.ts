@@ -249,11 +249,25 @@ export class FleetState implements FleetView {
     return before
   }
 
-  /** It is still there, and found by its id: no change. */
+  /** Of the guest that has most. It is still in the agent's journal, and found by its id: no change. */
   #dropOldestOperation(host: HostState): void {
-    const [oldest] = host.operations.keys()
-    if (oldest !== undefined) this.#dropOperation(host, oldest)
+    const crowded = mostFrequent([...host.operations.values()].map(subjectOf))
+    const oldest = [...host.operations.values()].find((view) => subjectOf(view) === crowded)
+    if (oldest) this.#dropOperation(host, oldest.operation.id)
   }
+}
+
+function subjectOf({ operation: { subject } }: OperationView): string {
+  return `${subject?.kind ?? ''} ${subject?.id ?? ''}`
+}
+
+/** The first of those that occur most often. */
+function mostFrequent(names: readonly string[]): string | undefined {
+  const counts = new Map<string, number>()
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1)
+  let most: string | undefined
+  for (const [name, count] of counts) if (count > (counts.get(most ?? '') ?? 0)) most = name
+  return most
 }
 
 /** A guest as the host last reported it, shown or not. */

@@ -7,11 +7,13 @@ import { sourceOf } from '../../shared/source-address.js'
 import type { Fleet } from '../fleet/contract.js'
 import type { HttpMetrics } from '../metrics.js'
 import { drainRest } from './body.js'
+import { logConnectionError } from './broken-off.js'
 import { createDispatcher } from './dispatch.js'
 import { errorReply } from './errors.js'
 import { deniedByPolicy } from '../policy/denied.js'
 import { originOf } from '../policy/source.js'
 import { openExchange, type Exchange, type ExchangeContext } from './exchange.js'
+import { checkHostHeader } from './host-header.js'
 import { collapseSlashes, tidyHeaders } from './leniency.js'
 import type { AccessControl } from '../access/contract.js'
 import type { AccessPolicies } from '../policy/access-policy.js'
@@ -72,7 +74,7 @@ export function createApp(options: AppOptions): Koa {
     logRequest(options.log, ctx, reply.status, seconds)
   })
   app.use(router.routes())
-  app.on('error', (error: unknown) => options.log.error({ err: error }, 'http'))
+  app.on('error', (error: unknown) => logConnectionError(options.log, error, 'http'))
   return app
 }
 
@@ -129,9 +131,9 @@ async function replyTo(ctx: ExchangeContext, { addresses, allowed, next }: Admis
 }
 
 /** Refuses what Node would answer itself, in another form than ours (RFC 9112, 3.2; RFC 9110, 10.1.1). */
-function checkProtocol({ httpVersion, headers }: IncomingMessage): void {
-  if (httpVersion === '1.1' && headers.host === undefined)
-    throw new BerthError('invalid', 'invalid_request', 'the request has no Host header')
+function checkProtocol(request: IncomingMessage): void {
+  checkHostHeader(request)
+  const { headers } = request
   if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue')
     throw new BerthError('invalid', 'expectation_failed', 'Expect: only 100-continue can be met')
 }

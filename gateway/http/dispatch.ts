@@ -59,8 +59,8 @@ export function createDispatcher(
     })
     exchange.user = caller.user
     if (caller !== nobody) {
-      callers.enter(caller.ref, exchange)
-      exchange.rate = callers.state(caller.ref)
+      callers.enter(caller.root, exchange)
+      exchange.rate = callers.state(caller.root)
     }
     refuseSubUser(route, caller)
     authorize(caller, scopeFor(route, caller))

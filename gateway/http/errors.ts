@@ -53,6 +53,7 @@ const statusOfOthers: Readonly<Record<string, number>> = {
   ...Object.fromEntries(
     [
       ...['name_conflict', 'port_conflict', 'address_in_use', 'task_running', 'invalid_state'],
+      ...['key_limit_reached', 'account_limit_reached'],
       ...['image_in_use', 'image_disabled', 'swap_unsupported', 'disk_shrink'],
       ...[
         'resource_exhausted',

@@ -76,7 +76,7 @@ async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeCon
     credentialsOf(ctx.req, ctx.state.exchange),
     ctx.state.exchange.address,
   )
-  access.callers.enter(caller.ref, ctx.state.exchange)
+  access.callers.enter(caller.root, ctx.state.exchange)
   access.authorize(caller, 'metrics:read')
   if (isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'a key bound to containers may not read metrics')

@@ -1,5 +1,5 @@
 import type { SubUserAccount } from '../accounts/account-record.js'
-import { maySee, type Principal } from '../access/principal.js'
+import { isUnbounded, maySee, type Principal } from '../access/principal.js'
 import { coversScope } from '../access/scopes.js'
 import { defaultPermissions, innerPortsScope } from '../access/sub-user-bounds.js'
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
@@ -83,6 +83,20 @@ function checkWithinReach<T extends SubUserTerms>(caller: Principal, terms: T): 
 
 function mayGive({ scopes }: Principal, permission: string): boolean {
   return coversScope(scopes, permission === innerPortsScope ? 'container:network' : permission)
+}
+
+/** Sub-users that may exist at a time: of a limited caller with all keys that descend from it, and of all others. */
+export const mostSubUsers = { limited: 500, others: 50_000 } as const
+
+/** @throws {BerthError} `account_limit_reached` */
+export function checkAccountLimit(all: readonly SubUserAccount[], maker: Principal): void {
+  const root = isUnbounded(maker) ? undefined : maker.root
+  const most = root === undefined ? mostSubUsers.others : mostSubUsers.limited
+  if (all.filter((account) => account.root === root).length < most) return
+  throw conflict(
+    'account_limit_reached',
+    `there are ${most} sub-users of this caller already: delete some first`,
+  )
 }
 
 /** Longest name, without the random end of names that bound callers choose. */

@@ -1,6 +1,6 @@
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
 import { MadeSecrets } from '../access/made-secrets.js'
-import type { Principal } from '../access/principal.js'
+import { isUnbounded, type Principal } from '../access/principal.js'
 import { withoutSessions, type SubUserAccount } from '../accounts/account-record.js'
 import type { AccountStore, Multi } from '../accounts/account-store.js'
 import type { Passwords } from '../accounts/passwords.js'
@@ -16,6 +16,7 @@ import {
 } from './access-codes.js'
 import { Owners } from './owners.js'
 import {
+  checkAccountLimit,
   checkManageable,
   findSame,
   maySeeSubUser,
@@ -108,7 +109,7 @@ export class SubUsers {
   /**
    * Makes a sub-user; one that is there for the same containers is answered as it is, without a password.
    * @param operationId of a request that may be repeated: a repeat gets the same password
-   * @throws {BerthError} `insufficient_scope`, `not_found`, `name_conflict`, `invalid_state`
+   * @throws {BerthError} `insufficient_scope`, `not_found`, `name_conflict`, `invalid_state`, `account_limit_reached`
    */
   async create(
     caller: Principal,
@@ -120,9 +121,11 @@ export class SubUsers {
     const username =
       fields.username === undefined ? makeUsername() : planUsername(fields.username, caller, makeNameEnd())
     const terms = planTerms({ ...fields, username }, caller)
-    const there = findSame(await this.options.accounts.list('sub_user'), fields, caller)
+    const all = await this.options.accounts.list('sub_user')
+    const there = findSame(all, fields, caller)
     if (there) return this.#asItIs(there)
-    const { password, passwordHash } = await this.#makePassword()
+    checkAccountLimit(all, caller)
+    const { password, passwordHash } = await this.#makePassword(caller)
     const code = this.#codes.create()
     const also = (multi: Multi, { id }: SubUserAccount): void => {
       multi.set(this.#codeKey(code.digest), String(id))
@@ -134,7 +137,9 @@ export class SubUsers {
         (id, others) => {
           const same = findSame(others, fields, caller)
           if (same) throw new AlreadyThere(same)
-          return { ...newAccount(id, passwordHash, code), ...terms, createdBy: caller.ref }
+          checkAccountLimit(others, caller)
+          const root = isUnbounded(caller) ? {} : { root: caller.root }
+          return { ...newAccount(id, passwordHash, code), ...terms, createdBy: caller.ref, ...root }
         },
         also,
       )
@@ -160,7 +165,7 @@ export class SubUsers {
     const made = await this.#findMade(operationId)
     if (made) return made
     checkManageable(caller, await this.get(caller, id))
-    const { password, passwordHash } = await this.#makePassword()
+    const { password, passwordHash } = await this.#makePassword(caller)
     const code = rotateCode ? this.#codes.create() : undefined
     let old = ''
     const account = await this.#change(
@@ -227,9 +232,10 @@ export class SubUsers {
     return { account, password: '', accessCode: this.codeOf(account) }
   }
 
-  async #makePassword(): Promise<MadePassword> {
+  async #makePassword({ root }: Principal): Promise<MadePassword> {
     const password = makeSubUserPassword()
-    return { password, passwordHash: await this.options.passwords.hash(password) }
+    const claim = { account: root, source: '' }
+    return { password, passwordHash: await this.options.passwords.hash(password, claim) }
   }
 
   #note(

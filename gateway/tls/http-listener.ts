@@ -9,6 +9,8 @@ import {
   serveRequests,
   type ListenAddress,
 } from '../server.js'
+import { describeError } from '../../shared/errors.js'
+import { checkHostHeader } from '../http/host-header.js'
 import type { Challenges } from './challenges.js'
 import { listenError, listenWide } from './listen.js'
 
@@ -45,6 +47,11 @@ export class HttpListener {
 }
 
 function answer(options: HttpListenerOptions, request: IncomingMessage, response: ServerResponse): void {
+  try {
+    checkHostHeader(request)
+  } catch (error) {
+    return send(response, 400, describeError(error))
+  }
   const { challenges } = options
   const target = request.url ?? '/'
   const path = target.split('?', 1)[0] ?? '/'

@@ -33,9 +33,11 @@ export class TlsListener {
   #chainPem = ''
 
   private constructor(private readonly options: TlsListenerOptions) {
-    this.#server = createServer({ ...httpOptions(defaultTimeouts), ...tlsVersions })
+    this.#server = createServer({ ...httpOptions(defaultTimeouts, options.served.upgrades), ...tlsVersions })
     serveRequests(this.#server, handlersOf(options.served), defaultTimeouts)
-    this.#server.on('tlsClientError', (err) => options.log.debug({ err }, 'tls: handshake failed'))
+    this.#server.on('tlsClientError', ({ message }) =>
+      options.log.debug({ reason: message }, 'tls: handshake failed'),
+    )
     this.#peekFirst()
   }
 

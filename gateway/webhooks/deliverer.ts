@@ -6,7 +6,7 @@ import type { FleetChange } from '../fleet/fleet-changes.js'
 import { DeliveryQueue, type QueuedDelivery } from './delivery-queue.js'
 import { missedNews, newestRevision, newsOf, type News } from './fleet-news.js'
 import { Outbox, type OutboxParts } from './outbox.js'
-import { bodyOf, deliveryOf, droppedType, maxQueued } from './plan-deliveries.js'
+import { bodyOf, deliveryOf, droppedType, hasRoom, hasRoomFor } from './plan-deliveries.js'
 import { wants, type WebhookRecord } from './webhook-record.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 
@@ -213,7 +213,10 @@ export class Deliverer {
     if (!outbox) return
     const list = made.get(webhookId) ?? []
     made.set(webhookId, list)
-    const isFull = outbox.size + list.length >= maxQueued
+    const { key, guestUuid } = delivery
+    const own = outbox.waitingOf(key) + list.filter((one) => one.key === key).length
+    const isFull =
+      guestUuid === '' ? !hasRoom(outbox.size + list.length) : !hasRoomFor(outbox.size + list.length, own)
     if (!isFull) return void list.push({ ...delivery, number: ++this.#number })
     if (outbox.hasNotice || list.some(({ type }) => type === droppedType)) return
     list.push({ ...droppedNotice(), number: ++this.#number })

@@ -57,6 +57,11 @@ export class Outbox {
     return this.#size
   }
 
+  /** Deliveries of one container that wait, those under way included. */
+  waitingOf(key: string): number {
+    return this.#lanes.get(key)?.waiting.length ?? 0
+  }
+
   /** Whether it waits to be told that something was left out. */
   get hasNotice(): boolean {
     return this.#notices > 0

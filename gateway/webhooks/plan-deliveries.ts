@@ -2,7 +2,21 @@ import type { EventContent } from '../events/event.js'
 import type { QueuedDelivery } from './delivery-queue.js'
 
 /** Of one webhook: what happens beyond is told as one that something was left out. */
-export const maxQueued = 5000
+const maxQueued = 5000
+
+export function hasRoom(waiting: number): boolean {
+  return waiting < maxQueued
+}
+
+/**
+ * Whether one more of a container finds room: it may use a quarter of what is free, so that however many containers fill
+ * the queue, some of it stays free for each other one.
+ * @param own deliveries of the container that wait
+ */
+export function hasRoomFor(waiting: number, own: number): boolean {
+  return hasRoom(waiting) && own * 4 <= maxQueued - waiting
+}
+
 export const droppedType = 'events.dropped'
 /** In a larger one the row is left out. */
 const maxBodyChars = 65_536

@@ -198,12 +198,24 @@ write_configs() {
   for program in agent gateway; do
     file=$(config_of "$program")
     [ -s "$file" ] && continue # an empty one is what a power cut left
-    sed "s#/etc/berth/#$etc_dir/#" "systemd/$program.example.yaml" >"$file.new"
+    (
+      umask 077
+      sed "s#/etc/berth/#$etc_dir/#" "systemd/$program.example.yaml" >"$file.new"
+    )
     [ -z "$instance" ] || "give_${program}_its_own" "$file.new"
-    chmod 644 "$file.new"
     replace_file "$file.new" "$file"
     note "wrote $file"
   done
+}
+
+# A password in redis.url is for root and the gateway's user only. Editors and older versions leave other modes.
+protect_configs() {
+  local file
+  for file in "$(config_of agent)" "$(environment_of agent)" "$(environment_of gateway)"; do
+    [ ! -e "$file" ] || chmod 600 "$file"
+  done
+  chown "root:$berth_user" "$(config_of gateway)"
+  chmod 640 "$(config_of gateway)"
 }
 
 # A named instance's number, 1 to 9: everything that must differ is counted from it.

@@ -297,4 +297,4 @@ describe('every route and every kind of caller', function () {
   })
 })
 
-const everybody = { kind: 'nobody', ref: '', user: '', scopes: [], guests: 'all' } as const
+const everybody = { kind: 'nobody', ref: '', root: '', user: '', scopes: [], guests: 'all' } as const

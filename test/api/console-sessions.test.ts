@@ -31,7 +31,10 @@ describe('consoles of people who have logged in', function () {
 
   const makeAdmin = async (password = ''): Promise<Account> => {
     const { passwords } = lab.gateway.access.accounts
-    return calls.makeAdmin(`admin-${++count}`, password && (await passwords.hash(password)))
+    return calls.makeAdmin(
+      `admin-${++count}`,
+      password && (await passwords.hash(password, { account: 'test', source: '' })),
+    )
   }
   const makeSubUser = (): Promise<MadeSubUser> =>
     calls.make({ container_name: guest.name, username: `sub-${++count}` })

@@ -78,7 +78,7 @@ describe('guesses at one account', function () {
 
   it('codes of an account are few, wherever they come from', async () => {
     const code = (n: number, device?: string) =>
-      limits.enterCode({ username: 'coded', address: addressOf(100_000 + n), device }).then(
+      limits.enter({ username: 'coded', address: addressOf(100_000 + n), device }, 'code').then(
         () => true,
         () => false,
       )

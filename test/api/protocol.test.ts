@@ -290,6 +290,8 @@ describe('the HTTP protocol', () => {
     for (const [name, text, status] of [
       ['no HTTP', 'hello\r\n\r\n', 400],
       ['no Host', 'GET / HTTP/1.1\r\n\r\n', 400],
+      ['two Hosts', 'GET /healthz HTTP/1.1\r\nHost: x\r\nhost: y\r\nConnection: close\r\n\r\n', 400],
+      ['the same Host twice', 'GET /healthz HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n', 400],
       ['headers of 1 MB', `GET / HTTP/1.1\r\nHost: x\r\nA: ${'x'.repeat(1_000_000)}\r\n\r\n`, 431],
       [
         'two lengths',

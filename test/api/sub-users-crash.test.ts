@@ -41,7 +41,10 @@ describe('sub-users when the store dies under a request', function () {
   }
   const opens = async ({ id, password }: MadeSubUser): Promise<boolean> => {
     const { accounts, passwords } = gateway.access.accounts
-    return passwords.matches((await accounts.find(Number(id)))?.passwordHash, password)
+    return passwords.matches((await accounts.find(Number(id)))?.passwordHash, password, {
+      account: id,
+      source: '',
+    })
   }
   const count = async (): Promise<number> =>
     ((await gateway.request('GET', '/sub-users')).body.data as object[]).length

@@ -28,7 +28,7 @@ describe('sub-users, made and changed', function () {
   const hashOf = async (id: string): Promise<string> =>
     (await gateway.access.accounts.accounts.find(Number(id)))!.passwordHash
   const opens = async (id: string, password: string): Promise<boolean> =>
-    gateway.access.accounts.passwords.matches(await hashOf(id), password)
+    gateway.access.accounts.passwords.matches(await hashOf(id), password, { account: id, source: '' })
 
   it('gets a name, a password and a code of 128 bits, shown in full once', async () => {
     const { body } = await create({ container_name: 'one' })

@@ -2,6 +2,7 @@ import { Command, InvalidArgumentError } from 'commander'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
+import { benchAttacks } from './attacks.js'
 import { BerthApi } from './berth-api.js'
 import { benchConsoles } from './consoles.js'
 import { benchFleet } from './fleet.js'
@@ -31,6 +32,7 @@ const parts = [
   'disk',
   'http',
   'access',
+  'attacks',
   'network',
   'rates',
   'fleet',
@@ -120,6 +122,7 @@ if (runs('access')) {
   printFigures('Changes of who may enter', await benchReach())
   await import('./access.js')
 }
+if (runs('attacks')) await benchAttacks()
 if (runs('network')) await benchNetworks()
 if (runs('fleet')) await benchFleet()
 if (runs('journal')) {

@@ -5,6 +5,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -158,6 +159,19 @@ describe('scripts', () => {
       } finally {
         rmSync(other, { recursive: true })
       }
+    })
+
+    it('are readable by root and the program alone, also those that were not', () => {
+      const etc = join(dir, 'tight')
+      mkdirSync(etc)
+      const files = ['agent.yaml', 'gateway.yaml', 'gateway.env']
+      const modes = (): string[] => files.map((file) => (statSync(join(etc, file)).mode & 0o777).toString(8))
+      shell(`set_instance ''; etc_dir=${etc}; write_configs; echo BERTH_REDIS_URL=x >${etc}/gateway.env`)
+      expect(modes().slice(0, 2), 'as they are written').to.deep.equal(['600', '600'])
+      for (const file of files) chmodSync(join(etc, file), 0o644)
+      const { code, output } = shell(`set_instance ''; etc_dir=${etc}; berth_user=nogroup; protect_configs`)
+      expect(code, output).to.equal(0)
+      expect(modes()).to.deep.equal(['600', '640', '600'])
     })
 
     it('an existing configuration is left as it is', () => {

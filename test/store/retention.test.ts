@@ -44,7 +44,7 @@ describe('what a gateway keeps', () => {
   const targets = async (audit: AuditStore): Promise<string[]> =>
     (await audit.read({ guests: 'all' })).records.map(({ target }) => target)
 
-  it('of the audit log are entries of so many days, and their outcomes', async () => {
+  it('of the audit log are entries of so many days, with their outcomes, also those that earlier versions wrote', async () => {
     const audit = new AuditStore(store, 1000, silentLog)
     for (const [target, days] of [
       ['oldest', 40],
@@ -56,28 +56,30 @@ describe('what a gateway keeps', () => {
     await audit.finish(entry, { success: true, target: 'new', detail: '' })
     await audit.trim(30)
     expect(await targets(audit)).to.deep.equal(['new', 'young'])
-    expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(2)
+    expect(await store.client.hLen(store.key('audit-outcomes'))).to.equal(2)
+    expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
   it('of the audit log are no more than so many entries', async () => {
     const audit = new AuditStore(store, 100, silentLog)
     for (let n = 0; n < 130; n++) await audit.begin(start(`t${n}`))
-    expect(await targets(audit)).to.have.length(100)
+    await waitFor(async () => (await targets(audit)).length === 100, { what: 'the oldest are gone' })
     expect((await targets(audit))[0]).to.equal('t129')
   })
 
   describe('of requests with an Idempotency-Key', () => {
-    const request = (key: string) => ({ caller: { ref: 'key:1' }, key, fingerprint: 'f' }) as never
+    const request = (key: string, ref = 'key:1') =>
+      ({ caller: { ref, root: ref }, key, fingerprint: 'f' }) as never
     const answer = { status: 200, headers: {}, body: '{}' } as never
     const open = (keepHours?: number) =>
       new IdempotencyStore(store, new GatewayInstance(store), Buffer.alloc(32, 7), keepHours)
 
-    async function answered(idempotency: IdempotencyStore, key: string): Promise<void> {
-      const begun = await idempotency.begin(request(key))
+    async function answered(idempotency: IdempotencyStore, key: string, ref?: string): Promise<void> {
+      const begun = await idempotency.begin(request(key, ref))
       if ('claim' in begun) await idempotency.finish(begun.claim, answer)
     }
     const kept = async (): Promise<string[]> => {
-      const MATCH = store.key('idempotency', '*')
+      const MATCH = store.key('idempotency', 'key:*')
       const found: string[] = []
       for await (const keys of store.client.scanIterator({ MATCH })) found.push(...keys)
       return found
@@ -105,12 +107,21 @@ describe('what a gateway keeps', () => {
       await answered(open(3), 'k')
       const [key = ''] = await kept()
       expect(await store.client.pTTL(key)).to.be.within(3 * 3_600_000 - 60_000, 3 * 3_600_000)
-      await store.client.zAdd(store.key('idempotency-ages'), {
+      await store.client.zAdd(store.key('idempotency-by', 'key:1'), {
         score: Date.now() - 4 * 3_600_000,
         value: 'gone',
       })
       await open(3).trim(1000)
-      expect(await store.client.zRange(store.key('idempotency-ages'), 0, -1)).to.deep.equal([key])
+      expect(await store.client.zRange(store.key('idempotency-by', 'key:1'), 0, -1)).to.deep.equal([key])
+    })
+
+    it('are those of others, too, when one caller has many', async () => {
+      const idempotency = open()
+      await answered(idempotency, 'other', 'key:2')
+      for (let n = 0; n < 10; n++) await answered(idempotency, `k${n}`)
+      await idempotency.trim(4)
+      expect(await kept()).to.have.length(4)
+      expect(await idempotency.begin(request('other', 'key:2'))).to.have.property('replay')
     })
 
     it('nothing is forgotten below the number', async () => {
@@ -129,9 +140,11 @@ describe('what a gateway keeps', () => {
     const access = createAccess({ ...options, retention, limits: noLimits, log: silentLog })
     own.start()
     access.start()
-    await waitFor(async () => (await store.client.xLen(store.key('audit'))) === 0, {
-      what: 'the old one to go',
-    })
+    const left = async (): Promise<number> => {
+      const [stream, index] = [store.key('audit'), store.key('audit-ids')]
+      return (await store.client.xLen(stream)) + (await store.client.zCard(index))
+    }
+    await waitFor(async () => (await left()) === 0, { what: 'the old one to go' })
     await access.close()
     await own.close()
   })

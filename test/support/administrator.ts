@@ -5,6 +5,7 @@ export function administratorOf(keyId: number): Principal {
   return {
     kind: 'key',
     ref: `key:${keyId}`,
+    root: `key:${keyId}`,
     keyId,
     user: 'api:admin',
     scopes: ['*'],

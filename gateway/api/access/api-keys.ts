@@ -146,7 +146,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       },
       data: CreateRowSchema,
       statuses: [201],
-      errors: ['not_found', 'invalid_state'],
+      errors: ['not_found', 'invalid_state', 'key_limit_reached'],
       handle: async (context) => {
         const { caller, body, headers, operationId } = context
         const fields = { ...parseFields(body, time), name: body.name.trim() }

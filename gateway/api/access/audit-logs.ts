@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
-import { amongForBound, type AuditFilter, type AuditStore } from '../../access/audit.js'
+import type { AuditFilter, AuditStore } from '../../access/audit.js'
 import type { AuditRecord } from '../../access/audit-record.js'
 import { linesAnswer, maxLines } from '../../http/lines.js'
 import { countHeader, listQuery, readPage } from '../../http/list.js'
@@ -22,6 +22,13 @@ export const AuditRowSchema = Type.Object(
     success: Type.Boolean(),
     address: Type.String({ description: 'The client’s.' }),
     request_id: Type.String(),
+    count: Type.Optional(
+      Type.Integer({
+        description:
+          'How often it happened, if more than once: failures of one caller that are alike are one entry for an hour.',
+      }),
+    ),
+    last_time: Type.Optional(TimeSchema),
   },
   { title: 'AuditEntry' },
 )
@@ -64,14 +71,11 @@ export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
       subUser: 'allowed',
       scope: 'session',
       bound: 'own',
-      summary:
-        `What one changed oneself, newest first; for sub-users among the newest ${amongForBound} entries of the whole ` +
-        'log up to `to`, also in the count: older ones by an earlier `to`',
+      summary: 'The caller’s own changes, newest first',
       query: AuditQuerySchema,
       data: Type.Array(AuditRowSchema),
       handle: ({ caller, query }) => {
-        const among = caller.subUser === undefined ? undefined : amongForBound
-        const own = { by: caller.ref, guests: caller.guests, all: true, among }
+        const own = { by: caller.ref, guests: caller.guests, all: true }
         return answerEntries(audit, query, { ...auditFilterOf(query, time), ...own }, time)
       },
     }),
@@ -131,5 +135,6 @@ function auditRow(record: AuditRecord, time: TimeFormat): Static<typeof AuditRow
     success: record.success,
     address: record.address,
     request_id: record.requestId,
+    ...(record.count > 1 && { count: record.count, last_time: time.format(record.lastMs) }),
   }
 }

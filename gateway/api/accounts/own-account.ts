@@ -5,7 +5,7 @@ import { sessionId, type ListedSession, type Session } from '../../accounts/sess
 import { sessionIdPattern } from '../../http/pattern-rules.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
-import { placeOf, sessionCookie, sessionOf } from './login-place.js'
+import { loginCookies, placeOf, sessionOf } from './login-place.js'
 import { kinds } from './login.js'
 import { GivenPassword, NewPassword, ProofSchema, proofOf } from './proof.js'
 
@@ -99,7 +99,7 @@ function passwordRoute({ accounts: { sessions, own: account } }: AccountDeps): R
       context.audit({ target: session.account.username })
       const { current_password: current, password: next } = context.body
       const begun = await account.changePassword(session, { current, next }, placeOf(context))
-      return { message: 'password changed', cookies: [sessionCookie(begun, context)] }
+      return { message: 'password changed', cookies: loginCookies(begun, context) }
     },
   })
 }

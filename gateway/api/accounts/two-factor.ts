@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
-import { placeOf, sessionCookie, sessionOf } from './login-place.js'
+import { loginCookies, placeOf, sessionOf } from './login-place.js'
 import type { AccountDeps } from './own-account.js'
 
 const common = {
@@ -58,7 +58,7 @@ export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDep
         context.audit({ target: session.account.username })
         const done = await own.confirmTwoFactor(session, context.body.code, placeOf(context))
         const data = { recovery_codes: done.codes }
-        return { message: 'two factors from now on', data, cookies: [sessionCookie(done.session, context)] }
+        return { message: 'two factors from now on', data, cookies: loginCookies(done.loggedIn, context) }
       },
     }),
     route({
@@ -90,7 +90,7 @@ export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDep
         const session = await sessionOf(sessions, context)
         context.audit({ target: session.account.username })
         const begun = await own.removeTwoFactor(session, placeOf(context))
-        return { message: 'second factor removed', cookies: [sessionCookie(begun, context)] }
+        return { message: 'second factor removed', cookies: loginCookies(begun, context) }
       },
     }),
   ]

@@ -75,7 +75,7 @@ function ticketRoute(kind: Grant['kind'], view: FleetView, tickets: ConsoleTicke
       if (!found.guest.policyBlocked) refuseWithoutScreen(kind, found.guest)
       checkGuest(found)
       const grant = { kind, guestUuid: uuid, principal: caller.ref, credential: credentialOf(caller) }
-      return { data: { ticket: await tickets.issue(grant), expires_in: ticketSeconds } }
+      return { data: { ticket: await tickets.issue(grant, caller.root), expires_in: ticketSeconds } }
     },
   })
 }

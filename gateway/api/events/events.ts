@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { invalidField } from '../../../shared/errors.js'
+import { holdingOf } from '../../access/principal.js'
 import { audienceOf } from '../../events/audience.js'
 import { eventKinds, type EventKind } from '../../events/event.js'
 import type { EventHub } from '../../events/hub.js'
@@ -40,13 +41,14 @@ export function eventRoutes(hub: EventHub): Route[] {
       handle: ({ caller, query, headers, recheck }) => {
         const kinds = parseKinds(query.kinds)
         const audience = audienceOf(caller, kinds)
-        hub.refuseTooMany()
+        const holding = holdingOf(caller)
+        hub.refuseTooMany(holding)
         const sent = headers['last-event-id']
         const lastId = typeof sent === 'string' && sent !== '' ? sent : query.last_event_id
         return {
           stream: (response) =>
             hub.open({
-              ...{ response, audience, lastId },
+              ...{ response, audience, holding, lastId },
               recheck: async () => audienceOf(await recheck(), kinds),
             }),
         }

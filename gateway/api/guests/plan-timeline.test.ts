@@ -17,7 +17,15 @@ const task = (fields: Partial<Operation>): OperationView => ({
 })
 const entry = (fields: Partial<AuditRecord>): AuditRecord => ({
   ...{ timeMs: 5, action: 'container.stop', target: 'web', detail: '', user: 'ada', by: 'admin:1', keyId: 0 },
-  ...{ success: true, address: '192.0.2.7', requestId: 'r', containerUuid: 'u', ...fields },
+  ...{
+    success: true,
+    address: '192.0.2.7',
+    requestId: 'r',
+    containerUuid: 'u',
+    count: 1,
+    lastMs: 5,
+    ...fields,
+  },
 })
 const none = { operations: [], audit: [], alerts: [] }
 

@@ -71,7 +71,7 @@ function createRoute({ subUsers, ...parts }: SubUserDeps): Route {
     body: CreateSubUserSchema,
     example: { container_name: 'web1', permissions: ['container:read', 'container:power'] },
     data: CreatedSubUserSchema,
-    errors: ['not_found', 'name_conflict', 'invalid_state'],
+    errors: ['not_found', 'name_conflict', 'invalid_state', 'account_limit_reached'],
     handle: async (context) => {
       const { caller, body } = context
       const shown = await subUsers.create(caller, planCreation(parts, body, caller), repeatableId(context))

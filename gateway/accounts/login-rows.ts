@@ -2,8 +2,8 @@ import type { Store, StoreClient } from '../store/store.js'
 import type { LoginAttempt } from './login-record.js'
 
 /*
- * Failures of strangers must not push those of before out of the log: only so many a day have rows of their own. Others
- * are counted in one row an hour for each account, then for all.
+ * Nobody may push the rows of others out of the log: only so many attempts a day have rows of their own. Others are
+ * counted in one row an hour for each account, then for all.
  */
 
 const minuteMs = 60_000
@@ -11,10 +11,10 @@ const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
 /** Attempts that are the same in all but time count in one row this long. */
-export const sameRowMs = minuteMs
+const sameRowMs = minuteMs
 
-/** Shares of the rows that are kept: together a fifth of them in a day. */
-const shares = { account: 1 / 50, accounts: 1 / 10, unknown: 1 / 20, sums: 1 / 20 } as const
+/** Shares of the rows that are kept: failures take a fifth of them in a day, logins of one account a hundredth. */
+const shares = { account: 1 / 50, accounts: 1 / 10, unknown: 1 / 20, sums: 1 / 20, success: 1 / 100 } as const
 
 /** The row that an attempt is counted in. */
 export interface LoginRow {
@@ -28,8 +28,8 @@ interface PlannedRow extends LoginRow {
   readonly mayBeMade: (client: StoreClient) => Promise<boolean>
 }
 
-/** Decides which failed attempts get rows of their own. */
-export class FailureRows {
+/** Decides which attempts get rows of their own. */
+export class LoginRows {
   /** @param keep rows that are kept */
   constructor(
     private readonly store: Store,
@@ -53,6 +53,24 @@ export class FailureRows {
       mayBeMade: () => Promise.resolve(true),
     }
     return accountId === 0 ? [own, all] : [own, sum, all]
+  }
+
+  /**
+   * The same for a login that succeeded.
+   * @param root whom the account counts for: the accounts that one limited key made count together
+   */
+  planSuccess(attempt: LoginAttempt, root: string): readonly PlannedRow[] {
+    const ofAccount = { ...attempt, address: '', userAgent: '' }
+    const own: PlannedRow = {
+      ...{ attempt, forMs: sameRowMs },
+      mayBeMade: (client) => this.#takes(client, `success:${root}`, shares.success),
+    }
+    const sum: PlannedRow = {
+      ...{ attempt: ofAccount, forMs: hourMs },
+      mayBeMade: (client) => this.#takes(client, `success-sums:${root}`, shares.success),
+    }
+    const all = { ...ofAccount, accountId: 0, username: '' }
+    return [own, sum, { attempt: all, forMs: hourMs, mayBeMade: () => Promise.resolve(true) }]
   }
 
   async #hasOwn(client: StoreClient, accountId: number): Promise<boolean> {

@@ -1,0 +1,259 @@
+import type { Store } from '../store/store.js'
+import { planCuts, type Share } from '../store/fair-cuts.js'
+
+export type Fields = Record<string, string>
+
+/** An entry as stored: what was begun, how it ended, and what was counted in it. */
+export interface StoredEntry {
+  readonly id: string
+  readonly start: Fields
+  /** Absent while the action runs, and for ever if the gateway died meanwhile. */
+  readonly outcome: Fields | undefined
+  /** Later failures that are counted in it, and when the last one was, in ms since 1970. */
+  readonly repeats: number
+  readonly repeatedAtMs: number
+}
+
+/** Where to look for entries: all, those of a caller (`Principal.ref`), or those about some guests. */
+export type Scope = 'all' | { readonly by: string } | { readonly guests: Iterable<string> }
+
+/** ms since 1970, both inclusive. */
+export interface Span {
+  readonly fromMs?: number | undefined
+  readonly toMs?: number | undefined
+}
+
+/** Entries per command of the store. */
+const atOnce = 500
+
+/** Commands that are carried out together or not at all. */
+export interface Multi {
+  hSet(key: string, field: string, value: string): unknown
+  hDel(key: string, fields: string | string[]): unknown
+  hIncrBy(key: string, field: string, by: number): unknown
+  zAdd(key: string, entry: { score: number; value: string }): unknown
+  zRem(key: string, members: string | string[]): unknown
+  sAdd(key: string, member: string): unknown
+}
+
+/**
+ * Audit entries with their indexes.
+ *
+ * | key | holds |
+ * |---|---|
+ * | `audit-entries`, `audit-outcomes` | hash: id → what was begun, how it ended, as JSON |
+ * | `audit-repeats`, `audit-repeated` | hash: id → failures that are counted in it, when the last one was |
+ * | `audit-ids`, `audit-by:REF`, `audit-guest:UUID` | sorted set: ids by time: all, of a caller, about a guest |
+ * | `audit-callers` | set: callers that have entries, each with its root |
+ */
+export class AuditIndex {
+  constructor(private readonly store: Store) {}
+
+  /** @param id begins with its time in ms and a dash */
+  async add(id: string, start: Fields): Promise<void> {
+    await this.#commit('write an audit entry', (multi) => this.put(multi, id, start))
+  }
+
+  put(multi: Multi, id: string, start: Fields): void {
+    const { by = '', root = '' } = start
+    const entry = { score: timeOf(id), value: id }
+    multi.hSet(this.#entries, id, JSON.stringify(start))
+    multi.zAdd(this.#ids, entry)
+    multi.zAdd(this.#by(by), entry)
+    multi.sAdd(this.#callers, JSON.stringify([root || by, by]))
+  }
+
+  /** An entry that was given up meanwhile stays away. */
+  async end(id: string, outcome: Fields): Promise<void> {
+    await this.store.run('write an audit entry', async (client) => {
+      if (await client.hExists(this.#entries, id)) await this.#commitEnd(id, outcome)
+    })
+  }
+
+  putOutcome(multi: Multi, id: string, outcome: Fields): void {
+    const { container = '' } = outcome
+    multi.hSet(this.#outcomes, id, JSON.stringify(outcome))
+    if (container !== '') multi.zAdd(this.#guest(container), { score: timeOf(id), value: id })
+  }
+
+  /** Counts an entry that has no outcome yet in an earlier one. @returns false: the earlier one is gone */
+  async merge(id: string, by: string, into: string): Promise<boolean> {
+    return this.store.run('write an audit entry', async (client) => {
+      if (!(await client.hExists(this.#entries, into))) return false
+      await this.#commit('write an audit entry', (multi) => {
+        multi.hDel(this.#entries, id)
+        multi.zRem(this.#ids, id)
+        multi.zRem(this.#by(by), id)
+        multi.hIncrBy(this.#repeats, into, 1)
+        multi.hSet(this.#repeated, into, String(timeOf(id)))
+      })
+      return true
+    })
+  }
+
+  async count(scope: 'all' | { readonly by: string }, { fromMs, toMs }: Span): Promise<number> {
+    const key = scope === 'all' ? this.#ids : this.#by(scope.by)
+    const count: unknown = await this.store.run('count audit entries', (client) =>
+      client.zCount(key, fromMs ?? '-inf', toMs ?? '+inf'),
+    )
+    return Number(count)
+  }
+
+  /** Ids, newest first, some at a time. */
+  async *pages(scope: Scope, span: Span): AsyncGenerator<string[]> {
+    if (scope !== 'all' && 'guests' in scope) return yield* this.#pagesOfGuests([...scope.guests], span)
+    const key = scope === 'all' ? this.#ids : this.#by(scope.by)
+    const seen = new Set<string>()
+    for (let offset = 0; ; offset += atOnce) {
+      const ids = await this.#range(key, span, { offset, count: atOnce })
+      // What was added meanwhile has moved some to this page that were on the last one.
+      yield ids.filter((id) => !seen.has(id))
+      if (ids.length < atOnce) return
+      seen.clear()
+      for (const id of ids) seen.add(id)
+    }
+  }
+
+  /** Those that are there still, in the order of the ids. */
+  async read(ids: readonly string[]): Promise<StoredEntry[]> {
+    if (ids.length === 0) return []
+    const names = [this.#entries, this.#outcomes, this.#repeats, this.#repeated]
+    const [starts, outcomes, repeats, repeated] = (await this.store.run('read audit entries', (client) =>
+      Promise.all(names.map((name) => client.hmGet(name, [...ids]))),
+    )) as readonly Texts[] as [Texts, Texts, Texts, Texts]
+    return ids.flatMap((id, at) => {
+      const start = parse(starts[at])
+      if (start === undefined) return []
+      const count = { repeats: Number(repeats[at] ?? 0), repeatedAtMs: Number(repeated[at] ?? 0) }
+      return [{ id, start, outcome: parse(outcomes[at]), ...count }]
+    })
+  }
+
+  /** Gives up the oldest entries of those who have most, until no more than `keep` are left. */
+  async shrink(keep: number): Promise<void> {
+    const excess = (await this.count('all', {})) - keep
+    if (excess <= 0) return
+    // Some more, so that a full log is not shrunk for every entry.
+    for (const [ref, cut] of planCuts(await this.#shares(), excess + Math.floor(keep / 1000)))
+      for (let left = cut; left > 0; left -= atOnce) await this.#removeOldest(ref, Math.min(left, atOnce))
+  }
+
+  /** Gives up all that began before a time. */
+  async removeBefore(timeMs: number): Promise<void> {
+    for (;;) {
+      const old = await this.#range(this.#ids, { toMs: timeMs }, { offset: 0, count: atOnce })
+      const entries = await this.read(old)
+      if (old.length === 0) return
+      await this.#remove(old, entries)
+    }
+  }
+
+  async #removeOldest(ref: string, count: number): Promise<void> {
+    const ids = await this.store.run('trim audit entries', (client) =>
+      client.zRange(this.#by(ref), 0, count - 1),
+    )
+    await this.#remove(ids, await this.read(ids))
+  }
+
+  async #remove(ids: readonly string[], entries: readonly StoredEntry[]): Promise<void> {
+    if (ids.length === 0) return
+    const all = [...ids]
+    await this.#commit('trim audit entries', (multi) => {
+      for (const { id, start, outcome } of entries) {
+        multi.zRem(this.#by(start['by'] ?? ''), id)
+        if (outcome?.['container']) multi.zRem(this.#guest(outcome['container']), id)
+      }
+      multi.zRem(this.#ids, all)
+      for (const name of [this.#entries, this.#outcomes, this.#repeats, this.#repeated]) multi.hDel(name, all)
+    })
+  }
+
+  /** How many entries each caller has; forgets those that have none. */
+  async #shares(): Promise<Share[]> {
+    return this.store.run('trim audit entries', async (client) => {
+      const members = await client.sMembers(this.#callers)
+      const callers = members.map((member) => JSON.parse(member) as [root: string, ref: string])
+      const counts = await Promise.all(callers.map(([, ref]) => client.zCard(this.#by(ref))))
+      const gone = members.filter((_, at) => counts[at] === 0)
+      if (gone.length > 0) await client.sRem(this.#callers, gone)
+      return callers.map(([root, ref], at) => ({ root, ref, count: counts[at] ?? 0 }))
+    })
+  }
+
+  /** A guest has few entries: all of those that are asked for are read, and put in order. */
+  async *#pagesOfGuests(uuids: readonly string[], span: Span): AsyncGenerator<string[]> {
+    const found = await Promise.all(uuids.map((uuid) => this.#range(this.#guest(uuid), span)))
+    const ids = found.flat()
+    if (found.length > 1) ids.sort(newestFirst)
+    for (let at = 0; at < ids.length; at += atOnce) yield ids.slice(at, at + atOnce)
+  }
+
+  #range(key: string, { fromMs, toMs }: Span, limit?: { offset: number; count: number }): Promise<string[]> {
+    return this.store.run('read audit entries', (client) =>
+      client.zRange(key, toMs ?? '+inf', fromMs ?? '-inf', {
+        ...({ BY: 'SCORE', REV: true } as const),
+        ...(limit && { LIMIT: limit }),
+      }),
+    )
+  }
+
+  async #commitEnd(id: string, outcome: Fields): Promise<void> {
+    await this.#commit('write an audit entry', (multi) => this.putOutcome(multi, id, outcome))
+  }
+
+  async #commit(step: string, write: (multi: Multi) => void): Promise<void> {
+    await this.store.run(step, async (client) => {
+      const multi = client.multi()
+      write(multi)
+      await multi.exec()
+    })
+  }
+
+  get #entries(): string {
+    return this.store.key('audit-entries')
+  }
+
+  get #outcomes(): string {
+    return this.store.key('audit-outcomes')
+  }
+
+  get #repeats(): string {
+    return this.store.key('audit-repeats')
+  }
+
+  get #repeated(): string {
+    return this.store.key('audit-repeated')
+  }
+
+  get #ids(): string {
+    return this.store.key('audit-ids')
+  }
+
+  get #callers(): string {
+    return this.store.key('audit-callers')
+  }
+
+  #by(ref: string): string {
+    return this.store.key('audit-by', ref)
+  }
+
+  #guest(uuid: string): string {
+    return this.store.key('audit-guest', uuid)
+  }
+}
+
+type Texts = readonly (string | null | undefined)[]
+
+function parse(text: string | null | undefined): Fields | undefined {
+  return typeof text === 'string' ? (JSON.parse(text) as Fields) : undefined
+}
+
+/** ms since 1970. @param id of an entry */
+export function timeOf(id: string): number {
+  return Number(id.slice(0, id.indexOf('-')))
+}
+
+/** As Redis orders them. */
+function newestFirst(a: string, b: string): number {
+  return timeOf(b) - timeOf(a) || (a < b ? 1 : -1)
+}

@@ -1,0 +1,65 @@
+import { steadyClock } from '../../shared/steady-clock.js'
+import { planCuts, type Share } from '../store/fair-cuts.js'
+import type { Store, StoreClient } from '../store/store.js'
+import type { Principal } from './principal.js'
+
+/** Records per command of the store. */
+const atOnce = 1000
+
+/**
+ * Which requests with an Idempotency-Key are remembered, by caller and age, so that too many are forgotten fairly: the
+ * callers that have most give up their oldest.
+ *
+ * | key | holds |
+ * |---|---|
+ * | `idempotency-by:REF` | sorted set: names of records by time |
+ * | `idempotency-callers` | set: callers that have records, each with its root |
+ */
+export class IdempotencyAges {
+  constructor(private readonly store: Store) {}
+
+  /** Notes a record; one that is noted already keeps its age. */
+  async note(client: StoreClient, { ref, root }: Pick<Principal, 'ref' | 'root'>, id: string): Promise<void> {
+    await Promise.all([
+      client.zAdd(this.#by(ref), { score: steadyClock.now(), value: id }, { condition: 'NX' }),
+      client.sAdd(this.#callers, JSON.stringify([root, ref])),
+    ])
+  }
+
+  /**
+   * Forgets those that are gone by themselves, and the oldest that are more than `keep`.
+   * @param drop removes records
+   */
+  async trim(
+    client: StoreClient,
+    { keep, keepMs, drop }: { keep: number; keepMs: number; drop: (ids: string[]) => Promise<void> },
+  ): Promise<void> {
+    const shares = await this.#shares(client, steadyClock.earliest() - keepMs)
+    const excess = shares.reduce((sum, { count }) => sum + count, 0) - keep
+    if (excess <= 0) return
+    for (const [ref, cut] of planCuts(shares, excess))
+      for (let left = cut; left > 0; left -= atOnce) {
+        const oldest = await client.zPopMinCount(this.#by(ref), Math.min(left, atOnce))
+        await drop(oldest.map(({ value }) => value))
+      }
+  }
+
+  /** How many records each caller has; forgets those that have none. */
+  async #shares(client: StoreClient, oldestMs: number): Promise<Share[]> {
+    const members = await client.sMembers(this.#callers)
+    const callers = members.map((member) => JSON.parse(member) as [root: string, ref: string])
+    await Promise.all(callers.map(([, ref]) => client.zRemRangeByScore(this.#by(ref), '-inf', oldestMs)))
+    const counts = await Promise.all(callers.map(([, ref]) => client.zCard(this.#by(ref))))
+    const gone = members.filter((_, at) => counts[at] === 0)
+    if (gone.length > 0) await client.sRem(this.#callers, gone)
+    return callers.map(([root, ref], at) => ({ root, ref, count: counts[at] ?? 0 }))
+  }
+
+  get #callers(): string {
+    return this.store.key('idempotency-callers')
+  }
+
+  #by(ref: string): string {
+    return this.store.key('idempotency-by', ref)
+  }
+}

@@ -1,0 +1,26 @@
+import type { Logger } from 'pino'
+
+const codes: readonly unknown[] = [
+  ...[
+    'ECONNRESET',
+    'ECONNABORTED',
+    'EPIPE',
+    'ETIMEDOUT',
+    'ERR_STREAM_PREMATURE_CLOSE',
+    'ERR_STREAM_DESTROYED',
+  ],
+]
+
+/** Whether an error only says that a client closed or lost its connection, which anybody may do at any time. */
+export function isBrokenOff(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    (codes.includes((error as NodeJS.ErrnoException).code) || isBrokenOff(error.cause))
+  )
+}
+
+/** Logs an error of a connection: one of the client's doing in one line without a stack, for who debugs. */
+export function logConnectionError(log: Logger, error: unknown, what: string): void {
+  if (isBrokenOff(error)) log.debug({ reason: (error as Error).message }, `${what}: the client broke off`)
+  else log.error({ err: error }, what)
+}

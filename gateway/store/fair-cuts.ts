@@ -1,0 +1,56 @@
+/*
+ * Decides who gives up room in a store that several callers fill: always those who have most of it. So nobody can push
+ * out what others have.
+ */
+
+/** Who has how much. What counts for the same root counts together first. */
+export interface Share {
+  readonly root: string
+  readonly ref: string
+  readonly count: number
+}
+
+/** @returns how much each `ref` gives up so that `excess` goes; those that give up nothing are left out */
+export function planCuts(shares: readonly Share[], excess: number): Map<string, number> {
+  const roots = new Map<string, Map<string, number>>()
+  for (const { root, ref, count } of shares)
+    roots.set(root, (roots.get(root) ?? new Map<string, number>()).set(ref, count))
+  const totals = new Map([...roots].map(([root, refs]) => [root, sum(refs.values())]))
+  const cuts = new Map<string, number>()
+  for (const [root, cut] of cutLargest(totals, excess))
+    for (const [ref, part] of cutLargest(roots.get(root)!, cut)) cuts.set(ref, part)
+  return cuts
+}
+
+/** Lowers the largest counts to one level, until `excess` is gone; the first of them by one more where it is no whole number. */
+function cutLargest(counts: ReadonlyMap<string, number>, excess: number): Map<string, number> {
+  const sorted = [...counts].sort((a, b) => b[1] - a[1])
+  const level = levelOf(
+    sorted.map(([, count]) => count),
+    excess,
+  )
+  let rest = excess - sum(sorted.map(([, count]) => Math.max(0, count - level)))
+  const cuts = sorted.map(([name, count]) => {
+    const more = count >= level && rest > 0 ? 1 : 0
+    rest -= more
+    return [name, Math.max(0, count - level) + more] as const
+  })
+  return new Map(cuts.filter(([, cut]) => cut > 0))
+}
+
+/** @param sorted the largest first */
+function levelOf(sorted: readonly number[], excess: number): number {
+  let top = 0
+  for (let at = 0; at < sorted.length; at++) {
+    top += sorted[at]!
+    const level = Math.max(0, Math.ceil((top - excess) / (at + 1)))
+    if (level >= (sorted[at + 1] ?? 0)) return level
+  }
+  return 0
+}
+
+function sum(counts: Iterable<number>): number {
+  let total = 0
+  for (const count of counts) total += count
+  return total
+}
