@@ -82,7 +82,7 @@ export type SpaceState = 'settled' | 'freeing' | 'held'
 /** Lowers the limit of the disk to what snapshots still retain, once the space of deleted ones is free. */
 export async function settleSpace(context: GuestContext, uuid: string): Promise<SpaceState> {
   const known = context.store.find(uuid)
-  if (!known) return 'settled'
+  if (!known || hasNothing(known)) return 'settled'
   const { settled, hasHidden } = await measure(context, known)
   if (isSettled(known, settled)) return 'settled'
   if (hasHidden) return 'held'
@@ -125,6 +125,11 @@ async function measure(context: GuestContext, record: GuestRecord) {
   const usageBytes = await readExpected(context, record)
   const { snapshotsCount } = context.volumes
   return { settled: planSettled(record, { present, usageBytes, snapshotsCount }), hasHidden }
+}
+
+/** Most guests: nothing is read for them. */
+function hasNothing(record: GuestRecord): boolean {
+  return record.snapshots.length === 0 && planRetained(record) === 0 && planAllowance(record) === 0
 }
 
 /** A guest that was never measured and has no snapshot keeps its revision. */
