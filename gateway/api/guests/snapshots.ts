@@ -254,7 +254,11 @@ function quotaRoute(fleet: Fleet): Route {
 }
 
 /** Agents that do not know a limit of space still get the number. @throws {BerthError} `missing_field` */
-function parseQuota({ snapshot_limit, quota, space_limit_bytes: spaceBytes }: QuotaBody): SettingChange['change'] {
+function parseQuota({
+  snapshot_limit,
+  quota,
+  space_limit_bytes: spaceBytes,
+}: QuotaBody): SettingChange['change'] {
   const limit = snapshot_limit ?? quota
   if (spaceBytes !== undefined) return { $case: 'snapshotQuota', value: { limit, spaceBytes } }
   if (limit !== undefined) return { $case: 'snapshotLimit', value: limit }
