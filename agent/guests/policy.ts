@@ -43,7 +43,7 @@ export function isThrottled({ policy, traffic }: Judged): boolean {
 }
 
 /**
- * Refuses what nobody may do with a suspended guest, whoever asks: only lifting the suspension opens it again.
+ * Refuses what nobody may do with a suspended guest, administrators included.
  * @throws {BerthError} `policy_blocked`
  */
 export function refuseSuspended({ suspension }: Pick<GuestRecord, 'suspension'>): void {

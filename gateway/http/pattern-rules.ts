@@ -11,6 +11,7 @@ import {
   imageWordPattern,
   sha256Pattern,
 } from '../../shared/image-rules.js'
+import { suspensionTextPattern } from '../../shared/suspension-rules.js'
 
 /** A word that may also be empty. */
 export const optionalTemplateIdPattern = `${templateIdPattern}|^$`
@@ -32,6 +33,7 @@ const rules: Readonly<Record<string, string>> = {
   [uuidPattern]: 'must be a uuid in lower case',
   [timeOfDayPattern]: 'must be a time of day, HH:MM',
   [descriptionPattern]: `${printableLine}, at most 200`,
+  [suspensionTextPattern]: `${printableLine}, at most 500`,
   [imageNamePattern]: `${printableLine}, 1 to 100`,
   [imageWordPattern]:
     'must be 1 to 64 letters, digits, ".", "_", "+" or "-", starting with a letter or digit',
