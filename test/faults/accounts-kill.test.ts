@@ -159,6 +159,11 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
         read: (data) => String((data['origins'] as string[])[0] ?? ''),
       }),
       lab.setting({
+        ...{ action: 'public_url.update', path: '/public-url' },
+        make: (n) => ({ body: { public_url: `https://p${n}.example` }, text: `https://p${n}.example` }),
+        read: (data) => String(data['public_url']),
+      }),
+      lab.setting({
         ...{ action: 'language.update', path: '/language' },
         make: (n) => ({ body: { language: n % 2 ? 'zh' : 'en' }, text: n % 2 ? 'zh' : 'en' }),
         read: (data) => String(data['language']),

@@ -19,6 +19,7 @@ export const killedMutations = {
     'DELETE /account/totp',
     'PUT /access-policy',
     'PUT /webssh-origins',
+    'PUT /public-url',
     'PUT /language',
     'PUT /security/settings',
   ],
