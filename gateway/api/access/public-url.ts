@@ -61,7 +61,7 @@ export function publicUrlRoutes({ settings, publicUrl }: PublicUrlDeps): Route[]
       example: { public_url: 'https://panel.example.com' },
       handle: async (context) => {
         const wanted = parsePublicUrl(context.body.public_url)
-        context.audit({ target: 'public_url', detail: wanted || 'not set' })
+        context.audit({ target: 'public-url', detail: wanted || 'not set' })
         await settings.publicUrl.update(() => wanted)
         return { message: 'public URL updated', data: row() }
       },
