@@ -42,7 +42,7 @@ describe('what happened to a guest, in the panel', function () {
     const { config } = lab.gateway.fleet.agentOf('host-a').domain.context
     const now = indexAt(tiers.day, Date.now())
     const points = Array.from({ length: minutes }, (_, ago) => ({
-      index: now - ago,
+      index: now - 1 - ago, // the present minute is not over yet
       figures: figuresOf({ cpuPercent: 20 + (ago % 7), memoryBytes: 2 ** 26, rxBytesPerSec: 1000 * ago }),
     }))
     new SeriesFiles(join(config.state_dir, 'history')).write(uuid, planWrites(tiers.day, points))
