@@ -22,19 +22,22 @@ export function decodeText(sent: string, isKnown: (text: string) => boolean): st
 
 function decodeSent(sent: string, isKnown: (text: string) => boolean): string {
   if (isBinary(sent)) return decodeBytes(Buffer.from(sent, 'latin1'))
-  if (/^\s*\u001f/.test(sent)) throw new FirstBootFault('is damaged gzip data: send gzip data as base64')
+  if (sent.trimStart().startsWith(gzipStart))
+    throw new FirstBootFault('is damaged gzip data: send gzip data as base64')
   const text = cleanStart(sent)
   if (isKnown(text)) return text
   const bytes = decodeBase64(text)
   return bytes ? decodeBytes(bytes) : text
 }
 
-/** Bytes that a client put into a string one by one: gzip data, or UTF-16. */
+const gzipStart = '\u001f'
+/** gzip data, and UTF-16 and UTF-8 with a byte order mark. */
+const binaryStarts = ['\u001f\u008b', '\u00ff\u00fe', '\u00fe\u00ff', '\u00ef\u00bb\u00bf']
+
+/** Bytes that a client put into a string one by one. */
 function isBinary(text: string): boolean {
-  return (
-    /^(\u001f\u008b|\u00ff\u00fe|\u00fe\u00ff|\u00ef\u00bb\u00bf)/.test(text) &&
-    !/[^\u0000-\u00ff]/.test(text)
-  )
+  const isStart = binaryStarts.some((start) => text.startsWith(start))
+  return isStart && Buffer.from(text, 'latin1').toString('latin1') === text
 }
 
 /** @returns undefined: it is not base64, with or without line breaks and padding */
