@@ -7,6 +7,14 @@ export interface Repository {
   readonly guest: string
 }
 
+export interface FetchedBackup {
+  readonly id: string
+  /** The directory. */
+  readonly tree: string
+  /** Tree of an image on the same file system, whose data equal files share. */
+  readonly image?: string
+}
+
 /** Around work that may take hours. */
 export interface Watching {
   /** What is begun may stop anywhere then; it is done again, or undone. */
@@ -21,6 +29,24 @@ export interface BackupNote {
   readonly description: string
   /** Made by a schedule. */
   readonly scheduled: boolean
+  /** Bytes that counted for the guest's disk; undefined: made by a version that did not record it. */
+  readonly usedBytes?: number
+  /** How many bytes less than their length its large files take; absent: none. */
+  readonly savedBytes?: number
+  /** Template of the guest, whose image may have some of its data. */
+  readonly templateId?: string
+  /** Name servers that the guest's host gave it. */
+  readonly resolvers?: readonly string[]
+}
+
+/** How much room a backup needs, and what a restore must know of the original. */
+export interface BackupSize extends Pick<
+  BackupNote,
+  'usedBytes' | 'savedBytes' | 'templateId' | 'resolvers'
+> {
+  /** Apparent length of all files. */
+  readonly sizeBytes: number
+  readonly fileCount: number
 }
 
 export interface StoredBackup extends BackupNote {
@@ -52,10 +78,14 @@ export interface BackupRepositories {
    * @throws {BerthError} `backup_damaged`
    */
   verify(at: Repository, percent: number, watch: Watching): Promise<void>
-  /** Of all files in a backup, in bytes. @throws {BerthError} `backup_missing` */
-  readSize(at: Repository, id: string, watch: Watching): Promise<number>
-  /** Into an empty directory; all that was read is compared with what was written. @throws {BerthError} `backup_missing` */
-  fetch(at: Repository, fetched: { id: string; tree: string }, watch: Watching): Promise<void>
+  /** @throws {BerthError} `backup_missing` */
+  readSize(at: Repository, id: string, watch: Watching): Promise<BackupSize>
+  /**
+   * Restores a backup into an empty directory and compares all of it with what was sent. Holes, shared and compressed
+   * data take as little room as in the original.
+   * @throws {BerthError} `backup_missing`
+   */
+  fetch(at: Repository, fetched: FetchedBackup, watch: Watching): Promise<void>
   /** With all that no other backup of the guest needs. One that is not there is gone. */
   forget(at: Repository, id: string, watch: Watching): Promise<void>
   /** Oldest first; none where nothing was kept of the guest. */

@@ -142,12 +142,16 @@ function parseSnapshot({ id: snapshotId, time, tags }: RawSnapshot): ResticSnaps
 function parseNote(tags: readonly string[]): BackupNote {
   const text = tags.find((tag) => tag.startsWith(notePrefix))?.slice(notePrefix.length) ?? ''
   try {
-    const { createdBy, description, scheduled } = JSON.parse(
+    const { createdBy, description, scheduled, usedBytes, savedBytes, templateId, resolvers } = JSON.parse(
       Buffer.from(text, 'base64url').toString(),
     ) as Partial<BackupNote>
     return {
       ...{ createdBy: String(createdBy ?? ''), description: String(description ?? '') },
       scheduled: scheduled === true,
+      ...(Number.isSafeInteger(usedBytes) && { usedBytes: usedBytes! }),
+      ...(Number.isSafeInteger(savedBytes) && { savedBytes: savedBytes! }),
+      ...(Array.isArray(resolvers) && { resolvers: resolvers.map(String) }),
+      ...(typeof templateId === 'string' && { templateId }),
     }
   } catch {
     return { createdBy: '', description: '', scheduled: false }

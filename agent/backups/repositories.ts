@@ -1,23 +1,24 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { rm, stat } from 'node:fs/promises'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
-import { BerthError, conflict } from '../../shared/errors.js'
+import { conflict } from '../../shared/errors.js'
 import { treeName } from '../host/beside-tree.js'
+import { readLayout } from '../host/file-layout.js'
 import { Places } from '../operations/places.js'
 import type {
   BackupNote,
   BackupRepositories,
+  BackupSize,
+  FetchedBackup,
   Repository,
   SentBackup,
   StoredBackup,
   Watching,
 } from './contract.js'
+import { fetchTree, layoutName, transferMs } from './fetch-tree.js'
 import { isAbsent } from './plan-failure.js'
 import { parseMessage, parseSnapshots, planTags, type ResticSnapshot } from './plan-restic.js'
 import { Restic, type ResticOptions } from './restic.js'
-
-/** The longest that anything may take that moves a guest's disk. */
-const transferMs = 24 * 3_600_000
 
 /** Of the repository by which targets are checked. */
 const probeName = 'berth-check'
@@ -27,7 +28,7 @@ export interface ResticRepositoriesOptions extends ResticOptions {
   readonly parallel: number
 }
 
-/** A repository of restic for each guest, below the target's folder: docs/decisions/0200. */
+/** A repository of restic for each guest, below the target's folder: docs/design/backups.md. */
 export class ResticRepositories implements BackupRepositories {
   readonly #options: ResticRepositoriesOptions
   readonly #places: Places
@@ -45,8 +46,14 @@ export class ResticRepositories implements BackupRepositories {
     return this.#transfer(at, watch, async (restic) => {
       const known = (await findSnapshots(restic)) ?? (await createRepository(restic))
       const sent = known.find(({ backup }) => backup.id === id)
-      if (sent) return { sizeBytes: await readSize(restic, sent.snapshotId), storedBytes: 0 }
-      return backUp(restic, { id, tree, note, guest: at.guest, parent: known.at(-1)?.snapshotId }, watch)
+      if (sent) return { sizeBytes: (await readSize(restic, sent)).sizeBytes, storedBytes: 0 }
+      const savedBytes = await readLayout(tree, restic.pathOf(layoutName), watch.signal)
+      const told = savedBytes > 0 ? { ...note, savedBytes } : note
+      return backUp(
+        restic,
+        { id, tree, note: told, guest: at.guest, parent: known.at(-1)?.snapshotId },
+        watch,
+      )
     })
   }
 
@@ -54,26 +61,15 @@ export class ResticRepositories implements BackupRepositories {
     return this.#transfer(at, watch, (restic) => check(restic, percent))
   }
 
-  readSize(at: Repository, id: string, watch: Watching): Promise<number> {
+  readSize(at: Repository, id: string, watch: Watching): Promise<BackupSize> {
     return this.#ask(at, watch, async (restic) => readSize(restic, await getSnapshot(restic, id)))
   }
 
-  fetch(at: Repository, { id, tree }: { id: string; tree: string }, watch: Watching): Promise<void> {
+  fetch(at: Repository, { id, tree, image }: FetchedBackup, watch: Watching): Promise<void> {
     return this.#transfer(at, watch, async (restic) => {
-      const snapshot = await getSnapshot(restic, id)
+      const found = await getSnapshot(restic, id)
       watch.report(0, 'fetching')
-      // What else a snapshot has at its root would be written beside the tree, past its bound.
-      const args = [
-        'restore',
-        snapshot,
-        '--target',
-        '.',
-        '--include',
-        `/${treeName}`,
-        '--verify',
-        '--no-lock',
-      ]
-      await restic.run({ args, tree, timeoutMs: transferMs }).catch(blameHost)
+      await fetchTree({ restic, watch, snapshot: found, tree, image })
     })
   }
 
@@ -125,13 +121,6 @@ export class ResticRepositories implements BackupRepositories {
   }
 }
 
-/** Who is read from needs no room. */
-function blameHost(error: unknown): never {
-  if (error instanceof BerthError && error.code === 'backup_target_full')
-    throw new BerthError('exhausted', 'storage_full', 'the backup does not fit')
-  throw error
-}
-
 /** A folder that is not mounted now must not be made on the disk below. */
 async function checkFolder({ place }: BackupTarget): Promise<void> {
   if (place?.$case !== 'local') return
@@ -156,17 +145,25 @@ async function createRepository(restic: Restic): Promise<ResticSnapshot[]> {
   return []
 }
 
-/** @returns restic's own id. @throws {BerthError} `backup_missing` */
-async function getSnapshot(restic: Restic, id: string): Promise<string> {
+/** @throws {BerthError} `backup_missing` */
+async function getSnapshot(restic: Restic, id: string): Promise<ResticSnapshot> {
   const found = (await findSnapshots(restic))?.find(({ backup }) => backup.id === id)
   if (!found) throw conflict('backup_missing', 'the target has no such backup of the container')
-  return found.snapshotId
+  return found
 }
 
-async function readSize(restic: Restic, snapshot: string): Promise<number> {
-  const args = ['stats', '--mode', 'restore-size', '--json', '--no-lock', snapshot]
+async function readSize(restic: Restic, { snapshotId, backup }: ResticSnapshot): Promise<BackupSize> {
+  const args = ['stats', '--mode', 'restore-size', '--json', '--no-lock', snapshotId]
   const { stdout } = await restic.run({ args, timeoutMs: transferMs })
-  return Number((JSON.parse(stdout) as { total_size?: unknown }).total_size) || 0
+  const told = JSON.parse(stdout) as { total_size?: unknown; total_file_count?: unknown }
+  const { usedBytes, savedBytes, templateId, resolvers } = backup
+  return {
+    ...{ sizeBytes: Number(told.total_size) || 0, fileCount: Number(told.total_file_count) || 0 },
+    ...(usedBytes !== undefined && { usedBytes }),
+    ...(savedBytes !== undefined && { savedBytes }),
+    ...(templateId !== undefined && { templateId }),
+    ...(resolvers && { resolvers }),
+  }
 }
 
 interface Sending {
@@ -184,7 +181,7 @@ async function backUp(restic: Restic, sent: Sending, watch: Watching): Promise<S
   const tags = planTags(sent.id, sent.note).flatMap((tag) => ['--tag', tag])
   const { code } = await restic.run({
     args: [
-      ...['backup', treeName, '--json', '--host', sent.guest, ...tags],
+      ...['backup', treeName, layoutName, '--json', '--host', sent.guest, ...tags],
       ...(sent.parent ? ['--parent', sent.parent] : ['--force']),
     ],
     ...{ tree: sent.tree, timeoutMs: transferMs, okCodes: [0, 3] },

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { runBesideTree } from '../host/beside-tree.js'
+import { runIntoFile } from '../host/file-layout.js'
 import { CommandError, hostEnvironment, run, type RunOptions, type RunResult } from '../host/process.js'
 import type { Watching } from './contract.js'
 import { Patience } from './patience.js'
@@ -19,6 +20,10 @@ export interface ResticCommand {
   /** @returns whether it tells that something was moved */
   readonly onStdoutLine?: (line: string) => boolean
   readonly stdin?: Buffer
+  /** A new file of a tree for its output. */
+  readonly into?: { readonly tree: string; readonly path: string; readonly sizeBytes: number }
+  /** Its output is bytes rather than text. */
+  readonly binaryBytes?: number
 }
 
 export interface ResticOptions {
@@ -94,20 +99,27 @@ export class Restic {
     }
   }
 
-  #launch({ args, tree }: ResticCommand, settings: RunOptions): Promise<RunResult> {
+  #launch({ args, tree, into }: ResticCommand, settings: RunOptions): Promise<RunResult> {
     const repository = planRepository(this.at.target, this.at.name, this.place)
     const all = ['restic', ...repository.args, '--cache-dir', join(this.place, 'cache'), ...args]
     const bounded = ['prlimit', `--data=${this.options.memoryBytes}`, ...modestly, ...all] as const
     if (tree !== undefined) return runBesideTree({ place: this.place, tree }, bounded, settings)
+    if (into) return runIntoFile(into, bounded, settings)
     const [program, ...rest] = bounded
     return run(program, rest, settings)
   }
 
-  #settings({ okCodes, timeoutMs = askTimeoutMs, stdin }: ResticCommand): RunOptions {
+  /** Path of a file in the working directory. */
+  pathOf(name: string): string {
+    return join(this.place, name)
+  }
+
+  #settings({ okCodes, timeoutMs = askTimeoutMs, stdin, binaryBytes }: ResticCommand): RunOptions {
     const { env } = planRepository(this.at.target, this.at.name, this.place)
     return {
       timeoutMs,
-      maxOutputBytes: 16 * 1024 * 1024,
+      maxOutputBytes: binaryBytes ?? 16 * 1024 * 1024,
+      ...(binaryBytes !== undefined && { encoding: 'latin1' }),
       env: {
         ...hostEnvironment,
         ...env,

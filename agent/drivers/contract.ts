@@ -81,6 +81,14 @@ export interface MachineNic {
   readonly gateway6: string
 }
 
+/** The copy of another guest's volume. */
+export interface VolumeCopy {
+  /** It is about to replace the guest's. */
+  readonly volume: string
+  /** Name servers that the original got from its host: other ones are its owner's and stay. Absent: not known. */
+  readonly resolvers?: readonly string[]
+}
+
 /** Login of root, set at first boot. */
 export interface Login {
   readonly password?: string
@@ -222,6 +230,11 @@ export interface Driver {
    * @throws {BerthError} `guest_running` when the volume belongs to a running guest
    */
   initialize(machine: Machine, login: Login, volume: string): Promise<void>
+  /**
+   * Gives the copy of another guest's volume this guest's host name and login, and an identity of its own: both may run
+   * at the same time.
+   */
+  adopt(machine: Machine, login: Login, copy: VolumeCopy): Promise<void>
   /** Readies an empty volume for the files of a backup. */
   prepareEmpty(volume: string): Promise<void>
   /** Readies what a backup has put into a volume: it takes no more room than it needs. */
@@ -281,6 +294,12 @@ export interface Driver {
    * @throws {BerthError} `unsupported`, `guest_refused` with the guest's reason
    */
   setPassword(machine: Machine, password: string): Promise<PasswordResult>
+  /**
+  /**
+   * Sets root's password in the files of the guest, for one whose own program fails. Absent: the driver cannot.
+   * @throws {BerthError} `guest_refused` with the guest's reason, also while the guest changes its accounts itself
+   */
+  overridePassword?(machine: Machine, password: string): Promise<PasswordResult>
   /**
    * Reads root's login from the guest's disk, where its owner may have changed it.
    * @returns undefined: it cannot be read; the login that Berth set last is the best that is known

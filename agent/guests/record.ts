@@ -191,6 +191,8 @@ export interface BackupRecord {
   scheduled: boolean
   /** Of all files in it. */
   sizeBytes: number
+  /** Bytes that counted for the guest's disk then; absent: not known. */
+  usedBytes?: number
   /** What the target had to take for it. */
   storedBytes: number
   /** 0: not yet. */
@@ -243,6 +245,10 @@ export interface GuestDocument {
   backupSchedule: Readonly<BackupSchedule>
   /** By how much the volume's bound is raised while a backup is fetched beside what is there. */
   fetchedBytes: number
+  /** By how much it is raised for data that a restored volume no longer shares with an image or among its files. */
+  extraBytes: number
+  /** The same of the volume that is about to take the place of the guest's. */
+  nextExtraBytes: number
   /** What was changed while the guest ran and it gets at its next start; those of a stopped guest are none. */
   atNextStart: readonly PendingChange[]
 }
@@ -268,6 +274,8 @@ export const documentDefaults: Readonly<GuestDocument> = {
   backups: [],
   backupSchedule: noBackupSchedule,
   fetchedBytes: 0,
+  extraBytes: 0,
+  nextExtraBytes: 0,
   atNextStart: [],
 }
 

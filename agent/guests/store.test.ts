@@ -51,7 +51,8 @@ describe('guest store', () => {
     const snapshots = {
       ...{ snapshotLimit: 5, snapshots: [], snapshotSchedule: noSchedule, snapshotSpace: unmeasuredSpace },
     }
-    const backups = { backups: [], backupSchedule: noBackupSchedule, fetchedBytes: 0 }
+    const room = { fetchedBytes: 0, extraBytes: 0, nextExtraBytes: 0 }
+    const backups = { backups: [], backupSchedule: noBackupSchedule, ...room }
     const common = { policy, security: usualSecurity, statusReason: '', revision: 1, atNextStart: [] }
     const system = { os: 'linux', boot: { mode: 'disk', image: '' }, devices: [] }
     const expected = { ...guest, ...system, ...snapshots, ...backups, ...common }

@@ -29,6 +29,8 @@ export type GuestInsert = Omit<
   | 'backups'
   | 'backupSchedule'
   | 'fetchedBytes'
+  | 'extraBytes'
+  | 'nextExtraBytes'
   | 'atNextStart'
 > &
   Partial<Pick<GuestRecord, 'snapshotLimit' | 'os' | 'devices'>>

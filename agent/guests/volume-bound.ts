@@ -5,7 +5,7 @@ import type { GuestRecord } from './record.js'
 
 /**
  * Limit in bytes of all that the guest's volumes and snapshots wrote, at any time: the size that it bought, raised by what
- * snapshots retain and by what is fetched beside its volume. 0: its disk has a size of its own.
+ * snapshots retain, by what is fetched beside its volume, and by data that a restored volume no longer shares. 0: its disk has a size of its own.
  */
 export function volumeLimitOf(context: GuestContext, record: GuestRecord): number {
   return boundOf(driverOf(context, record), context, record)
@@ -18,5 +18,6 @@ export function boundOf(
   record: GuestRecord,
 ): number {
   const limitBytes = driver.volumeLimitBytes(machineOf(record))
-  return limitBytes === 0 ? 0 : limitBytes + planAllowance(record) + record.fetchedBytes
+  if (limitBytes === 0) return 0
+  return limitBytes + record.extraBytes + planAllowance(record) + record.fetchedBytes
 }

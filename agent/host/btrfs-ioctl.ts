@@ -80,6 +80,10 @@ export async function setLimit(path: string, bytes: number): Promise<void> {
   await request('bound', path, bytes)
 }
 
+export async function readSubvolumeId(path: string): Promise<number> {
+  return Number(await request('id', path))
+}
+
 /** Those that still have members stay. @param path any directory of the filesystem */
 export async function removeEmptyGroups(path: string, ids: readonly bigint[]): Promise<void> {
   await request('ungroup', path, ...ids)

@@ -5,8 +5,23 @@ import { runPerl } from './process.js'
 export type RootChange =
   | { readonly kind: 'directory'; readonly path: string; readonly mode: number }
   | { readonly kind: 'file'; readonly path: string; readonly mode: number; readonly content: string }
-  /** Root's password as a crypt(5) hash. */
+  /** Replaces a file; one that does not exist is not added. */
+  | { readonly kind: 'existing'; readonly path: string; readonly mode: number; readonly content: string }
+  | { readonly kind: 'remove'; readonly path: string }
+  /** Replaces a file that has the old content, or adds it. */
+  | { readonly kind: 'unchanged'; readonly path: string; readonly old: string; readonly content: string }
+  /** Replaces the lines of a file that begin with a word by one; `content` is that of a file that does not exist. */
+  | {
+      readonly kind: 'line'
+      readonly path: string
+      readonly first: string
+      readonly line: string
+      readonly content: string
+    }
+  /** Root's password as a crypt(5) hash; `*`: no password logs in. */
   | { readonly kind: 'password'; readonly hash: string }
+  /** The only key in root's authorized_keys, in root's home as the guest finds it; empty: none. */
+  | { readonly kind: 'key'; readonly content: string }
 
 const changeRootProgram = readPerlProgram('change-root')
 
@@ -33,9 +48,18 @@ function argumentsOf(change: RootChange): string[] {
   switch (change.kind) {
     case 'password':
       return [change.kind, change.hash]
+    case 'key':
+      return [change.kind, change.content]
+    case 'unchanged':
+      return [change.kind, change.path, change.old, change.content]
+    case 'remove':
+      return [change.kind, change.path]
+    case 'line':
+      return [change.kind, change.path, change.first, change.line, change.content]
     case 'directory':
       return [change.kind, change.path, String(change.mode)]
     case 'file':
+    case 'existing':
       return [change.kind, change.path, String(change.mode), change.content]
   }
 }

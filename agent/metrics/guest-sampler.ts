@@ -123,7 +123,10 @@ export class GuestSampler {
 
   /** Also of a guest that is stopped; undefined: not known. */
   diskBytes(uuid: string): number | undefined {
-    return this.#last.get(uuid)?.sample.diskBytes ?? this.#disk.get(uuid)
+    const countedBytes = this.#disk.get(uuid)
+    const extraBytes = this.context.store.find(uuid)?.extraBytes ?? 0
+    const ownBytes = countedBytes === undefined ? undefined : Math.max(0, countedBytes - extraBytes)
+    return this.#last.get(uuid)?.sample.diskBytes ?? ownBytes
   }
 
   async sample(): Promise<void> {

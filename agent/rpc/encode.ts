@@ -48,13 +48,8 @@ function shownSchedule({ target: _sealed, ...shown }: BackupSchedule): WireBacku
 
 /** The record without secrets and other fields that stay on the host. */
 function shownOf(record: GuestRecord) {
-  const {
-    login: _login,
-    firewall: _firewall,
-    fetchedBytes: _fetched,
-    snapshotSpace: _space,
-    ...shown
-  } = record
+  const { login: _login, firewall: _firewall, snapshotSpace: _space, ...others } = record
+  const { fetchedBytes: _fetched, extraBytes: _extra, nextExtraBytes: _next, ...shown } = others
   return shown
 }
 

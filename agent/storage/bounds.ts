@@ -1,5 +1,11 @@
 import { listSubvolumes, syncFilesystem } from '../host/btrfs.js'
-import { joinGroup, removeEmptyGroups, setLimit, type BoundedGroup } from '../host/btrfs-ioctl.js'
+import {
+  joinGroup,
+  readSubvolumeId,
+  removeEmptyGroups,
+  setLimit,
+  type BoundedGroup,
+} from '../host/btrfs-ioctl.js'
 import type { Pool } from './pool.js'
 
 /** Level of the agent's quota groups; unused by other programs. Levels from 1 on are free for anybody. */
@@ -69,6 +75,12 @@ export class Bounds {
     if (this.countSnapshots) return 0
     const found = (await listSubvolumes(this.#pool.path)).find((subvolume) => subvolume.path.endsWith(path))
     return (found && (await this.#pool.view.exclusiveBytes(`0/${found.id}`))) ?? 0
+  }
+
+  /** Bytes that count for one subvolume, after everything written is on the disk. */
+  async measure(path: string): Promise<number> {
+    await syncFilesystem(this.#pool.path)
+    return (await this.#pool.view.referencedBytes(`0/${await readSubvolumeId(path)}`)) ?? 0
   }
 
   /** Limits in bytes; 0: unlimited. */

@@ -244,6 +244,11 @@ export class Volumes {
     return [...new Set(guests)].filter((name) => uuid.test(name))
   }
 
+  /** Bytes of the prepared volume that count for the guest's bound: those that nobody else has written. */
+  async measureNext(guest: string): Promise<number> {
+    return this.#bounds.measure(this.nextPathOf(guest))
+  }
+
   /** Bytes that count for the bound, by guest. @param guests default: all */
   async usage(guests?: readonly string[]): Promise<Map<string, number>> {
     return this.#bounds.usage(guests ?? (await this.#listVolumes()))

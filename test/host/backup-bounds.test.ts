@@ -7,6 +7,7 @@ import { pino } from 'pino'
 import type { Repository, Watching } from '../../agent/backups/contract.js'
 import { ResticRepositories } from '../../agent/backups/repositories.js'
 import { TestS3 } from '../support/s3-server.js'
+import { sh } from '../support/sh.js'
 import { scratchDirectory } from '../support/scratch.js'
 
 const mib = 1024 ** 2
@@ -78,6 +79,53 @@ describe('restic, of a target that is hostile', function () {
     }
     expect(await codeOf(repositories.list(repository, watch))).to.equal('backup_memory')
     expect(peakBytes).to.be.within(mib, 1.25 * boundBytes) // its own code is no data
+  })
+
+  it('fetches files whose lengths add up to more than the pool has, and that take less', async () => {
+    const pool = join(scratch.path, 'pool')
+    mkdirSync(pool)
+    sh('truncate', '-s', '700M', `${pool}.img`)
+    sh('mkfs.btrfs', '-q', `${pool}.img`)
+    sh('mount', '-o', 'loop', `${pool}.img`, pool)
+    for (const name of ['volume', 'fetched']) sh('btrfs', '-q', 'subvolume', 'create', join(pool, name))
+    const run = (name: string, script: string): string =>
+      execFileSync('/bin/bash', ['-euc', script], { cwd: join(pool, name), encoding: 'utf8' })
+    run(
+      'volume',
+      `mkdir 'odd*[1]'; cd 'odd*[1]'; truncate -s 1200M sparse; printf end >>sparse
+       dd if=/dev/urandom of=sparse bs=1M count=5 seek=500 conv=notrunc status=none
+       head -c 130M /dev/urandom >data; for i in 1 2 3 4; do cp --reflink=always data copy$i; done
+       setfattr -n user.note -v kept sparse; chown 12:34 sparse; chmod 4750 sparse; touch -d @1.123456789 sparse copy2`,
+    )
+    const describe = `find . -printf '%p %y %s %m %U:%G %T@ %n\\n' | sort; getfattr -Rd . ; find . -type f | sort | xargs -d '\\n' cat | md5sum`
+    const directory = join(scratch.path, 'large')
+    const fetching = new ResticRepositories({
+      ...{ directory, patienceMs: 3000, memoryBytes: 2 ** 31, parallel: 1, log },
+    })
+    const [id, target] = [randomUUID(), join(scratch.path, 'vault')]
+    mkdirSync(target)
+    const place = { $case: 'local', value: { path: target } } as const
+    const vault = { id, name: 'vault', password: 'the-password-of-the-vault', verifyPercent: 0, place }
+    const note = { createdBy: '', description: '', scheduled: false, usedBytes: 140 * mib }
+    await fetching.send({ guest: id, target: vault }, { id, tree: join(pool, 'volume'), note }, watch)
+    const size = await fetching.readSize({ guest: id, target: vault }, id, watch)
+    expect(size.sizeBytes).to.be.above(1700 * mib)
+    expect(size.savedBytes).to.be.within(1500 * mib, size.sizeBytes - 100 * mib)
+    const fetched = { id, tree: join(pool, 'fetched') }
+    expect(await codeOf(fetching.fetch({ guest: id, target: vault }, fetched, watch))).to.equal('done')
+    expect(run('fetched', describe)).to.equal(run('volume', describe))
+    sh('sync', '-f', pool)
+    const used = (name: string): number =>
+      Number(
+        sh('btrfs', 'filesystem', 'du', '-s', '--raw', join(pool, name))
+          .trim()
+          .split('\n')
+          .at(-1)!
+          .trim()
+          .split(/\s+/)[2],
+      ) // "Set shared"
+    expect(used('fetched')).to.be.within(100 * mib, 140 * mib)
+    sh('umount', pool)
   })
 
   it('writes nothing beside the tree that is fetched', async () => {

@@ -1,3 +1,4 @@
+import { mkdirSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { setLimits } from '../../agent/guests/settings/limits.js'
 import { plainSpec, powerOrder } from '../support/agent-calls.js'
@@ -57,6 +58,60 @@ describe('disks of guests', function () {
     expect(sizeOf(real.inside(uuid, 'wc -c </root/first'))).to.be.above(900 * mib)
     await real.done({ $case: 'snapshotDelete', value: { uuid, snapshotId } })
   })
+
+  let stuckGuests = 0
+  for (const [what, command] of [
+    [
+      'blocks, with a program that goes on writing',
+      'dd if=/dev/zero of=/root/all bs=1M count=3000; (while :; do echo word >>/root/log; done) >/dev/null 2>&1 & true',
+    ],
+    [
+      'small files',
+      `dd if=/dev/zero of=/root/all bs=1M count=980; x=$(head -c 1500 /dev/zero | tr '\\0' x)
+       i=0; while mkdir -p /root/d$i; do for j in $(seq 500); do echo $x >/root/d$i/$j || exit; done; i=$((i+1)); done`,
+    ],
+  ] as const)
+    it(`without ${what} left can be logged in to, reinstalled and have snapshots deleted`, async () => {
+      const stuck = await real.create(`stuck-${++stuckGuests}`, {
+        limits: { ...plainSpec.limits!, diskGb: 1 },
+      })
+      const root = real.host.volumes.pathOf(stuck)
+      const hash = (): string => /^root:([^:]*):/m.exec(readFileSync(`${root}/etc/shadow`, 'utf8'))?.[1] ?? ''
+      const reset = async (): Promise<void> => {
+        const before = hash()
+        await real.done({ $case: 'resetPassword', value: { uuid: stuck, password: '' } })
+        expect(hash())
+          .to.match(/^\$6\$/)
+          .and.not.equal(before)
+        expect(real.record(stuck).fetchedBytes).to.equal(0)
+      }
+      for (const name of ['.pwd.lock', 'passwd.lock', 'shadow.lock', 'passwd-'])
+        mkdirSync(`${root}/etc/${name}`, { recursive: true })
+      expect(real.tries(stuck, `{ ${command}; } 2>&1 | tail -3; sync`)).to.match(/quota|space|^$/i)
+      await reset()
+      const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid: stuck, description: '' } })
+      await real.done(powerOrder('stop', stuck).order)
+      await reset()
+      await real.done({ $case: 'snapshotDelete', value: { uuid: stuck, snapshotId } })
+      await real.done(powerOrder('start', stuck).order)
+      await real.done({
+        $case: 'reinstall',
+        value: {
+          ...{ uuid: stuck, templateId: 'debian-12', force: true, liftBlock: false },
+          ...{ sshAuthMode: 'auto_password', sshPassword: '', sshPublicKey: '' },
+        },
+      })
+      const written = 'dd if=/dev/zero of=/root/new bs=1M count=500 2>/dev/null; sync; wc -c </root/new'
+      expect(real.inside(stuck, written)).to.equal(String(500 * mib))
+      expect(real.record(stuck)).to.include({ fetchedBytes: 0, extraBytes: 0 })
+      await waitFor(
+        async () => (await real.host.volumes.ensureLimits(new Map([[stuck, gib]]))).length === 0,
+        {
+          what: 'its bound to be as sold',
+        },
+      )
+      await real.done(powerOrder('delete', stuck).order)
+    })
 
   it('grow while the guest runs, to just the new size', async () => {
     await grow(2)

@@ -112,6 +112,21 @@ describe('password and freezing of an lxc guest', function () {
       expect(readFileSync(canary, 'utf8')).to.equal('root:*:1::::::\n')
     })
 
+    it('is set from outside where locks of the guest are left behind, but not beside vipw', async () => {
+      const machine = await lab.prepared()
+      for (const name of ['passwd.lock', 'shadow.lock']) mkdirSync(`${machine.volume}/etc/${name}`)
+      sh('cp', `${machine.volume}/bin/sleep`, `${machine.volume}/root/vipw`)
+      await start(machine)
+      expect(await refusal(set(machine, 'first-word-1'))).to.match(/guest_refused/)
+      await lab.host.driver.overridePassword(machine, 'second-word-2')
+      expectPassword(machine, 'second-word-2')
+      lab.host.inside(machine, 'sh', '-c', '/root/vipw 1000 >/dev/null 2>&1 </dev/null &')
+      expect(await refusal(lab.host.driver.overridePassword(machine, 'third-word-3'))).to.match(
+        /vipw is running/,
+      )
+      expectPassword(machine, 'second-word-2')
+    })
+
     it('of more than a line is refused', async () => {
       const machine = await lab.prepared()
       expect(await refusal(set(machine, 'first\ndaemon:x'))).to.match(/not one line/)

@@ -1,5 +1,12 @@
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
-import type { BackupRepositories, Repository, StoredBackup, Watching } from '../../agent/backups/contract.js'
+import type {
+  BackupRepositories,
+  BackupSize,
+  FetchedBackup,
+  Repository,
+  StoredBackup,
+  Watching,
+} from '../../agent/backups/contract.js'
 import { conflict } from '../../shared/errors.js'
 
 interface Kept extends StoredBackup {
@@ -39,13 +46,18 @@ export class MemoryBackups implements BackupRepositories {
     await this.#meet('verify', watch)
   }
 
-  async readSize(at: Repository, id: string, watch: Watching): Promise<number> {
+  async readSize(at: Repository, id: string, watch: Watching): Promise<BackupSize> {
     await this.#meet('readSize', watch)
-    getKept(at, id)
-    return this.host.backupBytes
+    const { usedBytes, templateId } = getKept(at, id)
+    return {
+      sizeBytes: this.host.backupBytes,
+      fileCount: 1,
+      usedBytes: usedBytes ?? 0,
+      templateId: templateId ?? '',
+    }
   }
 
-  async fetch(at: Repository, { id, tree }: { id: string; tree: string }, watch: Watching): Promise<void> {
+  async fetch(at: Repository, { id, tree }: FetchedBackup, watch: Watching): Promise<void> {
     await this.#meet('fetch', watch)
     const [, guest] = /^\/nowhere\/([^/]+)\.next$/.exec(tree)!
     this.host.next.set(guest!, getKept(at, id).content)

@@ -15,6 +15,7 @@ import type {
   ResizeResult,
   StopCause,
   UsageSample,
+  VolumeCopy,
 } from '../../agent/drivers/contract.js'
 
 /** What a test makes of calls by their names: one waits, or throws instead of the host. */
@@ -104,6 +105,10 @@ export class MemoryDriver implements Driver {
   async initialize(machine: Machine, login: Login, volume: string): Promise<void> {
     await this.#meet('initialize', machine)
     this.logins.set(volume, login)
+  }
+
+  adopt(machine: Machine, login: Login, { volume }: VolumeCopy): Promise<void> {
+    return this.initialize(machine, login, volume)
   }
 
   async stop(machine: Machine): Promise<void> {

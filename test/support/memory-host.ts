@@ -162,6 +162,7 @@ export class MemoryHost {
     return {
       prepare,
       exchange,
+      measureNext: async () => 1_000_000,
       discardNext: async (uuid) => next.delete(uuid),
       restore: async (uuid, snapshot, limitBytes) => {
         await prepare(uuid, { snapshot }, limitBytes)

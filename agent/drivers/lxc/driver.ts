@@ -15,6 +15,7 @@ import type {
   ResizeResult,
   StopCause,
   UsageSample,
+  VolumeCopy,
 } from '../contract.js'
 import { findTerminals } from '../../host/guest-terminal.js'
 import { readRootLogin } from '../../host/guest-root.js'
@@ -25,7 +26,7 @@ import { ConfigStore } from './config-store.js'
 import { connectGuest } from './connect.js'
 import { capabilitiesOf } from './capabilities.js'
 import { freezeGuest, thawGuest } from './freeze.js'
-import { setRootPassword } from './password.js'
+import { overrideRootPassword, setRootPassword } from './password.js'
 import {
   describeCgroups,
   describeThrottling,
@@ -39,7 +40,7 @@ import { findDiskNumbers } from '../common/group-facts.js'
 import { parseCurrentLogin } from '../common/shadow-field.js'
 import { GuestNames } from '../common/guest-names.js'
 import { ensureFairDisk } from './fair-disk.js'
-import { initializeGuest } from './initialize.js'
+import { adoptGuest, initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
 import { lxcPaths, type LxcPaths } from './paths.js'
 import { describeOutdated, listOutdated, type Outdated } from './outdated.js'
@@ -207,6 +208,10 @@ export class LxcDriver implements Driver {
     await initializeGuest(volume, machine, login)
   }
 
+  adopt(machine: Machine, login: Login, copy: VolumeCopy): Promise<void> {
+    return adoptGuest(copy, machine, login)
+  }
+
   stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void> {
     return this.#ending(machine, (target) => stopGuest(this.#context, target, options))
   }
@@ -311,6 +316,12 @@ export class LxcDriver implements Driver {
     const running = state === 'running' ? this.#container(machine) : undefined
     const filter = planSocketFilter(this.options.allow ?? [])
     await setRootPassword(machine.volume, running, { password, filter })
+    return 'applied'
+  }
+
+  async overridePassword(machine: Machine, password: string): Promise<PasswordResult> {
+    const pids = this.#runtime.payloadPids(this.#names.freeNameOf(machine))
+    await overrideRootPassword(machine.volume, password, pids)
     return 'applied'
   }
 

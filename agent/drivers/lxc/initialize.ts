@@ -1,9 +1,14 @@
+import { randomBytes } from 'node:crypto'
+import { lstat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { BerthError } from '../../../shared/errors.js'
-import { changeRoot } from '../../host/guest-root.js'
+import { changeRoot, type RootChange } from '../../host/guest-root.js'
 import { CommandError } from '../../host/process.js'
+import { hostKeyTypes, makeHostKey } from '../../host/ssh-host-key.js'
 import { hashOf } from '../common/login-hash.js'
 import { keysOf } from '../common/shadow-field.js'
-import type { Login, Machine } from '../contract.js'
+import type { Login, Machine, VolumeCopy } from '../contract.js'
+import { planCopy, type HostKeys } from './plan-copy.js'
 import { checkLogin, planFirstBoot, type HashedLogin } from './plan-login.js'
 
 /**
@@ -12,8 +17,38 @@ import { checkLogin, planFirstBoot, type HashedLogin } from './plan-login.js'
  */
 export async function initializeGuest(root: string, machine: Machine, login: Login): Promise<void> {
   checkLogin(machine, login)
+  await change(root, planFirstBoot(machine, await hashLogin(login)))
+}
+
+/**
+ * Makes the copy of another guest's root filesystem this guest's, so that both can run at the same time.
+ * @throws {BerthError} `guest_initialize_failed` when the copy is no usual Linux file system
+ */
+export async function adoptGuest(
+  { volume: root, resolvers }: VolumeCopy,
+  machine: Machine,
+  login: Login,
+): Promise<void> {
+  checkLogin(machine, login)
+  const machineId = randomBytes(16).toString('hex')
+  const hostKeys = await makeHostKeys(root)
+  const original = { machineId, hostKeys, ...(resolvers && { resolvers }) }
+  await change(root, planCopy(machine, await hashLogin(login), original))
+}
+
+/** Of the types that the original has. */
+async function makeHostKeys(root: string): Promise<HostKeys> {
+  const keys: Record<string, HostKeys[string]> = {}
+  for (const type of hostKeyTypes) {
+    const name = `ssh_host_${type}_key`
+    if (await lstat(join(root, 'etc/ssh', name)).catch(() => undefined)) keys[name] = await makeHostKey(type)
+  }
+  return keys
+}
+
+async function change(root: string, changes: readonly RootChange[]): Promise<void> {
   try {
-    await changeRoot(root, planFirstBoot(machine, await hashLogin(login)))
+    await changeRoot(root, changes)
   } catch (cause) {
     if (!(cause instanceof CommandError)) throw cause
     throw new BerthError(

@@ -2,6 +2,7 @@ import { conflict } from '../../../shared/errors.js'
 import { changeRoot } from '../../host/guest-root.js'
 import { lxcAttach, type LxcContainer } from '../../host/lxc.js'
 import { hashPassword } from '../../host/password-hash.js'
+import { readKernelFile } from '../../host/proc.js'
 import { CommandError } from '../../host/process.js'
 import { checkPassword } from './plan-login.js'
 
@@ -32,6 +33,41 @@ export async function setRootPassword(
     if (!(error instanceof CommandError)) throw error
     throw conflict('guest_refused', `the guest did not take the password: ${reasonOf(error)}`)
   }
+}
+
+/** Programs that hold the locks of /etc/passwd and /etc/shadow while they run. */
+const accountPrograms =
+  /^(passwd|chpasswd|vipw|vigr|chage|chfn|chsh|pwck|(user|group)(add|del|mod)|newusers)$/
+
+/**
+ * Sets root's password in the guest's files. Lock files count only while a program runs that may have made them: one that
+ * was killed leaves them behind.
+ * @param pids of the guest's processes
+ * @throws {BerthError} `guest_refused`
+ */
+export async function overrideRootPassword(
+  volume: string,
+  password: string,
+  pids: readonly number[],
+): Promise<void> {
+  checkPassword(password)
+  const busy = pids.map(findCommand).find((name) => accountPrograms.test(name))
+  if (busy !== undefined)
+    throw conflict(
+      'guest_refused',
+      `the guest changes its accounts itself: ${busy} is running; try again later`,
+    )
+  const hash = await hashPassword(password)
+  try {
+    await changeRoot(volume, [{ kind: 'password', hash }])
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error
+    throw conflict('guest_refused', `the guest did not take the password: ${reasonOf(error)}`)
+  }
+}
+
+function findCommand(pid: number): string {
+  return readKernelFile(`/proc/${pid}/comm`)?.trim() ?? ''
 }
 
 /** @returns false when the guest has no chpasswd */

@@ -49,8 +49,7 @@ describe('planFirstBoot', () => {
       [
         ...named,
         resolved,
-        { kind: 'directory', path: 'root/.ssh', mode: 0o700 },
-        { kind: 'file', path: 'root/.ssh/authorized_keys', mode: 0o600, content: 'ssh-ed25519 AAAA me\n' },
+        { kind: 'key', content: 'ssh-ed25519 AAAA me\n' },
         { kind: 'password', hash: '*' },
       ],
     ],

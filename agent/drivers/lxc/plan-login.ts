@@ -8,7 +8,7 @@ export interface HashedLogin {
   readonly keys: readonly string[]
 }
 
-type Named = Pick<Machine, 'hostname' | 'fqdn' | 'resolvers'>
+export type Named = Pick<Machine, 'hostname' | 'fqdn' | 'resolvers'>
 
 const patterns = {
   hostname: /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/,
@@ -22,7 +22,7 @@ const patterns = {
 /** Plans host name, hosts, resolv.conf and root's login. @throws {Error} when a value is invalid */
 export function planFirstBoot(machine: Named, login: HashedLogin): RootChange[] {
   const hostname = oneLine('hostname', machine.hostname)
-  const servers = machine.resolvers.map((address) => `nameserver ${oneLine('resolver', address)}`)
+  const servers = resolvConfOf(machine.resolvers)
   return [
     file('etc/hostname', [hostname]),
     file('etc/hosts', hostsOf(machine)),
@@ -43,8 +43,13 @@ export function checkPassword(password: string): void {
   oneLine('password', password)
 }
 
+/** Lines of /etc/resolv.conf. @throws {Error} when an address is invalid */
+export function resolvConfOf(resolvers: readonly string[]): string[] {
+  return resolvers.map((address) => `nameserver ${oneLine('resolver', address)}`)
+}
+
 /** The first name of the address is what `hostname -f` shows (hostname(1)). */
-function hostsOf({ hostname, fqdn }: Named): string[] {
+export function hostsOf({ hostname, fqdn }: Named): string[] {
   const names = fqdn === undefined ? [hostname] : [oneLine('fqdn', fqdn), hostname]
   return [
     '127.0.0.1 localhost',
@@ -57,11 +62,7 @@ function hostsOf({ hostname, fqdn }: Named): string[] {
 
 function planKeys(keys: readonly string[]): RootChange[] {
   if (keys.length === 0) return []
-  const lines = keys.map((key) => oneLine('publicKey', key))
-  return [
-    { kind: 'directory', path: 'root/.ssh', mode: 0o700 },
-    { ...file('root/.ssh/authorized_keys', lines), mode: 0o600 },
-  ]
+  return [{ kind: 'key', content: textOf(keys.map((key) => oneLine('publicKey', key))) }]
 }
 
 /**
@@ -74,10 +75,14 @@ function planPassword({ passwordHash, keys }: HashedLogin): RootChange[] {
 }
 
 function file(path: string, lines: readonly string[]): Extract<RootChange, { kind: 'file' }> {
-  return { kind: 'file', path, mode: 0o644, content: lines.map((line) => `${line}\n`).join('') }
+  return { kind: 'file', path, mode: 0o644, content: textOf(lines) }
 }
 
-function oneLine(what: keyof typeof patterns, value: string): string {
+export function textOf(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join('')
+}
+
+export function oneLine(what: keyof typeof patterns, value: string): string {
   // The message does not contain the value, which may be a password.
   if (!patterns[what].test(value)) throw new Error(`${what} is not one line of the expected form`)
   return value

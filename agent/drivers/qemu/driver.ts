@@ -23,6 +23,7 @@ import {
   type ResizeResult,
   type StopCause,
   type UsageSample,
+  type VolumeCopy,
 } from '../contract.js'
 import type { Acceleration } from './acceleration.js'
 import { AccelerationWatch } from './acceleration-watch.js'
@@ -146,6 +147,11 @@ export class QemuDriver implements Driver {
     await fitDisk(volume, machine.limits.diskBytes)
     const system = await readDiskSystem(volume)
     await writeInstance(volume, await makeInstance(login, system, this.options.keyFile))
+  }
+
+  /** The new instance makes cloud-init set the login again and make new SSH host keys. */
+  adopt(machine: Machine, login: Login, { volume }: VolumeCopy): Promise<void> {
+    return this.initialize(machine, login, volume)
   }
 
   prepareEmpty(volume: string): Promise<void> {

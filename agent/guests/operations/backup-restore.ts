@@ -1,8 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises'
-import { BerthError } from '../../../shared/errors.js'
+import { templateIdPattern } from '../../../shared/guest-rules.js'
+import type { BackupSize } from '../../backups/contract.js'
 import type { OperationKind, OrderOf } from '../../operations/orders.js'
 import type { Step, StepContext } from '../../operations/types.js'
-import { planReserveBytes } from '../../storage/room.js'
 import type { HostCapacity } from '../capacity.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { parseUuid } from '../parse-create.js'
@@ -14,6 +13,7 @@ import { volumeLimitOf } from '../volume-bound.js'
 import { parseTarget, repositoryOf, type TargetInput } from './backup-order.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { forgetKept, mayRun, replaceDiskSteps } from './replace-disk.js'
+import { endRoom, makeRoom, noteRestored } from './restore-room.js'
 import { settleRestore } from './settle-restore.js'
 
 interface RestoreInput extends TargetInput {
@@ -24,22 +24,16 @@ interface RestoreInput extends TargetInput {
   force: true
 }
 
-/** How long a disk that was given up may take to vanish, by the kernel's own pace. */
-const vanishMs = 60_000
-const lookMs = 500
+const template = new RegExp(templateIdPattern)
 
 interface Parts {
   readonly context: GuestContext
   readonly capacity: Pick<HostCapacity, 'readDisk'>
 }
 
-/** What btrfs needs to keep files beside what is in them, as a share of that. */
-const overhead = 1.1
-const smallOverheadBytes = 64 * 1024 ** 2
-
 /**
- * What was kept is fetched beside the disk while the guest runs; then one takes the other's place, as a restored
- * snapshot does. A guest that it is not of gets its own name and login on it.
+ * Fetches the backup beside the disk while the guest runs; then the fetched volume takes the place of the disk, as that of
+ * a restored snapshot does. A copy on another guest gets that guest's name and login.
  */
 export function backupRestoreKind(
   context: GuestContext,
@@ -66,7 +60,7 @@ export function backupRestoreKind(
     }),
     settle: (operation, outcome) => {
       settleRestore(context, operation, outcome)
-      store.update(operation.subject.id, { fetchedBytes: 0 })
+      if (store.find(operation.subject.id)) store.update(operation.subject.id, { fetchedBytes: 0 })
     },
   }
 }
@@ -90,13 +84,15 @@ function fetchStep({ context, capacity }: Parts): Step<RestoreInput> {
     run: withGuest<RestoreInput>(context, async ({ uuid }, step) => {
       await removeStrays(context, uuid)
       await volumes.discardNext(uuid)
-      await makeRoom({ context, capacity }, step)
+      const size = await readSize(context, step)
+      await makeRoom(context, { uuid, size }, capacity)
       await volumes.prepare(uuid, { empty: true }, volumeLimitOf(context, store.get(uuid)))
       await driverOf(context, store.get(uuid)).prepareEmpty(volumes.nextPathOf(uuid))
-      await fetchInto(context, step, volumes.nextPathOf(uuid))
+      await fetchInto(context, step, size)
       await step.yieldWhile(driverOf(context, store.get(uuid)).trimFetched(volumes.nextPathOf(uuid)))
       const record = store.get(uuid)
-      if (step.input.sourceUuid !== uuid) await makeOwn(context, record)
+      if (step.input.sourceUuid !== uuid) await makeOwn(context, record, size)
+      await noteRestored(context, uuid, size)
       if (mayRun(record)) store.update(uuid, { status: 'restarting' })
     }),
     undo: ifPresent<RestoreInput>(context, async ({ uuid }, step) => {
@@ -106,75 +102,43 @@ function fetchStep({ context, capacity }: Parts): Step<RestoreInput> {
   }
 }
 
+async function readSize(context: GuestContext, step: StepContext<RestoreInput>): Promise<BackupSize> {
+  const { subject, input } = step
+  const at = repositoryOf(context, subject.id, input, input.sourceUuid)
+  return step.yieldWhile(context.backups.readSize(at, input.backupId, step))
+}
+
 async function fetchInto(
   context: GuestContext,
   step: StepContext<RestoreInput>,
-  tree: string,
+  { templateId }: BackupSize,
 ): Promise<void> {
   const { subject, input } = step
   const at = repositoryOf(context, subject.id, input, input.sourceUuid)
-  await step.yieldWhile(context.backups.fetch(at, { id: input.backupId, tree }, step))
+  const image = findImage(context, [templateId, context.store.get(subject.id).spec.templateId])
+  const tree = context.volumes.nextPathOf(subject.id)
+  const fetched = { id: input.backupId, tree, ...(image !== undefined && { image }) }
+  await step.yieldWhile(context.backups.fetch(at, fetched, step))
 }
 
-/**
- * Room for both disks within the guest's bound, until one of them is gone.
- * @throws {BerthError} `backup_too_large`, `storage_full`
- */
-async function makeRoom({ context, capacity }: Parts, step: StepContext<RestoreInput>): Promise<void> {
-  const { store, backups, machineOf } = context
-  const { subject, input } = step
-  const at = repositoryOf(context, subject.id, input, input.sourceUuid)
-  const sizeBytes = await step.yieldWhile(backups.readSize(at, input.backupId, step))
-  const record = store.get(subject.id)
-  const limitBytes = driverOf(context, record).volumeLimitBytes(machineOf(record))
-  checkFits(sizeBytes, limitBytes)
-  const neededBytes = Math.ceil(sizeBytes * overhead) + smallOverheadBytes
-  const { totalBytes, usedBytes } = await capacity.readDisk()
-  if (totalBytes - usedBytes - planReserveBytes(totalBytes) < neededBytes)
-    throw new BerthError('exhausted', 'storage_full', 'the pool has no room for the backup beside the disk')
-  const overBytes = Math.max(0, (await usedBytesOf(context, subject.id)) - volumeLimitOf(context, record))
-  store.update(subject.id, { fetchedBytes: neededBytes + overBytes })
-  await setBound(context, store.get(subject.id))
+/** The image that the original was made from has some of its data. */
+function findImage(
+  { images, volumes }: GuestContext,
+  templateIds: readonly (string | undefined)[],
+): string | undefined {
+  const found = templateIds.find((id) => id !== undefined && template.test(id) && images.has(id))
+  return found === undefined ? undefined : volumes.imagePathOf(found)
 }
 
-function checkFits(sizeBytes: number, limitBytes: number): void {
-  if (limitBytes > 0 && sizeBytes > limitBytes)
-    throw new BerthError(
-      'conflict',
-      'backup_too_large',
-      'the backup is larger than the disk of the container',
-    )
-}
-
-/** What is on its way out counts until it is gone: a guest that runs by then would find its disk full. */
-async function endRoom(
-  context: GuestContext,
-  { subject: { id: uuid }, signal }: StepContext<unknown>,
-): Promise<void> {
-  const record = context.store.find(uuid)
-  if (!record || record.fetchedBytes === 0) return
-  const deadline = performance.now() + vanishMs
-  while (performance.now() < deadline && !(await context.volumes.areFreed(uuid)))
-    await delay(lookMs, undefined, { signal })
-  context.store.update(uuid, { fetchedBytes: 0 })
-  await setBound(context, context.store.get(uuid))
-}
-
-async function usedBytesOf({ volumes }: GuestContext, uuid: string): Promise<number> {
-  return (await volumes.usage()).get(uuid) ?? 0
-}
-
-async function setBound(context: GuestContext, record: GuestRecord): Promise<void> {
-  await context.volumes.resize(record.uuid, volumeLimitOf(context, record))
-}
-
-/** Its name and login are those that its owner knows; what else is in it is of the other guest. */
-async function makeOwn(context: GuestContext, record: GuestRecord): Promise<void> {
-  const next = context.volumes.nextPathOf(record.uuid)
-  await driverOf(context, record).initialize(context.machineOf(record), context.openLogin(record), next)
+/** The copy has the name and login that its owner knows, and both guests may run. */
+async function makeOwn(context: GuestContext, record: GuestRecord, { resolvers }: BackupSize): Promise<void> {
+  const volume = context.volumes.nextPathOf(record.uuid)
+  const copy = { volume, ...(resolvers && { resolvers }) }
+  await driverOf(context, record).adopt(context.machineOf(record), context.openLogin(record), copy)
 }
 
 async function commit(context: GuestContext, step: StepContext<RestoreInput>): Promise<void> {
   await forgetKept(context, step)
-  await endRoom(context, step)
+  const { nextExtraBytes: extraBytes } = context.store.get(step.subject.id)
+  await endRoom(context, step, { extraBytes })
 }

@@ -24,10 +24,12 @@ function snapshotStep(context: GuestContext): Step<unknown> {
   return {
     name: 'snapshot',
     run: async ({ operationId: id, subject: { id: uuid } }) => {
-      const { made } = await turns.run(uuid, () =>
+      const { made, sizeBytes } = await turns.run(uuid, () =>
         whileFrozen(context, store.get(uuid), () => takeHidden(context, uuid, sentSnapshotId(id))),
       )
-      if (made) updateBackup(store, uuid, { id, createdAtMs: now() })
+      const { extraBytes } = store.get(uuid)
+      const used = sizeBytes === undefined ? {} : { usedBytes: Math.max(0, sizeBytes - extraBytes) }
+      if (made) updateBackup(store, uuid, { id, createdAtMs: now(), ...used })
     },
     undo: async ({ operationId, subject: { id: uuid } }) => {
       const record = store.find(uuid)
@@ -47,13 +49,16 @@ function sendStep(context: GuestContext): Step<BackupInput> {
     run: async (step) => {
       const { operationId: id, subject, input } = step
       const known = store.get(subject.id).backups.find((backup) => backup.id === id)
-      const { createdBy = '', scheduled = false } = known ?? {}
+      const { createdBy = '', scheduled = false, usedBytes } = known ?? {}
+      const { templateId } = store.get(subject.id).spec
+      const { resolvers } = context.machineOf(store.get(subject.id))
+      const used = usedBytes === undefined ? {} : { usedBytes }
       const sent = await step.yieldWhile(
         backups.send(
           repositoryOf(context, subject.id, input),
           {
             ...{ id, tree: volumes.snapshotPathOf(subject.id, sentSnapshotId(id)) },
-            note: { createdBy, scheduled, description: input.description },
+            note: { createdBy, scheduled, description: input.description, templateId, resolvers, ...used },
           },
           step,
         ),

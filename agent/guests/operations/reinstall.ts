@@ -15,8 +15,11 @@ import { volumeLimitOf } from '../volume-bound.js'
 import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
 import { broken } from './outcomes.js'
 import { forgetKept, replaceDiskSteps } from './replace-disk.js'
+import { endRoom, raiseBound } from './restore-room.js'
 
 const gib = 1024 ** 3
+/** Room for the new disk's first start, while the old one still counts for the guest. */
+const bootBytes = 256 * 1024 ** 2
 
 interface ReinstallInput {
   templateId: string
@@ -99,6 +102,7 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
     run: withGuest<ReinstallInput>(context, async (record, { input }) => {
       const { uuid } = record
       await removeStrays(context, uuid)
+      await raiseBound(context, uuid, bootBytes)
       await turns.run(uuid, () =>
         volumes.prepare(uuid, { templateId: input.templateId }, volumeLimitOf(context, store.get(uuid))),
       )
@@ -106,7 +110,10 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
         input.login === '' ? await readKeptLogin(context, record) : newLogin(context, record, input)
       await driverOf(context, record).initialize(context.machineOf(record), login, volumes.nextPathOf(uuid))
     }),
-    undo: ifPresent(context, async ({ uuid }) => void (await volumes.discardNext(uuid))),
+    undo: ifPresent(context, async ({ uuid }, step) => {
+      await volumes.discardNext(uuid)
+      await endRoom(context, step)
+    }),
   }
 }
 
@@ -139,6 +146,7 @@ function commitStep(context: GuestContext): Step<ReinstallInput> {
       const os = context.images.osOf(templateId)
       context.store.update(record.uuid, { templateId, os, ...(login === '' ? {} : changed) })
       await forgetKept(context, step)
+      await endRoom(context, step, { extraBytes: 0 })
     }),
   }
 }
@@ -149,5 +157,5 @@ function settleReinstall(context: GuestContext, id: string, outcome: OperationOu
   if (outcome.status === 'failed' && !outcome.undone) return broken(context, id, outcome.message)
   const statusReason = outcome.status === 'failed' ? outcome.message : ''
   // A guest that did not start again is reported and started by the next comparison with the host.
-  context.store.update(id, { status: record.wanted, statusReason })
+  context.store.update(id, { status: record.wanted, statusReason, fetchedBytes: 0 })
 }

@@ -1,11 +1,15 @@
+import { BerthError } from '../../../shared/errors.js'
 import { checkSshPassword } from '../../../shared/guest-rules.js'
 import type { Accepted, Asked, OperationKind, OrderOf } from '../../operations/orders.js'
+import type { PasswordResult } from '../../drivers/contract.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { makePassword } from '../make-password.js'
 import { refuseSuspended } from '../policy.js'
 import type { GuestRecord } from '../record.js'
 import { noteForStart, unlessSuspended, withGuest } from '../steps.js'
+import { whileFrozen } from '../while-frozen.js'
 import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
+import { withRoom } from './restore-room.js'
 
 interface ResetInput {
   /** Encrypted, as the journal holds no clear passwords. */
@@ -27,7 +31,7 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
         run: withGuest<ResetInput>(context, async (record, { input }) => {
           const { uuid } = record
           const password = passwordOf(uuid, input)
-          const result = await driverOf(context, record).setPassword(context.machineOf(record), password)
+          const result = await setPassword(context, record, password)
           noteForStart(context, uuid, { change: 'password', later: result === 'at_next_start' })
           const login = sealLogin(uuid, { ...openLogin(record), password })
           context.store.update(uuid, { login, hasPassword: true })
@@ -35,6 +39,29 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
       }),
     ],
     answer: ({ subject }, input) => ({ sshPassword: input ? passwordOf(subject.id, input) : '' }),
+  }
+}
+
+/**
+ * A guest whose own program fails, because its disk is full or a lock file was left behind, gets the password from
+ * outside. It is frozen meanwhile.
+ * @throws {BerthError} `unsupported`, `guest_refused`
+ */
+async function setPassword(
+  context: GuestContext,
+  record: GuestRecord,
+  password: string,
+): Promise<PasswordResult> {
+  const driver = driverOf(context, record)
+  const machine = context.machineOf(record)
+  try {
+    return await driver.setPassword(machine, password)
+  } catch (error) {
+    if (!(error instanceof BerthError) || error.code !== 'guest_refused' || !driver.overridePassword)
+      throw error
+    context.log.warn({ err: error, guest: record.uuid }, 'the guest refuses the password: set from outside')
+    const override = (): Promise<PasswordResult> => driver.overridePassword!(machine, password)
+    return whileFrozen(context, record, () => withRoom(context, record.uuid, override))
   }
 }
 

@@ -1,5 +1,5 @@
-# Requests about subvolumes and quota groups of btrfs (linux/btrfs.h): `snapshot`, `create`, `join`, `bound`, `ungroup`, `destroy`,
-# `exchange`, `commit` with their arguments. An empty argument is none. Structures are packed as on all 64-bit machines.
+# Requests about subvolumes and quota groups of btrfs (linux/btrfs.h): `snapshot`, `create`, `join`, `bound`, `id`, `ungroup`,
+# `destroy`, `exchange`, `commit` with their arguments. An empty argument is none. Structures are packed as on all 64-bit machines.
 use strict;
 use warnings;
 use Errno;
@@ -81,6 +81,8 @@ sub join_group {
   ioctl($above, 0x40189429, $assign) or $!{EEXIST} or die "member: $!\n";
 }
 
+sub print_id { my ($id) = open_volume($_[0]); print $id }
+
 # Of the volume's own group, which has its number.
 sub bound_volume {
   my ($path, $bytes) = @_;
@@ -149,6 +151,7 @@ my %requests = (
   create => \&create,
   join => \&join_group,
   bound => \&bound_volume,
+  id => \&print_id,
   ungroup => \&remove_groups,
   destroy => \&destroy,
   exchange => \&exchange,

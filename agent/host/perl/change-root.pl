@@ -1,5 +1,8 @@
-# Changes files in a guest's root. Arguments: the root, then the changes: `directory PATH MODE`,
-# `file PATH MODE CONTENT`, `password HASH`.
+# Changes files in a guest's root. Arguments: the root, then the changes: `directory PATH MODE`, `file PATH MODE CONTENT`,
+# `existing PATH MODE CONTENT` for a file that is not added, `unchanged PATH OLD CONTENT` for one that is replaced only if
+# its content is the old one, `remove PATH`, `password HASH`, `key CONTENT` for root's
+# authorized keys, empty for none, and `line PATH FIRST LINE CONTENT` for the lines of a file that begin with a word;
+# the content is that of a file that does not exist.
 #
 # What a guest has in its root is its own choice. openat2(2) with these flags is the kernel's promise that no link,
 # mount or `..` leads out of it, whatever is there and whoever changes it meanwhile: RESOLVE_BENEATH,
@@ -21,6 +24,16 @@ sub beneath {
   return $handle;
 }
 
+# Root's home is where the guest finds it, links included: they lead nowhere but to its own root (RESOLVE_IN_ROOT).
+sub open_home {
+  my ($path) = @_;
+  my $how = pack('Q3', O_RDONLY | O_DIRECTORY | 02000000, 0, 0x13);
+  my $fd = syscall($openat2, fileno $top, "$path", $how, length $how);
+  return undef if $fd < 0;
+  open(my $handle, '<&=', $fd) or die "$path: $!\n";
+  return $handle;
+}
+
 sub place {
   my ($directory, $name) = $_[0] =~ m{^(.+)/([^/]+)$};
   my $handle = beneath($directory, O_RDONLY | O_DIRECTORY);
@@ -30,10 +43,17 @@ sub place {
 sub replace {
   my ($path, $content, $mode, $uid, $gid) = @_;
   my ($directory, $target) = place($path);
+  unlock_handle($directory);
+  write_beside($target, @_);
+}
+
+sub write_beside {
+  my ($target, $path, $content, $mode, $uid, $gid) = @_;
   unlink "$target.berth";
   sysopen(my $file, "$target.berth", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600) or die "$path: $!\n";
   chown($uid, $gid, $file) && chmod($mode, $file) or die "$path: $!\n";
   print $file $content and $file->flush or die "$path: $!\n";
+  unlock($target);
   rename("$target.berth", $target) or die "$path: $!\n";
   $file->sync or die "$path: $!\n"; # last, for its new name to be kept as well
 }
@@ -45,25 +65,142 @@ sub make_directory {
   beneath($path, O_RDONLY | O_DIRECTORY);
 }
 
-sub set_password {
-  my ($path, $hash) = @_;
+# @returns its text, mode, user and group; nothing where it does not exist
+sub read_plain {
+  my ($path) = @_;
   my $old = eval { beneath($path, 010000000) }; # O_PATH: opening a device may do something
-  if (!$old) { $!{ENOENT} ? return 0 : die $@ }
+  if (!$old) { $!{ENOENT} ? return : die $@ }
   my ($mode, $uid, $gid, $size) = (stat $old)[2, 4, 5, 7];
   die "$path: no plain file\n" unless S_ISREG($mode) && $size < $largest;
   open(my $plain, '<', '/proc/self/fd/' . fileno $old) or die "$path: $!\n";
   local $/;
-  my $text = <$plain>;
+  return (<$plain> // '', S_IMODE($mode), $uid, $gid);
+}
+
+sub set_password {
+  my ($path, $hash) = @_;
+  my ($text, @attributes) = read_plain($path) or return 0;
   $text =~ s/^root:[^:\n]*/root:$hash/m or return 0;
-  replace($path, $text, S_IMODE($mode), $uid, $gid);
+  replace($path, $text, @attributes);
   return 1;
+}
+
+sub set_line {
+  my ($path, $first, $line, $content) = @_;
+  my ($text, @attributes) = eval { read_plain($path) };
+  return replace($path, $content, 0644, 0, 0) if !defined $text;
+  $text =~ s/\n?\z/\n/ if $text ne '';
+  my $found = 0;
+  $text =~ s/^[ \t]*\Q$first\E[ \t][^\n]*\n/$found++ ? '' : "$line\n"/gme;
+  replace($path, $found ? $text : "$text$line\n", @attributes);
+}
+
+sub exists_here { my ($target) = @_; return scalar lstat $target }
+
+# Something else than what must be here stays beside it.
+sub move_aside {
+  my ($target) = @_;
+  unlock($target);
+  for my $number ('', 1 .. 99) {
+    my $aside = "$target.old$number";
+    next if exists_here($aside);
+    rename($target, $aside) or die "move aside: $!\n";
+    return;
+  }
+  die "too many old files\n";
+}
+
+# FS_IOC_GETFLAGS, FS_IOC_SETFLAGS: neither immutable nor append-only.
+sub unlock_handle {
+  my ($handle) = @_;
+  my $flags = pack('L', 0);
+  ioctl($handle, 0x80086601, $flags) or return;
+  my $open = pack('L', unpack('L', $flags) & ~0x30);
+  ioctl($handle, 0x40086602, $open) if $open ne $flags;
+}
+
+sub unlock {
+  my ($target) = @_;
+  my $mode = (lstat $target)[2] // 0;
+  return unless S_ISREG($mode) || S_ISDIR($mode); # opening a device may do something
+  sysopen(my $old, $target, O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return;
+  unlock_handle($old);
+}
+
+# A directory of root's that nobody else may write to, as sshd demands (StrictModes of sshd_config(5)).
+sub own_directory {
+  my ($above, $name, $mode) = @_;
+  my $target = '/proc/self/fd/' . fileno($above) . "/$name";
+  move_aside($target) if exists_here($target) && !S_ISDIR((lstat _)[2]);
+  mkdir($target, $mode) or $!{EEXIST} or die "$name: $!\n";
+  sysopen(my $handle, $target, O_RDONLY | O_DIRECTORY | O_NOFOLLOW) or die "$name: $!\n";
+  make_private($handle, $mode);
+  return $handle;
+}
+
+sub make_private {
+  my ($handle, $mode) = @_;
+  unlock_handle($handle);
+  chown(0, 0, $handle) && chmod($mode, $handle) or die "directory: $!\n";
+}
+
+sub find_home {
+  my ($text) = eval { read_plain('etc/passwd') };
+  my ($home) = ($text // '') =~ m{^root:[^:\n]*:[^:\n]*:[^:\n]*:[^:\n]*:/+([^:\n]+?)/*(?::|$)}m;
+  return $home // 'root';
+}
+
+sub make_home {
+  my $home = find_home();
+  my $handle = open_home($home);
+  if (!$handle) { # it is missing, a file or a link that leads nowhere
+    $home = 'root';
+    open(my $above, '<&', $top) or die "root: $!\n";
+    return own_directory($above, $home, 0700);
+  }
+  make_private($handle, (S_IMODE((stat $handle)[2]) & ~022) | 0700);
+  return $handle;
+}
+
+sub set_key {
+  my ($content) = @_;
+  return if $content eq '' && !open_home(find_home() . '/.ssh');
+  my $directory = own_directory(make_home(), '.ssh', 0700);
+  my $target = '/proc/self/fd/' . fileno($directory) . '/authorized_keys';
+  my $is_file = exists_here($target) && S_ISREG((lstat _)[2]);
+  move_aside($target) if exists_here($target) && ($content eq '' || !$is_file);
+  write_beside($target, 'authorized_keys', $content, 0600, 0, 0) if $content ne '';
+}
+
+sub remove {
+  my ($path) = @_;
+  my ($directory, $target) = eval { place($path) } or return;
+  unlink $target or $!{ENOENT} or $!{EISDIR} or die "$path: $!\n";
+}
+
+sub replace_unchanged {
+  my ($path, $old, $content) = @_;
+  my ($directory, $target) = place($path);
+  my ($text) = eval { read_plain($path) };
+  replace($path, $content, 0644, 0, 0) if !exists_here($target) || defined $text && $text eq $old;
+}
+
+sub replace_existing {
+  my ($path, $mode, $content) = @_;
+  my ($directory, $target) = eval { place($path) } or return;
+  replace($path, $content, $mode, 0, 0) if exists_here($target) && !S_ISDIR((lstat _)[2]);
 }
 
 while (defined(my $kind = shift @changes)) {
   if ($kind eq 'password') {
     my $hash = shift @changes;
     set_password('etc/shadow', $hash) || set_password('etc/passwd', $hash) || die "no root in etc/shadow\n";
-  } else {
+  } elsif ($kind eq 'key') { set_key(shift @changes) }
+  elsif ($kind eq 'line') { set_line(splice(@changes, 0, 4)) }
+  elsif ($kind eq 'unchanged') { replace_unchanged(splice(@changes, 0, 3)) }
+  elsif ($kind eq 'remove') { remove(shift @changes) }
+  elsif ($kind eq 'existing') { replace_existing(splice(@changes, 0, 3)) }
+  else {
     my ($path, $mode) = splice(@changes, 0, 2);
     if ($kind eq 'directory') { make_directory($path, $mode) }
     else { replace($path, shift @changes, $mode, 0, 0) }

@@ -1,0 +1,79 @@
+import { writeFile } from 'node:fs/promises'
+import { BerthError } from '../../shared/errors.js'
+import { treeName } from '../host/beside-tree.js'
+import { applyLayout, applyToFetched, mostLayoutBytes } from '../host/file-layout.js'
+import type { FetchedBackup, Watching } from './contract.js'
+import { listLargeFiles, planExcludes, type LargeFile } from './plan-large-files.js'
+import type { ResticSnapshot } from './plan-restic.js'
+import type { Restic } from './restic.js'
+
+/** The longest that anything may take that moves a guest's disk. */
+export const transferMs = 24 * 3_600_000
+
+/** File beside the tree, in the working directory and in the backup: how the tree's files share their data. */
+export const layoutName = 'layout'
+
+interface Fetching extends Pick<FetchedBackup, 'tree'> {
+  readonly image: string | undefined
+  readonly restic: Restic
+  readonly watch: Watching
+  readonly snapshot: ResticSnapshot
+}
+
+interface Layout {
+  /** The file that has it. */
+  readonly path: string
+  readonly large: readonly LargeFile[]
+}
+
+/** Large files follow one by one, so that each takes as little room as its original before the next one is written. */
+export async function fetchTree(fetching: Fetching): Promise<void> {
+  const { restic, watch, snapshot, tree, image } = fetching
+  const layout = await fetchLayout(fetching)
+  const large = layout?.large ?? []
+  // Other files at the root of a snapshot would be written beside the tree, past its bound.
+  const args = [
+    'restore',
+    snapshot.snapshotId,
+    '--target',
+    '.',
+    ...planExcludes(treeName, large),
+    '--verify',
+    '--no-lock',
+  ]
+  await restic.run({ args, tree, timeoutMs: transferMs }).catch(blameHost)
+  for (const file of large) await fetchLarge(fetching, layout!.path, file)
+  watch.report(1, 'sharing data')
+  await applyLayout(
+    tree,
+    { layout: layout?.path, image, apart: large.map(({ index }) => index) },
+    watch.signal,
+  )
+}
+
+async function fetchLarge(
+  { restic, watch, snapshot, tree }: Fetching,
+  layout: string,
+  { path, sizeBytes, index }: LargeFile,
+): Promise<void> {
+  const args = ['dump', '--no-lock', snapshot.snapshotId, `/${treeName}/${path}`]
+  await restic.run({ args, into: { tree, path, sizeBytes }, timeoutMs: transferMs }).catch(blameHost)
+  await applyToFetched(tree, { layout, index }, watch.signal)
+}
+
+/** @returns undefined: the backup is of a version without layouts */
+async function fetchLayout({ restic, snapshot }: Fetching): Promise<Layout | undefined> {
+  if (snapshot.backup.usedBytes === undefined) return undefined
+  const args = ['dump', '--no-lock', snapshot.snapshotId, `/${layoutName}`]
+  const { stdout } = await restic.run({ args, timeoutMs: transferMs, binaryBytes: mostLayoutBytes })
+  const path = restic.pathOf(layoutName)
+  await writeFile(path, stdout, { encoding: 'latin1', mode: 0o600 })
+  return { path, large: listLargeFiles(stdout) }
+}
+
+/** A target that is read from needs no room. */
+function blameHost(error: unknown): never {
+  if (error instanceof BerthError && error.code === 'backup_target_full')
+    throw new BerthError('exhausted', 'storage_full', 'the backup does not fit')
+  throw error
+}

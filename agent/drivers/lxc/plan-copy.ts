@@ -1,0 +1,55 @@
+import type { RootChange } from '../../host/guest-root.js'
+import { hostsOf, planFirstBoot, resolvConfOf, textOf, type HashedLogin, type Named } from './plan-login.js'
+
+/** SSH host keys by their file names, which the copy of a guest gets in place of those of the original. */
+export type HostKeys = Readonly<Record<string, { readonly privateKey: string; readonly publicKey: string }>>
+
+export interface NewIdentity {
+  /** As machine-id(5) has it. */
+  readonly machineId: string
+  readonly hostKeys: HostKeys
+  /** Name servers that the original got from its host; absent: not known. */
+  readonly resolvers?: readonly string[]
+}
+
+/**
+ * Plans what makes the copy of another guest's files this guest's: name, login, machine-id and SSH host keys. A login of
+ * the original no longer works, unless this guest has none of its own. Other lines of /etc/hosts and name servers that
+ * the owner has set stay.
+ * @throws {Error} when a value is invalid
+ */
+export function planCopy(machine: Named, login: HashedLogin, identity: NewIdentity): RootChange[] {
+  const changes = planFirstBoot(machine, login)
+  return [
+    ...changes.flatMap((change) => adapt(change, machine, identity)),
+    ...planOtherLogins(login),
+    ...planIdentity(identity),
+  ]
+}
+
+function adapt(change: RootChange, machine: Named, { resolvers }: NewIdentity): RootChange[] {
+  if (change.kind !== 'file') return [change]
+  const { path, content } = change
+  if (path === 'etc/hosts') {
+    const hosts = hostsOf(machine)
+    return [{ kind: 'line', path, first: '127.0.1.1', line: hosts[1]!, content: textOf(hosts) }]
+  }
+  if (path !== 'etc/resolv.conf' || !resolvers) return [change]
+  return [{ kind: 'unchanged', path, old: textOf(resolvConfOf(resolvers)), content }]
+}
+
+/** Ways to log in that this guest does not have are closed: they are of the original's owner. */
+function planOtherLogins({ passwordHash, keys }: HashedLogin): RootChange[] {
+  return passwordHash !== undefined && keys.length === 0 ? [{ kind: 'key', content: '' }] : []
+}
+
+function planIdentity({ machineId, hostKeys }: NewIdentity): RootChange[] {
+  return [
+    { kind: 'existing', path: 'etc/machine-id', mode: 0o444, content: `${machineId}\n` },
+    { kind: 'remove', path: 'var/lib/dbus/machine-id' },
+    ...Object.entries(hostKeys).flatMap(([name, { privateKey, publicKey }]): RootChange[] => [
+      { kind: 'existing', path: `etc/ssh/${name}`, mode: 0o600, content: privateKey },
+      { kind: 'existing', path: `etc/ssh/${name}.pub`, mode: 0o644, content: publicKey },
+    ]),
+  ]
+}

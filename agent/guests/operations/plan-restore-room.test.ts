@@ -1,0 +1,23 @@
+import { expect } from 'chai'
+import { planExtraBytes, planFetchedBytes } from './plan-restore-room.js'
+
+const mib = 1024 ** 2
+const limitBytes = 1024 * mib
+
+describe('room for a backup that is restored', () => {
+  for (const [name, usedBytes, originalBytes, extraBytes] of [
+    ['raises nothing where the copy takes as much as the original', 800 * mib, 800 * mib, 0],
+    ['raises nothing where the copy takes less', 700 * mib, 800 * mib, 0],
+    ['keeps the free space where the data of the image is not shared', 1062 * mib, 800 * mib, 262 * mib],
+    ['keeps the free space of a disk that was almost empty', 262 * mib, 2 * mib, 260 * mib],
+    ['gives nobody more than twice the disk', 3000 * mib, 800 * mib, undefined],
+    ['accepts an older backup that fits', 1024 * mib, undefined, 0],
+    ['refuses an older backup that does not fit', 1025 * mib, undefined, undefined],
+  ] as const)
+    it(name, () => expect(planExtraBytes({ limitBytes, usedBytes, originalBytes })).to.equal(extraBytes))
+
+  it('has room for the metadata of many small files', () => {
+    const small = planFetchedBytes({ sizeBytes: mib, fileCount: 10_000, usedBytes: 50 * mib })
+    expect(small).to.be.within(110 * mib, 150 * mib)
+  })
+})

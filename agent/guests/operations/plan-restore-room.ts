@@ -1,0 +1,41 @@
+import type { BackupSize } from '../../backups/contract.js'
+
+/** Room of btrfs for the data and the metadata of files, while they are written. */
+const overhead = 1.1
+const smallestBytes = 64 * 1024 ** 2
+const bytesPerFile = 8 * 1024
+
+/** Bytes that a backup may take while it is fetched. Only its large files have holes and share data by then. */
+export function planFetchedBytes({
+  sizeBytes,
+  fileCount,
+  usedBytes = 0,
+  savedBytes = 0,
+}: BackupSize): number {
+  const originalBytes = Math.min(sizeBytes, usedBytes)
+  const apartBytes = savedBytes === 0 ? 0 : originalBytes // one of the large files, before it shares data
+  const writtenBytes = Math.max(sizeBytes - savedBytes, originalBytes) + apartBytes
+  const metadataBytes = Math.min(fileCount * bytesPerFile, Math.max(usedBytes, sizeBytes))
+  return Math.ceil(writtenBytes * overhead) + metadataBytes + smallestBytes
+}
+
+export interface RestoredUse {
+  /** The guest's disk as sold. */
+  readonly limitBytes: number
+  /** Bytes of the restored volume that count for the guest. */
+  readonly usedBytes: number
+  /** Bytes of the original that did; undefined: not known. */
+  readonly originalBytes: number | undefined
+}
+
+/**
+ * Bytes by which the guest's bound stays raised, so that it has as much free space as the original: on a host without the
+ * original's image, for example, the data of the image counts for the guest.
+ * @returns undefined: it does not fit. Nobody gets more than twice the disk: what is shared there could be overwritten.
+ */
+export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: RestoredUse): number | undefined {
+  const soldBytes = Math.min(originalBytes ?? limitBytes, limitBytes) // snapshots of the original count, too
+  const extraBytes = Math.max(0, usedBytes - soldBytes)
+  const mostBytes = originalBytes === undefined ? 0 : limitBytes
+  return extraBytes > mostBytes ? undefined : extraBytes
+}

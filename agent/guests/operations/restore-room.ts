@@ -1,0 +1,123 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { BerthError } from '../../../shared/errors.js'
+import type { BackupSize } from '../../backups/contract.js'
+import type { StepContext } from '../../operations/types.js'
+import { planReserveBytes } from '../../storage/room.js'
+import type { HostCapacity } from '../capacity.js'
+import { driverOf, type GuestContext } from '../context.js'
+import type { GuestRecord } from '../record.js'
+import { volumeLimitOf } from '../volume-bound.js'
+import { planExtraBytes, planFetchedBytes } from './plan-restore-room.js'
+
+/** How long the kernel may take to free a deleted disk. */
+const vanishMs = 60_000
+const pollMs = 500
+
+/**
+ * Raises the guest's bound so that a backup fits beside its disk, until one of both is gone.
+ * @throws {BerthError} `backup_too_large`, `storage_full`
+ */
+export async function makeRoom(
+  context: GuestContext,
+  { uuid, size }: { readonly uuid: string; readonly size: BackupSize },
+  { readDisk }: Pick<HostCapacity, 'readDisk'>,
+): Promise<void> {
+  const limitBytes = limitOf(context, context.store.get(uuid))
+  const leastBytes = Math.min(size.usedBytes ?? 0, size.sizeBytes)
+  if (limitBytes > 0 && leastBytes > limitBytes) throw tooLarge()
+  const neededBytes = planFetchedBytes(size)
+  const { totalBytes, usedBytes } = await readDisk()
+  if (totalBytes - usedBytes - planReserveBytes(totalBytes) < neededBytes)
+    throw new BerthError('exhausted', 'storage_full', 'the pool has no room for the backup beside the disk')
+  await raiseBound(context, uuid, neededBytes)
+}
+
+/** Raises the guest's bound by so many bytes above what it uses now. */
+export async function raiseBound(context: GuestContext, uuid: string, bytes: number): Promise<void> {
+  const record = context.store.get(uuid)
+  const limitBytes = limitOf(context, record)
+  if (limitBytes === 0) return
+  const boundBytes = volumeLimitOf(context, { ...record, fetchedBytes: 0 })
+  const overBytes = Math.max(0, (await usedBytesOf(context, uuid)) - boundBytes)
+  context.store.update(uuid, { fetchedBytes: bytes + overBytes })
+  await setBound(context, context.store.get(uuid))
+}
+
+/** Room for what the agent itself writes to a disk that is full. */
+const workBytes = 16 * 1024 ** 2
+
+/**
+ * Does work that writes to the guest's disk, which may be full. Freeze a guest that runs first: it would use the room
+ * itself. After a crash the operation's step is repeated, and puts the bound back.
+ */
+export async function withRoom<T>(context: GuestContext, uuid: string, work: () => Promise<T>): Promise<T> {
+  await raiseBound(context, uuid, workBytes)
+  try {
+    return await work()
+  } finally {
+    context.store.update(uuid, { fetchedBytes: 0 })
+    await setBound(context, context.store.get(uuid))
+  }
+}
+
+/**
+ * Call it once the restored volume is complete: data that it can no longer share with others counts for the guest, and
+ * its bound rises by so much when the volume takes the place of the disk.
+ * @throws {BerthError} `backup_too_large`
+ */
+export async function noteRestored(context: GuestContext, uuid: string, size: BackupSize): Promise<void> {
+  const limitBytes = limitOf(context, context.store.get(uuid))
+  if (limitBytes === 0) return
+  const usedBytes = await context.volumes.measureNext(uuid)
+  const extraBytes = planExtraBytes({ limitBytes, usedBytes, originalBytes: size.usedBytes })
+  if (extraBytes === undefined) throw tooLarge()
+  context.store.update(uuid, { nextExtraBytes: extraBytes })
+}
+
+/**
+ * Puts the bound back once the volume that was given up is gone: a guest that runs by then would find its disk full.
+ * @param change of the journal, in the same write
+ */
+export async function endRoom(
+  context: GuestContext,
+  { subject: { id: uuid }, signal }: StepContext<unknown>,
+  change: Partial<Pick<GuestRecord, 'extraBytes'>> = {},
+): Promise<void> {
+  const record = context.store.find(uuid)
+  if (!record || record.fetchedBytes === 0) return
+  const { extraBytes } = { ...record, ...change }
+  const deadline = performance.now() + vanishMs
+  while (performance.now() < deadline && (await isInTheWay(context, uuid, extraBytes)))
+    await delay(pollMs, undefined, { signal })
+  context.store.update(uuid, { extraBytes, fetchedBytes: 0, nextExtraBytes: 0 })
+  await setBound(context, context.store.get(uuid))
+}
+
+/** Whether the volume that was given up still takes space that the guest bought. */
+async function isInTheWay(context: GuestContext, uuid: string, extraBytes: number): Promise<boolean> {
+  const record = context.store.find(uuid)
+  if (!record || limitOf(context, record) === 0 || (await context.volumes.areFreed(uuid))) return false
+  return (
+    (await usedBytesOf(context, uuid)) > volumeLimitOf(context, { ...record, extraBytes, fetchedBytes: 0 })
+  )
+}
+
+function limitOf(context: GuestContext, record: GuestRecord): number {
+  return driverOf(context, record).volumeLimitBytes(context.machineOf(record))
+}
+
+async function usedBytesOf({ volumes }: GuestContext, uuid: string): Promise<number> {
+  return (await volumes.usage()).get(uuid) ?? 0
+}
+
+async function setBound(context: GuestContext, record: GuestRecord): Promise<void> {
+  await context.volumes.resize(record.uuid, volumeLimitOf(context, record))
+}
+
+function tooLarge(): BerthError {
+  return new BerthError(
+    'conflict',
+    'backup_too_large',
+    'the backup does not fit: it uses more disk space than the container has',
+  )
+}

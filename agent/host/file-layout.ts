@@ -1,0 +1,69 @@
+import { readPerlProgram } from './perl-program.js'
+import { runPerl, type RunOptions, type RunResult } from './process.js'
+
+const readProgram = readPerlProgram('read-layout')
+const applyProgram = readPerlProgram('apply-layout')
+const fetchProgram = readPerlProgram('fetch-file')
+
+/** Moving data takes as long as reading and writing it. */
+const longestMs = 24 * 3_600_000
+
+/** More is never written down. */
+export const mostLayoutBytes = 64 * 1024 ** 2
+
+/**
+ * Writes down which data the files of a tree share, where they have holes and what is compressed.
+ * @param tree on btrfs; nothing may write to it
+ * @param file to be written; its format is described in perl/read-layout.pl
+ * @returns how many bytes less than their length its large files take
+ * @throws {CommandError}
+ */
+export async function readLayout(tree: string, file: string, signal: AbortSignal): Promise<number> {
+  const { stdout } = await runPerl(readProgram, [tree, file], { timeoutMs: longestMs, signal })
+  return Number(stdout) || 0
+}
+
+export interface LayoutSource {
+  /** A file that `readLayout` wrote; undefined: zeros become holes, and equal files share their data. */
+  readonly layout: string | undefined
+  /** Root of a tree on the same file system: files that are equal there share its data. */
+  readonly image: string | undefined
+  /** Places in the layout of files that `applyToFetched` has done. */
+  readonly apart: readonly number[]
+}
+
+/**
+ * Makes the files of a tree take no more room than the layout's. The kernel compares before it shares anything, so the
+ * content of the files stays, and so do their times.
+ * @param tree nothing may run in it
+ * @throws {CommandError}
+ */
+export async function applyLayout(tree: string, source: LayoutSource, signal: AbortSignal): Promise<void> {
+  const { layout = '', image = '', apart } = source
+  const args = [tree, layout, image, ...apart.map(String)]
+  await runPerl(applyProgram, args, { timeoutMs: longestMs, signal })
+}
+
+/**
+ * The same for one large file that was fetched apart, which gets owner, mode, attributes and times as well.
+ * @param index its place in the layout
+ */
+export async function applyToFetched(
+  tree: string,
+  { layout, index }: { readonly layout: string; readonly index: number },
+  signal: AbortSignal,
+): Promise<void> {
+  await runPerl(applyProgram, [tree, layout, '', 'only', String(index)], { timeoutMs: longestMs, signal })
+}
+
+/**
+ * Runs a program and writes its output to a new file of a tree, with holes in place of zeros.
+ * @throws {CommandError} also where the output is not as long as it should be
+ */
+export function runIntoFile(
+  { tree, path, sizeBytes }: { readonly tree: string; readonly path: string; readonly sizeBytes: number },
+  command: readonly string[],
+  options: RunOptions,
+): Promise<RunResult> {
+  return runPerl(fetchProgram, [tree, path, String(sizeBytes), ...command], options)
+}

@@ -1,0 +1,121 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
+import { powerOrder } from '../support/agent-calls.js'
+import { BackupHost } from '../support/backup-host.js'
+import { installBusyboxImage } from '../support/busybox-image.js'
+import { lxc } from '../support/guest-kinds.js'
+import { scratchDirectory } from '../support/scratch.js'
+import { sh } from '../support/sh.js'
+import { waitFor } from '../support/wait.js'
+
+const mib = 1024 ** 2
+const limitBytes = 1024 * mib
+/** Free space may differ by as much, for btrfs packs metadata differently each time. */
+const slackBytes = 6 * mib
+const imageMib = 64
+
+/** What the owner of a guest puts on its disk, in a directory of its own. */
+const disks: readonly (readonly [string, string])[] = [
+  ['that is empty', ':'],
+  [
+    'with reflinks, partly changed copies, sparse files, hard links and compressed files',
+    `head -c 100M /dev/urandom >data; for i in 1 2 3 4; do cp --reflink=always data copy$i; done
+     dd if=/dev/urandom of=copy4 bs=1M count=2 seek=40 conv=notrunc status=none; echo end >>copy4
+     for at in 1 100 300; do dd if=/dev/urandom of=sparse bs=4k count=10 seek=$((at * 256)) conv=notrunc status=none; done
+     truncate -s 500M sparse; ln data hard
+     mkdir packed; btrfs property set packed compression zstd; yes words | head -c 300M >packed/text
+     cp --reflink=always packed/text packed/copy; cp -r --reflink=always ../usr image-copy
+     touch -d @1.123456789 copy4 sparse packed/text`,
+  ],
+  [
+    'that is over-full with data of its own and small files',
+    `head -c 900M /dev/urandom >data
+     perl -e 'for my $i (1 .. 300000) { mkdir "d$1" if $i =~ /^(\\d+)000$/; open(my $f, ">", "d$1/$i") or exit; print $f "x" x 1500 }'`,
+  ],
+]
+
+/** Real volumes and real backups; no guest runs. */
+describe('a backup of a disk', function () {
+  this.timeout(600_000)
+  const scratch = scratchDirectory('btest-gbd-targets')
+  let host: BackupHost
+  let guest: string
+  let other: string
+  let target: BackupTarget
+
+  before(async () => {
+    host = await BackupHost.open('gbd', [{ ...lxc, installImage: installImage }])
+    guest = await host.addGuest(1, 'kept')
+    other = await host.addGuest(2, 'other')
+    for (const uuid of [guest, other]) await host.done(powerOrder('stop', uuid).order!)
+    const place = { $case: 'local', value: { path: join(scratch.path, 'local') } } as const
+    mkdirSync(place.value.path)
+    target = { id: randomUUID(), name: 'vault', password: 'of-the-vault-1', verifyPercent: 0, place }
+  })
+  after(async () => {
+    await host?.close()
+    scratch.wipe()
+  })
+
+  async function installImage(pool: string): Promise<void> {
+    await installBusyboxImage(pool, 'debian-12')
+    const image = join(pool, 'images/debian-12')
+    sh('btrfs', 'property', 'set', '-ts', image, 'ro', 'false')
+    writeFileSync(join(image, 'usr/program'), randomBytes(imageMib * mib))
+    sh('btrfs', 'property', 'set', '-ts', image, 'ro', 'true')
+  }
+
+  const restore = (uuid: string, backupId: string) =>
+    host.carryOut({ $case: 'backupRestore', value: { uuid, target, backupId, sourceUuid: guest } })
+
+  /** Bytes that the guest may still write; negative: it is over its bound. */
+  async function freeBytes(uuid: string): Promise<number> {
+    sh('btrfs', 'filesystem', 'sync', host.config.storage.pool)
+    const used = (await host.host.volumes.usage()).get(uuid) ?? 0
+    return limitBytes + host.record(uuid).extraBytes - used
+  }
+
+  async function expectFree(uuid: string, bytes: number): Promise<void> {
+    let found = 0
+    const isAsMuch = async (): Promise<boolean> => (found = await freeBytes(uuid)) > bytes - slackBytes
+    await waitFor(isAsMuch, { timeoutMs: 60_000, what: () => `${bytes} bytes free, there are ${found}` })
+    if (bytes > 50 * mib) expect(found).to.be.below(bytes + slackBytes)
+  }
+
+  function fill(script: string): void {
+    const data = join(host.rootOf(guest), 'data')
+    rmSync(data, { recursive: true, force: true })
+    mkdirSync(data)
+    spawnSync('/bin/bash', ['-c', script], { cwd: data, stdio: 'ignore' }) // it fails where the disk is full
+    sh('sync', '-f', data)
+  }
+
+  /** Contents, times, links and sizes of what the owner has put there. */
+  function describeData(uuid: string): string {
+    const list = `find . -printf '%p %y %s %m %T@ %n\\n' | grep -v ' d ' | sort; find . -type f -print0 | sort -z | xargs -0 -r cat | md5sum`
+    return execFileSync('/bin/bash', ['-c', list], {
+      ...{ cwd: join(host.rootOf(uuid), 'data'), encoding: 'utf8', maxBuffer: 1 << 30 },
+    })
+  }
+
+  for (const [name, script] of disks)
+    it(`${name} is restored onto its own and another guest with the same free space`, async () => {
+      fill(script)
+      const [before, data] = [await freeBytes(guest), describeData(guest)]
+      const id = await host.backUp(guest, target)
+      for (const uuid of [guest, other]) {
+        const { status, error } = await restore(uuid, id)
+        expect(status, error).to.equal('done')
+        expect(describeData(uuid) === data, 'the same data').to.equal(true)
+        await expectFree(uuid, before)
+        const bounds = new Map([[uuid, limitBytes + host.record(uuid).extraBytes]])
+        expect(await host.host.volumes.ensureLimits(bounds)).to.deep.equal([])
+      }
+      await host.done({ $case: 'backupDelete', value: { uuid: guest, target, backupId: id } })
+      await host.isClean()
+    })
+})
