@@ -48,12 +48,12 @@ export class MemoryBackups implements BackupRepositories {
 
   async readSize(at: Repository, id: string, watch: Watching): Promise<BackupSize> {
     await this.#meet('readSize', watch)
-    const { usedBytes, templateId } = getKept(at, id)
+    const { templateId = '' } = getKept(at, id)
     return {
       sizeBytes: this.host.backupBytes,
       fileCount: 1,
-      usedBytes: usedBytes ?? 0,
-      templateId: templateId ?? '',
+      usedBytes: this.host.backupBytes,
+      templateId,
     }
   }
 

@@ -115,9 +115,5 @@ async function setBound(context: GuestContext, record: GuestRecord): Promise<voi
 }
 
 function tooLarge(): BerthError {
-  return new BerthError(
-    'conflict',
-    'backup_too_large',
-    'the backup does not fit: it uses more disk space than the container has',
-  )
+  return new BerthError('conflict', 'backup_too_large', 'the backup is larger than the disk of the container')
 }
