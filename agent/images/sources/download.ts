@@ -171,7 +171,10 @@ class Transfer {
     if (answer.status === 206 && start !== from) throw new Error('the server sends another range')
     const total = totalOf(answer, start)
     await this.#checkRoom(total, start)
-    await writeFile(noteOf(file), JSON.stringify({ url, validator: validatorOf(answer), bootId: readBootId() }))
+    await writeFile(
+      noteOf(file),
+      JSON.stringify({ url, validator: validatorOf(answer), bootId: readBootId() }),
+    )
     await this.#receive(answer, { start, total })
     const size = await sizeOf(file)
     if (total > 0 && size !== total) throw new Error(`the connection ended after ${size} of ${total} bytes`)
