@@ -68,7 +68,7 @@ interface CallParts {
 interface RepeatableCall extends CallParts {
   readonly link: AgentLink
   /** Sends it on a connection. */
-  send(connection: AgentConnection, parts: CallParts): Promise<unknown>
+  readonly send: (connection: AgentConnection, parts: CallParts) => Promise<unknown>
   /** Whether a second execution changes nothing. */
   readonly isIdempotent: boolean
 }

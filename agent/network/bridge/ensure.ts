@@ -64,6 +64,10 @@ export async function ensureSysctls(bridge: string): Promise<string[]> {
 /** Settings that could not be written, as where a container's /proc/sys is read-only; each is reported once. */
 const refused = new Set<string>()
 
+function isRefused(cause: unknown): boolean {
+  return ['EROFS', 'EACCES', 'EPERM'].includes((cause as NodeJS.ErrnoException).code ?? '')
+}
+
 /** Writes one setting if it differs; returns what it repaired. */
 export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPlan): Promise<string[]> {
   const have = findSysctl(path)
@@ -74,7 +78,7 @@ export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPla
     await changeSysctl(path, have, value)
   } catch (cause) {
     if (optional && isGone(cause)) return []
-    if (!['EROFS', 'EACCES', 'EPERM'].includes((cause as NodeJS.ErrnoException).code ?? '')) throw cause
+    if (!isRefused(cause)) throw cause
     if (path === 'net/ipv4/ip_forward')
       throw new BerthError(
         'unavailable',
