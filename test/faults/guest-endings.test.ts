@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -90,20 +90,6 @@ describe('guests that end without an order', function () {
       what: 'a new init',
     })
     await untilStatus(2, 'running')
-  })
-
-  it('starts a guest again whose first process was killed because memory ran out, and raises an alert', async () => {
-    const before = readInits(instance).get('xe-3')
-    // The kernel chooses the first process as soon as the guest's memory is used up.
-    writeFileSync(`/proc/${before?.split(':')[0]}/oom_score_adj`, '1000')
-    expect(() => lxc(3, 'sh', '-c', 'a=x; while :; do a=$a$a; done')).to.throw()
-    await waitFor(() => ![undefined, before].includes(readInits(instance).get('xe-3')), {
-      what: 'a new init',
-    })
-    const { uuid } = await untilStatus(3, 'running')
-    const alert = await waitFor(() => watched.alerts().find(({ guestUuid }) => guestUuid === uuid))
-    expect(alert).to.deep.include({ type: 'out_of_memory', severity: 'high', count: 1, action: '' })
-    expect(alert.detail).to.match(/^the guest was killed: its memory of \d+ MB ran out$/)
   })
 
   it('the host rebooted: what ran runs again, with its rules before it', async () => {
