@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
-import { BerthError, notFound } from '../../shared/errors.js'
+import { notFound } from '../../shared/errors.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 import type { GatewayConfig } from '../config.js'
 import { ensureAuthority, type Authority } from '../pki/authority.js'
