@@ -93,10 +93,9 @@ export class AuditIndex {
 
   async count(scope: 'all' | { readonly by: string }, { fromMs, toMs }: Span): Promise<number> {
     const key = scope === 'all' ? this.#ids : this.#by(scope.by)
-    const count: unknown = await this.store.run('count audit entries', (client) =>
-      client.zCount(key, fromMs ?? '-inf', toMs ?? '+inf'),
+    return this.store.run('count audit entries', async (client) =>
+      Number(await client.zCount(key, fromMs ?? '-inf', toMs ?? '+inf')),
     )
-    return Number(count)
   }
 
   /** Ids, newest first, some at a time. */
