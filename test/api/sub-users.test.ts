@@ -34,7 +34,7 @@ describe('sub-users, made and changed', function () {
     const { body } = await create({ container_name: 'one' })
     const { id, username, password, access_code: code } = body.data
     expect(body.data).to.have.all.keys(
-      ...['id', 'username', 'password', 'access_code', 'container_names', 'created_at', 'created'],
+      ...['id', 'username', 'password', 'access_code', 'container_names', 'created_at', 'created', 'link'],
     )
     expect(body.data.created).to.equal(true)
     expect(id).to.be.a('string')
@@ -108,7 +108,7 @@ describe('sub-users, made and changed', function () {
       const made = await calls.make({ container_name: 'two', username }, { key })
       expect(made.username).to.match(new RegExp(`^${username.slice(0, 57)}-[a-z0-9]{6}$`))
       const again = await calls.make({ container_name: 'two', username }, { key })
-      expect(again, username).to.deep.equal({ ...made, password: '' })
+      expect(again, username).to.deep.equal({ ...made, password: '', created: false })
     }
   })
 
@@ -192,7 +192,7 @@ describe('sub-users, made and changed', function () {
       return answer.data as Record<'username' | 'password' | 'access_code', string>
     }
     const rotated = await rotate()
-    expect(rotated).to.have.all.keys('username', 'password', 'access_code')
+    expect(rotated).to.have.all.keys('username', 'password', 'access_code', 'link')
     expect([rotated.username, rotated.access_code]).to.deep.equal([made.username, made.access_code])
     expect((await caller('GET', '/containers')).status).to.equal(401)
     expect([await opens(made.id, made.password), await opens(made.id, rotated.password)]).to.deep.equal([
