@@ -1,15 +1,8 @@
 import { statSync } from 'node:fs'
 import { mkdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { guestDevices, type GuestDevice } from '../../shared/guest-devices.js'
+import { deviceNodes, guestDevices, type GuestDevice } from '../../shared/guest-devices.js'
 import { run } from './process.js'
-
-/** Character devices of the kernel (Documentation/admin-guide/devices.txt). */
-export const deviceNodes: Readonly<Record<GuestDevice, { readonly path: string; readonly numbers: string }>> =
-  {
-    tun: { path: '/dev/net/tun', numbers: '10:200' },
-    fuse: { path: '/dev/fuse', numbers: '10:229' },
-  }
 
 export function hasGuestDevice(device: GuestDevice): boolean {
   return isDevice(deviceNodes[device].path)

@@ -100,7 +100,10 @@ export class AuditIndex {
 
   /** Ids, newest first, some at a time. */
   async *pages(scope: Scope, span: Span): AsyncGenerator<string[]> {
-    if (scope !== 'all' && 'guests' in scope) return yield* this.#pagesOfGuests([...scope.guests], span)
+    if (scope !== 'all' && 'guests' in scope) {
+      yield* this.#pagesOfGuests([...scope.guests], span)
+      return
+    }
     const key = scope === 'all' ? this.#ids : this.#by(scope.by)
     const seen = new Set<string>()
     for (let offset = 0; ; offset += atOnce) {

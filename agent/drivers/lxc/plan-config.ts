@@ -1,9 +1,9 @@
 import type { CgroupLayout } from '../../host/cgroup.js'
-import { deviceNodes } from '../../host/guest-devices.js'
 import { systemVolumeOf, type Machine } from '../contract.js'
 import { planAddresses } from './plan-assign.js'
 import { subgroups } from './plan-bounds.js'
 import { limitsIo, limitsOf, planLimits, type GroupLimits, type LimitFacts } from '../common/plan-limits.js'
+import { deviceNodes } from '../../../shared/guest-devices.js'
 
 /** Properties of the host and the instance that a guest's configuration depends on. */
 export interface ConfigFacts extends LimitFacts {

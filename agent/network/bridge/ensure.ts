@@ -79,13 +79,15 @@ export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPla
   } catch (cause) {
     if (optional && isGone(cause)) return []
     if (!isRefused(cause)) throw cause
-    if (path === 'net/ipv4/ip_forward')
-      throw new BerthError(
-        'unavailable',
-        'host_not_ready',
-        `${name} is ${have} and cannot be set: no guest would reach anything`,
-      )
+    checkForwards(path, have)
     return refused.has(path) ? [] : [(refused.add(path), `${name}: stays ${have}, ${value} refused`)]
   }
   return [`${name}: ${have} → ${value}`]
+}
+
+/** @throws {BerthError} `host_not_ready` if the refused setting is the one that no guest works without */
+function checkForwards(path: string, have: string | undefined): void {
+  if (path !== 'net/ipv4/ip_forward') return
+  const message = `net.ipv4.ip_forward is ${have} and cannot be set: guests would have no network`
+  throw new BerthError('unavailable', 'host_not_ready', message)
 }
