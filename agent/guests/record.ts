@@ -72,6 +72,8 @@ export interface GuestPolicy {
   abuse?: string
   /** The expiry for which it was stopped while it ran. If a wrong clock caused that, it is started again. */
   stoppedForExpiryMs?: number
+  /** The expiry that has passed; absent: the guest has not expired, or an older agent stopped it. */
+  expiredForMs?: number
 }
 
 /** An administrator's decision that the guest may not be used; docs/design/suspension.md. */

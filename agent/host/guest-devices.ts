@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs'
-import { mkdir, rename } from 'node:fs/promises'
+import { mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { deviceNodes, guestDevices, type GuestDevice } from '../../shared/guest-devices.js'
 import { run } from './process.js'
@@ -17,6 +17,7 @@ export async function ensureDeviceNodes(directory: string): Promise<void> {
   for (const device of guestDevices) {
     const path = join(directory, device)
     if (isDevice(path)) continue
+    await rm(`${path}.new`, { force: true }) // of an agent that was killed
     await run('mknod', ['--mode=666', `${path}.new`, 'c', ...deviceNodes[device].numbers.split(':')])
     await rename(`${path}.new`, path)
   }

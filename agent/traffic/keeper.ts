@@ -257,12 +257,13 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   #policyOf(record: GuestRecord, count: TrafficCount): GuestPolicy {
-    const { stoppedForExpiryMs, ...policy } = record.policy
+    const { stoppedForExpiryMs, expiredForMs: _former, ...policy } = record.policy
     const expired = this.#isExpired(record)
     const stopped = expired && (policy.expired ? stoppedForExpiryMs : stoppedFor(record))
     return {
       ...policy,
       ...{ expired, overQuota: isUsedUp(record.traffic, count) },
+      ...(expired && { expiredForMs: record.expiresAtMs }),
       ...(stopped && { stoppedForExpiryMs: stopped }),
     }
   }
@@ -271,6 +272,9 @@ export class TrafficKeeper implements PolicyKeeper {
   #isExpired({ expiresAtMs, policy }: GuestRecord): boolean {
     const { clock } = this.parts
     if (expiresAtMs === 0) return false
+    const isUnchanged = (policy.expiredForMs ?? expiresAtMs) === expiresAtMs
+    // A host that lost the time while it was off must not start guests that have expired.
+    if (policy.expired && isUnchanged && !clock.isSettled()) return true
     if (policy.expired) return clock.latest() >= expiresAtMs
     return clock.isSettled() && clock.earliest() >= expiresAtMs
   }

@@ -402,6 +402,21 @@ describe('traffic', () => {
       expect(host.store.get(stopped).wanted).to.equal('stopped')
     })
 
+    it('leaves an expired guest stopped when the host boots with a lost time, until it is extended', async () => {
+      host.store.update(guest, { expiresAtMs: host.nowMs - 1000 })
+      await host.keeper.look()
+      expect(host.stopped).to.deep.equal([guest])
+      host.nowMs = minuteMs // 1970
+      host.monotonicMs = 0
+      host.trustsClock = false
+      host.crash()
+      await pass(4 * minuteMs)
+      expect([host.started, host.store.get(guest).policy.expired]).to.deep.equal([[], true])
+      host.store.update(guest, { expiresAtMs: start + 90 * dayMs })
+      await host.keeper.look()
+      expect(host.store.get(guest).policy.expired).to.equal(false)
+    })
+
     it('leaves an expired guest stopped while the clock is wrong into the past', async () => {
       await pass(6 * minuteMs)
       host.store.update(guest, { expiresAtMs: host.nowMs - 1000 })

@@ -43,6 +43,8 @@ export class TrafficHost {
   store!: GuestStore
   keeper!: TrafficKeeper
   clock!: SteadyClock
+  /** False: as after a boot of the host, whose clock has to be stable first. */
+  trustsClock = true
   /** Guests whose start was ordered. */
   readonly started: string[] = []
   /** Default: as `nowMs`, so that no change of that is a jump. */
@@ -68,7 +70,7 @@ export class TrafficHost {
       network: { readCounters, attach },
     }
     this.clock = new SteadyClock({ wall: () => this.nowMs, monotonic: () => this.monotonicMs ?? this.nowMs })
-    this.clock.trust()
+    if (this.trustsClock) this.clock.trust()
     this.keeper = new TrafficKeeper({
       ...{ context, clock: this.clock },
       busy: () => this.busy,
