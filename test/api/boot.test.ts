@@ -120,13 +120,14 @@ describe('images that guests are not made from', () => {
   })
   after(() => gateway.close())
 
-  it('are taken as type iso, listed where they are asked for, and no template', async () => {
+  it('are accepted as type iso, listed by that type, and are not templates', async () => {
     const body = {
       ...{ type: 'iso', name: 'Installer', distro: 'any', release: '1', arch: 'amd64' },
       ...{ url: 'https://images.example.org/any.iso', sha256: 'ab'.repeat(32) },
     }
     const made = await gateway.request('POST', '/images/custom', { body })
-    expect([made.status, made.body.data.type]).to.deep.equal([201, 'iso'])
+    const { type, kind } = made.body.data
+    expect([made.status, type, kind]).to.deep.equal([201, 'kvm', 'iso'])
     const ids = async (path: string): Promise<string[]> =>
       ((await gateway.request('GET', path)).body.data as { id: string }[]).map(({ id }) => id)
     const { id } = made.body.data as { id: string }

@@ -99,8 +99,8 @@ describe('forms of clients, in every field of every body', () => {
         }
       }
     // Five of a key and seven of a sub-user, twice; the rules of a firewall; two of the access policy; WebSSH origins; an
-    // administrator who is off.
-    expect(restricting).to.equal(29)
+    // administrator who is off; the public address of a host.
+    expect(restricting).to.equal(30)
   })
 
   describe('of what restricts a key', () => {
