@@ -63,13 +63,14 @@ describe('GET /events', function () {
     return listening.events.at(-1)?.data.code
   }
 
-  it('tells of a container with the row that the list shows, of its task and its end', async () => {
+  it('sends the row of a container without its owners, then its task and its end', async () => {
     const listening = await stream()
     expect(listening.response.headers['content-type']).to.equal('text/event-stream; charset=utf-8')
     await rename(guest.uuid, 'seen')
     const { data, event } = await listening.type('guest.updated')
     const { body } = await gateway.request('GET', `/containers/${guest.id}`)
-    expect([event, data.data]).to.deep.equal(['guest', body.data])
+    const { owners, ...row } = body.data as Record<string, unknown>
+    expect([event, data.data, owners]).to.deep.equal(['guest', row, []])
     const doomed = await gateway.fleet.addGuest({ name: 'doomed' })
     await listening.type('guest.created')
     const queued = await gateway.request('DELETE', `/containers/${doomed.id}/delete`)
@@ -124,6 +125,24 @@ describe('GET /events', function () {
     expect(JSON.stringify(own.events)).not.to.include(other.name)
     const kinds = new Set(few.events.map(({ event }) => event))
     expect([...kinds].sort()).to.deep.equal(['ready', 'task'])
+  })
+
+  it('shows the owners of a container in no event, and to no bound caller', async () => {
+    const calls = new SubUserCalls(gateway)
+    const made = await calls.make({ container_name: guest.name })
+    const session = await calls.headers(await calls.account(made))
+    const bound = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
+    const listening = [await stream(), await stream(bound), await stream('', { headers: session })]
+    await rename(guest.uuid, 'owned')
+    for (const each of listening)
+      expect((await each.type('guest.updated')).data.data).not.to.have.property('owners')
+    for (const path of ['/containers', '/containers/list', `/containers/${guest.id}`])
+      for (const headers of [{ 'x-api-key': bound }, session]) {
+        const { status, body } = await gateway.request('GET', path, { key: '', headers })
+        expect([status, JSON.stringify(body.data).includes('owners')], path).to.deep.equal([200, false])
+      }
+    const seen = await gateway.request('GET', `/containers/${guest.id}`)
+    expect(seen.body.data.owners.map(({ id }: { id: string }) => id)).to.deep.equal([made.id])
   })
 
   it('tells a sub-user of its containers and their tasks, not of hosts', async () => {

@@ -13,7 +13,7 @@ interface Pair<View> {
   readonly after?: View
 }
 
-/** Writes each change as the rows that the rest of the interface shows. */
+/** Writes each change as the rows that the rest of the interface shows; containers without their owners. */
 export function createDescribe(time: TimeFormat): Describe {
   return (change, hostId) => {
     switch (change.kind) {

@@ -99,7 +99,7 @@ export const GuestRowSchema = Type.Object(
     owners: Type.Optional(
       Type.Array(Type.Object({ id: Type.String(), username: Type.String() }, { title: 'Owner' }), {
         description:
-          'Sub-users that have it. Only for callers that are bound to no containers, with `subuser:read`.',
+          'Sub-users that have it. Only in the list and the detail, for callers with `subuser:read` that are bound to no containers; never in events and webhooks.',
       }),
     ),
     devices: Type.Array(oneOf(guestDevices), { description: 'Devices of the host that it may use.' }),
