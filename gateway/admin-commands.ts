@@ -12,8 +12,11 @@ import { Admins } from './accounts/admins.js'
 import { LoginLog } from './accounts/login-log.js'
 import { Passwords } from './accounts/passwords.js'
 import { retentionOf, type GatewayConfig } from './config.js'
+import { PanelSettings } from './panel-settings.js'
+import { PublicUrl } from './public-url.js'
 import { redisProcessOf } from './store/redis-process.js'
 import { Store } from './store/store.js'
+import { tlsSettingsDocument } from './tls/settings.js'
 
 /*
  * What the host's operator does about administrators: in the store that the gateways use, which has to run. Whoever
@@ -53,6 +56,8 @@ export async function withStore<T>(
 interface AdminTools {
   readonly admins: Admins
   readonly audit: AuditStore
+  /** A link for a set-up token. */
+  linkOf(token: string): Promise<string>
 }
 
 const toolsFor =
@@ -63,8 +68,25 @@ const toolsFor =
     return {
       admins: new Admins({ store, accounts, passwords: new Passwords(), log: loginLog }),
       audit: new AuditStore(store, config.audit.keep, log),
+      linkOf: createLinks(config, store, log),
     }
   }
+
+/**
+ * Makes links that begin with the public URL of the panel, or with `listen` where no public URL is known. Servers never
+ * log what follows #.
+ */
+function createLinks(config: GatewayConfig, store: Store, log: Logger): AdminTools['linkOf'] {
+  const settings = new PanelSettings(store, log)
+  const tlsSettings = tlsSettingsDocument(store, log)
+  const address = config.tls_listen === '' ? undefined : splitHostPort(config.tls_listen)
+  const publicUrl = new PublicUrl(settings, { documents: { settings: tlsSettings }, address })
+  return async (token) => {
+    await Promise.all([settings.publicUrl.refresh(), tlsSettings.refresh()])
+    const path = `/setup#${token}`
+    return publicUrl.link(path) || listenUrl(config) + path
+  }
+}
 
 const system = { ref: 'system', user: 'system:host' } as const
 
@@ -83,23 +105,26 @@ export async function addAdmin(
 
 /** Prints a link by which an administrator sets a new password; the old one, his second factor and sessions end. */
 export async function recoverAdmin(context: CommandContext, username: string): Promise<void> {
-  await withStore(context, toolsFor(context), async ({ admins, audit }) => {
+  await withStore(context, toolsFor(context), async ({ admins, audit, linkOf }) => {
     const { token } = await audited(audit, 'admin.recover', username, () => admins.recover(username))
-    console.log(linkOf(context.config, token))
+    console.log(await linkOf(token))
   })
 }
 
 /**
- * Keeps a file with the link that makes the first administrator, mode 0600, and prints the link; once there is an
- * administrator, removes the file.
+ * Writes the link that makes the first administrator to a file, mode 0600, and prints it; a link in the file that is still
+ * valid keeps its token. Once there is an administrator, removes the file.
  */
 export async function keepFirstLink(context: CommandContext, file: string): Promise<void> {
-  await withStore(context, toolsFor(context), async ({ admins }) => {
-    const known = await readFile(file, 'utf8').catch(() => '')
-    const token = known !== '' && (await admins.hasFirstLink()) ? undefined : await admins.firstLink()
-    if (token !== undefined) await writeFileAtomic(file, `${linkOf(context.config, token)}\n`)
-    else if (!(await admins.hasFirstLink())) return void (await rm(file, { force: true }))
-    console.log((await readFile(file, 'utf8')).trim())
+  await withStore(context, toolsFor(context), async ({ admins, linkOf }) => {
+    const text = await readFile(file, 'utf8').catch(() => '')
+    const known = /#(\S+)/.exec(text)?.[1]
+    const isValid = known !== undefined && (await admins.hasFirstLink())
+    const token = isValid ? known : await admins.firstLink()
+    if (token === undefined) return rm(file, { force: true })
+    const link = await linkOf(token)
+    await writeFileAtomic(file, `${link}\n`)
+    console.log(link)
   })
 }
 
@@ -119,10 +144,9 @@ async function readPassword(file: string): Promise<string> {
   return text.replace(/\r?\n$/, '')
 }
 
-/** What follows # never reaches a server's log. */
-function linkOf({ listen }: GatewayConfig, token: string): string {
+function listenUrl({ listen }: GatewayConfig): string {
   const { host, port } = splitHostPort(listen)
   const everywhere = ['0.0.0.0', '::'].includes(host)
   const shown = everywhere ? hostname() : host.includes(':') ? `[${host}]` : host
-  return `http://${shown}:${port}/setup#${token}`
+  return `http://${shown}:${port}`
 }

@@ -1,7 +1,8 @@
 import { invalidField } from '../shared/errors.js'
 import { isReachableName, parseHostName } from '../shared/host-name.js'
 import type { PanelSettings } from './panel-settings.js'
-import type { Tls } from './tls/tls.js'
+import type { StoredDocument } from './store/document.js'
+import type { TlsSettings } from './tls/settings.js'
 
 /** Where people reach the panel, and how that is known. */
 export interface PublicBase {
@@ -47,11 +48,17 @@ function refused(why: string) {
   return invalidField('public_url', `public_url: ${why}`)
 }
 
+/** What is known about TLS: its settings, and where it listens. */
+interface TlsFacts {
+  readonly documents: { readonly settings: Pick<StoredDocument<TlsSettings>, 'value'> }
+  readonly address: { readonly port: number } | undefined
+}
+
 /** Makes the links that people are given. */
 export class PublicUrl {
   constructor(
     private readonly settings: Pick<PanelSettings, 'publicUrl'>,
-    private readonly tls: Tls,
+    private readonly tls: TlsFacts,
   ) {}
 
   get base(): PublicBase {

@@ -50,6 +50,11 @@ const untouched: TlsSettings = {
   ...{ current: null, previous: null },
 }
 
+/** The settings by themselves, which take no secret to read. Make it before `store.start()`. */
+export function tlsSettingsDocument(store: Store, log: Logger): StoredDocument<TlsSettings> {
+  return new StoredDocument<TlsSettings>({ store, log, name: 'tls:settings', initial: untouched })
+}
+
 /** What the gateways share about TLS. Make it before `store.start()`. */
 export class TlsDocuments {
   readonly settings: StoredDocument<TlsSettings>
@@ -65,7 +70,7 @@ export class TlsDocuments {
     log: Logger,
   ) {
     const common = { store, log }
-    this.settings = new StoredDocument<TlsSettings>({ ...common, name: 'tls:settings', initial: untouched })
+    this.settings = tlsSettingsDocument(store, log)
     this.renewal = new StoredDocument({ ...common, name: 'tls:renewal', initial: noAttempts })
     this.challenge = new StoredDocument<OpenChallenge | null>({
       ...{ ...common, name: 'tls:challenge', initial: null },

@@ -77,13 +77,15 @@ describe('berth-gateway', function () {
     expect(await readFile(keyFile, 'utf8')).to.equal(key)
   })
 
+  const settingCall = (key: string, [method, path]: ['GET' | 'PUT', string], body?: object) =>
+    apiCall(`http://127.0.0.1:${port}`, [method, `/api/v1${path}`], {
+      headers: { connection: 'close', 'x-api-key': key },
+      ...(body && { body: JSON.stringify(body) }),
+    })
+
   /** As somebody does who locked himself out. */
   async function expectPolicyDisabled(key: string): Promise<void> {
-    const call = (method: 'GET' | 'PUT', body?: object) =>
-      apiCall(`http://127.0.0.1:${port}`, [method, '/api/v1/access-policy'], {
-        headers: { connection: 'close', 'x-api-key': key },
-        ...(body && { body: JSON.stringify(body) }),
-      })
+    const call = (method: 'GET' | 'PUT', body?: object) => settingCall(key, [method, '/access-policy'], body)
     expect((await call('PUT', { enabled: true, allowed_sources: ['192.0.2.1'] })).status).to.equal(200)
     const { ended, output } = run('disable-access-policy', '--config', join(directory, 'gateway.yaml'))
     expect([await ended, output()]).to.deep.equal([0, 'the access policy is off\n'])
@@ -97,7 +99,7 @@ describe('berth-gateway', function () {
   }
 
   /** As the operator does on the host, while the gateway runs. */
-  async function expectAdminCommands(): Promise<void> {
+  async function expectAdminCommands(key: string): Promise<void> {
     const linkFile = join(directory, 'panel-setup.url')
     const passwordFile = join(directory, 'password')
     const post = (path: string, body: object) =>
@@ -109,6 +111,11 @@ describe('berth-gateway', function () {
     expect([code, first]).to.deep.equal([0, await readFile(linkFile, 'utf8')])
     expect((await stat(linkFile)).mode & 0o777).to.equal(0o600)
     expect(await command('admin', 'first-link', '--url-file', linkFile), 'again').to.deep.equal([0, first])
+    const token = /^http:\/\/127\.0\.0\.1:\d+\/setup#(\S+)\n$/.exec(first)?.[1]
+    const url = 'https://panel.example.com:8443'
+    expect((await settingCall(key, ['PUT', '/public-url'], { public_url: url })).status).to.equal(200)
+    const [, moved] = await command('admin', 'first-link', '--url-file', linkFile)
+    expect([moved, await readFile(linkFile, 'utf8')]).to.deep.equal(Array(2).fill(`${url}/setup#${token}\n`))
     await writeFile(passwordFile, 'correct horse battery\n')
     expect(await command('admin', 'add', 'ada', '--password-file', passwordFile)).to.deep.equal([
       0,
@@ -116,12 +123,12 @@ describe('berth-gateway', function () {
     ])
     const login = { username: 'ada', password: 'correct horse battery' }
     expect((await post('/login', login)).status).to.equal(200)
-    const token = first.trim().split('#')[1]!
     expect((await post('/setup', { ...login, username: 'eve', token })).status, 'too late').to.equal(404)
     expect(await command('admin', 'first-link', '--url-file', linkFile)).to.deep.equal([0, ''])
     await expectGone(linkFile)
     const [, recovery] = await command('admin', 'link', 'ada')
     expect((await post('/login', login)).status, 'the old password').to.equal(401)
+    expect(recovery).to.match(/^https:\/\/panel\.example\.com:8443\/setup#\S+\n$/)
     const again = { token: recovery.trim().split('#')[1], password: 'staple paper clip 7' }
     expect((await post('/setup', again)).status).to.equal(201)
     expect((await post('/setup', again)).status, 'twice').to.equal(404)
@@ -144,7 +151,7 @@ describe('berth-gateway', function () {
       await waitFor(async () => (await answers()).status === 200, { what: 'the admin key works' })
       expect((await answers()).body).to.have.nested.property('data[0].name', 'admin')
       await expectPolicyDisabled(key)
-      if (round === 0) await expectAdminCommands()
+      if (round === 0) await expectAdminCommands(key)
       child.kill('SIGTERM')
       expect(await ended, output()).to.equal(0)
       expect(output()).not.to.include(key)
