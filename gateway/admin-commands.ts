@@ -57,7 +57,7 @@ interface AdminTools {
   readonly admins: Admins
   readonly audit: AuditStore
   /** A link for a set-up token. */
-  linkOf(token: string): Promise<string>
+  readonly linkOf: (token: string) => Promise<string>
 }
 
 const toolsFor =

@@ -146,6 +146,8 @@ export interface HeldRoom {
 export interface JoinToken {
   readonly token: string
   readonly expiresAtMs: number
+  /** host:port of the join endpoint, as the token has it. */
+  readonly address: string
   /** Command to run on the host. */
   readonly command: string
 }

@@ -52,8 +52,9 @@ export class StoredHostAdmin implements HostAdmin {
   async createJoinToken(hostId: string): Promise<JoinToken> {
     const { tokens, tokenLifetimeMs, joinAddress } = this.options
     this.#get(hostId)
-    const made = await tokens.create(hostId, { address: joinAddress(), lifetimeMs: tokenLifetimeMs })
-    return { ...made, command: `echo ${made.token} | ${joinCommand}` }
+    const address = joinAddress()
+    const made = await tokens.create(hostId, { address, lifetimeMs: tokenLifetimeMs })
+    return { ...made, address, command: `echo ${made.token} | ${joinCommand}` }
   }
 
   async updateHost(hostId: string, change: HostChange): Promise<HostView> {

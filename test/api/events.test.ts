@@ -142,7 +142,7 @@ describe('GET /events', function () {
         expect([status, JSON.stringify(body.data).includes('owners')], path).to.deep.equal([200, false])
       }
     const seen = await gateway.request('GET', `/containers/${guest.id}`)
-    expect(seen.body.data.owners.map(({ id }: { id: string }) => id)).to.deep.equal([made.id])
+    expect(seen.body.data.owners).to.deep.equal([{ id: made.id, username: made.username }])
   })
 
   it('tells a sub-user of its containers and their tasks, not of hosts', async () => {

@@ -25,6 +25,7 @@ describe('/hosts', function () {
   let key: string
   let base: string
   let identityDir: string
+  let joinPort: number
   let agent: LabAgent | undefined
   const client = createClient()
 
@@ -32,7 +33,8 @@ describe('/hosts', function () {
     directory = await mkdtemp(join(tmpdir(), 'btest-hosts-'))
     identityDir = join(directory, 'identity')
     const stateDir = join(directory, 'state')
-    const [http, joinPort] = [await freePort(), await freePort()]
+    const http = await freePort()
+    joinPort = await freePort()
     await createAdminKey(stateDir, join(directory, 'admin.key'))
     key = (await readFile(join(directory, 'admin.key'), 'utf8')).trim()
     const config = validateConfig(
@@ -74,7 +76,8 @@ describe('/hosts', function () {
     const address = `127.0.0.1:${await freePort()}`
     const added = await call('POST', '/hosts', { name: 'one', address, comment: 'ignored' })
     expect(added.status).to.equal(201)
-    const { host, join_token: token, command, expires_at: expires } = added.body.data
+    const { host, join_token: token, command, expires_at: expires, ...join } = added.body.data
+    expect(join).to.deep.equal({ join_address: `127.0.0.1:${joinPort}`, join_local_only: true })
     expect(host).to.include({ name: 'one', address, status: 'pending', draining: false, containers: 0 })
     const paths = shell(
       `set_instance ''; echo "$lib_dir/dist/agent/main.js join - --config $(config_of agent)"`,

@@ -1,6 +1,8 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import { notFound } from '../../../shared/errors.js'
+import { isReachableName, parseHostName } from '../../../shared/host-name.js'
+import { splitHostPort } from '../../../shared/join-token.js'
 import { isBound, type Principal } from '../../access/principal.js'
 import { parsePublicAddress } from '../../fleet/public-address.js'
 import type { Fleet, FleetView, HostChange, JoinToken } from '../../fleet/contract.js'
@@ -32,6 +34,14 @@ const JoinTokenSchema = Type.Object(
     join_token: Type.String({ description: 'One-time; only here.' }),
     expires_at: TimeSchema,
     command: Type.String({ description: 'To be run as root on the host.' }),
+    join_address: Type.String({
+      description: 'host:port at which the agent of the host reaches this gateway.',
+    }),
+    join_local_only: Type.Boolean({
+      description:
+        'Whether only an agent on the machine of the gateway reaches `join_address`, as with a loopback address. For ' +
+        'other machines set `join_listen` or `join_address` in `gateway.yaml`, then create a new join token.',
+    }),
   },
   { title: 'JoinToken' },
 )
@@ -245,6 +255,10 @@ function containerCounter(view: FleetView, caller: Principal): (hostId: string) 
   return (hostId) => own.filter((guest) => guest.hostId === hostId).length
 }
 
-function tokenRow({ token, expiresAtMs, command }: JoinToken, time: TimeFormat) {
-  return { join_token: token, expires_at: time.format(expiresAtMs), command }
+function tokenRow({ token, expiresAtMs, command, address }: JoinToken, time: TimeFormat) {
+  const joinHost = parseHostName(splitHostPort(address).host) ?? ''
+  return {
+    ...{ join_token: token, expires_at: time.format(expiresAtMs), command },
+    ...{ join_address: address, join_local_only: !isReachableName(joinHost) },
+  }
 }

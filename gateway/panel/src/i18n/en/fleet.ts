@@ -46,6 +46,8 @@ export const fleet = {
   'hosts.newToken': 'New join token',
   'hosts.joinTitle': 'Join the host',
   'hosts.joinText': 'Run this on the host, as root.',
+  'hosts.joinLocal':
+    'Only the gateway’s own machine reaches {{address}}. To add another machine, set join_listen or join_address in gateway.yaml first, then create a new join token.',
   'hosts.removeAsk': 'Remove {{name}}?',
   'hosts.removeText': 'It must have no guests. Its agent cannot connect any more.',
   'swap.title': 'Swap',

@@ -46,6 +46,8 @@ export const fleet: Readonly<Record<keyof typeof english, string>> = {
   'hosts.newToken': '新的加入令牌',
   'hosts.joinTitle': '让主机加入',
   'hosts.joinText': '请在该主机上以 root 身份运行。',
+  'hosts.joinLocal':
+    '只有网关所在的机器能访问 {{address}}。要添加其他机器，请先在 gateway.yaml 中设置 join_listen 或 join_address，再创建新的加入令牌。',
   'hosts.removeAsk': '移除 {{name}}？',
   'hosts.removeText': '主机上不能有实例，移除后其代理无法再连接。',
   'swap.title': '交换空间',
