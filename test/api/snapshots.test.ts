@@ -286,6 +286,24 @@ describe('snapshots over HTTP', function () {
         expect((await setQuota({ space_limit_bytes })).status, String(space_limit_bytes)).to.equal(400)
     })
 
+    it('lets a key that is bound to the container set the number, not the space', async () => {
+      const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
+      const set = (body: unknown): Promise<Reply> => gateway.request('PUT', `${path}/quota`, { key, body })
+      const before = await detail()
+      for (const body of [
+        { space_limit_bytes: 5_000_000 },
+        { space_limit_bytes: 0 },
+        { snapshot_limit: 2, space_limit_bytes: 5_000_000 },
+      ]) {
+        const { status, body: refusal } = await set(body)
+        expect([status, refusal.code, refusal.details?.field], JSON.stringify(body)).to.deep.equal([
+          ...[403, 'insufficient_scope', 'space_limit_bytes'],
+        ])
+      }
+      expect(await detail()).to.deep.equal(before)
+      expect((await set({ snapshot_limit: 2 })).body.data.quota).to.equal(2)
+    })
+
     it('is set by either name, shown, and none where it is 0', async () => {
       for (const [body, limit] of [
         [{ snapshot_limit: 3 }, 3],

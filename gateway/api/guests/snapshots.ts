@@ -4,7 +4,7 @@ import { descriptionPattern, limits } from '../../../shared/guest-rules.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Snapshot } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Fleet, FleetView, GuestView } from '../../fleet/contract.js'
-import { guestsOf, type Principal } from '../../access/principal.js'
+import { guestsOf, isBound, type Principal } from '../../access/principal.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
@@ -69,7 +69,7 @@ const QuotaBodySchema = Type.Object(
     quota: within(limits.snapshots, 'Another name of snapshot_limit, which takes precedence.'),
     space_limit_bytes: within(
       limits.snapshotSpaceBytes,
-      'Disk space that its snapshots may retain together; 0: the default, twice the size of its disk. Existing snapshots beyond it stay.',
+      'Disk space that its snapshots may retain together; 0: the default, twice the size of its disk. Existing snapshots beyond it stay. Only for callers that are not bound to containers.',
     ),
   },
   { title: 'SnapshotQuota' },
@@ -241,8 +241,12 @@ function quotaRoute(fleet: Fleet): Route {
     example: { snapshot_limit: 3, space_limit_bytes: 21_474_836_480 },
     data: QuotaSchema,
     conditional: true,
-    errors: ['invalid_state', 'precondition_failed', 'resource_exhausted', 'host_offline', 'agent_timeout'],
+    errors: [
+      ...(['insufficient_scope', 'invalid_state', 'precondition_failed', 'resource_exhausted'] as const),
+      ...(['host_offline', 'agent_timeout'] as const),
+    ],
     handle: async (context) => {
+      if (context.body.space_limit_bytes !== undefined) checkMaySetSpace(context.caller)
       const change = parseQuota(context.body)
       const detail = describeFields(context.body)
       const { guest } = await changeSetting(fleet, context, { change, detail })
@@ -251,6 +255,17 @@ function quotaRoute(fleet: Fleet): Route {
       return { message: 'quota updated', data: { quota: snapshotLimit, container: { id, name, ...limited } } }
     },
   })
+}
+
+/** The space is the provider's: customers cannot give themselves more. @throws {BerthError} `insufficient_scope` */
+function checkMaySetSpace(caller: Principal): void {
+  const field = 'space_limit_bytes'
+  if (isBound(caller))
+    throw new BerthError(
+      ...(['forbidden', 'insufficient_scope'] as const),
+      `${field}: only for callers that are not bound to containers`,
+      { field },
+    )
 }
 
 /** Agents that do not know a limit of space still get the number. @throws {BerthError} `missing_field` */
