@@ -13,6 +13,7 @@ import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js
 import type { GuestRecord } from './record.js'
 import { RestartPolicy } from './restart-policy.js'
 import { RunningGuests } from './running.js'
+import { settleRoom } from './settle-room.js'
 import { settleSpace } from './snapshot-space.js'
 import { noteEvent } from './steps.js'
 import { boundOf } from './volume-bound.js'
@@ -218,8 +219,10 @@ export class Reconciler {
 
   async #compareStorage(): Promise<void> {
     const { store, drivers } = this.#context
-    for (const { uuid } of store.list())
-      if (!this.#engine.busy(guestSubject(uuid))) await this.#settleSpace(uuid)
+    for (const { uuid } of store.list()) {
+      const isBusy = (): boolean => this.#engine.busy(guestSubject(uuid))
+      if (!isBusy()) await this.#settleSpace(uuid, isBusy)
+    }
     const bounds = store.list().flatMap((record): [string, number][] => {
       const driver = drivers[record.spec.virtualization]
       return driver ? [[record.uuid, boundOf(driver, this.#context, record)]] : []
@@ -227,10 +230,13 @@ export class Reconciler {
     this.#noteRepairs('storage', await this.parts.repairStorage(new Map(bounds)))
   }
 
-  async #settleSpace(uuid: string): Promise<void> {
-    await settleSpace(this.#context, uuid).catch((err: unknown) =>
-      this.#context.log.warn({ err, guest: uuid }, 'measure what snapshots retain'),
-    )
+  async #settleSpace(uuid: string, isBusy: () => boolean): Promise<void> {
+    try {
+      await settleSpace(this.#context, uuid)
+      await settleRoom(this.#context, uuid, isBusy)
+    } catch (err) {
+      this.#context.log.warn({ err, guest: uuid }, 'measure what snapshots retain')
+    }
   }
 
   #noteRepairs(what: string, repaired: readonly string[]): void {

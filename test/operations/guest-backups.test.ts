@@ -5,6 +5,8 @@ import {
   scheduledBackupDefinition,
   scheduledBackups,
 } from '../../agent/guests/operations/backup-scheduled.js'
+import { guestSubject } from '../../agent/guests/operations/guest-order.js'
+import { endRoom, raiseBound, withRoom } from '../../agent/guests/operations/restore-room.js'
 import { noBackupSchedule } from '../../agent/guests/record.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { memoryTargets } from '../support/memory-backups.js'
@@ -16,6 +18,8 @@ import {
   type MemoryGuest,
   type WireOrder,
 } from '../support/memory-guest.js'
+import { silentLog } from '../support/redis.js'
+import { waitFor } from '../support/wait.js'
 import { describeOperationMatrix, type MatrixSubject } from '../support/operation-matrix.js'
 
 /*
@@ -59,6 +63,59 @@ describe('operations with backups', () => {
       const isOver = step === 'forget' && phase === 'after-run'
       expect(after).to.deep.equal(isOver ? { ...(before as object), content: 'first' } : before)
     },
+  })
+})
+
+describe('the room of a restore', () => {
+  const gib = 1024 ** 3
+  let guest: MemoryGuest
+  before(async () => {
+    guest = await openMemoryGuest()
+  })
+  after(() => guest.destroy())
+
+  const room = () => {
+    const { fetchedBytes, extraBytes } = guest.domain.context.store.get(guest.uuid)
+    return { fetchedBytes, extraBytes, boundBytes: guest.host.bounds.get(guest.uuid) }
+  }
+  const untilChecked = async (times: number): Promise<void> => {
+    const before = guest.host.freedChecks
+    await waitFor(() => guest.host.freedChecks >= before + times, { what: 'checks of the deleted disk' })
+  }
+
+  it('is lowered by the operation only after the space of the old disk is free', async () => {
+    const { host, uuid, domain } = guest
+    const { context } = domain
+    const soldBytes = context.store.get(uuid).spec.limits.diskGb * gib
+    context.store.update(uuid, { extraBytes: 300 })
+    await raiseBound(context, uuid, 1000)
+    const raised = { fetchedBytes: 1000, extraBytes: 300, boundBytes: soldBytes + 1300 }
+    expect(room()).to.deep.equal(raised)
+    host.areFreed = false
+    const { signal } = new AbortController()
+    const ended = endRoom(
+      context,
+      { subject: guestSubject(uuid), signal, log: silentLog },
+      { extraBytes: 100 },
+    )
+    await untilChecked(2)
+    expect(room()).to.deep.equal({ ...raised, fetchedBytes: 1200, extraBytes: 100 })
+    host.areFreed = true
+    await ended
+    expect(room()).to.deep.equal({ fetchedBytes: 0, extraBytes: 100, boundBytes: soldBytes + 100 })
+  })
+
+  it('is lowered by a comparison with the host where the operation did not wait for it', async () => {
+    const { host, uuid, domain } = guest
+    await raiseBound(domain.context, uuid, 1000)
+    host.areFreed = false
+    await domain.reconciler.pass()
+    expect(room().fetchedBytes).to.equal(1000)
+    await withRoom(domain.context, uuid, () => Promise.resolve())
+    expect(room().fetchedBytes, 'after other work on the disk').to.equal(1000)
+    host.areFreed = true
+    await domain.reconciler.pass()
+    expect(room().fetchedBytes).to.equal(0)
   })
 })
 

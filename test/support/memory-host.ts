@@ -47,6 +47,10 @@ export class MemoryHost {
   readonly contents = new Map<string, string>()
   /** Bytes that a disk was bounded to when its size was changed last. */
   readonly bounds = new Map<string, number>()
+  /** Whether the space of deleted volumes is free. */
+  areFreed = true
+  /** How often that was asked. */
+  freedChecks = 0
   /** By guest and id: what was on the disk. */
   readonly snapshots = new Map<string, Map<string, string>>()
   /** By guest: what is on the volume that is about to take the place of its own. */
@@ -182,7 +186,10 @@ export class MemoryHost {
       snapshotsCount: true,
       expectedRetained: async (uuid) => 1_000_000 * (ofGuest(uuid).size + 1),
       exclusiveBytes: async () => 0,
-      areFreed: async () => true,
+      areFreed: async () => {
+        this.freedChecks++
+        return this.areFreed
+      },
       snapshotPathOf: (uuid, id) => `/nowhere/${uuid}/${id}`,
       pathOf: (uuid) => `/nowhere/${uuid}`,
       nextPathOf: (uuid) => `/nowhere/${uuid}.next`,

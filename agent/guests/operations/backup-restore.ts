@@ -39,7 +39,6 @@ export function backupRestoreKind(
   context: GuestContext,
   capacity: Pick<HostCapacity, 'readDisk'>,
 ): OperationKind<'backupRestore', RestoreInput> {
-  const { store } = context
   return {
     action: 'backup-restore',
     accept: (order, asked) => {
@@ -58,10 +57,7 @@ export function backupRestoreKind(
       prepare: fetchStep({ context, capacity }),
       commit: { name: 'forget', run: (step) => commit(context, step) },
     }),
-    settle: (operation, outcome) => {
-      settleRestore(context, operation, outcome)
-      if (store.find(operation.subject.id)) store.update(operation.subject.id, { fetchedBytes: 0 })
-    },
+    settle: (operation, outcome) => settleRestore(context, operation, outcome),
   }
 }
 

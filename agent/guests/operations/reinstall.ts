@@ -157,5 +157,5 @@ function settleReinstall(context: GuestContext, id: string, outcome: OperationOu
   if (outcome.status === 'failed' && !outcome.undone) return broken(context, id, outcome.message)
   const statusReason = outcome.status === 'failed' ? outcome.message : ''
   // A guest that did not start again is reported and started by the next comparison with the host.
-  context.store.update(id, { status: record.wanted, statusReason, fetchedBytes: 0 })
+  context.store.update(id, { status: record.wanted, statusReason })
 }

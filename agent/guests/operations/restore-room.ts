@@ -6,10 +6,11 @@ import { planReserveBytes } from '../../storage/room.js'
 import type { HostCapacity } from '../capacity.js'
 import { driverOf, type GuestContext } from '../context.js'
 import type { GuestRecord } from '../record.js'
+import { settleRoom } from '../settle-room.js'
 import { volumeLimitOf } from '../volume-bound.js'
 import { planExtraBytes, planFetchedBytes } from './plan-restore-room.js'
 
-/** How long the kernel may take to free a deleted disk. */
+/** How long an operation waits until the kernel has freed a deleted disk. */
 const vanishMs = 60_000
 const pollMs = 500
 
@@ -39,7 +40,8 @@ export async function raiseBound(context: GuestContext, uuid: string, bytes: num
   if (limitBytes === 0) return
   const boundBytes = volumeLimitOf(context, { ...record, fetchedBytes: 0 })
   const overBytes = Math.max(0, (await usedBytesOf(context, uuid)) - boundBytes)
-  context.store.update(uuid, { fetchedBytes: bytes + overBytes })
+  // What an earlier operation left here is still needed.
+  context.store.update(uuid, { fetchedBytes: Math.max(record.fetchedBytes, bytes + overBytes) })
   await setBound(context, context.store.get(uuid))
 }
 
@@ -48,14 +50,15 @@ const workBytes = 16 * 1024 ** 2
 
 /**
  * Does work that writes to the guest's disk, which may be full. Freeze a guest that runs first: it would use the room
- * itself. After a crash the operation's step is repeated, and puts the bound back.
+ * itself. After a crash the comparison with the host puts the bound back.
  */
 export async function withRoom<T>(context: GuestContext, uuid: string, work: () => Promise<T>): Promise<T> {
+  const { fetchedBytes } = context.store.get(uuid)
   await raiseBound(context, uuid, workBytes)
   try {
     return await work()
   } finally {
-    context.store.update(uuid, { fetchedBytes: 0 })
+    context.store.update(uuid, { fetchedBytes })
     await setBound(context, context.store.get(uuid))
   }
 }
@@ -75,31 +78,26 @@ export async function noteRestored(context: GuestContext, uuid: string, size: Ba
 }
 
 /**
- * Puts the bound back once the volume that was given up is gone: a guest that runs by then would find its disk full.
- * @param change of the journal, in the same write
+ * Lowers the bound once the volume that was given up is freed: a guest that runs by then would find its disk full. What
+ * takes longer is left to the comparison with the host.
+ * @param change of the journal; the room grows by what it takes away, until then
  */
 export async function endRoom(
   context: GuestContext,
-  { subject: { id: uuid }, signal }: StepContext<unknown>,
+  { subject: { id: uuid }, signal, log }: Pick<StepContext<unknown>, 'subject' | 'signal' | 'log'>,
   change: Partial<Pick<GuestRecord, 'extraBytes'>> = {},
 ): Promise<void> {
   const record = context.store.find(uuid)
   if (!record || record.fetchedBytes === 0) return
   const { extraBytes } = { ...record, ...change }
+  const fetchedBytes = record.fetchedBytes + Math.max(0, record.extraBytes - extraBytes)
+  context.store.update(uuid, { extraBytes, fetchedBytes })
   const deadline = performance.now() + vanishMs
-  while (performance.now() < deadline && (await isInTheWay(context, uuid, extraBytes)))
+  while (!(await settleRoom(context, uuid))) {
+    if (performance.now() > deadline) return log.info('the space of the replaced disk is not free yet')
     await delay(pollMs, undefined, { signal })
-  context.store.update(uuid, { extraBytes, fetchedBytes: 0, nextExtraBytes: 0 })
-  await setBound(context, context.store.get(uuid))
-}
-
-/** Whether the volume that was given up still takes space that the guest bought. */
-async function isInTheWay(context: GuestContext, uuid: string, extraBytes: number): Promise<boolean> {
-  const record = context.store.find(uuid)
-  if (!record || limitOf(context, record) === 0 || (await context.volumes.areFreed(uuid))) return false
-  return (
-    (await usedBytesOf(context, uuid)) > volumeLimitOf(context, { ...record, extraBytes, fetchedBytes: 0 })
-  )
+  }
+  if (context.store.find(uuid)) await setBound(context, context.store.get(uuid))
 }
 
 function limitOf(context: GuestContext, record: GuestRecord): number {
