@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -90,6 +90,62 @@ describe('guests that end without an order', function () {
       what: 'a new init',
     })
     await untilStatus(2, 'running')
+  })
+
+  /** Fills the guest's memory; /dev/zero has no end of a line. */
+  const eat = 'exec /bin/busybox tail /dev/zero'
+
+  it('out of memory in its first process: reported as such, and started again', async () => {
+    const { uuid } = await untilStatus(2, 'running')
+    const root = join(instance.pool, 'guests', uuid)
+    rmSync(join(root, 'sbin/init'))
+    const script = `#!/bin/sh\nuntil rm /root/eat 2>/dev/null; do sleep 0.2; done\n${eat}\n`
+    writeFileSync(join(root, 'sbin/init'), script, { mode: 0o755 })
+    const operations = agent.operations()
+    const { operation } = await submit(operations, powerOrder('restart', uuid))
+    await operationDone(operations, operation!.id)
+    operations.close()
+    const before = readInits(instance).get('xe-2')
+    writeFileSync(join(root, 'root/eat'), '')
+    const alert = await waitFor(() => watched.alerts().find(({ guestId }) => guestId === 2), {
+      what: () => `an alert\n${agent.logTail()}`,
+    })
+    expect(alert).to.include({ type: 'out_of_memory', severity: 'high', count: 1 })
+    expect(alert.detail).to.equal('the guest was killed: its memory of 256 MB ran out')
+    await waitFor(() => ![undefined, before].includes(readInits(instance).get('xe-2')), {
+      what: 'a new first process',
+    })
+    await untilStatus(2, 'running')
+  })
+
+  it('out of memory in another process: goes on, and the kills are counted', async () => {
+    await agent.kill('SIGTERM')
+    Object.assign(agent.config, { metrics: { guest_interval_seconds: 1 } })
+    await agent.start()
+    await agent.ready()
+    watched.close()
+    watched = new WatchedHost(agent.watch())
+    const { uuid } = await untilStatus(3, 'running')
+    const client = agent.guests()
+    await waitFor(
+      async () => (await call(client.getGuestUsage.bind(client), { uuid })).memoryUsageBytes > 0,
+      { what: 'a first sample' },
+    )
+    client.close()
+    const init = readInits(instance).get('xe-3')
+    expect(() => lxc(3, 'sh', '-c', eat), 'killed').to.throw()
+    const alert = await waitFor(() => watched.alerts().find(({ guestId }) => guestId === 3), {
+      what: () => `an alert\n${agent.logTail()}`,
+    })
+    expect(alert).to.include({ type: 'out_of_memory', severity: 'medium', count: 1 })
+    expect(alert.detail).to.equal('its memory of 256 MB ran out, and the kernel killed 1 process of it')
+    expect([readInits(instance).get('xe-3'), (await untilStatus(3, 'running')).statusReason]).to.deep.equal([
+      ...[init, ''],
+    ])
+    await agent.kill('SIGTERM')
+    Object.assign(agent.config, { metrics: { guest_interval_seconds: 3600 } })
+    await agent.start()
+    await agent.ready()
   })
 
   it('the host rebooted: what ran runs again, with its rules before it', async () => {
