@@ -5,7 +5,6 @@ import {
   type IncomingMessage,
   type Server,
   type ServerOptions,
-  type ServerResponse,
 } from 'node:http'
 import { Server as HttpsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
@@ -13,7 +12,8 @@ import type { Duplex } from 'node:stream'
 import type Koa from 'koa'
 import type { Logger } from 'pino'
 import { ConnectionGuard } from '../shared/connection-guard.js'
-import { parseAfterOffers, requestClass } from './http/upgrade-offers.js'
+import { Turns, type Handle } from './http/turns.js'
+import { requestClass, watchOffers } from './http/upgrade-offers.js'
 
 export interface HttpTimeouts {
   /** A client that takes longer for its headers is disconnected. */
@@ -66,8 +66,9 @@ export async function startHttpServer(
   log: Logger,
   timeouts: HttpTimeouts = defaultTimeouts,
 ): Promise<HttpServer> {
-  const server = createServer(httpOptions(timeouts, served.upgrades))
-  serveRequests(server, handlersOf(served), timeouts)
+  const handlers = handlersOf(served)
+  const server = createServer(httpOptions(timeouts, handlers))
+  serveRequests(server, handlers, timeouts)
   await listenOn(server, listen)
   const { address, port, family } = server.address() as AddressInfo
   log.info({ address, port }, 'http listening')
@@ -78,9 +79,12 @@ export async function startHttpServer(
 }
 
 /** Options of every server that strangers reach. */
-export function httpOptions(timeouts: HttpTimeouts, upgrades?: Upgrades): ServerOptions {
+export function httpOptions(timeouts: HttpTimeouts, { turns, upgrades }: Handlers): ServerOptions {
   return {
-    IncomingMessage: requestClass((request) => upgrades?.matches(request) ?? false),
+    IncomingMessage: requestClass({
+      wants: (request) => upgrades?.matches(request) ?? false,
+      isExcess: ({ socket }) => turns.isFull(socket),
+    }),
     headersTimeout: timeouts.headersMs,
     requestTimeout: timeouts.requestMs,
     keepAliveTimeout: timeouts.keepAliveMs,
@@ -93,55 +97,48 @@ export function httpOptions(timeouts: HttpTimeouts, upgrades?: Upgrades): Server
 }
 
 export interface Handlers {
-  readonly handle: (request: IncomingMessage, response: ServerResponse) => void
+  readonly turns: Turns
   /** Absent: offers of an upgrade are ignored. */
   readonly upgrades?: Upgrades
+}
+
+/** @param handle never throws */
+export function inTurns(handle: Handle): Handlers {
+  return { turns: new Turns(handle) }
 }
 
 export function handlersOf({ app, upgrades }: Served): Handlers {
   const handle = app.callback()
   // Koa handles its own failures, so the promise never rejects.
-  return { handle: (...exchange) => void handle(...exchange), upgrades }
+  return { ...inTurns((...exchange) => void handle(...exchange)), upgrades }
 }
 
 /** Has requests handled, connections without one bounded, and malformed ones refused in the usual form. */
 export function serveRequests(
   server: Server | HttpsServer,
-  { handle, upgrades }: Handlers,
+  { turns, upgrades }: Handlers,
   timeouts: HttpTimeouts,
 ): void {
-  const answers = new LastAnswers()
   const guard = new ConnectionGuard({ ...silent, proveWithinMs: timeouts.headersMs + timeouts.checkEveryMs })
-  const callback = (request: IncomingMessage, response: ServerResponse): void => {
+  const callback: Handle = (request, response) => {
     guard.trust(request.socket)
-    answers.note(request.socket, response)
-    handle(request, response)
+    turns.enter(request, response)
   }
   server.on('request', callback)
   server.on('connection', (socket: Socket) => guard.watch(socket))
-  server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', parseAfterOffers)
+  server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) =>
+    watchOffers(socket, () => turns.endAfterAnswers(socket)),
+  )
   server.on('checkExpectation', callback)
-  if (upgrades)
-    server.on('upgrade', (request, connection, head) => {
-      guard.trust(request.socket)
-      void upgrades.answer(request, connection, head)
-    })
-  server.on('clientError', (error, socket) => refuseMalformed(error, socket, answers.isUnderWay(socket)))
-}
-
-/** Each connection's last response, as nothing else can be sent during one. */
-class LastAnswers {
-  readonly #last = new WeakMap<Duplex, ServerResponse>()
-
-  note(socket: Duplex, response: ServerResponse): void {
-    this.#last.set(socket, response)
-  }
-
-  isUnderWay(socket: Duplex): boolean {
-    const last = this.#last.get(socket)
-    // While the request is still arriving, the malformed data is a part of it.
-    return last !== undefined && !last.writableFinished && (last.headersSent || last.req.complete)
-  }
+  server.on('clientError', (error, socket) => {
+    if (!turns.isEnding(socket)) refuseMalformed(error, socket, turns.isAnswering(socket))
+  })
+  server.on('upgrade', (request, connection, head) => {
+    // An upgrade behind unanswered requests cannot be answered in order; excess requests end here, too.
+    if (turns.isBusy(connection) || !upgrades) return void connection.destroy()
+    guard.trust(request.socket)
+    void upgrades.answer(request, connection, head)
+  })
 }
 
 /** @throws the error of listen(2) */

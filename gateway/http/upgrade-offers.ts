@@ -1,8 +1,12 @@
 import { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Whether a request asks for a protocol that this server switches to. */
-export type WantsUpgrade = (request: IncomingMessage) => boolean
+export interface RequestRules {
+  /** Whether a request asks for a protocol that this server switches to. */
+  wants(request: IncomingMessage): boolean
+  /** Whether too many requests of its connection wait already. */
+  isExcess(request: IncomingMessage): boolean
+}
 
 /** Node's request, with the flag by which its parser says that the client offers another protocol. */
 interface OfferingRequest extends IncomingMessage {
@@ -12,14 +16,23 @@ interface OfferingRequest extends IncomingMessage {
 
 /**
  * Makes the class of a server's requests. A server may ignore an offer that it does not want, such as `h2c` of Java's
- * client (RFC 9110, 7.8), but Node 20 treats each offer as wanted once there is a listener for upgrades.
+ * client (RFC 9110, 7.8), but Node 20 treats each offer as wanted once there is a listener for upgrades. Node's parser
+ * stops at an upgrade, so an excess request is called one: the rest of its packet is not parsed.
  */
-export function requestClass(wants: WantsUpgrade): typeof IncomingMessage {
+export function requestClass(rules: RequestRules): typeof IncomingMessage {
   return class extends IncomingMessage implements OfferingRequest {
     declare offersUpgrade: boolean
+    /** Decided once, since Node asks for `upgrade` several times. */
+    readonly #isExcess: boolean
+
+    constructor(socket: Socket) {
+      super(socket)
+      this.#isExcess = rules.isExcess(this)
+    }
 
     get upgrade(): boolean {
-      return this.offersUpgrade && (this.method === 'CONNECT' || wants(this))
+      if (this.#isExcess) return true
+      return this.offersUpgrade && (this.method === 'CONNECT' || rules.wants(this))
     }
 
     set upgrade(offered: boolean | null) {
@@ -31,39 +44,24 @@ export function requestClass(wants: WantsUpgrade): typeof IncomingMessage {
 /** What is used of Node's HTTP parser. */
 interface Parser {
   readonly incoming: OfferingRequest | null
-  execute(bytes: Buffer): number | Error
   getCurrentBuffer(): Buffer
   [onExecute: number]: ((parsed: number | Error) => void) | undefined
 }
 
 /**
- * Has the requests parsed that follow an ignored offer in the same packet: Node's parser stops at an offer, and its
- * server drops the rest of the packet. Node does not document its parser. With another one only pipelined requests after
- * an offer stay unanswered. Adds one function for each connection and none for a request.
+ * Calls `lost` when requests follow an ignored offer in the same packet: Node's parser stops at an offer, and its server
+ * drops the rest of the packet. Node does not document its parser. With another one such a rest stays unanswered. Adds one
+ * function for each connection and none for a request.
  */
-export function parseAfterOffers(socket: Socket): void {
+export function watchOffers(socket: Socket, lost: () => void): void {
   const parser = (socket as { parser?: Parser | null }).parser
   const at = (parser?.constructor as { kOnExecute?: number } | undefined)?.kOnExecute
   const passOn = at === undefined ? undefined : parser?.[at]
   if (!parser || at === undefined || !passOn) return
-  const isGone = (): boolean => (socket as { parser?: unknown }).parser !== parser
   parser[at] = (parsed) => {
-    let rest = stopsAtOffer(parser, parsed)
-      ? Buffer.from(parser.getCurrentBuffer().subarray(parsed))
-      : nothing
+    const { incoming } = parser
+    const isIgnored = incoming !== null && incoming.offersUpgrade && !incoming.upgrade
+    if (isIgnored && typeof parsed === 'number' && parsed < parser.getCurrentBuffer().length) lost()
     passOn(parsed)
-    while (rest.length > 0 && !isGone()) {
-      const result = parser.execute(rest)
-      // What follows a wanted offer belongs to that protocol, and a client may not send it before the answer.
-      if (parser.incoming?.upgrade) return void socket.destroy()
-      rest = stopsAtOffer(parser, result) ? rest.subarray(result) : nothing
-      passOn(result)
-    }
   }
-}
-
-const nothing = Buffer.alloc(0)
-
-function stopsAtOffer({ incoming }: Parser, parsed: number | Error): parsed is number {
-  return typeof parsed === 'number' && incoming !== null && incoming.offersUpgrade && !incoming.upgrade
 }

@@ -5,6 +5,7 @@ import {
   closeServer,
   defaultTimeouts,
   httpOptions,
+  inTurns,
   listenOn,
   serveRequests,
   type ListenAddress,
@@ -31,8 +32,9 @@ export class HttpListener {
 
   /** @throws {BerthError} `port_conflict`, `port_denied` */
   static async open(options: HttpListenerOptions): Promise<HttpListener> {
-    const server = createServer(httpOptions(defaultTimeouts))
-    serveRequests(server, { handle: (...exchange) => answer(options, ...exchange) }, defaultTimeouts)
+    const handlers = inTurns((...exchange) => answer(options, ...exchange))
+    const server = createServer(httpOptions(defaultTimeouts, handlers))
+    serveRequests(server, handlers, defaultTimeouts)
     await listenWide(options.listen, (listen) => listenOn(server, listen)).catch((cause: unknown) => {
       throw listenError(options.listen, cause)
     })

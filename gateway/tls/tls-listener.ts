@@ -33,8 +33,9 @@ export class TlsListener {
   #chainPem = ''
 
   private constructor(private readonly options: TlsListenerOptions) {
-    this.#server = createServer({ ...httpOptions(defaultTimeouts, options.served.upgrades), ...tlsVersions })
-    serveRequests(this.#server, handlersOf(options.served), defaultTimeouts)
+    const handlers = handlersOf(options.served)
+    this.#server = createServer({ ...httpOptions(defaultTimeouts, handlers), ...tlsVersions })
+    serveRequests(this.#server, handlers, defaultTimeouts)
     this.#server.on('tlsClientError', ({ message }) =>
       options.log.debug({ reason: message }, 'tls: handshake failed'),
     )

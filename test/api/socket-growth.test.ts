@@ -17,6 +17,12 @@ import { waitFor } from '../support/wait.js'
 /** Requests on one connection, sent a few at a time. */
 const many = 1000
 const together = 50
+/** Nothing may follow an ignored offer before its answer. */
+const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
+
+/** Bodies that are sent one by one take long, since each is audited. */
+const countOf = (request: string): number =>
+  togetherOf(request) === 1 && request.startsWith('POST') ? 200 : many
 
 /** Sockets of this process's servers, raw and behind TLS, with what listens to each. */
 class ServerSockets {
@@ -49,20 +55,32 @@ const channels = ['net.server.socket', 'http.server.request.start']
 class Talk {
   #answers = 0
   #tail = ''
+  #text = ''
 
   constructor(private readonly socket: Socket) {
     socket.on('error', () => undefined)
     socket.on('data', (chunk: Buffer) => {
       const text = this.#tail + chunk.toString('latin1')
       this.#answers += (text.match(/HTTP\/1\.1 [2-5]\d\d /g) ?? []).length
+      this.#text = (this.#text + chunk.toString('latin1')).slice(-10_000)
       this.#tail = text.slice(-12).replace(/HTTP\/1\.1 [2-5]\d\d /, '')
     })
   }
 
+  get answers(): number {
+    return this.#answers
+  }
+
+  /** The end of what was received. */
+  get text(): string {
+    return this.#text
+  }
+
   async send(request: string, count: number): Promise<void> {
     const wanted = this.#answers + count
-    for (let sent = 0; sent < count; sent += together) {
-      const next = Math.min(together, count - sent)
+    const step = togetherOf(request)
+    for (let sent = 0; sent < count; sent += step) {
+      const next = Math.min(step, count - sent)
       this.socket.write(request.repeat(next))
       await waitFor(() => this.#answers >= wanted - count + sent + next, {
         intervalMs: 1,
@@ -127,7 +145,7 @@ describe('what a connection costs', function () {
     const talk = new Talk(socket)
     await talk.send(request, 1)
     const first = await settled((one) => one === port)
-    await talk.send(request, many)
+    await talk.send(request, countOf(request))
     const last = await settled((one) => one === port)
     socket.destroy()
     await waitFor(() => Object.keys(sockets.listeners((one) => one === port)).length === 0, {
@@ -164,6 +182,45 @@ describe('what a connection costs', function () {
       const [first, last] = await grow(socket, requests('127.0.0.1', gateway.adminKey)[name]!, ports.tls)
       expect(last).to.deep.equal(first)
     })
+
+  for (const port of ['plain', 'tls'] as const)
+    it(`answers an ignored offer and closes when more follows in the same packet: ${port}`, async () => {
+      const offer = requests('x', '')['a refused upgrade to h2c']!
+      const { talk, closed } = open(ports[port], offer.repeat(200))
+      await closed
+      expect(talk.answers).to.equal(1)
+      expect(talk.text).to.match(/^HTTP\/1\.1 200 .*\r\nConnection: close\r\n/is)
+    })
+
+  for (const port of ['plain', 'tls'] as const)
+    it(`lets others have answers between those of a client that pipelines: ${port}`, async () => {
+      const flood = requests('x', '')['GET']!
+      const { talk, socket } = open(ports[port], flood.repeat(1500))
+      await waitFor(() => talk.answers > 0, { intervalMs: 1, what: 'the first answer' })
+      const other = open(ports[port], flood)
+      await waitFor(() => other.talk.answers === 1, { intervalMs: 1, what: 'the answer of another client' })
+      expect(talk.answers).to.be.lessThan(1500)
+      await waitFor(() => talk.answers === 1500, { what: 'all answers' })
+      for (const one of [socket, other.socket]) one.destroy()
+    })
+
+  it('closes a connection with more requests than can wait, and answers others', async () => {
+    const floods = Array.from({ length: 4 }, () => open(ports.plain, 'GET / HTTP/1.1\r\n\r\n'.repeat(20_000)))
+    const other = open(ports.plain, requests('x', '')['GET']!)
+    await waitFor(() => other.talk.answers === 1, { intervalMs: 1, what: 'the answer of another client' })
+    await Promise.all(floods.map(({ closed }) => closed))
+    other.socket.destroy()
+  })
+
+  /** Connects and sends a text at once. */
+  function open(port: number, text: string): { talk: Talk; socket: Socket; closed: Promise<void> } {
+    const at = { host: '127.0.0.1', port }
+    const socket = port === ports.tls ? connectTls({ ...at, rejectUnauthorized: false }) : connect(at)
+    const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
+    const talk = new Talk(socket)
+    socket.write(text)
+    return { talk, socket, closed }
+  }
 
   it('ends with the first answer where only challenges are answered', async () => {
     for (const head of ['GET / HTTP/1.1\r\nHost: x\r\n\r\n', `GET / HTTP/1.1\r\nHost: x\r\n${h2c}\r\n`]) {
