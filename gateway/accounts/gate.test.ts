@@ -1,7 +1,10 @@
 import { expect } from 'chai'
 import { FairGate, type Claim } from './gate.js'
 
-const limits = { atOnce: 2, othersAtOnce: 1, maxWaiting: 10, maxWaitMs: 60_000 }
+const limits = {
+  ...{ atOnce: 2, othersAtOnce: 1, strangersAtOnce: 2 },
+  ...{ maxWaiting: 10, maxStrangers: 10, maxWaitMs: 60_000 },
+}
 
 describe('the queue of passwords', () => {
   /** Work that ends when the test says so, in the order in which it began. */
@@ -28,7 +31,7 @@ describe('the queue of passwords', () => {
       for (let at = 0; at < began.length; at++) await end(began[at]!)
       return began
     }
-    return { began, answers, enter, end, endAll, settle }
+    return { gate, began, answers, enter, end, endAll, settle }
   }
 
   it('lets so many run at once', async () => {
@@ -75,7 +78,7 @@ describe('the queue of passwords', () => {
   })
 
   it('gives other work a turn in a flood of logins', async () => {
-    const { enter, endAll } = labOf({ atOnce: 1, maxWaiting: 100 })
+    const { enter, endAll } = labOf({ atOnce: 1, maxStrangers: 100 })
     enter('first')
     enter('rotation', { lane: 'other' })
     for (let n = 0; n < 40; n++) enter(`login ${n}`)
@@ -83,7 +86,7 @@ describe('the queue of passwords', () => {
   })
 
   it('refuses work of whoever waits with most of it, and takes a newcomer', async () => {
-    const { answers, enter, endAll, settle } = labOf({ atOnce: 1, maxWaiting: 3 })
+    const { answers, enter, endAll, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
     for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: 'one' })
     enter('owner')
     await settle()
@@ -92,11 +95,71 @@ describe('the queue of passwords', () => {
   })
 
   it('takes an owner’s new address while many addresses guess at the account', async () => {
-    const { answers, enter, settle } = labOf({ atOnce: 1, maxWaiting: 3 })
+    const { answers, enter, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
     for (const n of [1, 1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
     enter('owner', { account: 'owner', source: 'home' })
     await settle()
     expect([...answers]).to.deep.equal([['guess 1', 'refused']])
+  })
+
+  describe('in a flood of logins with a new name and a new address each', () => {
+    const flood = (enter: (name: string) => void, count: number): void => {
+      for (let n = 1; n <= count; n++) enter(`stranger ${n}`)
+    }
+
+    it('keeps places that strangers cannot take', async () => {
+      const { began, enter, settle } = labOf({ atOnce: 4, strangersAtOnce: 2 })
+      flood(enter, 5)
+      enter('owner', { known: true })
+      await settle()
+      expect(began).to.deep.equal(['stranger 1', 'stranger 2', 'owner'])
+    })
+
+    it('lets known logins go ahead of strangers that came first', async () => {
+      const { enter, endAll } = labOf({ atOnce: 1 })
+      flood(enter, 3)
+      for (const name of ['ada', 'bob']) enter(name, { known: true })
+      expect(await endAll()).to.deep.equal(['stranger 1', 'ada', 'bob', 'stranger 2', 'stranger 3'])
+    })
+
+    it('gives a stranger a turn after some known logins', async () => {
+      const { enter, endAll } = labOf({ atOnce: 1 })
+      flood(enter, 2)
+      for (let n = 0; n < 8; n++) enter(`known ${n}`, { known: true })
+      expect((await endAll()).indexOf('stranger 2')).to.equal(5)
+    })
+
+    it('refuses strangers early and takes known logins', async () => {
+      const { gate, answers, enter, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
+      flood(enter, 3)
+      const claim = { lane: 'login', account: 'new', source: 'new' } as const
+      expect(gate.refuses(claim), 'before it is full').to.equal(false)
+      enter('last')
+      expect(gate.refuses(claim), 'when it is full').to.equal(true)
+      expect(gate.refuses({ ...claim, known: true }), 'a known one').to.equal(false)
+      enter('late')
+      enter('owner', { known: true })
+      await settle()
+      expect([...answers]).to.deep.equal([['late', 'refused']])
+    })
+
+    it('does not put off an owner who was served before for names that are new', async () => {
+      const { began, enter, endAll, end, settle } = labOf({ atOnce: 1, maxStrangers: 100 })
+      enter('owner 1', { account: 'owner', source: 'home' })
+      for (let n = 0; n < 40; n++) enter(`earlier ${n}`)
+      await settle()
+      for (let n = 0; n < 36; n++) await end(began[n]!)
+      enter('owner 2', { account: 'owner', source: 'home' })
+      for (let n = 0; n < 40; n++) enter(`later ${n}`)
+      const order = await endAll()
+      expect(order.indexOf('owner 2')).to.be.lessThan(order.indexOf('later 0'))
+    })
+
+    it('takes a newcomer in place of an account that waits with several', async () => {
+      const { gate, enter } = labOf({ atOnce: 1, maxStrangers: 3 })
+      for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
+      expect(gate.refuses({ lane: 'login', account: 'new', source: 'new' })).to.equal(false)
+    })
   })
 
   it('refuses work that waited too long', async () => {

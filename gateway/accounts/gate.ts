@@ -6,7 +6,10 @@ export interface Claim {
   readonly account: string
   /** Address that the request comes from. */
   readonly source: string
-  /** From a device that logged in before: it has a place in the round besides that of strangers at the account. */
+  /**
+   * From a device or an address that logged in to the account before, or from a session: it goes ahead of strangers, and
+   * has a place in the round besides theirs.
+   */
   readonly known?: boolean
 }
 
@@ -14,38 +17,52 @@ export interface GateLimits {
   readonly atOnce: number
   /** Of those, how many may be other work than logins. */
   readonly othersAtOnce: number
-  /** In each lane. Beyond it the work that came last for whoever waits with most of it is refused. */
+  /** How many may be logins of strangers: the places that are left do not wait for a flood. */
+  readonly strangersAtOnce: number
+  /** In each queue. Beyond it the work that came last for whoever waits with most of it is refused. */
   readonly maxWaiting: number
+  /** The same for logins of strangers. It is short, so that they are refused early, and no name waits longer. */
+  readonly maxStrangers: number
   /** Work that got no turn by then is refused. */
   readonly maxWaitMs: number
 }
 
+/** Strangers' names and addresses can be new each time, so no fair share protects others from them. */
+type Queue = 'known' | 'stranger' | 'other'
+
 interface Waiting {
   readonly claim: Claim
+  readonly queue: Queue
   readonly flow: string
   readonly arrival: number
-  readonly timer: NodeJS.Timeout
+  timer?: NodeJS.Timeout
   start(): void
   refuse(): void
 }
 
 /** Other work gets a turn after so many logins, so that a flood of logins does not stop it. */
 const loginsPerOther = 16
+/** A stranger's login gets a turn after so many known ones. */
+const knownPerStranger = 4
+/** Whoever had none of the last turns counts as not served, whether new or not. */
+const recentTurns = 32
 /** Accounts and addresses that are remembered as served; beyond it all are forgotten. */
 const maxServed = 10_000
 
 /**
- * Lets so much work run at once. The rest waits, and takes turns: by account, then by address, those served longest ago
- * first. So whoever has much to do waits for himself, and not others for him.
+ * Lets so much work run at once. The rest waits, and takes turns: known logins first, then strangers' ones, then other
+ * work; in each queue by account, then by address, those served longest ago first. So whoever has much to do waits for
+ * himself, and not others for him.
  */
 export class FairGate {
-  readonly #running = { login: 0, other: 0 }
-  readonly #waiting = { login: [] as Waiting[], other: [] as Waiting[] }
+  readonly #running: Record<Queue, number> = { known: 0, stranger: 0, other: 0 }
+  readonly #waiting: Record<Queue, Waiting[]> = { known: [], stranger: [], other: [] }
   /** Numbers of the turns that accounts and addresses had last. */
   readonly #served = new Map<string, number>()
   #turns = 0
   #arrivals = 0
   #loginsSinceOther = 0
+  #knownSinceStranger = 0
 
   constructor(private readonly limits: GateLimits) {}
 
@@ -55,32 +72,48 @@ export class FairGate {
     try {
       return { value: await work() }
     } finally {
-      this.#running[claim.lane]--
+      this.#running[queueOf(claim)]--
       this.#startNext()
     }
   }
 
+  /** Whether the work would be refused now, so that nothing need be prepared for it. */
+  refuses(claim: Claim): boolean {
+    const queue = this.#waiting[queueOf(claim)]
+    if (queue.length < this.#mostWaiting(queueOf(claim))) return false
+    const entry = this.#entry(claim, () => undefined)
+    return this.#last([...queue, entry]) === entry
+  }
+
   #turn(claim: Claim): Promise<boolean> {
     return new Promise((resolve) => {
-      const entry: Waiting = {
-        ...{ claim, flow: flowOf(claim), arrival: this.#arrivals++ },
-        timer: setTimeout(() => this.#refuse(entry), this.limits.maxWaitMs).unref(),
-        start: () => resolve(true),
-        refuse: () => resolve(false),
-      }
-      const lane = this.#waiting[claim.lane]
-      lane.push(entry)
+      const entry = this.#entry(claim, resolve)
+      entry.timer = setTimeout(() => this.#refuse(entry), this.limits.maxWaitMs).unref()
+      const queue = this.#waiting[entry.queue]
+      queue.push(entry)
       this.#startNext()
-      if (lane.length > this.limits.maxWaiting) this.#refuse(this.#last(lane))
+      if (queue.length > this.#mostWaiting(entry.queue)) this.#refuse(this.#last(queue))
     })
+  }
+
+  #entry(claim: Claim, resolve: (isAdmitted: boolean) => void): Waiting {
+    return {
+      ...{ claim, queue: queueOf(claim), flow: flowOf(claim), arrival: this.#arrivals++ },
+      ...{ start: () => resolve(true), refuse: () => resolve(false) },
+    }
+  }
+
+  #mostWaiting(queue: Queue): number {
+    return queue === 'stranger' ? this.limits.maxStrangers : this.limits.maxWaiting
   }
 
   #startNext(): void {
     for (let next = this.#pick(); next; next = this.#pick()) {
-      const { claim, flow } = next
+      const { claim, flow, queue } = next
       this.#remove(next)
-      this.#running[claim.lane]++
-      this.#loginsSinceOther = claim.lane === 'login' ? this.#loginsSinceOther + 1 : 0
+      this.#running[queue]++
+      this.#loginsSinceOther = queue === 'other' ? 0 : this.#loginsSinceOther + 1
+      if (queue !== 'other') this.#knownSinceStranger = queue === 'known' ? this.#knownSinceStranger + 1 : 0
       this.#note(flow, sourceKey(claim))
       next.start()
     }
@@ -88,47 +121,59 @@ export class FairGate {
 
   /** @returns undefined when nothing waits, or nothing more may run */
   #pick(): Waiting | undefined {
-    const { login, other } = this.#running
-    if (login + other >= this.limits.atOnce) return undefined
-    const mayTakeOther = other < this.limits.othersAtOnce && this.#waiting.other.length > 0
-    const isOthersTurn = this.#waiting.login.length === 0 || this.#loginsSinceOther >= loginsPerOther
-    return this.#first(mayTakeOther && isOthersTurn ? this.#waiting.other : this.#waiting.login)
+    const { known, stranger, other } = this.#running
+    if (known + stranger + other >= this.limits.atOnce) return undefined
+    const queue = this.#order().find((one) => this.#waiting[one].length > 0 && this.#mayRun(one))
+    return queue && this.#first(this.#waiting[queue])
   }
 
-  #first(lane: readonly Waiting[]): Waiting | undefined {
+  #order(): readonly Queue[] {
+    if (this.#loginsSinceOther >= loginsPerOther) return ['other', 'known', 'stranger']
+    if (this.#knownSinceStranger >= knownPerStranger) return ['stranger', 'known', 'other']
+    return ['known', 'stranger', 'other']
+  }
+
+  #mayRun(queue: Queue): boolean {
+    const { atOnce, othersAtOnce, strangersAtOnce } = this.limits
+    return this.#running[queue] < { known: atOnce, stranger: strangersAtOnce, other: othersAtOnce }[queue]
+  }
+
+  #first(queue: readonly Waiting[]): Waiting | undefined {
     let best: Waiting | undefined
-    for (const entry of lane) if (!best || this.#compare(entry, best) < 0) best = entry
+    for (const entry of queue) if (!best || this.#compare(entry, best) < 0) best = entry
     return best
   }
 
   /** What is refused: of the account that waits with most, there of the address that waits with most, the last. */
-  #last(lane: readonly Waiting[]): Waiting {
-    const ofFlow = countBy(lane, ({ flow }) => flow)
+  #last(queue: readonly Waiting[]): Waiting {
+    const ofFlow = countBy(queue, ({ flow }) => flow)
     const placeOf = ({ flow, claim }: Waiting): string => `${flow} ${claim.source}`
-    const ofPlace = countBy(lane, placeOf)
+    const ofPlace = countBy(queue, placeOf)
     const compare = (a: Waiting, b: Waiting): number =>
       ofFlow.get(a.flow)! - ofFlow.get(b.flow)! ||
       ofPlace.get(placeOf(a))! - ofPlace.get(placeOf(b))! ||
       this.#compare(a, b)
-    return lane.reduce((last, entry) => (compare(entry, last) > 0 ? entry : last))
+    return queue.reduce((last, entry) => (compare(entry, last) > 0 ? entry : last))
   }
 
   #compare(a: Waiting, b: Waiting): number {
     return (
       this.#servedAt(a.flow) - this.#servedAt(b.flow) ||
-      Number(b.claim.known ?? false) - Number(a.claim.known ?? false) ||
       this.#servedAt(sourceKey(a.claim)) - this.#servedAt(sourceKey(b.claim)) ||
       a.arrival - b.arrival
     )
   }
 
+  /** 0: not lately. Otherwise an owner who tries again would wait for all names that were never seen. */
   #servedAt(key: string): number {
-    return this.#served.get(key) ?? 0
+    const turn = this.#served.get(key) ?? 0
+    return turn > this.#turns - recentTurns ? turn : 0
   }
 
   #note(...keys: readonly string[]): void {
     if (this.#served.size > maxServed) this.#served.clear()
-    for (const key of keys) this.#served.set(key, ++this.#turns)
+    this.#turns++
+    for (const key of keys) this.#served.set(key, this.#turns)
   }
 
   #refuse(entry: Waiting): void {
@@ -136,13 +181,18 @@ export class FairGate {
   }
 
   #remove(entry: Waiting): boolean {
-    const lane = this.#waiting[entry.claim.lane]
-    const at = lane.indexOf(entry)
+    const queue = this.#waiting[entry.queue]
+    const at = queue.indexOf(entry)
     if (at < 0) return false
     clearTimeout(entry.timer)
-    lane.splice(at, 1)
+    queue.splice(at, 1)
     return true
   }
+}
+
+function queueOf({ lane, known }: Claim): Queue {
+  if (lane === 'other') return 'other'
+  return known ? 'known' : 'stranger'
 }
 
 function flowOf({ account, known }: Claim): string {

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { sourceOf } from '../../shared/source-address.js'
 import { rateLimited } from '../rate-limit.js'
 import type { Store, StoreClient } from '../store/store.js'
+import { KnownPlaces } from './known-places.js'
 import {
   attackWindowMs,
   loginSteps,
@@ -35,7 +36,11 @@ export interface Trier {
  * its number, and of those that have to wait `SET NX` lets one through.
  */
 export class LoginLimits {
-  constructor(private readonly store: Store) {}
+  readonly places: KnownPlaces
+
+  constructor(private readonly store: Store) {
+    this.places = new KnownPlaces(store)
+  }
 
   /** @throws {BerthError} `rate_limited`, `store_unavailable` */
   async enter(trier: Trier, step: LoginStep = 'password'): Promise<CountedAttempt> {

@@ -8,7 +8,7 @@ import type { KnownDevices } from './known-devices.js'
 import type { CountedAttempt, LoginLimits, Trier } from './login-limits.js'
 import type { LoginLog } from './login-log.js'
 import { loggedAgent, loggedName, type LoginMethod, type LoginReason } from './login-record.js'
-import type { Passwords } from './passwords.js'
+import type { PasswordClaim, Passwords } from './passwords.js'
 import type { PendingLogins } from './pending-logins.js'
 import type { Device } from './session-record.js'
 import type { NewSession, Sessions } from './sessions.js'
@@ -76,12 +76,9 @@ export class Logins {
     const { limits, passwords } = this.parts
     const trier = this.#trierOf(username, account, place)
     const about = { username, account, place, method }
+    const claim = await this.#claimOf(trier)
+    passwords.refuseExcess(claim)
     const attempt = await this.#counted(about, () => limits.enter(trier))
-    const claim = {
-      account: username.toLowerCase(),
-      source: sourceOf(place.address),
-      known: trier.device !== undefined,
-    }
     const matches = await passwords
       .matches(account?.passwordHash, password, claim)
       .catch((error: unknown) => this.#giveUp(about, attempt, error))
@@ -147,7 +144,18 @@ export class Logins {
     const { account, place } = about
     await this.#note(about, '')
     const session = await this.parts.sessions.begin(account, place, keep)
+    await this.parts.limits.places.add(about.username, place.address)
     return { account, session, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }
+  }
+
+  /** Asks for the place even of a known device and of an unknown name: all take the same time. */
+  async #claimOf({ username, address, device }: Trier): Promise<PasswordClaim> {
+    const isKnownPlace = await this.parts.limits.places.has(username, address)
+    return {
+      account: username.toLowerCase(),
+      source: sourceOf(address),
+      known: device !== undefined || isKnownPlace,
+    }
   }
 
   #trierOf(username: string, account: Account | undefined, { address, deviceCookie }: LoginPlace): Trier {

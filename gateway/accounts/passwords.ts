@@ -11,7 +11,10 @@ const defaultCost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
  * Each takes 19 MiB, and one of the process's four threads for such work. What waits longer than `maxWaitMs` is refused:
  * people have given up by then.
  */
-const limits = { atOnce: 4, othersAtOnce: 1, maxWaiting: 200, maxWaitMs: 8000 } as const
+const limits = {
+  ...{ atOnce: 4, othersAtOnce: 1, strangersAtOnce: 2 },
+  ...{ maxWaiting: 200, maxStrangers: 40, maxWaitMs: 8000 },
+} as const
 
 /** What a hash costs, see RFC 9106. */
 type Cost = Readonly<Record<keyof typeof defaultCost, number>>
@@ -21,7 +24,7 @@ export type PasswordClaim = Omit<Claim, 'lane'>
 
 export const passwordLength = { admin: 12, sub_user: 8, most: 256 } as const
 
-/** Hashes and checks passwords, few at a time and in turns: logins first, then fair by account and by address. */
+/** Hashes and checks passwords, few at a time and in turns: known logins first, then fair by account and by address. */
 export class Passwords {
   readonly #gate = new FairGate(limits)
   /** Nobody's: with it an unknown name takes as long as a known one. */
@@ -46,6 +49,14 @@ export class Passwords {
     const against = known ? passwordHash : this.#dummy
     const check = (): Promise<boolean> => verify(against, prepared(password), this.cost)
     return (await this.#turn({ ...claim, lane: 'login' }, check)) && known
+  }
+
+  /**
+   * Refuses a login that would not be checked, before anything is done for it.
+   * @throws {BerthError} `rate_limited`
+   */
+  refuseExcess(claim: PasswordClaim): void {
+    if (this.#gate.refuses({ ...claim, lane: 'login' })) throw tooMany()
   }
 
   async #turn<T>(claim: Claim, work: () => Promise<T>): Promise<T> {

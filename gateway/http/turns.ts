@@ -16,7 +16,7 @@ interface Line {
 /** Every connection may have so many requests waiting, however many others wait. */
 const perConnection = 16
 /** Waiting requests of all connections together; Node parses up to 3,600 from one packet. */
-const inAll = 2048
+const inAll = 1024
 
 /**
  * Handles the requests of a connection one after another. Node parses a packet as a whole and hands over every request in

@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { rateLimited } from '../../gateway/rate-limit.js'
 import { adminBrowser, Browser, makeAdmin, password } from '../support/browser.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+import { waitFor } from '../support/wait.js'
 
 describe('logging in', () => {
   let gateway: TestGateway
@@ -27,6 +28,34 @@ describe('logging in', () => {
     expect((await gateway.request('GET', '/api-keys', { key })).status).to.equal(200)
     const { body: audit } = await gateway.request('GET', '/audit-logs?action=apikey.create')
     expect(audit.data[0]).to.include({ user: 'ada', target: 'by ada', key_id: 0 })
+  })
+
+  it('lets a known address in, and refuses strangers early, in a flood of new names and addresses', async function () {
+    this.timeout(120_000)
+    const home = { 'x-forwarded-for': '192.0.2.10' }
+    expect((await new Browser(gateway, home).login('ada', password)).status).to.equal(200)
+    const flood = new Map<number, number>()
+    let running = true
+    const attack = async (lane: number): Promise<void> => {
+      for (let n = 0; running; n++) {
+        const browser = new Browser(gateway, { 'x-forwarded-for': `2001:db8:${lane}:${n}::1` })
+        const { status, headers } = await browser.login(`nobody-${lane}-${n}`, 'wrong password')
+        flood.set(status, (flood.get(status) ?? 0) + 1)
+        if (status !== 429) continue
+        expect(Number(headers['retry-after'])).to.be.greaterThan(0)
+        await new Promise((resolve) => setTimeout(resolve, 500))
+      }
+    }
+    const attacks = Promise.all(Array.from({ length: 60 }, (_, lane) => attack(lane)))
+    try {
+      await waitFor(() => flood.has(429), { what: 'a stranger is refused' })
+      for (let n = 0; n < 3; n++)
+        expect((await new Browser(gateway, home).login('ada', password)).status).to.equal(200)
+    } finally {
+      running = false
+      await attacks
+    }
+    expect([...flood.keys()].sort()).to.deep.equal([401, 429])
   })
 
   it('sets a cookie that scripts cannot read and other sites cannot send', async () => {

@@ -195,12 +195,12 @@ describe('what a connection costs', function () {
   for (const port of ['plain', 'tls'] as const)
     it(`lets others have answers between those of a client that pipelines: ${port}`, async () => {
       const flood = requests('x', '')['GET']!
-      const { talk, socket } = open(ports[port], flood.repeat(1500))
+      const { talk, socket } = open(ports[port], flood.repeat(1000))
       await waitFor(() => talk.answers > 0, { intervalMs: 1, what: 'the first answer' })
       const other = open(ports[port], flood)
       await waitFor(() => other.talk.answers === 1, { intervalMs: 1, what: 'the answer of another client' })
-      expect(talk.answers).to.be.lessThan(1500)
-      await waitFor(() => talk.answers === 1500, { what: 'all answers' })
+      expect(talk.answers).to.be.lessThan(1000)
+      await waitFor(() => talk.answers === 1000, { what: 'all answers' })
       for (const one of [socket, other.socket]) one.destroy()
     })
 
