@@ -1,8 +1,8 @@
-/** Who a piece of work is for, and how it is ranked. */
+/** Identifies the caller of a piece of work, and ranks it. */
 export interface Claim {
   /** Logins go ahead of other work, such as new passwords made for others. */
   readonly lane: 'login' | 'other'
-  /** What shares one place in the round: an account, or the caller that makes accounts. */
+  /** Shares one place in the round: an account, or the caller that makes accounts. */
   readonly account: string
   /** Address that the request comes from. */
   readonly source: string
@@ -15,7 +15,7 @@ export interface Claim {
 
 export interface GateLimits {
   readonly atOnce: number
-  /** Of those, how many may be other work than logins. */
+  /** Share of those that may be other work than logins. */
   readonly othersAtOnce: number
   /** How many may be logins of strangers: the places that are left do not wait for a flood. */
   readonly strangersAtOnce: number
@@ -44,7 +44,7 @@ interface Waiting {
 const loginsPerOther = 16
 /** A stranger's login gets a turn after so many known ones. */
 const knownPerStranger = 4
-/** Whoever had none of the last turns counts as not served, whether new or not. */
+/** A caller that had none of the last turns counts as not served, whether new or not. */
 const recentTurns = 32
 /** Accounts and addresses that are remembered as served; beyond it all are forgotten. */
 const maxServed = 10_000

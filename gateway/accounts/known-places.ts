@@ -4,7 +4,7 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import type { Store } from '../store/store.js'
 
 const rememberedMs = 30 * 86_400_000
-/** Of each account; beyond it those used longest ago are forgotten. */
+/** Addresses of each account; beyond it those used longest ago are forgotten. */
 const maxPlaces = 8
 
 /**

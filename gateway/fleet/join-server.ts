@@ -55,6 +55,8 @@ export class JoinServer {
     Object.assign(server, { headersTimeout: requestTimeoutMs, keepAliveTimeout: 1000 })
     const join = new JoinServer(options, server)
     server.on('connection', (socket: Socket) => join.#guard.watch(socket))
+    // An agent sends one request. More of one connection would be handled at once, before anybody else's turn.
+    server.maxRequestsPerSocket = 1
     server.on('request', (request, response) => void join.#answer(request, response))
     server.on('tlsClientError', ({ message }) => options.log.debug({ reason: message }, 'join: TLS failed'))
     server.on('clientError', (_error, socket) => socket.destroy())

@@ -20,8 +20,8 @@ const inAll = 1024
 
 /**
  * Handles the requests of a connection one after another. Node parses a packet as a whole and hands over every request in
- * it at once, and no other client gets an answer meanwhile. Of requests that waited, one starts in each turn of the event
- * loop, and the connections alternate. So clients that pipeline wait for each other and delay nobody else.
+ * it at once, and no other client gets an answer meanwhile. One request that waited starts in each turn of the event loop,
+ * and the connections alternate. So clients that pipeline wait for each other and delay nobody else.
  */
 export class Turns {
   /** Connections with a request that is being handled. */

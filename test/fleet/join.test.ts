@@ -3,6 +3,7 @@ import jwt from 'jsonwebtoken'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
 import { join } from 'node:path'
+import { connect } from 'node:tls'
 import { createCsrPem, createPrivateKeyPem } from '../../agent/enrollment/csr.js'
 import { getIdentity } from '../../agent/enrollment/identity.js'
 import { joinGateway } from '../../agent/enrollment/join.js'
@@ -51,6 +52,19 @@ describe('joining', function () {
       call.end(body)
     })
   }
+
+  it('handles one request of a connection and closes it, however many arrive together', async () => {
+    const [host, port] = test.fleet.joinAddress.split(':')
+    const socket = connect({ host, port: Number(port), rejectUnauthorized: false })
+    let text = ''
+    socket.on('error', () => undefined).on('data', (chunk: Buffer) => (text += chunk.toString()))
+    const closed = new Promise((resolve) => socket.once('close', resolve))
+    const offer = 'Connection: Upgrade\r\nUpgrade: h2c\r\n'
+    socket.write(`GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n${offer}\r\n`.repeat(20))
+    await closed
+    expect(text).to.match(/^HTTP\/1\.1 404 .*\r\nConnection: close\r\n/s)
+    expect(text.match(/HTTP\/1\.1 404/g)).to.have.length(1)
+  })
 
   it('gives a certificate for the host, stored for root only', async () => {
     const identity = await joinGateway(await newToken(), directory())
