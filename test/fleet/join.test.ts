@@ -62,7 +62,7 @@ describe('joining', function () {
     const offer = 'Connection: Upgrade\r\nUpgrade: h2c\r\n'
     socket.write(`GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n${offer}\r\n`.repeat(20))
     await closed
-    expect(text).to.match(/^HTTP\/1\.1 404 .*\r\nConnection: close\r\n/s)
+    expect(text).to.match(/^HTTP\/1\.1 404 .*\r\nConnection: close\r\n/is)
     expect(text.match(/HTTP\/1\.1 404/g)).to.have.length(1)
   })
 
