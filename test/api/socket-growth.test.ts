@@ -38,10 +38,10 @@ class ServerSockets {
   }
 
   /** Listeners by event, over all open sockets of a port. */
-  listeners(isOf: (port: number) => boolean): Record<string, number> {
+  listeners(isOf: (port: number, remotePort: number) => boolean): Record<string, number> {
     const counts: Record<string, number> = {}
     for (const socket of [...this.#sockets].filter(
-      ({ localPort = 0, destroyed }) => !destroyed && isOf(localPort),
+      ({ localPort = 0, remotePort = 0, destroyed }) => !destroyed && isOf(localPort, remotePort),
     ))
       for (const event of socket.eventNames())
         counts[String(event)] = (counts[String(event)] ?? 0) + socket.listenerCount(event)
@@ -143,10 +143,11 @@ describe('what a connection costs', function () {
   /** @returns listeners after one request, and after many */
   async function grow(socket: Socket, request: string, port: number): Promise<Record<string, number>[]> {
     const talk = new Talk(socket)
+    const isOwn = (one: number, remote: number): boolean => one === port && remote === socket.localPort
     await talk.send(request, 1)
-    const first = await settled((one) => one === port)
+    const first = await settled(isOwn)
     await talk.send(request, countOf(request))
-    const last = await settled((one) => one === port)
+    const last = await settled(isOwn)
     socket.destroy()
     await waitFor(() => Object.keys(sockets.listeners((one) => one === port)).length === 0, {
       what: 'closed',
@@ -155,7 +156,9 @@ describe('what a connection costs', function () {
   }
 
   /** Once the last answer is behind the server: it has ended only after the client has it. */
-  async function settled(isOf: (port: number) => boolean): Promise<Record<string, number>> {
+  async function settled(
+    isOf: (port: number, remotePort: number) => boolean,
+  ): Promise<Record<string, number>> {
     let before = '{}'
     await waitFor(
       () => {
