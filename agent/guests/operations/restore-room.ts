@@ -15,7 +15,7 @@ const vanishMs = 60_000
 const pollMs = 500
 
 /**
- * Raises the guest's bound so that a backup fits beside its disk, until one of both is gone.
+ * Raises the guest's bound so that a backup fits in addition to its disk, until one of both is deleted.
  * @throws {BerthError} `backup_too_large`, `storage_full`
  */
 export async function makeRoom(
@@ -29,7 +29,11 @@ export async function makeRoom(
   const neededBytes = planFetchedBytes(size)
   const { totalBytes, usedBytes } = await readDisk()
   if (totalBytes - usedBytes - planReserveBytes(totalBytes) < neededBytes)
-    throw new BerthError('exhausted', 'storage_full', 'the pool has no room for the backup beside the disk')
+    throw new BerthError(
+      'exhausted',
+      'storage_full',
+      'the pool has no room for the backup in addition to the disk',
+    )
   await raiseBound(context, uuid, neededBytes)
 }
 
@@ -40,7 +44,7 @@ export async function raiseBound(context: GuestContext, uuid: string, bytes: num
   if (limitBytes === 0) return
   const boundBytes = volumeLimitOf(context, { ...record, fetchedBytes: 0 })
   const overBytes = Math.max(0, (await usedBytesOf(context, uuid)) - boundBytes)
-  // What an earlier operation left here is still needed.
+  // Room that an earlier operation left is still needed.
   context.store.update(uuid, { fetchedBytes: Math.max(record.fetchedBytes, bytes + overBytes) })
   await setBound(context, context.store.get(uuid))
 }
@@ -78,8 +82,8 @@ export async function noteRestored(context: GuestContext, uuid: string, size: Ba
 }
 
 /**
- * Lowers the bound once the volume that was given up is freed: a guest that runs by then would find its disk full. What
- * takes longer is left to the comparison with the host.
+ * Lowers the bound once the volume that was given up is freed: a guest that runs by then would find its disk full. If that
+ * takes long, the comparison with the host does it.
  * @param change of the journal; the room grows by what it takes away, until then
  */
 export async function endRoom(
