@@ -20,7 +20,7 @@ export function checkStateComplete(directory: string): void {
   throw new BerthError(
     'internal',
     'state_missing',
-    `${join(directory, missing)} is missing: restore ${directory} from a backup, or begin again without its hosts ` +
+    `${join(directory, missing)} is missing: restore ${directory} from a backup, or start again without its hosts ` +
       `and keys: mv '${directory}' '${directory}.damaged'`,
   )
 }

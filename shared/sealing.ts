@@ -62,7 +62,7 @@ async function readKey(path: string): Promise<Buffer | undefined> {
     throw new BerthError(
       'internal',
       'secret_damaged',
-      `${path} is damaged: restore it from a backup of this directory, or begin with a new secret, which cannot ` +
+      `${path} is damaged: restore it from a backup of this directory, or start with a new secret, which cannot ` +
         `open any stored password: mv '${path}' '${path}.damaged'`,
     )
   return key

@@ -69,14 +69,14 @@ function parseLine(line: string, minRsaBits: number): string {
   const fields = new Fields(decodeBase64(blob))
   if (fields.text() !== type) throw new KeyFault(`is damaged: its data is not of type ${type}`)
   checkBody(fields, { type, minRsaBits })
-  if (!fields.atEnd) throw new KeyFault('is damaged: data follows the key')
+  if (!fields.atEnd) throw new KeyFault('is damaged: there is extra data after the key')
   return [type, blob, ...comment].join(' ')
 }
 
 /** Names what was pasted instead of a public key of one line. */
 function refuseOtherFormats(line: string): void {
   if (/PRIVATE KEY-----|^PuTTY-User-Key-File/.test(line))
-    throw new KeyFault('is a private key: send the public key, the line in the file with the ending .pub')
+    throw new KeyFault('is a private key: send the public key, the line in the .pub file')
   if (/^-{4,5} ?BEGIN /.test(line))
     throw new KeyFault('must be in the one-line format of OpenSSH: convert it with ssh-keygen -i')
 }
@@ -138,7 +138,7 @@ function checkRsa(fields: Fields, { minRsaBits }: KeyRule): void {
   if (bits < minRsaBits || bits > maxRsaBits)
     throw new KeyFault(`has ${bits} bits: RSA keys need ${minRsaBits} to ${maxRsaBits}`)
   const isUsable = isOdd(modulus) && isOdd(exponent) && exponent.length <= 8 && !exponent.equals(Buffer.of(1))
-  if (!isUsable) throw new KeyFault('is damaged: modulus or exponent are not those of an RSA key')
+  if (!isUsable) throw new KeyFault('is damaged: its modulus or exponent is not valid for RSA')
 }
 
 function isOdd(number: Buffer): boolean {
@@ -157,7 +157,7 @@ function checkEcdsa(fields: Fields, { type }: KeyRule): void {
   if (!curve) throw new KeyFault(`is damaged: its curve does not match the type ${type}`)
   const point = fields.next()
   if (point.length !== 1 + 2 * curve.bytes || point[0] !== 4 || !isOnCurve(curve.crv, point.subarray(1)))
-    throw new KeyFault('is damaged: it is not a point on its curve')
+    throw new KeyFault('is damaged: the key is not a point on its curve')
 }
 
 /** OpenSSL checks the coordinates while it imports them. */

@@ -29,7 +29,7 @@ export async function startWhenPossible<T>(
       return await start()
     } catch (error) {
       if (!isTemporary(error)) throw error
-      log.error({ why: describeError(error) }, 'cannot start now; trying again')
+      log.error({ why: describeError(error) }, 'cannot start yet; trying again')
       await delay(pauseMs)
     }
   }

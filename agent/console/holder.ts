@@ -73,11 +73,11 @@ export class Holder {
     const ofUser = all.filter((held) => held.principal === principal || held.share === share)
     const own = ofGuest.filter((held) => ofUser.includes(held))
     const atGuest = findFullRoom(ofGuest, request, limits.guest)
-    if (atGuest === 'share') return { consoles: own, what: 'consoles of yours are open for this container' }
-    if (atGuest) return { consoles: ofGuest, what: 'consoles of this container are open' }
+    if (atGuest === 'share') return { consoles: own, what: 'of your consoles are open for this container' }
+    if (atGuest) return { consoles: ofGuest, what: 'consoles are open for this container' }
     const atHost = findFullRoom(all, request, limits.host)
     if (atHost === 'share' || ofUser.length >= limits.perPrincipal)
-      return { consoles: ofUser, what: 'consoles of yours are open on this host' }
+      return { consoles: ofUser, what: 'of your consoles are open on this host' }
     return atHost && { consoles: [...ofGuest, ...ofUser], what: 'consoles are open on this host' }
   }
 }

@@ -12,7 +12,7 @@ export async function openSecret(path: string, store: GuestStore): Promise<Buffe
     throw new BerthError(
       'internal',
       'secret_missing',
-      `${path} is missing: restore it from a backup, with the journal it belongs to`,
+      `${path} is missing: restore it and the journal from the same backup`,
     )
   const key = await readOrCreateKey(path)
   checkSameSecret(store.changes.db, path, key)
@@ -29,6 +29,6 @@ function checkSameSecret(db: Database, path: string, key: Buffer): void {
     throw new BerthError(
       'internal',
       'secret_damaged',
-      `${path} is not the key that the journal belongs to: restore it from a backup`,
+      `${path} does not belong to this journal: restore it from a backup`,
     )
 }

@@ -58,7 +58,7 @@ export class Drivers {
   static async open(config: AgentConfig, log: Logger): Promise<Drivers> {
     const memoryKills = new MemoryKills()
     if (!memoryKills.isAvailable)
-      log.warn('/dev/kmsg is not readable: guests killed for memory are not recognized')
+      log.warn('/dev/kmsg is not readable: guests that are killed because memory ran out are not recognized')
     const kvm = isUsable(config) ? await openKvm(config, log, { memoryKills }) : undefined
     return new Drivers(config, { lxc: await openLxc(config, log, memoryKills), kvm, memoryKills })
   }

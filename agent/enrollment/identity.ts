@@ -58,8 +58,8 @@ export function findIdentity(identityDir: string): AgentIdentity | undefined {
 }
 
 const joinAgain =
-  'let this host join again, with the command that POST /hosts/ID/join-token of its gateway gives; ' +
-  'scripts/up does it on the machine of the gateway'
+  'let this host join again with the command that POST /hosts/ID/join-token of its gateway returns; ' +
+  'on the gateway’s own machine, run scripts/up'
 
 /** @throws {BerthError} `not_joined` or `bad_identity` */
 export function getIdentity(identityDir: string): AgentIdentity {

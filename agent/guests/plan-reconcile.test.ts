@@ -26,13 +26,13 @@ describe('planReconcile', () => {
     [
       'killed again and again: shown as it is until its turn comes',
       guest('running', 'running', 'stopped', { ended: 'crash', held: true }),
-      update({ status: 'stopped', statusReason: 'not running, to be started again' }),
+      update({ status: 'stopped', statusReason: 'not running, restarting it' }),
     ],
     ['killed because memory ran out', guest('running', 'running', 'stopped', { ended: 'memory' }), start],
     [
       'killed because memory ran out again and again',
       guest('running', 'running', 'stopped', { ended: 'memory', held: true }),
-      update({ status: 'stopped', statusReason: 'killed because memory ran out, to be started again' }),
+      update({ status: 'stopped', statusReason: 'killed because memory ran out, restarting it' }),
     ],
     [
       'gone, and blocked meanwhile: what unblocks it does not start it',

@@ -40,9 +40,7 @@ function planGuest({ record, observed, ended, held, blocked }: Comparison): Repa
 }
 
 function heldReason(ended: StopCause | undefined): string {
-  return ended === 'memory'
-    ? 'killed because memory ran out, to be started again'
-    : 'not running, to be started again'
+  return ended === 'memory' ? 'killed because memory ran out, restarting it' : 'not running, restarting it'
 }
 
 function differing(record: Comparison['record'], update: GuestUpdate): Repair | undefined {

@@ -30,7 +30,7 @@ export function refuseBeyondSpace(record: Sized, expectedBytes: number): void {
   if (expectedBytes <= limitBytes) return
   const message =
     `the snapshots would retain ${toGb(expectedBytes)} GB, and the limit is ${toGb(limitBytes)} GB:` +
-    ' delete a snapshot first, or have the limit raised'
+    ' delete a snapshot first, or ask for a higher limit'
   throw conflict('snapshot_space_exceeded', message)
 }
 

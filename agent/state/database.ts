@@ -230,7 +230,7 @@ export function checkJournalPresent(path: string, secretPath: string): void {
 function damagedJournal(path: string, what: string): string {
   const directory = dirname(path)
   return (
-    `${path} ${what}: restore ${directory} from a backup, or start without the guests it knew: ` +
+    `${path} ${what}: restore ${directory} from a backup, or start without the guests recorded there: ` +
     `mv '${directory}' '${directory}.damaged', then let the host join again`
   )
 }

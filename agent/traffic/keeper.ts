@@ -252,7 +252,7 @@ export class TrafficKeeper implements PolicyKeeper {
     const wasWrong =
       before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
     if (!wasWrong || wanted !== 'stopped' || policyReasonOf(this.parts.context.store.get(uuid)) !== '') return
-    this.parts.context.log.warn({ guest: uuid }, 'guest was stopped by a wrong clock; starting it again')
+    this.parts.context.log.warn({ guest: uuid }, 'a wrong clock had stopped the guest; starting it again')
     this.parts.start(uuid)
   }
 

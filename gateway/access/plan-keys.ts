@@ -98,7 +98,7 @@ export function checkKeyLimit(keys: Keys, callerId: number): void {
   const root = isLimited ? rootOf(chainOf(caller, find)) : undefined
   const own = [...keys.values()].filter((key) => root === undefined || rootOf(chainOf(key, find)) === root)
   if (own.length < most) return
-  throw conflict('key_limit_reached', `there are ${most} keys of this caller already: delete some first`)
+  throw conflict('key_limit_reached', `this caller already has ${most} keys: delete some first`)
 }
 
 /** Rights of who makes or changes keys; a key that is gone has none. */

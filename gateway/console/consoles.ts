@@ -105,10 +105,10 @@ export class Consoles {
     const own = ofGuest.filter(({ holder }) => holder.grant.principal === principal)
     const atGuest = findFullRoom(ofGuest, holding, guestRoom)
     if (own.length >= mostOfCaller || atGuest === 'share')
-      throw tooMany('consoles of yours are open for this container')
+      throw tooMany('of your consoles are open for this container')
     if (atGuest) throw tooMany('consoles are open for this container')
     const atGateway = findFullRoom(this.#entries, holding, gatewayRoom)
-    if (atGateway) throw tooMany(atGateway === 'share' ? 'consoles of yours are open' : 'consoles are open')
+    if (atGateway) throw tooMany(atGateway === 'share' ? 'of your consoles are open' : 'consoles are open')
   }
 
   async #look(): Promise<void> {

@@ -36,7 +36,8 @@ export class ConsoleTickets {
   /** @param share whom it counts for, see `Holding`. @throws {BerthError} `rate_limited`, `store_unavailable` */
   async issue(grant: Grant, share = grant.principal): Promise<string> {
     const waitMs = this.#limit.take(`${share} ${grant.guestUuid}`)
-    if (waitMs > 0) throw rateLimited(`more than ${ticketsPerMinute} tickets a minute`, waitMs)
+    if (waitMs > 0)
+      throw rateLimited(`more than ${ticketsPerMinute} tickets a minute for this container`, waitMs)
     const ticket = randomBytes(32).toString('base64url')
     const kept: Kept = { ...grant, expiresAtMs: this.now() + ticketSeconds * 1000 }
     await this.store.run('keep a ticket', (client) =>

@@ -71,7 +71,7 @@ export class EventHub {
     const room = { most, perShare: Math.ceil(most / 20), reserve: Math.floor(most / 10) }
     const full = this.#closed ? 'room' : findFullRoom(this.#holdings.values(), holding, room)
     if (full === undefined) return
-    const whose = full === 'share' ? 'streams of yours are open' : 'streams are open'
+    const whose = full === 'share' ? 'of your streams are open' : 'streams are open'
     throw new BerthError('unavailable', 'events_unavailable', `too many ${whose}: try again later`)
   }
 

@@ -105,7 +105,7 @@ export class CertificateKeeper {
     let problem = ''
     try {
       await this.#renew(host, connection, undefined)
-      this.options.log.info({ host: id }, 'agent certificate renewed although it was not valid')
+      this.options.log.info({ host: id }, 'agent certificate renewed after it had become invalid')
       watcher.restart()
     } catch (error) {
       problem = describeError(error)

@@ -198,7 +198,7 @@ export class GatewayFleet implements Fleet {
 
   /** Connections may have died without a sign: all are replaced, and calls wait for that. */
   #wasPaused(): void {
-    this.options.log.warn('this process stood still; connecting to all hosts again')
+    this.options.log.warn('this process was paused; connecting to all hosts again')
     for (const { host, watcher } of this.#watched.entries()) {
       this.#clientOf(host).link.distrust()
       watcher.refresh()

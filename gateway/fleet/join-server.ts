@@ -113,7 +113,8 @@ export class JoinServer {
       this.options.log.info({ address, host: answer.host_id }, 'host joined')
       send(response, 200, answer)
     } catch (error) {
-      if (isBrokenOff(error)) return this.options.log.debug({ address }, 'join: the client broke off')
+      if (isBrokenOff(error))
+        return this.options.log.debug({ address }, 'join: the client closed the connection')
       const known = toBerthError(error, 'join failed; the gateway log says why')
       this.options.log.warn({ address, error }, 'join refused')
       send(response, statusOfKind[known.kind] ?? 500, { code: known.code, message: known.message })

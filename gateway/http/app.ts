@@ -165,6 +165,6 @@ function unmatched(ctx: ExchangeContext): Reply {
 
 /** An unknown endpoint must not look like a missing container: billing systems take that for a deleted guest. */
 function unknownPath(path: string): BerthError {
-  if (!/^\/api(\/|$)/.test(path)) return new BerthError('not_found', 'not_found', 'no such page')
+  if (!/^\/api(\/|$)/.test(path)) return new BerthError('not_found', 'not_found', 'page not found')
   return new BerthError('unsupported', 'unsupported', 'this version has no such endpoint: see /docs')
 }

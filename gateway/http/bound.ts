@@ -13,7 +13,7 @@ export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): voi
     throw new BerthError(
       'forbidden',
       'insufficient_scope',
-      'not for callers that are bound to some containers',
+      'not available for callers that are bound to containers',
     )
 }
 

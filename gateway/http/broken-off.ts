@@ -21,6 +21,7 @@ export function isBrokenOff(error: unknown): boolean {
 
 /** Logs an error of a connection: one of the client's doing in one line without a stack, for who debugs. */
 export function logConnectionError(log: Logger, error: unknown, what: string): void {
-  if (isBrokenOff(error)) log.debug({ reason: (error as Error).message }, `${what}: the client broke off`)
+  if (isBrokenOff(error))
+    log.debug({ reason: (error as Error).message }, `${what}: the client closed the connection`)
   else log.error({ err: error }, what)
 }

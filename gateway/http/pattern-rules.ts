@@ -39,7 +39,7 @@ const rules: Readonly<Record<string, string>> = {
     'must be 1 to 64 letters, digits, ".", "_", "+" or "-", starting with a letter or digit',
   [imageUrlPattern]: 'must be an http or https URL, or upload:NAME',
   [sha256Pattern]: 'must be 64 hexadecimal digits',
-  [keyNamePattern]: `${printableLine}, at least one of them visible`,
+  [keyNamePattern]: `${printableLine}, with at least one visible character`,
   [webhookNamePattern]: printableLine,
   [interfacePattern]: 'must be the name of an interface, at most 15 characters',
   [sessionIdPattern]: 'must be 32 hexadecimal digits in lower case',

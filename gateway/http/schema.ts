@@ -30,9 +30,7 @@ export const ErrorSchema = Type.Object(
     code: Type.String({ pattern: '^[a-z0-9_]+$', description: 'Stable.' }),
     details: Type.Optional(
       Type.Object({
-        field: Type.Optional(
-          Type.String({ description: 'The field, parameter or header that was refused.' }),
-        ),
+        field: Type.Optional(Type.String({ description: 'Field, parameter or header that was refused.' })),
         task_id: Type.Optional(
           Type.String({
             description:

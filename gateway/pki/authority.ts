@@ -130,14 +130,15 @@ async function loadAuthority(pem: string, path: string): Promise<Authority> {
 /** A flipped bit can leave a well-formed key or certificate. */
 function checkPair(privateKeyPem: string, caPem: string): void {
   const certificate = new NodeCertificate(caPem)
-  if (!certificate.checkPrivateKey(createPrivateKey(privateKeyPem))) throw new Error('the key is another one')
+  if (!certificate.checkPrivateKey(createPrivateKey(privateKeyPem)))
+    throw new Error('the key does not match the certificate')
   if (!certificate.verify(certificate.publicKey)) throw new Error('the signature does not verify')
 }
 
 /** What is wrong with the authority, and what to do. */
 function damagedAuthority(path: string, what: string): string {
   return (
-    `${path} ${what}: restore it from a backup, or begin with a new authority, which every host has to join again: ` +
+    `${path} ${what}: restore it from a backup, or start with a new authority, which every host must join again: ` +
     `mv '${dirname(path)}' '${dirname(path)}.damaged'`
   )
 }

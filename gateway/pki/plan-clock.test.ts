@@ -13,9 +13,21 @@ describe('doubts of the clock', () => {
     ['a jump, and a host that agrees', { jumpMs: 25 * dayMs, peerMs: nowMs }, ''],
     ['a jump', { jumpMs: 25 * dayMs }, 'the clock of this gateway has just jumped by 25 days'],
     ['a jump back', { jumpMs: -25 * dayMs }, 'the clock of this gateway has just jumped by -25 days'],
-    ['a host that is behind', { peerMs: nowMs - 25 * dayMs }, 'the clock of the host differs by -25 days'],
-    ['a host that is ahead', { peerMs: nowMs + 2 * hourMs }, 'the clock of the host differs by 120 minutes'],
-    ['a store that is behind', { storeMs: nowMs - 40 * dayMs }, 'the clock of the store differs by -40 days'],
+    [
+      'a host that is behind',
+      { peerMs: nowMs - 25 * dayMs },
+      'the clock of the host differs from this gateway by -25 days',
+    ],
+    [
+      'a host that is ahead',
+      { peerMs: nowMs + 2 * hourMs },
+      'the clock of the host differs from this gateway by 120 minutes',
+    ],
+    [
+      'a store that is behind',
+      { storeMs: nowMs - 40 * dayMs },
+      'the clock of the store differs from this gateway by -40 days',
+    ],
     [
       'a last certificate from the future',
       { lastIssuedMs: nowMs + 25 * dayMs },

@@ -19,8 +19,9 @@ export function doubtClock(witnesses: ClockWitnesses): string {
   const { nowMs, jumpMs, peerMs, storeMs, lastIssuedMs } = witnesses
   const differs = (otherMs: number | undefined): otherMs is number =>
     otherMs !== undefined && Math.abs(otherMs - nowMs) > maxSkewMs
-  if (differs(storeMs)) return `the clock of the store differs by ${inWords(storeMs - nowMs)}`
-  if (differs(peerMs)) return `the clock of the host differs by ${inWords(peerMs - nowMs)}`
+  if (differs(storeMs))
+    return `the clock of the store differs from this gateway by ${inWords(storeMs - nowMs)}`
+  if (differs(peerMs)) return `the clock of the host differs from this gateway by ${inWords(peerMs - nowMs)}`
   // A host that agrees on the time outvotes the rest: a machine that was suspended, a certificate from the future.
   if (peerMs !== undefined) return ''
   if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`

@@ -49,14 +49,14 @@ export class AofRepair {
     const text = rebuildManifest(names)
     if (text === undefined)
       throw damaged(
-        `${this.#manifest} is damaged, and its files could belong together in several ways`,
+        `${this.#manifest} is damaged, and cannot be rebuilt from the names of its files`,
         this.#startEmpty,
       )
     await this.#keepCopy(manifestName).catch(ignoreMissing)
     await writeFileAtomic(this.#manifest, text)
     this.parts.log.warn(
       { manifest: text },
-      'store: the manifest was lost or torn; it was written again from its files',
+      'store: the manifest was missing or torn; it was rebuilt from the names of its files',
     )
   }
 
@@ -130,7 +130,7 @@ export class AofRepair {
 
   get #startEmpty(): string {
     const aside = `${this.#files}.damaged`
-    return `restore ${this.parts.directory} from a backup, or start with an empty store, which hosts have to join again: mv ${quote(this.#files)} ${quote(aside)}`
+    return `restore ${this.parts.directory} from a backup, or start with an empty store, which all hosts must join again: mv ${quote(this.#files)} ${quote(aside)}`
   }
 }
 

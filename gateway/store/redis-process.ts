@@ -129,7 +129,7 @@ export class RedisProcess {
       this.#problem = why
       failures = performance.now() - begun > backoffMs.healthyAfter ? 0 : failures + 1
       const waitMs = Math.min(backoffMs.max, backoffMs.first * 2 ** failures)
-      this.options.log.error({ why, waitMs }, 'redis-server does not run; starting it again')
+      this.options.log.error({ why, waitMs }, 'redis-server is not running; starting it again')
       await delay(waitMs, undefined, { signal: this.#stopping.signal }).catch(() => undefined)
     }
   }

@@ -93,10 +93,7 @@ export function checkAccountLimit(all: readonly SubUserAccount[], maker: Princip
   const root = isUnbounded(maker) ? undefined : maker.root
   const most = root === undefined ? mostSubUsers.others : mostSubUsers.limited
   if (all.filter((account) => account.root === root).length < most) return
-  throw conflict(
-    'account_limit_reached',
-    `there are ${most} sub-users of this caller already: delete some first`,
-  )
+  throw conflict('account_limit_reached', `this caller already has ${most} sub-users: delete some first`)
 }
 
 /** Longest name, without the random end of names that bound callers choose. */

@@ -39,11 +39,11 @@ wait_for() {
     [ "$dead" -lt 20 ] || fail_with_log "$daemon" "the $daemon ended"
     if [ $((SECONDS - started)) -ge "$seconds" ]; then
       why=$([ "$daemon" != gateway ] || gateway_reason)
-      fail_with_log "$daemon" "$label: not after $seconds s${why:+ ($why)}"
+      fail_with_log "$daemon" "timed out after $seconds s waiting until $label${why:+ ($why)}"
     fi
     if [ $((tries += 1)) -eq 50 ]; then
       why=$([ "$daemon" != gateway ] || gateway_reason)
-      note "waiting: $label${why:+ ($why)}"
+      note "waiting until $label${why:+ ($why)}"
     fi
     sleep 0.1
   done

@@ -113,13 +113,13 @@ function checkEntry(entry: unknown): void {
   if (typeof content !== 'string') throw new FirstBootFault('must have a text as content')
   const found = typeof type === 'string' ? type : (findForm(content) ?? 'text/cloud-config')
   if (!isKnownType(found) || neverInArchives.includes(found))
-    throw new FirstBootFault(`cloud-init ignores the type ${found.slice(0, 60)} there`)
+    throw new FirstBootFault(`cloud-init ignores the type ${found.slice(0, 60)} in an archive`)
   checkContent(found, content)
 }
 
 function fieldsOf(entry: unknown): { readonly content?: unknown; readonly type?: unknown } {
   if (typeof entry === 'object' && entry !== null && !Array.isArray(entry)) return entry
-  throw new FirstBootFault('must be a text or a mapping')
+  throw new FirstBootFault('must be text or a mapping')
 }
 
 function checkPatch(text: string): void {
@@ -146,7 +146,7 @@ function checkIncludes(text: string): void {
     .split(/\r?\n/)
     .map((line) => line.replace(/^\s*#include(-once)?/i, '').trim())
     .filter((line) => line !== '' && !line.startsWith('#'))
-  if (urls.length === 0) throw new FirstBootFault('an #include must name a URL')
+  if (urls.length === 0) throw new FirstBootFault('an #include must contain a URL')
   const wrong = urls.find((url) => !/^(https?|ftp|file):\/\/\S+$/i.test(url) && !/^\/\S/.test(url))
   if (wrong !== undefined) throw new FirstBootFault('an #include must have one URL in each line')
 }

@@ -88,7 +88,7 @@ describe('reset-password and reinstall', () => {
     it('is refused with the guest’s reason, and leaves the journal’s login', async () => {
       const { name, uuid, ssh_password: first } = await make()
       host.faults.setPassword = () => {
-        throw conflict('guest_refused', 'the guest did not take the password: full')
+        throw conflict('guest_refused', 'the password could not be set in the guest: full')
       }
       const { status, body } = await post(name, 'reset-password')
       expect([status, body.code]).to.deep.equal([409, 'guest_refused'])

@@ -74,7 +74,11 @@ describe('swap over HTTP', () => {
       await post({ action: 'create', size_mb: 64 })
       await post({ action })
       const { status, body } = await post({ action: 'delete' })
-      expect([status, body.message, body.data.swap_file]).to.deep.equal([200, 'there is no swap file', ''])
+      expect([status, body.message, body.data.swap_file]).to.deep.equal([
+        200,
+        'this host has no swap file',
+        '',
+      ])
       expect(body.data).to.include({ size_mb: 0, enabled: false, total_mb: 0 })
       expect([...swap.files]).to.deep.equal([])
     }

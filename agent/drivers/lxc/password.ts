@@ -31,7 +31,7 @@ export async function setRootPassword(
     await changeRoot(volume, [{ kind: 'password', hash }])
   } catch (error) {
     if (!(error instanceof CommandError)) throw error
-    throw conflict('guest_refused', `the guest did not take the password: ${reasonOf(error)}`)
+    throw conflict('guest_refused', `the password could not be set in the guest: ${reasonOf(error)}`)
   }
 }
 
@@ -55,14 +55,14 @@ export async function overrideRootPassword(
   if (busy !== undefined)
     throw conflict(
       'guest_refused',
-      `the guest changes its accounts itself: ${busy} is running; try again later`,
+      `the guest is changing its own accounts: ${busy} is running; try again later`,
     )
   const hash = await hashPassword(password)
   try {
     await changeRoot(volume, [{ kind: 'password', hash }])
   } catch (error) {
     if (!(error instanceof CommandError)) throw error
-    throw conflict('guest_refused', `the guest did not take the password: ${reasonOf(error)}`)
+    throw conflict('guest_refused', `the password could not be set in the guest: ${reasonOf(error)}`)
   }
 }
 

@@ -47,7 +47,11 @@ export async function setPasswordInside(run: RunPaths, given: GivenPassword): Pr
   } catch (error) {
     if (!(error instanceof BerthError)) throw error
     if (error.code !== 'machine_refused') return false
-    throw new BerthError('conflict', 'guest_refused', `the guest did not take the password: ${error.message}`)
+    throw new BerthError(
+      'conflict',
+      'guest_refused',
+      `the password could not be set in the guest: ${error.message}`,
+    )
   }
 }
 

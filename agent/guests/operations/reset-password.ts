@@ -59,7 +59,10 @@ async function setPassword(
   } catch (error) {
     if (!(error instanceof BerthError) || error.code !== 'guest_refused' || !driver.overridePassword)
       throw error
-    context.log.warn({ err: error, guest: record.uuid }, 'the guest refuses the password: set from outside')
+    context.log.warn(
+      { err: error, guest: record.uuid },
+      'the guest refused the password: writing it to the disk of the guest',
+    )
     const override = (): Promise<PasswordResult> => driver.overridePassword!(machine, password)
     return whileFrozen(context, record, () => withRoom(context, record.uuid, override))
   }

@@ -47,7 +47,7 @@ function checkSpace(spaceBytes: number, poolBytes: number): number {
     throw new BerthError(
       'exhausted',
       'resource_exhausted',
-      `space_limit_bytes: the storage pool of the host has ${poolBytes} bytes`,
+      `space_limit_bytes: must be at most ${poolBytes}, the size of the storage pool`,
       { field: 'space_limit_bytes' },
     )
   return spaceBytes

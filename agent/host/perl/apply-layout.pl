@@ -133,7 +133,7 @@ sub take_shared {
 sub read_layout {
   open(my $in, '<:raw', $layout) or die "layout: $!\n";
   local $/ = "\0";
-  my $field = sub { my $text = <$in> // die "layout: it ends early\n"; chomp $text; $text };
+  my $field = sub { my $text = <$in> // die "layout: it is cut off\n"; chomp $text; $text };
   my @files;
   while (defined(my $kind = <$in>)) {
     chomp $kind;
@@ -206,7 +206,7 @@ sub guess_layout {
 # Owner, mode, attributes and times of a file that was fetched apart.
 sub describe {
   my ($path, undef, $about) = @_;
-  my $file = open_plain($path) or die "$path: it was not fetched\n";
+  my $file = open_plain($path) or die "$path: the file was not fetched\n";
   my ($kind, $mode, $user, $group, $seconds, $nanoseconds, undef, @attributes) = @$about;
   chown($user, $group, $file) && chmod($mode, $file) or die "$path: $!\n";
   while (my ($name, $value) = map { pack('H*', $_) } splice(@attributes, 0, 2)) {

@@ -71,7 +71,11 @@ async function takeDisk(archive: string, place: Place): Promise<void> {
     const format = await readFormat(file, place.mostBytes)
     if (format.kind === 'raw' || format.kind === 'qcow2') return convert(file, format, place)
     if (found.has(format.kind))
-      throw new BerthError('invalid', 'image_invalid', `not a disk image: ${format.kind} twice`)
+      throw new BerthError(
+        'invalid',
+        'image_invalid',
+        `not a disk image: ${format.kind} inside ${format.kind}`,
+      )
     found.add(format.kind)
     file = await unpackLayer(file, format, { ...place, output: `${unpackedName}${found.size}` })
   }

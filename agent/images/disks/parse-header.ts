@@ -113,5 +113,5 @@ function checkSize(size: bigint, mostBytes: number): number {
 }
 
 function invalid(why: string): BerthError {
-  return new BerthError('invalid', 'image_invalid', `not a disk image that can be used: ${why}`)
+  return new BerthError('invalid', 'image_invalid', `not a usable disk image: ${why}`)
 }

@@ -43,7 +43,7 @@ export async function unpackArchive(order: UnpackOrder, signal: AbortSignal): Pr
 
 /** An archive that is the only file in a zip archive, as services for builds pack what they offer. */
 async function unpackInner(order: UnpackOrder, signal: AbortSignal): Promise<void> {
-  if (await unpackOnce(order, signal)) throw invalidArchive('it is a zip archive in a zip archive')
+  if (await unpackOnce(order, signal)) throw invalidArchive('it is a zip archive inside a zip archive')
   await rm(order.archive, { force: true })
 }
 
@@ -106,7 +106,7 @@ async function readMagic(archive: string): Promise<string> {
 function unpackError(cause: CommandError): BerthError {
   if (/Disk quota exceeded|No space left on device|disk full/.test(cause.stderr))
     return new BerthError('exhausted', 'image_too_large', 'what is in the archive does not fit', { cause })
-  return invalidArchive('it is damaged, or of an unknown format', cause)
+  return invalidArchive('it is damaged, or its format is not supported', cause)
 }
 
 function invalidArchive(why: string, cause?: unknown): BerthError {

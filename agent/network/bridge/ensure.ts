@@ -88,6 +88,6 @@ export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPla
 /** @throws {BerthError} `host_not_ready` if the refused setting is the one that no guest works without */
 function checkForwards(path: string, have: number | undefined): void {
   if (path !== 'net/ipv4/ip_forward') return
-  const message = `net.ipv4.ip_forward is ${have} and cannot be set: guests would have no network`
+  const message = `net.ipv4.ip_forward is ${have} and cannot be changed: guests would have no network`
   throw new BerthError('unavailable', 'host_not_ready', message)
 }

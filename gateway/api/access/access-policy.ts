@@ -55,7 +55,7 @@ export function accessPolicyRoutes(policies: AccessPolicies): Route[] {
       audit: 'access_policy.update',
       errors: ['access_policy_lockout'],
       summary:
-        'Changes the fields sent, at once at every gateway. A change that locks the caller out is refused.',
+        'Changes the fields that are sent, at once at every gateway. A change that locks out the caller is refused.',
       body: BodySchema,
       example: { enabled: true, allowed_sources: ['192.0.2.0/24', '2001:db8::/48'], trusted_proxies: [] },
       handle: async (context) => {

@@ -25,7 +25,7 @@ export const AuditRowSchema = Type.Object(
     count: Type.Optional(
       Type.Integer({
         description:
-          'How often it happened, if more than once: failures of one caller that are alike are one entry for an hour.',
+          'How often it happened, if more than once: similar failures of one caller share one entry for an hour.',
       }),
     ),
     last_time: Type.Optional(TimeSchema),

@@ -7,13 +7,13 @@ import { parsePublicUrl, type PublicUrl } from '../../public-url.js'
 
 const PublicUrlSchema = Type.Object(
   {
-    public_url: Type.String({ description: 'As it was set; empty: not set.' }),
+    public_url: Type.String({ description: 'The configured URL. Empty: not configured.' }),
     effective_url: Type.String({
-      description: 'Used in the links of customers and administrators; empty: not known.',
+      description: 'Used in links for customers and administrators. Empty: not known.',
     }),
     source: oneOf(
       ['set', 'tls', 'none'],
-      '`tls`: not set, derived from the name that the TLS certificate is for.',
+      '`set`: configured. `tls`: derived from the name in the TLS certificate. `none`: not known.',
     ),
   },
   { title: 'PublicUrl' },
@@ -48,7 +48,7 @@ export function publicUrlRoutes({ settings, publicUrl }: PublicUrlDeps): Route[]
       ...common,
       method: 'GET',
       name: 'getPublicUrl',
-      summary: 'Where people reach the panel',
+      summary: 'The public URL of the panel',
       handle: () => ({ data: row() }),
     }),
     route({
@@ -56,7 +56,7 @@ export function publicUrlRoutes({ settings, publicUrl }: PublicUrlDeps): Route[]
       method: 'PUT',
       name: 'updatePublicUrl',
       audit: 'public_url.update',
-      summary: 'Sets where people reach the panel; the links of customers begin with it',
+      summary: 'Sets the public URL of the panel. Links for customers begin with it',
       body: BodySchema,
       example: { public_url: 'https://panel.example.com' },
       handle: async (context) => {

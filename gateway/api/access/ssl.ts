@@ -61,11 +61,11 @@ const BodySchema = Type.Object(
       Type.String({
         maxLength: 260,
         description:
-          'Host name or address. Absent: as it is, at first `detected_host`. Empty: removed where TLS is off.',
+          'Host name or address. Absent: unchanged, initially `detected_host`. Empty: removed while TLS is off.',
       }),
     ),
     email: Type.Optional(
-      Type.String({ maxLength: 254, description: 'Absent: as it is. Empty: removed where TLS is off.' }),
+      Type.String({ maxLength: 254, description: 'Absent: unchanged. Empty: removed while TLS is off.' }),
     ),
     cert_pem: pem('Of mode uploaded: the certificate and those that lead to its issuer. Absent: as it is.'),
     key_pem: pem('Of mode uploaded: its private key, without a passphrase. Never shown.', {

@@ -31,7 +31,7 @@ const CreatedSchema = Type.Object(
     setup_link: Type.Optional(
       Type.String({
         description:
-          'The link with the token; empty: the public URL of the panel is not known, see `/public-url`.',
+          'Link that contains the token. Empty: the public URL of the panel is not known, see `/public-url`.',
       }),
     ),
     setup_token: Type.Optional(

@@ -58,7 +58,11 @@ export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDep
         context.audit({ target: session.account.username })
         const done = await own.confirmTwoFactor(session, context.body.code, placeOf(context))
         const data = { recovery_codes: done.codes }
-        return { message: 'two factors from now on', data, cookies: loginCookies(done.loggedIn, context) }
+        return {
+          message: 'two-factor authentication enabled',
+          data,
+          cookies: loginCookies(done.loggedIn, context),
+        }
       },
     }),
     route({

@@ -166,7 +166,7 @@ function restoreRoute(parts: BackupParts): Route {
     audit: 'backup.restore',
     summary:
       'Restores a backup onto this container. The backup may come from another container or host. A running container is ' +
-      'stopped once the backup was fetched, and started again. Afterwards the passwords and keys on the disk are those of ' +
+      'stopped after the backup was fetched, and started again. Afterwards the passwords and keys on the disk are those of ' +
       'the time of the backup; with a backup of another container this container keeps its own login and host name, and ' +
       'gets a new machine-id and new SSH host keys',
     params: BackupPathSchema,

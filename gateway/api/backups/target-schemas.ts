@@ -44,7 +44,7 @@ const secrets = {
   private_key: secret('Of sftp: OpenSSH or PEM, without a passphrase.'),
   secret_access_key: secret('Of s3.'),
   encryption_password: secret(
-    'Encrypts the backups: 12 characters or more. Without it nobody can read them; it cannot be changed later.',
+    'Encrypts the backups. At least 12 characters. Nobody can read the backups without it, and it cannot be changed later.',
   ),
 }
 

@@ -12,10 +12,10 @@ import { route, type Route } from '../../http/route.js'
 const TicketBodySchema = Type.Object(
   {
     container_name: Type.Optional(
-      Type.String({ ...containerRef, maxLength: 128, description: 'Id, uuid or name.' }),
+      Type.String({ ...containerRef, maxLength: 128, description: 'Id, uuid or name of the container.' }),
     ),
     container: Type.Optional(
-      Type.String({ ...containerRef, maxLength: 128, description: 'The same as `container_name`.' }),
+      Type.String({ ...containerRef, maxLength: 128, description: 'Another name of `container_name`.' }),
     ),
   },
   { title: 'TicketRequest' },
@@ -30,7 +30,7 @@ const TicketSchema = Type.Object(
 )
 
 const limitText =
-  `It is good for one connection within ${ticketSeconds} seconds. A caller gets at most ${ticketsPerMinute} tickets ` +
+  `It is valid for one connection within ${ticketSeconds} seconds. A caller gets at most ${ticketsPerMinute} tickets ` +
   'a minute for each container: 429 `rate_limited`'
 
 const texts = {

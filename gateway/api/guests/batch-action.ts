@@ -66,8 +66,8 @@ export function batchActionRoute(parts: Parts): Route {
     audit: 'container.batch_action',
     tag: 'Containers',
     summary:
-      'Queues an action for several containers, with the scope of the action; all are checked before any is queued. ' +
-      '`suspend` (with `reason`) and `unsuspend` are done when answered, without tasks',
+      'Queues an action for several containers. Needs the scope of the action. All containers are checked before any action is queued. ' +
+      '`suspend` (with `reason`) and `unsuspend` are complete when answered and create no tasks',
     body: BatchActionSchema,
     example: { action: 'stop', containers: ['web1', 'web2'] },
     data: TaskIdsSchema,
@@ -75,7 +75,7 @@ export function batchActionRoute(parts: Parts): Route {
       failed: failedSchema,
       containers: Type.Optional(
         Type.Array(ReinstalledSchema, {
-          description: 'Of a reinstall: the new logins, as of a single one.',
+          description: 'For `reinstall`: the new logins, as in the answer of a single reinstall.',
         }),
       ),
     },

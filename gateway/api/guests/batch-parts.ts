@@ -16,7 +16,7 @@ type Failed = Static<typeof FailedSchema>
 
 export const TaskIdsSchema = Type.Array(Type.String())
 export const failedSchema = Type.Array(FailedSchema, {
-  description: 'What was refused after all were checked.',
+  description: 'Containers that were refused although the check had passed.',
 })
 
 /** Results of a batch's orders and the refused ones. */

@@ -39,7 +39,7 @@ export async function awaitDone(fleet: Fleet, operation: OrderedOperation): Prom
 export function unfinishedError({ view }: Fleet, { hostId, operationId }: OrderedOperation): BerthError {
   const why =
     view.findHost(hostId)?.state === 'online'
-      ? `not done yet: task ${operationId} continues`
+      ? `not finished in time: task ${operationId} continues`
       : `the host went offline: task ${operationId} continues when it is back`
   return new BerthError('timeout', 'agent_timeout', why, { taskId: operationId })
 }

@@ -20,7 +20,7 @@ const stepTexts = {
   running: 'whether it runs',
   listening: 'whether a program in it listens on the port',
   mapping: 'whether the port is reached from outside: by a mapping, or a public address',
-  address: 'whether the address that people are given leads to the host',
+  address: 'whether the address that customers are given leads to the host',
   firewall: 'whether its firewall lets `source` in',
   guest: 'a connection from the host to the container',
   connection: 'a connection through the mapping',
@@ -29,7 +29,7 @@ type StepName = keyof typeof stepTexts
 const names = Object.keys(stepTexts) as StepName[]
 
 const codeTexts = {
-  suspended: 'it is suspended',
+  suspended: 'the container is suspended',
   expired: 'it has expired',
   traffic_used_up: 'its traffic quota is used up',
   stopped_for_abuse: 'it was stopped for abuse',
@@ -83,7 +83,7 @@ const DiagnosisSchema = Type.Object(
     port: Type.Integer({ description: 'There; 0: nowhere.' }),
     shown_address: Type.String({
       description:
-        'The address that people are given: an own address, or the public address of the host. Empty: not known.',
+        'The address that customers are given: an address of the container, or the public address of the host. Empty: not known.',
     }),
     listening_ports: Type.Array(Type.Integer(), {
       description: 'Other ports that it listens on, where nothing listens on this one.',

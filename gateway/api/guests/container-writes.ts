@@ -80,8 +80,8 @@ export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
       audit: 'container.create',
       tag: 'Containers',
       summary:
-        'Queues the creation of a container. One whose creation fails is undone: it answers 404 from then on, and its ' +
-        'task says why',
+        'Queues the creation of a container. A failed creation is undone: the container answers 404 from then on, and its ' +
+        'task contains the reason',
       body: CreateBodySchema,
       example: createExample,
       data: CreatedSchema,

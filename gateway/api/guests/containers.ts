@@ -16,7 +16,7 @@ const UsageSchema = Type.Object(
     memory_usage_bytes: Type.Integer(),
     disk_usage_bytes: Type.Integer({
       description:
-        'What counts for the bought disk (`disk_gb`), at most a few seconds old; once they are equal, writes fail. Of an LXC container: what was written since it was created, not the image, which all containers share. Of a virtual machine: what its file systems hold, with its system, which is a copy on its own disk; without a guest agent, the blocks of its disk that were ever written. The history has the same figure once a minute.',
+        'Bytes that count towards the disk size (`disk_gb`), at most a few seconds old. When they reach the disk size, writes fail. LXC containers: all data written since the creation, without the image, which all containers share. Virtual machines: the usage of their file systems, including the system; without a guest agent, all blocks of the disk that were ever written. The history has the same figure once a minute.',
     }),
     network_rx_bytes: Type.Integer(),
     network_tx_bytes: Type.Integer(),

@@ -30,7 +30,7 @@ export function loginFields(modes: string) {
     ssh_password: optional(
       Type.String({
         maxLength: 1024,
-        description: `Must be ${sshPasswordRule}. Used in \`password\` mode, ignored in others.`,
+        description: `Must be ${sshPasswordRule}. Used in \`password\` mode, ignored in other modes.`,
       }),
     ),
     ssh_public_key: optional(
@@ -39,7 +39,7 @@ export function loginFields(modes: string) {
         maxLength: 16_384,
         description:
           'One line in the format of OpenSSH, without options: Ed25519, ECDSA, RSA of at least 2048 bits, or a security ' +
-          'key. Certificates and DSA keys are refused. Used in `key` mode, ignored in others.',
+          'key. Certificates and DSA keys are refused. Used in `key` mode, ignored in other modes.',
       }),
     ),
   }
@@ -105,8 +105,8 @@ export const CreateBodySchema = Type.Object(
         description:
           'First-boot data for virtual machines, in a form of cloud-init: a script with `#!`, `#cloud-config`, ' +
           '`#cloud-config-archive`, `#cloud-config-jsonp`, `#cloud-boothook`, `#include`, `#include-once`, ' +
-          '`#part-handler`, `## template: jinja`, or a MIME message. May be gzip data or UTF-16 as base64. Data that ' +
-          'the system would ignore is refused with the reason. Windows: a form of cloudbase-init.',
+          '`#part-handler`, `## template: jinja`, or a MIME message. It may be gzip data or UTF-16 as base64. Data that ' +
+          'the system would ignore is refused with the reason. For Windows: a form of cloudbase-init.',
       }),
     ),
   },

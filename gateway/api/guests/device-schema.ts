@@ -11,7 +11,7 @@ export const DevicesSchema = Type.Array(oneOf(guestDevices), {
   maxItems: 16,
   description:
     'Devices of the host that a container may use: `tun` for /dev/net/tun (VPNs), `fuse` for /dev/fuse (sshfs, rclone). ' +
-    `None by default. Only for callers with \`${adminScope}\` that are not bound to containers.`,
+    `Default: none. Only for callers with \`${adminScope}\` that are not bound to containers.`,
 })
 /** Each device is a way into the host's kernel: customers cannot allow it to themselves. @throws {BerthError} */
 export function checkMayAllowDevices(caller: Principal, devices: readonly string[] = []): void {
@@ -20,7 +20,7 @@ export function checkMayAllowDevices(caller: Principal, devices: readonly string
     throw new BerthError(
       'forbidden',
       'insufficient_scope',
-      `devices: only for administrators: needs the scope ${adminScope} and a caller that is not bound to containers`,
+      `devices: only for administrators; the caller needs the scope ${adminScope} and must not be bound to containers`,
       { field: 'devices' },
     )
 }

@@ -12,7 +12,7 @@ const BodySchema = Type.Object({ devices: DevicesSchema }, { title: 'ChangeConta
 const RowSchema = Type.Object(
   {
     devices: DevicesSchema,
-    restart_required: Type.Boolean({ description: 'The change waits for the next start.' }),
+    restart_required: Type.Boolean({ description: 'The change takes effect at the next start.' }),
   },
   { title: 'ContainerDevices' },
 )
@@ -28,7 +28,8 @@ export function deviceRoutes(fleet: Fleet): Route[] {
       subUser: 'refused',
       audit: 'container.devices',
       tag: 'Containers',
-      summary: 'Allows a container exactly these devices, from its next start on; for administrators only',
+      summary:
+        'Sets the devices of the host that a container may use, from its next start on. For administrators only',
       params: ContainerPathSchema,
       body: BodySchema,
       example: { devices: ['tun'] },
@@ -45,7 +46,7 @@ export function deviceRoutes(fleet: Fleet): Route[] {
         const { guest } = await changeSetting(fleet, context, { change, detail: names.join(', ') || 'none' })
         const data = devicesRow(guest)
         return {
-          message: data.restart_required ? 'devices change at the next start' : 'devices updated',
+          message: data.restart_required ? 'the devices change at the next start' : 'devices updated',
           data,
         }
       },

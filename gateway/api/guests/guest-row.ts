@@ -70,10 +70,12 @@ export const GuestRowSchema = Type.Object(
     ssh_port: Type.Integer({ description: 'Host port mapped to SSH; 0: none.' }),
     ssh_host: Type.String({
       description:
-        'Name or address at which SSH is reached: an own address, or the public address of the host. Empty: not ' +
+        'Name or address for SSH: an address of the container, or the public address of the host. Empty: not ' +
         'known, see `public_address` of the host.',
     }),
-    ssh_command: Type.String({ description: 'Command line for SSH; empty: no port or no address.' }),
+    ssh_command: Type.String({
+      description: 'Command line for SSH. Empty: the port or the address is not known.',
+    }),
     ssh_password: Type.String({ description: `\`${maskedPassword}\` when there is one.` }),
     port_mappings: Type.Array(PortMappingSchema),
     policy_blocked: Type.Boolean(),
@@ -89,9 +91,13 @@ export const GuestRowSchema = Type.Object(
     traffic_action: TrafficActionSchema,
     traffic_throttle_mbps: Type.Integer({ description: '0: the host’s configured rate.' }),
     traffic_reset_day: Type.Integer({ description: '0: the host’s default.' }),
-    snapshot_limit: Type.Integer({ description: 'Number of snapshots that it may have.' }),
-    snapshot_space_used_bytes: Type.Integer({ description: 'Disk space that its snapshots retain at most.' }),
-    snapshot_space_limit_bytes: Type.Integer({ description: 'Limit of that space.' }),
+    snapshot_limit: Type.Integer({ description: 'Maximum number of snapshots.' }),
+    snapshot_space_used_bytes: Type.Integer({
+      description: 'Upper bound of the disk space that all snapshots together retain.',
+    }),
+    snapshot_space_limit_bytes: Type.Integer({
+      description: 'Limit of the space that all snapshots together may retain.',
+    }),
     throttled: Type.Boolean({ description: 'The quota is used up and the rate is bounded.' }),
     at_next_start: Type.Array(oneOf(pendingChanges), {
       description: 'What was changed while it ran and holds from its next start.',
@@ -102,7 +108,9 @@ export const GuestRowSchema = Type.Object(
           'Sub-users that have it. Only in the list and the detail, for callers with `subuser:read` that are bound to no containers; never in events and webhooks.',
       }),
     ),
-    devices: Type.Array(oneOf(guestDevices), { description: 'Devices of the host that it may use.' }),
+    devices: Type.Array(oneOf(guestDevices), {
+      description: 'Devices of the host that the container may use.',
+    }),
     boot: Type.Object(
       {
         mode: oneOf(bootModes),

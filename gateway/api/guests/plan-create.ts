@@ -66,14 +66,9 @@ function checkUserData({ virtualization, user_data: userData = '' }: CreateBody,
 
 function planDevices({ virtualization, devices = [] }: CreateBody): string[] {
   if (devices.length > 0 && virtualization === 'kvm')
-    throw new BerthError(
-      'invalid',
-      'unsupported',
-      'devices: only containers can be given devices of the host',
-      {
-        field: 'devices',
-      },
-    )
+    throw new BerthError('invalid', 'unsupported', 'devices: only available for containers', {
+      field: 'devices',
+    })
   return parseGuestDevices(devices)
 }
 

@@ -88,7 +88,7 @@ export const trafficFields = {
   traffic_throttle_mbps: within(limits.networkMbps, 'Rate while throttled; 0: the host’s configured one.'),
   traffic_reset_day: within(
     networkLimits.resetDay,
-    'Day of the month on which counting restarts. 29 to 31: the last day of shorter months. 0: the host’s default.',
+    'Day of the month on which the count restarts. 29 to 31: the last day in shorter months. 0: the host’s default.',
   ),
 }
 

@@ -33,13 +33,13 @@ const SnapshotSchema = Type.Object(
 type SnapshotRow = Static<typeof SnapshotSchema>
 
 export const spaceUsedText =
-  'Disk space that its snapshots retain together at most. It does not reduce the size of its disk.'
+  'Upper bound of the disk space that all snapshots together retain. It does not reduce the size of the disk.'
 export const spaceLimitText =
-  'Limit of the space that its snapshots retain together. A snapshot that would exceed it is refused (snapshot_space_exceeded).'
+  'Limit of the space that all snapshots together may retain. A snapshot that would exceed it is refused (snapshot_space_exceeded).'
 
 const ContainerSnapshotsSchema = Type.Object(
   {
-    quota: Type.Integer({ description: 'Number of snapshots that it may have; 0: none.' }),
+    quota: Type.Integer({ description: 'Maximum number of snapshots. 0: none.' }),
     space_used_bytes: Type.Integer({ description: spaceUsedText }),
     space_limit_bytes: Type.Integer({ description: spaceLimitText }),
     schedule: ScheduleSchema,
@@ -64,7 +64,7 @@ const QuotaBodySchema = Type.Object(
   {
     snapshot_limit: within(
       limits.snapshots,
-      'Number of snapshots that it may have; 0: none. Existing snapshots beyond it stay.',
+      'Maximum number of snapshots. 0: none. Existing snapshots beyond it stay.',
     ),
     quota: within(limits.snapshots, 'Another name of snapshot_limit, which takes precedence.'),
     space_limit_bytes: within(
@@ -192,7 +192,7 @@ function writeRoutes({ fleet, time }: Parts): Route[] {
       scope: 'snapshot:restore',
       audit: 'snapshot.restore',
       summary:
-        'Restores a snapshot; a running container is stopped at once and started again. Answers once it is done. ' +
+        'Restores a snapshot. A running container is stopped at once and started again. Answers when it is done. ' +
         'Afterwards the passwords and keys on the disk are those of the time of the snapshot',
       params: SnapshotPathSchema,
       conditional: true,

@@ -10,13 +10,13 @@ const policyNames = ['suspended', 'expired', 'traffic', 'security'] as const
 /** What a container's row says of its suspension. */
 export const suspensionRowFields = {
   policy: Type.Optional(
-    oneOf(policyNames, 'The first reason for which the container is blocked. Absent: it is not blocked.'),
+    oneOf(policyNames, 'The first reason why the container is blocked. Absent: not blocked.'),
   ),
   suspended_mode: Type.Optional(oneOf(suspensionModes)),
   suspended_reason: Type.Optional(
     Type.String({ description: 'Absent for sub-users and for keys that are bound to containers.' }),
   ),
-  suspended_message: Type.Optional(Type.String({ description: 'For the customer.' })),
+  suspended_message: Type.Optional(Type.String({ description: 'Message for the customer.' })),
   suspended_at: Type.Optional(TimeSchema),
   suspended_until: Type.Optional(TimeSchema),
 }

@@ -36,7 +36,7 @@ export const suspensionFields = {
       maxLength: 64,
       description:
         'When the suspension ends by itself: YYYY-MM-DD HH:MM[:SS], RFC 3339, a date (its end) or Unix seconds. ' +
-        'Default: when it is lifted.',
+        'Default: no end, until it is lifted.',
     }),
   ),
 }
@@ -68,8 +68,8 @@ export function suspensionRoutes(parts: SuspensionParts): Route[] {
       name: 'suspendContainer',
       audit: 'container.suspend',
       summary:
-        'Suspends a container: until it is unsuspended nobody can start, restart, reinstall, restore or boot it otherwise, ' +
-        'reset its password or open its console (403 `policy_blocked`). Repeated, it replaces the suspension',
+        'Suspends a container. Until the suspension is lifted nobody can start, restart, reinstall or restore it, change its boot medium, ' +
+        'reset its password or open its console (403 `policy_blocked`). A repeated request replaces the suspension',
       body: SuspendBodySchema,
       example: { reason: 'invoice 2042 is overdue', message: 'Please pay invoice 2042.', mode: 'stop' },
       handle: async (context) => {
@@ -84,7 +84,7 @@ export function suspensionRoutes(parts: SuspensionParts): Route[] {
       name: 'unsuspendContainer',
       audit: 'container.unsuspend',
       summary:
-        'Lifts a suspension, and nothing else that blocks the container; one that the suspension stopped is started again',
+        'Lifts a suspension. A container that the suspension stopped is started again. Other reasons that block it stay',
       handle: async (context) => {
         const change = planUnsuspension()
         const { suspension } = await changeSuspension(parts.fleet, context, change)
@@ -138,7 +138,7 @@ export function refuseBoundCaller(caller: Principal): void {
     throw new BerthError(
       'forbidden',
       'insufficient_scope',
-      'not for callers that are bound to some containers',
+      'not available for callers that are bound to containers',
     )
 }
 

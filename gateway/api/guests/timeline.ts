@@ -20,7 +20,7 @@ const EntrySchema = Type.Object(
     kind: oneOf(
       timelineKinds,
       '`task`: what was ordered; `change`: a setting; `alert`: abuse that was noticed, and what followed; `policy`: ' +
-        'stopped as it was suspended, had expired or used up its traffic; `restart`: started again after it ended by itself.',
+        'stopped because it was suspended, had expired or had used up its traffic; `restart`: started again after it ended by itself.',
     ),
     action: Type.String({ description: 'Of a task, of an audit entry, or the type of an alert.' }),
     status: Type.String({

@@ -29,7 +29,7 @@ const PointSchema = Type.Object(
     timestamp: Type.Integer({ description: 'Seconds since 1970: the beginning of the step.' }),
     cpu_usage_pct: figure('Mean of the step, 0 to 100'),
     memory_usage_bytes: figure('Bytes'),
-    disk_usage_bytes: figure('Bytes that count for the bought disk, as in `/containers/{id}/usage`'),
+    disk_usage_bytes: figure('Bytes that count towards the disk size, as in `/containers/{id}/usage`'),
     network_rx_bytes_per_sec: figure('Received, bytes a second'),
     network_tx_bytes_per_sec: figure('Sent, bytes a second'),
     io_read_bytes_per_sec: figure('Read from the disk, bytes a second'),

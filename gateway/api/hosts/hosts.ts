@@ -24,7 +24,7 @@ const PublicAddressSchema = Type.String({
   ...trimmed,
   maxLength: 253,
   description:
-    'DNS name or IP address at which customers reach the guests of the host, as in SSH commands. Empty: guessed from ' +
+    'DNS name or IP address at which customers reach the guests of the host, used in SSH commands. Empty: derived from ' +
     'what the agent reports.',
 })
 const HostPathSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
@@ -173,7 +173,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       bound: 'refused',
       audit: 'host.update',
       tag: 'Hosts',
-      summary: 'Changes name, address, public address or draining; only the fields sent',
+      summary: 'Changes name, address, public address or draining. Fields that are not sent stay unchanged',
       params: HostPathSchema,
       body: ChangeBodySchema,
       example: { draining: true },

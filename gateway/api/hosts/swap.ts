@@ -66,7 +66,7 @@ export function swapRoutes(fleet: Fleet): Route[] {
       scope: 'swap:manage',
       bound: 'refused',
       audit: 'swap.change',
-      summary: 'Creates, resizes, enables, disables or deletes a host’s swap file; answers once it is done',
+      summary: 'Creates, resizes, enables, disables or deletes a host’s swap file. Answers when it is done',
       body: SwapBodySchema,
       example: { action: 'resize', size_mb: 2048 },
       errors: [
@@ -135,6 +135,6 @@ function swapRow(hostId: string, swap: GetSwapResponse): Static<typeof SwapSchem
 }
 
 function messageOf({ enabled, size_mb: size }: Static<typeof SwapSchema>): string {
-  if (size === 0) return 'there is no swap file'
+  if (size === 0) return 'this host has no swap file'
   return enabled ? `the swap file has ${size} MB` : `the swap file has ${size} MB and is not in use`
 }

@@ -8,7 +8,7 @@ type ImageKind = (typeof imageKinds)[number]
 /** Containers are made from images without a kind; the others are booted in place of a disk. */
 const ImageKindSchema = oneOf(
   imageKinds,
-  '`iso`: a CD; `rescue`: a system that repairs disks. Absent: containers are made from it.',
+  '`iso`: a CD image. `rescue`: a rescue system. Absent: an image for new containers.',
 )
 
 /** Fields of an image that say what it is for. */
@@ -26,7 +26,7 @@ export function imageTypeRow(virtualization: string): {
 export const imageTypeFilters = {
   type: oneOf(
     ['lxc', 'kvm', ...imageKinds],
-    'With `lxc` or `kvm` only images that containers are made from. `iso` and `rescue` are the same as `kind`.',
+    '`lxc` and `kvm` return only images for new containers. `iso` and `rescue` have the same meaning as in `kind`.',
   ),
   kind: ImageKindSchema,
 }

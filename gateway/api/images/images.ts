@@ -99,7 +99,7 @@ export function imageRoutes(view: FleetView): Route[] {
       bound: 'own',
       tag: 'Images',
       summary:
-        'Images that are there, on one host at least, and that containers may be made from; CDs and rescue systems where `kind` asks for them',
+        'Downloaded images, on at least one host, from which containers may be created. With `kind`: CD images or rescue systems',
       query: listQuery({ host_id: textFilter, ...imageTypeFilters, distro: textFilter }),
       data: Type.Array(EnabledImageSchema),
       handle: ({ caller, query }) =>

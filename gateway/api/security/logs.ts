@@ -15,11 +15,12 @@ const LogRowSchema = Type.Object(
   {
     src_ip: Type.String(),
     dst_ip: Type.String(),
-    src_port: Type.Integer({ description: '0: it was not kept, or there is none.' }),
+    src_port: Type.Integer({ description: '0: not recorded, or the protocol has none.' }),
     dst_port: Type.Integer(),
     protocol: Type.String(),
     state: Type.String({
-      description: 'As conntrack(8) names it; of what was kept `OPENED`, `REFUSED`, `UNREPLIED`, `REPLIED`.',
+      description:
+        'State as in conntrack(8). Recorded connections have `OPENED`, `REFUSED`, `UNREPLIED` or `REPLIED`.',
     }),
     timestamp: TimeSchema,
     container_id: Type.Integer(),
@@ -45,7 +46,7 @@ const LogQuery = Type.Object({
   container: Type.Optional(
     Type.String({
       ...{ ...containerRef, maxLength: 64 },
-      description: 'Name, uuid or numeric id. Default: all containers.',
+      description: 'Name, uuid or numeric id of a container. Default: all containers.',
     }),
   ),
   host_id: Type.Optional(Type.String({ maxLength: 64, description: 'Default: all hosts.' })),
@@ -62,8 +63,8 @@ export function securityLogRoute({ fleet, time }: SecurityDeps): Route {
     sortable,
     tag: 'Security',
     summary:
-      'Connections that alerts are about, newest first, of all containers or of one. With `container` also its ' +
-      'connections of the moment, at most 100 rows; without it at most 1000 rows of each host, of the hosts that are online',
+      'Recorded connections that caused alerts, newest first, of all containers or of one. With `container` also its ' +
+      'present connections, at most 100 rows. Without it, at most 1000 rows of each host that is online',
     query: LogQuery,
     data: Type.Array(LogRowSchema),
     errors: ['not_found', 'host_offline', 'agent_timeout'],

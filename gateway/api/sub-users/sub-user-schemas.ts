@@ -55,7 +55,7 @@ export const CreateSubUserSchema = Type.Object(
       Type.String({
         ...containerRef,
         maxLength: 64,
-        description: 'One container; `container_names` goes first.',
+        description: 'One container. Ignored if `container_names` is sent.',
       }),
     ),
     username: optional(
@@ -83,7 +83,8 @@ const credentials = {
   }),
   access_code: Type.String({ description: 'Of its link `/u/CODE`, which asks for the password.' }),
   link: Type.String({
-    description: 'The complete link; empty: the public URL of the panel is not known, see `/public-url`.',
+    description:
+      'Complete link to log in. Empty: the public URL of the panel is not known, see `/public-url`.',
   }),
 }
 
@@ -94,7 +95,7 @@ export const CreatedSubUserSchema = Type.Object(
     container_names: Type.Array(Type.String()),
     created_at: TimeSchema,
     created: Type.Boolean({
-      description: '`false`: it existed already and is answered as it is, with an empty `password`.',
+      description: '`false`: the sub-user already existed and is unchanged; `password` is empty.',
     }),
   },
   { title: 'CreatedSubUser' },

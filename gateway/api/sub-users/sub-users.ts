@@ -66,7 +66,7 @@ function createRoute({ subUsers, ...parts }: SubUserDeps): Route {
     scope: 'subuser:create',
     audit: 'sub_user.create',
     summary:
-      'Creates a sub-user for containers. One that exists for the same containers is answered as it is, with ' +
+      'Creates a sub-user for containers. If a sub-user for the same containers exists, the answer contains it unchanged, with ' +
       '`created: false` and an empty password',
     body: CreateSubUserSchema,
     example: { container_name: 'web1', permissions: ['container:read', 'container:power'] },
