@@ -91,7 +91,7 @@ describe('customers in the panel', () => {
     expect(await page.locator('body').innerText()).not.to.contain('invoice 7')
     const start = page.getByRole('button', { name: 'Start' })
     expect([await start.isDisabled(), await start.getAttribute('title')]).to.deep.equal([
-      ...[true, 'The guest is suspended.'],
+      ...[true, 'A suspended guest can’t be started.'],
     ])
     await lab.show(admin, `/containers/${guest.id}`)
     await admin.getByRole('button', { name: 'Actions for unpaid' }).click()

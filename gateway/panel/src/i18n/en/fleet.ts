@@ -29,8 +29,9 @@ export const fleet = {
   'hosts.address': 'Address',
   'hosts.edit': 'Edit {{name}}',
   'hosts.publicAddress': 'Public address',
-  'hosts.publicAddressHint': 'DNS name or IP address for SSH and mapped ports. Leave empty to guess it.',
-  'hosts.guessed': '(guessed)',
+  'hosts.publicAddressHint':
+    'DNS name or IP address for SSH and mapped ports. Leave empty to derive it from the host.',
+  'hosts.guessed': '(derived)',
   'hosts.noPublicAddress': 'Not set',
   'hosts.addressHint': 'Address and port of the agent, as seen from this gateway.',
   'hosts.version': 'Version',

@@ -20,7 +20,7 @@ export const ui = {
   'ui.yes': 'Yes',
   'ui.no': 'No',
   'ui.notices': 'Notices',
-  'ui.offline': 'Connection lost. Reconnecting… You can look but not change anything.',
+  'ui.offline': 'Connection lost. Reconnecting… You can’t make changes until it is restored.',
   'ui.remove': 'Remove',
   'ui.retry': 'Try again',
   'ui.save': 'Save',

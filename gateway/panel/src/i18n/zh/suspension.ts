@@ -19,6 +19,6 @@ export const suspension: Readonly<Record<keyof typeof english, string>> = {
   'suspended.network': '该实例已被暂停：正在运行，但没有网络。',
   'suspended.reason': '原因：{{reason}}',
   'suspended.until': '截至 {{time}}',
-  'suspended.noStart': '该实例已被暂停。',
+  'suspended.noStart': '已暂停的实例无法启动。',
   'status.suspended': '已暂停',
 }
