@@ -158,7 +158,10 @@ export const AgentConfigSchema = Type.Object(
     ),
     traffic: Type.Object(
       {
-        /** Day of the month on which counting of traffic restarts, in `time_zone`; 29 to 31: the last day of shorter months. */
+        /**
+         * Day of the month on which counting of traffic restarts, in `time_zone`; 29 to 31: the last day in shorter
+         * months.
+         */
         reset_day: Type.Integer({ minimum: 1, maximum: 31, default: 1 }),
         /**
          * Seconds between checks of quotas and expiries; while no guest has a quota, counters are read at every third

@@ -10,7 +10,7 @@ const dayMs = 86_400_000
 /** Of a guest's logs. */
 const mostLogs = 100
 const loggedAlerts = 10
-/** Of the logs of all guests. */
+/** Connections in the logs of all guests. */
 const mostHostLogs = 1000
 
 export interface AbuseWatchParts {
@@ -80,8 +80,8 @@ export class AbuseWatch {
   }
 
   /**
-   * What the alerts of all guests show, the newest first. Connections of the moment are left out: each guest would cost
-   * a walk of the kernel's table.
+   * Recorded connections of all guests, newest first. Present connections are left out: reading them walks the kernel's
+   * whole table for each guest.
    */
   readHostLogs(): LoggedRow[] {
     const rows = this.parts.context.store

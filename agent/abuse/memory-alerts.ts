@@ -4,10 +4,10 @@ import { worse } from './contract.js'
 import { isOpen, type AlertState } from './plan-merge.js'
 import type { AlertRecord, AlertStore } from './store.js'
 
-/** Kills within this time are written together: a guest can cause as many as it likes. */
+/** Kills within this time are written together, since a guest can cause any number of them. */
 const gatherMs = 60_000
 
-/** What the kernel killed because a guest's memory ran out. */
+/** Processes that the kernel killed because a guest's memory ran out. */
 export interface MemoryKillReport {
   readonly kills: number
   /** The guest ended with it. */
@@ -21,7 +21,7 @@ export interface MemoryAlertParts {
 
 /** Raises alerts of guests whose memory ran out. At most one write per guest and minute, and one per end. */
 export class MemoryAlerts {
-  /** Kills that are not written yet, and when the guest's alert was written last. */
+  /** Kills that are not written yet, and the time when the guest's alert was last written. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()
   #timer: NodeJS.Timeout | undefined
 
@@ -70,7 +70,7 @@ export class MemoryAlerts {
   }
 }
 
-/** @param before the alert that still grows; undefined: a new one is raised */
+/** @param before the open alert, which the kills are added to; undefined: a new alert is raised */
 export function planMemoryAlert(
   before: AlertRecord | undefined,
   { kills, ended }: MemoryKillReport,

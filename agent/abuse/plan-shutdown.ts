@@ -1,6 +1,6 @@
 import type { AlertState } from './plan-merge.js'
 
-/** These harm nobody else: no guest is stopped for them. */
+/** Types of alerts that harm nobody else: they never stop a guest. */
 const neverStopped: ReadonlySet<string> = new Set(['mining', 'proxy', 'out_of_memory'])
 
 /** An alert that was not found again for this long is over. */

@@ -11,7 +11,7 @@ export interface FetchedBackup {
   readonly id: string
   /** The directory. */
   readonly tree: string
-  /** Tree of an image on the same file system, whose data equal files share. */
+  /** Tree of an image on the same file system. Files that are equal there share its data. */
   readonly image?: string
 }
 
@@ -29,17 +29,17 @@ export interface BackupNote {
   readonly description: string
   /** Made by a schedule. */
   readonly scheduled: boolean
-  /** Bytes that counted for the guest's disk; undefined: made by a version that did not record it. */
+  /** Bytes that counted towards the size of the guest's disk; undefined: not recorded by older versions. */
   readonly usedBytes?: number
-  /** How many bytes less than their length its large files take; absent: none. */
+  /** Bytes that its large files save compared with their length; absent: none. */
   readonly savedBytes?: number
-  /** Template of the guest, whose image may have some of its data. */
+  /** Template of the guest. Its image may contain some of the data. */
   readonly templateId?: string
-  /** Name servers that the guest's host gave it. */
+  /** Name servers that the host assigned to the guest. */
   readonly resolvers?: readonly string[]
 }
 
-/** How much room a backup needs, and what a restore must know of the original. */
+/** Space that a backup needs, and facts about the original that a restore needs. */
 export interface BackupSize extends Pick<
   BackupNote,
   'usedBytes' | 'savedBytes' | 'templateId' | 'resolvers'
@@ -81,8 +81,8 @@ export interface BackupRepositories {
   /** @throws {BerthError} `backup_missing` */
   readSize(at: Repository, id: string, watch: Watching): Promise<BackupSize>
   /**
-   * Restores a backup into an empty directory and compares all of it with what was sent. Holes, shared and compressed
-   * data take as little room as in the original.
+   * Restores a backup into an empty directory and verifies all of it. Holes, shared and compressed data take as little
+   * space as in the original.
    * @throws {BerthError} `backup_missing`
    */
   fetch(at: Repository, fetched: FetchedBackup, watch: Watching): Promise<void>

@@ -7,10 +7,13 @@ import { listLargeFiles, planExcludes, type LargeFile } from './plan-large-files
 import type { ResticSnapshot } from './plan-restic.js'
 import type { Restic } from './restic.js'
 
-/** The longest that anything may take that moves a guest's disk. */
+/** Timeout of commands that move a guest's disk. */
 export const transferMs = 24 * 3_600_000
 
-/** File beside the tree, in the working directory and in the backup: how the tree's files share their data. */
+/**
+ * File next to the tree, in the working directory and in the backup. It describes how the tree's files share their
+ * data.
+ */
 export const layoutName = 'layout'
 
 interface Fetching extends Pick<FetchedBackup, 'tree'> {
@@ -26,12 +29,15 @@ interface Layout {
   readonly large: readonly LargeFile[]
 }
 
-/** Large files follow one by one, so that each takes as little room as its original before the next one is written. */
+/**
+ * Large files are fetched one by one, so that each is reduced to the size of its original before the next one is
+ * written.
+ */
 export async function fetchTree(fetching: Fetching): Promise<void> {
   const { restic, watch, snapshot, tree, image } = fetching
   const layout = await fetchLayout(fetching)
   const large = layout?.large ?? []
-  // Other files at the root of a snapshot would be written beside the tree, past its bound.
+  // Other files at the root of a snapshot would be written outside the tree, and escape its limit.
   const args = [
     'restore',
     snapshot.snapshotId,
@@ -61,7 +67,7 @@ async function fetchLarge(
   await applyToFetched(tree, { layout, index }, watch.signal)
 }
 
-/** @returns undefined: the backup is of a version without layouts */
+/** @returns undefined: an older version made the backup, without a layout */
 async function fetchLayout({ restic, snapshot }: Fetching): Promise<Layout | undefined> {
   if (snapshot.backup.usedBytes === undefined) return undefined
   const args = ['dump', '--no-lock', snapshot.snapshotId, `/${layoutName}`]
@@ -71,7 +77,7 @@ async function fetchLayout({ restic, snapshot }: Fetching): Promise<Layout | und
   return { path, large: listLargeFiles(stdout) }
 }
 
-/** A target that is read from needs no room. */
+/** Reading from a target needs no free space. */
 function blameHost(error: unknown): never {
   if (error instanceof BerthError && error.code === 'backup_target_full')
     throw new BerthError('exhausted', 'storage_full', 'the backup does not fit')

@@ -1,12 +1,12 @@
-/** A file that takes far less room than its length: restic would write all of it. */
+/** A file that takes far less space than its length. restic would write its whole length. */
 export interface LargeFile {
-  /** Its place among the files of the layout. */
+  /** Its index among the files of the layout. */
   readonly index: number
   readonly path: string
   readonly sizeBytes: number
 }
 
-/** How many are fetched one by one: each takes a run of restic. */
+/** Maximum number of files that are fetched one by one: each needs a run of restic. */
 const most = 500
 
 /** @param layout as agent/host/perl/read-layout.pl writes it, a character for each byte */
@@ -26,18 +26,18 @@ export function listLargeFiles(layout: string): LargeFile[] {
   return files
 }
 
-/** Fields of each kind, its own name included. */
+/** Number of fields of each kind, including its name. */
 const lengths: Readonly<Record<string, number>> = { F: 3, H: 3, C: 3, S: 5 }
 
-/** Names of other bytes cannot be an argument. */
+/** A name that is not valid UTF-8 cannot be passed as an argument. */
 function decodeName(bytes: string): string | undefined {
   const text = Buffer.from(bytes, 'latin1').toString()
   return Buffer.from(text).toString('latin1') === bytes ? text : undefined
 }
 
 /**
- * Arguments of `restic restore` that leave out everything beside the tree, and these files of it. restic takes either
- * `--include` or `--exclude`.
+ * Arguments of `restic restore` that exclude everything outside the tree, and these files of the tree. restic takes
+ * either `--include` or `--exclude`.
  * @param tree its name in the snapshot
  */
 export function planExcludes(tree: string, files: readonly Pick<LargeFile, 'path'>[]): string[] {
@@ -45,7 +45,7 @@ export function planExcludes(tree: string, files: readonly Pick<LargeFile, 'path
   return patterns.flatMap((pattern) => ['--exclude', pattern])
 }
 
-/** Patterns of every name but the tree's: shorter, longer, or with another letter in one place. */
+/** Patterns that match every name except the tree's: shorter, longer, or with a different letter in one position. */
 function besideTree(tree: string): string[] {
   const letters = [...tree]
   const shorter = letters.slice(1).map((_letter, index) => `/${'?'.repeat(index + 1)}`)
@@ -55,7 +55,7 @@ function besideTree(tree: string): string[] {
   return [...shorter, `/${'?'.repeat(letters.length + 1)}*`, ...other]
 }
 
-/** As filepath.Match of Go has it. */
+/** Escapes the special characters of Go's filepath.Match. */
 function escapePattern(path: string): string {
   return path.replaceAll(/[\\*?[\]]/g, (letter) => `\\${letter}`)
 }

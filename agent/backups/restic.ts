@@ -20,9 +20,9 @@ export interface ResticCommand {
   /** @returns whether it tells that something was moved */
   readonly onStdoutLine?: (line: string) => boolean
   readonly stdin?: Buffer
-  /** A new file of a tree for its output. */
+  /** New file in a tree that receives the output. */
   readonly into?: { readonly tree: string; readonly path: string; readonly sizeBytes: number }
-  /** Its output is bytes rather than text. */
+  /** Whether the output is bytes rather than text. */
   readonly binaryBytes?: number
 }
 

@@ -32,7 +32,7 @@ export interface EndRequest {
 export interface ConsoleLimits {
   readonly guest: Room
   readonly host: Room
-  /** On the host, of one principal that nothing limits. */
+  /** Consoles of one unlimited caller on the host. */
   readonly perPrincipal: number
 }
 

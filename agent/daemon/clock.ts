@@ -14,19 +14,19 @@ export interface ClockOptions {
 }
 
 /**
- * The agent's clock. After a restart of the agent it is trusted at once if it has not jumped meanwhile; after a boot of
- * the host, which may have lost the time, only once it has been stable.
+ * The agent's clock. After a restart of the agent it is trusted at once, unless it has jumped meanwhile. After a boot
+ * the host may have lost the time, so the clock is trusted only once it has been stable.
  */
 export function openClock(db: Database, { now, monotonic = now }: ClockOptions): SteadyClock {
   const clock = now && monotonic ? new SteadyClock({ wall: now, monotonic }) : steadyClock
   const known = findSetting(db, setting)
-  // Without a mark there are no guests yet, or an agent without this clock ran before.
+  // Without a mark, either no guest exists yet, or the previous agent was older than this clock.
   if (known === undefined) clock.trust()
   else clock.resume(JSON.parse(known) as ClockMark, readBootId())
   return clock
 }
 
-/** Notes the clock in the journal from time to time, for the next agent. @returns a function that ends it */
+/** Records the clock in the journal periodically, for the next agent. @returns a function that stops it */
 export function keepClock(db: Database, clock: SteadyClock): () => void {
   const keep = (): void => {
     if (clock.isSettled()) putSetting(db, setting, JSON.stringify(clock.mark(readBootId())))

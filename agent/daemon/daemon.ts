@@ -145,8 +145,8 @@ async function adoptProcessors({ drivers, processors, store }: GuestContext): Pr
 }
 
 /**
- * The journal may not grow for ever; the trash is the reconciler's. What failed at the start for a reason that passes,
- * as a network that is down, is tried again.
+ * Keeps the journal from growing without bound; the reconciler empties the trash. Work that failed at the start for a
+ * temporary reason, such as a missing network, is retried.
  */
 function upkeepOf(host: Host, domain: Domain, config: AgentConfig): UpkeepParts['tasks'] {
   const { abuse, context, engine, changes } = domain
@@ -161,7 +161,7 @@ function upkeepOf(host: Host, domain: Domain, config: AgentConfig): UpkeepParts[
   }
 }
 
-/** Builds an image whose last build failed. */
+/** Retries images whose last build failed. */
 function prefetchAgain(domain: Domain, templateId: string): void {
   const template = domain.images.find(templateId)
   if (!template || template.failure === '' || domain.engine.busy(imageSubject(template))) return

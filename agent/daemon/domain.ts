@@ -177,7 +177,7 @@ function stopNow(orders: Orders, uuid: string, requestedBy: string): void {
   orders.submitNow({ operationId: randomUUID(), requestedBy, order })
 }
 
-/** It was stopped by a clock that was wrong. */
+/** A wrong clock had stopped it. */
 function startNow(orders: Orders, uuid: string): void {
   const order = { $case: 'start', value: { uuid, liftBlock: false } } as const
   orders.submitNow({ operationId: randomUUID(), requestedBy: 'system', order })

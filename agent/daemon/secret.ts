@@ -6,7 +6,7 @@ import type { GuestStore } from '../guests/store.js'
 import type { Database } from '../state/database.js'
 import { findSetting, putSetting } from '../state/settings.js'
 
-/** Refuses to replace a lost key: a new one cannot open existing logins, and would hide the loss. */
+/** Refuses to replace a lost key: a new key cannot open existing logins, and would hide the loss. */
 export async function openSecret(path: string, store: GuestStore): Promise<Buffer> {
   if (store.hasLogins() && !existsSync(path))
     throw new BerthError(
@@ -19,7 +19,7 @@ export async function openSecret(path: string, store: GuestStore): Promise<Buffe
   return key
 }
 
-/** A damaged key can look like another one. Its digest is in the journal that it belongs to. */
+/** A damaged key can look like a valid one, so the journal contains the digest of its key. */
 function checkSameSecret(db: Database, path: string, key: Buffer): void {
   const setting = 'secret_digest'
   const digest = createHash('sha256').update(key).digest('hex')

@@ -12,7 +12,7 @@ export interface Machine {
   /** Unique on the host; all host-side names are derived from it. */
   readonly id: number
   readonly hostname: string
-  /** Begins with `hostname` and a dot; absent: the guest has no domain. */
+  /** Fully qualified name, beginning with `hostname` and a dot; absent: the guest has no domain. */
   readonly fqdn?: string
   /**
    * Absolute path of the guest's volume, a subvolume that agent/storage makes, exchanges and removes. LXC: the root
@@ -26,7 +26,7 @@ export interface Machine {
   readonly nic: MachineNic
   /** Name servers for resolv.conf. */
   readonly resolvers: readonly string[]
-  /** Of the host, for a container; absent: none. */
+  /** Devices of the host that a container may use; absent: none. */
   readonly devices?: readonly GuestDevice[]
 }
 
@@ -83,9 +83,12 @@ export interface MachineNic {
 
 /** The copy of another guest's volume. */
 export interface VolumeCopy {
-  /** It is about to replace the guest's. */
+  /** Path of the new volume, which is about to replace the guest's. */
   readonly volume: string
-  /** Name servers that the original got from its host: other ones are its owner's and stay. Absent: not known. */
+  /**
+   * Name servers that the host assigned to the original. Other name servers were set by its owner and stay. Absent: not
+   * known.
+   */
   readonly resolvers?: readonly string[]
 }
 
@@ -95,15 +98,15 @@ export interface Login {
   /** Of the password, by crypt(5); absent: not made yet. */
   readonly passwordHash?: string
   readonly publicKey?: string
-  /** Lines for `authorized_keys` in place of `publicKey`, as the guest's disk had them. */
+  /** Lines of `authorized_keys` on the guest's disk, used instead of `publicKey`. */
   readonly authorizedKeys?: readonly string[]
   /** The customer's own for cloud-init; drivers without it are given none. */
   readonly userData?: string
 }
 
-/** What currently logs root in by the guest's own disk. */
+/** Root's current login, as stored on the guest's disk. */
 export interface CurrentLogin {
-  /** Root's field in the shadow file; `*` where no password works. */
+  /** Root's field in the shadow file; `*` if no password works. */
   readonly passwordHash: string
   readonly authorizedKeys: readonly string[]
 }
@@ -131,7 +134,7 @@ export interface UsageSample {
   /** Of the guest's disk; undefined: not known. */
   readonly readBytes?: number
   readonly writeBytes?: number
-  /** Processes in its group that the kernel killed because memory ran out, since its start. */
+  /** Processes of the guest that the kernel has killed since its start because memory ran out. */
   readonly memoryKills?: number
   /** What its file systems hold, as the guest says; undefined: not known, the volume's own use is taken. */
   readonly diskBytes?: number
@@ -231,8 +234,8 @@ export interface Driver {
    */
   initialize(machine: Machine, login: Login, volume: string): Promise<void>
   /**
-   * Gives the copy of another guest's volume this guest's host name and login, and an identity of its own: both may run
-   * at the same time.
+   * Gives the copy of another guest's volume this guest's host name and login and a new identity, so that both guests
+   * can run at the same time.
    */
   adopt(machine: Machine, login: Login, copy: VolumeCopy): Promise<void>
   /** Readies an empty volume for the files of a backup. */
@@ -272,8 +275,8 @@ export interface Driver {
 
   usage(machine: Machine, pid: number): Promise<UsageSample>
   /**
-   * `UsageSample.diskBytes` as of the last few seconds, of a guest that runs. Absent: its samples have no such figure.
-   * Answers within a fraction of a second, whatever the guest does.
+   * `UsageSample.diskBytes` of a running guest, at most a few seconds old. Absent: the samples of this driver have no
+   * such figure. Returns within a fraction of a second, whatever the guest does.
    */
   readDiskUse?(machine: Machine): Promise<number | undefined>
   /** Sets all limits but the volume's, now and for the next start. Cheap when they are in force already. */
@@ -296,13 +299,13 @@ export interface Driver {
   setPassword(machine: Machine, password: string): Promise<PasswordResult>
   /**
   /**
-   * Sets root's password in the files of the guest, for one whose own program fails. Absent: the driver cannot.
-   * @throws {BerthError} `guest_refused` with the guest's reason, also while the guest changes its accounts itself
+   * Sets root's password in the files of a guest whose own program failed. Absent: not supported by the driver.
+   * @throws {BerthError} `guest_refused` with the guest's reason, also while the guest is changing its own accounts
    */
   overridePassword?(machine: Machine, password: string): Promise<PasswordResult>
   /**
    * Reads root's login from the guest's disk, where its owner may have changed it.
-   * @returns undefined: it cannot be read; the login that Berth set last is the best that is known
+   * @returns undefined: the login cannot be read; use the one that Berth set last
    */
   readLogin(machine: Machine): Promise<CurrentLogin | undefined>
   /**

@@ -60,7 +60,7 @@ function parseCertificate(pem: string): X509Certificate {
   }
 }
 
-/** A key that a power cut tore counts as none: no certificate has been installed for it. */
+/** A torn key is ignored: no certificate has been installed for it. */
 async function findPendingKey(path: string): Promise<string | undefined> {
   try {
     const pem = await readFile(path, 'utf8')

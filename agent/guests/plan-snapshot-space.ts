@@ -3,17 +3,20 @@ import type { GuestRecord, SnapshotRecord, SnapshotSpace } from './record.js'
 
 const gib = 1024 ** 3
 
-/** Default limit, in sizes of the disk: a snapshot of a full disk, and one rewrite of all of it. */
+/** Default limit as a multiple of the disk size: enough for a snapshot of a full disk and one complete rewrite. */
 export const defaultSpaceDisks = 2
 
 type Sized = Pick<GuestRecord, 'snapshotSpace' | 'spec'>
 
-/** Bytes that the snapshots of a guest may retain together. */
+/** Bytes that all snapshots of a guest together may retain. */
 export function planSpaceLimit({ snapshotSpace, spec }: Sized): number {
   return snapshotSpace.limitBytes || defaultSpaceDisks * spec.limits.diskGb * gib
 }
 
-/** Bytes that the snapshots of a guest retain at most; estimated for guests of a version that did not measure. */
+/**
+ * Upper bound of the bytes that the snapshots of a guest retain. Estimated for guests from a version that did not
+ * measure it.
+ */
 export function planRetained({ snapshotSpace, snapshots }: Pick<GuestRecord, 'snapshotSpace' | 'snapshots'>) {
   if (snapshotSpace.isMeasured) return snapshotSpace.retainedBytes
   return Math.max(0, ...snapshots.map(({ sizeBytes }) => sizeBytes))
@@ -24,7 +27,10 @@ export function planAllowance(record: Pick<GuestRecord, 'snapshotSpace' | 'snaps
   return record.snapshotSpace.isMeasured ? record.snapshotSpace.allowanceBytes : planRetained(record)
 }
 
-/** @param expectedBytes that snapshots would retain with the new one @throws {BerthError} `snapshot_space_exceeded` */
+/**
+ * @param expectedBytes that all snapshots would retain, including the new one @throws {BerthError}
+ * `snapshot_space_exceeded`
+ */
 export function refuseBeyondSpace(record: Sized, expectedBytes: number): void {
   const limitBytes = planSpaceLimit(record)
   if (expectedBytes <= limitBytes) return
@@ -35,8 +41,8 @@ export function refuseBeyondSpace(record: Sized, expectedBytes: number): void {
 }
 
 /**
- * The allowance right after a snapshot. A guest within its size retains at most one disk more than its snapshots did: what a
- * guest beyond its size wrote is no reason to raise its limit further.
+ * The allowance right after a snapshot. It grows by at most one disk: a guest that exceeds its size does not get a
+ * higher limit for it.
  */
 export function planRaised(
   record: GuestRecord,
@@ -47,21 +53,21 @@ export function planRaised(
 }
 
 export interface Measured {
-  /** Snapshots of the guest that exist on the host. */
+  /** Existing snapshots of the guest on the host. */
   readonly present: readonly SnapshotRecord[]
-  /** What counts for the guest now: never less than what its snapshots retain. */
+  /** Bytes that count for the guest now, never less than its snapshots retain. */
   readonly usageBytes: number
-  /** Whether what snapshots retain counts towards the limit of the disk. */
+  /** Whether the space of snapshots counts towards the limit of the disk. */
   readonly snapshotsCount: boolean
 }
 
-/** What snapshots retain once the space of deleted ones is free, as far as it is known. Never too little. */
+/** Upper bound of the bytes that snapshots retain once the space of deleted ones is free. */
 export function planSettled(
   record: GuestRecord,
   { present, usageBytes, snapshotsCount }: Measured,
 ): SnapshotSpace {
   const { limitBytes } = record.snapshotSpace
-  // A snapshot's size is what all that existed when it was taken retained.
+  // The size of a snapshot is what all snapshots retained when it was taken.
   const sizes = snapshotsCount ? present.slice(-1).flatMap(({ sizeBytes }) => sizeBytes || []) : []
   const bounded = Math.min(planRetained(record), usageBytes, ...sizes)
   const retainedBytes = present.length === 0 ? 0 : bounded

@@ -9,7 +9,7 @@ type Judged = Pick<GuestRecord, 'policy' | 'traffic' | 'suspension'>
 /** Why a guest is blocked. */
 export type Block = 'suspended' | 'expired' | 'traffic' | 'security'
 
-/** All that blocks the guest. Each is lifted separately. */
+/** All reasons that block the guest. Each is lifted separately. */
 export function blocksOf({ policy, traffic, suspension }: Judged): Block[] {
   const blocks: Readonly<Record<Block, boolean>> = {
     suspended: Boolean(suspension),
@@ -20,7 +20,7 @@ export function blocksOf({ policy, traffic, suspension }: Judged): Block[] {
   return (Object.keys(blocks) as Block[]).filter((block) => blocks[block])
 }
 
-/** Why the guest is blocked, for people; empty: it is not. */
+/** The reason why the guest is blocked, as text for users; empty: not blocked. */
 export function policyReasonOf(judged: Judged): string {
   const texts: Readonly<Record<Block, string>> = {
     ...{ suspended: 'suspended', expired: 'expired', traffic: 'traffic quota used up' },
@@ -43,7 +43,7 @@ export function isThrottled({ policy, traffic }: Judged): boolean {
 }
 
 /**
- * Refuses what nobody may do with a suspended guest, administrators included.
+ * Refuses actions that nobody, not even an administrator, may do with a suspended guest.
  * @throws {BerthError} `policy_blocked`
  */
 export function refuseSuspended({ suspension }: Pick<GuestRecord, 'suspension'>): void {
@@ -83,7 +83,7 @@ export function liftAbuse(store: GuestStore, { uuid, policy: { abuse, ...policy 
   if (abuse !== undefined) store.update(uuid, { policy })
 }
 
-/** The rates in force now: as sold, lower while the guest is throttled, cut off while it is blocked. */
+/** The rates in force now: as configured, lower while the guest is throttled, none while it is blocked. */
 export function ratesOf(
   record: GuestRecord,
   { config, deviceOf }: Pick<GuestContext, 'config' | 'deviceOf'>,

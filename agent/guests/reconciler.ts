@@ -110,7 +110,7 @@ export class Reconciler {
       })
   }
 
-  /** Called for a guest that the kernel killed because memory ran out. */
+  /** Called when the kernel killed a guest because memory ran out. */
   onMemoryKill(listener: (uuid: string) => void): void {
     this.#onMemoryKill = listener
   }

@@ -70,7 +70,9 @@ export interface GuestPolicy {
   overQuota: boolean
   /** The kind of abuse it was stopped for; absent: none. */
   abuse?: string
-  /** The expiry for which it was stopped while it ran. If a wrong clock caused that, it is started again. */
+  /**
+   * The expiry for which the running guest was stopped. If a wrong clock caused the stop, the guest is started again.
+   */
   stoppedForExpiryMs?: number
   /** The expiry that has passed; absent: the guest has not expired, or an older agent stopped it. */
   expiredForMs?: number
@@ -86,7 +88,7 @@ export interface GuestSuspension {
   sinceMs: number
   /** 0: until it is lifted. */
   untilMs: number
-  /** The guest ran before the suspension stopped it, and runs again after it. */
+  /** Whether the suspension stopped the guest while it ran, so that it runs again afterwards. */
   resumes: boolean
 }
 
@@ -128,13 +130,15 @@ export interface SnapshotRecord {
   state: 'taking' | 'ready' | 'deleting'
 }
 
-/** What the snapshots of a guest retain of the pool: docs/design/storage.md. */
+/** Space that the snapshots of a guest retain in the pool: docs/design/storage.md. */
 export interface SnapshotSpace {
-  /** Limit of what its snapshots retain together; 0: the default, which follows the size of its disk. */
+  /** Limit of the space that all snapshots together may retain; 0: the default, a multiple of the disk size. */
   limitBytes: number
-  /** What its snapshots retain together at most. */
+  /** Upper bound of the space that all snapshots together retain. */
   retainedBytes: number
-  /** The limit of its disk is raised by this: `retainedBytes`, hidden snapshots, and what is being freed. */
+  /**
+   * Bytes by which the limit of the disk is raised: `retainedBytes`, hidden snapshots, and space that is being freed.
+   */
   allowanceBytes: number
   /** False: the guest is from a version that did not measure. */
   isMeasured: boolean
@@ -193,7 +197,7 @@ export interface BackupRecord {
   scheduled: boolean
   /** Of all files in it. */
   sizeBytes: number
-  /** Bytes that counted for the guest's disk then; absent: not known. */
+  /** Bytes that counted for the guest's disk at that time; absent: not known. */
   usedBytes?: number
   /** What the target had to take for it. */
   storedBytes: number
@@ -231,7 +235,7 @@ export interface GuestDocument {
   /** Null: the guest is not suspended. */
   suspension: Readonly<GuestSuspension> | null
   security: Readonly<GuestSecurity>
-  /** Devices of the host that it may use. */
+  /** Devices of the host that the guest may use. */
   devices: readonly GuestDevice[]
   /** Of its template. */
   os: 'linux' | 'windows'
@@ -247,9 +251,12 @@ export interface GuestDocument {
   backupSchedule: Readonly<BackupSchedule>
   /** By how much the volume's bound is raised while a backup is fetched beside what is there. */
   fetchedBytes: number
-  /** By how much it is raised for data that a restored volume no longer shares with an image or among its files. */
+  /**
+   * Bytes by which the limit is raised for data that a restored volume no longer shares with an image or among its
+   * files.
+   */
   extraBytes: number
-  /** The same of the volume that is about to take the place of the guest's. */
+  /** The same for the volume that is about to replace the guest's. */
   nextExtraBytes: number
   /** What was changed while the guest ran and it gets at its next start; those of a stopped guest are none. */
   atNextStart: readonly PendingChange[]

@@ -12,22 +12,26 @@ import type { GuestRecord, SnapshotSpace } from './record.js'
 import { volumeLimitOf } from './volume-bound.js'
 
 /*
- * Snapshots do not consume the space that a guest bought: the limit of its disk is raised by what they retain. It is raised
- * before a snapshot exists, and lowered after the kernel has freed what a deleted one retained. See docs/design/storage.md.
+ * Snapshots do not consume the space that a guest bought: the limit of its disk is raised by the space they retain. It
+ * is raised before a snapshot is taken, and lowered after the kernel has freed the space of a deleted one. See
+ * docs/design/storage.md.
  */
 
-/** How long an operation waits until the space of what it deleted is free; the comparison with the host does it later. */
+/**
+ * How long an operation waits until the space of deleted snapshots is free. After that, the periodic comparison with
+ * the host lowers the limit.
+ */
 const settleMs = 5000
 const lookMs = 200
 
-/** What the snapshots of the guest would retain if one were taken now. */
+/** Bytes that the snapshots of the guest would retain if one were taken now. */
 export function readExpected({ volumes }: GuestContext, record: GuestRecord): Promise<number> {
   return volumes.expectedRetained(record.uuid, planRetained(record))
 }
 
 /**
- * Takes a snapshot that counts for the guest's limit of space. It is repeatable, and runs in the guest's turn.
- * @throws {BerthError} `snapshot_space_exceeded`: it was removed again
+ * Takes a snapshot that counts towards the guest's limit of space. Idempotent; call it in the guest's turn.
+ * @throws {BerthError} `snapshot_space_exceeded`: the snapshot was removed again
  */
 export async function takeCounted(context: GuestContext, uuid: string, id: string): Promise<SnapshotTaken> {
   const before = context.store.get(uuid)
@@ -42,12 +46,14 @@ export async function takeCounted(context: GuestContext, uuid: string, id: strin
   return taken
 }
 
-/** Takes a snapshot of the agent's own, which is removed again: it raises the limit of the disk only. In the guest's turn. */
+/**
+ * Takes a temporary snapshot for the agent itself. It only raises the limit of the disk. Call it in the guest's turn.
+ */
 export function takeHidden(context: GuestContext, uuid: string, id: string): Promise<SnapshotTaken> {
   return takeRaised(context, context.store.get(uuid), id)
 }
 
-/** From the moment of the snapshot on, the guest may write as much as it bought. */
+/** From the moment of the snapshot on, the guest can write up to the size of its disk. */
 async function takeRaised(context: GuestContext, record: GuestRecord, id: string): Promise<SnapshotTaken> {
   const { volumes, store, machineOf } = context
   const { uuid } = record
@@ -62,7 +68,7 @@ async function takeRaised(context: GuestContext, record: GuestRecord, id: string
   return taken
 }
 
-/** Deletes a snapshot and subtracts what only it retained, where the quotas have a figure. */
+/** Deletes a snapshot and subtracts its exclusive bytes, if the quotas report them. */
 export function deleteCounted(context: GuestContext, uuid: string, id: string): Promise<void> {
   return context.turns.run(uuid, () => deleteInTurn(context, uuid, id))
 }
@@ -76,10 +82,13 @@ async function deleteInTurn(context: GuestContext, uuid: string, id: string): Pr
     note(context, uuid, { retainedBytes: Math.max(0, planRetained(record) - freedBytes) })
 }
 
-/** `freeing`: the kernel has not freed all that was deleted; `held`: the agent has a snapshot of its own of the guest. */
+/** `freeing`: the kernel has not freed all deleted data; `held`: the agent holds a temporary snapshot of the guest. */
 export type SpaceState = 'settled' | 'freeing' | 'held'
 
-/** Lowers the limit of the disk to what snapshots still retain, once the space of deleted ones is free. */
+/**
+ * Lowers the limit of the disk to the space that the remaining snapshots retain, once the space of deleted ones is
+ * free.
+ */
 export async function settleSpace(context: GuestContext, uuid: string): Promise<SpaceState> {
   const known = context.store.find(uuid)
   if (!known || hasNothing(known)) return 'settled'
@@ -96,7 +105,7 @@ async function settleFreed(context: GuestContext, uuid: string): Promise<SpaceSt
   if (!record) return 'settled'
   const { settled, hasHidden } = await measure(context, record)
   if (hasHidden) return 'held'
-  if (!(await volumes.areFreed(uuid))) return 'freeing' // something was deleted meanwhile
+  if (!(await volumes.areFreed(uuid))) return 'freeing' // another snapshot was deleted meanwhile
   store.update(uuid, { snapshotSpace: settled })
   const limitBytes = volumeLimitOf(context, store.get(uuid))
   if (volumes.snapshotsCount && limitBytes > 0) await volumes.resize(uuid, limitBytes)
@@ -104,8 +113,8 @@ async function settleFreed(context: GuestContext, uuid: string): Promise<SpaceSt
 }
 
 /**
- * Waits for a moment until the space of what was deleted is free, and settles it: usually the kernel needs less than a second.
- * @returns false: not yet
+ * Waits until the space of deleted snapshots is free, usually less than a second, and settles it. @returns false: not
+ * free yet
  */
 export async function awaitSettled(
   context: GuestContext,
@@ -127,12 +136,12 @@ async function measure(context: GuestContext, record: GuestRecord) {
   return { settled: planSettled(record, { present, usageBytes, snapshotsCount }), hasHidden }
 }
 
-/** Most guests: nothing is read for them. */
+/** True for most guests; nothing is read for them. */
 function hasNothing(record: GuestRecord): boolean {
   return record.snapshots.length === 0 && planRetained(record) === 0 && planAllowance(record) === 0
 }
 
-/** A guest that was never measured and has no snapshot keeps its revision. */
+/** The revision of a guest that was never measured and has no snapshot stays unchanged. */
 function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: SnapshotSpace): boolean {
   const isKnown = record.snapshotSpace.isMeasured || retainedBytes === 0
   return isKnown && planRetained(record) === retainedBytes && planAllowance(record) === allowanceBytes

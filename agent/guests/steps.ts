@@ -70,7 +70,7 @@ export function configureStep(context: GuestContext, options: { undo: boolean })
 
 /**
  * Starts the guest and sets its rates as soon as there is a device to set them on.
- * @param isSkipped guests that are not started, without an error
+ * @param isSkipped selects guests that are not started, without an error
  */
 export function startStep(
   context: GuestContext,
@@ -81,7 +81,7 @@ export function startStep(
     weight: 2,
     run: inTurn(context, async (record, step) => {
       if (isSkipped(record)) return
-      checkAllowedToRun(record) // the guest may have been blocked while the order waited
+      checkAllowedToRun(record) // the guest may have been blocked while the operation was queued
       const setRates = (): Promise<void> => context.network.attach(networkOf(record, context), ['rates'])
       await driverOf(context, record).start(context.machineOf(record), step.signal, setRates)
       noteStarted(context, record)
@@ -91,8 +91,8 @@ export function startStep(
 }
 
 /**
- * The step, refused for a suspended guest: the suspension may be newer than the order.
- * @param except inputs for which the step runs anyway
+ * The step, but refused for a suspended guest, since the suspension may be newer than the operation. @param except
+ * inputs for which the step runs anyway
  */
 export function unlessSuspended<Input>(
   { store }: Pick<GuestContext, 'store'>,

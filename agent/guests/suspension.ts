@@ -6,7 +6,7 @@ import type { GuestRecord, GuestSuspension } from './record.js'
 import { parseTime } from './settings/parse.js'
 import type { GuestUpdate } from './store.js'
 
-/* Rules of suspensions, without effects: docs/design/suspension.md. */
+/* Pure rules of suspensions: docs/design/suspension.md. */
 
 export interface SuspensionOrder {
   readonly reason: string
@@ -33,8 +33,8 @@ export function parseSuspension(
 }
 
 /**
- * Plans a suspension, or the change of one. A guest that a suspension stopped resumes where it now only loses its
- * network.
+ * Plans a suspension or its change. A guest that was stopped by a suspension runs again when the mode changes to
+ * `network`.
  */
 export function planSuspend(
   record: Suspendable,
@@ -47,7 +47,10 @@ export function planSuspend(
   return { suspension, ...planResume({ ...record, suspension }, ran && old?.mode === 'stop') }
 }
 
-/** Plans the end of a suspension. A guest that ran before it runs again, unless something else still stops it. */
+/**
+ * Plans the end of a suspension. A guest that ran before the suspension runs again, unless another reason still blocks
+ * it.
+ */
 export function planUnsuspend(record: Suspendable): GuestUpdate {
   const suspension = null
   return { suspension, ...planResume({ ...record, suspension }, record.suspension?.resumes ?? false) }

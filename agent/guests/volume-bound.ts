@@ -4,14 +4,15 @@ import { planAllowance } from './plan-snapshot-space.js'
 import type { GuestRecord } from './record.js'
 
 /**
- * Limit in bytes of all that the guest's volumes and snapshots wrote, at any time: the size that it bought, raised by what
- * snapshots retain, by what is fetched beside its volume, and by data that a restored volume no longer shares. 0: its disk has a size of its own.
+ * Limit in bytes of all data that the guest's volumes and snapshots wrote. It is the size of the disk, plus the space
+ * that snapshots retain, the data of a backup that is being fetched, and data that a restored volume no longer shares.
+ * 0: the disk limits itself, as that of a virtual machine.
  */
 export function volumeLimitOf(context: GuestContext, record: GuestRecord): number {
   return boundOf(driverOf(context, record), context, record)
 }
 
-/** As `volumeLimitOf`, for a known driver. */
+/** Like `volumeLimitOf`, for a known driver. */
 export function boundOf(
   driver: Driver,
   { machineOf }: Pick<GuestContext, 'machineOf'>,

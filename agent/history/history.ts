@@ -141,7 +141,7 @@ export class UsageHistory {
     const { store, sampleGuest, sampleHost, hostProcessors, writeEveryMs } = this.parts
     const nowMs = this.parts.now()
     const index = indexAt(tiers.day, nowMs) - 1
-    // Timers may fire a little early. Reading the counters then would leave only milliseconds for the next comparison.
+    // Timers may fire slightly early. Two readings would then be only milliseconds apart.
     if (index === this.#recorded) return
     this.#recorded = index
     this.#gather(hostSeries, index, sampleHost(), hostProcessors)

@@ -14,7 +14,7 @@ export interface Reading {
   readonly writeBytes: number | undefined
 }
 
-/** Readings closer together or further apart do not represent a minute: counters of the kernel advance in steps. */
+/** Readings closer together or further apart do not represent a minute, since kernel counters advance in steps. */
 const [shortestMs, longestMs] = [1000, 120_000]
 
 /**

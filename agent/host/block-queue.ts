@@ -20,7 +20,7 @@ export function listDisks(numbers: string, devices = '/sys/dev/block'): Disk[] {
   return path === undefined ? [] : listBelow(path).map(readDisk)
 }
 
-/** Undefined when the device is gone, also since it was listed. */
+/** Undefined when the device no longer exists, even if it was just listed. */
 function findPath(link: string): string | undefined {
   try {
     return realpathSync(link)

@@ -117,8 +117,8 @@ export class BtrfsView {
   }
 
   /**
-   * Bytes that count towards the group's limit now: `referencedBytes`, and what was written but is not on the disk yet.
-   * The kernel writes it there within about 30 s.
+   * Bytes that count towards the group's limit now: `referencedBytes`, plus data that is not on the disk yet. The
+   * kernel writes it within about 30 s.
    */
   async countedBytes(group: string): Promise<number | undefined> {
     const reserved = Number((await this.#read(`qgroups/${group.replace('/', '_')}/rsv_data`)) ?? 0)

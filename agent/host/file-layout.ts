@@ -5,17 +5,17 @@ const readProgram = readPerlProgram('read-layout')
 const applyProgram = readPerlProgram('apply-layout')
 const fetchProgram = readPerlProgram('fetch-file')
 
-/** Moving data takes as long as reading and writing it. */
+/** Timeout; moving data takes as long as reading and writing it. */
 const longestMs = 24 * 3_600_000
 
-/** More is never written down. */
+/** Maximum size of a layout. */
 export const mostLayoutBytes = 64 * 1024 ** 2
 
 /**
- * Writes down which data the files of a tree share, where they have holes and what is compressed.
+ * Records which data the files of a tree share, where they have holes and which data is compressed.
  * @param tree on btrfs; nothing may write to it
- * @param file to be written; its format is described in perl/read-layout.pl
- * @returns how many bytes less than their length its large files take
+ * @param file to be written; its format is described in perl/read-layout.pl @returns bytes that the large files save
+ * compared with their length
  * @throws {CommandError}
  */
 export async function readLayout(tree: string, file: string, signal: AbortSignal): Promise<number> {
@@ -26,15 +26,15 @@ export async function readLayout(tree: string, file: string, signal: AbortSignal
 export interface LayoutSource {
   /** A file that `readLayout` wrote; undefined: zeros become holes, and equal files share their data. */
   readonly layout: string | undefined
-  /** Root of a tree on the same file system: files that are equal there share its data. */
+  /** Root of a tree on the same file system. Files that are equal there share its data. */
   readonly image: string | undefined
-  /** Places in the layout of files that `applyToFetched` has done. */
+  /** Indexes of files in the layout that `applyToFetched` has already handled. */
   readonly apart: readonly number[]
 }
 
 /**
- * Makes the files of a tree take no more room than the layout's. The kernel compares before it shares anything, so the
- * content of the files stays, and so do their times.
+ * Makes the files of a tree take no more space than the layout's. The kernel compares data before it shares it, so the
+ * content of the files never changes. Their times stay as well.
  * @param tree nothing may run in it
  * @throws {CommandError}
  */
@@ -45,8 +45,8 @@ export async function applyLayout(tree: string, source: LayoutSource, signal: Ab
 }
 
 /**
- * The same for one large file that was fetched apart, which gets owner, mode, attributes and times as well.
- * @param index its place in the layout
+ * The same for one large file that was fetched separately. It also sets owner, mode, attributes and times. @param index
+ * its index in the layout
  */
 export async function applyToFetched(
   tree: string,
@@ -58,7 +58,7 @@ export async function applyToFetched(
 
 /**
  * Runs a program and writes its output to a new file of a tree, with holes in place of zeros.
- * @throws {CommandError} also where the output is not as long as it should be
+ * @throws {CommandError} also if the output has the wrong length
  */
 export function runIntoFile(
   { tree, path, sizeBytes }: { readonly tree: string; readonly path: string; readonly sizeBytes: number },

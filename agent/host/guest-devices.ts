@@ -9,8 +9,8 @@ export function hasGuestDevice(device: GuestDevice): boolean {
 }
 
 /**
- * Makes the nodes that guests get, named like the devices. Everybody may open them, as udev has it for the host's own;
- * without udev those may be root's only, whom a guest does not know.
+ * Creates the device nodes for guests, named like the devices. Everybody may open them, as with the host's own nodes
+ * under udev. Without udev only the host's root could open those, which no guest user maps to.
  */
 export async function ensureDeviceNodes(directory: string): Promise<void> {
   await mkdir(directory, { recursive: true, mode: 0o711 })

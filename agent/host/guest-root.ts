@@ -5,12 +5,12 @@ import { runPerl } from './process.js'
 export type RootChange =
   | { readonly kind: 'directory'; readonly path: string; readonly mode: number }
   | { readonly kind: 'file'; readonly path: string; readonly mode: number; readonly content: string }
-  /** Replaces a file; one that does not exist is not added. */
+  /** Replaces a file if it exists. */
   | { readonly kind: 'existing'; readonly path: string; readonly mode: number; readonly content: string }
   | { readonly kind: 'remove'; readonly path: string }
-  /** Replaces a file that has the old content, or adds it. */
+  /** Replaces a file only if it has the old content, or adds it. */
   | { readonly kind: 'unchanged'; readonly path: string; readonly old: string; readonly content: string }
-  /** Replaces the lines of a file that begin with a word by one; `content` is that of a file that does not exist. */
+  /** Replaces the lines that begin with a word by one line; `content` is used if the file does not exist. */
   | {
       readonly kind: 'line'
       readonly path: string
@@ -18,9 +18,9 @@ export type RootChange =
       readonly line: string
       readonly content: string
     }
-  /** Root's password as a crypt(5) hash; `*`: no password logs in. */
+  /** Root's password as a crypt(5) hash; `*`: no password works. */
   | { readonly kind: 'password'; readonly hash: string }
-  /** The only key in root's authorized_keys, in root's home as the guest finds it; empty: none. */
+  /** The only key in root's authorized_keys, in root's home as /etc/passwd of the guest names it; empty: no key. */
   | { readonly kind: 'key'; readonly content: string }
 
 const changeRootProgram = readPerlProgram('change-root')
@@ -37,7 +37,7 @@ export async function changeRoot(root: string, changes: readonly RootChange[]): 
 
 const readLoginProgram = readPerlProgram('read-login')
 
-/** The password field of root and the text of its `authorized_keys`, empty where they are missing or not plain files. */
+/** The password field of root and the text of its `authorized_keys`; empty if they are missing or not plain files. */
 export async function readRootLogin(root: string): Promise<{ shadowField: string; authorizedKeys: string }> {
   const { stdout } = await runPerl(readLoginProgram, [root])
   const end = stdout.indexOf('\n')

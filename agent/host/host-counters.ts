@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { isVirtual } from './interfaces.js'
 import { listDirectory, parseNetDev, readKernelFile } from './proc.js'
 
-/** What the host has used since it came up; undefined: could not be read. */
+/** Resources that the host has used since its boot; undefined: could not be read. */
 export interface HostCounters {
   /** Of all processors together. */
   readonly cpuUsec: number | undefined
@@ -19,7 +19,7 @@ export function readHostCounters(): HostCounters {
   return { cpuUsec: readBusyUsec(), ...readUplinkBytes(), ...readDiskBytes() }
 }
 
-/** `cpus()` is empty where the kernel's file cannot be read. */
+/** `cpus()` is empty if the kernel's file cannot be read. */
 function readBusyUsec(): number | undefined {
   const all = cpus()
   if (all.length === 0) return undefined

@@ -1,12 +1,12 @@
 import { closeSync, constants, openSync, readSync } from 'node:fs'
 
-/** A record is shorter (CONSOLE_EXT_LOG_MAX, kernel/printk/internal.h). */
+/** Records are shorter than this (CONSOLE_EXT_LOG_MAX, kernel/printk/internal.h). */
 const record = Buffer.allocUnsafe(16 * 1024)
-/** A pid is not given to another process within this time in practice. */
+/** In practice the kernel does not reuse a pid within this time. */
 const rememberedMs = 60_000
 
 /**
- * The process that a record of /dev/kmsg reports as killed by the kernel because memory ran out; undefined: none.
+ * The process that a record of /dev/kmsg reports as killed by the kernel because memory ran out; undefined: no kill.
  * Source: Documentation/ABI/testing/dev-kmsg, mm/oom_kill.c. Programs cannot write records of the kernel's facility, 0.
  */
 export function parseMemoryKill(text: string): number | undefined {
@@ -17,7 +17,7 @@ export function parseMemoryKill(text: string): number | undefined {
 
 /**
  * Processes that the kernel killed because a group's or the host's memory ran out. The kernel's log is the only source:
- * when a guest's last process has ended, its groups are gone, and their counters with them.
+ * when a guest's last process has ended, its cgroups and their counters are gone.
  */
 export class MemoryKills {
   /** By pid, when it was read. */
@@ -26,7 +26,7 @@ export class MemoryKills {
 
   constructor(path = '/dev/kmsg') {
     this.#file = open(path)
-    this.#read() // records from before this agent concern nothing that it watches
+    this.#read() // older records concern no process that this agent watches
     this.#killed.clear()
   }
 
@@ -47,7 +47,7 @@ export class MemoryKills {
     if (this.#file !== undefined) closeSync(this.#file)
   }
 
-  /** Reads what came since the last time; the kernel's ring bounds it. */
+  /** Reads the new records; the size of the kernel's ring limits their number. */
   #read(): void {
     for (let text = this.#next(); text !== undefined; text = this.#next()) {
       const pid = parseMemoryKill(text)
@@ -55,13 +55,13 @@ export class MemoryKills {
     }
   }
 
-  /** One record; undefined: there are no more. */
+  /** The next record; undefined: no more records. */
   #next(): string | undefined {
     if (this.#file === undefined) return undefined
     try {
       return record.toString('latin1', 0, readSync(this.#file, record))
     } catch (error) {
-      // EPIPE: the oldest records were overwritten, and reading continues with those that are left.
+      // EPIPE: the oldest records were overwritten; reading continues with the rest.
       return (error as NodeJS.ErrnoException).code === 'EPIPE' ? '' : undefined
     }
   }
@@ -71,6 +71,6 @@ function open(path: string): number | undefined {
   try {
     return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   } catch {
-    return undefined // not permitted, or a container without it
+    return undefined // not permitted, or missing in a container
   }
 }

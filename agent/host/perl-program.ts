@@ -9,7 +9,7 @@ export function readPerlProgram(name: string): string {
   return readFileSync(new URL(`perl/${name}.pl`, import.meta.url), 'utf8')
 }
 
-/** The same for a program that uses the functions of `isolate.pl`. */
+/** The same for a program that uses `isolate.pl`. */
 export function readIsolatedProgram(name: string): string {
   return `${readPerlProgram('isolate')}\n${readPerlProgram(name)}`
 }

@@ -16,7 +16,8 @@ export interface SandboxOrder {
 }
 
 /**
- * Runs a program on a file from anybody, where it can harm nothing and see nothing of the host but the system's programs.
+ * Runs a program on an untrusted file in a sandbox: it sees nothing of the host except the system's programs, and
+ * cannot change anything else.
  * @throws {CommandError} as `run`
  */
 export function runInSandbox(

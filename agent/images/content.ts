@@ -109,13 +109,14 @@ function planUnits(): ContentStep[] {
     { op: 'remove', path: 'etc/systemd/system/multi-user.target.wants/e2scrub_reap.service' },
     link('etc/systemd/system/default.target', '/lib/systemd/system/multi-user.target'),
     file('etc/systemd/journald.conf.d/10-guest.conf', '[Journal]\nSystemMaxUse=32M\nRuntimeMaxUse=8M\n'),
-    // A tenth of a boot's CPU time: D-Bus starts it for `loginctl` and `shutdown` (docs/design/guest-image.md).
+    // logind takes a tenth of a boot's CPU time. D-Bus starts it when `loginctl` or `shutdown` needs it
+    // (docs/design/guest-image.md).
     link('etc/systemd/system/multi-user.target.wants/systemd-logind.service', '/dev/null'),
     file('etc/systemd/system/systemd-logind.service.d/10-guest.conf', logindConfig),
   ]
 }
 
-/** Its sandbox needs mounts that AppArmor denies to guests; then each caller would wait 25 s for D-Bus. */
+/** Its sandbox needs mounts that AppArmor denies to guests; each caller would then wait 25 s for D-Bus. */
 const logindConfig = `[Service]
 PrivateTmp=no
 ProtectSystem=no

@@ -41,7 +41,7 @@ const none: ProcessUsage = {
 const diskIntervalMs = 60_000
 /** While a guest that runs has no figure yet: to find a new disk's costs a process. */
 const newDiskIntervalMs = 5000
-/** A disk's figure this young is fresh. */
+/** Maximum age of a fresh disk figure. */
 const freshDiskMs = 2000
 
 /** Samples every running guest at an interval; reads are answered from memory. */
@@ -50,7 +50,7 @@ export class GuestSampler {
   #pids = new Map<string, number>()
   #disk = new Map<string, number>()
   #diskAtMs = 0
-  /** Disks that were read separately since all were, by uuid. */
+  /** Disks that were read individually since the last complete sample, by uuid. */
   #fresh = new Map<string, { readonly atMs: number; readonly read: Promise<number | undefined> }>()
   #timer: NodeJS.Timeout | undefined
   #sampling = false
@@ -89,7 +89,7 @@ export class GuestSampler {
     return { ...(this.#last.get(uuid)?.usage ?? none), diskBytes: this.diskBytes(uuid) ?? 0 }
   }
 
-  /** `usage` with what its disk holds as of the last few seconds. */
+  /** `usage` with a disk figure that is at most a few seconds old. */
   async freshUsage(record: GuestRecord): Promise<GuestUsage> {
     const nowMs = performance.now()
     let fresh = this.#fresh.get(record.uuid)
@@ -166,7 +166,7 @@ export class GuestSampler {
       const usage = usageOf(record, sample, last?.pid === pid ? last : undefined, this.context.now())
       this.#last.set(record.uuid, { pid, sample, usage })
       const kills = (sample.memoryKills ?? 0) - (last?.pid === pid ? (last.sample.memoryKills ?? 0) : 0)
-      // Without an earlier sample of this agent it is not known when they were.
+      // Without an earlier sample of this agent the time of the kills is not known.
       if (last?.pid === pid && kills > 0) this.#onMemoryKills(record.uuid, kills)
     } catch (error) {
       // It may just have ended; the next comparison tells.

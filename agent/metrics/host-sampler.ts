@@ -85,7 +85,7 @@ class ProcessorLoad {
   #last = readTimes()
   #percent = 0
 
-  /** Percent of all processors that were busy since it was read last; the last figure where no time has passed. */
+  /** Processor usage in percent since the last reading; the last value if no time has passed. */
   read(): number {
     const now = readTimes()
     const [busy, all] = [now.busy - this.#last.busy, now.all - this.#last.all]

@@ -16,7 +16,7 @@ export interface GuestNetwork {
   readonly firewall?: Firewall
   /** It reaches port 25 of others. */
   readonly sendsMail?: boolean
-  /** Nothing that it sends is let through, from its first packet on. */
+  /** Everything that the guest sends is dropped, from its first packet on. */
   readonly cut?: boolean
 }
 

@@ -127,7 +127,7 @@ export async function bind(
 
 /**
  * Ends an injector and its connections. After the grace period grpc-js (1.14.7) destroys all connections of an
- * injector, also those that came meanwhile: new connections need another injector.
+ * injector, including those that arrived meanwhile, so new connections need another injector.
  */
 function retire(injector: ConnectionInjector): void {
   injector.drain(graceMs)

@@ -62,7 +62,7 @@ export function watchKinds({ guests, operations, images, alerts }: WatchStores):
   }
 }
 
-/** The newest, and those that have not ended; no guest pushes out those of others. */
+/** The newest tasks and all unfinished ones. No guest can push out the tasks of others. */
 function listed(all: readonly OperationRecord[]): readonly OperationRecord[] {
   const newest = new Set(
     fairlyNewest(all, ({ subject }) => `${subject.kind} ${subject.id}`, listedOperations),

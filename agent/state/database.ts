@@ -201,7 +201,7 @@ export type { Database } from 'better-sqlite3'
 /**
  * Opens the journal, creating or migrating it.
  * @param options.version to migrate to, unless the file has a later one; for tests of migrations
- * @throws {BerthError} `journal_damaged`; also when the file is of a newer version than this program
+ * @throws {BerthError} `journal_damaged`; also when a newer version of this program wrote the file
  */
 export function openDatabase(path: string, { version = migrations.length } = {}): Database.Database {
   if (path === ':memory:') return prepare(new Database(path), version)
@@ -218,7 +218,7 @@ export function openDatabase(path: string, { version = migrations.length } = {})
 }
 
 /**
- * Refuses to begin an empty journal beside a secret that an earlier one belongs to: guests would be forgotten.
+ * Refuses to start with an empty journal if the secret of an earlier one exists, since all guests would be forgotten.
  * @throws {BerthError} `journal_missing`
  */
 export function checkJournalPresent(path: string, secretPath: string): void {
@@ -226,7 +226,7 @@ export function checkJournalPresent(path: string, secretPath: string): void {
   throw new BerthError('internal', 'journal_missing', damagedJournal(path, 'is missing or empty'))
 }
 
-/** What is wrong with the journal, and what to do. */
+/** Error message: the fault of the journal, and the command to run. */
 function damagedJournal(path: string, what: string): string {
   const directory = dirname(path)
   return (
@@ -239,7 +239,9 @@ function hasContent(path: string): boolean {
   return (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0
 }
 
-/** Reads all pages: an error that appears hours later would leave an operation half done. @throws when one is damaged */
+/**
+ * Reads all pages, since an error that appears hours later would interrupt an operation. @throws when a page is damaged
+ */
 function checkPages(db: Database.Database): void {
   const found = db.pragma('quick_check(1)', { simple: true }) as string
   if (found !== 'ok') throw new DamagedPages(found)

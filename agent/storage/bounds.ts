@@ -45,16 +45,16 @@ export class Bounds {
     return this.#figures(guests, (group) => this.#pool.view.countedBytes(group))
   }
 
-  /** Whether what snapshots retain counts towards the guest's limit. */
+  /** Whether the space of snapshots counts towards the guest's limit. */
   get countSnapshots(): boolean {
     return this.#pool.quota === 'simple'
   }
 
   /**
-   * Bytes that all snapshots of the guest would retain at most if one were taken now. With simple quotas all that counts
-   * for the guest; with classic ones what the others retain, and what only the volume has.
-   * @param retainedBytes by the snapshots that exist
-   * @param options `sync`: with classic quotas, counts what is not written out yet, too
+   * Bytes that all snapshots of the guest would retain at most if one were taken now. With simple quotas this is all
+   * data that counts for the guest. With classic quotas it is the space of existing snapshots plus the exclusive bytes
+   * of the volume. @param retainedBytes by the existing snapshots @param options `sync`: with classic quotas, also
+   * counts data that is not on the disk yet
    */
   async expectedRetained(
     guest: string,
@@ -68,7 +68,7 @@ export class Bounds {
   }
 
   /**
-   * Bytes that only this snapshot references. With simple quotas no figure of the kernel tells.
+   * Bytes that only this snapshot references. Not available with simple quotas.
    * @param path relative to the pool
    */
   async exclusiveBytes(path: string): Promise<number> {
@@ -77,7 +77,7 @@ export class Bounds {
     return (found && (await this.#pool.view.exclusiveBytes(`0/${found.id}`))) ?? 0
   }
 
-  /** Bytes that count for one subvolume, after everything written is on the disk. */
+  /** Bytes that count for one subvolume, after all written data is on the disk. */
   async measure(path: string): Promise<number> {
     await syncFilesystem(this.#pool.path)
     return (await this.#pool.view.referencedBytes(`0/${await readSubvolumeId(path)}`)) ?? 0

@@ -4,8 +4,8 @@ import { commitTransaction } from '../host/btrfs-ioctl.js'
 import type { Pool } from './pool.js'
 
 /**
- * Knows whether the space of a guest's deleted subvolumes is free. The kernel frees it some time after the deletion; until
- * then it counts towards the guest's limit.
+ * Tracks whether the space of a guest's deleted subvolumes is free. The kernel frees it some time after the deletion;
+ * until then it counts towards the guest's limit.
  */
 export class Deletions {
   readonly #pool: Pool
@@ -24,8 +24,8 @@ export class Deletions {
   }
 
   /**
-   * Makes the kernel begin with what was deleted. The first check after a deletion waits for all deleted subvolumes of the
-   * pool: their ids do not tell whose they were.
+   * Makes the kernel start to free deleted subvolumes. The first check after a deletion waits for all deleted
+   * subvolumes of the pool, since their ids do not identify the guest.
    */
   async areFreed(guest: string): Promise<boolean> {
     if (this.#pending.get(guest)?.length === 0) return true

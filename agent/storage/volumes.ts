@@ -28,16 +28,18 @@ export type VolumeSource = ClonedSource | { readonly empty: true }
 type ClonedSource = { readonly templateId: string } | { readonly snapshot: string }
 
 export interface SnapshotTaken {
-  /** False: it existed already. */
+  /** False: the snapshot already existed. */
   readonly made: boolean
-  /** Bytes that counted towards the guest's limit right after it was taken; undefined where quotas have no figure. */
+  /**
+   * Bytes that counted towards the guest's limit right after the snapshot; undefined if the quotas do not report it.
+   */
   readonly sizeBytes: number | undefined
-  /** Bytes that all snapshots of the guest retain at most. */
+  /** Upper bound of the bytes that all snapshots of the guest retain. */
   readonly retainedBytes: number
 }
 
 export interface SnapshotOptions {
-  /** Bytes that the snapshots that exist retain at most. */
+  /** Upper bound of the bytes that the existing snapshots retain. */
   readonly retainedBytes?: number
   /** Limit of the guest from the moment of the snapshot on; undefined: unchanged. Simple quotas only. */
   readonly limitBytes?: number
@@ -180,23 +182,26 @@ export class Volumes {
     return { made, sizeBytes, retainedBytes }
   }
 
-  /** Whether what snapshots retain counts towards the guest's limit. */
+  /** Whether the space of snapshots counts towards the guest's limit. */
   get snapshotsCount(): boolean {
     return this.#bounds.countSnapshots
   }
 
-  /** Bytes that all snapshots would retain at most if one were taken now. @param retainedBytes by those that exist */
+  /**
+   * Upper bound of the bytes that all snapshots would retain if one were taken now. @param retainedBytes by the
+   * existing snapshots
+   */
   expectedRetained(guest: string, retainedBytes: number): Promise<number> {
     return this.#bounds.expectedRetained(guest, retainedBytes)
   }
 
-  /** Bytes that the deletion of this snapshot frees, where quotas have a figure. */
+  /** Bytes that the deletion of this snapshot frees, if the quotas report it. */
   exclusiveBytes(guest: string, id: string): Promise<number> {
     const path = relative(this.#pool.path, this.snapshotPathOf(guest, id))
     return this.#bounds.exclusiveBytes(path)
   }
 
-  /** Whether nothing that the guest deleted of its snapshots and volumes counts towards its limit any longer. */
+  /** Whether the guest's deleted snapshots and volumes no longer count towards its limit. */
   async areFreed(guest: string): Promise<boolean> {
     return !this.snapshotsCount || this.#deletions.areFreed(guest)
   }
@@ -244,20 +249,19 @@ export class Volumes {
     return [...new Set(guests)].filter((name) => uuid.test(name))
   }
 
-  /** Bytes of the prepared volume that count for the guest's bound: those that nobody else has written. */
+  /** Bytes of the prepared volume that count towards the guest's limit. */
   async measureNext(guest: string): Promise<number> {
     return this.#bounds.measure(this.nextPathOf(guest))
   }
 
-  /** Bytes that count for the bound, by guest. @param guests default: all */
+  /** Bytes that count towards the limit, by guest. @param guests default: all */
   async usage(guests?: readonly string[]): Promise<Map<string, number>> {
     return this.#bounds.usage(guests ?? (await this.#listVolumes()))
   }
 
   /**
-   * Sets every limit that differs: one that changed right before a power loss may be the old one. Starts no process where
-   * none differs.
-   * @param inTurn sets a guest's limit, which may have changed meanwhile, in the guest's turn
+   * Sets every limit that differs, since a power loss may have undone the latest change. Starts no process if no limit
+   * differs. @param inTurn sets a guest's limit, which may have changed meanwhile, in the guest's turn
    * @returns the guests whose limit was wrong
    */
   async ensureLimits(

@@ -27,7 +27,7 @@ export interface KeeperParts {
   readonly busy: (uuid: string) => boolean
   /** Orders a stop of the guest. */
   readonly stop: (uuid: string, requestedBy: string) => void
-  /** Orders a start of the guest. */
+  /** Queues a start of the guest. */
   readonly start: (uuid: string) => void
   /** Identifies the host's current boot, at which counters began at 0. */
   readonly bootId: string
@@ -225,7 +225,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return { nowMs, counted, of: (uuid) => ({ startOf, epoch, counters: counters?.get(uuid) }) }
   }
 
-  /** Whether the guest's suspension ends now. As with an expiry, a clock that may be wrong changes nothing. */
+  /** Whether the guest's suspension ends now. As with an expiry, nothing changes while the clock may be wrong. */
   #isLiftDue({ suspension }: GuestRecord): boolean {
     const { clock } = this.parts
     const untilMs = suspension?.untilMs ?? 0
@@ -247,7 +247,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.parts.stop(record.uuid, record.policy.abuse === undefined ? 'system' : securityUser)
   }
 
-  /** Starts a guest that was stopped for an expiry which, as the clock says now, has not passed. */
+  /** Starts a guest that was stopped for an expiry that, by the present clock, has not passed. */
   #startAgain(before: GuestRecord, { uuid, policy, wanted }: GuestRecord): void {
     const wasWrong =
       before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
@@ -268,7 +268,7 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** A clock that may be wrong changes nothing: an expiry has to be certain to begin, and to end. */
+  /** Nothing changes while the clock may be wrong: both the beginning and the end of an expiry must be certain. */
   #isExpired({ expiresAtMs, policy }: GuestRecord): boolean {
     const { clock } = this.parts
     if (expiresAtMs === 0) return false

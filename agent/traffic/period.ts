@@ -1,8 +1,8 @@
 import type { TimeFormat } from '../../shared/time.js'
 
 /*
- * Periods of traffic. A period is named by its first day, YYYY-MM-DD in the host's time zone. Its day of the month is
- * the reset day, 1 to 31, or the last day of a month that is shorter.
+ * Traffic periods. A period is named by its first day, YYYY-MM-DD in the host's time zone. The first day is the reset
+ * day, 1 to 31, or the last day in shorter months.
  */
 
 /** The period that a count belongs to. */
@@ -69,7 +69,7 @@ export function advancePeriod(
   return { periodStart: present === start ? startOf(resetDay) : start, periodLeft: left, reset: false }
 }
 
-/** The reset day that a period began with: the present one where it leads to that first day, else the day itself. */
+/** The reset day that a period began with: the present reset day if it yields that first day, else the day itself. */
 function resetDayOf(start: string, resetDay: number): number {
   const [year, month, day] = parseDate(start)
   return resetDate(year, month, resetDay) === start ? resetDay : day

@@ -7,7 +7,9 @@ export async function withHash(login: Login): Promise<Login> {
   return passwordHash === undefined ? login : { ...login, passwordHash }
 }
 
-/** The hash that the login has, or a new one. @returns undefined: it has no password */
+/**
+ * The password hash of the login; a new one if it has only the password. @returns undefined: the login has no password
+ */
 export async function hashOf({ password, passwordHash }: Login): Promise<string | undefined> {
   return passwordHash ?? (password === undefined ? undefined : hashPassword(password))
 }

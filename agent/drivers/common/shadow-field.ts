@@ -1,9 +1,9 @@
 import type { CurrentLogin, Login } from '../contract.js'
 
-/** No password gives this hash: root logs in by keys only (shadow(5)). */
+/** No password matches this field: root can only log in with keys (shadow(5)). */
 export const noPassword = '*'
 
-/** A field of the shadow file that is not empty, with which anybody would log in: any hash of crypt(5), locked or not. */
+/** A non-empty field of the shadow file: any crypt(5) hash, locked or not. With an empty field anybody could log in. */
 export const shadowFieldPattern = /^[!*./0-9A-Za-z$,=+_-]{1,255}$/
 
 /** Lines for `authorized_keys`. */
@@ -14,7 +14,7 @@ export function keysOf({ publicKey, authorizedKeys }: Login): readonly string[] 
 const mostKeys = 1000
 const keyLine = /^[^\p{Cc}\u2028\u2029]{1,16384}$/u
 
-/** Makes a login of what a guest's disk holds, which may be anything: lines that sshd would skip are left out. */
+/** Parses the login on a guest's disk, whose content is not trusted. Lines that sshd would skip are left out. */
 export function parseCurrentLogin(shadowField: string, authorizedKeys: string): CurrentLogin {
   const lines = authorizedKeys.split('\n').map((line) => line.trim())
   return {

@@ -73,7 +73,7 @@ export class UsageReader {
     return Math.max(0, charged - (readGroupKey(group, 'memory.stat', key) ?? 0))
   }
 
-  /** v1 counts in the group itself, where all of a guest's processes are; v2 with all groups below. */
+  /** v1 counts only the group itself, which contains all processes of a guest; v2 includes all groups below. */
   #readMemoryKills(name: string): Pick<UsageSample, 'memoryKills'> {
     const file = this.cgroups.version === 1 ? 'memory.oom_control' : 'memory.events'
     const memoryKills = readGroupKey(this.#group('memory', name), file, 'oom_kill')

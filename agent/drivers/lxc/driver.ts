@@ -71,7 +71,7 @@ export interface LxcDriverOptions {
   /** How long a guest may take to shut down. */
   readonly stopTimeoutMs: number
   readonly log: Logger
-  /** Reports kills for memory; absent: such an end counts as a shutdown from inside. */
+  /** Reports processes killed because memory ran out; absent: such an end counts as a shutdown from inside. */
   readonly memoryKills?: MemoryKills
   /** System calls to open to guests that are closed by default; default none. */
   readonly allow?: readonly OpenCalls[]

@@ -21,8 +21,8 @@ export async function initializeGuest(root: string, machine: Machine, login: Log
 }
 
 /**
- * Makes the copy of another guest's root filesystem this guest's, so that both can run at the same time.
- * @throws {BerthError} `guest_initialize_failed` when the copy is no usual Linux file system
+ * Turns the copy of another guest's root filesystem into this guest's, so that both can run at the same time.
+ * @throws {BerthError} `guest_initialize_failed` when the copy is not a usual Linux file system
  */
 export async function adoptGuest(
   { volume: root, resolvers }: VolumeCopy,
@@ -36,7 +36,7 @@ export async function adoptGuest(
   await change(root, planCopy(machine, await hashLogin(login), original))
 }
 
-/** Of the types that the original has. */
+/** New keys of the same types as the original's. */
 async function makeHostKeys(root: string): Promise<HostKeys> {
   const keys: Record<string, HostKeys[string]> = {}
   for (const type of hostKeyTypes) {

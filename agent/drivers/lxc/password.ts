@@ -35,13 +35,13 @@ export async function setRootPassword(
   }
 }
 
-/** Programs that hold the locks of /etc/passwd and /etc/shadow while they run. */
+/** Programs that lock /etc/passwd and /etc/shadow while they run. */
 const accountPrograms =
   /^(passwd|chpasswd|vipw|vigr|chage|chfn|chsh|pwck|(user|group)(add|del|mod)|newusers)$/
 
 /**
- * Sets root's password in the guest's files. Lock files count only while a program runs that may have made them: one that
- * was killed leaves them behind.
+ * Sets root's password in the guest's files. A lock file counts only while a program runs that may have created it,
+ * since a killed program leaves its lock file behind.
  * @param pids of the guest's processes
  * @throws {BerthError} `guest_refused`
  */

@@ -11,7 +11,7 @@ export interface LxcPaths {
   readonly seccompProfile: string
   /** File that guests see as /proc/cmdline. */
   readonly commandLine: string
-  /** Nodes of the host's devices that guests may be given. */
+  /** Device nodes of the host that guests may use. */
   readonly devices: string
   readonly marks: string
   readonly pivotGroup: string

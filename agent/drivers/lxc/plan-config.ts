@@ -25,7 +25,7 @@ export interface ConfigFacts extends LimitFacts {
   readonly lxcPath: string
   /** Group that monitors move to while theirs is removed; shared by all guests of this agent. */
   readonly pivotGroup: string
-  /** Contains a node for each device that guests may be given. */
+  /** Directory with a node for each device that guests may use. */
   readonly devicesDir: string
   readonly apparmor: boolean
   /** Highest hard limit of open files for the guest's processes. */
@@ -140,7 +140,7 @@ function planLxcfsMount(directory: string, entry: string): string {
   return `lxc.mount.entry = ${check('path', directory)}/${target} ${target} none bind,optional 0 0`
 }
 
-/** The guest can make no node itself. A module that was unloaded must not keep it from starting. */
+/** The guest cannot create nodes itself. `optional`: the guest must start even if the module was unloaded. */
 function planDeviceMounts({ devices = [] }: Machine, { apparmor, devicesDir }: ConfigFacts): string[] {
   const mounts = devices.map((device) => {
     const target = deviceNodes[device].path.slice(1)

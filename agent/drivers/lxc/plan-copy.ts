@@ -1,21 +1,21 @@
 import type { RootChange } from '../../host/guest-root.js'
 import { hostsOf, planFirstBoot, resolvConfOf, textOf, type HashedLogin, type Named } from './plan-login.js'
 
-/** SSH host keys by their file names, which the copy of a guest gets in place of those of the original. */
+/** New SSH host keys by file name, which replace those of the original in the copy. */
 export type HostKeys = Readonly<Record<string, { readonly privateKey: string; readonly publicKey: string }>>
 
 export interface NewIdentity {
   /** As machine-id(5) has it. */
   readonly machineId: string
   readonly hostKeys: HostKeys
-  /** Name servers that the original got from its host; absent: not known. */
+  /** Name servers that the host assigned to the original; absent: not known. */
   readonly resolvers?: readonly string[]
 }
 
 /**
- * Plans what makes the copy of another guest's files this guest's: name, login, machine-id and SSH host keys. A login of
- * the original no longer works, unless this guest has none of its own. Other lines of /etc/hosts and name servers that
- * the owner has set stay.
+ * Plans the changes that turn the copy of another guest's files into this guest's: name, login, machine-id and SSH host
+ * keys. The login of the original stops working, unless this guest has no login. Other lines of /etc/hosts, and name
+ * servers that the owner has set, stay.
  * @throws {Error} when a value is invalid
  */
 export function planCopy(machine: Named, login: HashedLogin, identity: NewIdentity): RootChange[] {
@@ -38,7 +38,7 @@ function adapt(change: RootChange, machine: Named, { resolvers }: NewIdentity): 
   return [{ kind: 'unchanged', path, old: textOf(resolvConfOf(resolvers)), content }]
 }
 
-/** Ways to log in that this guest does not have are closed: they are of the original's owner. */
+/** Logins of the original's owner are disabled. */
 function planOtherLogins({ passwordHash, keys }: HashedLogin): RootChange[] {
   return passwordHash !== undefined && keys.length === 0 ? [{ kind: 'key', content: '' }] : []
 }

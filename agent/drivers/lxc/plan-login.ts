@@ -66,8 +66,8 @@ function planKeys(keys: readonly string[]): RootChange[] {
 }
 
 /**
- * A key without a password: the image's own password must not work, and `!` would be wrong, since an sshd without PAM
- * also refuses the keys of a locked account.
+ * With a key and no password, the image's own password must stop working. `!` would be wrong: an sshd without PAM
+ * refuses the keys of a locked account, too.
  */
 function planPassword({ passwordHash, keys }: HashedLogin): RootChange[] {
   const hash = passwordHash ?? (keys.length > 0 ? noPassword : undefined)

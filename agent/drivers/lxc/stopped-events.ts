@@ -18,7 +18,7 @@ export interface StoppedEventsOptions {
   readonly runtime: RuntimeReader
   /** @returns undefined for a name without a configuration */
   readonly uuidOf: (name: string) => string | undefined
-  /** Whether the kernel killed this process, which has ended, because memory ran out. */
+  /** Whether the kernel killed this ended process because memory ran out. */
   readonly ranOutOfMemory: (pid: number) => boolean
   readonly log: Logger
 }
@@ -81,7 +81,7 @@ export class StoppedEvents {
     this.#watcher.close()
   }
 
-  /** A monitor leaves the same mark when the guest shuts down and when its first process is killed. */
+  /** A monitor leaves the same mark after a shutdown and after a kill of the guest's first process. */
   #causeOf(name: string): StopCause {
     const init = this.#known.get(name)?.pid
     if (init !== undefined && this.options.ranOutOfMemory(init)) return 'memory'

@@ -10,9 +10,8 @@ import { withGuestAgent, type GuestAgent } from './qmp/guest-agent.js'
 const mostBytes = 65_536
 
 /**
- * Root's login: by the guest's agent if it answers, else what its disk was given last, which a restored snapshot brings
- * back too.
- * @returns undefined: the disk was given no login, or its system stores it in another way
+ * Root's login: read through the guest agent if it answers, else the login that was last written to the disk; snapshots
+ * restore it, too. @returns undefined: no login was written to the disk, or its system stores logins in another way
  */
 export async function readCurrentLogin(
   volume: string,
@@ -45,7 +44,7 @@ async function askForLogin(run: RunPaths): Promise<CurrentLogin | undefined> {
   }
 }
 
-/** A distribution may forbid its agent to read files: then this throws as for a file that is missing. */
+/** A distribution may forbid its agent to read files; the error is then the same as for a missing file. */
 async function readInside(agent: GuestAgent, path: string): Promise<string> {
   const handle = await agent.ask('guest-file-open', { path, mode: 'r' })
   try {

@@ -5,37 +5,37 @@ import { parseFileSystems } from './parse-file-systems.js'
 import { withGuestAgent } from './qmp/guest-agent.js'
 
 interface Answer {
-  /** Undefined: it has no agent, or none that reports its file systems. */
+  /** Undefined: the guest has no agent, or its agent does not report file systems. */
   bytes?: number | undefined
   readonly askedMs: number
   /** Resolves with the answer; never rejects. */
   asking: Promise<void>
-  /** It answers fast enough to be waited for. */
+  /** Whether the agent answered fast enough last time; only then callers wait for it. */
   isQuick: boolean
 }
 
 const everyMs = 60_000
-/** A figure this young is fresh. */
+/** Maximum age of a fresh figure. */
 const freshMs = 2000
-/** A caller waits this long for a guest's agent. */
+/** Timeout of a caller that waits for a guest agent. */
 const waitMs = 300
 const timeoutMs = 1000
 
 /**
- * What guests' file systems hold, which the host cannot see: blocks that a guest has freed stay in its disk until the
- * guest discards them. Guests' agents are asked in the background; only a caller of `refresh` waits, and not for long.
+ * Usage of the guests' file systems. The host cannot see it: freed blocks stay in the disk image until the guest
+ * discards them. Guest agents are queried in the background; only callers of `refresh` wait, for a short time.
  */
 export class DiskUse {
   readonly #answers = new Map<string, Answer>()
 
-  /** The last answer. @param mostBytes of its disk */
+  /** The last answer. @param mostBytes size of the disk */
   read(name: string, run: RunPaths, mostBytes: number): number | undefined {
     const last = this.#answers.get(name)
     if (!last || performance.now() - last.askedMs >= everyMs) this.#ask(name, run, mostBytes)
     return last?.bytes
   }
 
-  /** Asks unless the last answer is fresh. An agent that was slow is not waited for again for a minute. */
+  /** Queries the agent unless the last answer is fresh. Callers do not wait again for a slow agent within a minute. */
   async refresh(name: string, run: RunPaths, mostBytes: number): Promise<number | undefined> {
     const last = this.#answers.get(name)
     const ageMs = last ? performance.now() - last.askedMs : Infinity

@@ -60,7 +60,7 @@ export interface QemuDriverOptions {
   readonly stopTimeoutMs: number
   /** The host's own key; it is made where there is none. */
   readonly keyFile: string
-  /** Reports kills for memory; absent: such an end counts as a crash. */
+  /** Reports processes killed because memory ran out; absent: such an end counts as a crash. */
   readonly memoryKills?: MemoryKills
   /** A CD with drivers for Windows; absent: none. */
   readonly driversCd?: string
@@ -149,7 +149,7 @@ export class QemuDriver implements Driver {
     await writeInstance(volume, await makeInstance(login, system, this.options.keyFile))
   }
 
-  /** The new instance makes cloud-init set the login again and make new SSH host keys. */
+  /** Because of the new instance id cloud-init sets the login again and makes new SSH host keys. */
   adopt(machine: Machine, login: Login, { volume }: VolumeCopy): Promise<void> {
     return this.initialize(machine, login, volume)
   }

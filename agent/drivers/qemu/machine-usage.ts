@@ -38,7 +38,7 @@ export class MachineUsage {
     }
   }
 
-  /** As of the last few seconds, if the guest's agent answers in time. */
+  /** At most a few seconds old, if the guest agent answers in time. */
   async readDiskUse(machine: Machine, name: string): Promise<number | undefined> {
     if (systemVolumeOf(machine) !== machine.volume) return undefined
     return this.#diskUse.refresh(name, this.paths.runOf(name), machine.limits.diskBytes)

@@ -31,7 +31,7 @@ async function setRootPassword(context: PasswordContext, passwordHash: string): 
   const { run, running, volume, tell } = context
   const applied = running && (await setPasswordInside(run, { passwordHash }))
   const { reset: before, ...instance } = await readInstance(volume)
-  // A password that still waits for a boot would replace the new one there.
+  // A password that waits for the next boot would then replace the new one.
   const changed = applied ? { passwordHash } : { reset: { serial: randomUUID().slice(0, 8), passwordHash } }
   await writeInstance(volume, { ...instance, ...changed })
   if (running && !(applied && before === undefined)) await tell()

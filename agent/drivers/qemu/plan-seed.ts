@@ -13,7 +13,7 @@ export interface Instance {
   /** For systems that take no hash. */
   readonly sealedPassword?: string
   readonly publicKey?: string
-  /** Lines in place of `publicKey`. */
+  /** Lines of `authorized_keys`, used instead of `publicKey`. */
   readonly authorizedKeys?: readonly string[]
   /** The customer's own. */
   readonly userData?: string
@@ -71,7 +71,7 @@ const merge = [
   { name: 'dict', settings: ['no_replace', 'recurse_list'] },
 ]
 
-/** A locked account would be wrong for a key: an sshd without PAM refuses its keys as well. */
+/** The account must not be locked: an sshd without PAM refuses the keys of a locked account. */
 function planConfig(instance: Instance): unknown {
   const { passwordHash, reset } = instance
   const keys = keysOf(instance)
@@ -100,8 +100,8 @@ function planReset({ serial, passwordHash }: NonNullable<Instance['reset']>): st
 }
 
 /**
- * The customer's parts, and one for us. Theirs are base64, which can end no part.
- * Source: cloudinit.readthedocs.io, MIME multi-part archive
+ * The customer's parts, then Berth's. The customer's parts are base64, which cannot contain a boundary. Source:
+ * cloudinit.readthedocs.io, MIME multi-part archive
  */
 export function planUserData(instance: Instance): string {
   const own = part('text/cloud-config', `#cloud-config\n${JSON.stringify(planConfig(instance))}\n`)
@@ -114,7 +114,7 @@ export function planUserData(instance: Instance): string {
   ].join('')
 }
 
-/** A boundary that the text does not contain, and so cannot end a part. */
+/** A boundary that the text does not contain, so that the text cannot end its part. */
 function boundaryFor(text: string): string {
   let boundary = 'BERTH-SEED'
   for (let n = 1; text.includes(boundary); n++) boundary = `BERTH-SEED-${n}`
@@ -126,8 +126,8 @@ function part(type: string, text: string): string {
 }
 
 /**
- * cloud-init would not look for parts in a part that is a message itself: the parts of a message are ours as well. Data
- * of guests made by earlier versions may be in no known form.
+ * cloud-init ignores the parts of a nested message, so they become parts of our own message. Data from earlier versions
+ * may have no known form.
  */
 function customersParts(userData: string): string[] {
   try {

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises'
 import { planIso } from './iso/plan-iso.js'
 import type { Seed } from './plan-seed.js'
 
-/** Room for what cloud-init gets; a customer's text is at most 256 KiB, as base64 a third more. */
+/** Space for the data of cloud-init. A customer's text has at most 256 KiB, and a third more as base64. */
 const seedBytes = 1024 * 1024
 
 /**

@@ -31,7 +31,7 @@ export interface Diagnosis {
   readonly outsidePort: number
   /** Ports that the guest listens on, where nothing listens on the one that was asked for. */
   readonly listeningPorts: readonly number[]
-  /** Of all interfaces of the host but the loopback. */
+  /** Addresses of all interfaces of the host except the loopback. */
   readonly hostAddresses: readonly string[]
 }
 
@@ -159,7 +159,7 @@ const blockCodes = {
   ...{ traffic: 'traffic_used_up', security: 'stopped_for_abuse' },
 } as const satisfies Record<Block, ConnectionFacts['blockedBy']>
 
-/** The first reason for which the guest is blocked; abuse comes before a used up quota. */
+/** The first reason for which the guest is blocked; abuse precedes a used-up quota. */
 function blockOf(record: GuestRecord): ConnectionFacts['blockedBy'] {
   const blocks = blocksOf(record)
   const first = (['suspended', 'expired', 'security', 'traffic'] as const).find((block) =>

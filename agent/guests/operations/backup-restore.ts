@@ -32,8 +32,8 @@ interface Parts {
 }
 
 /**
- * Fetches the backup beside the disk while the guest runs; then the fetched volume takes the place of the disk, as that of
- * a restored snapshot does. A copy on another guest gets that guest's name and login.
+ * Fetches the backup into a new volume while the guest runs. Then this volume replaces the disk, as in the restore of a
+ * snapshot. A copy on another guest gets that guest's name and login.
  */
 export function backupRestoreKind(
   context: GuestContext,
@@ -117,7 +117,7 @@ async function fetchInto(
   await step.yieldWhile(context.backups.fetch(at, fetched, step))
 }
 
-/** The image that the original was made from has some of its data. */
+/** The image of the original contains some of the data. */
 function findImage(
   { images, volumes }: GuestContext,
   templateIds: readonly (string | undefined)[],
@@ -126,7 +126,7 @@ function findImage(
   return found === undefined ? undefined : volumes.imagePathOf(found)
 }
 
-/** The copy has the name and login that its owner knows, and both guests may run. */
+/** The copy gets this guest's name and login, and both guests may run. */
 async function makeOwn(context: GuestContext, record: GuestRecord, { resolvers }: BackupSize): Promise<void> {
   const volume = context.volumes.nextPathOf(record.uuid)
   const copy = { volume, ...(resolvers && { resolvers }) }

@@ -1,11 +1,11 @@
 import type { BackupSize } from '../../backups/contract.js'
 
-/** Room of btrfs for the data and the metadata of files, while they are written. */
+/** Space that btrfs needs for data and metadata while files are written. */
 const overhead = 1.1
 const smallestBytes = 64 * 1024 ** 2
 const bytesPerFile = 8 * 1024
 
-/** Bytes that a backup may take while it is fetched. Only its large files have holes and share data by then. */
+/** Bytes that a backup may take while it is fetched. At that time only large files have holes and share data. */
 export function planFetchedBytes({
   sizeBytes,
   fileCount,
@@ -22,19 +22,19 @@ export function planFetchedBytes({
 export interface RestoredUse {
   /** The guest's disk as sold. */
   readonly limitBytes: number
-  /** Bytes of the restored volume that count for the guest. */
+  /** Bytes of the restored volume that count towards the guest's limit. */
   readonly usedBytes: number
-  /** Bytes of the original that did; undefined: not known. */
+  /** Bytes of the original that counted; undefined: not known. */
   readonly originalBytes: number | undefined
 }
 
 /**
- * Bytes by which the guest's bound stays raised, so that it has as much free space as the original: on a host without the
- * original's image, for example, the data of the image counts for the guest.
- * @returns undefined: it does not fit. Nobody gets more than twice the disk: what is shared there could be overwritten.
+ * Bytes by which the guest's limit stays raised, so that it has as much free space as the original. On a host without
+ * the original's image, for example, the data of the image counts for the guest. @returns undefined: the backup does
+ * not fit. The limit is at most twice the disk, since the guest may overwrite shared data.
  */
 export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: RestoredUse): number | undefined {
-  const soldBytes = Math.min(originalBytes ?? limitBytes, limitBytes) // snapshots of the original count, too
+  const soldBytes = Math.min(originalBytes ?? limitBytes, limitBytes) // the figure includes snapshots of the original
   const extraBytes = Math.max(0, usedBytes - soldBytes)
   const mostBytes = originalBytes === undefined ? 0 : limitBytes
   return extraBytes > mostBytes ? undefined : extraBytes

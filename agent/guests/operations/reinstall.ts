@@ -18,7 +18,7 @@ import { forgetKept, replaceDiskSteps } from './replace-disk.js'
 import { endRoom, raiseBound } from './restore-room.js'
 
 const gib = 1024 ** 3
-/** Room for the new disk's first start, while the old one still counts for the guest. */
+/** Space for the first start of the new disk, while the old disk still counts towards the guest's limit. */
 const bootBytes = 256 * 1024 ** 2
 
 interface ReinstallInput {
@@ -117,7 +117,7 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
   }
 }
 
-/** The login that works now, also where the owner of the guest changed it inside. */
+/** The login that works now, even if the owner changed it inside the guest. */
 async function readKeptLogin(context: GuestContext, record: GuestRecord): Promise<Login> {
   const journaled = context.openLogin(record)
   const current = await driverOf(context, record).readLogin(context.machineOf(record))

@@ -16,7 +16,10 @@ interface ResetInput {
   login: string
 }
 
-/** Sets root's password. The journal gets it once the guest has it. An SSH key stays; a guest may be blocked, but not suspended. */
+/**
+ * Sets root's password. The journal is updated after the guest. An SSH key stays. The guest may be blocked, but not
+ * suspended.
+ */
 export function resetPasswordKind(context: GuestContext): OperationKind<'resetPassword', ResetInput> {
   const { sealLogin, openLogin } = context
   const passwordOf = (uuid: string, { login }: ResetInput): string =>
@@ -43,8 +46,8 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
 }
 
 /**
- * A guest whose own program fails, because its disk is full or a lock file was left behind, gets the password from
- * outside. It is frozen meanwhile.
+ * Writes the password to the disk of a guest whose own program failed, because its disk is full or a stale lock file
+ * exists. The guest is frozen meanwhile.
  * @throws {BerthError} `unsupported`, `guest_refused`
  */
 async function setPassword(

@@ -37,7 +37,7 @@ export async function makeRoom(
   await raiseBound(context, uuid, neededBytes)
 }
 
-/** Raises the guest's bound by so many bytes above what it uses now. */
+/** Raises the guest's limit to its present usage plus this number of bytes. */
 export async function raiseBound(context: GuestContext, uuid: string, bytes: number): Promise<void> {
   const record = context.store.get(uuid)
   const limitBytes = limitOf(context, record)
@@ -49,7 +49,7 @@ export async function raiseBound(context: GuestContext, uuid: string, bytes: num
   await setBound(context, context.store.get(uuid))
 }
 
-/** Room for what the agent itself writes to a disk that is full. */
+/** Space for data that the agent itself writes to a full disk. */
 const workBytes = 16 * 1024 ** 2
 
 /**
@@ -68,8 +68,8 @@ export async function withRoom<T>(context: GuestContext, uuid: string, work: () 
 }
 
 /**
- * Call it once the restored volume is complete: data that it can no longer share with others counts for the guest, and
- * its bound rises by so much when the volume takes the place of the disk.
+ * Call it once the restored volume is complete. Data that it no longer shares counts for the guest, so the limit rises
+ * by that amount when the volume replaces the disk.
  * @throws {BerthError} `backup_too_large`
  */
 export async function noteRestored(context: GuestContext, uuid: string, size: BackupSize): Promise<void> {

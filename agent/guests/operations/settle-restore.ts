@@ -24,7 +24,7 @@ function offerKept({ store, now }: GuestContext, record: GuestRecord, id: string
   const { uuid, snapshots } = record
   const description = 'before a restore that failed'
   const kept = { id, description, createdAtMs: now(), createdBy: 'system', scheduled: false, sizeBytes: 0 }
-  // The allowance has included it since it was taken.
+  // The allowance includes this snapshot since it was taken.
   const retainedBytes = Math.max(planRetained(record), planAllowance(record))
   const snapshotSpace = { ...record.snapshotSpace, retainedBytes }
   store.update(uuid, { snapshots: [...snapshots, { ...kept, state: 'ready' }], snapshotSpace })

@@ -109,8 +109,8 @@ async function hasSpace(context: GuestContext, uuid: string): Promise<boolean> {
 }
 
 /**
- * Deletes the oldest scheduled snapshot, since the limit of space is exceeded with the next one. The next is dropped only
- * when the space of this one is free.
+ * Deletes the oldest scheduled snapshot, because a new one would exceed the limit of space. Call it again only after
+ * the space of this one is free.
  * @throws {BerthError} `snapshot_space_exceeded`
  */
 async function dropOldest(
@@ -128,7 +128,10 @@ async function dropOldest(
     refuseBeyondSpace(context.store.get(uuid), await readExpected(context, context.store.get(uuid)))
 }
 
-/** With a limit below the size of the disk, the next snapshot may not fit even without this one: the guest keeps it. */
+/**
+ * With a limit below the size of the disk, the next snapshot may not fit even after this deletion, so the guest keeps
+ * its only snapshot.
+ */
 function isLastOfGuest(record: GuestRecord, others: readonly SnapshotRecord[]): boolean {
   return others.length === 1 && planSpaceLimit(record) < record.spec.limits.diskGb * gib
 }

@@ -8,7 +8,7 @@ import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { mark, settled } from './outcomes.js'
 
 interface PowerOffInput extends StopInput {
-  /** Ordered by the agent itself, for a guest that is blocked. */
+  /** Whether the agent itself stops the guest because it is blocked. */
   system?: boolean
 }
 
@@ -29,7 +29,7 @@ export function stopKind(context: GuestContext): OperationKind<'stop', PowerOffI
     },
     steps: [ifDue(context, stopStep(context))],
     settle: ({ subject }, outcome) => {
-      if (store.find(subject.id)?.status !== 'stopping') return // it was not due any more, or never begun
+      if (store.find(subject.id)?.status !== 'stopping') return // the stop was no longer due, or never began
       if (outcome.status === 'done') settled(context, subject.id, 'stopped')
       // The guest was not stopped: the next comparison with the host finds its real state.
       else if (outcome.status === 'failed') settled(context, subject.id, 'running', outcome.message)
@@ -37,14 +37,14 @@ export function stopKind(context: GuestContext): OperationKind<'stop', PowerOffI
   }
 }
 
-/** Whoever stops a suspended guest does not want it to run after the suspension. Joins the caller's transaction. */
+/** A user who stops a suspended guest does not want it to run after the suspension. Joins the caller's transaction. */
 function forgetResume({ store }: GuestContext, { uuid, suspension }: GuestRecord): void {
   if (suspension?.resumes) store.update(uuid, { suspension: { ...suspension, resumes: false } })
 }
 
 type Due = Pick<DefinedOperation<PowerOffInput>, 'subject' | 'input'>
 
-/** The agent's own stop is void once the guest may run again. */
+/** The agent's own stop is skipped once the guest may run again. */
 function isDue({ store }: GuestContext, { subject, input }: Due): boolean {
   return input.system !== true || !isAllowedToRun(store.get(subject.id))
 }

@@ -5,7 +5,10 @@ import { changeGuest, type Change, type ChangeContext, type Target } from './cha
 import { parseSuspension, planSuspend, planUnsuspend, type SuspensionOrder } from '../suspension.js'
 import { parseTime, parseTrafficLimit, type TrafficChange } from './parse.js'
 
-/** Changes a guest's quota, expiry and suspension, which decide whether it may run. In force when answered. */
+/**
+ * Changes a guest's quota, expiry and suspension, which decide whether it may run. The change is in force when
+ * answered.
+ */
 export class PolicySettings {
   constructor(
     private readonly context: ChangeContext,
@@ -63,7 +66,7 @@ export class PolicySettings {
     })
   }
 
-  /** Ends the guest's suspension, whatever else blocks it; nothing to do without one. */
+  /** Ends the guest's suspension, if any. Other reasons that block the guest stay. */
   unsuspend(target: Target): Promise<GuestRecord> {
     return this.#change(target, { write: (record) => this.#write(record, planUnsuspend(record)) })
   }

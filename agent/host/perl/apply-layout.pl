@@ -18,7 +18,7 @@ my ($dedupe, $get_flags, $set_flags, $no_cow) = (0xC0189436, 0x80086601, 0x40086
 my ($at_once, $copied_at_once, $window, $block, $smallest) = (16 << 20, 1 << 20, 256 << 20, 4096, 65536);
 sysopen(my $top, $tree, O_RDONLY | O_DIRECTORY | O_NOFOLLOW) or die "$tree: $!\n";
 
-# A plain file beneath the tree, whatever a guest has put in its way; undefined: there is none.
+# Opens a plain file beneath the tree without following links; undefined: none exists.
 sub open_plain {
   my ($path) = @_;
   my $how = pack('Q3', $path_only | $no_follow | 02000000, 0, $resolve);
@@ -30,7 +30,7 @@ sub open_plain {
   return $plain;
 }
 
-# @returns whether all of the range has the source's extents now
+# @returns whether the whole range now shares the source's extents
 sub share {
   my ($source, $from, $target, $to, $length) = @_;
   while ($length > 0) {
@@ -47,7 +47,7 @@ sub share {
 
 sub flags_of { my $flags = pack('L', 0); ioctl($_[0], $get_flags, $flags) ? unpack('L', $flags) : 0 }
 
-# An empty file without a name whose data may be exchanged with that of `like`.
+# An empty file without a name that can share data with `like`.
 sub make_like {
   my ($like, $size, $is_compressed) = @_;
   sysopen(my $file, $tree, 020200000 | O_RDWR, 0600) or die "temporary file: $!\n"; # O_TMPFILE
@@ -78,7 +78,7 @@ sub copy {
   }
 }
 
-# The ranges of a file that are data of its own, among the others in order.
+# All ranges of a file in order, including those with data of its own.
 sub complete {
   my ($size, @ranges) = @_;
   my ($end, @all) = (0);
@@ -90,8 +90,8 @@ sub complete {
   return @all;
 }
 
-# Data of a file's own moves to new extents: an old one stays whole as long as any part of it is in use. Part by part, so
-# that a large file does not need twice its room.
+# Moves a file's own data to new extents, since an old extent stays allocated as long as any part of it is in use. Works
+# part by part, so that a large file does not need twice its space.
 sub reshape {
   my ($path, $size, @ranges) = @_;
   my $file = open_plain($path) or return;
@@ -106,7 +106,7 @@ sub reshape {
   }
 }
 
-# The next ranges, with so much data at most.
+# The next ranges, up to this amount of data.
 sub take_window {
   my ($ranges) = @_;
   my ($left, @part) = ($window);
@@ -175,7 +175,7 @@ sub take_from_image {
   });
 }
 
-# Ranges of zeros, of at least a block.
+# Ranges of zeros of at least one block.
 sub find_zeros {
   my ($path) = @_;
   my $file = open_plain($path) or return;
@@ -203,7 +203,7 @@ sub guess_layout {
   return @files;
 }
 
-# Owner, mode, attributes and times of a file that was fetched apart.
+# Sets owner, mode, attributes and times of a file that was fetched separately.
 sub describe {
   my ($path, undef, $about) = @_;
   my $file = open_plain($path) or die "$path: the file was not fetched\n";

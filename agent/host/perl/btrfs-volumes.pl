@@ -1,5 +1,6 @@
-# Requests about subvolumes and quota groups of btrfs (linux/btrfs.h): `snapshot`, `create`, `join`, `bound`, `id`, `ungroup`,
-# `destroy`, `exchange`, `commit` with their arguments. An empty argument is none. Structures are packed as on all 64-bit machines.
+# Requests about subvolumes and quota groups of btrfs (linux/btrfs.h): `snapshot`, `create`, `join`, `bound`, `id`,
+# `ungroup`, `destroy`, `exchange`, `commit` with their arguments. An empty argument counts as absent. Structures are
+# packed as on all 64-bit machines.
 use strict;
 use warnings;
 use Errno;

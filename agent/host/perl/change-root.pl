@@ -24,7 +24,7 @@ sub beneath {
   return $handle;
 }
 
-# Root's home is where the guest finds it, links included: they lead nowhere but to its own root (RESOLVE_IN_ROOT).
+# Finds root's home as the guest does. Links are followed, but only inside the guest's root (RESOLVE_IN_ROOT).
 sub open_home {
   my ($path) = @_;
   my $how = pack('Q3', O_RDONLY | O_DIRECTORY | 02000000, 0, 0x13);
@@ -65,7 +65,7 @@ sub make_directory {
   beneath($path, O_RDONLY | O_DIRECTORY);
 }
 
-# @returns its text, mode, user and group; nothing where it does not exist
+# @returns its text, mode, user and group; nothing if it does not exist
 sub read_plain {
   my ($path) = @_;
   my $old = eval { beneath($path, 010000000) }; # O_PATH: opening a device may do something
@@ -97,7 +97,7 @@ sub set_line {
 
 sub exists_here { my ($target) = @_; return scalar lstat $target }
 
-# Something else than what must be here stays beside it.
+# Renames an obstacle at this path instead of deleting it.
 sub move_aside {
   my ($target) = @_;
   unlock($target);
@@ -127,7 +127,7 @@ sub unlock {
   unlock_handle($old);
 }
 
-# A directory of root's that nobody else may write to, as sshd demands (StrictModes of sshd_config(5)).
+# A directory that only root may write to, as sshd requires (StrictModes of sshd_config(5)).
 sub own_directory {
   my ($above, $name, $mode) = @_;
   my $target = '/proc/self/fd/' . fileno($above) . "/$name";

@@ -1,5 +1,5 @@
-# Runs a program and writes its output to a new file beneath a tree, with holes in place of zeros. Arguments: the tree,
-# the file's path in it, its size, then the program. The times of its directory stay.
+# Runs a program and writes its output to a new file beneath a tree, with holes instead of zeros. Arguments: the tree,
+# the file's path in it, its size, then the program. The times of its directory do not change.
 use strict;
 use warnings;
 use Fcntl qw(:DEFAULT);

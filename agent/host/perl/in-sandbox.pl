@@ -1,8 +1,8 @@
-# Runs a program on a file from anybody: as a user that nobody is, without capabilities and network, with bounds, in an
-# empty root (isolate.pl, which comes before this) and a process namespace of its own.
-# Arguments: the user's id, the file, a directory that becomes the user's while it runs, the name of a file in it for
-# the standard output or an empty one, the largest file that may be written, then the program. The file is the standard
-# input, and may be opened again as /dev/stdin.
+# Runs a program on an untrusted file: as an otherwise unused user, without capabilities and network, with resource
+# limits, in an empty root (isolate.pl, which precedes this code) and its own process namespace. Arguments: the user's
+# id, the file, a directory that becomes the user's while it runs, the name of a file in it for the standard output or
+# an empty one, the largest file that may be written, then the program. The file is the standard input, and may be
+# opened again as /dev/stdin.
 use strict;
 use Fcntl;
 use POSIX ();

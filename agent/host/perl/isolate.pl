@@ -1,9 +1,10 @@
-# For programs that process data from guests. enter_empty_root(ENTRIES) gives the process mounts of its own: an empty root
-# with the system's programs, read-only, and the entries; no /proc, and nothing else of the host. Each entry is
-# [KIND, SOURCE, TARGET]: `read` and `write` for files and directories, `device` for device nodes, `tree` for a mount that
-# was opened before (its descriptor is the source); the target is the source where it is missing.
-# own_mounts(), before it, gives them to processes that are forked in between as well. keep_only(DESCRIPTORS) has exec close all others. Before the fork of a process: own_processes() makes it the first of a
-# process namespace of its own.
+# For programs that process data from guests. enter_empty_root(ENTRIES) gives the process mounts of its own: an empty
+# root with the system's programs, read-only, and the entries; no /proc, and nothing else of the host. Each entry is
+# [KIND, SOURCE, TARGET]: `read` and `write` for files and directories, `device` for device nodes, `tree` for a mount
+# that was opened before (its descriptor is the source); the target is the source where it is missing. own_mounts(),
+# before it, gives them to processes that are forked in between as well. keep_only(DESCRIPTORS) closes all other
+# descriptors at exec. Before the fork of a process: own_processes() makes it the first process of a new process
+# namespace.
 use strict;
 use POSIX ();
 
@@ -50,7 +51,7 @@ sub own_mounts {
   $own_mounts = 1;
 }
 
-# For all processes in these mounts.
+# Applies to all processes in this mount namespace.
 sub enter_empty_root {
   my @entries = @_;
   my ($here, $empty_path, $no_follow, $place) = ($here_fd, 0x1000, 0x100, '/mnt');
@@ -79,7 +80,7 @@ sub enter_empty_root {
   isolate_set($here, '/', 0, 1, 0);
 }
 
-# Programs and libraries, where Debian has them with a merged /usr and without.
+# Directories of programs and libraries in Debian, with and without a merged /usr.
 sub system_entries {
   my @directories = grep { -d "/$_" && !-l "/$_" } qw(usr bin sbin lib lib32 lib64 libx32);
   my @devices = map { ['device', "/dev/$_"] } grep { -e "/dev/$_" } qw(null zero urandom);

@@ -114,7 +114,8 @@ sub start_tpm {
   my ($name, $directory) = split /:/, $_[0], 2;
   local $^F = 2;
   socketpair(my $ours, my $its, $af_unix, $stream, 0) or die "socketpair: $!\n";
-  # The process between them is needed since one can make but one process namespace, and that is QEMU's.
+  # The process in between is needed because a process can create only one process namespace for its children, and that
+  # is QEMU's.
   my $between = fork // die "fork: $!\n";
   if (!$between) {
     eval {
@@ -184,7 +185,7 @@ sub confine {
 
 sub become {
   confine();
-  # At the same path: QEMU makes a socket in it, and writes screenshots.
+  # At the same path: QEMU creates a socket there and writes screenshots.
   enter_empty_root(['write', $one{cwd}], $one{groups} ? ['device', '/dev/kvm'] : ());
   chdir $one{cwd} or die "$one{cwd}: $!\n";
   keep_only(map { fileno $_ } values %fd);

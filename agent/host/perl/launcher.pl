@@ -15,7 +15,8 @@ use POSIX ();
 
 $0 = 'berth-launcher'; # for ps
 
-# The agent may have descriptors of the shell that started it; nothing that is started here gets them: close_range(2).
+# The agent may have inherited descriptors of the shell that started it. They are closed here, so that no command gets
+# them: close_range(2).
 syscall(436, 3, 0xffffffff, 0);
 
 my $surviving = 1;

@@ -1,5 +1,6 @@
-# Writes down how the files of a tree share their data, where they have holes and what is compressed, from the maps of
-# their extents (FIEMAP). No data is read. Nobody may change the tree meanwhile. Arguments: the tree, the file to write.
+# Records how the files of a tree share their data, where they have holes and which data is compressed. It uses the maps
+# of their extents (FIEMAP). No data is read. The tree must not change meanwhile. Arguments: the tree, the file to
+# write.
 #
 # Prints how many bytes less than their length the large files take.
 #
@@ -84,7 +85,7 @@ sub add_shared {
   add_range($file, 'S', $offset, $length, $source->{path}, $at) if $length > 0;
 }
 
-# The place of compressed data says nothing about parts of it: the first file with it is its owner.
+# The address of a compressed extent does not identify parts of it, so the first file that uses the extent owns it.
 sub note_encoded {
   my ($file, $logical, $physical, $length) = @_;
   my $owner = $encoded{$physical};
@@ -96,7 +97,7 @@ sub note_encoded {
   }
 }
 
-# In the order of their place on the disk: of two extents that overlap the earlier one owns what both have.
+# Sorted by their address on the disk: if two extents overlap, the earlier one owns the common part.
 sub note_shared {
   my ($owner, $start, $end) = (undef, 0, 0);
   my $at = 0;
@@ -136,7 +137,7 @@ sub read_attributes {
   } split /\0/, substr($names, 0, $length > 0 ? $length : 0);
 }
 
-# Fields of a file that is restored apart. One with several names is not: restic knows them.
+# Fields of a file that is restored separately. A file with several names is left to restic, which preserves hard links.
 sub describe_large {
   my ($file) = @_;
   return if $file->{saved} < $least_saved || $file->{links} > 1;

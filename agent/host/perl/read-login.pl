@@ -1,8 +1,8 @@
-# Reads what logs root in from a guest's root: the password field of root, then the authorized keys. Argument: the root.
-# Prints the password field on a line of its own, then the lines of the key files.
+# Reads root's login from a guest's root: the password field, then the authorized keys. Argument: the root. Prints the
+# password field on a line of its own, then the lines of the key files.
 #
-# openat2(2) follows links, but only inside the root: RESOLVE_IN_ROOT, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_XDEV. What is read
-# is a plain file of bounded size, known as one before it is opened.
+# openat2(2) follows links, but only inside the root: RESOLVE_IN_ROOT, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_XDEV. Only
+# plain files of limited size are read; the type is checked before the file is opened.
 use Fcntl qw(:DEFAULT :mode);
 my ($openat2, $resolve, $path_only, $largest) = (437, 0x13, 010000000, 1 << 16);
 sysopen(my $top, $ARGV[0], O_RDONLY | O_DIRECTORY | O_NOFOLLOW) or die "root: $!\n";

@@ -62,7 +62,7 @@ async function describeSystem(
   await writeFile(join(work, systemName), `${JSON.stringify(system)}\n`, { mode: 0o600 })
 }
 
-/** An archive that is compressed, or that holds a compressed disk, is the most that is around a disk. */
+/** Maximum number of layers around a disk: a compressed archive, or an archive with a compressed disk. */
 const mostLayers = 2
 
 async function takeDisk(archive: string, place: Place): Promise<void> {
@@ -95,7 +95,7 @@ async function unpackLayer(
   return join(place.work, output)
 }
 
-/** Which of several files is the disk would be a guess. */
+/** With several files it would be a guess which one is the disk. */
 async function checkFiles(file: string, list: readonly string[] | undefined, place: Place): Promise<void> {
   if (list === undefined) return
   const { stdout } = await sandboxed(place, { input: file, mostBytes: 0 }, list)

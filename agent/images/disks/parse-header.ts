@@ -7,7 +7,7 @@ export type DiskFormat =
   | { readonly kind: 'qcow2'; readonly virtualBytes: number }
   | { readonly kind: 'raw' }
   | { readonly kind: 'compressed'; readonly command: readonly string[] }
-  /** An archive; `list` names its files, of which `extract` writes the disk. */
+  /** An archive; `list` prints its file names, and `extract` writes the disk. */
   | { readonly kind: 'archive'; readonly list?: readonly string[]; readonly extract: readonly string[] }
 
 /** First bytes of what is unpacked, and by which program. */

@@ -3,8 +3,8 @@ import { chmod, chown, lstat, readdir, rename, rm, rmdir } from 'node:fs/promise
 import { join } from 'node:path'
 
 /*
- * What an unpacked archive holds may be another container format around the root filesystem. Nothing runs in the tree
- * meanwhile, and no name here is a link: lstat(2) and rename(2) follow none.
+ * An unpacked archive may contain another container format around the root filesystem. No program runs in the tree
+ * meanwhile, and lstat(2) and rename(2) follow no links.
  */
 
 /** Not a name in an archive. */
@@ -12,8 +12,8 @@ const temporaryName = (): string => `.berth-${randomBytes(8).toString('hex')}`
 
 /**
  * LXD and Incus export an image as one archive with `metadata.yaml` and `rootfs/`, and templates for files that Berth
- * writes itself: the root filesystem takes the place of all of it.
- * Source: documentation.ubuntu.com/lxd, image format (unified)
+ * writes itself. The root filesystem replaces everything else. Source: documentation.ubuntu.com/lxd, image format
+ * (unified)
  */
 export async function unwrapExport(tree: string): Promise<void> {
   const rootfs = join(tree, 'rootfs')

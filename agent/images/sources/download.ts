@@ -117,7 +117,7 @@ interface TransferParts {
 interface Note {
   readonly url: string
   readonly validator: string
-  /** The file is not synced: what another boot left of it may have holes. */
+  /** The file is not synced: after a reboot it may have holes. */
   readonly bootId: string
 }
 

@@ -10,7 +10,7 @@ const timeoutMs = 30 * 60_000
 /** Of each program: what xz -9 and zstd ask for is a tenth of it, and a header may ask for 4 GiB. */
 const memoryBytes = 1024 ** 3
 
-/** First bytes of what tar can unpack, and the option for it. */
+/** First bytes of each format that tar can unpack, and the option for it. */
 const compressions: readonly (readonly [magic: string, option: string])[] = [
   ['04224d18', '--use-compress-program=lz4'],
   ['fd377a585a00', '--xz'],
@@ -28,10 +28,11 @@ export interface UnpackOrder {
 }
 
 /**
- * Unpacks a root filesystem from anybody, by GNU tar or unzip in a user namespace: nothing outside `target` is touched.
- * Owners, modes, ACLs and file capabilities are kept; `/dev` is left out, for the host fills it. Of an image that LXD or
- * Incus exported only the root filesystem stays.
- * @throws {BerthError} `image_invalid`, `image_too_large` (than the bound of `target`); the signal's reason when aborted
+ * Unpacks an untrusted root filesystem with GNU tar or unzip in a user namespace, so that nothing outside `target`
+ * changes. Owners, modes, ACLs and file capabilities are preserved. `/dev` is left out, since the host fills it. From
+ * an export of LXD or Incus only the root filesystem stays.
+ * @throws {BerthError} `image_invalid`, `image_too_large` (than the bound of `target`); the signal's reason when
+ * aborted
  */
 export async function unpackArchive(order: UnpackOrder, signal: AbortSignal): Promise<void> {
   if (await unpackOnce(order, signal)) {
@@ -41,7 +42,7 @@ export async function unpackArchive(order: UnpackOrder, signal: AbortSignal): Pr
   await unwrapExport(order.target)
 }
 
-/** An archive that is the only file in a zip archive, as services for builds pack what they offer. */
+/** Unpacks an archive that is the only file in a zip archive, the usual form of build artifacts. */
 async function unpackInner(order: UnpackOrder, signal: AbortSignal): Promise<void> {
   if (await unpackOnce(order, signal)) throw invalidArchive('it is a zip archive inside a zip archive')
   await rm(order.archive, { force: true })
@@ -76,12 +77,15 @@ async function runUnpacker(
 const zipMagic = '504b0304'
 const bounded = ['prlimit', `--data=${memoryBytes}`]
 
-/** Reads the list at the end of the file, and so needs its path. Owners and special modes are kept where it has them. */
+/**
+ * unzip needs the file's path, since it reads the directory at the end of the file. Owners and special modes are
+ * preserved if the archive contains them.
+ */
 function planUnzip(): string[] {
   return [...bounded, 'unzip', '-q', '-o', '-X', '-K', '/archive', '-x', ...deviceFiles]
 }
 
-/** The host fills /dev; nobody but the host may make devices. */
+/** The host fills /dev; only the host may create devices. */
 const deviceFiles = ['dev', './dev', 'rootfs/dev', './rootfs/dev'].map((directory) => `${directory}/?*`)
 
 function planTar(compression: string): string[] {

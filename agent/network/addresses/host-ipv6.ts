@@ -135,8 +135,8 @@ function proxiedOf(want: readonly GuestIpv6[]): string[] {
 }
 
 /**
- * Interfaces that would stop following router advertisements once the host forwards. Ports of a bridge, and guests'
- * interfaces before they are on theirs, receive none.
+ * Interfaces that would stop following router advertisements once the host forwards. Bridge ports receive no router
+ * advertisements, and neither do guests' interfaces before they join their bridge.
  */
 function listAdvertised(isGuestDevice: (name: string) => boolean): string[] {
   if (findSysctl('net/ipv6/conf/all/forwarding') !== 0) return []

@@ -72,7 +72,7 @@ export interface ObservedIpv6 {
 export interface Ipv6HostPlace {
   readonly bridge: string
   readonly mark: HostMark
-  /** Whether an interface is the host's end of a guest's. */
+  /** Whether an interface is the host's end of a guest's interface. */
   readonly isGuestDevice: (name: string) => boolean
 }
 
@@ -150,7 +150,7 @@ export interface Ipv6Setting {
   /** Below /proc/sys. */
   readonly path: string
   readonly value: number
-  /** Of an interface that may be gone by the time of the change: then there is nothing to set. */
+  /** The interface may be deleted before the change; then nothing has to be set. */
   readonly optional?: true
 }
 

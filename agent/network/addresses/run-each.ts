@@ -2,8 +2,8 @@ import { readFlags } from '../../host/interfaces.js'
 import { isGoneForIp, type Ip } from '../../host/ip.js'
 
 /**
- * Runs commands of several guests; one that fails does not keep the others from running. A command whose interface is
- * gone meanwhile needs nothing, and neither does a removal of something that is gone.
+ * Runs commands for several guests; a failed command does not stop the others. A command is skipped without an error if
+ * its interface was deleted meanwhile, or if the thing to remove no longer exists.
  * @throws {CommandError} the first failure, at the end
  */
 export async function runEach(ip: Ip, commands: readonly string[]): Promise<void> {
@@ -20,7 +20,7 @@ async function runUnlessGone(ip: Ip, command: string): Promise<void> {
   } catch (error) {
     if (!isGoneForIp(error)) throw error
     if (isMissing(command)) return
-    await ip.close() // it cached another interface of that name
+    await ip.close() // ip cached another interface of that name
     await ip.run([command]).catch((second: unknown) => {
       if (!isMissing(command)) throw second
     })

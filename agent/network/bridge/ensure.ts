@@ -85,7 +85,7 @@ export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPla
   return [`${name}: ${have} → ${value}`]
 }
 
-/** @throws {BerthError} `host_not_ready` if the refused setting is the one that no guest works without */
+/** @throws {BerthError} `host_not_ready` if the refused setting is required by all guests */
 function checkForwards(path: string, have: number | undefined): void {
   if (path !== 'net/ipv4/ip_forward') return
   const message = `net.ipv4.ip_forward is ${have} and cannot be changed: guests would have no network`

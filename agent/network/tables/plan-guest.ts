@@ -32,7 +32,7 @@ export function planGuest(guest: GuestNetwork): GuestPlan {
 
 type Entry = [id: ElementId, value: string]
 
-/** A guest that is cut off has no address that it may send from: the bridge drops each of its frames. */
+/** A guest that is cut off has no allowed source address, so the bridge drops all its frames. */
 function planIpv4({ device, mac, ipv4, publicIpv4s, sendsMail, cut = false }: GuestNetwork): Entry[] {
   const [first] = publicIpv4s
   return [
