@@ -72,7 +72,7 @@ export const GatewayConfigSchema = Type.Object(
         call_timeout_ms: Type.Integer({ minimum: 100, maximum: 600000, default: 10000 }),
         /** A host is offline after this long without a sign of life. */
         silence_ms: Type.Integer({ minimum: 500, maximum: 600000, default: 15000 }),
-        /** A host is offline when its broken connection has not come back after this long. Calls wait meanwhile. */
+        /** A host counts as offline if its connection has been broken for this long. Calls wait meanwhile. */
         reconnect_ms: Type.Integer({ minimum: 0, maximum: 600000, default: 1000 }),
       },
       object,

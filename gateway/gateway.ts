@@ -65,7 +65,7 @@ async function startParts(
   onClose: (close: Close) => void,
 ): Promise<void> {
   const time = createTimeFormat(config.time_zone)
-  // In this order: see checkStateComplete.
+  // The order matters: see checkStateComplete.
   checkStateComplete(config.state_dir)
   await ensureAuthority(join(config.state_dir, 'pki'), config.certificates.ca_days)
   const secret = await readOrCreateKey(join(config.state_dir, 'secret'))
@@ -125,7 +125,7 @@ async function startParts(
   log.info({ url: server.url, version }, 'gateway started')
 }
 
-/** It is kept running in the background. */
+/** The store is kept running in the background. */
 function startPrivateRedis(
   config: GatewayConfig,
   log: Logger,

@@ -12,7 +12,7 @@ export class PanelSettings {
   /** Origins whose pages may open consoles besides this server's own: `https://panel.example`, canonical. */
   readonly websshOrigins: StoredDocument<readonly string[]>
 
-  /** Where people reach the panel: `https://panel.example`, canonical; "": not set, see `public-url.ts`. */
+  /** Public URL of the panel, for example `https://panel.example`, canonical; "": not set, see `public-url.ts`. */
   readonly publicUrl: StoredDocument<string>
 
   constructor(store: Store, log: Logger) {

@@ -4,18 +4,18 @@ import type { PanelSettings } from './panel-settings.js'
 import type { StoredDocument } from './store/document.js'
 import type { TlsSettings } from './tls/settings.js'
 
-/** Where people reach the panel, and how that is known. */
+/** Public URL of the panel, and its source. */
 export interface PublicBase {
   /** Scheme, host and port, without a slash at the end; "": not known. */
   readonly url: string
-  /** `set` by an administrator, or taken from the certificate's name. */
+  /** `set` by an administrator, or derived from the name in the certificate. */
   readonly source: 'set' | 'tls' | 'none'
 }
 
 export interface UrlFacts {
   /** "": no administrator has set it. */
   readonly set: string
-  /** Of TLS where it is on; undefined: it is off. */
+  /** TLS settings; undefined: TLS is off. */
   readonly tls: { readonly target: string; readonly port: number } | undefined
 }
 

@@ -2,19 +2,19 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { BerthError } from '../shared/errors.js'
 
-/** The gateway makes them first, in this order. */
+/** The gateway creates these files first, in this order. */
 const needed = ['pki/authority.pem', 'secret']
 const storeFiles = 'redis/appendonlydir'
 const adminKey = 'admin-key.json'
 
 /**
- * Refuses to make files again that were lost: hosts would refuse another authority, and another secret opens nothing.
+ * Refuses to replace lost files: hosts would refuse a new authority, and a new secret cannot open sealed data.
  * @throws {BerthError} `state_missing`
  */
 export function checkStateComplete(directory: string): void {
   const has = (name: string): boolean => existsSync(join(directory, name))
   const missing = needed.find((name) => !has(name))
-  // Both are missing where an administrator's key was made before the gateway ever ran.
+  // Both are missing if an administrator's key was created before the first start of the gateway.
   const wasComplete = has(storeFiles) || (needed.some(has) && has(adminKey))
   if (missing === undefined || !wasComplete) return
   throw new BerthError(

@@ -1,4 +1,4 @@
-/** Types of alerts: harm that guests do to others, and `out_of_memory` of the guest itself. */
+/** Types of alerts: harm that guests do to others, and `out_of_memory`, which concerns only the guest itself. */
 export const abuseTypes = [
   'port_scan',
   'horizontal_scan',

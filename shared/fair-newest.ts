@@ -1,7 +1,7 @@
 /**
- * The newest of a list that several fill, where not all have room: whoever has most gives up his oldest.
+ * The newest entries of a shared list that is too long: the owners with the most lose their oldest entries.
  * @param newestFirst the list
- * @param ownerOf whom an entry belongs to
+ * @param ownerOf owner of an entry
  * @returns at most `most` of them, in the same order
  */
 export function fairlyNewest<T>(
@@ -11,13 +11,13 @@ export function fairlyNewest<T>(
 ): readonly T[] {
   if (newestFirst.length <= most) return newestFirst
   const depths = depthsOf(newestFirst.map(ownerOf))
-  // Those of the same depth are given up from the oldest on.
+  // Removes the oldest of the entries with the same depth first.
   const order = [...newestFirst.keys()].sort((a, b) => depths[a]! - depths[b]! || a - b)
   const kept = new Set(order.slice(0, most))
   return newestFirst.filter((_, at) => kept.has(at))
 }
 
-/** How many newer entries the owner of each has. */
+/** For each entry, how many newer entries its owner has. */
 function depthsOf(owners: readonly string[]): number[] {
   const counts = new Map<string, number>()
   return owners.map((owner) => {

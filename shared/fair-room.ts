@@ -1,13 +1,13 @@
 /*
- * Room that several callers share: consoles of a guest or a host, event streams. No caller takes all of it, and limited
- * callers leave a reserve to those that nothing limits.
+ * Room that several callers share: consoles of a guest or a host, event streams. No caller can take all of it, and a
+ * reserve is kept for unlimited callers.
  */
 
-/** Whom something counts for. */
+/** The caller that a console or stream counts for. */
 export interface Holding {
-  /** What counts together: a caller, or a limited key with all that descends from it. */
+  /** Unit that counts together: a caller, or a limited key with all its descendants. */
   readonly share: string
-  /** Whether nothing limits the caller: it may use the reserve, and has no share. */
+  /** Whether the caller is unlimited: it may use the reserve, and no share limits it. */
   readonly unlimited: boolean
 }
 
@@ -16,13 +16,13 @@ export interface Room {
   /** Of one limited caller. */
   readonly perShare: number
   /**
-   * Of `most`, as far as unlimited callers do not use it. Limited callers that have nothing yet may take half of it, so
-   * that other limited ones cannot keep them out.
+   * Part of `most` that is kept for unlimited callers while they do not use it. Limited callers that have nothing yet
+   * may use half of it, so that other limited callers cannot lock them out.
    */
   readonly reserve: number
 }
 
-/** @returns which limit one more would exceed; undefined: it finds room */
+/** @returns the limit that one more would exceed; undefined: room is available */
 export function findFullRoom(
   held: Iterable<Holding>,
   { share, unlimited }: Holding,

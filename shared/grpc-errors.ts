@@ -115,7 +115,7 @@ const unanswered: ReadonlySet<status> = new Set([
 
 /** The peer did not answer a call. */
 export class UnansweredError extends BerthError {
-  /** @param left the call was sent: the peer may have carried it out */
+  /** @param left whether the call was sent, so that the peer may have carried it out */
   constructor(
     readonly left: boolean,
     cause: unknown,

@@ -1,6 +1,6 @@
 import { invalidField } from './errors.js'
 
-/** Devices of the host that a container may be given: virtual network interfaces, and file systems in user space. */
+/** Devices of the host that a container can use: virtual network interfaces and file systems in user space. */
 export const guestDevices = ['tun', 'fuse'] as const
 export type GuestDevice = (typeof guestDevices)[number]
 

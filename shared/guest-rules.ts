@@ -53,7 +53,7 @@ export function checkGuestName(name: string): void {
   if (new RegExp(uuidPattern, 'i').test(name)) throw invalidField('name', 'name: may not look like a uuid')
 }
 
-/** Names that a guest's own system has. */
+/** Names of a guest in its own system. */
 export interface HostNames {
   /** One label of RFC 1123. */
   readonly hostname: string
@@ -79,7 +79,7 @@ function labelOf(text: string): string {
     .replace(/^-+|-+$/g, '')
 }
 
-/** For messages and the API reference. */
+/** Used in messages and in the API reference. */
 export const sshPasswordRule =
   '8 to 64 printable ASCII characters (letters, digits and punctuation, but no spaces and no letters such as "é"), ' +
   'with at least one letter and one digit'

@@ -22,7 +22,7 @@ function toAscii(name: string): string {
   return /^[^/?#@:\s\\%]+$/.test(name) && URL.canParse(url) ? new URL(url).hostname : ''
 }
 
-/** Nobody reaches another machine by these: this host itself, one link, a group, nowhere. */
+/** Addresses that never lead to another machine: loopback, link-local, multicast, unspecified. */
 const unreachable = {
   ipv4: ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3'],
   ipv6: ['::/127', '::ffff:0:0/96', 'fe80::/10', 'ff00::/8'],
@@ -39,7 +39,7 @@ export function isReachableName(host: string): boolean {
   return !containsCidr(unreachable[address.family], address.text)
 }
 
-/** Whether it is an address that only the host's own network knows. */
+/** Whether the address is private, valid only in the host's own network. */
 export function isPrivateAddress(host: string): boolean {
   const address = parseAddress(host)
   return address !== undefined && containsCidr(privateRanges[address.family], address.text)

@@ -77,16 +77,16 @@ export interface PeerRule {
   /** Whether a serial number is revoked; undefined: not checked. */
   readonly isRevoked?: (serial: string) => boolean
   /**
-   * Accepts a certificate up to this long after its end, and before its beginning: for its renewal, and nothing else.
-   * Default: only while it is valid.
+   * Accepts a certificate up to this long after its expiry, and before its beginning. Only for its renewal. Default:
+   * only while it is valid.
    */
   readonly renewableForMs?: number
 }
 
 /**
  * Makes a check of TLS peers for every call. It caches the last certificate, as a connection's stays the same, but
- * checks expiry each time, as a connection may outlive its certificate. A clock that is wrong for a moment ends no
- * connection: see SteadyClock.
+ * checks expiry each time, as a connection may outlive its certificate. A temporarily wrong clock does not end
+ * connections: see SteadyClock.
  */
 export function createPeerCheck(
   rule: PeerRule,

@@ -12,7 +12,7 @@ export const networkLimits = {
   rulePorts: 50,
   /** GB of 10^9 bytes per month. */
   trafficGb: { min: 0, max: 1_000_000_000 },
-  /** Day of the month, or its last day where it is shorter; 0: the host's default. */
+  /** Day of the month, or the last day in shorter months; 0: the host's default. */
   resetDay: { min: 0, max: 31 },
   /** Addresses of one family per guest. */
   addresses: { min: 0, max: 256 },

@@ -26,7 +26,7 @@ const bodyChecks: Readonly<Record<string, (fields: Fields, rule: KeyRule) => voi
   },
 }
 
-/** For logins: distributions with the crypto policy of RHEL 9 refuse shorter keys. */
+/** Minimum for logins: distributions with the crypto policy of RHEL 9 refuse shorter keys. */
 const minLoginRsaBits = 2048
 /** OpenSSL cannot use longer keys. */
 const maxRsaBits = 16_384
@@ -73,7 +73,7 @@ function parseLine(line: string, minRsaBits: number): string {
   return [type, blob, ...comment].join(' ')
 }
 
-/** Names what was pasted instead of a public key of one line. */
+/** Recognizes common mistakes, such as a private key, for a helpful message. */
 function refuseOtherFormats(line: string): void {
   if (/PRIVATE KEY-----|^PuTTY-User-Key-File/.test(line))
     throw new KeyFault('is a private key: send the public key, the line in the .pub file')

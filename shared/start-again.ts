@@ -2,12 +2,12 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { describeError } from './errors.js'
 
-/** Conditions that pass without a change of configuration: a full disk, too many open files, no memory. */
+/** Temporary conditions that need no change of configuration: a full disk, too many open files, no memory. */
 const temporaryCodes =
   /^(ENOSPC|EDQUOT|EMFILE|ENFILE|ENOMEM|EAGAIN|SQLITE_FULL|SQLITE_IOERR.*|SQLITE_CANTOPEN)$/
 const retryMs = 2000
 
-/** Whether the error, or one of its causes, is of a condition that passes by itself. */
+/** Whether the error or one of its causes is a temporary condition. */
 export function isTemporary(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const { code } = error as NodeJS.ErrnoException
@@ -15,8 +15,8 @@ export function isTemporary(error: unknown): boolean {
 }
 
 /**
- * Starts a program, again and again while only a temporary condition is in the way: not every machine has a service
- * manager that would.
+ * Starts a program and retries while a temporary condition prevents the start, since not every machine has a service
+ * manager that retries.
  * @throws what `start` throws for any other reason
  */
 export async function startWhenPossible<T>(

@@ -3,9 +3,9 @@
  * The monotonic clock cannot jump, but does not know the date. Together they tell a jump from time that has passed.
  */
 
-/** Slower changes are time synchronisation, which is followed at once. */
+/** Smaller changes are time synchronisation and are accepted at once. */
 const toleranceMs = 120_000
-/** A jump counts once the new time has been stable for so long. */
+/** A jump is accepted once the new time has been stable for this long. */
 export const settleMs = 300_000
 
 export interface ClockSources {
@@ -35,7 +35,7 @@ export class SteadyClock {
     this.#offsetMs = sources.wall() - this.#watchedFromMs
   }
 
-  /** The time, ms since 1970: the wall clock's, but a jump of it counts only once it has been stable for 5 minutes. */
+  /** The steady time, ms since 1970. It follows the wall clock, but accepts a jump only after 5 stable minutes. */
   readonly now = (): number => {
     const monotonicMs = this.sources.monotonic()
     const wallMs = this.sources.wall()
@@ -43,17 +43,17 @@ export class SteadyClock {
     return this.#jump ? monotonicMs + this.#offsetMs : wallMs
   }
 
-  /** The earlier of wall clock and steady time: what has ended by it, has ended by both. */
+  /** The earlier of wall clock and steady time. Use it to decide that something has ended. */
   earliest(): number {
     return Math.min(this.now(), this.sources.wall())
   }
 
-  /** The later of wall clock and steady time: what has not begun by it, has not by either. */
+  /** The later of wall clock and steady time. Use it to decide that something has not begun yet. */
   latest(): number {
     return Math.max(this.now(), this.sources.wall())
   }
 
-  /** By how much the wall clock differs from the steady time, in ms; 0: not at all. */
+  /** Difference between the wall clock and the steady time in ms. */
   jumpMs(): number {
     const nowMs = this.now()
     return this.#jump ? this.sources.wall() - nowMs : 0
@@ -76,7 +76,7 @@ export class SteadyClock {
     if (mark.bootId === bootId && sameOffset) this.trust()
   }
 
-  /** Has the clock count as watched already, where nothing is known that it could contradict. */
+  /** Treats the clock as settled, because no earlier record exists that it could contradict. */
   trust(): void {
     this.#watchedFromMs = -Infinity
   }

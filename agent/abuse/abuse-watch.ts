@@ -57,7 +57,8 @@ export class AbuseWatch {
   }
 
   /**
-   * Judges now. @param uuid of the guest that is asked about; empty: all
+   * Judges now.
+   * @param uuid of the guest that is asked about; empty: all
    * @throws {BerthError} `not_found`
    */
   async check(uuid: string): Promise<Looked> {

@@ -28,8 +28,8 @@ export function planAllowance(record: Pick<GuestRecord, 'snapshotSpace' | 'snaps
 }
 
 /**
- * @param expectedBytes that all snapshots would retain, including the new one @throws {BerthError}
- * `snapshot_space_exceeded`
+ * @param expectedBytes that all snapshots would retain, including the new one
+ * @throws {BerthError} `snapshot_space_exceeded`
  */
 export function refuseBeyondSpace(record: Sized, expectedBytes: number): void {
   const limitBytes = planSpaceLimit(record)

@@ -113,8 +113,8 @@ async function settleFreed(context: GuestContext, uuid: string): Promise<SpaceSt
 }
 
 /**
- * Waits until the space of deleted snapshots is free, usually less than a second, and settles it. @returns false: not
- * free yet
+ * Waits until the space of deleted snapshots is free, usually less than a second, and settles it.
+ * @returns false: not free yet
  */
 export async function awaitSettled(
   context: GuestContext,

@@ -91,8 +91,8 @@ export function startStep(
 }
 
 /**
- * The step, but refused for a suspended guest, since the suspension may be newer than the operation. @param except
- * inputs for which the step runs anyway
+ * The step, but refused for a suspended guest, since the suspension may be newer than the operation.
+ * @param except inputs for which the step runs anyway
  */
 export function unlessSuspended<Input>(
   { store }: Pick<GuestContext, 'store'>,

@@ -14,8 +14,8 @@ export const mostLayoutBytes = 64 * 1024 ** 2
 /**
  * Records which data the files of a tree share, where they have holes and which data is compressed.
  * @param tree on btrfs; nothing may write to it
- * @param file to be written; its format is described in perl/read-layout.pl @returns bytes that the large files save
- * compared with their length
+ * @param file to be written; its format is described in perl/read-layout.pl
+ * @returns bytes that the large files save compared with their length
  * @throws {CommandError}
  */
 export async function readLayout(tree: string, file: string, signal: AbortSignal): Promise<number> {
@@ -45,8 +45,8 @@ export async function applyLayout(tree: string, source: LayoutSource, signal: Ab
 }
 
 /**
- * The same for one large file that was fetched separately. It also sets owner, mode, attributes and times. @param index
- * its index in the layout
+ * The same for one large file that was fetched separately. It also sets owner, mode, attributes and times.
+ * @param index its index in the layout
  */
 export async function applyToFetched(
   tree: string,

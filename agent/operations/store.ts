@@ -223,7 +223,8 @@ export class OperationStore {
 
   /**
    * Removes at most `limit` operations that ended before a time. Without a time it removes the oldest operations of the
-   * guests that have the most. @returns how many
+   * guests that have the most.
+   * @returns how many
    */
   prune({ endedBeforeMs, limit, nowMs }: { endedBeforeMs: number; limit: number; nowMs: number }): number {
     return this.changes.transaction(() => {

@@ -240,7 +240,8 @@ function hasContent(path: string): boolean {
 }
 
 /**
- * Reads all pages, since an error that appears hours later would interrupt an operation. @throws when a page is damaged
+ * Reads all pages, since an error that appears hours later would interrupt an operation.
+ * @throws when a page is damaged
  */
 function checkPages(db: Database.Database): void {
   const found = db.pragma('quick_check(1)', { simple: true }) as string

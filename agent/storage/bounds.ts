@@ -53,8 +53,9 @@ export class Bounds {
   /**
    * Bytes that all snapshots of the guest would retain at most if one were taken now. With simple quotas this is all
    * data that counts for the guest. With classic quotas it is the space of existing snapshots plus the exclusive bytes
-   * of the volume. @param retainedBytes by the existing snapshots @param options `sync`: with classic quotas, also
-   * counts data that is not on the disk yet
+   * of the volume.
+   * @param retainedBytes by the existing snapshots
+   * @param options `sync`: with classic quotas, also counts data that is not on the disk yet
    */
   async expectedRetained(
     guest: string,

@@ -188,8 +188,8 @@ export class Volumes {
   }
 
   /**
-   * Upper bound of the bytes that all snapshots would retain if one were taken now. @param retainedBytes by the
-   * existing snapshots
+   * Upper bound of the bytes that all snapshots would retain if one were taken now.
+   * @param retainedBytes by the existing snapshots
    */
   expectedRetained(guest: string, retainedBytes: number): Promise<number> {
     return this.#bounds.expectedRetained(guest, retainedBytes)
@@ -261,7 +261,8 @@ export class Volumes {
 
   /**
    * Sets every limit that differs, since a power loss may have undone the latest change. Starts no process if no limit
-   * differs. @param inTurn sets a guest's limit, which may have changed meanwhile, in the guest's turn
+   * differs.
+   * @param inTurn sets a guest's limit, which may have changed meanwhile, in the guest's turn
    * @returns the guests whose limit was wrong
    */
   async ensureLimits(

@@ -3,18 +3,18 @@ import { planCuts, type Share } from '../store/fair-cuts.js'
 
 export type Fields = Record<string, string>
 
-/** An entry as stored: what was begun, how it ended, and what was counted in it. */
+/** An entry as stored: the beginning of an action, its outcome, and later failures that share the entry. */
 export interface StoredEntry {
   readonly id: string
   readonly start: Fields
-  /** Absent while the action runs, and for ever if the gateway died meanwhile. */
+  /** Absent while the action runs, and permanently if the gateway died meanwhile. */
   readonly outcome: Fields | undefined
-  /** Later failures that are counted in it, and when the last one was, in ms since 1970. */
+  /** Number of later failures that share the entry, and the time of the last one, in ms since 1970. */
   readonly repeats: number
   readonly repeatedAtMs: number
 }
 
-/** Where to look for entries: all, those of a caller (`Principal.ref`), or those about some guests. */
+/** Index to search: all entries, those of a caller (`Principal.ref`), or those about some guests. */
 export type Scope = 'all' | { readonly by: string } | { readonly guests: Iterable<string> }
 
 /** ms since 1970, both inclusive. */
@@ -41,8 +41,8 @@ export interface Multi {
  *
  * | key | holds |
  * |---|---|
- * | `audit-entries`, `audit-outcomes` | hash: id → what was begun, how it ended, as JSON |
- * | `audit-repeats`, `audit-repeated` | hash: id → failures that are counted in it, when the last one was |
+ * | `audit-entries`, `audit-outcomes` | hash: id → beginning, outcome, as JSON |
+ * | `audit-repeats`, `audit-repeated` | hash: id → number of failures that share it, time of the last one |
  * | `audit-ids`, `audit-by:REF`, `audit-guest:UUID` | sorted set: ids by time: all, of a caller, about a guest |
  * | `audit-callers` | set: callers that have entries, each with its root |
  */
@@ -63,7 +63,7 @@ export class AuditIndex {
     multi.sAdd(this.#callers, JSON.stringify([root || by, by]))
   }
 
-  /** An entry that was given up meanwhile stays away. */
+  /** An entry that was removed meanwhile is not created again. */
   async end(id: string, outcome: Fields): Promise<void> {
     await this.store.run('write an audit entry', async (client) => {
       if (await client.hExists(this.#entries, id)) await this.#commitEnd(id, outcome)
@@ -76,7 +76,10 @@ export class AuditIndex {
     if (container !== '') multi.zAdd(this.#guest(container), { score: timeOf(id), value: id })
   }
 
-  /** Counts an entry that has no outcome yet in an earlier one. @returns false: the earlier one is gone */
+  /**
+   * Adds an entry without an outcome to the count of an earlier entry.
+   * @returns false: the earlier entry no longer exists
+   */
   async merge(id: string, by: string, into: string): Promise<boolean> {
     return this.store.run('write an audit entry', async (client) => {
       if (!(await client.hExists(this.#entries, into))) return false
@@ -98,7 +101,7 @@ export class AuditIndex {
     )
   }
 
-  /** Ids, newest first, some at a time. */
+  /** Ids in pages, newest first. */
   async *pages(scope: Scope, span: Span): AsyncGenerator<string[]> {
     if (scope !== 'all' && 'guests' in scope) {
       yield* this.#pagesOfGuests([...scope.guests], span)
@@ -108,7 +111,7 @@ export class AuditIndex {
     const seen = new Set<string>()
     for (let offset = 0; ; offset += atOnce) {
       const ids = await this.#range(key, span, { offset, count: atOnce })
-      // What was added meanwhile has moved some to this page that were on the last one.
+      // New entries may have moved ids from the previous page to this one.
       yield ids.filter((id) => !seen.has(id))
       if (ids.length < atOnce) return
       seen.clear()
@@ -116,7 +119,7 @@ export class AuditIndex {
     }
   }
 
-  /** Those that are there still, in the order of the ids. */
+  /** Entries that still exist, in the order of the ids. */
   async read(ids: readonly string[]): Promise<StoredEntry[]> {
     if (ids.length === 0) return []
     const names = [this.#entries, this.#outcomes, this.#repeats, this.#repeated]
@@ -131,16 +134,16 @@ export class AuditIndex {
     })
   }
 
-  /** Gives up the oldest entries of those who have most, until no more than `keep` are left. */
+  /** Removes the oldest entries of the callers with the most, until at most `keep` are left. */
   async shrink(keep: number): Promise<void> {
     const excess = (await this.count('all', {})) - keep
     if (excess <= 0) return
-    // Some more, so that a full log is not shrunk for every entry.
+    // Removes a few more, so that a full log is not trimmed for every entry.
     for (const [ref, cut] of planCuts(await this.#shares(), excess + Math.floor(keep / 1000)))
       for (let left = cut; left > 0; left -= atOnce) await this.#removeOldest(ref, Math.min(left, atOnce))
   }
 
-  /** Gives up all that began before a time. */
+  /** Removes all entries that began before a time. */
   async removeBefore(timeMs: number): Promise<void> {
     for (;;) {
       const old = await this.#range(this.#ids, { toMs: timeMs }, { offset: 0, count: atOnce })
@@ -170,7 +173,7 @@ export class AuditIndex {
     })
   }
 
-  /** How many entries each caller has; forgets those that have none. */
+  /** Number of entries per caller; removes callers without entries from the list. */
   async #shares(): Promise<Share[]> {
     return this.store.run('trim audit entries', async (client) => {
       const members = await client.sMembers(this.#callers)
@@ -182,7 +185,7 @@ export class AuditIndex {
     })
   }
 
-  /** A guest has few entries: all of those that are asked for are read, and put in order. */
+  /** A guest has few entries, so all requested ones are read and sorted. */
   async *#pagesOfGuests(uuids: readonly string[], span: Span): AsyncGenerator<string[]> {
     const found = await Promise.all(uuids.map((uuid) => this.#range(this.#guest(uuid), span)))
     const ids = found.flat()

@@ -10,7 +10,7 @@ interface Message {
 
 /**
  * Moves entries that earlier versions wrote to streams into the indexes. Each part is moved in one transaction, so that
- * a gateway that dies meanwhile loses and repeats nothing.
+ * no entry is lost or duplicated if the gateway dies meanwhile.
  */
 export async function moveStreams(store: Store, index: AuditIndex): Promise<void> {
   await moveStream(store, 'audit', (multi, { id, fields }) => index.put(multi, id, fields))
@@ -28,7 +28,7 @@ export async function moveStreams(store: Store, index: AuditIndex): Promise<void
 
 type Move = (multi: Multi, entry: { id: string; fields: Fields }, known: ReadonlySet<string>) => void
 
-/** @param index where outcomes must have their entries */
+/** @param index must already contain the entries of the outcomes */
 async function moveStream(store: Store, name: string, move: Move, index?: AuditIndex): Promise<void> {
   const key = store.key(name)
   for (;;) {

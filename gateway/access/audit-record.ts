@@ -18,16 +18,16 @@ export interface AuditRecord {
   readonly requestId: string
   /** "" when the entry is not about a container. */
   readonly containerUuid: string
-  /** How often it happened: failures of one caller that are alike are counted in one entry for an hour. */
+  /** How often it happened: similar failures of one caller share one entry for an hour. */
   readonly count: number
-  /** When it happened last, ms since 1970. */
+  /** Time of the last occurrence, ms since 1970. */
   readonly lastMs: number
 }
 
 /** It is not known, at least not yet, whether the action was carried out. */
 export const outcomeUnknown = 'outcome unknown'
 
-/** Joins what was written before an action and after it. */
+/** Joins the records written before and after an action. */
 export function parseEntry({ id, start, outcome, repeats, repeatedAtMs }: StoredEntry): AuditRecord {
   const { success, detail = '', container: containerUuid = '' } = outcome ?? {}
   const timeMs = timeOf(id)

@@ -2,9 +2,12 @@ import { hash } from 'node:crypto'
 import type { Store } from '../store/store.js'
 import type { AuditOutcome } from './contract.js'
 
-/** How long a caller's failures that are alike are counted in one entry. */
+/** How long similar failures of a caller share one entry. */
 export const repeatMs = 3_600_000
-/** Failures of a caller that get entries of their own in that time; of others only action and code must be alike. */
+/**
+ * Number of different failures of a caller in that time that get entries of their own. Beyond it, failures with the
+ * same action and code share an entry.
+ */
 const ownRows = 100
 
 /** What a failure is about. */
@@ -14,27 +17,27 @@ export interface Failure extends Pick<AuditOutcome, 'target' | 'detail' | 'conta
   readonly address: string
 }
 
-/** The entry that counts a failure, and the name under which it was found. */
+/** The entry that counts a failure, and the key under which it was found. */
 export interface Counting {
   readonly entryId: string
   readonly key: string
 }
 
-/** Finds the entry in which a failure is counted, so that failures of one caller are few entries. */
+/** Finds the entry that counts a failure, so that the failures of one caller need few entries. */
 export class AuditRepeats {
   constructor(private readonly store: Store) {}
 
-  /** @returns the entry that failures of this kind are counted in: an earlier one, or else this one */
+  /** @returns the entry that counts failures of this kind: an earlier one, or this one */
   async find(id: string, failure: Failure): Promise<Counting> {
     const exact = this.#key(exactKey(failure))
     const earlier = await this.store.run('write an audit entry', (client) => client.get(exact))
     if (earlier !== null) return { entryId: earlier, key: exact }
-    // Names of failures that only resemble one another are few, so that a flood of them takes no memory either.
+    // Beyond the limit failures share a few keys, so that a flood of different failures takes no memory.
     const mayBeOwn = (await this.#countRow(failure.by)) <= ownRows
     return this.#claim(mayBeOwn ? exact : this.#key(alikeKey(failure)), id)
   }
 
-  /** Has later failures counted in this entry, where the earlier one is gone. */
+  /** Makes this entry count later failures, because the earlier one no longer exists. */
   async restart(key: string, id: string): Promise<void> {
     const options = { expiration: { type: 'PX', value: repeatMs } } as const
     await this.store.run('write an audit entry', (client) => client.set(key, id, options))
@@ -54,7 +57,7 @@ export class AuditRepeats {
     })
   }
 
-  /** String: the entry that is counted in. */
+  /** String: id of the entry that counts these failures. */
   #key(parts: readonly string[]): string {
     return this.store.key('audit-recent', hash('sha256', JSON.stringify(parts), 'base64url'))
   }

@@ -44,9 +44,9 @@ interface LateOutcome {
 }
 
 /**
- * The audit log. An entry costs a durable write before the action and one after it. Beyond `keep` entries the caller that
- * has most gives up its oldest, and a caller's failures that are alike are counted in one entry: so nobody can push out
- * the entries of others. Entries are found by caller and by guest, however many others there are.
+ * The audit log. An entry costs a durable write before the action and one after it. Beyond `keep` entries the oldest of
+ * the caller with the most are removed, and similar failures of a caller share one entry. Nobody can therefore push out
+ * the entries of others. Indexes by caller and by guest keep reads fast in a large log.
  */
 export class AuditStore implements AuditLog {
   readonly #index: AuditIndex
@@ -92,7 +92,10 @@ export class AuditStore implements AuditLog {
     void this.#late.flush()
   }
 
-  /** Whether it is a failure that was counted in an earlier entry. What may have been carried out has its own. */
+  /**
+   * Whether the failure was counted in an earlier entry. An action that may have been carried out always has its own
+   * entry.
+   */
   async #isRepeat({ id, ...about }: AuditEntry, outcome: AuditOutcome): Promise<boolean> {
     if (outcome.success || outcome.detail.startsWith(outcomeUnknown)) return false
     const { entryId, key } = await this.#repeats.find(id, { ...about, ...outcome })
@@ -124,7 +127,7 @@ export class AuditStore implements AuditLog {
     return { records, total: known ?? total }
   }
 
-  /** The number of all entries, if the filter matches all that one index has. */
+  /** The number of all matching entries, if one index contains exactly those. */
   async #countAll(filter: AuditFilter): Promise<number | undefined> {
     const scope = scopeOf(filter)
     const isWhole = ['action', 'user', 'target', 'success'].every(
@@ -134,20 +137,23 @@ export class AuditStore implements AuditLog {
     return filter.guests === 'all' || filter.all ? this.#index.count(scope, filter) : undefined
   }
 
-  /** Removes what began more than so many days ago, with its outcome. @throws {BerthError} `store_unavailable` */
+  /**
+   * Removes actions that began more than this number of days ago, with their outcomes.
+   * @throws {BerthError} `store_unavailable`
+   */
   async trim(keepDays: number): Promise<void> {
     await moveStreams(this.store, this.#index)
     await this.#index.removeBefore(steadyClock.earliest() - keepDays * dayMs)
     await this.#index.shrink(this.keep)
   }
 
-  /** In the order of time, and within a millisecond in the order of this process. */
+  /** Ids sort by time, and within a millisecond by the order in this process. */
   #newId(): string {
     const number = String(++this.#begun).padStart(12, '0')
     return `${steadyClock.now()}-${number}-${randomBytes(4).toString('hex')}`
   }
 
-  /** Once at a time; what fails is done by the next trim. */
+  /** Runs once at a time; the next trim repeats a failed one. */
   #shrinkSoon(): void {
     this.#shrinking.again = true
     if (!this.#shrinking.now)
@@ -169,7 +175,7 @@ export class AuditStore implements AuditLog {
   }
 }
 
-/** The smallest index that has all entries of a filter. */
+/** The smallest index that contains all entries of a filter. */
 function scopeOf({ by, guests, all = false }: AuditFilter): Scope {
   if (by !== undefined) return { by }
   return guests === 'all' || all ? 'all' : { guests }

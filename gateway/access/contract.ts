@@ -72,7 +72,7 @@ export interface AuditOutcome {
 /** A begun audit entry, opaque to the pipeline. */
 export interface AuditEntry {
   readonly id: string
-  /** Who and what it is about, by which repeated failures are recognized. */
+  /** Caller and target, by which repeated failures are recognized. */
   readonly by: string
   readonly action: string
   readonly address: string

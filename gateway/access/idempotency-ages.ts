@@ -7,18 +7,16 @@ import type { Principal } from './principal.js'
 const atOnce = 1000
 
 /**
- * Which requests with an Idempotency-Key are remembered, by caller and age, so that too many are forgotten fairly: the
- * callers that have most give up their oldest.
+ * Records of requests with an Idempotency-Key, by caller and age. Beyond the limit, the oldest records of the callers
+ * with the most are removed.
  *
- * | key | holds |
- * |---|---|
- * | `idempotency-by:REF` | sorted set: names of records by time |
- * | `idempotency-callers` | set: callers that have records, each with its root |
+ * | key | holds | |---|---| | `idempotency-by:REF` | sorted set: names of records by time | | `idempotency-callers` |
+ * set: callers that have records, each with its root |
  */
 export class IdempotencyAges {
   constructor(private readonly store: Store) {}
 
-  /** Notes a record; one that is noted already keeps its age. */
+  /** Adds a record; an existing one keeps its age. */
   async note(client: StoreClient, { ref, root }: Pick<Principal, 'ref' | 'root'>, id: string): Promise<void> {
     await Promise.all([
       client.zAdd(this.#by(ref), { score: steadyClock.now(), value: id }, { condition: 'NX' }),
@@ -27,7 +25,7 @@ export class IdempotencyAges {
   }
 
   /**
-   * Forgets those that are gone by themselves, and the oldest that are more than `keep`.
+   * Removes expired records, and the oldest ones beyond `keep`.
    * @param drop removes records
    */
   async trim(
@@ -44,7 +42,7 @@ export class IdempotencyAges {
       }
   }
 
-  /** How many records each caller has; forgets those that have none. */
+  /** Number of records per caller; removes callers without records from the list. */
   async #shares(client: StoreClient, oldestMs: number): Promise<Share[]> {
     const members = await client.sMembers(this.#callers)
     const callers = members.map((member) => JSON.parse(member) as [root: string, ref: string])

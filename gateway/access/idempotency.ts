@@ -136,7 +136,7 @@ export class IdempotencyStore implements Idempotency {
   ): Promise<IdempotencyRecord | undefined> {
     const before = await this.store.run('remember a request', async (client) => {
       const expiration = { type: 'PX', value: this.#keepMs } as const
-      // Sent together: the store syncs its log once for all.
+      // Sent together, so that the store syncs its log only once.
       const [found] = await Promise.all([
         client.set(id, JSON.stringify(record), { condition: 'NX', GET: true, expiration }),
         this.#ages.note(client, caller, id),
@@ -147,8 +147,8 @@ export class IdempotencyStore implements Idempotency {
   }
 
   /**
-   * Forgets the oldest that are more than `keep`, of the callers that have most; those that run here stay until their
-   * time is over.
+   * Removes the oldest records beyond `keep`, of the callers with the most. Records of requests that run in this
+   * process stay until they expire.
    * @throws {BerthError} `store_unavailable`
    */
   async trim(keep: number): Promise<void> {

@@ -63,7 +63,7 @@ export function effectiveRights(chain: KeyChain): Rights {
   return chain.complete ? rights : { ...rights, disabled: true }
 }
 
-/** `Principal.root` of the first key of a chain. What an unlimited key made stands for itself. */
+/** `Principal.root` of the first limited key of a chain. A key that an unlimited key created counts for itself. */
 export function rootOf({ records }: KeyChain): string {
   let rights = unlimited
   const root = records.toReversed().find((record) => {

@@ -86,7 +86,7 @@ export function checkChainLength(maker: KeyChain): void {
     throw conflict('invalid_state', 'this key is too many steps away from the first one to make another')
 }
 
-/** Keys that may exist at a time: of a limited key with all that descend from it, and of all others. */
+/** Maximum number of keys: of a limited key with all its descendants, and of all other callers together. */
 export const mostKeys = { limited: 100, others: 10_000 } as const
 
 /** @throws {BerthError} `key_limit_reached` */

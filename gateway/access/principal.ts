@@ -6,11 +6,14 @@ import type { SubUserBounds } from './sub-user-bounds.js'
 export type Guests = 'all' | ReadonlySet<string>
 
 interface Caller {
-  /** Unique over all kinds, as `key:12`. Data per caller (Idempotency-Keys, audit entries) is stored under it. */
+  /**
+   * Unique across all kinds, for example `key:12`. Data per caller (Idempotency-Keys, audit entries) is stored under
+   * it.
+   */
   readonly ref: string
   /**
-   * `ref` of whom it shares limits with: the first limited key of the chain of keys that made it, else itself. So nobody
-   * gets more by making keys and sub-users.
+   * `ref` of the caller whose limits it shares: the first limited key in the chain of keys that created it, else
+   * itself. Creating keys and sub-users therefore gives no larger share.
    */
   readonly root: string
   /** Name in logs, and of a task's requester: `api:<key name>`, or the name of who logged in. */
@@ -71,7 +74,7 @@ export function isUnbounded(caller: Principal): boolean {
     : caller.kind === 'session' && caller.accountKind === 'admin'
 }
 
-/** Whom a caller's consoles and streams count for. */
+/** The callers for which consoles and streams are counted. */
 export function holdingOf(caller: Principal): Holding {
   return { share: caller.root, unlimited: isUnbounded(caller) }
 }

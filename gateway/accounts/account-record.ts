@@ -52,7 +52,7 @@ export interface SubUserAccount extends AccountBase {
   readonly sealedCode: string
   /** `ref` of who made it. */
   readonly createdBy: string
-  /** `Principal.root` of a limited caller that made it; absent: it stands for itself. */
+  /** `Principal.root` of the limited caller that created the account; absent: the account counts for itself. */
   readonly root?: string
 }
 
@@ -72,7 +72,7 @@ export function refOf({ kind, id }: Pick<Account, 'kind' | 'id'>): string {
   return `${kind === 'admin' ? 'admin' : 'subuser'}:${id}`
 }
 
-/** Whom an account shares limits with, see `Principal.root`. */
+/** The caller whose limits an account shares, see `Principal.root`. */
 export function rootOf(account: Account): string {
   return (account.kind === 'sub_user' && account.root) || refOf(account)
 }

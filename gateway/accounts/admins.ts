@@ -14,7 +14,7 @@ import { checkNewPassword, type PasswordClaim, type Passwords } from './password
 import { checkAdminLeft } from './plan-admins.js'
 import { createToken, digestToken, isToken } from './session-secret.js'
 
-/** Few make administrators: they share a place in the queue of passwords. */
+/** New administrators are rare, so they share one place in the queue of passwords. */
 const passwordClaim: PasswordClaim = { account: 'administrators', source: '' }
 
 /** How long a set-up link leads in. */

@@ -1,6 +1,6 @@
 /** Identifies the caller of a piece of work, and ranks it. */
 export interface Claim {
-  /** Logins go ahead of other work, such as new passwords made for others. */
+  /** Logins take precedence over other work, such as new passwords for other accounts. */
   readonly lane: 'login' | 'other'
   /** Shares one place in the round: an account, or the caller that makes accounts. */
   readonly account: string
@@ -40,7 +40,7 @@ interface Waiting {
   refuse(): void
 }
 
-/** Other work gets a turn after so many logins, so that a flood of logins does not stop it. */
+/** Other work gets a turn after this number of logins, so that a flood of logins does not stop it. */
 const loginsPerOther = 16
 /** A stranger's login gets a turn after so many known ones. */
 const knownPerStranger = 4
@@ -66,7 +66,7 @@ export class FairGate {
 
   constructor(private readonly limits: GateLimits) {}
 
-  /** @returns undefined when the work is refused: too much waits, or it waited too long */
+  /** @returns undefined when the work is refused: the queue is full, or the work waited too long */
   async run<T>(claim: Claim, work: () => Promise<T>): Promise<{ value: T } | undefined> {
     if (!(await this.#turn(claim))) return undefined
     try {
@@ -119,7 +119,7 @@ export class FairGate {
     }
   }
 
-  /** @returns undefined when nothing waits, or nothing more may run */
+  /** @returns undefined when no work waits, or the limit of running work is reached */
   #pick(): Waiting | undefined {
     const { known, stranger, other } = this.#running
     if (known + stranger + other >= this.limits.atOnce) return undefined

@@ -4,8 +4,8 @@ import type { Account } from './account-record.js'
 /*
  * A device that has logged in gets a cookie that says so: its random name, and for each account a proof that only this
  * installation can make. It opens nothing. Attempts from there are counted apart from those of strangers (OWASP: device
- * cookies), so that strangers cannot lock its user out. A proof is void with the account's generation: after a new
- * password or second factor a device has to log in again to be known.
+ * cookies), so that strangers cannot lock its user out. A proof becomes invalid with the account's generation: after a
+ * new password or second factor a device has to log in again to be known.
  */
 
 /** Accounts that one device is remembered for; beyond it the first are forgotten. */

@@ -14,11 +14,11 @@ import {
   type LoginStep,
 } from './plan-login-limits.js'
 
-/** An attempt that was let through; it counts as failed until one of these is called. */
+/** An admitted attempt. It counts as failed until one of these methods is called. */
 export interface CountedAttempt {
-  /** Takes it back, and the failures of its step before it. @throws {BerthError} `store_unavailable` */
+  /** Removes the attempt and the earlier failures of the same step. @throws {BerthError} `store_unavailable` */
   succeeded(): Promise<void>
-  /** Takes back only this attempt: earlier failures still count. @throws {BerthError} `store_unavailable` */
+  /** Removes only this attempt; earlier failures still count. @throws {BerthError} `store_unavailable` */
   abandoned(): Promise<void>
 }
 
@@ -52,7 +52,7 @@ export class LoginLimits {
   }
 
   /**
-   * Forgets the wrong passwords and codes of one place, after a complete login from there.
+   * Resets the failed passwords and codes of one source, after a complete login from there.
    * @throws {BerthError} `store_unavailable`
    */
   async completed(trier: Trier): Promise<void> {

@@ -35,7 +35,7 @@ export class LoginLog {
 
   /**
    * Durable when it resolves.
-   * @param root whom the account counts for, see `Principal.root`
+   * @param root of the account, see `Principal.root`
    * @throws {BerthError} `store_unavailable`
    */
   async note(attempt: LoginAttempt, root = String(attempt.accountId)): Promise<void> {

@@ -2,8 +2,8 @@ import type { Store, StoreClient } from '../store/store.js'
 import type { LoginAttempt } from './login-record.js'
 
 /*
- * Nobody may push the rows of others out of the log: only so many attempts a day have rows of their own. Others are
- * counted in one row an hour for each account, then for all.
+ * Nobody can push the rows of others out of the log, because only a limited number of attempts per day get rows of
+ * their own. The others share one row per hour and account, then one row for all.
  */
 
 const minuteMs = 60_000
@@ -13,7 +13,7 @@ const dayMs = 24 * hourMs
 /** Attempts that are the same in all but time count in one row this long. */
 const sameRowMs = minuteMs
 
-/** Shares of the rows that are kept: failures take a fifth of them in a day, logins of one account a hundredth. */
+/** Shares of the log: at most a fifth for failures in a day, a hundredth for logins of one account. */
 const shares = { account: 1 / 50, accounts: 1 / 10, unknown: 1 / 20, sums: 1 / 20, success: 1 / 100 } as const
 
 /** The row that an attempt is counted in. */
@@ -56,8 +56,8 @@ export class LoginRows {
   }
 
   /**
-   * The same for a login that succeeded.
-   * @param root whom the account counts for: the accounts that one limited key made count together
+   * The same for a successful login.
+   * @param root of the account: accounts that one limited key created count together
    */
   planSuccess(attempt: LoginAttempt, root: string): readonly PlannedRow[] {
     const ofAccount = { ...attempt, address: '', userAgent: '' }

@@ -88,7 +88,8 @@ export class Logins {
       await attempt.succeeded()
       return this.#begin({ ...about, account }, keep)
     }
-    // Half a login resets nothing: with the password anybody could reset the counts of codes, and guess on.
+    // A correct password resets no count. Otherwise an attacker with the password could reset the count of codes and
+    // continue guessing.
     await attempt.abandoned()
     await this.#note(about, 'code_required')
     return { pendingToken: await this.parts.pending.begin(account, keep) }
@@ -214,7 +215,9 @@ function reasonOf(account: Account | undefined, matches: boolean): LoginReason |
   return isUsable(account, steadyClock.now()) ? '' : 'expired'
 }
 
-/** Recovery codes are counted apart from codes: nobody can guess one, so they work while others guess codes. */
+/**
+ * Recovery codes are counted separately. They cannot be guessed, and so they still work while somebody guesses codes.
+ */
 export function stepOf(given: SecondFactor): LoginStep {
   return 'code' in given ? 'code' : 'recovery'
 }

@@ -126,7 +126,7 @@ export class OwnAccount {
     })
   }
 
-  /** Ends all sessions and known devices of the account but this one, with the change. */
+  /** Ends all other sessions and known devices of the account, together with the change. */
   async #restart(
     session: Session,
     place: LoginPlace,
@@ -136,7 +136,7 @@ export class OwnAccount {
     return { account, session: next, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }
   }
 
-  /** Counts as a login does, so that who has only the cookie cannot guess. */
+  /** Counted like a login, so that somebody who has only the cookie cannot guess the password. */
   async #prove({ account }: Session, proof: Proof, place: LoginPlace): Promise<void> {
     const { devices, limits } = this.parts
     const device = devices.find(place.deviceCookie, account)
@@ -159,7 +159,7 @@ export class OwnAccount {
   }
 }
 
-/** Of somebody who has logged in, and so is no stranger at the account. */
+/** The caller has logged in and is therefore not a stranger at the account. */
 function claimOf({ username }: Account, { address }: LoginPlace): PasswordClaim {
   return { account: username.toLowerCase(), source: sourceOf(address), known: true }
 }

@@ -8,18 +8,18 @@ import { FairGate, type Claim } from './gate.js'
 const defaultCost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
 
 /**
- * Each takes 19 MiB, and one of the process's four threads for such work. What waits longer than `maxWaitMs` is refused:
- * people have given up by then.
+ * Each hash takes 19 MiB and one of the process's four worker threads. Work that waits longer than `maxWaitMs` is
+ * refused, since the user has given up by then.
  */
 const limits = {
   ...{ atOnce: 4, othersAtOnce: 1, strangersAtOnce: 2 },
   ...{ maxWaiting: 200, maxStrangers: 40, maxWaitMs: 8000 },
 } as const
 
-/** What a hash costs, see RFC 9106. */
+/** Cost of a hash, see RFC 9106. */
 type Cost = Readonly<Record<keyof typeof defaultCost, number>>
 
-/** Whose password it is, and where the request comes from. */
+/** The account of the password, and the source of the request. */
 export type PasswordClaim = Omit<Claim, 'lane'>
 
 export const passwordLength = { admin: 12, sub_user: 8, most: 256 } as const

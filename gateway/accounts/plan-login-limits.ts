@@ -7,7 +7,7 @@
 const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
 
-/** What an attempt gives. Each is counted apart, so that a right password does not cover up wrong codes. */
+/** Kind of credential. Each kind is counted separately, so that a correct password does not hide wrong codes. */
 export const loginSteps = ['password', 'code', 'recovery'] as const
 export type LoginStep = (typeof loginSteps)[number]
 
@@ -33,7 +33,10 @@ export const allowances = {
   source: { ...common, free: 30, mostWaitMs: 15 * minuteMs },
   /** One account, from a device that logged in to it before. */
   device: { ...common, free: 5, mostWaitMs: 15 * minuteMs },
-  /** Codes of one account from one source or known device. A day, since three of a million codes are right at a time. */
+  /**
+   * Codes of one account from one source or known device. One day, since three of a million codes are valid at any
+   * time.
+   */
   code: { free: 5, firstWaitMs: minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
   /** Codes of one account from all unknown devices together. */
   codes: { free: 30, firstWaitMs: 5 * minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
@@ -58,7 +61,7 @@ export interface Attempt {
   readonly device?: string | undefined
 }
 
-/** Counts that an attempt belongs to. */
+/** Counters to which an attempt belongs. */
 export function planBuckets(attempt: Attempt, step: LoginStep, failures: number): Bucket[] {
   const own = ownBucket(attempt, step, failures)
   if (attempt.device !== undefined) return [own]
@@ -67,7 +70,7 @@ export function planBuckets(attempt: Attempt, step: LoginStep, failures: number)
   return step === 'code' ? [own, source, codes] : [own, source]
 }
 
-/** The count of only this account from only this place: a complete login from there resets it. */
+/** Counter of this account from this source only; a complete login from there resets it. */
 export function ownBucket({ account, source, device }: Attempt, step: LoginStep, failures = 0): Bucket {
   const prefix = step === 'password' ? '' : `${step}-`
   const name = device === undefined ? `${prefix}pair:${account}:${source}` : `${prefix}device:${device}`

@@ -33,7 +33,7 @@ export class ConsoleTickets {
     private readonly now: () => number = steadyClock.now,
   ) {}
 
-  /** @param share whom it counts for, see `Holding`. @throws {BerthError} `rate_limited`, `store_unavailable` */
+  /** @param share the caller it counts for, see `Holding`. @throws {BerthError} `rate_limited`, `store_unavailable` */
   async issue(grant: Grant, share = grant.principal): Promise<string> {
     const waitMs = this.#limit.take(`${share} ${grant.guestUuid}`)
     if (waitMs > 0)

@@ -15,7 +15,7 @@ export const eventTypes = [
 ]
 export type EventType = (typeof eventTypes)[number]
 
-/** What is told of one change. */
+/** Content of the event for one change. */
 export interface EventContent {
   readonly type: EventType
   readonly hostId: string

@@ -61,7 +61,7 @@ export function callAgent<Request, Response>(
 interface CallParts {
   readonly step: string
   readonly timeoutMs: number
-  /** The call is canceled when its host goes offline. */
+  /** Cancels the call when its host goes offline. */
   readonly link?: AgentLink
 }
 
@@ -69,11 +69,11 @@ interface RepeatableCall extends CallParts {
   readonly link: AgentLink
   /** Sends it on a connection. */
   readonly send: (connection: AgentConnection, parts: CallParts) => Promise<unknown>
-  /** Whether a second execution changes nothing. */
+  /** Whether the call is idempotent. */
   readonly isIdempotent: boolean
 }
 
-/** The calls to one host's agent, each on the connection that exists then. */
+/** Calls to one host's agent, each on the present connection. */
 export class GrpcAgentClient implements AgentClient {
   #waiting = 0
 
@@ -140,7 +140,7 @@ export class GrpcAgentClient implements AgentClient {
   }
 }
 
-/** Sends a call again on the next connection where that is safe, while the host is online. */
+/** Repeats a call on the next connection if that is safe and the host is online. */
 async function callWhileOnline({
   send,
   link,
@@ -155,7 +155,7 @@ async function callWhileOnline({
       return await send(connection, { step, timeoutMs, link })
     } catch (error) {
       if (!(error instanceof UnansweredError) || (error.left && !isIdempotent)) throw error
-      // Time in which this process stood still does not count.
+      // The time of a pause of this process does not count.
       const hasTime = performance.now() - startMs < timeoutMs || link.lastPauseMs() > sentMs
       const next = hasTime ? await link.connected(connection).catch(() => undefined) : undefined
       if (!next) throw error
@@ -164,7 +164,7 @@ async function callWhileOnline({
   }
 }
 
-/** Reads, and writes that the agent knows by their operation id. */
+/** Reads, and writes that the agent recognizes by their operation id. */
 function isIdempotent(name: string, request: unknown): boolean {
   if (/^(get|list|find|describe|diagnose)/.test(name)) return true
   return Boolean((request as { operationId?: string }).operationId)

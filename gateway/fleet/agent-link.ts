@@ -11,13 +11,13 @@ export interface AgentLinkParts {
   readonly reconnectMs: number
   /** The connection of the live watch, while its certificates are valid. */
   connection(): AgentConnection | undefined
-  /** When this process last stood still, by the monotonic clock; notices it before timers do. */
+  /** End of the last pause of this process, by the monotonic clock. It detects a pause before timers do. */
   lastPauseMs(): number
 }
 
-/** The way to one host's agent. It outlives connections: while the host is online, calls wait for the next one. */
+/** Link to one host's agent. It outlives connections: while the host is online, calls wait for the next connection. */
 export class AgentLink {
-  /** It may be dead without a sign: used only when no other comes in time. */
+  /** A connection that may be dead without an error; used only if no new one arrives in time. */
   #suspect: AgentConnection | undefined
   readonly #cancels = new Set<() => void>()
 
@@ -27,7 +27,7 @@ export class AgentLink {
     return this.parts.host.online || this.parts.connection() !== undefined
   }
 
-  /** A connection that is ready; undefined where callers have to wait for one. */
+  /** A ready connection; undefined if callers have to wait for one. */
   ready(): AgentConnection | undefined {
     this.lastPauseMs()
     const current = this.parts.connection()
@@ -36,7 +36,7 @@ export class AgentLink {
 
   /**
    * Waits up to `reconnectMs` while the host is online.
-   * @param failed a connection that just failed: another one is needed
+   * @param failed a connection that just failed and must not be returned
    * @throws {BerthError} `host_offline`
    */
   async connected(failed?: AgentConnection): Promise<AgentConnection> {
@@ -55,7 +55,7 @@ export class AgentLink {
     return this.parts.lastPauseMs()
   }
 
-  /** After this process stood still: calls wait up to `reconnectMs` for the new connection that the watcher makes. */
+  /** Call it after a pause of this process: calls then wait up to `reconnectMs` for the watcher's new connection. */
   distrust(): void {
     const suspect = (this.#suspect = this.parts.connection())
     setTimeout(() => {
@@ -63,13 +63,13 @@ export class AgentLink {
     }, this.parts.reconnectMs).unref()
   }
 
-  /** Calls of `cancel` at the host's going offline, until the returned function is called. */
+  /** Calls `cancel` when the host goes offline, unless the returned function was called before. */
   whileOnline(cancel: () => void): () => void {
     this.#cancels.add(cancel)
     return () => this.#cancels.delete(cancel)
   }
 
-  /** The host went offline: nobody waits for its answers. */
+  /** Call it when the host went offline: cancels all waiting calls. */
   cancelCalls(): void {
     for (const cancel of [...this.#cancels]) cancel()
   }

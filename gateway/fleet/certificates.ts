@@ -26,7 +26,7 @@ export interface CertificateOptions {
 
 /** How many certificates of a host are accepted at a time, while connections move to a new one. */
 const keptSerials = 16
-/** How soon a renewal that failed without a usable connection is tried again. */
+/** Delay before a renewal without a usable connection is retried. */
 const renewAgainMs = 5000
 
 /**
@@ -36,7 +36,7 @@ const renewAgainMs = 5000
 export class CertificateKeeper {
   #timer: NodeJS.Timeout | undefined
   readonly #renewing = new Set<string>()
-  /** By host, the monotonic time of the last attempt without a usable connection, and its problem. */
+  /** Per host: the monotonic time of the last attempt without a usable connection, and its problem. */
   readonly #attempts = new Map<string, { atMs: number; problem: string }>()
 
   constructor(private readonly options: CertificateOptions) {}
@@ -92,8 +92,8 @@ export class CertificateKeeper {
   }
 
   /**
-   * Renews the certificate of an agent that cannot be connected to because its certificate has expired, or is not valid
-   * yet. Call it when a connection failed; it does nothing where the reason is another.
+   * Renews the certificate of an agent if the connection failed because the certificate has expired or is not valid
+   * yet. It does nothing after other failures.
    */
   async renewRefused(host: HostState, watcher: HostWatcher, reason: unknown): Promise<void> {
     const { id } = host.record
@@ -136,7 +136,7 @@ export class CertificateKeeper {
     await updateRecord(hostId, (record) => ({ ...record, certificateNotAfterMs: notAfterMs }))
   }
 
-  /** Host and role are the connection's own: an agent can renew only its own certificate. */
+  /** Host and role come from the connection, so an agent can renew only its own certificate. */
   async #issue(
     { record }: HostState,
     { csrPem, nowMs }: CreateSigningRequestResponse,
@@ -166,7 +166,7 @@ export class CertificateKeeper {
   }
 }
 
-/** OpenSSL's words (X509_V_ERR_CERT_HAS_EXPIRED, …_NOT_YET_VALID), those of the check of roles, and Node's codes. */
+/** Messages of OpenSSL (X509_V_ERR_CERT_HAS_EXPIRED, …_NOT_YET_VALID) and of the role check, and codes of Node. */
 function isOutsideValidity(problem: string): boolean {
   return /certificate has expired|certificate is not (yet valid|valid yet)|CERT_HAS_EXPIRED|CERT_NOT_YET_VALID/.test(
     problem,

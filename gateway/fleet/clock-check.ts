@@ -4,13 +4,13 @@ import { doubtClock } from '../pki/plan-clock.js'
 import type { Store } from '../store/store.js'
 
 export interface ClockOpinions {
-  /** The clock of whoever gets the certificate. */
+  /** The clock of the receiver of the certificate. */
   readonly peerMs?: number
   /** When the receiver's last certificate was issued. */
   readonly lastIssuedMs?: number
 }
 
-/** Keeps the gateway from issuing certificates by a clock that others contradict. */
+/** Keeps the gateway from issuing certificates while its clock contradicts others. */
 export class ClockCheck {
   constructor(private readonly store: Store) {}
 

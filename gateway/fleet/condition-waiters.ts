@@ -1,4 +1,4 @@
-/** Condition variables by key: callers that wait until something about an operation or a host holds. */
+/** Condition variables by key: callers wait for a condition of an operation or a host. */
 export class ConditionWaiters {
   readonly #byKey = new Map<string, Set<() => void>>()
   readonly #ends = new Set<() => void>()

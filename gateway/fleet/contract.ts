@@ -101,8 +101,8 @@ export interface ConsoleListener {
 export type ConsoleOpener = (listener: ConsoleListener) => ConsoleStream
 
 /**
- * Calls to one agent. Each throws BerthError: the agent's own, `host_offline` or `agent_timeout`. A call waits for a
- * connection while the host is online, and fails as soon as it is offline.
+ * Calls to one agent. Each throws a BerthError: that of the agent, `host_offline` or `agent_timeout`. A call waits for
+ * a connection while the host is online, and fails as soon as the host is offline.
  */
 export interface AgentClient {
   /** `listBackups` waits for the target, for about a minute. */
@@ -152,12 +152,12 @@ export interface JoinToken {
   readonly command: string
 }
 
-/** Absent fields stay as they are. */
+/** Absent fields stay unchanged. */
 export interface HostChange {
   readonly name?: string
   readonly address?: string
   readonly draining?: boolean
-  /** As `parsePublicAddress` returns it; "": guessed. */
+  /** As returned by `parsePublicAddress`; "": derived from the host. */
   readonly publicAddress?: string
 }
 
@@ -177,8 +177,8 @@ export interface HostAdmin {
   /** @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use` */
   updateHost(hostId: string, change: HostChange): Promise<HostView>
   /**
-   * Removes the host and revokes its certificate. @throws {BerthError} `invalid_state` while guests live there, unless
-   * `force`
+   * Removes the host and revokes its certificate.
+   * @throws {BerthError} `invalid_state` while guests live there, unless `force`
    */
   removeHost(hostId: string, options: { force: boolean }): Promise<void>
 }

@@ -196,7 +196,7 @@ export class GatewayFleet implements Fleet {
     return connection && isConnectionGood(host, connection) ? connection : undefined
   }
 
-  /** Connections may have died without a sign: all are replaced, and calls wait for that. */
+  /** Connections may have died without an error, so all are replaced, and calls wait for the new ones. */
   #wasPaused(): void {
     this.options.log.warn('this process was paused; connecting to all hosts again')
     for (const { host, watcher } of this.#watched.entries()) {

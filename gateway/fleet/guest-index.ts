@@ -74,7 +74,7 @@ export class GuestIndex {
     this.touch(host)
   }
 
-  /** The guests show something else of their host. */
+  /** Call it when a fact about the host changed that guests show. */
   touch(host: HostState): void {
     for (const { guest } of host.guests.values()) this.blocks.touch(guest.id)
   }

@@ -7,7 +7,7 @@ export interface HostRecord {
   /** host:port. */
   readonly address: string
   readonly draining: boolean
-  /** Name or address at which people reach its guests; absent or "": not set, see `public-address.ts`. */
+  /** Name or address at which customers reach its guests; absent or "": not set, see `public-address.ts`. */
   readonly publicAddress?: string
   readonly createdAtMs: number
   /** Serial numbers of valid certificates, newest last; empty: not joined. */

@@ -28,14 +28,14 @@ export class HostState {
   epoch = ''
   revision = 0
 
-  /** Kept, since every guest of the host shows it: see `readAddress`. */
+  /** Cached, since every guest of the host shows it: see `readAddress`. */
   publicAddress: PublicAddress = { host: '', source: 'none' }
 
   constructor(public record: HostRecord) {
     this.readAddress()
   }
 
-  /** To be called where the record or the metrics have changed. @returns whether another address is shown now */
+  /** Call it after a change of the record or the metrics. @returns whether the shown address has changed */
   readAddress(): boolean {
     const before = this.publicAddress
     this.publicAddress = planPublicAddress({

@@ -42,7 +42,7 @@ export class HostTotals {
     this.#total += by
     this.#allocated.vcpuMilli += by * (limits?.vcpuMilli ?? 0)
     this.#allocated.ramMb += by * (limits?.ramMb ?? 0)
-    // The host lets a guest use the size of its disk and what its snapshots retain.
+    // A guest may use the size of its disk plus the space of its snapshots.
     this.#allocated.diskGb += by * ((limits?.diskGb ?? 0) + Math.ceil(snapshotSpaceUsedBytes / gib))
   }
 }

@@ -7,7 +7,7 @@ import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 
 const retryMs = { first: 100, max: 2000 }
-/** A timer that is this late shows that this process stood still. */
+/** A timer that is this late shows that this process was paused. */
 const lateMs = 1000
 
 export interface WatcherOptions {
@@ -28,7 +28,7 @@ export interface WatcherOptions {
   advanced(host: HostState): void
   /** Called when a connection failed or ended. */
   failed(reason: unknown): void
-  /** Called when there is another connection, and when the host went offline. */
+  /** Called when a new connection is ready, and when the host went offline. */
   connectivityChanged(host: HostState): void
 }
 
@@ -167,7 +167,7 @@ export class HostWatcher {
     const { reconnectMs } = this.options
     const startMs = performance.now()
     this.#offlineTimer = setTimeout(() => {
-      // This process stood still, and could not connect meanwhile.
+      // This process was paused and could not connect meanwhile.
       if (performance.now() - startMs > reconnectMs + lateMs) this.#offlineLater()
       else this.#goOffline()
     }, reconnectMs)

@@ -1,8 +1,8 @@
 const everyMs = 500
-/** Less than an agent waits for the answer to a ping: after a shorter pause, connections are as they were. */
+/** Shorter than the ping timeout of agents: after a shorter pause all connections are still alive. */
 const longestMs = 4000
 
-/** Notices that this process stood still, as while its machine was suspended or copied. */
+/** Detects pauses of this process, for example while its machine was suspended or copied. */
 export class PauseWatch {
   #checkedMs = performance.now()
   #pausedMs = 0
@@ -11,7 +11,7 @@ export class PauseWatch {
   /** @param onPause called once after each pause, by the first check */
   constructor(private readonly onPause: () => void) {}
 
-  /** When the last pause ended. Cheap; call it before work that depends on it, as timers may fire late. */
+  /** End of the last pause. Cheap; call it before work that depends on it, since timers may fire late. */
   check(): number {
     const sinceMs = performance.now() - this.#checkedMs
     this.#checkedMs += sinceMs

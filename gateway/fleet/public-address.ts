@@ -2,7 +2,7 @@ import { invalidField } from '../../shared/errors.js'
 import { isPrivateAddress, isReachableName, parseHostName } from '../../shared/host-name.js'
 import { isHostPort, splitHostPort } from '../../shared/join-token.js'
 
-/** Where people reach the guests of a host, and how that is known. */
+/** Public address of a host, and its source. */
 export interface PublicAddress {
   /** A name or an address; "": not known. */
   readonly host: string
@@ -13,14 +13,14 @@ export interface PublicAddress {
 export interface AddressFacts {
   /** "": no administrator has set it. */
   readonly set: string
-  /** As the agent reports them; "": none. */
+  /** Addresses that the agent reports; "": none. */
   readonly ipv4: string
   readonly ipv6: string
   /** host:port at which the gateway reaches the agent. */
   readonly agentAddress: string
 }
 
-/** Prefers what is set, then a public address that the agent reports, then where its agent is reached. */
+/** Prefers the configured address, then a public address that the agent reports, then the address of the agent. */
 export function planPublicAddress({ set, ipv4, ipv6, agentAddress }: AddressFacts): PublicAddress {
   if (set !== '') return { host: set, source: 'set' }
   const agent = isHostPort(agentAddress) ? splitHostPort(agentAddress).host : ''
@@ -30,7 +30,7 @@ export function planPublicAddress({ set, ipv4, ipv6, agentAddress }: AddressFact
 }
 
 /**
- * @returns canonical; "": not set, so that it is guessed
+ * @returns canonical; "": not set, so Berth derives it
  * @throws {BerthError} `invalid_field`
  */
 export function parsePublicAddress(text: string): string {

@@ -5,20 +5,20 @@ import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certifi
 import { createPeerCheck, identityDnsName } from '../../shared/identity.js'
 import { channelOptions, type AgentConnection, type AgentTarget } from './agent-connection.js'
 
-/** How long after its end a certificate can still be renewed with its key. */
+/** How long after its expiry a certificate can still be renewed with its key. */
 export const renewableDays = 180
 
 const renewableForMs = renewableDays * 86_400_000
 
-/** A connection for the renewal of a certificate, and for nothing else. */
+/** A connection that allows only the renewal of a certificate. */
 export interface RenewalConnection extends Pick<AgentConnection, 'certificates'> {
   close(): void
 }
 
 /**
- * Connects to an agent whose certificate is not valid at present. TLS would refuse the certificate, so that here it only
- * proves that the agent has its key; everything else is checked before the first call: authority, host, and that the
- * certificate is not revoked. Only the calls of a renewal can be made.
+ * Connects to an agent whose certificate is not valid at present. TLS would refuse the certificate, so here it only
+ * proves that the agent has the key. Before the first call this class checks the authority, the host, and that the
+ * certificate is not revoked. Only the calls of a renewal are possible.
  */
 export function connectForRenewal(target: AgentTarget): RenewalConnection {
   const identity = { role: 'agent', hostId: target.hostId } as const
@@ -38,7 +38,7 @@ export function connectForRenewal(target: AgentTarget): RenewalConnection {
   return { certificates, close: () => certificates.close() }
 }
 
-/** Checks the peer in place of TLS, for each connection, before anything is sent on it. */
+/** Checks the peer instead of TLS, for each connection, before anything is sent on it. */
 function checkedCredentials(
   secureContext: SecureContext,
   check: (peer: PeerCertificate) => void,

@@ -38,7 +38,7 @@ export interface HostView {
   /** `pending`: no agent has joined yet. */
   readonly state: HostState
   readonly draining: boolean
-  /** Where people reach its guests. */
+  /** Public address for its guests. */
   readonly publicAddress: PublicAddress
   readonly createdAtMs: number
   /** 0: never. */

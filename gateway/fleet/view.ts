@@ -249,7 +249,10 @@ export class FleetState implements FleetView {
     return before
   }
 
-  /** Of the guest that has most. It is still in the agent's journal, and found by its id: no change. */
+  /**
+   * Drops a task of the guest with the most. This is not a change: the task is still in the agent's journal and can be
+   * read by its id.
+   */
   #dropOldestOperation(host: HostState): void {
     const crowded = mostFrequent([...host.operations.values()].map(subjectOf))
     const oldest = [...host.operations.values()].find((view) => subjectOf(view) === crowded)
@@ -261,7 +264,7 @@ function subjectOf({ operation: { subject } }: OperationView): string {
   return `${subject?.kind ?? ''} ${subject?.id ?? ''}`
 }
 
-/** The first of those that occur most often. */
+/** The first of the most frequent values. */
 function mostFrequent(names: readonly string[]): string | undefined {
   const counts = new Map<string, number>()
   for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1)

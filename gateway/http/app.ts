@@ -151,7 +151,7 @@ function checkTarget(ctx: ExchangeContext): void {
   throw new BerthError('invalid', 'invalid_request', 'the request target is not a URL')
 }
 
-/** Answers where no route matched: the path is unknown, or it has other methods. */
+/** Answers if no route matched: the path is unknown, or the method is not allowed. */
 function unmatched(ctx: ExchangeContext): Reply {
   const layers = (ctx as unknown as { matched?: { methods: string[] }[] }).matched ?? []
   const methods = [...new Set(layers.flatMap((layer) => layer.methods))]
@@ -163,7 +163,7 @@ function unmatched(ctx: ExchangeContext): Reply {
   return { ...reply, headers: { ...reply.headers, ...allow } }
 }
 
-/** An unknown endpoint must not look like a missing container: billing systems take that for a deleted guest. */
+/** An unknown endpoint must not look like a missing container: billing systems would treat the guest as deleted. */
 function unknownPath(path: string): BerthError {
   if (!/^\/api(\/|$)/.test(path)) return new BerthError('not_found', 'not_found', 'page not found')
   return new BerthError('unsupported', 'unsupported', 'this version has no such endpoint: see /docs')

@@ -24,8 +24,8 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
 
 export interface BodyRules {
   /**
-   * The type of a form is accepted: PHP and curl name it by default, whatever they send. Only for callers that no
-   * browser authenticates by itself, since any page can make a browser send a form.
+   * Accepts form types, which PHP and curl send by default for any body. Only for callers that a browser does not
+   * authenticate automatically, since any page can make a browser send a form.
    */
   readonly allowsForm?: boolean
 }
@@ -84,7 +84,7 @@ export function isForm(contentType: string | undefined): boolean {
   return /^application\/x-www-form-urlencoded\s*(;|$)/i.test((contentType ?? '').trim())
 }
 
-/** Accepts JSON and text types, and none. */
+/** Accepts JSON types, text types and a missing type. */
 function maySayJson(contentType: string | undefined): boolean {
   const [type = '', ...parameters] = (contentType ?? '').toLowerCase().split(';')
   const charset = parameters.map((text) => text.trim()).find((text) => text.startsWith('charset='))

@@ -19,7 +19,7 @@ export function isBrokenOff(error: unknown): boolean {
   )
 }
 
-/** Logs an error of a connection: one of the client's doing in one line without a stack, for who debugs. */
+/** Logs an error of a connection. An error that the client caused is logged at level debug, without a stack. */
 export function logConnectionError(log: Logger, error: unknown, what: string): void {
   if (isBrokenOff(error))
     log.debug({ reason: (error as Error).message }, `${what}: the client closed the connection`)

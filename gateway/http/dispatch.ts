@@ -280,7 +280,7 @@ class HandlerContext implements AnyContext {
   }
 }
 
-/** What a write acts on: as the request names it, else the route's path, as that of a setting. */
+/** Target of a write: as named in the request, else the route's path, for example for a setting. */
 function targetOf({ path }: Pick<Route, 'path'>, { params, body }: ValidRequest): string {
   const named = Object.values(params).join('/') || body['name']
   const isName = (typeof named === 'string' && named.trim() !== '') || typeof named === 'number'

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
 
 /**
- * Two servers in a row could read two Host headers differently, and Node shows only the first (RFC 9112, 3.2).
+ * A proxy and this server could interpret two Host headers differently, and Node shows only the first (RFC 9112, 3.2).
  * @throws {BerthError} `invalid_request`
  */
 export function checkHostHeader({ httpVersion, headers, rawHeaders }: IncomingMessage): void {

@@ -14,8 +14,8 @@ export function revisionEtag(revision: number, body: Buffer | string): string {
 }
 
 /**
- * The revision that If-Match allows; 0: any. Of several the newest counts, since revisions only grow. A weak tag counts
- * as the strong one that a compressing proxy made it from: only the revision in it is compared.
+ * The revision that If-Match allows; 0: any. Of several the newest counts, since revisions only grow. A compressing
+ * proxy makes tags weak, so only the revision in the tag is compared.
  * @throws {BerthError} `precondition_failed` for foreign tags
  */
 export function ifRevisionOf(headers: IncomingHttpHeaders): number {

@@ -2,8 +2,8 @@ import type { Buffer } from 'node:buffer'
 import { BerthError } from '../../shared/errors.js'
 
 /**
- * A field that was sent without a value, as `""` or null, counts as absent; the refusal says that it is empty rather
- * than missing.
+ * A field that was sent without a value, as `""` or null, counts as absent; the message says that it is empty instead
+ * of missing.
  */
 export function explainMissing(
   error: unknown,

@@ -18,7 +18,7 @@ export const optionalTemplateIdPattern = `${templateIdPattern}|^$`
 /** Names of API keys: at least one visible character, and nothing that breaks a line of a log or list. */
 export const keyNamePattern = '^(?=.*\\S)[^\\p{C}\\p{Zl}\\p{Zp}]*$'
 export const webhookNamePattern = '^[^\\p{C}\\p{Zl}\\p{Zp}]*$'
-/** Names that the kernel gives interfaces; empty: the default one. */
+/** Names of network interfaces; empty: the default interface. */
 export const interfacePattern = '^[^\\s/\\u0000-\\u001f]{0,15}$'
 export const sessionIdPattern = '^[0-9a-f]{32}$'
 

@@ -8,7 +8,7 @@ export interface RequestRules {
   isExcess(request: IncomingMessage): boolean
 }
 
-/** Node's request, with the flag by which its parser says that the client offers another protocol. */
+/** Node's request, with the flag of its parser that the client offers another protocol. */
 interface OfferingRequest extends IncomingMessage {
   readonly offersUpgrade: boolean
   readonly upgrade: boolean
@@ -41,7 +41,7 @@ export function requestClass(rules: RequestRules): typeof IncomingMessage {
   }
 }
 
-/** What is used of Node's HTTP parser. */
+/** The parts of Node's HTTP parser that are used here. */
 interface Parser {
   readonly incoming: OfferingRequest | null
   getCurrentBuffer(): Buffer

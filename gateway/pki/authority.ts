@@ -135,7 +135,7 @@ function checkPair(privateKeyPem: string, caPem: string): void {
   if (!certificate.verify(certificate.publicKey)) throw new Error('the signature does not verify')
 }
 
-/** What is wrong with the authority, and what to do. */
+/** Error message: the fault of the authority, and the command to run. */
 function damagedAuthority(path: string, what: string): string {
   return (
     `${path} ${what}: restore it from a backup, or start with a new authority, which every host must join again: ` +

@@ -8,7 +8,10 @@ export function renewAtMs(notAfterMs: number, lifetimeMs: number): number {
   return notAfterMs - lifetimeMs * (1 - renewAfterShare)
 }
 
-/** Whether a certificate is to be replaced: two thirds of its life are over, or the clock was ahead when it was issued. */
+/**
+ * Whether a certificate is due for renewal: two thirds of its lifetime are over, or the clock was ahead when it was
+ * issued.
+ */
 export function isRenewalDue(
   { notBeforeMs, notAfterMs }: Pick<KeyedCertificate, 'notBeforeMs' | 'notAfterMs'>,
   lifetimeMs: number,
@@ -18,8 +21,8 @@ export function isRenewalDue(
 }
 
 /**
- * The gateway's own client certificate: made at start, kept in memory, renewed in time. By the wall clock, whatever
- * may be wrong with it: a certificate from a wrong clock is replaced as soon as the clock is right.
+ * The gateway's own client certificate: issued at start, kept in memory, renewed in time. It uses the wall clock even
+ * if that may be wrong; the certificate is replaced as soon as the clock is correct again.
  */
 export class GatewayLeaf {
   private constructor(
@@ -37,9 +40,9 @@ export class GatewayLeaf {
   }
 
   /**
-   * @param inDoubt whether the clock may be wrong: then a certificate is replaced only if it is not valid by that clock.
-   * Should the clock have been wrong, the new one is replaced in turn: it is of nobody's concern but the gateway's.
-   * @returns whether it was renewed, so that connections should move to it
+   * @param inDoubt whether the clock may be wrong. A certificate is then replaced only if it is not valid by that
+   * clock. If the clock was wrong, the new certificate is replaced in turn, which affects only the gateway. @returns
+   * whether it was renewed, so that connections should move to it
    */
   async renewIfDue(nowMs = Date.now(), inDoubt = false): Promise<boolean> {
     if (!isRenewalDue(this.leaf, this.lifetimeMs, nowMs)) return false

@@ -1,12 +1,12 @@
-/** Certificates are valid from an hour before they are issued: clocks that differ by less do no harm. */
+/** Certificates are valid from one hour before they are issued, so smaller differences of clocks do no harm. */
 export const maxSkewMs = 3_600_000
 
-/** Clocks to compare with the one by which a certificate would be issued; ms since 1970, undefined where not known. */
+/** Clocks to compare with the gateway's clock before it issues a certificate; ms since 1970, undefined if not known. */
 export interface ClockWitnesses {
   readonly nowMs: number
-  /** How far the clock has just jumped against the monotonic clock. */
+  /** Size of a recent jump of the clock, measured by the monotonic clock. */
   readonly jumpMs: number
-  /** The clock of whoever gets the certificate. */
+  /** The clock of the receiver of the certificate. */
   readonly peerMs?: number | undefined
   /** The store's TIME. */
   readonly storeMs?: number | undefined
@@ -14,7 +14,7 @@ export interface ClockWitnesses {
   readonly lastIssuedMs?: number | undefined
 }
 
-/** Why nothing should be issued now; "": the clock can be trusted. */
+/** The reason not to issue certificates now; "": the clock can be trusted. */
 export function doubtClock(witnesses: ClockWitnesses): string {
   const { nowMs, jumpMs, peerMs, storeMs, lastIssuedMs } = witnesses
   const differs = (otherMs: number | undefined): otherMs is number =>
@@ -22,7 +22,8 @@ export function doubtClock(witnesses: ClockWitnesses): string {
   if (differs(storeMs))
     return `the clock of the store differs from this gateway by ${inWords(storeMs - nowMs)}`
   if (differs(peerMs)) return `the clock of the host differs from this gateway by ${inWords(peerMs - nowMs)}`
-  // A host that agrees on the time outvotes the rest: a machine that was suspended, a certificate from the future.
+  // If the host's clock agrees, the other signs are harmless: the machine was suspended, or an earlier certificate lies
+  // in the future.
   if (peerMs !== undefined) return ''
   if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
   if (lastIssuedMs !== undefined && lastIssuedMs - nowMs > maxSkewMs)

@@ -7,24 +7,24 @@ import { syncDirectory, writeFileAtomic } from '../../shared/files.js'
 import { isTornTail, parseManifest, rebuildManifest } from './plan-aof.js'
 
 /*
- * Repairs what a power cut tore of the append-only files, with Redis' own checker, and refuses all other damage with
- * the command to run: cutting there could lose acknowledged data.
+ * Repairs append-only files that a power cut tore, with Redis' own checker. All other damage is refused with the
+ * command to run, since a repair could lose acknowledged data.
  */
 
 /** Runs redis-check-aof unless a server runs. @returns its exit code and everything it printed */
 export type CheckAof = (args: readonly string[], input: string) => Promise<{ code: number; output: string }>
 
 export interface AofRepairParts {
-  /** Of the server: has `appendonlydir`. */
+  /** Directory of the server; contains `appendonlydir`. */
   readonly directory: string
   readonly log: Logger
   readonly checkAof: CheckAof
 }
 
 const manifestName = 'appendonly.aof.manifest'
-/** Copies of files from before their repair; more are not kept. */
+/** Maximum number of copies of files from before their repair. */
 const keptCopies = 4
-/** A torn write is never longer: more is damage. */
+/** Maximum length of a torn write; longer remains are damage. */
 const maxTailBytes = 64 * 1024 * 1024
 
 export class AofRepair {
@@ -37,7 +37,7 @@ export class AofRepair {
   }
 
   /**
-   * Writes a lost or torn manifest again. Call it before each start: without a manifest Redis would start empty and
+   * Rebuilds a lost or torn manifest. Call it before each start: without a manifest Redis would start empty and
    * overwrite the files.
    * @throws {BerthError} `store_damaged`
    */
@@ -70,7 +70,7 @@ export class AofRepair {
   }
 
   /**
-   * Cuts a torn end off, after a copy. Call it after a server could not load its files.
+   * Copies the file and cuts off a torn end. Call it after a server could not load its files.
    * @throws {BerthError} `store_damaged` for damage that a power cut does not explain
    */
   async repair(): Promise<void> {
@@ -94,7 +94,7 @@ export class AofRepair {
     this.parts.log.warn(facts, `store: ${end.cutBytes} bytes of a torn end were cut off`)
   }
 
-  /** The end of the last file, if only that one is not accepted. */
+  /** The end of the last file, if the checker refuses only this file. */
   async #findEnd(output: string): Promise<{ name: string; goodBytes: number; cutBytes: number } | undefined> {
     const all = [
       ...output.matchAll(/AOF analyzed: filename=(\S+), size=(\d+), ok_up_to=(\d+), .*diff=(\d+)/g),

@@ -1,16 +1,16 @@
 /*
- * Decides who gives up room in a store that several callers fill: always those who have most of it. So nobody can push
- * out what others have.
+ * Decides which callers lose entries in a full store that several callers fill: always those with the most. Nobody can
+ * therefore push out the entries of others.
  */
 
-/** Who has how much. What counts for the same root counts together first. */
+/** Number of entries per caller. Callers with the same root first count together. */
 export interface Share {
   readonly root: string
   readonly ref: string
   readonly count: number
 }
 
-/** @returns how much each `ref` gives up so that `excess` goes; those that give up nothing are left out */
+/** @returns how many entries each `ref` loses, `excess` in total; callers that lose none are left out */
 export function planCuts(shares: readonly Share[], excess: number): Map<string, number> {
   const roots = new Map<string, Map<string, number>>()
   for (const { root, ref, count } of shares)
@@ -22,7 +22,10 @@ export function planCuts(shares: readonly Share[], excess: number): Map<string, 
   return cuts
 }
 
-/** Lowers the largest counts to one level, until `excess` is gone; the first of them by one more where it is no whole number. */
+/**
+ * Lowers the largest counts to one common level until `excess` entries are removed. If the level is fractional, the
+ * first counts are lowered by one more.
+ */
 function cutLargest(counts: ReadonlyMap<string, number>, excess: number): Map<string, number> {
   const sorted = [...counts].sort((a, b) => b[1] - a[1])
   const level = levelOf(

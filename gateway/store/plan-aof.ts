@@ -1,11 +1,11 @@
 /*
- * What a power cut can leave of Redis' append-only files, as far as it can be told from their bytes. With
- * `appendfsync always` only commands that nobody was answered can be torn: they are at the end of the last file.
+ * Recognizes the traces of a power cut in Redis' append-only files. With `appendfsync always` only unacknowledged
+ * commands can be torn; they are at the end of the last file.
  */
 
 /**
- * Whether a power cut explains what follows the last complete command: the beginning of more commands, then perhaps
- * zeros, which file systems leave where data had not arrived.
+ * Whether a power cut explains the bytes after the last complete command: the beginning of further commands, possibly
+ * followed by zeros, which file systems leave instead of data that was not written.
  * @param tail from the first byte that redis-check-aof does not accept
  */
 export function isTornTail(tail: Buffer): boolean {
@@ -18,7 +18,7 @@ function lengthWithoutZeros(bytes: Buffer): number {
   return length
 }
 
-/** Whether commands could begin so: only complete ones, and at most one that lacks its end. Source: RESP2 arrays */
+/** Whether the text consists of complete commands, and at most one command without its end. Source: RESP2 arrays */
 function isBeginning(bytes: Buffer): boolean {
   for (let at = 0; at < bytes.length;) {
     const next = skipCommand(bytes, at)
@@ -48,7 +48,7 @@ function skipArgument(bytes: Buffer, start: number): Next {
   return lineEnd.length < 2 ? 'incomplete' : end + 2
 }
 
-/** Longest line with a number: a sign, eleven digits, CR and LF. */
+/** Longest line with a number: sign, eleven digits, CR and LF. */
 const maxLine = 14
 
 function readNumber(
@@ -71,7 +71,7 @@ export interface AofFile {
   readonly type: 'b' | 'h' | 'i'
 }
 
-/** @returns undefined where the text is not a complete manifest */
+/** @returns undefined if the text is not a complete manifest */
 export function parseManifest(text: string): AofFile[] | undefined {
   const lines = text.split('\n')
   if (lines.pop() !== '') return undefined
@@ -89,7 +89,7 @@ export function parseManifest(text: string): AofFile[] | undefined {
 
 /**
  * The manifest of the files in the directory.
- * @returns undefined where they could belong together in several ways
+ * @returns undefined if the file names do not identify the manifest
  */
 export function rebuildManifest(names: readonly string[]): string | undefined {
   const files = names.flatMap((name): AofFile[] => {

@@ -47,7 +47,7 @@ export function planRedisConfig(paths: RedisPaths, extra: readonly string[] = []
     'appendonly yes',
     'appendfsync always',
     'no-appendfsync-on-rewrite no',
-    // A torn end is cut by the gateway, which keeps a copy and says how much it was: aof-repair.ts.
+    // The gateway itself cuts off a torn end, keeps a copy and logs the number of bytes: aof-repair.ts.
     'aof-load-truncated no',
     'aof-use-rdb-preamble yes',
     'auto-aof-rewrite-percentage 100',

@@ -79,7 +79,7 @@ export class RedisProcess {
 
   /**
    * Starts or adopts the server, and keeps one running until `stop`. Resolves when its socket accepts connections.
-   * Nothing that fails here is final: a full disk, for one, may have space again.
+   * Every failure here may be temporary: a full disk, for example, may have space again.
    * @throws {BerthError} `store_unavailable` when it does not within 60 s; attempts go on
    */
   async start(): Promise<void> {
@@ -116,7 +116,7 @@ export class RedisProcess {
       this.options.log.info({ redisPid: pid }, 'redis-server: ending one with another configuration')
       await this.#end(pid)
     }
-    // A disk that is full has no room for a second copy, and needs none.
+    // A full disk has no space for a second copy, and none is needed.
     if ((await readFile(this.#paths.config, 'utf8').catch(() => '')) !== this.#config)
       await writeFileAtomic(this.#paths.config, this.#config)
   }
@@ -134,10 +134,10 @@ export class RedisProcess {
     }
   }
 
-  /** @param repair whether the last server failed soon, perhaps by torn files @returns why the server ended */
+  /** @param repair whether the last server failed soon, possibly because of torn files @returns why the server ended */
   async #attempt(repair: boolean): Promise<string> {
     await this.#prepare()
-    // Whoever holds the lock is a running server, whose files are its own.
+    // If the lock is held, a server is running and owns the files.
     if ((await runLocked(this.#paths.lock, ['true'], '')).code === 0) {
       await this.#repair.ensureManifest()
       if (repair) await this.#repair.repair()

@@ -19,7 +19,7 @@ export interface StoreOptions {
   /** Prefix of every key. */
   prefix: string
   log: Logger
-  /** Why the server itself does not run, where this process runs it; "": not known. */
+  /** The reason why the server is not running, if this process manages it; "": not known. */
   serverProblem?: () => string
 }
 

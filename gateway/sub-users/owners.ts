@@ -1,15 +1,15 @@
 import type { AccountStore } from '../accounts/account-store.js'
 import type { Store } from '../store/store.js'
 
-/** A sub-user that has a container. */
+/** A sub-user with access to a container. */
 export interface Owner {
   readonly id: string
   readonly username: string
 }
 
-/** Which sub-users have which containers, at one moment. */
+/** The sub-users of each container, at one moment. */
 export interface OwnerMap {
-  /** Another one after each change. */
+  /** Changes whenever an account changes. */
   readonly version: number
   of(containerUuid: string): readonly Owner[]
 }
@@ -17,7 +17,7 @@ export interface OwnerMap {
 const nobody: readonly Owner[] = []
 export const noOwners: OwnerMap = { version: 0, of: () => nobody }
 
-/** Owners of all containers, kept in memory until an account changes. Make it before `store.start()`. */
+/** Owners of all containers, kept in memory until an account changes. Create it before `store.start()`. */
 export class Owners {
   #known: OwnerMap | undefined
   #changes = 0
@@ -30,7 +30,7 @@ export class Owners {
     store.on('down', () => this.forget())
   }
 
-  /** Call it after a change of one's own. */
+  /** Call it after this process has changed an account. */
   forget(): void {
     this.#changes++
     this.#known = undefined
@@ -41,7 +41,7 @@ export class Owners {
     if (this.#known) return this.#known
     const version = this.#changes
     const read = await this.#load(version + 1)
-    // Accounts that changed meanwhile may or may not be in it.
+    // The result may miss accounts that changed meanwhile.
     if (version === this.#changes) this.#known = read
     return read
   }

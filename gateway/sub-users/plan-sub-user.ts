@@ -85,7 +85,7 @@ function mayGive({ scopes }: Principal, permission: string): boolean {
   return coversScope(scopes, permission === innerPortsScope ? 'container:network' : permission)
 }
 
-/** Sub-users that may exist at a time: of a limited caller with all keys that descend from it, and of all others. */
+/** Maximum number of sub-users: of a limited caller with all its descendants, and of all other callers together. */
 export const mostSubUsers = { limited: 500, others: 50_000 } as const
 
 /** @throws {BerthError} `account_limit_reached` */

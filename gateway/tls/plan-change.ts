@@ -6,7 +6,7 @@ import type { StoredCertificate, TlsMode, TlsSettings } from './settings.js'
 export interface WantedTls {
   readonly enabled: boolean | undefined
   readonly mode: TlsMode | undefined
-  /** Canonical; empty: removed where TLS is off, as it is where it is on. */
+  /** Canonical; empty: removed if TLS is off, unchanged if it is on. */
   readonly target: string | undefined
   /** As `target`. */
   readonly email: string | undefined
@@ -53,7 +53,7 @@ export function planChange(wanted: WantedTls, context: ChangeContext): TlsPlan {
 
 type Names = Pick<TlsPlan, 'target' | 'email'>
 
-/** Without TLS nobody needs them: empty ones are removed. */
+/** Nobody needs them without TLS, so empty values remove them. */
 function planOff({ target, email }: WantedTls, known: Names): Names {
   return { target: target ?? known.target, email: email ?? known.email }
 }

@@ -57,7 +57,7 @@ export class Outbox {
     return this.#size
   }
 
-  /** Deliveries of one container that wait, those under way included. */
+  /** Waiting deliveries of one container, including those in progress. */
   waitingOf(key: string): number {
     return this.#lanes.get(key)?.waiting.length ?? 0
   }

@@ -9,9 +9,9 @@ export function hasRoom(waiting: number): boolean {
 }
 
 /**
- * Whether one more of a container finds room: it may use a quarter of what is free, so that however many containers fill
- * the queue, some of it stays free for each other one.
- * @param own deliveries of the container that wait
+ * Whether the queue has room for one more delivery of a container. A container may use a quarter of the free room, so
+ * that some of it always stays free for others.
+ * @param own waiting deliveries of the container
  */
 export function hasRoomFor(waiting: number, own: number): boolean {
   return hasRoom(waiting) && own * 4 <= maxQueued - waiting

@@ -21,7 +21,7 @@ admin_key_refused() {
 # A value of a JSON text on standard input by a jq filter; nothing when it is not there. json FILTER [JQ-ARGS...]
 json() { jq -r "${@:2}" "($1) // empty" 2>/dev/null || true; }
 
-# Why the gateway is not ready, in its own words; nothing where it does not answer.
+# The gateway's own reason for not being ready; empty if it does not answer.
 gateway_reason() { curl -s --max-time 5 "$(api_url)/readyz" 2>/dev/null | head -n 1 | cut -c 1-500 || true; }
 
 gateway_ready() { [ "$(curl -s -o /dev/null --max-time 5 -w '%{http_code}' "$(api_url)/readyz")" = 200 ]; }

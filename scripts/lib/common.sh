@@ -12,7 +12,7 @@ fail() {
   exit 1
 }
 
-# Puts a new file in the place of another: after a power cut it has the old or the new content, complete.
+# Replaces a file atomically: after a power cut it has the complete old or the complete new content.
 # replace_file NEW FILE
 replace_file() {
   sync "$1"

@@ -178,7 +178,7 @@ start_in_background() {
   ) || fail "the $1 cannot be started"
 }
 
-# Descriptors that whoever ran this script had open; 9 is the lock's, 255 is bash's own, which exec closes.
+# Descriptors inherited from the caller of this script; 9 is the lock, and exec closes 255, bash's own.
 close_inherited() {
   local fd
   for fd in "/proc/$BASHPID/fd/"*; do

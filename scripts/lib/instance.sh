@@ -208,7 +208,7 @@ write_configs() {
   done
 }
 
-# A password in redis.url is for root and the gateway's user only. Editors and older versions leave other modes.
+# Only root and the gateway's user may read a password in redis.url. Editors and older versions may leave other modes.
 protect_configs() {
   local file
   for file in "$(config_of agent)" "$(environment_of agent)" "$(environment_of gateway)"; do

@@ -1,14 +1,14 @@
 import { gunzipSync } from 'node:zlib'
 import { FirstBootFault } from './fault.js'
 
-/** Bytes of the decoded text; a seed has room for it as base64. */
+/** Maximum bytes of the decoded text; a seed has space for it as base64. */
 export const maxDecodedBytes = 262_144
 
 const gzipMagic = Buffer.of(0x1f, 0x8b)
 
 /**
- * Decodes what editors and clients make of a text: base64, gzip, UTF-16, a byte order mark.
- * @param isKnown whether a text is in a known form; such a text is not taken for base64
+ * Decodes encodings that editors and clients apply: base64, gzip, UTF-16, a byte order mark.
+ * @param isKnown whether a text is in a known form and must not be treated as base64
  * @throws {FirstBootFault}
  */
 export function decodeText(sent: string, isKnown: (text: string) => boolean): string {
@@ -71,7 +71,7 @@ export function gunzip(bytes: Buffer): Buffer {
   }
 }
 
-/** By the byte order mark, or by the NUL that UTF-16 has in its first character. */
+/** Recognized by the byte order mark, or by the NUL byte in the first UTF-16 character. */
 function charsetOf(bytes: Buffer): 'utf-8' | 'utf-16le' | 'utf-16be' {
   const [first, second] = bytes
   if ((first === 0xff && second === 0xfe) || (first !== 0 && second === 0)) return 'utf-16le'
@@ -80,8 +80,8 @@ function charsetOf(bytes: Buffer): 'utf-8' | 'utf-16le' | 'utf-16be' {
 }
 
 /**
- * Without a byte order mark and blank lines before the first line, where cloud-init would not find the form, and with
- * line feeds in place of the carriage returns of old editors.
+ * Removes a byte order mark and blank lines before the first line, which hide the form from cloud-init, and converts
+ * lone carriage returns of old editors to line feeds.
  */
 function cleanStart(text: string): string {
   const start = text.replace(/^[\uFEFF\s]+/, '')

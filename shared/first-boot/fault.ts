@@ -1,2 +1,2 @@
-/** Why first-boot data is refused; whoever checks a field adds its name. */
+/** The reason why first-boot data is refused; the caller adds the name of the field. */
 export class FirstBootFault extends Error {}

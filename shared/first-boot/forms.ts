@@ -2,11 +2,11 @@ import { parseDocument, isMap, isScalar, isSeq, type Document } from 'yaml'
 import { FirstBootFault } from './fault.js'
 
 /*
- * The forms that cloud-init knows by their first line, and what it would ignore without a word in each of them.
+ * The forms that cloud-init recognizes by their first line, and checks for content that it would silently ignore.
  * Source: cloudinit/handlers/__init__.py (INCLUSION_TYPES_MAP) and the handlers of versions 22 to 25
  */
 
-/** Longest first, since some begin with others. */
+/** Longest first, since some forms are prefixes of others. */
 const starts: readonly (readonly [start: string, type: string])[] = [
   ['#cloud-config-archive', 'text/cloud-config-archive'],
   ['#cloud-config-jsonp', 'text/cloud-config-jsonp'],
@@ -56,7 +56,7 @@ function checkScript(text: string): void {
     throw new FirstBootFault('a script must begin with "#!" and the absolute path of its interpreter')
 }
 
-/** cloud-init removes its own line, and then runs the rest. It converts line ends only where the first line has CRLF. */
+/** cloud-init removes its own line, and then runs the rest. It converts line ends only if the first line has CRLF. */
 function checkBoothook(text: string): void {
   const script = text.trimStart().slice('#cloud-boothook'.length)
   if (/^\n/.test(script) && /^[^\n]*\r\n/.test(script.trimStart()))
@@ -70,7 +70,7 @@ function checkConfig(text: string): void {
     throw new FirstBootFault('a #cloud-config must be a YAML mapping')
 }
 
-/** PyYAML takes the last of equal keys, as YAML 1.1 leaves open. */
+/** YAML 1.1 does not define duplicate keys; PyYAML uses the last one. */
 function parseYaml(text: string): Document {
   const document = parseDocument(text, {
     version: '1.1',
@@ -105,7 +105,7 @@ function toPlain(document: Document): unknown {
   }
 }
 
-/** cloud-init does not look into what an entry includes, and adds no archive of an archive. */
+/** cloud-init does not process an include inside an entry, nor an archive inside an archive. */
 const neverInArchives = ['text/x-include-url', 'text/x-include-once-url', 'text/cloud-config-archive']
 
 function checkEntry(entry: unknown): void {
@@ -131,7 +131,7 @@ function checkPatch(text: string): void {
   throw new FirstBootFault('a #cloud-config-jsonp must be a JSON list')
 }
 
-/** Only these are rendered by all versions. A line of Jinja may produce either. */
+/** All versions render only these. A Jinja statement may produce either of them. */
 function checkTemplate(text: string): void {
   const rest = text.trimStart().split('\n').slice(1).join('\n').trimStart()
   const form = findForm(rest)

@@ -4,23 +4,23 @@ import { checkContent, findForm, isKnownType } from './forms.js'
 
 /*
  * Checks a MIME message as cloud-init's parser, Python's email package, reads it: each part must have a type that
- * cloud-init handles, and a content that it can decode. The parts are passed on as base64: of text that is not ASCII, and
- * of gzip data, cloud-init would damage the bytes.
+ * cloud-init handles, and a content that it can decode. The parts are passed on as base64, since cloud-init damages
+ * other non-ASCII text and gzip data.
  */
 
 interface Entity {
-  /** As they were sent, but unfolded. */
+  /** Original headers, but unfolded. */
   readonly lines: readonly string[]
   readonly headers: ReadonlyMap<string, string>
   readonly body: string
 }
 
 const mostNested = 10
-/** cloud-init finds out the type of these by their content. */
+/** For these types cloud-init detects the real type from the content. */
 const guessedTypes = ['text/plain', 'text/x-not-multipart', 'text/x-shellscript']
 const gzipTypes = /^application\/(x-)?(gzip|gunzip|compress(ed)?|gzipped|gzip-compressed)$/
 
-/** A message begins with headers, of which one is of MIME. Mail programs put a line with "From " before them. */
+/** A message begins with headers, including a MIME header. Mail programs put a "From " line before them. */
 export function isMime(text: string): boolean {
   const headers = headersOf(withoutEnvelope(text))
   return (
@@ -33,7 +33,7 @@ export function withoutEnvelope(text: string): string {
   return text.replace(/^From [^\n]*\n/, '')
 }
 
-/** A part of a message: all headers but that of its encoding, and its content. */
+/** A part of a message: its content, and all headers except the transfer encoding. */
 export interface MimePart {
   readonly headers: readonly string[]
   readonly content: Buffer
@@ -56,7 +56,7 @@ const rewrittenHeaders = /^(content-type|content-transfer-encoding|content-lengt
 export function checkMime(text: string): void {
   const parts = leavesOf(parseEntity(text), 0)
   if (parts.length === 0) throw new FirstBootFault('the MIME message has no part')
-  // A handler of the customer's own may take any type.
+  // A custom part handler may accept any type.
   const hasHandler = parts.some((part) => typeOf(part) === 'text/part-handler')
   parts.forEach((part, index) => {
     try {
@@ -87,7 +87,7 @@ function leavesOf(entity: Entity, depth: number): Entity[] {
   return splitAt(entity.body, boundary).flatMap((text) => leavesOf(parseEntity(text), depth + 1))
 }
 
-/** @throws {FirstBootFault} where the end is missing, since a part may have been cut off */
+/** @throws {FirstBootFault} if the end is missing, since a part may have been cut off */
 function splitAt(body: string, boundary: string): string[] {
   const parts: string[][] = []
   for (const line of body.split('\n')) {

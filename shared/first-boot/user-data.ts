@@ -12,12 +12,12 @@ export interface UserData {
   readonly text: string
 }
 
-/** What cloudbase-init runs on Windows. Source: cloudbase-init.readthedocs.io, userdata */
+/** Forms that cloudbase-init runs on Windows. Source: cloudbase-init.readthedocs.io, userdata */
 const windowsStarts = /^(<powershell>|<script>|#ps1|rem cmd|#!|#cloud-config\b)/i
 
 /**
- * Parses first-boot data. Its system must run all of it: cloud-init ignores what it does not know, and only says so in a
- * log inside the guest.
+ * Parses first-boot data. The guest's system must understand all of it: cloud-init ignores unknown data and reports
+ * this only in a log inside the guest.
  * @throws {BerthError} `invalid_field`
  */
 export function parseUserData(sent: string, os: 'linux' | 'windows' = 'linux'): UserData {

@@ -8,7 +8,8 @@ export async function withHash(login: Login): Promise<Login> {
 }
 
 /**
- * The password hash of the login; a new one if it has only the password. @returns undefined: the login has no password
+ * The password hash of the login; a new one if it has only the password.
+ * @returns undefined: the login has no password
  */
 export async function hashOf({ password, passwordHash }: Login): Promise<string | undefined> {
   return passwordHash ?? (password === undefined ? undefined : hashPassword(password))

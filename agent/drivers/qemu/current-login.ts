@@ -11,7 +11,8 @@ const mostBytes = 65_536
 
 /**
  * Root's login: read through the guest agent if it answers, else the login that was last written to the disk; snapshots
- * restore it, too. @returns undefined: no login was written to the disk, or its system stores logins in another way
+ * restore it, too.
+ * @returns undefined: no login was written to the disk, or its system stores logins in another way
  */
 export async function readCurrentLogin(
   volume: string,

@@ -97,7 +97,7 @@ function isStoppedBySuspension({ suspension }: GuestRecord): boolean {
 function createSteps(context: GuestContext): GuestStep<CreateInput>[] {
   const disksFirst = new DisksFirst()
   const configure = configureStep(context, { undo: true })
-  const start = startStep(context, isStoppedBySuspension) // a refused start is no reason to undo the creation
+  const start = startStep(context, isStoppedBySuspension) // a refused start does not undo the creation
   return [
     diskStep(context, (makeDisk) => disksFirst.prepare(makeDisk)),
     { ...configure, run: (step) => disksFirst.prepare(() => configure.run(step)) },

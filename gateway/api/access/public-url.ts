@@ -30,7 +30,7 @@ export interface PublicUrlDeps {
   readonly publicUrl: PublicUrl
 }
 
-/** Where people reach the panel. */
+/** Public URL of the panel. */
 export function publicUrlRoutes({ settings, publicUrl }: PublicUrlDeps): Route[] {
   const common = {
     path: '/public-url',

@@ -29,7 +29,7 @@ import {
   suspensionFields,
 } from './suspension.js'
 
-/** Changes of a setting: in force when answered, without tasks. */
+/** Actions that change a setting: they are in force when answered and create no tasks. */
 const settingActions = ['suspend', 'unsuspend'] as const
 
 const BatchActionSchema = Type.Object({
@@ -131,7 +131,7 @@ interface Acted {
   readonly ssh_password: string
 }
 
-/** Does the action for one guest. */
+/** Carries out the action for one guest. */
 type Act = (guest: GuestView, operationId: string) => Promise<Acted>
 type BatchContext = RequestContext<unknown, unknown, BatchAction>
 
@@ -164,7 +164,10 @@ function planSuspensions({ fleet, time }: Parts, context: BatchContext): Act {
   }
 }
 
-/** @returns the order for a guest. @throws {BerthError} `insufficient_scope`, `missing_field`, `invalid_field` */
+/**
+ * @returns the operation to queue for a guest.
+ * @throws {BerthError} `insufficient_scope`, `missing_field`, `invalid_field`
+ */
 function planOrder({ view }: Fleet, { caller, body }: BatchContext): (uuid: string) => Order {
   const definition = actions.find(({ action }) => action === body.action)
   authorize(caller, definition?.scope ?? reinstallScope)
@@ -182,8 +185,8 @@ function failedText(failed: readonly { name: string; code: string }[]): string {
 }
 
 /**
- * A guest and its first name in the request, from which its operation's id is made, so that a repeat finds it even when
- * the guest is gone.
+ * A guest and its first name in the request. The operation's id is derived from that name, so that a repeated request
+ * finds the operation even if the guest no longer exists.
  */
 interface Target {
   readonly view: GuestView
@@ -191,7 +194,8 @@ interface Target {
 }
 
 /**
- * Finds the guests. In a repeated batch a guest may be gone, perhaps by the batch: then its operation is the answer.
+ * Finds the guests. In a repeated batch a guest may no longer exist, possibly because of the batch; then its operation
+ * is the answer.
  */
 async function findTargets(
   fleet: Fleet,
@@ -210,7 +214,7 @@ async function findTargets(
   return { guests: [...guests.values()], earlier: [...earlier] }
 }
 
-/** Finds the operation of an earlier attempt; asks hosts only if there may be one that is not shown any more. */
+/** Finds the operation of an earlier attempt. It queries hosts only if the view may no longer contain the operation. */
 async function findEarlier(
   fleet: Fleet,
   { operationId, headers, caller }: RequestContext<unknown, unknown, BatchAction>,

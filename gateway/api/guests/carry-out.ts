@@ -35,7 +35,9 @@ export async function awaitDone(fleet: Fleet, operation: OrderedOperation): Prom
   if (status === 'failed') throw failureOf(ended.operation)
 }
 
-/** `agent_timeout` with the task's id: it takes too long, or its host went offline. The agent finishes it. */
+/**
+ * `agent_timeout` with the task's id: the task takes too long, or its host went offline. The agent completes the task.
+ */
 export function unfinishedError({ view }: Fleet, { hostId, operationId }: OrderedOperation): BerthError {
   const why =
     view.findHost(hostId)?.state === 'online'

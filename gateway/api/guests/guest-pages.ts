@@ -52,7 +52,7 @@ interface Shown {
 export interface GuestPageParts {
   readonly view: FleetView
   readonly time: TimeFormat
-  /** Which sub-users have which guests. */
+  /** The sub-users of each guest. */
   readonly readOwners: () => Promise<OwnerMap>
 }
 
@@ -87,7 +87,7 @@ export function createGuestPages({ view, time, readOwners }: GuestPageParts): Gu
   }
 }
 
-/** Bound callers learn of no accounts but those of their own. */
+/** Bound callers must not see accounts of others. */
 function seesOwners(caller: Principal): boolean {
   return !isBound(caller) && coversScope(caller.scopes, 'subuser:read')
 }
@@ -96,7 +96,7 @@ function withOwners(json: string, owners: readonly Owner[]): string {
   return `${json.slice(0, -1)},"owners":${JSON.stringify(owners)}}`
 }
 
-/** The reason of a suspension is for the provider only. */
+/** Only the provider may see the reason of a suspension. */
 function differsForCustomer({ guest }: GuestView): boolean {
   return guest.suspension !== undefined
 }
@@ -124,7 +124,7 @@ type JsonOf = (guest: GuestView) => string
 function listOf(
   view: FleetView,
   { jsonOf, customerJsonOf }: { readonly jsonOf: JsonOf; readonly customerJsonOf: JsonOf },
-  /** Of what rows show besides the guests. */
+  /** Version of the data that rows show in addition to the guests. */
   extraVersion?: () => number,
 ): GuestPages['fullList'] {
   const whole = new WholeList(view, jsonOf, extraVersion)

@@ -129,7 +129,7 @@ export const CompactRowSchema = Type.Pick(GuestRowSchema, ['id', 'uuid', 'name',
 })
 export type CompactRow = Static<typeof CompactRowSchema>
 
-/** @param shown `customer`: without what is for the provider only */
+/** @param shown `customer`: without fields that are only for the provider */
 export function guestRow(view: GuestView, time: TimeFormat, shown: 'all' | 'customer' = 'all'): GuestRow {
   const { guest } = view
   const ssh = planSshPlace(guest, view.hostAddress)

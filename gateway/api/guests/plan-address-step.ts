@@ -1,15 +1,15 @@
 import { parseAddress } from '../../../shared/addresses.js'
 import { isPrivateAddress, isReachableName } from '../../../shared/host-name.js'
 
-/** What is known of the address that people are given for a guest. */
+/** Facts about the address that customers are given for a guest. */
 export interface ShownAddress {
-  /** Own address of the guest, or the one that its mapping names; "": the public address of the host is shown. */
+  /** Address of the guest, or the one that its mapping names; "": the public address of the host is shown. */
   readonly own: string
   /** Public address of the host; "": not known. */
   readonly host: string
-  /** Addresses of `host`, where it is a name that resolves. */
+  /** Addresses that `host` resolves to, if it is a name. */
   readonly resolved: readonly string[]
-  /** Of all interfaces of the host. */
+  /** Addresses of all interfaces of the host. */
   readonly hostAddresses: readonly string[]
   /** Public addresses of other hosts. */
   readonly otherHosts: readonly string[]
@@ -32,10 +32,10 @@ export interface AddressVerdict {
 const ok: AddressVerdict = { state: 'ok', code: '' }
 const failed = (code: AddressCode): AddressVerdict => ({ state: 'failed', code })
 
-/** Whether the shown address leads to the host, as far as that can be seen from here. */
+/** Whether the shown address leads to the host, as far as the gateway can tell. */
 export function planAddressStep(shown: ShownAddress): AddressVerdict {
   const { own, host, resolved, hostAddresses, otherHosts } = shown
-  // The agent checks that these belong to the host.
+  // The agent checks that these addresses belong to the host.
   if (own !== '') return isReachableName(own) ? ok : failed('public_address_loopback')
   if (host === '') return failed('public_address_missing')
   const addresses = parseAddress(host) ? [host] : resolved.flatMap((text) => parseAddress(text)?.text ?? [])

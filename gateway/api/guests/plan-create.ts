@@ -56,7 +56,7 @@ function checkName(name: string): void {
   if (takenPaths.includes(name)) throw invalidField('name', `name: ${name} is reserved`)
 }
 
-/** Refuses what containers have no use for, and what the system of a virtual machine would ignore. */
+/** Refuses fields that containers cannot use, and data that the system of a virtual machine would ignore. */
 function checkUserData({ virtualization, user_data: userData = '' }: CreateBody, os: Os): void {
   if (userData === '') return
   if (virtualization === 'kvm') parseUserData(userData, os)

@@ -5,7 +5,7 @@ import { parseAddress } from '../../../shared/addresses.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { planAddressStep, type AddressVerdict } from './plan-address-step.js'
 
-/** The address that people are given for a port of a guest, and whether it leads to the host. */
+/** The address that customers are given for a port of a guest, and whether it leads to the host. */
 export interface JudgedAddress {
   /** "": not known. */
   readonly address: string
@@ -14,7 +14,7 @@ export interface JudgedAddress {
 
 const longestLookupMs = 2000
 
-/** @param found by the agent, which is not trusted */
+/** @param found result of the agent, which is not trusted */
 export async function judgeAddress(
   view: FleetView,
   { hostId, hostAddress }: GuestView,
@@ -34,7 +34,7 @@ export async function judgeAddress(
   return { address: own || hostAddress, verdict }
 }
 
-/** As this machine resolves the name; empty: it does not, or takes too long. */
+/** Addresses to which this machine resolves the name; empty: it does not resolve, or takes too long. */
 async function resolve(name: string): Promise<string[]> {
   const found = lookup(name, { all: true }).catch(() => [])
   const addresses = await Promise.race([found, pause(longestLookupMs, [], { ref: false })])

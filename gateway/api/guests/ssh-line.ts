@@ -1,9 +1,9 @@
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { isReachableName, parseHostName } from '../../../shared/host-name.js'
 
-/** Where SSH of a guest is reached from outside. */
+/** Address and port for SSH to a guest from outside. */
 export interface SshPlace {
-  /** "": there is no port, or no address that others reach. */
+  /** "": no port leads to SSH, or no reachable address is known. */
   readonly host: string
   /** 0: there is none. */
   readonly port: number
@@ -12,7 +12,7 @@ export interface SshPlace {
 type Addressed = Pick<Guest, 'publicIpv4s' | 'ipv6Addresses' | 'sshPort' | 'portMappings'>
 
 /**
- * An own IPv4 address, else the port of the host that leads to SSH, else an own IPv6 address.
+ * The guest's IPv4 address, else the host's port that leads to SSH, else the guest's IPv6 address.
  * @param hostAddress public address of its host; "": not known
  */
 export function planSshPlace(guest: Addressed, hostAddress: string): SshPlace {
@@ -23,7 +23,7 @@ export function planSshPlace(guest: Addressed, hostAddress: string): SshPlace {
   return ownIpv6 === undefined ? { host: '', port: 0 } : place(ownIpv6, 22)
 }
 
-/** The address that the mapping of SSH names; "": it holds at every address of the host. */
+/** The address that the mapping of SSH names; "": the mapping is valid for every address of the host. */
 function mappedAddress({ portMappings, sshPort }: Addressed): string {
   const mapping = portMappings.find(
     ({ protocol, hostPort, hostPortEnd }) =>
@@ -32,13 +32,13 @@ function mappedAddress({ portMappings, sshPort }: Addressed): string {
   return mapping?.hostIp ?? ''
 }
 
-/** Agents report addresses: only what is one becomes part of a command that people paste. */
+/** Users paste this command, so only valid addresses reported by agents may become part of it. */
 function place(text: string, port: number): SshPlace {
   const host = parseHostName(text)
   return { host: host !== undefined && isReachableName(host) ? host : '', port }
 }
 
-/** "": SSH is not reached from outside, as far as is known. */
+/** "": SSH is not reachable from outside, or its address is not known. */
 export function sshCommand({ host, port }: SshPlace): string {
   if (host === '' || port === 0) return ''
   return port === 22 ? `ssh root@${host}` : `ssh -p ${port} root@${host}`

@@ -7,7 +7,7 @@ import { oneOf, TimeSchema } from '../../http/schema.js'
 
 const policyNames = ['suspended', 'expired', 'traffic', 'security'] as const
 
-/** What a container's row says of its suspension. */
+/** Fields of a container's row that describe its suspension. */
 export const suspensionRowFields = {
   policy: Type.Optional(
     oneOf(policyNames, 'The first reason why the container is blocked. Absent: not blocked.'),
@@ -22,7 +22,7 @@ export const suspensionRowFields = {
 }
 type SuspensionRow = Static<TObject<typeof suspensionRowFields>>
 
-/** @param shown `customer`: without what is for the provider only */
+/** @param shown `customer`: without fields that are only for the provider */
 export function suspensionRow(
   { suspension, blocks: [first] }: GuestView['guest'],
   time: TimeFormat,

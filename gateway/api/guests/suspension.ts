@@ -15,7 +15,7 @@ export const suspendScope = 'container:suspend'
 const textOf = (description: string) =>
   Type.String({ ...trimmed, pattern: suspensionTextPattern, description })
 
-/** Fields of a suspension, the same in a batch. */
+/** Fields of a suspension, shared with batches. */
 export const suspensionFields = {
   reason: textOf(
     'For the provider, not shown to the customer. At most 500 printable characters on one line.',
@@ -59,7 +59,7 @@ const common = {
   errors: ['invalid_state', 'host_offline', 'agent_timeout'],
 } as const
 
-/** Not for callers bound to containers: those are whom a suspension is about. */
+/** Not available for callers bound to containers: a suspension is directed against them. */
 export function suspensionRoutes(parts: SuspensionParts): Route[] {
   return [
     route({
@@ -102,7 +102,7 @@ export function planSuspension(
   if (reason === '') throw invalidField('reason', 'reason: must not be empty')
   const untilMs = time.parseField('until', until)
   const value = { reason, message, mode, untilMs }
-  // Without the reason: a customer may read the log of its container.
+  // The detail omits the reason, because customers may read the log of their container.
   const detail = `mode ${mode}, until ${time.format(untilMs) || 'it is lifted'}`
   return { change: { $case: 'suspend', value }, detail }
 }
@@ -130,7 +130,7 @@ async function changeSuspension(
 }
 
 /**
- * The restriction of a bound caller in places where a route is open to it.
+ * Refuses bound callers in routes that are otherwise open to them.
  * @throws {BerthError} `insufficient_scope`
  */
 export function refuseBoundCaller(caller: Principal): void {
@@ -143,7 +143,7 @@ export function refuseBoundCaller(caller: Principal): void {
 }
 
 /**
- * A customer gets nothing out of a suspended container by way of another one.
+ * Keeps a customer from restoring a suspended container's backup onto another container.
  * @throws {BerthError} `policy_blocked`
  */
 export function refuseSuspendedSource(view: FleetView, caller: Principal, uuid: string): void {

@@ -24,7 +24,7 @@ export class WholeList {
   constructor(
     private readonly view: FleetView,
     private readonly jsonOf: (guest: GuestView) => string,
-    /** Of what rows show besides the guests. */
+    /** Version of the data that rows show in addition to the guests. */
     private readonly extraVersion: () => number = () => 0,
   ) {}
 

@@ -5,13 +5,13 @@ import { VirtualizationSchema, virtualizationName } from '../guests/guest-row.js
 const imageKinds = ['iso', 'rescue'] as const
 type ImageKind = (typeof imageKinds)[number]
 
-/** Containers are made from images without a kind; the others are booted in place of a disk. */
+/** Containers are created from images without a kind; images with a kind are booted instead of a disk. */
 const ImageKindSchema = oneOf(
   imageKinds,
   '`iso`: a CD image. `rescue`: a rescue system. Absent: an image for new containers.',
 )
 
-/** Fields of an image that say what it is for. */
+/** Fields that describe the purpose of an image. */
 export const imageTypeFields = { type: VirtualizationSchema, kind: Type.Optional(ImageKindSchema) }
 
 export function imageTypeRow(virtualization: string): {
@@ -22,7 +22,7 @@ export function imageTypeRow(virtualization: string): {
   return kind ? { type: 'kvm', kind } : { type: virtualizationName(virtualization) }
 }
 
-/** Filters of lists of images. Older clients ask for a kind by `type`. */
+/** Filters of lists of images. Older clients send the kind as `type`. */
 export const imageTypeFilters = {
   type: oneOf(
     ['lxc', 'kvm', ...imageKinds],

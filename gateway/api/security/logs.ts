@@ -31,7 +31,7 @@ const LogRowSchema = Type.Object(
 )
 type LogRow = Static<typeof LogRowSchema>
 
-/** A row with the time by which rows of several hosts are sorted. */
+/** A row with its time, by which rows of several hosts are sorted. */
 interface TimedRow {
   readonly atMs: number
   readonly row: LogRow
@@ -88,7 +88,7 @@ async function readGuest({ fleet, time }: SecurityDeps, caller: Principal, ref: 
   return rows.map((log) => logRow({ ...log, guestUuid: found.guest.uuid }, found.hostId, { fleet, time }))
 }
 
-/** Of one host, or of all that are online. @throws {BerthError} `invalid_field`, `host_offline` */
+/** Logs of one host, or of all hosts that are online. @throws {BerthError} `invalid_field`, `host_offline` */
 async function readAll(deps: SecurityDeps, caller: Principal, hostId: string | undefined): Promise<LogRow[]> {
   const { view } = deps.fleet
   if (hostId !== undefined) getNamedHost(view, hostId)
@@ -109,7 +109,7 @@ async function readHost(deps: SecurityDeps, caller: Principal, hostId: string): 
     .map((log) => ({ atMs: log.atMs, row: logRow(log, hostId, deps) }))
 }
 
-/** An agent speaks only for its own guests. */
+/** An agent may only report rows of its own guests. */
 function isOn({ view }: Fleet, hostId: string, guestUuid: string): boolean {
   return view.findGuest(guestUuid)?.hostId === hostId
 }

@@ -10,7 +10,7 @@ import type { CreatedSubUserSchema, SubUserRowSchema } from './sub-user-schemas.
 export interface RowParts {
   readonly view: FleetView
   readonly time: TimeFormat
-  /** Link of an access code; "": the public URL of the panel is not known. */
+  /** Link with an access code; "": the public URL of the panel is not known. */
   readonly linkOf: (accessCode: string) => string
 }
 

@@ -8,7 +8,7 @@ export const keptTasks = 50
 export function applyToGuests(rows: readonly Guest[], changes: readonly Change[]): readonly Guest[] {
   return applied(rows, changes, {
     keyOf: ({ uuid }) => uuid,
-    // Events go to everybody who may see the guest: they do not name its owners.
+    // Events do not contain owners, since all users who see the guest receive them.
     merge: (before, after) => ({ ...after, ...(before.owners && { owners: before.owners }) }),
     isGone: (type) => type === 'guest.removed',
     add: (all, added) => [...all, ...added].sort((a, b) => a.id - b.id),
@@ -27,7 +27,7 @@ export function applyToTasks(rows: readonly Task[], changes: readonly Change[]):
 interface How<Row> {
   readonly keyOf: (row: Row) => string
   readonly isGone: (type: string) => boolean
-  /** Keeps of the row before what changes do not carry. */
+  /** Keeps the fields of the previous row that events do not contain. */
   readonly merge?: (before: Row, after: Row) => Row
   readonly add: (rows: readonly Row[], added: Row[]) => readonly Row[]
 }

@@ -2,7 +2,7 @@ import { api, ask } from '../api/client.ts'
 import type { Host } from '../api/types.ts'
 import { LiveRows } from '../live/live-rows.svelte.ts'
 
-/** All hosts, for those who may see them: pages show names where the API has ids. */
+/** All hosts, for users who may see them, so that pages show names instead of ids. */
 class HostList extends LiveRows<Host> {
   readonly #names = $derived(new Map((this.rows ?? []).map(({ id, name }) => [id, name])))
 
@@ -15,7 +15,7 @@ class HostList extends LiveRows<Host> {
     })
   }
 
-  /** The id where the name is not known. */
+  /** The name, or the id if the name is not known. */
   nameOf(id: string): string {
     return this.#names.get(id) ?? id
   }

@@ -29,7 +29,7 @@ class CurrentSession {
     try {
       await this.refresh()
     } catch (thrown) {
-      // Only this answer says that nobody is logged in; anything else is a fault of the gateway or of the line.
+      // Only a 401 means that nobody is logged in; any other failure is a fault of the gateway or the network.
       if (asFailure(thrown).about.status !== 401) throw thrown
       this.data = undefined
     } finally {

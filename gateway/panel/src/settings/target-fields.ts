@@ -1,4 +1,4 @@
-/** What a backup target asks for, by its type. */
+/** Fields of a backup target, by its type. */
 export const targetTypes = ['local', 'sftp', 's3'] as const
 export type TargetType = (typeof targetTypes)[number]
 
@@ -15,7 +15,7 @@ const longFields: readonly TargetField[] = ['private_key', 'ca_certificate']
 export const isRequired = (field: TargetField): boolean => !optionalFields.includes(field)
 export const isLong = (field: TargetField): boolean => longFields.includes(field)
 
-/** Filled in fields only; the port is a number. */
+/** Only fields with a value; the port is a number. */
 export function placeOf(
   type: TargetType,
   form: Readonly<Partial<Record<TargetField, string>>>,
@@ -26,7 +26,7 @@ export function placeOf(
   )
 }
 
-/** 192 random bits in letters and digits that survive every form and shell. */
+/** 192 random bits as letters and digits, which need no escaping in forms and shells. */
 export function generatePassword(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(24))
   return btoa(String.fromCharCode(...bytes))

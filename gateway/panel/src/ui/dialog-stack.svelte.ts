@@ -2,13 +2,18 @@
 const lowest = 40
 const step = 2
 
-/** Layers of the open dialogs, the oldest first: whatever opens last is on top, wherever its component stands. */
+/**
+ * Layers of the open dialogs, oldest first. The newest dialog is on top, regardless of its position in the document.
+ */
 const layers: number[] = []
 
 /** The layer of one dialog. Create it while a component is set up. */
 export class DialogLayer {
   #veil = $state(lowest)
-  /** Properties of the veil and of the dialog itself, whose styles bits-ui sets by script, as the policy demands. */
+  /**
+   * Properties of the veil and of the dialog. bits-ui sets their styles by script, because the content security policy
+   * forbids inline styles.
+   */
   readonly ofVeil = $derived({ style: { zIndex: this.#veil } })
   readonly ofContent = $derived({ style: { zIndex: this.#veil + 1 } })
 

@@ -6,8 +6,8 @@ interface Module {
 }
 
 /**
- * Loads the script of a page or of a part of it. If it cannot be loaded because the gateway has a newer panel by now,
- * the page is reloaded once; otherwise its place says so and offers to try again.
+ * Loads the script of a page or of a part of it. If this fails because the gateway now has a newer panel, the page is
+ * reloaded once. Otherwise an error message with "Try again" appears in its place.
  */
 export async function loadComponent<M extends Module>(load: () => Promise<M>): Promise<M> {
   try {

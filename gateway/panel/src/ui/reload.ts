@@ -1,4 +1,4 @@
-/** Where the entry script of a page is named: it has the digest of the whole build. */
+/** Matches the name of a page's entry script, which contains the digest of the whole build. */
 const entryScript = /<script[^>]+type="module"[^>]+src="([^"]+)"/
 const reloadedFor = 'berth.reloaded-for'
 
@@ -18,7 +18,7 @@ async function readEntry(): Promise<string | undefined> {
   return answer.ok ? entryScript.exec(await answer.text())?.[1] : undefined
 }
 
-/** Reloads the page if the gateway answers: a browser would replace it with its own error page otherwise. */
+/** Reloads the page only if the gateway answers; otherwise the browser would show its own error page. */
 export async function reloadIfReachable(): Promise<boolean> {
   const isReachable = await fetch('/', { cache: 'no-store' }).then(
     ({ ok }) => ok,
