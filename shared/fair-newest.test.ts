@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { fairlyNewest } from './fair-newest.js'
 
-describe('the newest of a list that several fill', () => {
+describe('newest entries of a shared list', () => {
   for (const [what, list, most, kept] of [
     ['has all that there is room for', 'a1 b1', 2, 'a1 b1'],
     ['leaves out the oldest of one', 'a3 a2 a1', 2, 'a3 a2'],

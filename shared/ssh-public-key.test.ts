@@ -118,7 +118,7 @@ describe('parseSshPublicKey', () => {
       expect(outcomeOf(key), key.slice(0, 60)).to.contain('is damaged')
   })
 
-  it('says what was sent instead of a public key', () => {
+  it('names what was sent instead of a public key', () => {
     const key = generate('other', '-t', 'ed25519')
     const file = join(directory, 'other')
     const rfc4716 = execFileSync('ssh-keygen', ['-e', '-f', `${file}.pub`]).toString()

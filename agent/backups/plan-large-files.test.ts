@@ -9,15 +9,15 @@ describe('large files of a backup', () => {
     ...['F', '\xff', '1000000', 'M', '33188', '0', '0', '1', '2', '0', 'C', '0', '4096', ''],
   ].join('\0')
 
-  it('are found by their place in the layout, unless an argument cannot have their name', () =>
+  it('are found by their index in the layout, unless their name cannot be an argument', () =>
     expect(listLargeFiles(layout)).to.deep.equal([
       { index: 1, path: 'var/disk', sizeBytes: 1_000_000 },
       { index: 2, path: 'copy', sizeBytes: 1_000_000 },
     ]))
-  it('are none in a layout that is damaged', () => expect(listLargeFiles('X\0Y\0')).to.deep.equal([]))
-  it('are left out by their exact names', () =>
+  it('are not found in a damaged layout', () => expect(listLargeFiles('X\0Y\0')).to.deep.equal([]))
+  it('are excluded by their exact names', () =>
     expect(planExcludes('volume', [{ path: 'a*[b]\\c' }]).at(-1)).to.equal('/volume/a\\*\\[b\\]\\\\c'))
-  it('are left out with everything beside the tree', () => {
+  it('are excluded together with everything outside the tree', () => {
     const patterns = planExcludes('volume', []).filter((word) => word !== '--exclude')
     const matches = (name: string): boolean =>
       patterns.some((pattern) =>

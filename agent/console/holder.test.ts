@@ -50,7 +50,7 @@ describe('the consoles of a host', () => {
     expect(refusalOf('e', 'u2')).to.equal('')
   })
 
-  it('are bounded for keys that one key made, together', () => {
+  it('are limited together for all keys that one key created', () => {
     openAll(['a', 'u1/1'], ['a', 'u1/2'])
     expect(refusalOf('a', 'u1/3')).to.include('of yours are open for this container')
     openAll(['b', 'u1/3'], ['b', 'u1/4'])
@@ -58,7 +58,7 @@ describe('the consoles of a host', () => {
     expect(refusalOf('c', 'u2')).to.equal('')
   })
 
-  it('are bounded for a caller that nothing limits, too', () => {
+  it('are limited for an unlimited caller, too', () => {
     openAll(...['a', 'b', 'c', 'd', 'e'].map((guest) => [guest, 'admin'] as const))
     expect(refusalOf('f', 'admin')).to.include('of yours are open on this host')
   })

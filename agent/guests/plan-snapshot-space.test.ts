@@ -36,7 +36,7 @@ describe('the space of snapshots', () => {
     expect(planSpaceLimit(guestOf({ limitBytes: 3 })) / gib).to.equal(3)
   })
 
-  it('is estimated from the sizes of snapshots where nothing was measured', () => {
+  it('is estimated from the sizes of snapshots if nothing was measured', () => {
     const record = guestOf(undefined, [4, 7])
     expect([planRetained(record) / gib, planAllowance(record) / gib]).to.deep.equal([7, 7])
   })

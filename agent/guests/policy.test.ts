@@ -70,7 +70,7 @@ describe('policy', () => {
     ['over its quota', { overQuota: true }, undefined, ['traffic'], false],
     ['not blocked', {}, undefined, [], true],
   ] as const)
-    it(`names what blocks a guest that is ${name}`, () => {
+    it(`names the reason that blocks a guest that is ${name}`, () => {
       const judged = { ...record(policy), suspension: mode === undefined ? null : suspension(mode) }
       expect(blocksOf(judged)).to.deep.equal(blocks)
       expect(isAllowedToRun(judged)).to.equal(mayRun)

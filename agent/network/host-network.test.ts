@@ -48,7 +48,7 @@ describe('the network as one', () => {
     ])
   })
 
-  it('cuts a guest off before anything else, whatever becomes of its rules', async () => {
+  it('cuts a guest off first, even if applying its rules fails', async () => {
     failing = 'rules'
     expect(await messageOf(network.attach({ ...guest, cut: true }))).to.equal('no rules')
     expect(calls).to.deep.equal(['rates apply', 'rules attach'])

@@ -34,7 +34,7 @@ describe('the queue of passwords', () => {
     return { gate, began, answers, enter, end, endAll, settle }
   }
 
-  it('lets so many run at once', async () => {
+  it('limits how many run at once', async () => {
     const { began, enter, end, settle } = labOf()
     for (const name of ['a', 'b', 'c']) enter(name)
     await settle()
@@ -43,7 +43,7 @@ describe('the queue of passwords', () => {
     expect(began).to.deep.equal(['a', 'b', 'c'])
   })
 
-  it('takes turns by account: who has much to do waits for himself', async () => {
+  it('takes turns by account: one with much work does not delay others', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
     enter('owner')
@@ -58,7 +58,7 @@ describe('the queue of passwords', () => {
     expect(await endAll()).to.deep.equal(['guess 1', 'owner', 'guess 2', 'guess 3'])
   })
 
-  it('gives a known device a turn besides those of strangers at its account', async () => {
+  it('gives a known device its own turn, separate from strangers at its account', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
     enter('stranger')
@@ -170,7 +170,7 @@ describe('the queue of passwords', () => {
     expect([...answers]).to.deep.equal([['waiting', 'refused']])
   })
 
-  it('goes on after work that failed', async () => {
+  it('continues after failed work', async () => {
     const gate = new FairGate({ ...limits, atOnce: 1 })
     const claim: Claim = { lane: 'login', account: 'a', source: 's' }
     const failed = gate

@@ -29,7 +29,7 @@ describe('known devices', () => {
       expect(devices.find(made, account(7))).to.equal(undefined)
     })
 
-  it('are not known any more after a change of password or second factor', () => {
+  it('are no longer known after a change of password or second factor', () => {
     expect(devices.find(cookie, account(7, 2))).to.equal(undefined)
     expect(devices.find(devices.add(cookie, account(7, 2)), account(7, 2))).to.equal(
       devices.find(cookie, account(7)),

@@ -41,7 +41,7 @@ describe('how many consoles there may be', () => {
     enter('key:1', 'a')
   })
 
-  it('five of a key together with the keys that it made', () => {
+  it('allows five to a key together with the keys that it created', () => {
     for (let n = 0; n < 5; n++) enter(`key:1/${n}`, 'a')
     refused('key:1/9', 'a')
     enter('key:2', 'a')

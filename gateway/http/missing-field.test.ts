@@ -26,7 +26,7 @@ describe('a refusal of a missing field', () => {
       expect(messageOf(missing(field), body, query)).to.equal(`${field}: ${rule}, for example 64`)
     })
 
-  it('leaves other refusals alone', () => {
+  it('does not change other refusals', () => {
     const error = invalidField('name', 'name: is required')
     expect(explainMissing(error, { bodyBytes: Buffer.from('{"name":""}') }, '')).to.equal(error)
   })

@@ -6,7 +6,7 @@ import { planCuts, type Share } from './fair-cuts.js'
 const shares = (...of: readonly (readonly [name: string, count: number])[]): Share[] =>
   of.map(([name, count]) => ({ root: name.replace(/\/.*/, ''), ref: name, count }))
 
-describe('who gives up room', () => {
+describe('callers that lose entries', () => {
   for (const [what, before, excess, cuts] of [
     ['nobody where there is room', [['a', 5]], 0, []],
     ['one caller where only one has any', [['a', 5]], 2, [['a', 2]]],
@@ -57,7 +57,7 @@ describe('who gives up room', () => {
   ] as const)
     it(what, () => expect([...planCuts(shares(...before), excess)]).to.deep.equal(cuts))
 
-  it('is never one who has less than another who keeps more', () => {
+  it('never include a caller with less than another caller keeps', () => {
     const counts = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 8 })
     fc.assert(
       fc.property(counts, fc.integer({ min: 1, max: 100 }), (given, wanted) => {

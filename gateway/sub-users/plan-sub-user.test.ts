@@ -3,7 +3,7 @@ import type { Principal } from '../access/principal.js'
 import type { SubUserAccount } from '../accounts/account-record.js'
 import { checkAccountLimit, mostSubUsers } from './plan-sub-user.js'
 
-describe('how many sub-users a caller may have', () => {
+describe('number of sub-users of a caller', () => {
   const caller = (root: string, isAdmin = false): Principal =>
     ({ kind: 'session', root, accountKind: isAdmin ? 'admin' : 'sub_user' }) as unknown as Principal
   const accounts = (count: number, root?: string): SubUserAccount[] =>

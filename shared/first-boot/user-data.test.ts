@@ -115,7 +115,7 @@ describe('parseUserData', () => {
         expect(parseUserData(encoded), how).to.deep.equal({ type, text })
     })
 
-    it(`parses what it made of ${name} to the same`, () =>
+    it(`parses its own result for ${name} to the same result`, () =>
       expect(parseUserData(parseUserData(base64(sent)).text)).to.deep.equal({ type, text: sent }))
   }
 

@@ -171,7 +171,7 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('suspended from the network it runs and sends nothing, also after it rebooted without an agent', async () => {
+  it('a guest suspended in mode network runs and sends nothing, even after a reboot without an agent', async () => {
     await exchangePackets(5)
     await suspend('network')
     expect(guest()).to.include({ status: 'running', policyBlocked: true })
@@ -197,7 +197,7 @@ describe('traffic, quota and expiry of a guest', function () {
     )
   })
 
-  it('suspended it is stopped, stays so whatever is killed, and runs again afterwards', async () => {
+  it('a suspended guest is stopped, stays stopped after any crash, and runs again afterwards', async () => {
     await suspend('stop')
     await host.agent.kill() // between the journal and what follows from it
     await reconnect()

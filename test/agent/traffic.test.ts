@@ -354,7 +354,7 @@ describe('traffic', () => {
     const jump = (ms: number): Promise<void> => ((host.nowMs += ms), host.keeper.look())
 
     for (const days of [40, -40, 3650])
-      it(`stops no guest and turns no month when the clock is wrong by ${days} days for 50 s`, async () => {
+      it(`stops no guest and starts no new period when the clock is wrong by ${days} days for 50 s`, async () => {
         await jump(days * dayMs)
         await pass(50_000)
         await jump(-days * dayMs)
@@ -372,7 +372,7 @@ describe('traffic', () => {
       expect(host.stopped).to.deep.equal([guest])
     })
 
-    it('starts a guest again that a clock stopped which was wrong for longer', async () => {
+    it('restarts a guest that a longer wrong clock had stopped', async () => {
       await jump(40 * dayMs)
       await pass(6 * minuteMs)
       expect(host.stopped).to.deep.equal([guest])
@@ -386,7 +386,7 @@ describe('traffic', () => {
       expect([host.stopped, host.started]).to.deep.equal([[guest], [guest]])
     })
 
-    it('starts no guest that was stopped before, nor one whose time was extended', async () => {
+    it('does not start a guest that was stopped before, or whose expiry was extended', async () => {
       const stopped = host.guest(2, { status: 'stopped', wanted: 'stopped', expiresAtMs: start + dayMs })
       const extended = host.guest(3, { expiresAtMs: start + dayMs })
       await pass(20_000)

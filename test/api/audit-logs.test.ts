@@ -247,7 +247,7 @@ describe('audit store', () => {
     expect((await audit.read(all)).records[1]).to.include({ target: 'lost', success: true, detail: 'late' })
   })
 
-  it('counts no further than it must', async () => {
+  it('counts only as many entries as necessary', async () => {
     const audit = new AuditStore(await redis.openStore(), 100, silentLog)
     for (let i = 0; i < 9; i++) await audit.begin(start(`${i}`))
     const read = async (size: number, bounds: object) => {
@@ -329,7 +329,7 @@ describe('audit store', () => {
       expect((await audit.read({ guests: new Set(['other']) })).records).to.deep.equal([])
     })
 
-    it('keeps them, too, where the flood comes by many keys that one key made', async () => {
+    it('keeps them even if many keys of one key flood the log', async () => {
       const audit = new AuditStore(await redis.openStore(), 100, silentLog)
       for (let n = 0; n < 40; n++) await write(audit, { by: of('key:1'), target: `t${n}` })
       await flood(audit, 500, (n) => ({ by: of(`key:${10 + (n % 50)}`, 'key:2'), target: `x${n}` }))
@@ -337,7 +337,7 @@ describe('audit store', () => {
       expect(await targetsOf(audit, 'key:1')).to.have.length(40)
     })
 
-    it('counts failures that are alike in one entry', async () => {
+    it('counts similar failures in one entry', async () => {
       const audit = new AuditStore(await redis.openStore(), 100, silentLog)
       await flood(audit, 50, () => ({ by: of('subuser:1'), target: 'web', success: false }))
       await write(audit, { by: of('subuser:2'), target: 'web', success: false })
@@ -347,7 +347,7 @@ describe('audit store', () => {
       expect(await total(audit)).to.equal(2)
     })
 
-    it('keeps a caller’s changes beside its own failures, whatever they name', async () => {
+    it('keeps a caller’s changes despite a flood of its own failures', async () => {
       const store = await redis.openStore()
       const audit = new AuditStore(store, 5000, silentLog)
       await write(audit, { by: of('subuser:1'), target: 'the change' })

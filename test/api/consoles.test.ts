@@ -295,7 +295,7 @@ describe('consoles', () => {
     }
   })
 
-  it('gives tickets for a container that is named by its number', async () => {
+  it('issues tickets for a container named by its numeric id', async () => {
     for (const field of ['container', 'container_name']) {
       const { status, text } = await lab.gateway.request('POST', '/ssh-ticket', {
         body: { [field]: guest.id },

@@ -161,7 +161,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect((await post('unsuspend')).body.message).to.equal('the container was not suspended')
     })
 
-    it('refuses whatever would open the container, also to an administrator', async () => {
+    it('refuses every way to use the container, even to an administrator', async () => {
       await suspend()
       const { name } = guest
       for (const [path, body] of [
@@ -210,7 +210,7 @@ describe('limits, expiry and traffic over HTTP', () => {
         expect(await detail()).to.include({ policy_blocked: false })
       })
 
-    it('takes a scope of its own, and no caller that is bound to containers', async () => {
+    it('needs its own scope, and refuses callers bound to containers', async () => {
       const bound = { scopes: ['*'], container_uuids: [guest.uuid] }
       for (const fields of [bound, { scopes: ['container:power'] }]) {
         const key = await gateway.makeKey(fields)
@@ -256,7 +256,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       }
     })
 
-    it('is audited without its reason, which a customer may read there', async () => {
+    it('is audited without its reason, since customers may read the log', async () => {
       await suspend({ until: '2030-05-01' })
       await post('unsuspend')
       const { body } = await gateway.request('GET', `/audit-logs?target=${guest.name}`)
@@ -285,7 +285,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect(await detail()).to.include({ policy_blocked: false })
     })
 
-    it('runs a container again that it stopped', async () => {
+    it('restarts a container that it had stopped', async () => {
       await gateway.fleet.work('host-a')
       await suspend()
       await waitFor(async () => (await detail())['status'] === 'stopped', { what: 'stopped' })

@@ -147,7 +147,7 @@ describe('security over HTTP', () => {
     expect((await call('GET', '/security/logs', { key })).body.data).to.deep.equal([])
   })
 
-  it('checks a container that is named by its number', async () => {
+  it('checks a container named by its numeric id', async () => {
     const { status, text } = await call('POST', '/security/check', { body: { container_name: guest.id } })
     expect(status, text).to.equal(200)
   })
@@ -348,7 +348,7 @@ describe('security over HTTP', () => {
       expect(await read('/containers/with-devices')).to.deep.include({ devices: ['tun'], at_next_start: [] })
     })
 
-    it('are refused of other names, for virtual machines, and on hosts without them', async () => {
+    it('are refused with unknown names, for virtual machines, and on hosts without them', async () => {
       for (const devices of [['kvm'], [7], 'tun,kvm', Array.from({ length: 17 }, () => 'tun')])
         expect(outcome(await put(devices)), JSON.stringify(devices)).to.deep.equal([400, 'invalid_field'])
       expect(outcome(await call('PUT', path(), { body: {} }))).to.deep.equal([400, 'missing_field'])
@@ -356,7 +356,7 @@ describe('security over HTTP', () => {
       expect(outcome(machine)).to.deep.equal([400, 'unsupported'])
     })
 
-    it('cannot be allowed by customers, nor by keys that may only create or are bound', async () => {
+    it('cannot be allowed by customers, bound keys, or keys that may only create', async () => {
       const creator = await gateway.makeKey({ scopes: ['container:*'] })
       const bound = await gateway.makeKey({
         ...{ scopes: ['security:*', 'container:*'], container_uuids: [other.uuid] },

@@ -117,7 +117,7 @@ const requests = (host: string, key: string): Record<string, string> => {
   }
 }
 
-describe('what a connection costs', function () {
+describe('cost of a connection', function () {
   this.timeout(240_000)
   let gateway: TestGateway
   const sockets = new ServerSockets()

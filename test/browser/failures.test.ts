@@ -50,13 +50,13 @@ describe('the panel when something cannot be read', function () {
     expect(loads, 'once, not for ever').to.equal(1)
   })
 
-  it('says something before its first script has run, even if it never comes', async () => {
+  it('shows a message before its first script runs, even if that never loads', async () => {
     await page.route('**/assets/index-*.js', (route) => route.abort())
     await page.goto(`${lab.gateway.url}/login`)
     await page.getByText('reload the page').waitFor()
   })
 
-  it('does not take a fault of the gateway for a logout', async () => {
+  it('does not treat a fault of the gateway as a logout', async () => {
     await page.route('**/api/v1/session', fails)
     await page.reload()
     const again = page.getByRole('button', { name: 'Try again' })
@@ -83,7 +83,7 @@ describe('the panel when something cannot be read', function () {
     await unread.waitFor({ state: 'detached' })
   })
 
-  it('keeps what was read, and says that it could not be refreshed', async () => {
+  it('keeps earlier data, and says that it could not be refreshed', async () => {
     await lab.show(page, '/hosts')
     await page.route('**/api/v1/hosts', fails)
     await page.evaluate('window.dispatchEvent(new Event("focus"))')
@@ -93,7 +93,7 @@ describe('the panel when something cannot be read', function () {
     await lab.gateway.request('PATCH', '/hosts/host-a', { body: { draining: false } })
   })
 
-  it('shows how much of an endless pool is used', async () => {
+  it('shows the usage of a pool without a size', async () => {
     const body = { ipv6_prefixes: [{ interface: 'eth0', prefix: '2001:db8:1::/64' }] }
     const { status, text } = await lab.gateway.request('PUT', '/routing', { body })
     expect(status, text).to.equal(200)

@@ -301,7 +301,7 @@ describe('the forms of the panel', function () {
     expect(missing).to.deep.equal([])
   })
 
-  it('are all known to the document', () => {
+  it('are all described in the OpenAPI document', () => {
     for (const { operation } of forms)
       expect(Object.keys(bodySchema(operation).properties ?? {}), operation).not.to.deep.equal([])
   })

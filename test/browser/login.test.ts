@@ -71,7 +71,7 @@ describe('logging in to the panel', () => {
     await page.context().close()
   })
 
-  describe('a question above an open dialog', () => {
+  describe('confirmations above an open dialog', () => {
     /** Whether the middle of an element is what a click would hit. */
     const isOnTop = (page: Page, selector: string): Promise<boolean> =>
       page.evaluate<boolean>(`(() => {

@@ -131,7 +131,7 @@ describe('renewal of certificates', function () {
         expect(serialOf(agent)).to.equal(serial)
       })
 
-    it('has no other call than those of a renewal on such a connection', () => {
+    it('allows only the calls of a renewal on such a connection', () => {
       const target = { hostId: 'h-one', address: '127.0.0.1:1', caPem: foreign.authority.caPem }
       const connection = connectForRenewal({ ...target, leaf, isRevoked: () => false, silenceMs: 1000 })
       connection.close()

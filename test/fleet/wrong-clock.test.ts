@@ -64,7 +64,7 @@ describe('a gateway with a wrong clock', function () {
   })
 
   for (const offset of ['+40d', '-40d'])
-    it(`issues nothing while it is off by ${offset}, keeps its connection, and all is well afterwards`, async () => {
+    it(`issues no certificate while its clock is off by ${offset}, keeps its connection, and issues again afterwards`, async () => {
       const before = serial()
       const seen: (string | undefined)[] = []
       setClock(offset)

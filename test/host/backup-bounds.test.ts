@@ -81,7 +81,7 @@ describe('restic, of a target that is hostile', function () {
     expect(peakBytes).to.be.within(mib, 1.25 * boundBytes) // its own code is no data
   })
 
-  it('fetches files whose lengths add up to more than the pool has, and that take less', async () => {
+  it('fetches sparse files that are together longer than the pool', async () => {
     const pool = join(scratch.path, 'pool')
     mkdirSync(pool)
     sh('truncate', '-s', '700M', `${pool}.img`)

@@ -92,7 +92,7 @@ describe('first boot of an lxc guest', function () {
     expect(host.inside(machine, 'hostname')).to.equal(machine.hostname)
   })
 
-  it('stops the password of the image from working where there is only a key', async () => {
+  it('disables the password of the image if the guest has only a key', async () => {
     for (const [path, before] of [
       ['etc/shadow', 'root:$6$image$hash:1::::::'],
       ['etc/shadow', 'root:!:1::::::'], // an sshd without PAM refuses the keys of a locked account
@@ -180,7 +180,7 @@ describe('first boot of an lxc guest', function () {
     ]
 
     for (const [name, script] of homes)
-      it(`${name} can be logged in to in every way`, async () => {
+      it(`${name} accepts every login of the guest`, async () => {
         for (const [what, own] of logins) {
           const machine = await cloned()
           const root = machine.volume

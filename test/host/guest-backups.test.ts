@@ -165,7 +165,7 @@ describe('backups of guests', function () {
     expect((await restore(first, uuid, made[1]!, to)).status).to.equal('done')
   })
 
-  it('fit beside a disk that is all but full and has a snapshot, and leave the guest what it bought', async () => {
+  it('fit in addition to an almost full disk with a snapshot, and leave the guest its full disk size', async () => {
     const to = localTarget()
     const id = await first.backUp(uuid, to)
     const limit = 1024 ** 3

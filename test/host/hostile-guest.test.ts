@@ -153,7 +153,7 @@ describe('a hostile guest', function () {
       spawnSync('mknod', ['-m', '666', `${volume}/root/planted`, 'c', `${major}`, `${minor}`])
     }
 
-    it('can open none by default, whatever node it makes or has on its disk', async () => {
+    it('cannot open devices by default, whatever node it creates or has on its disk', async () => {
       for (const [name, numbers] of Object.entries(nodes)) {
         const machine = await lab.started()
         plant(machine, numbers)

@@ -93,7 +93,7 @@ describe('the space that snapshots retain', function () {
 
   for (const [name, megabytes, fill] of disks)
     for (const count of [0, 1, 5])
-      it(`leaves ${name} with ${count} snapshots what was bought, and no more than the allowance`, async () => {
+      it(`leaves ${name} with ${count} snapshots its full disk size, and no more than the allowance`, async () => {
         const uuid = await lab.create()
         const root = lab.volumes.pathOf(uuid)
         fill(root)
@@ -175,7 +175,7 @@ describe('the space that snapshots retain', function () {
     expect(lab.allowanceMib(uuid)).to.be.within(12, 13)
   })
 
-  it('is measured for a guest of an older journal, whose limit was what it bought', async () => {
+  it('is measured for a guest from an older journal', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), 20)

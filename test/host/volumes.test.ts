@@ -86,7 +86,7 @@ describe('volumes of guests', function () {
     expect(usage.get(neighbour)).to.be.within(128 * mib, 145 * mib)
   })
 
-  it('count what was written at once, before it is on the disk', async () => {
+  it('count written data at once, before it is on the disk', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     writeFileSync(`${volumes.pathOf(guest)}/big`, Buffer.alloc(64 * mib, 1))

@@ -156,7 +156,7 @@ describe('a suspended guest', function () {
     expect(isCut()).to.equal(true)
   })
 
-  it('stays blocked by its expiry when the suspension is lifted, and the other way round', async () => {
+  it('stays blocked by its expiry when the suspension is lifted, and vice versa', async () => {
     await settings.setExpiry(target(), 1)
     await suspend('stop')
     await settled()

@@ -72,7 +72,7 @@ describe('scripts/up', function () {
     expect(up('h1').joined).to.equal(false)
   })
 
-  it('lets a host join again whose certificate is not valid any more', async () => {
+  it('lets a host with an invalid certificate join again', async () => {
     const privateKeyPem = createPrivateKeyPem()
     const identity = { role: 'agent', hostId: 'h1' } as const
     const dayMs = 24 * hourMs

@@ -161,7 +161,7 @@ describe('scripts', () => {
       }
     })
 
-    it('are readable by root and the program alone, also those that were not', () => {
+    it('are readable only by root and the program, even if they were not before', () => {
       const etc = join(dir, 'tight')
       mkdirSync(etc)
       const files = ['agent.yaml', 'gateway.yaml', 'gateway.env']

@@ -115,7 +115,7 @@ describe('what a gateway keeps', () => {
       expect(await store.client.zRange(store.key('idempotency-by', 'key:1'), 0, -1)).to.deep.equal([key])
     })
 
-    it('are those of others, too, when one caller has many', async () => {
+    it('keeps those of others when one caller has many', async () => {
       const idempotency = open()
       await answered(idempotency, 'other', 'key:2')
       for (let n = 0; n < 10; n++) await answered(idempotency, `k${n}`)

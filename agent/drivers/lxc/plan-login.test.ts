@@ -56,7 +56,7 @@ describe('planFirstBoot', () => {
   ] as const)
     it(name, () => expect(planFirstBoot(of, login)).to.deep.equal(changes))
 
-  it('refuses what is not a field of the shadow file', () => {
+  it('refuses text that is not a field of the shadow file', () => {
     for (const bad of ['', `${passwordHash}:`, `${passwordHash}\n`, passwordHash.replace('a', '&')])
       expect(() => planFirstBoot(machine, { passwordHash: bad, keys: [] })).to.throw(/is not one line/)
   })

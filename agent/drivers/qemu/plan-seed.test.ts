@@ -36,7 +36,7 @@ describe('planSeed', () => {
     expect(JSON.parse(files[0]!.content)).to.deep.equal({ 'instance-id': 'iid-1', 'local-hostname': 'web' })
   })
 
-  it('has the domain name of a guest', () => {
+  it('contains the domain name of a guest', () => {
     const [metadata] = planSeed({ hostname: 'web', fqdn: 'web.example.com', resolvers: [], nic }, instance)
     expect(JSON.parse(metadata!.content)).to.include({ 'local-hostname': 'web.example.com' })
   })
@@ -103,7 +103,7 @@ describe('planUserData', () => {
       expect(parts[1]?.body).to.match(/^#cloud-config\n\{"merge_how"/)
     })
 
-  it("has the parts of a customer's MIME message, with their headers and their exact content", () => {
+  it("contains the parts of a customer's MIME message, with their headers and exact content", () => {
     const script = '#!/bin/sh\r\necho ä\r\n'
     const gzip = gzipSync(script).toString('base64')
     const userData =

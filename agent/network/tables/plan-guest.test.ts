@@ -109,7 +109,7 @@ describe('elements of a guest', () => {
       expect(planned).to.deep.equal({ ...base, ...elements })
     })
 
-  it('leaves out whatever lets a guest send that is cut off, and keeps its mappings', () => {
+  it('does not let a guest send that is cut off, and keeps its mappings', () => {
     const whole = { ...one, ipv6Addresses: [v6], portMappings: [tcp] }
     const { elements } = planGuest({ ...whole, cut: true })
     const left = [...planGuest(whole).elements].filter(([id]) => !/^(guests6?|solicitors) /.test(id))

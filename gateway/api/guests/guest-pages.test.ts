@@ -118,7 +118,7 @@ describe('pages of guests', () => {
     ])
   })
 
-  it('shows the owners only to callers that are bound to nothing, as they are now', async () => {
+  it('shows the present owners only to callers that are not bound to containers', async () => {
     const { view, hosts, pages } = startView()
     for (const id of [1, 2]) view.apply(hosts[0]!, { $case: 'guest', value: reported(id) })
     const clara = [{ id: '7', username: 'clara' }]
