@@ -40,27 +40,27 @@ describe('the consoles of a host', () => {
 
   it('are bounded for a guest', () => {
     openAll(['a', 'u1'], ['a', 'u2'], ['a', 'u3'])
-    expect(refusalOf('a', 'u4')).to.include('of this container')
+    expect(refusalOf('a', 'u4')).to.include('consoles are open for this container')
     expect(refusalOf('b', 'u4')).to.equal('')
   })
 
   it('are bounded for a user, over all guests, so that others find room', () => {
     openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u1'], ['d', 'u1'])
-    expect(refusalOf('e', 'u1')).to.include('of yours')
+    expect(refusalOf('e', 'u1')).to.include('of your consoles')
     expect(refusalOf('e', 'u2')).to.equal('')
   })
 
   it('are limited together for all keys that one key created', () => {
     openAll(['a', 'u1/1'], ['a', 'u1/2'])
-    expect(refusalOf('a', 'u1/3')).to.include('of yours are open for this container')
+    expect(refusalOf('a', 'u1/3')).to.include('of your consoles are open for this container')
     openAll(['b', 'u1/3'], ['b', 'u1/4'])
-    expect(refusalOf('c', 'u1/5')).to.include('of yours are open on this host')
+    expect(refusalOf('c', 'u1/5')).to.include('of your consoles are open on this host')
     expect(refusalOf('c', 'u2')).to.equal('')
   })
 
   it('are limited for an unlimited caller, too', () => {
     openAll(...['a', 'b', 'c', 'd', 'e'].map((guest) => [guest, 'admin'] as const))
-    expect(refusalOf('f', 'admin')).to.include('of yours are open on this host')
+    expect(refusalOf('f', 'admin')).to.include('of your consoles are open on this host')
   })
 
   it('are bounded in all', () => {

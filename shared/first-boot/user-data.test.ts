@@ -145,7 +145,7 @@ describe('parseUserData', () => {
     ['a script with a relative interpreter', '#!sh\necho\n', /absolute path/],
     ['a boothook that is no script', '#cloud-boothook\necho hi\n', /must begin with "#!"/],
     ['a boothook with mixed line endings', '#cloud-boothook\n#!/bin/sh\r\necho\r\n', /mix line endings/],
-    ['an include without a URL', '#include\n# nothing\n', /must name a URL/],
+    ['an include without a URL', '#include\n# nothing\n', /must contain a URL/],
     ['an include of something else', '#include\nexample.com/a b\n', /one URL/],
     ['a patch that is no JSON', '#cloud-config-jsonp\n[', /valid JSON/],
     ['a patch that is no list', '#cloud-config-jsonp\n{}', /JSON list/],
