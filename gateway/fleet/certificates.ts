@@ -11,6 +11,7 @@ import type { HostState } from './host-state.js'
 import type { HostWatcher } from './host-watcher.js'
 import type { ClockCheck } from './clock-check.js'
 import { renewableDays, type RenewalConnection } from './renewal-connection.js'
+import { RenewalWaits } from './renewal-waits.js'
 
 export interface CertificateOptions {
   readonly authority: Authority
@@ -36,14 +37,17 @@ const renewAgainMs = 5000
 export class CertificateKeeper {
   #timer: NodeJS.Timeout | undefined
   readonly #renewing = new Set<string>()
-  /** Per host: the monotonic time of the last attempt without a usable connection, and its problem. */
-  readonly #attempts = new Map<string, { atMs: number; problem: string }>()
+  readonly #waits = new RenewalWaits()
+  /** By host, why the last attempt without a usable connection failed: the same problem is logged once. */
+  readonly #problems = new Map<string, string>()
+  readonly #everyMs: number
 
-  constructor(private readonly options: CertificateOptions) {}
+  constructor(private readonly options: CertificateOptions) {
+    this.#everyMs = Math.max(100, Math.min(5000, options.leafLifetimeMs / 20))
+  }
 
   start(): void {
-    const everyMs = Math.max(100, Math.min(5000, this.options.leafLifetimeMs / 20))
-    this.#timer = setInterval(() => void this.check(), everyMs)
+    this.#timer = setInterval(() => void this.check(), this.#everyMs)
   }
 
   stop(): void {
@@ -78,13 +82,14 @@ export class CertificateKeeper {
 
   async #renewOnce(host: HostState, connection: AgentConnection, watcher: HostWatcher): Promise<void> {
     const { id } = host.record
-    if (this.#renewing.has(id)) return
+    if (this.#renewing.has(id) || this.#waits.isWaiting(id, this.#everyMs)) return
     this.#renewing.add(id)
     try {
-      await this.#renew(host, connection, connection.peer()?.serial)
+      await this.#renew(host, connection)
       this.options.log.info({ host: id }, 'agent certificate renewed')
       watcher.refresh()
     } catch (error) {
+      this.#waits.failed(id)
       this.options.log.warn({ host: id, error }, 'agent certificate not renewed; it will be tried again')
     } finally {
       this.#renewing.delete(id)
@@ -97,36 +102,39 @@ export class CertificateKeeper {
    */
   async renewRefused(host: HostState, watcher: HostWatcher, reason: unknown): Promise<void> {
     const { id } = host.record
-    const last = this.#attempts.get(id)
-    const isSoon = last !== undefined && performance.now() - last.atMs < renewAgainMs
-    if (!isOutsideValidity(describeError(reason)) || isSoon || this.#renewing.has(id)) return
+    if (!isOutsideValidity(describeError(reason)) || this.#renewing.has(id)) return
+    if (this.#waits.isWaiting(id, renewAgainMs)) return
     this.#renewing.add(id)
     const connection = this.options.connectForRenewal(host)
-    let problem = ''
     try {
-      await this.#renew(host, connection, undefined)
-      this.options.log.info({ host: id }, 'agent certificate renewed after it had become invalid')
+      await this.#renew(host, connection)
+      this.#problems.delete(id)
+      this.options.log.info({ host: id }, 'agent certificate renewed although it was not valid')
       watcher.restart()
     } catch (error) {
-      problem = describeError(error)
-      if (problem !== last?.problem) this.options.log.warn({ host: id, problem }, notRenewable(host))
+      this.#waits.failed(id)
+      this.#noteProblem(host, describeError(error))
     } finally {
       connection.close()
-      this.#attempts.set(id, { atMs: performance.now(), problem })
       this.#renewing.delete(id)
     }
   }
 
-  async #renew(
-    host: HostState,
-    { certificates }: Pick<RenewalConnection, 'certificates'>,
-    inUse: string | undefined,
-  ): Promise<void> {
+  #noteProblem(host: HostState, problem: string): void {
+    const { id } = host.record
+    if (problem !== this.#problems.get(id)) this.options.log.warn({ host: id, problem }, notRenewable(host))
+    this.#problems.set(id, problem)
+  }
+
+  async #renew(host: HostState, connection: Pick<RenewalConnection, 'certificates' | 'peer'>): Promise<void> {
+    const { certificates } = connection
     const { callTimeoutMs, updateRecord } = this.options
     const options = { step: 'renew certificate', timeoutMs: callTimeoutMs }
     const request = await callAgent(certificates.createSigningRequest.bind(certificates), {}, options)
     const issued = await this.#issue(host, request)
     const hostId = host.record.id
+    // Only known now: a connection for a renewal is opened by its first call.
+    const inUse = connection.peer()?.serial
     await updateRecord(hostId, (record) => ({
       ...record,
       serials: addSerial(record.serials, issued.serial, inUse),
@@ -134,6 +142,7 @@ export class CertificateKeeper {
     const { certificatePem, notAfterMs } = issued
     await callAgent(certificates.installCertificate.bind(certificates), { certificatePem }, options)
     await updateRecord(hostId, (record) => ({ ...record, certificateNotAfterMs: notAfterMs }))
+    this.#waits.succeeded(hostId)
   }
 
   /** Host and role come from the connection, so an agent can renew only its own certificate. */

@@ -2,7 +2,7 @@ import { credentials, type ChannelCredentials } from '@grpc/grpc-js'
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type PeerCertificate, type SecureContext, type TLSSocket } from 'node:tls'
 import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certificate.js'
-import { createPeerCheck, identityDnsName } from '../../shared/identity.js'
+import { createPeerCheck, identityDnsName, type CertificateIdentity } from '../../shared/identity.js'
 import { channelOptions, type AgentConnection, type AgentTarget } from './agent-connection.js'
 
 /** How long after its expiry a certificate can still be renewed with its key. */
@@ -10,8 +10,8 @@ export const renewableDays = 180
 
 const renewableForMs = renewableDays * 86_400_000
 
-/** A connection that allows only the renewal of a certificate. */
-export interface RenewalConnection extends Pick<AgentConnection, 'certificates'> {
+/** A connection for the renewal of a certificate, and for nothing else. */
+export interface RenewalConnection extends Pick<AgentConnection, 'certificates' | 'peer'> {
   close(): void
 }
 
@@ -24,7 +24,11 @@ export function connectForRenewal(target: AgentTarget): RenewalConnection {
   const identity = { role: 'agent', hostId: target.hostId } as const
   const issuer = new X509Certificate(target.caPem)
   const isRevoked = (serial: string): boolean => target.isRevoked(serial)
-  const check = createPeerCheck({ identity, issuer, isRevoked, renewableForMs })
+  const checkPeer = createPeerCheck({ identity, issuer, isRevoked, renewableForMs })
+  let peer: CertificateIdentity | undefined
+  const check = (certificate: PeerCertificate): void => {
+    peer = checkPeer(certificate)
+  }
   const secureContext = createSecureContext({
     ca: target.caPem,
     cert: target.leaf.certificatePem,
@@ -35,7 +39,7 @@ export function connectForRenewal(target: AgentTarget): RenewalConnection {
   const channelCredentials = checkedCredentials(secureContext, check)
   const options = channelOptions(identityDnsName(identity), target.silenceMs)
   const certificates = new CertificateServiceClient(`dns:${target.address}`, channelCredentials, options)
-  return { certificates, close: () => certificates.close() }
+  return { certificates, peer: () => peer, close: () => certificates.close() }
 }
 
 /** Checks the peer instead of TLS, for each connection, before anything is sent on it. */

@@ -69,10 +69,12 @@ describe('renewal of certificates', function () {
       readonly issuedDaysAgo: number
       readonly issuer?: 'own' | 'foreign'
       readonly known?: boolean
+      /** Serials of renewals that failed since. */
+      readonly failed?: number
     }
 
     /** Has a host that was away come back with a certificate as given. */
-    async function comeBack(name: string, { issuedDaysAgo, issuer = 'own', known = true }: Given) {
+    async function comeBack(name: string, { issuedDaysAgo, issuer = 'own', known = true, failed = 0 }: Given) {
       const { hostId, agent } = await test!.addHost(name, { guests: 1 })
       const { view } = test!.fleet
       await agent.stop()
@@ -82,7 +84,9 @@ describe('renewal of certificates', function () {
       const issued = await signer.signRequest(csr, identity, 30 * dayMs, Date.now() - issuedDaysAgo * dayMs)
       const parts = { privateKeyPem, certificatePem: issued.certificatePem, caPem: signer.caPem }
       await writeIdentity(join(test!.directory, `agent-${name}`), parts)
-      const valid = { serials: [known ? issued.serial : 'ABCD'], certificateNotAfterMs: issued.notAfterMs }
+      const others = Array.from({ length: failed }, (_, n) => `ABC${n}`)
+      const serials = [known ? issued.serial : 'ABCD', ...others]
+      const valid = { serials, certificateNotAfterMs: issued.notAfterMs }
       await new HostStore(test!.store).update(hostId, (record) => ({ ...record, ...valid }))
       await waitFor(() => view.findHost(hostId)?.certificateNotAfterMs === issued.notAfterMs, {
         what: 'the record',
@@ -131,11 +135,19 @@ describe('renewal of certificates', function () {
         expect(serialOf(agent)).to.equal(serial)
       })
 
-    it('allows only the calls of a renewal on such a connection', () => {
+    it('keeps the serial that the agent has when many renewals before this one were not installed', async () => {
+      const { hostId, agent, serial } = await comeBack('many', { issuedDaysAgo: 40, failed: 15 })
+      await waitFor(() => stateOf(hostId) === 'online', { what: 'online' })
+      expect(serialOf(agent)).not.to.equal(serial)
+      const { records } = await new HostStore(test!.store).list()
+      expect(records.find(({ id }) => id === hostId)?.serials).to.include(serial)
+    })
+
+    it('has no other call than those of a renewal on such a connection', () => {
       const target = { hostId: 'h-one', address: '127.0.0.1:1', caPem: foreign.authority.caPem }
       const connection = connectForRenewal({ ...target, leaf, isRevoked: () => false, silenceMs: 1000 })
       connection.close()
-      expect(Object.keys(connection)).to.have.members(['certificates', 'close'])
+      expect(Object.keys(connection)).to.have.members(['certificates', 'peer', 'close'])
     })
   })
 

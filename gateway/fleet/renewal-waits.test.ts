@@ -1,0 +1,27 @@
+import { expect } from 'chai'
+import { RenewalWaits } from './renewal-waits.js'
+
+describe('waits between renewals that fail', () => {
+  it('doubles the wait of a host after each failure, up to a minute', () => {
+    let nowMs = 0
+    const waits = new RenewalWaits(() => nowMs)
+    const waited: number[] = []
+    for (let failure = 0; failure < 6; failure++) {
+      waits.failed('h1')
+      const atMs = nowMs
+      while (waits.isWaiting('h1', 5000)) nowMs += 1000
+      waited.push((nowMs - atMs) / 1000)
+    }
+    expect(waited).to.deep.equal([5, 10, 20, 40, 60, 60])
+  })
+
+  it('starts again with the first wait after a success, and keeps hosts apart', () => {
+    let nowMs = 0
+    const waits = new RenewalWaits(() => nowMs)
+    for (let failure = 0; failure < 6; failure++) waits.failed('h1')
+    waits.succeeded('h1')
+    expect([waits.isWaiting('h1', 5000), waits.isWaiting('h2', 5000)]).to.deep.equal([true, false])
+    nowMs = 5000
+    expect(waits.isWaiting('h1', 5000)).to.equal(false)
+  })
+})
