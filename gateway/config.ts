@@ -64,6 +64,12 @@ export const GatewayConfigSchema = Type.Object(
         address_requests_at_once: requests(512),
         /** Failed authentications per source address before they are answered with 429. */
         auth_failures_per_minute: Type.Integer({ minimum: 1, maximum: 1000000, default: 30 }),
+        /** API keys and sub-users that exist at a time, of each limited key and of all unlimited callers together. */
+        api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 10000 }),
+        sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 50000 }),
+        /** The same of each caller that is bound to containers, with the keys that it created. */
+        bound_api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 100 }),
+        bound_sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 500 }),
       },
       object,
     ),
@@ -153,6 +159,10 @@ export function limitsOf({ limits }: GatewayConfig) {
     caller: { perSecond: limits.key_requests_per_second, atOnce: limits.key_requests_at_once },
     address: { perSecond: limits.address_requests_per_second, atOnce: limits.address_requests_at_once },
     authFailuresPerMinute: limits.auth_failures_per_minute,
+    creation: {
+      apiKeys: { bound: limits.bound_api_keys, others: limits.api_keys },
+      subUsers: { bound: limits.bound_sub_users, others: limits.sub_users },
+    },
   }
 }
 

@@ -11,6 +11,7 @@ import { AuditStore } from './audit.js'
 import { CallerAuthenticator } from './authenticate.js'
 import { importAdminKey } from './bootstrap.js'
 import type { AccessControl, StoreHealth } from './contract.js'
+import { defaultCreationLimits, type CreationLimits } from './creation-limits.js'
 import { CallerGrants, type Grants } from './grants.js'
 import { FailureLog } from './failure-log.js'
 import { IdempotencyStore } from './idempotency.js'
@@ -26,6 +27,8 @@ export interface LimitOptions {
   readonly address: RequestLimit
   /** Limit by source address. */
   readonly authFailuresPerMinute: number
+  /** Limits of API keys and sub-users that exist at a time. */
+  readonly creation?: CreationLimits
 }
 
 /** Disables limits, for tests and benchmarks. */
@@ -67,11 +70,12 @@ export interface Access extends AccessControl {
 
 export function createAccess(options: AccessOptions): Access {
   const { store, secret, stateDir, auditKeep, retention = defaultRetention, limits, log } = options
+  const { creation = defaultCreationLimits } = limits
   const limit = new RateLimit(perMinute(limits.authFailuresPerMinute))
   const cache = new KeyCache(store)
   const usage = new KeyUsage(store)
   const instance = new GatewayInstance(store)
-  const keys = new ApiKeys({ store, cache, usage, secret })
+  const keys = new ApiKeys({ store, cache, usage, secret, limit: creation.apiKeys })
   const importKey = () =>
     importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'import the admin key'))
   keys.onRemoved(importKey)
@@ -81,7 +85,7 @@ export function createAccess(options: AccessOptions): Access {
   const audit = new AuditStore(store, auditKeep, log)
   const accounts = createAccounts({ store, secret, log, retention: retention.logins })
   const { callers: sessions } = accounts
-  const subUsers = new SubUsers({ store, secret, ...accounts })
+  const subUsers = new SubUsers({ store, secret, ...accounts, limit: creation.subUsers })
   const goneContainers = new GoneContainers({ registry: new GuestRegistry(store), subUsers, log })
   const idempotency = new IdempotencyStore(store, instance, secret, retention.repeatHours)
   const trims = [

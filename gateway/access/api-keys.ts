@@ -1,5 +1,6 @@
 import { conflict, notFound } from '../../shared/errors.js'
 import type { Store, StoreClient } from '../store/store.js'
+import type { CreationLimit } from './creation-limits.js'
 import type { KeyCache } from './key-cache.js'
 import { decodeRecord, effectiveRights, encodeRecord, type KeyRecord } from './key-record.js'
 import { createKeySecret, digestKey, shownPrefix } from './key-secret.js'
@@ -39,6 +40,7 @@ export interface ApiKeysOptions {
   readonly usage: KeyUsage
   /** 32 bytes, see AccessOptions. */
   readonly secret: Buffer
+  readonly limit: CreationLimit
 }
 
 /**
@@ -97,7 +99,7 @@ export class ApiKeys {
     callerId: number,
     fields: KeyFields & { name: string },
   ): Promise<Omit<KeyRecord, 'digest' | 'prefix'>> {
-    checkKeyLimit(await readAllKeys(client, this.#names), callerId)
+    checkKeyLimit(await readAllKeys(client, this.#names), callerId, this.options.limit)
     const grant = planNewKey(fields, await this.#makerRights(client, callerId))
     const id = await client.incr(this.#names.nextId)
     return { ...grant, id, name: fields.name, createdAtMs: Date.now(), parentId: callerId }

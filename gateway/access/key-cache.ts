@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { Store, StoreClient } from '../store/store.js'
 import { AddressSet } from './addresses.js'
-import { effectiveRights, rootOf, type KeyChain, type KeyRecord } from './key-record.js'
+import { boundRootOf, effectiveRights, rootOf, type KeyChain, type KeyRecord } from './key-record.js'
 import { keyNames, readChain, type KeyNames } from './key-store.js'
 import type { KeyPrincipal } from './principal.js'
 import { isUnlimited, type Rights } from './rights.js'
@@ -155,17 +155,24 @@ function resolveKey(chain: KeyChain): ResolvedKey | undefined {
     record,
     complete: chain.complete,
     rights,
-    principal: principalOf(record, rights, rootOf(chain)),
+    principal: principalOf(record, rights, { root: rootOf(chain), boundRoot: boundRootOf(chain) }),
     admits: rememberVerdicts(rights.addresses.map((list) => new AddressSet(list))),
   }
 }
 
-function principalOf({ id, name }: KeyRecord, rights: Rights, root: string): KeyPrincipal {
+function principalOf(
+  { id, name }: KeyRecord,
+  rights: Rights,
+  { root, boundRoot }: { root: string; boundRoot: string | undefined },
+): KeyPrincipal {
   const { scopes, containers } = rights
   const guests = containers === 'all' ? containers : new Set(containers)
   const user = `api:${name}`
   const unlimited = isUnlimited(rights)
-  return { kind: 'key', ref: `key:${id}`, root, keyId: id, user, scopes, guests, unlimited }
+  return {
+    ...{ kind: 'key', ref: `key:${id}`, root, ...(boundRoot !== undefined && { boundRoot }) },
+    ...{ keyId: id, user, scopes, guests, unlimited },
+  }
 }
 
 const maxVerdicts = 100

@@ -73,6 +73,12 @@ export function rootOf({ records }: KeyChain): string {
   return `key:${(root ?? records[0])?.id}`
 }
 
+/** `ref` of the first key of a chain that is bound to containers; undefined: none is. */
+export function boundRootOf({ records }: KeyChain): string | undefined {
+  const root = records.findLast(({ containerUuids }) => containerUuids.length > 0)
+  return root && `key:${root.id}`
+}
+
 export function encodeRecord(record: KeyRecord): string {
   return JSON.stringify(record)
 }

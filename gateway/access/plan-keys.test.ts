@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import type { KeyRecord } from './key-record.js'
 import {
+  checkKeyLimit,
   mayManage,
   planChange,
   planNewKey,
@@ -317,3 +318,35 @@ function administer(keys: Map<number, KeyRecord>, step: Step, members: number): 
 function defined(fields: KeyFields): Partial<KeyRecord> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
+
+describe('how many keys a caller may create', () => {
+  const billing = record(2, { scopes: ['container:*', 'apikey:*', 'subuser:*'], parentId: 1 })
+  const customer = record(3, { scopes: billing.scopes, containerUuids: ['u1'], parentId: 2 })
+  const child = record(4, { scopes: billing.scopes, containerUuids: ['u1'], parentId: 3 })
+  const limit = { bound: 10, others: 100 }
+  const createdBy = (parentId: number, count: number): KeyRecord[] =>
+    Array.from({ length: count }, (_, n) =>
+      record(parentId * 1000 + n, { ...billing, id: parentId * 1000 + n, parentId }),
+    )
+  const code = (callerId: number, created: KeyRecord[]): string => {
+    try {
+      checkKeyLimit(keysOf(record(1), billing, customer, child, ...created), callerId, limit)
+      return ''
+    } catch (error) {
+      return (error as { code: string }).code
+    }
+  }
+
+  const full = 'key_limit_reached'
+  for (const [what, callerId, created, expected] of [
+    ['refuses a bound key, counting what its keys created', 3, createdBy(4, 9), full],
+    ['refuses a key that a bound key created, counting with it', 4, createdBy(3, 9), full],
+    ['lets a bound key of a large billing key through', 3, createdBy(2, 98), ''],
+    ['lets a billing key pass the limit of bound keys', 2, createdBy(2, 98), ''],
+    ['refuses a billing key at the limit of others', 2, createdBy(2, 99), full],
+    ['counts for an unlimited key what unlimited keys created', 1, createdBy(1, 99), full],
+    ['lets an unlimited key through while others are full', 1, createdBy(2, 99), ''],
+    ['lets an administrator through while others are full', 0, createdBy(2, 99), ''],
+  ] as const)
+    it(what, () => expect(code(callerId, [...created])).to.equal(expected))
+})

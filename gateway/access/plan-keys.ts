@@ -1,5 +1,7 @@
 import { BerthError, conflict } from '../../shared/errors.js'
+import { checkCreationLimit, type CreationLimit, type CreationShare } from './creation-limits.js'
 import {
+  boundRootOf,
   chainOf,
   effectiveRights,
   maxChain,
@@ -86,19 +88,28 @@ export function checkChainLength(maker: KeyChain): void {
     throw conflict('invalid_state', 'this key is too many steps away from the first one to make another')
 }
 
-/** Maximum number of keys: of a limited key with all its descendants, and of all other callers together. */
-export const mostKeys = { limited: 100, others: 10_000 } as const
+/** Whom a key counts for that this one, or an administrator, creates. */
+function creationShareOf(keys: Keys, creatorId: number): CreationShare {
+  const creator = keys.get(creatorId)
+  if (creator === undefined) return { share: '', isBound: false }
+  const chain = chainOf(creator, (id) => keys.get(id))
+  const boundRoot = boundRootOf(chain)
+  if (boundRoot !== undefined) return { share: boundRoot, isBound: true }
+  const isLimited = !isUnlimited({ ...effectiveRights(chain), disabled: false })
+  return { share: isLimited ? rootOf(chain) : '', isBound: false }
+}
 
 /** @throws {BerthError} `key_limit_reached` */
-export function checkKeyLimit(keys: Keys, callerId: number): void {
-  const caller = keys.get(callerId)
-  const find = (id: number): KeyRecord | undefined => keys.get(id)
-  const isLimited = caller !== undefined && !isUnlimited(rightsOf(keys, caller))
-  const most = isLimited ? mostKeys.limited : mostKeys.others
-  const root = isLimited ? rootOf(chainOf(caller, find)) : undefined
-  const own = [...keys.values()].filter((key) => root === undefined || rootOf(chainOf(key, find)) === root)
-  if (own.length < most) return
-  throw conflict('key_limit_reached', `this caller already has ${most} keys: delete some first`)
+export function checkKeyLimit(keys: Keys, callerId: number, limit: CreationLimit): void {
+  const shares = new Map<number, string>()
+  const shareOf = ({ parentId }: KeyRecord): string => {
+    const share = shares.get(parentId) ?? creationShareOf(keys, parentId).share
+    shares.set(parentId, share)
+    return share
+  }
+  checkCreationLimit(creationShareOf(keys, callerId), [...keys.values()].map(shareOf), {
+    ...{ code: 'key_limit_reached', name: 'API keys', setting: 'api_keys', limit },
+  })
 }
 
 /** Rights of who makes or changes keys; a key that is gone has none. */

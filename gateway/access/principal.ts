@@ -1,5 +1,6 @@
 import type { Holding } from '../../shared/fair-room.js'
 import type { GuestView } from '../fleet/contract.js'
+import type { CreationShare } from './creation-limits.js'
 import type { SubUserBounds } from './sub-user-bounds.js'
 
 /** Guests by uuid; an empty set means none. */
@@ -30,6 +31,8 @@ export interface KeyPrincipal extends Caller {
   readonly kind: 'key'
   /** Id of its API key, which bounds what it makes. */
   readonly keyId: number
+  /** `ref` of the first key of its chain that is bound to containers; absent: none is. */
+  readonly boundRoot?: string
   /** Whether nothing bounds it: neither scopes, containers, addresses nor time. */
   readonly unlimited: boolean
 }
@@ -77,6 +80,13 @@ export function isUnbounded(caller: Principal): boolean {
 /** The callers for which consoles and streams are counted. */
 export function holdingOf(caller: Principal): Holding {
   return { share: caller.root, unlimited: isUnbounded(caller) }
+}
+
+/** Whom keys and sub-users count for that the caller creates. */
+export function creationShareOf(caller: Principal): CreationShare {
+  if (isUnbounded(caller)) return { share: '', isBound: false }
+  const boundRoot = caller.kind === 'key' ? caller.boundRoot : caller.root
+  return { share: boundRoot ?? caller.root, isBound: boundRoot !== undefined }
 }
 
 /** Whether the caller is bound to some guests. */

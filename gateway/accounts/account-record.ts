@@ -54,6 +54,8 @@ export interface SubUserAccount extends AccountBase {
   readonly createdBy: string
   /** `Principal.root` of the limited caller that created the account; absent: the account counts for itself. */
   readonly root?: string
+  /** `boundRoot` of the caller that created it: whose limit of sub-users it counts for; absent: of `root`. */
+  readonly boundRoot?: string
 }
 
 /** A person who logs in with a name and a password. */

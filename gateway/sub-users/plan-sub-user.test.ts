@@ -1,36 +1,36 @@
 import { expect } from 'chai'
+import { defaultCreationLimits } from '../access/creation-limits.js'
 import type { Principal } from '../access/principal.js'
 import type { SubUserAccount } from '../accounts/account-record.js'
-import { checkAccountLimit, mostSubUsers } from './plan-sub-user.js'
+import { checkAccountLimit } from './plan-sub-user.js'
 
-describe('number of sub-users of a caller', () => {
-  const caller = (root: string, isAdmin = false): Principal =>
-    ({ kind: 'session', root, accountKind: isAdmin ? 'admin' : 'sub_user' }) as unknown as Principal
-  const accounts = (count: number, root?: string): SubUserAccount[] =>
-    Array.from({ length: count }, () => ({ ...(root && { root }) }) as SubUserAccount)
+describe('how many sub-users a caller may have', () => {
+  const limit = defaultCreationLimits.subUsers
+  const billing = { kind: 'key', root: 'key:2', unlimited: false } as Principal
+  const boundTo = (boundRoot: string): Principal => ({ ...billing, boundRoot }) as Principal
+  const admin = { kind: 'session', root: 'admin:1', accountKind: 'admin' } as Principal
+  const accounts = (count: number, roots: Pick<SubUserAccount, 'root' | 'boundRoot'> = {}) =>
+    Array.from({ length: count }, () => roots as SubUserAccount)
+  const ofCustomer = { root: 'key:2', boundRoot: 'key:3' }
   const refusal = (all: SubUserAccount[], by: Principal): string => {
     try {
-      checkAccountLimit(all, by)
+      checkAccountLimit(all, by, limit)
       return ''
     } catch (error) {
       return (error as { code: string }).code
     }
   }
 
+  const full = 'account_limit_reached'
   for (const [what, all, by, code] of [
-    ['a limited caller below its limit', accounts(mostSubUsers.limited - 1, 'key:2'), caller('key:2'), ''],
-    [
-      ...['a limited caller at its limit', accounts(mostSubUsers.limited, 'key:2'), caller('key:2')],
-      'account_limit_reached',
-    ],
-    ['another caller', accounts(mostSubUsers.limited, 'key:2'), caller('key:3'), ''],
-    ['an administrator', accounts(mostSubUsers.limited), caller('admin:1', true), ''],
-    [
-      'an administrator, of very many',
-      accounts(mostSubUsers.others),
-      caller('admin:1', true),
-      'account_limit_reached',
-    ],
+    ['a bound caller below its limit', accounts(limit.bound - 1, ofCustomer), boundTo('key:3'), ''],
+    ['a bound caller at its limit', accounts(limit.bound, ofCustomer), boundTo('key:3'), full],
+    ['another bound caller', accounts(limit.bound, ofCustomer), boundTo('key:4'), ''],
+    ['a bound caller of a large billing key', accounts(5000, { root: 'key:2' }), boundTo('key:3'), ''],
+    ['a billing key with 5000 customers', accounts(5000, { root: 'key:2' }), billing, ''],
+    ['a billing key at its limit', accounts(limit.others, { root: 'key:2' }), billing, full],
+    ['an administrator, while others are at their limit', accounts(limit.others, ofCustomer), admin, ''],
+    ['an administrator at the limit', accounts(limit.others), admin, full],
   ] as [string, SubUserAccount[], Principal, string][])
     it(`${code === '' ? 'lets through' : 'refuses'} ${what}`, () => expect(refusal(all, by)).to.equal(code))
 })

@@ -1,5 +1,6 @@
 import type { SubUserAccount } from '../accounts/account-record.js'
-import { isUnbounded, maySee, type Principal } from '../access/principal.js'
+import { checkCreationLimit, type CreationLimit } from '../access/creation-limits.js'
+import { creationShareOf, maySee, type Principal } from '../access/principal.js'
 import { coversScope } from '../access/scopes.js'
 import { defaultPermissions, innerPortsScope } from '../access/sub-user-bounds.js'
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
@@ -85,15 +86,16 @@ function mayGive({ scopes }: Principal, permission: string): boolean {
   return coversScope(scopes, permission === innerPortsScope ? 'container:network' : permission)
 }
 
-/** Maximum number of sub-users: of a limited caller with all its descendants, and of all other callers together. */
-export const mostSubUsers = { limited: 500, others: 50_000 } as const
-
 /** @throws {BerthError} `account_limit_reached` */
-export function checkAccountLimit(all: readonly SubUserAccount[], maker: Principal): void {
-  const root = isUnbounded(maker) ? undefined : maker.root
-  const most = root === undefined ? mostSubUsers.others : mostSubUsers.limited
-  if (all.filter((account) => account.root === root).length < most) return
-  throw conflict('account_limit_reached', `this caller already has ${most} sub-users: delete some first`)
+export function checkAccountLimit(
+  all: readonly SubUserAccount[],
+  maker: Principal,
+  limit: CreationLimit,
+): void {
+  const shares = all.map(({ boundRoot, root }) => boundRoot ?? root ?? '')
+  checkCreationLimit(creationShareOf(maker), shares, {
+    ...{ code: 'account_limit_reached', name: 'sub-users', setting: 'sub_users', limit },
+  })
 }
 
 /** Longest name, without the random end of names that bound callers choose. */

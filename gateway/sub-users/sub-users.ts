@@ -1,6 +1,7 @@
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
 import { MadeSecrets } from '../access/made-secrets.js'
-import { isUnbounded, type Principal } from '../access/principal.js'
+import type { CreationLimit } from '../access/creation-limits.js'
+import { creationShareOf, isUnbounded, type Principal } from '../access/principal.js'
 import { withoutSessions, type SubUserAccount } from '../accounts/account-record.js'
 import type { AccountStore, Multi } from '../accounts/account-store.js'
 import type { Passwords } from '../accounts/passwords.js'
@@ -32,6 +33,7 @@ export interface SubUsersOptions {
   readonly passwords: Passwords
   /** 32 bytes, the same in every gateway on one store. */
   readonly secret: Buffer
+  readonly limit: CreationLimit
 }
 
 /** A sub-user with what only its maker is shown. */
@@ -124,7 +126,7 @@ export class SubUsers {
     const all = await this.options.accounts.list('sub_user')
     const there = findSame(all, fields, caller)
     if (there) return this.#asItIs(there)
-    checkAccountLimit(all, caller)
+    checkAccountLimit(all, caller, this.options.limit)
     const { password, passwordHash } = await this.#makePassword(caller)
     const code = this.#codes.create()
     const also = (multi: Multi, { id }: SubUserAccount): void => {
@@ -137,9 +139,13 @@ export class SubUsers {
         (id, others) => {
           const same = findSame(others, fields, caller)
           if (same) throw new AlreadyThere(same)
-          checkAccountLimit(others, caller)
-          const root = isUnbounded(caller) ? {} : { root: caller.root }
-          return { ...newAccount(id, passwordHash, code), ...terms, createdBy: caller.ref, ...root }
+          checkAccountLimit(others, caller, this.options.limit)
+          return {
+            ...newAccount(id, passwordHash, code),
+            ...terms,
+            createdBy: caller.ref,
+            ...rootsOf(caller),
+          }
         },
         also,
       )
@@ -263,6 +269,12 @@ export class SubUsers {
   #codeKey(digest: string): string {
     return this.options.store.key('sub-user-code', digest)
   }
+}
+
+/** Whom a new account shares limits with. */
+function rootsOf(caller: Principal): Pick<SubUserAccount, 'root' | 'boundRoot'> {
+  const { share, isBound } = creationShareOf(caller)
+  return { ...(!isUnbounded(caller) && { root: caller.root }), ...(isBound && { boundRoot: share }) }
 }
 
 function newAccount(id: number, passwordHash: string, { digest, sealed }: AccessCode) {

@@ -1,8 +1,10 @@
 import { expect } from 'chai'
-import { mostKeys } from '../../gateway/access/plan-keys.js'
+import { defaultCreationLimits } from '../../gateway/access/creation-limits.js'
 import { EventStream } from '../support/event-stream.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
+
+const mostKeys = defaultCreationLimits.apiKeys.bound
 
 /** A customer with a key for one container makes further keys with it. */
 describe('what the keys that one key made share', function () {
@@ -58,16 +60,16 @@ describe('what the keys that one key made share', function () {
     expect(await left(await gateway.makeKey({ scopes: ['container:read'] }))).to.equal(999)
   })
 
-  it(`is the number of keys: ${mostKeys.limited}, then 409`, async () => {
+  it(`is the number of keys: ${mostKeys}, then 409`, async () => {
     const made: string[] = [bound]
     let refused: Awaited<ReturnType<typeof makeChild>> | undefined
-    while (refused === undefined && made.length < 2 * mostKeys.limited) {
+    while (refused === undefined && made.length < 2 * mostKeys) {
       const reply = await makeChild(made.length % 2 === 0 ? bound : (made[1] ?? bound))
       if (reply.status === 201) made.push(reply.body.data.key as string)
       else refused = reply
     }
     expect([refused?.status, refused?.body.code]).to.deep.equal([409, 'key_limit_reached'])
-    expect(refused?.body.message).to.include(String(mostKeys.limited))
+    expect(refused?.body.message).to.include(String(mostKeys))
     expect((await makeChild(gateway.adminKey)).status, 'others go on').to.equal(201)
     const { body } = await gateway.request('GET', '/api-keys', { key: bound })
     const rows = body.data as { id: number }[]

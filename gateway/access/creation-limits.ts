@@ -1,0 +1,56 @@
+import { conflict } from '../../shared/errors.js'
+
+/** How many of a kind may exist at a time. */
+export interface CreationLimit {
+  /** Of a caller that is bound to containers, together with all that its keys create. */
+  readonly bound: number
+  /** Of any other limited key, and of all administrators and unlimited keys together. */
+  readonly others: number
+}
+
+export interface CreationLimits {
+  readonly apiKeys: CreationLimit
+  readonly subUsers: CreationLimit
+}
+
+export const defaultCreationLimits: CreationLimits = {
+  apiKeys: { bound: 100, others: 10_000 },
+  subUsers: { bound: 500, others: 50_000 },
+}
+
+/** Whom something counts for that a caller creates. */
+export interface CreationShare {
+  /** `ref` of the first key that is bound to containers, else of the first limited key; "": nothing bounds the caller. */
+  readonly share: string
+  readonly isBound: boolean
+}
+
+/** A kind of things whose number is limited. */
+export interface LimitedKind {
+  readonly code: string
+  readonly name: string
+  readonly limit: CreationLimit
+  /** Name of the limit in gateway.yaml. */
+  readonly setting: string
+}
+
+/**
+ * @param shares of everything of the kind, by who created it
+ * @throws {BerthError} the kind's code
+ */
+export function checkCreationLimit(
+  { share, isBound }: CreationShare,
+  shares: Iterable<string>,
+  { code, name, limit, setting }: LimitedKind,
+): void {
+  const most = isBound ? limit.bound : limit.others
+  let count = 0
+  for (const other of shares) if (other === share) count++
+  if (count < most) return
+  const whose = share === '' ? 'administrators and unlimited keys have' : 'this caller has'
+  throw conflict(
+    code,
+    `${whose} ${count} ${name}, the limit is ${most}: delete some first, or raise ` +
+      `limits.${isBound ? 'bound_' : ''}${setting} in gateway.yaml`,
+  )
+}
