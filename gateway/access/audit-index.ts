@@ -1,5 +1,6 @@
 import type { Store } from '../store/store.js'
 import { planCuts, type Share } from '../store/fair-cuts.js'
+import { readShares } from '../store/shares.js'
 
 export type Fields = Record<string, string>
 
@@ -173,16 +174,9 @@ export class AuditIndex {
     })
   }
 
-  /** Number of entries per caller; removes callers without entries from the list. */
-  async #shares(): Promise<Share[]> {
-    return this.store.run('trim audit entries', async (client) => {
-      const members = await client.sMembers(this.#callers)
-      const callers = members.map((member) => JSON.parse(member) as [root: string, ref: string])
-      const counts = await Promise.all(callers.map(([, ref]) => client.zCard(this.#by(ref))))
-      const gone = members.filter((_, at) => counts[at] === 0)
-      if (gone.length > 0) await client.sRem(this.#callers, gone)
-      return callers.map(([root, ref], at) => ({ root, ref, count: counts[at] ?? 0 }))
-    })
+  #shares(): Promise<Share[]> {
+    const names = { callers: this.#callers, by: (ref: string) => this.#by(ref) }
+    return readShares(this.store, 'trim audit entries', names)
   }
 
   /** A guest has few entries, so all requested ones are read and sorted. */

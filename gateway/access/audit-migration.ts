@@ -1,7 +1,10 @@
 import type { Store } from '../store/store.js'
-import type { AuditIndex, Fields, Multi } from './audit-index.js'
+import { steadyClock } from '../../shared/steady-clock.js'
+import { timeOf, type AuditIndex, type Fields, type Multi } from './audit-index.js'
 
 const atOnce = 500
+/** How long an outcome may wait for its entry, which another gateway may still move. */
+const orphanMs = 3_600_000
 
 interface Message {
   readonly id: string
@@ -10,48 +13,70 @@ interface Message {
 
 /**
  * Moves entries that earlier versions wrote to streams into the indexes. Each part is moved in one transaction, so that
- * no entry is lost or duplicated if the gateway dies meanwhile.
+ * a gateway that dies meanwhile loses and repeats nothing. An outcome whose entry is not known waits for it for an hour.
  */
 export async function moveStreams(store: Store, index: AuditIndex): Promise<void> {
-  await moveStream(store, 'audit', (multi, { id, fields }) => index.put(multi, id, fields))
+  await moveStream(store, 'audit', async (entries) => ({
+    moved: entries,
+    move: (multi) => entries.forEach(({ id, fields }) => index.put(multi, id, fields)),
+  }))
   for (const stream of ['audit-outcome', 'audit-late'])
-    await moveStream(
-      store,
-      stream,
-      (multi, { fields }, known) => {
-        const id = fields['of'] ?? ''
-        if (known.has(id)) index.putOutcome(multi, id, fields)
-      },
-      index,
-    )
+    await moveStream(store, stream, (outcomes) => planOutcomes(index, outcomes))
 }
 
-type Move = (multi: Multi, entry: { id: string; fields: Fields }, known: ReadonlySet<string>) => void
+interface Entry {
+  readonly id: string
+  readonly fields: Fields
+}
 
-/** @param index must already contain the entries of the outcomes */
-async function moveStream(store: Store, name: string, move: Move, index?: AuditIndex): Promise<void> {
-  const key = store.key(name)
-  for (;;) {
-    const messages = await store.run('move audit entries', (client) =>
-      client.xRange(key, '-', '+', { COUNT: atOnce }),
-    )
-    if (!messages || messages.length === 0) return
-    const entries = messages.map(decode)
-    const known = new Set(
-      (await index?.read(entries.map(({ fields }) => fields['of'] ?? '')))?.map(({ id }) => id),
-    )
-    await store.run('move audit entries', async (client) => {
-      const multi = client.multi()
-      for (const entry of entries) move(multi, entry, known)
-      multi.xDel(
-        key,
-        entries.map(({ id }) => id),
-      )
-      await multi.exec()
-    })
+/** Which entries leave their stream, and what is written for them. */
+interface Move {
+  readonly moved: readonly Entry[]
+  readonly move: (multi: Multi) => void
+}
+
+async function planOutcomes(index: AuditIndex, outcomes: readonly Entry[]): Promise<Move> {
+  const entryOf = ({ fields }: Entry): string => fields['of'] ?? ''
+  const known = new Set((await index.read(outcomes.map(entryOf))).map(({ id }) => id))
+  const found = outcomes.filter((outcome) => known.has(entryOf(outcome)))
+  const isOrphan = ({ id }: Entry): boolean => timeOf(id) < steadyClock.earliest() - orphanMs
+  return {
+    moved: outcomes.filter((outcome) => known.has(entryOf(outcome)) || isOrphan(outcome)),
+    move: (multi) => found.forEach((outcome) => index.putOutcome(multi, entryOf(outcome), outcome.fields)),
   }
 }
 
-function decode({ id, message }: Message): { id: string; fields: Fields } {
+async function moveStream(
+  store: Store,
+  name: string,
+  plan: (entries: readonly Entry[]) => Promise<Move>,
+): Promise<void> {
+  const key = store.key(name)
+  for (let from = '-'; ;) {
+    const messages = await store.run('move audit entries', (client) =>
+      client.xRange(key, from, '+', { COUNT: atOnce }),
+    )
+    const entries = (messages ?? []).map(decode)
+    const last = entries.at(-1)
+    if (last === undefined) return
+    const { moved, move } = await plan(entries)
+    if (moved.length > 0) await commit(store, key, { moved, move })
+    from = `(${last.id}`
+  }
+}
+
+async function commit(store: Store, key: string, { moved, move }: Move): Promise<void> {
+  await store.run('move audit entries', async (client) => {
+    const multi = client.multi()
+    move(multi)
+    multi.xDel(
+      key,
+      moved.map(({ id }) => id),
+    )
+    await multi.exec()
+  })
+}
+
+function decode({ id, message }: Message): Entry {
   return { id, fields: JSON.parse(message['e'] ?? '{}') as Fields }
 }

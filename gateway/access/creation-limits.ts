@@ -2,9 +2,9 @@ import { conflict } from '../../shared/errors.js'
 
 /** How many of a kind may exist at a time. */
 export interface CreationLimit {
-  /** Of a caller that is bound to containers, together with all that its keys create. */
+  /** For a caller that is bound to containers, together with all that its keys create. */
   readonly bound: number
-  /** Of any other limited key, and of all administrators and unlimited keys together. */
+  /** For any other limited key, and for all administrators and unlimited keys together. */
   readonly others: number
 }
 

@@ -1,5 +1,6 @@
 import { steadyClock } from '../../shared/steady-clock.js'
 import { planCuts, type Share } from '../store/fair-cuts.js'
+import { readShares } from '../store/shares.js'
 import type { Store, StoreClient } from '../store/store.js'
 import type { Principal } from './principal.js'
 
@@ -33,6 +34,8 @@ export class IdempotencyAges {
     { keep, keepMs, drop }: { keep: number; keepMs: number; drop: (ids: string[]) => Promise<void> },
   ): Promise<void> {
     const shares = await this.#shares(client, steadyClock.earliest() - keepMs)
+    // Earlier versions had one list of all callers; nothing reads it any more.
+    await client.unlink(this.store.key('idempotency-ages'))
     const excess = shares.reduce((sum, { count }) => sum + count, 0) - keep
     if (excess <= 0) return
     for (const [ref, cut] of planCuts(shares, excess))
@@ -42,15 +45,13 @@ export class IdempotencyAges {
       }
   }
 
-  /** Number of records per caller; removes callers without records from the list. */
+  /** How many records each caller has, without those that are too old. */
   async #shares(client: StoreClient, oldestMs: number): Promise<Share[]> {
     const members = await client.sMembers(this.#callers)
-    const callers = members.map((member) => JSON.parse(member) as [root: string, ref: string])
-    await Promise.all(callers.map(([, ref]) => client.zRemRangeByScore(this.#by(ref), '-inf', oldestMs)))
-    const counts = await Promise.all(callers.map(([, ref]) => client.zCard(this.#by(ref))))
-    const gone = members.filter((_, at) => counts[at] === 0)
-    if (gone.length > 0) await client.sRem(this.#callers, gone)
-    return callers.map(([root, ref], at) => ({ root, ref, count: counts[at] ?? 0 }))
+    const refs = members.map((member) => (JSON.parse(member) as [root: string, ref: string])[1])
+    await Promise.all(refs.map((ref) => client.zRemRangeByScore(this.#by(ref), '-inf', oldestMs)))
+    const names = { callers: this.#callers, by: (ref: string) => this.#by(ref) }
+    return readShares(this.store, 'forget requests', names)
   }
 
   get #callers(): string {

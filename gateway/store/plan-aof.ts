@@ -88,19 +88,35 @@ export function parseManifest(text: string): AofFile[] | undefined {
 }
 
 /**
- * The manifest of the files in the directory.
- * @returns undefined if the file names do not identify the manifest
+ * The manifest of the files in the directory. Increments of an earlier base that still exist are left
+ * out: replaying them onto a later base would count INCR twice.
+ * @returns undefined where they could belong together in several ways
  */
 export function rebuildManifest(names: readonly string[]): string | undefined {
   const files = names.flatMap((name): AofFile[] => {
     const [, sequence, kind] = /^appendonly\.aof\.(\d+)\.(base|incr)\.(?:rdb|aof)$/.exec(name) ?? []
     return kind ? [{ name, sequence: Number(sequence), type: kind === 'base' ? 'b' : 'i' }] : []
   })
-  const bases = files.filter(({ type }) => type === 'b')
-  const increments = files.filter(({ type }) => type === 'i').sort((a, b) => a.sequence - b.sequence)
-  const first = increments[0]
-  const hasGap = increments.some(({ sequence }, index) => sequence !== first!.sequence + index)
-  if (bases.length !== 1 || !first || hasGap) return undefined
+  const [base, ...otherBases] = files.filter(({ type }) => type === 'b')
+  if (!base || otherBases.length > 0) return undefined
+  const increments = incrementsOf(
+    base,
+    files.filter(({ type }) => type === 'i'),
+  )
   const lineOf = ({ name, sequence, type }: AofFile): string => `file ${name} seq ${sequence} type ${type}\n`
-  return [...bases, ...increments].map(lineOf).join('')
+  return increments && [base, ...increments].map(lineOf).join('')
+}
+
+/**
+ * The increments that follow a base. Each rewrite opens one first, and one more for each time that it failed, so no
+ * increment with a lower number than the base belongs to it. If several have higher numbers, some may be older than the
+ * base; nothing precedes the first base. Source: redis 7.0, aof.c
+ */
+function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {
+  const later = all
+    .filter(({ sequence }) => sequence >= base.sequence)
+    .toSorted((a, b) => a.sequence - b.sequence)
+  const isComplete =
+    base.sequence === 1 ? later.every(({ sequence }, at) => sequence === at + 1) : later.length === 1
+  return isComplete && later.length > 0 ? later : undefined
 }

@@ -4,7 +4,8 @@ import { defaultRetention } from '../../gateway/access/retention.js'
 import { AuditStore } from '../../gateway/access/audit.js'
 import { IdempotencyStore } from '../../gateway/access/idempotency.js'
 import { GatewayInstance } from '../../gateway/store/instance.js'
-import { Store } from '../../gateway/store/store.js'
+import { readShares } from '../../gateway/store/shares.js'
+import { Store, type StoreClient } from '../../gateway/store/store.js'
 import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
 
@@ -58,6 +59,59 @@ describe('what a gateway keeps', () => {
     expect(await targets(audit)).to.deep.equal(['new', 'young'])
     expect(await store.client.hLen(store.key('audit-outcomes'))).to.equal(2)
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
+  })
+
+  it('of the audit log are outcomes that wait up to an hour for their entry', async () => {
+    const audit = new AuditStore(store, 1000, silentLog)
+    const add = (stream: string, id: string, fields: Record<string, string>) =>
+      store.client.xAdd(store.key(stream), id, { e: JSON.stringify(fields) })
+    const minuteMs = 60_000
+    const [young, old] = [`${Date.now() - minuteMs}-0`, `${Date.now() - 61 * minuteMs}-0`]
+    const outcome = { success: '1', target: 'late', detail: '', container: '' }
+    for (const id of [old, young]) await add('audit-outcome', id, { ...outcome, of: id })
+    await audit.trim(30)
+    expect(await store.client.xLen(store.key('audit-outcome')), 'only the old one is gone').to.equal(1)
+    await add('audit', young, {
+      by: 'key:1',
+      action: 'a',
+      target: 'late',
+      user: 'u',
+      address: '',
+      request_id: '',
+    })
+    await audit.trim(30)
+    const { records } = await audit.read({ guests: 'all' })
+    expect(records.map(({ target, success }) => [target, success])).to.deep.equal([['late', true]])
+    expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
+  })
+
+  it('counts a caller that adds something while the callers without anything are removed', async () => {
+    const names = { callers: store.key('callers'), by: (ref: string) => store.key('by', ref) }
+    const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
+    await store.client.sAdd(names.callers, members)
+    let added = false
+    /** Adds something just before the removal is carried out. */
+    const racing = new Proxy(store, {
+      get: (target, name) =>
+        name !== 'transact'
+          ? bound(target, name)
+          : (step: string, commands: (client: StoreClient) => Promise<unknown>) =>
+              target.transact(step, (client) => commands(withLateEntry(client))),
+    })
+    const withLateEntry = (client: StoreClient): StoreClient =>
+      new Proxy(client, {
+        get: (target, name) =>
+          name !== 'zCard'
+            ? bound(target, name)
+            : async (key: string) => {
+                const count = await target.zCard(key)
+                if (!added) await store.client.zAdd(names.by('key:1'), { score: 1, value: 'late' })
+                added = true
+                return count
+              },
+      })
+    await readShares(racing, 'count', names)
+    expect(await store.client.sMembers(names.callers)).to.deep.equal([members[0]])
   })
 
   it('of the audit log are no more than so many entries', async () => {
@@ -124,6 +178,12 @@ describe('what a gateway keeps', () => {
       expect(await idempotency.begin(request('other', 'key:2'))).to.have.property('replay')
     })
 
+    it('are trimmed without the list that earlier versions wrote', async () => {
+      await store.client.zAdd(store.key('idempotency-ages'), { score: 1, value: 'old' })
+      await open().trim(1000)
+      expect(await store.client.exists(store.key('idempotency-ages'))).to.equal(0)
+    })
+
     it('nothing is forgotten below the number', async () => {
       const idempotency = open()
       for (let n = 0; n < 5; n++) await answered(idempotency, `k${n}`)
@@ -149,6 +209,11 @@ describe('what a gateway keeps', () => {
     await own.close()
   })
 })
+
+function bound<T extends object>(target: T, name: string | symbol): unknown {
+  const value: unknown = Reflect.get(target, name, target)
+  return typeof value === 'function' ? (value.bind(target) as unknown) : value
+}
 
 async function codeOf(work: Promise<unknown>): Promise<string> {
   return work.then(

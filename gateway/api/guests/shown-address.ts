@@ -1,8 +1,7 @@
-import { lookup } from 'node:dns/promises'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { DiagnoseConnectionResponse } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { parseAddress } from '../../../shared/addresses.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
+import { NameLookup } from '../../name-lookup.js'
 import { planAddressStep, type AddressVerdict } from './plan-address-step.js'
 
 /** The address that customers are given for a port of a guest, and whether it leads to the host. */
@@ -12,7 +11,8 @@ export interface JudgedAddress {
   readonly verdict: AddressVerdict
 }
 
-const longestLookupMs = 2000
+/** Customers decide how often names are looked up: each name is asked for once in a while. */
+const names = new NameLookup({ timeoutMs: 2000, keepMs: 30_000, keep: 1000 })
 
 /** @param found result of the agent, which is not trusted */
 export async function judgeAddress(
@@ -24,7 +24,7 @@ export async function judgeAddress(
   const isName = own === '' && hostAddress !== '' && !parseAddress(hostAddress)
   const verdict = planAddressStep({
     ...{ own, host: hostAddress },
-    resolved: isName ? await resolve(hostAddress) : [],
+    resolved: isName ? await names.resolve(hostAddress) : [],
     hostAddresses: found.hostAddresses.flatMap((text) => parseAddress(text)?.text ?? []),
     otherHosts: view
       .hosts()
@@ -32,11 +32,4 @@ export async function judgeAddress(
       .flatMap((other) => [other.publicAddress.host, other.metrics?.publicIpv4 ?? '']),
   })
   return { address: own || hostAddress, verdict }
-}
-
-/** Addresses to which this machine resolves the name; empty: it does not resolve, or takes too long. */
-async function resolve(name: string): Promise<string[]> {
-  const found = lookup(name, { all: true }).catch(() => [])
-  const addresses = await Promise.race([found, pause(longestLookupMs, [], { ref: false })])
-  return addresses.map(({ address }: { address: string }) => address)
 }

@@ -63,8 +63,8 @@ export function securityLogRoute({ fleet, time }: SecurityDeps): Route {
     sortable,
     tag: 'Security',
     summary:
-      'Recorded connections that caused alerts, newest first, of all containers or of one. With `container` also its ' +
-      'present connections, at most 100 rows. Without it, at most 1000 rows of each host that is online',
+      'Connections that alerts are about, newest first, of all containers or of one. With `container` also its ' +
+      'connections of the moment, at most 100 rows; without it at most 1000 rows of each host that is online and answers',
     query: LogQuery,
     data: Type.Array(LogRowSchema),
     errors: ['not_found', 'host_offline', 'agent_timeout'],
@@ -88,18 +88,22 @@ async function readGuest({ fleet, time }: SecurityDeps, caller: Principal, ref: 
   return rows.map((log) => logRow({ ...log, guestUuid: found.guest.uuid }, found.hostId, { fleet, time }))
 }
 
-/** Logs of one host, or of all hosts that are online. @throws {BerthError} `invalid_field`, `host_offline` */
+/**
+ * Reads one host, or all that are online; of all, those that cannot answer are left out.
+ * @throws {BerthError} `invalid_field`, `host_offline`, of a named host
+ */
 async function readAll(deps: SecurityDeps, caller: Principal, hostId: string | undefined): Promise<LogRow[]> {
   const { view } = deps.fleet
   if (hostId !== undefined) getNamedHost(view, hostId)
-  const online = [...view.hosts()].filter(({ state }) => state === 'online').map(({ id }) => id)
-  const read = await Promise.all(
-    (hostId === undefined ? online : [hostId]).map((id) => readHost(deps, caller, id)),
-  )
-  return read
-    .flat()
-    .sort((a, b) => b.atMs - a.atMs)
-    .map(({ row }) => row)
+  const rows = hostId === undefined ? await readOnline(deps, caller) : await readHost(deps, caller, hostId)
+  return rows.toSorted((a, b) => b.atMs - a.atMs).map(({ row }) => row)
+}
+
+/** A host may go offline meanwhile, and an agent of an earlier version knows only the logs of a guest. */
+async function readOnline(deps: SecurityDeps, caller: Principal): Promise<TimedRow[]> {
+  const online = [...deps.fleet.view.hosts()].filter(({ state }) => state === 'online')
+  const read = await Promise.allSettled(online.map(({ id }) => readHost(deps, caller, id)))
+  return read.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
 }
 
 async function readHost(deps: SecurityDeps, caller: Principal, hostId: string): Promise<TimedRow[]> {
