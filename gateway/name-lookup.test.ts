@@ -13,11 +13,11 @@ describe('lookups of names', () => {
   let servers: string[]
   let directory: string
   before(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'btest-names-'))
     server = createSocket('udp4', (query, from) => {
       queries++
       if (answers) server.send(answerTo(query), from.port, from.address)
     }).bind(0, '127.0.0.1')
-    directory = await mkdtemp(join(tmpdir(), 'btest-names-'))
     await once(server, 'listening')
     servers = [`127.0.0.1:${server.address().port}`]
   })

@@ -26,8 +26,8 @@ describe('logs of several hosts', () => {
   const time = { format: String }
   const read = async (query: object): Promise<string> => {
     const caller = { guests: 'all' } as Principal
-    const { handle } = securityLogRoute({ fleet, time } as never)
-    const answer = (await handle({ caller, query } as never)) as { data: { host_id: string }[] }
+    const logs = securityLogRoute({ fleet, time } as never)
+    const answer = (await logs.handle({ caller, query } as never)) as { data: { host_id: string }[] }
     return answer.data.map(({ host_id: id }) => id).join()
   }
 
