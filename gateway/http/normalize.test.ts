@@ -10,7 +10,7 @@ const field = (schema: TSchema) => Type.Object({ f: optional(schema) })
 
 /** The normalized field; `undefined`: it counts as absent. */
 function read(schema: TSchema, value: unknown, creates = true): unknown {
-  return compileNormalizer(field(schema), creates)({ f: structuredClone(value) })['f']
+  return compileNormalizer(field(schema), { creates })({ f: structuredClone(value) })['f']
 }
 
 const integer = Type.Integer()
@@ -185,7 +185,9 @@ describe('normalizing what clients send', () => {
     })
 
   it('keeps what a required field has, except for its form', () => {
-    const normalize = compileNormalizer(Type.Object({ a: integer, b: Type.String(trimmed) }), true)
+    const normalize = compileNormalizer(Type.Object({ a: integer, b: Type.String(trimmed) }), {
+      creates: true,
+    })
     expect(normalize({ a: '', b: null })).to.deep.equal({ a: '', b: null })
     expect(normalize({ a: '3', b: ' x ' })).to.deep.equal({ a: 3, b: 'x' })
   })
@@ -323,7 +325,7 @@ describe('normalizing what clients send', () => {
     )
     fc.assert(
       fc.property(right, fc.boolean(), (value, creates) => {
-        expect(compileNormalizer(schema, creates)(structuredClone(value))).to.deep.equal(value)
+        expect(compileNormalizer(schema, { creates })(structuredClone(value))).to.deep.equal(value)
       }),
     )
   })
@@ -332,8 +334,8 @@ describe('normalizing what clients send', () => {
     const schema = field(Type.Array(Type.String(trimmed)))
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => {
-        const once = compileNormalizer(schema, false)({ f: structuredClone(value) })
-        expect(compileNormalizer(schema, false)(structuredClone(once))).to.deep.equal(once)
+        const once = compileNormalizer(schema, { creates: false })({ f: structuredClone(value) })
+        expect(compileNormalizer(schema, { creates: false })(structuredClone(once))).to.deep.equal(once)
       }),
     )
   })

@@ -49,9 +49,15 @@ interface Schema {
 /** @throws {BerthError} `invalid_field` only when a creation leaves a restriction open */
 export type Normalize = (value: Record<string, unknown>) => Record<string, unknown>
 
-/** @param creates the request creates something, so that no field can stay as it is */
-export function compileNormalizer(schema: TSchema, creates: boolean): Normalize {
-  const read = readerOf(schema, creates)
+export interface NormalizeMode {
+  /** The request creates something, so that no field can stay as it is. */
+  readonly creates: boolean
+  /** Part of a path: a whole number has only one form there. */
+  readonly isPath?: boolean
+}
+
+export function compileNormalizer(schema: TSchema, mode: NormalizeMode): Normalize {
+  const read = readerOf(schema, mode)
   return (value) => read(value, '') as Record<string, unknown>
 }
 
@@ -61,15 +67,15 @@ type Read = (value: unknown, at: string) => unknown
 /** Replaces a value that sets nothing. */
 const absent = Symbol('absent')
 
-function readerOf(schema: Schema, creates: boolean): Read {
+function readerOf(schema: Schema, mode: NormalizeMode): Read {
   if (schema.enum) return (value) => readWord(schema.enum ?? [], value)
   switch (schema.type) {
     case 'object':
-      return objectReader(schema, creates)
+      return objectReader(schema, mode)
     case 'array':
-      return listReader(schema, creates)
+      return listReader(schema, mode)
     case 'integer':
-      return readInteger
+      return mode.isPath ? readInteger : readWholeNumber
     case 'number':
       return readNumber
     case 'boolean':
@@ -82,10 +88,10 @@ function readerOf(schema: Schema, creates: boolean): Read {
   }
 }
 
-function objectReader({ properties = {}, required = [] }: Schema, creates: boolean): Read {
+function objectReader({ properties = {}, required = [] }: Schema, mode: NormalizeMode): Read {
   const fields = Object.entries(properties).map(([name, schema]) => ({
     name,
-    read: fieldReader(schema, required.includes(name), creates),
+    read: fieldReader(schema, required.includes(name), mode),
   }))
   return (value, at) => {
     if (isEmptyList(value)) return {} // PHP has one empty array for both
@@ -101,9 +107,9 @@ function objectReader({ properties = {}, required = [] }: Schema, creates: boole
 }
 
 /** Reads a field's value, or `absent`. */
-function fieldReader(schema: Schema, required: boolean, creates: boolean): Read {
-  const read = readerOf(schema, creates)
-  if (schema.restricts) return restrictionReader(schema, read, { required, creates })
+function fieldReader(schema: Schema, required: boolean, mode: NormalizeMode): Read {
+  const read = readerOf(schema, mode)
+  if (schema.restricts) return restrictionReader(schema, read, { required, creates: mode.creates })
   return (value, at) => {
     if (!required && saysNothing(schema, value)) return absent
     const meant = read(value, at)
@@ -160,13 +166,13 @@ function namesNothing(entry: unknown): boolean {
   return entry === null || (typeof entry === 'string' && splitEntries(entry).length === 0)
 }
 
-function listReader({ items = {} }: Schema, creates: boolean): Read {
-  const read = readerOf(items, creates)
+function listReader({ items = {} }: Schema, mode: NormalizeMode): Read {
+  const read = readerOf(items, mode)
   const isText = items.type === 'string' || items.enum !== undefined
   return (value, at) => {
     // `{}` is PHP's empty array sent as an object. In a change it would empty a whole list of objects: there it must be
     // a list.
-    if ((creates || isText) && isObject(value) && Object.keys(value).length === 0) return []
+    if ((mode.creates || isText) && isObject(value) && Object.keys(value).length === 0) return []
     const list = isText && typeof value === 'string' ? splitEntries(value) : value
     if (!Array.isArray(list)) return list
     const named = isText ? list.filter((entry) => !isBlank(entry)) : (list as unknown[])
@@ -192,14 +198,17 @@ function readText(schema: Schema, value: unknown): unknown {
   return keepsBlanks(schema) ? value : value.trim()
 }
 
-/**
- * Decimal text in the usual form: at most a minus sign, no leading zeros, no exponent, no hexadecimal. A fraction of
- * zeros is accepted: PHP's number_format and DECIMAL columns of MySQL write "110.00".
- */
+/** Decimal text in the usual form: at most a minus sign, no leading zeros, no exponent, no hexadecimal. */
 export function readInteger(value: unknown): unknown {
-  if (typeof value !== 'string' || !/^(0|-?[1-9]\d{0,15})(\.0{1,10})?$/.test(value.trim())) return value
+  if (typeof value !== 'string' || !/^(0|-?[1-9]\d{0,15})$/.test(value.trim())) return value
   const number = Number(value)
   return Number.isSafeInteger(number) ? number : value
+}
+
+/** As `readInteger`, also with a fraction of zeros: PHP's number_format and DECIMAL columns of MySQL write "110.00". */
+function readWholeNumber(value: unknown): unknown {
+  const number = readInteger(typeof value === 'string' ? value.trim().replace(/\.0{1,10}$/, '') : value)
+  return typeof number === 'number' ? number : value
 }
 
 /** Text with more digits than a number can represent stays text. */

@@ -37,7 +37,7 @@ export function compileChecks(route: Route): RouteChecks {
 }
 
 function compileCheck(schema: TSchema, { method, example }: Route, part: RequestPart): Check {
-  const normalize = compileNormalizer(schema, method === 'POST')
+  const normalize = compileNormalizer(schema, { creates: method === 'POST', isPath: part === 'path' })
   const validate = schemas.compile(schema)
   return (sent) => {
     const value = normalize(sent)
