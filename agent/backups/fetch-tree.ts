@@ -67,17 +67,32 @@ async function fetchLarge(
   await applyToFetched(tree, { layout, index }, watch.signal)
 }
 
-/** @returns undefined: an older version made the backup, without a layout */
+/** @returns undefined: the backup is of a version without layouts, or its layout is too long or damaged */
 async function fetchLayout({ restic, snapshot }: Fetching): Promise<Layout | undefined> {
   if (snapshot.backup.usedBytes === undefined) return undefined
-  const args = ['dump', '--no-lock', snapshot.snapshotId, `/${layoutName}`]
-  const { stdout } = await restic.run({ args, timeoutMs: transferMs, binaryBytes: mostLayoutBytes })
+  const text = await readBackedUp(restic, snapshot.snapshotId)
+  const large = listLargeFiles(text ?? '')
+  if (text === undefined || !large) return undefined
   const path = restic.pathOf(layoutName)
-  await writeFile(path, stdout, { encoding: 'latin1', mode: 0o600 })
-  return { path, large: listLargeFiles(stdout) }
+  await writeFile(path, text, { encoding: 'latin1', mode: 0o600 })
+  return { path, large }
 }
 
-/** Reading from a target needs no free space. */
+/** A tree can be restored without its layout: a target that has lost it is no reason to restore nothing. */
+async function readBackedUp(restic: Restic, snapshotId: string): Promise<string | undefined> {
+  try {
+    const args = ['dump', '--no-lock', snapshotId, `/${layoutName}`]
+    const { stdout } = await restic.run({ args, timeoutMs: transferMs, binaryBytes: mostLayoutBytes })
+    return stdout // a longer one is cut within a field, as if damaged, or between two files, which does no harm
+  } catch (error) {
+    if (error instanceof BerthError && unreadable.has(error.code)) return undefined
+    throw error
+  }
+}
+
+const unreadable: ReadonlySet<string> = new Set(['backup_damaged', 'backup_missing', 'backup_target_failed'])
+
+/** A target that is read from needs no room. */
 function blameHost(error: unknown): never {
   if (error instanceof BerthError && error.code === 'backup_target_full')
     throw new BerthError('exhausted', 'storage_full', 'the backup does not fit')

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { expect } from 'chai'
 import { listLargeFiles, planExcludes } from './plan-large-files.js'
 
@@ -14,8 +15,30 @@ describe('large files of a backup', () => {
       { index: 1, path: 'var/disk', sizeBytes: 1_000_000 },
       { index: 2, path: 'copy', sizeBytes: 1_000_000 },
     ]))
-  it('are not found in a damaged layout', () => expect(listLargeFiles('X\0Y\0')).to.deep.equal([]))
-  it('are excluded by their exact names', () =>
+  for (const [what, damaged] of [
+    ['an unknown field', 'X\0Y\0'],
+    ['a range before any file', 'H\x000\x001\0'],
+    ['an end within a field', layout.slice(0, -2)],
+    ['an end within a range', layout.split('\0').slice(0, -2).join('\0') + '\0'],
+    ['an impossible number of attributes', 'F\0f\x009\0M\x001\x000\x000\x001\x002\x001e99\0'],
+  ] as const)
+    it(`are not read from a damaged layout, with ${what}`, () =>
+      expect(listLargeFiles(damaged)).to.equal(undefined))
+  it('are none in an empty layout', () => expect(listLargeFiles('')).to.deep.equal([]))
+  it('are so few that the kernel takes their paths as arguments', () => {
+    const folder = Array.from({ length: 16 }, () => '*'.repeat(250)).join('/')
+    const files = Array.from({ length: 500 }, (_, index) =>
+      ['F', `${folder}/${index}`, '1000000', 'M', '0', '0', '0', '1', '2', '0', 'H', '0', '900000', ''].join(
+        '\0',
+      ),
+    )
+    const large = listLargeFiles(files.join(''))!
+    expect(large).to.have.lengthOf.above(50)
+    const { status, error } = spawnSync('true', planExcludes('volume', large))
+    expect(error).to.equal(undefined)
+    expect(status).to.equal(0)
+  })
+  it('are left out by their exact names', () =>
     expect(planExcludes('volume', [{ path: 'a*[b]\\c' }]).at(-1)).to.equal('/volume/a\\*\\[b\\]\\\\c'))
   it('are excluded together with everything outside the tree', () => {
     const patterns = planExcludes('volume', []).filter((word) => word !== '--exclude')

@@ -9,25 +9,65 @@ export interface LargeFile {
 /** Maximum number of files that are fetched one by one: each needs a run of restic. */
 const most = 500
 
-/** @param layout as agent/host/perl/read-layout.pl writes it, a character for each byte */
-export function listLargeFiles(layout: string): LargeFile[] {
-  const fields = layout.split('\0')
+/** Bytes of their paths, escaped: they are arguments, of which the kernel takes about 2 MiB (execve(2)). */
+const mostPathBytes = 512 * 1024
+
+/**
+ * @param layout as agent/host/perl/read-layout.pl writes it, a character for each byte
+ * @returns undefined: the layout is damaged
+ */
+export function listLargeFiles(layout: string): LargeFile[] | undefined {
   const files: LargeFile[] = []
-  let index = -1
-  for (let at = 0; at < fields.length - 1;) {
-    const kind = fields[at]!
-    if (kind === 'F') index++
-    if (kind === 'M') {
-      const [path, sizeBytes] = [decodeName(fields[at - 2]!), Number(fields[at - 1])]
-      if (path !== undefined && files.length < most) files.push({ index, path, sizeBytes })
-      at += 7 + 2 * (Number(fields[at + 6]) || 0)
-    } else at += lengths[kind] ?? fields.length
-  }
-  return files
+  const fields = new Fields(layout)
+  let pathBytes = 0
+  let [index, path, size] = [-1, '', '']
+  for (let kind = fields.next(); kind !== undefined; kind = fields.next())
+    if (kind === 'F') {
+      ;[path, size] = [fields.next() ?? '', fields.next() ?? '']
+      index++
+    } else if (kind === 'M' && index >= 0) {
+      const name = decodeName(path)
+      const bytes = escapePattern(path).length
+      if (name !== undefined && files.length < most && pathBytes + bytes <= mostPathBytes) {
+        files.push({ index, path: name, sizeBytes: Number(size) })
+        pathBytes += bytes
+      }
+      skipDescription(fields)
+    } else if (index >= 0 && kind in rangeLengths) fields.skip(rangeLengths[kind]!)
+    else return undefined
+  return fields.isWhole ? files : undefined
 }
 
-/** Number of fields of each kind, including its name. */
-const lengths: Readonly<Record<string, number>> = { F: 3, H: 3, C: 3, S: 5 }
+/** Fields that end with NUL, one after the other: a layout may have millions. */
+class Fields {
+  #at = 0
+  /** Whether no field was missing. */
+  isWhole = true
+
+  constructor(private readonly text: string) {}
+
+  next(): string | undefined {
+    const [start, end] = [this.#at, this.text.indexOf('\0', this.#at)]
+    if (end >= 0) this.#at = end + 1
+    else if (start < this.text.length) this.isWhole = false
+    return end >= 0 ? this.text.slice(start, end) : undefined
+  }
+
+  skip(count: number): void {
+    for (let left = count; left > 0 && this.isWhole; left--) this.isWhole = this.next() !== undefined
+  }
+}
+
+/** Mode, user, group, both parts of the time, then attributes after their number. */
+function skipDescription(fields: Fields): void {
+  fields.skip(5)
+  const count = Number(fields.next())
+  if (Number.isSafeInteger(count) && count >= 0) fields.skip(2 * count)
+  else fields.isWhole = false
+}
+
+/** Fields of each kind of range after its name. */
+const rangeLengths: Readonly<Record<string, number>> = { H: 2, C: 2, S: 4 }
 
 /** A name that is not valid UTF-8 cannot be passed as an argument. */
 function decodeName(bytes: string): string | undefined {
@@ -36,8 +76,8 @@ function decodeName(bytes: string): string | undefined {
 }
 
 /**
- * Arguments of `restic restore` that exclude everything outside the tree, and these files of the tree. restic takes
- * either `--include` or `--exclude`.
+ * Arguments of `restic restore` that leave out everything beside the tree, and these files of it. restic takes either
+ * `--include` or `--exclude`; Debian 12's cannot read them from a file.
  * @param tree its name in the snapshot
  */
 export function planExcludes(tree: string, files: readonly Pick<LargeFile, 'path'>[]): string[] {

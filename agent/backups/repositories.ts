@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { rm, stat } from 'node:fs/promises'
+import { rm, stat, writeFile } from 'node:fs/promises'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { conflict } from '../../shared/errors.js'
 import { treeName } from '../host/beside-tree.js'
@@ -47,7 +47,7 @@ export class ResticRepositories implements BackupRepositories {
       const known = (await findSnapshots(restic)) ?? (await createRepository(restic))
       const sent = known.find(({ backup }) => backup.id === id)
       if (sent) return { sizeBytes: (await readSize(restic, sent)).sizeBytes, storedBytes: 0 }
-      const savedBytes = await readLayout(tree, restic.pathOf(layoutName), watch.signal)
+      const savedBytes = await this.#describe(tree, restic.pathOf(layoutName), watch)
       const told = savedBytes > 0 ? { ...note, savedBytes } : note
       return backUp(
         restic,
@@ -55,6 +55,18 @@ export class ResticRepositories implements BackupRepositories {
         watch,
       )
     })
+  }
+
+  /** A backup without a layout is a backup still: it takes more room once it is restored. */
+  async #describe(tree: string, layout: string, { signal }: Watching): Promise<number> {
+    try {
+      return await readLayout(tree, layout, signal)
+    } catch (err) {
+      signal.throwIfAborted()
+      this.#options.log.warn({ err, tree }, 'the backup has no layout')
+      await writeFile(layout, '')
+      return 0
+    }
   }
 
   verify(at: Repository, percent: number, watch: Watching): Promise<void> {

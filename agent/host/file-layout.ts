@@ -1,25 +1,41 @@
-import { readPerlProgram } from './perl-program.js'
+import { readBoundedProgram, readPerlProgram } from './perl-program.js'
 import { runPerl, type RunOptions, type RunResult } from './process.js'
 
-const readProgram = readPerlProgram('read-layout')
-const applyProgram = readPerlProgram('apply-layout')
+const readProgram = readBoundedProgram('read-layout')
+const applyProgram = readBoundedProgram('apply-layout')
 const fetchProgram = readPerlProgram('fetch-file')
 
 /** Timeout; moving data takes as long as reading and writing it. */
 const longestMs = 24 * 3_600_000
 
-/** Maximum size of a layout. */
+/** The largest layout that is read; what is written stays well below it. */
 export const mostLayoutBytes = 64 * 1024 ** 2
 
+export interface LayoutBounds {
+  /** Memory for what is known of the tree: some 2 million extents. */
+  readonly memoryBytes: number
+  /** The longest layout that is written. */
+  readonly writtenBytes: number
+}
+
+const usualBounds: LayoutBounds = { memoryBytes: 256 * 1024 ** 2, writtenBytes: 48 * 1024 ** 2 }
+
 /**
- * Records which data the files of a tree share, where they have holes and which data is compressed.
+ * Writes down which data the files of a tree share, where they have holes and what is compressed. Files beyond the bounds
+ * are left out.
  * @param tree on btrfs; nothing may write to it
  * @param file to be written; its format is described in perl/read-layout.pl
  * @returns bytes that the large files save compared with their length
  * @throws {CommandError}
  */
-export async function readLayout(tree: string, file: string, signal: AbortSignal): Promise<number> {
-  const { stdout } = await runPerl(readProgram, [tree, file], { timeoutMs: longestMs, signal })
+export async function readLayout(
+  tree: string,
+  file: string,
+  signal: AbortSignal,
+  { memoryBytes, writtenBytes } = usualBounds,
+): Promise<number> {
+  const args = [tree, file, String(memoryBytes), String(writtenBytes)]
+  const { stdout } = await runPerl(readProgram, args, { timeoutMs: longestMs, signal })
   return Number(stdout) || 0
 }
 

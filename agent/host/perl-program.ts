@@ -13,3 +13,8 @@ export function readPerlProgram(name: string): string {
 export function readIsolatedProgram(name: string): string {
   return `${readPerlProgram('isolate')}\n${readPerlProgram(name)}`
 }
+
+/** The same for a program whose memory depends on what a guest has: `bound-memory.pl` limits it. */
+export function readBoundedProgram(name: string): string {
+  return `${readPerlProgram('bound-memory')}\n${readPerlProgram(name)}`
+}

@@ -16,6 +16,7 @@ my ($nr_fgetxattr, $nr_fsetxattr, $nr_utimensat) = (193, 190, 280);
 ($nr_fgetxattr, $nr_fsetxattr, $nr_utimensat) = (10, 7, 88) if (POSIX::uname())[4] eq 'aarch64';
 my ($dedupe, $get_flags, $set_flags, $no_cow) = (0xC0189436, 0x80086601, 0x40086602, 0x00800000);
 my ($at_once, $copied_at_once, $window, $block, $smallest) = (16 << 20, 1 << 20, 256 << 20, 4096, 65536);
+my ($ranges_at_once, $most_holes, $most_attributes, $memory) = (65536, 32 << 20, 65536, 256 << 20);
 sysopen(my $top, $tree, O_RDONLY | O_DIRECTORY | O_NOFOLLOW) or die "$tree: $!\n";
 
 # Opens a plain file beneath the tree without following links; undefined: none exists.
@@ -78,42 +79,58 @@ sub copy {
   }
 }
 
-# All ranges of a file in order, including those with data of its own.
-sub complete {
-  my ($size, @ranges) = @_;
-  my ($end, @all) = (0);
-  for my $range (@ranges, ['', $size, 0]) {
-    push @all, ['D', $end, $range->[1] - $end] if $range->[1] > $end;
-    push @all, $range if $range->[0] ne '';
-    $end = $range->[1] + $range->[2];
-  }
-  return @all;
+# The next range that is no shared data: those of the layout, and between them the file's own data.
+sub own_ranges {
+  my ($size, $ranges) = @_;
+  my ($at, $end, $next) = (0, 0);
+  return sub {
+    while (1) {
+      if (!$next) {
+        $next = $at < length $$ranges ? [next_range($ranges, \$at)] : $end < $size ? ['', $size, 0] : return;
+        my $own = ['D', $end, $next->[1] - $end];
+        $end = $next->[1] + $next->[2];
+        return $own if $own->[2] > 0;
+      }
+      my $range = $next;
+      $next = undef;
+      return $range if $range->[0] =~ /^[HC]$/;
+    }
+  };
+}
+
+# Ranges are packed: arrays would take ten times the memory.
+sub pack_range { my ($kind, $offset, $length, $from, $at) = @_; pack('a Q2 Q N/a*', $kind, $offset, $length, $at // 0, $from // '') }
+
+sub next_range {
+  my ($ranges, $at) = @_;
+  my ($kind, $offset, $length, $from_at, $size) = unpack('a Q3 N', substr($$ranges, $$at, 29));
+  my $from = substr($$ranges, $$at + 29, $size);
+  $$at += 29 + $size;
+  return ($kind, $offset, $length, $from, $from_at);
 }
 
 # Moves a file's own data to new extents, since an old extent stays allocated as long as any part of it is in use. Works
 # part by part, so that a large file does not need twice its space.
 sub reshape {
-  my ($path, $size, @ranges) = @_;
+  my ($path, $size, $ranges, $is_compressed) = @_;
   my $file = open_plain($path) or return;
-  return if (stat $file)[7] != $size;
-  my @own = grep { $_->[0] ne 'S' } complete($size, @ranges);
-  return unless @own;
-  my $is_compressed = grep { $_->[0] eq 'C' } @own;
-  while (my @part = take_window(\@own)) {
+  return if (stat $file)[7] != $size || $$ranges eq '';
+  my ($next, @left) = own_ranges($size, $ranges);
+  while (my @part = take_window($next, \@left)) {
     my $new = make_like($file, $size, $is_compressed);
     copy($file, $new, @$_[1, 2]) for grep { $_->[0] ne 'H' } @part;
     share($new, $_->[1], $file, $_->[1], $_->[2]) for @part;
   }
 }
 
-# The next ranges, up to this amount of data.
+# The next ranges, with so much data and so many of them at most.
 sub take_window {
-  my ($ranges) = @_;
+  my ($next, $rest) = @_;
   my ($left, @part) = ($window);
-  while (@$ranges && $left > 0) {
-    my ($kind, $offset, $length) = @{shift @$ranges};
+  while ($left > 0 && @part < $ranges_at_once) {
+    my ($kind, $offset, $length) = @{shift @$rest // $next->() // last};
     my $taken = $kind eq 'H' || $length <= $left ? $length : $left;
-    unshift @$ranges, [$kind, $offset + $taken, $length - $taken] if $taken < $length;
+    push @$rest, [$kind, $offset + $taken, $length - $taken] if $taken < $length;
     push @part, [$kind, $offset, $taken];
     $left -= $taken if $kind ne 'H';
   }
@@ -121,46 +138,64 @@ sub take_window {
 }
 
 sub take_shared {
-  my ($path, $size, @ranges) = @_;
+  my ($path, $size, $ranges) = @_;
   my $file = open_plain($path) or return;
-  for (grep { $_->[0] eq 'S' } @ranges) {
-    my (undef, $offset, $length, $from, $at) = @$_;
+  for (my $at = 0; $at < length $$ranges;) {
+    my ($kind, $offset, $length, $from, $from_at) = next_range($ranges, \$at);
+    next if $kind ne 'S';
     my $source = open_plain($from) or next;
-    share($source, $at, $file, $offset, $length);
+    share($source, $from_at, $file, $offset, $length);
   }
 }
 
-sub read_layout {
+# Calls `act` with each file of the layout: its index, path, size, ranges, whether any is compressed, and what is known of
+# it besides. Only one file is in memory.
+sub each_in_layout {
+  my ($act) = @_;
   open(my $in, '<:raw', $layout) or die "layout: $!\n";
   local $/ = "\0";
-  my $field = sub { my $text = <$in> // die "layout: it is cut off\n"; chomp $text; $text };
-  my @files;
+  my $field = sub { my $text = <$in> // die "layout: it ends early\n"; chomp $text; $text };
+  my ($index, @file) = (-1);
+  my $end = sub { $act->($index, @file) if @file };
   while (defined(my $kind = <$in>)) {
     chomp $kind;
-    if ($kind eq 'F') { push @files, [$field->(), $field->()] }
-    elsif ($kind eq 'M' && @files) {
+    if ($kind eq 'F') {
+      $end->();
+      my $ranges = '';
+      ($index, @file) = ($index + 1, $field->(), $field->(), \$ranges, 0, undef);
+    } elsif ($kind eq 'M' && @file) {
       my @about = map { $field->() } 1 .. 6;
-      push @{$files[-1]}, [$kind, @about, map { $field->() } 1 .. 2 * $about[5]];
-    } elsif ($kind =~ /^[HCS]$/ && @files) {
-      my @range = ($kind, $field->(), $field->(), $kind eq 'S' ? ($field->(), $field->()) : ());
-      push @{$files[-1]}, \@range;
+      die "layout: too many attributes\n" if $about[5] > $most_attributes;
+      $file[4] = [@about, map { $field->() } 1 .. 2 * $about[5]];
+    } elsif ($kind =~ /^[HCS]$/ && @file) {
+      ${$file[2]} .= pack_range($kind, $field->(), $field->(), $kind eq 'S' ? ($field->(), $field->()) : ());
+      $file[3] ||= $kind eq 'C';
     } else { die "layout: unknown field\n" }
   }
-  return @files;
+  $end->();
+}
+
+# What a tree can have has no bound; what is not known is not shared. Bytes of a name, and what it takes besides.
+sub take_room {
+  my ($bytes) = @_;
+  return 0 if $memory < $bytes + 160;
+  $memory -= $bytes + 160;
+  return 1;
 }
 
 sub each_file {
   my ($root, $least, $act) = @_;
   my (@directories, %seen) = ('');
-  while (defined(my $directory = shift @directories)) {
+  while (defined(my $directory = pop @directories)) {
     opendir(my $names, "$root/$directory") or next;
-    for my $name (readdir $names) {
+    while (defined(my $name = readdir $names)) {
       next if $name eq '.' || $name eq '..';
       my $path = $directory eq '' ? $name : "$directory/$name";
       my ($inode, $mode, $links, $size) = (lstat "$root/$path")[1, 2, 3, 7] or next;
-      push @directories, $path if S_ISDIR($mode);
+      push @directories, $path if S_ISDIR($mode) && take_room(length $path);
       next unless S_ISREG($mode) && $size >= $least;
-      $act->($path, $size) unless $links > 1 && $seen{$inode}++;
+      next if $links > 1 && ($seen{$inode} || !take_room(0) || $seen{$inode}++);
+      $act->($path, $size);
     }
   }
 }
@@ -175,39 +210,44 @@ sub take_from_image {
   });
 }
 
-# Ranges of zeros of at least one block.
+# @returns packed ranges of zeros, of at least a block
 sub find_zeros {
   my ($path) = @_;
-  my $file = open_plain($path) or return;
-  my ($offset, $zero, @holes) = (0, "\0" x $block);
+  my $file = open_plain($path) or return '';
+  my ($offset, $start, $zero, $holes) = (0, undef, "\0" x $block, '');
+  my $end = sub { # a file of many holes keeps those after the first ones
+    $holes .= pack_range('H', $start, $_[0] - $start) if defined $start && length $holes < $most_holes;
+    $start = undef;
+  };
   while (sysread($file, my $data, $copied_at_once)) {
     for (my $at = 0; $at + $block <= length $data; $at += $block) {
-      next if substr($data, $at, $block) ne $zero;
-      if (@holes && $holes[-1][1] + $holes[-1][2] == $offset + $at) { $holes[-1][2] += $block }
-      else { push @holes, ['H', $offset + $at, $block] }
+      if (substr($data, $at, $block) eq $zero) { $start //= $offset + $at }
+      else { $end->($offset + $at) }
     }
     $offset += length $data;
   }
-  return @holes;
+  $end->($offset - $offset % $block);
+  return $holes;
 }
 
-sub guess_layout {
-  my (%first, @files);
+# Makes holes, and shares data with the first file of the same size.
+sub apply_guessed {
+  my %first;
   each_file($tree, $smallest, sub {
     my ($path, $size) = @_;
-    my @zeros = find_zeros($path);
-    push @files, [$path, $size, @zeros] if @zeros;
-    my $known = $first{$size} //= $path;
-    push @files, [$path, $size, ['S', 0, $size, $known, 0]] if $known ne $path && !@zeros;
+    my $zeros = find_zeros($path);
+    reshape($path, $size, \$zeros, 0);
+    my $known = $first{$size};
+    if (!defined $known) { $first{$size} = $path if take_room(length $path) }
+    elsif ($zeros eq '') { take_shared($path, $size, \pack_range('S', 0, $size, $known, 0)) }
   });
-  return @files;
 }
 
 # Sets owner, mode, attributes and times of a file that was fetched separately.
 sub describe {
-  my ($path, undef, $about) = @_;
-  my $file = open_plain($path) or die "$path: the file was not fetched\n";
-  my ($kind, $mode, $user, $group, $seconds, $nanoseconds, undef, @attributes) = @$about;
+  my ($path, $about) = @_;
+  my $file = open_plain($path) or die "$path: it was not fetched\n";
+  my ($mode, $user, $group, $seconds, $nanoseconds, undef, @attributes) = @$about;
   chown($user, $group, $file) && chmod($mode, $file) or die "$path: $!\n";
   while (my ($name, $value) = map { pack('H*', $_) } splice(@attributes, 0, 2)) {
     syscall($nr_fsetxattr, fileno $file, $name, $value, length $value, 0) == 0 or die "$path: $name: $!\n";
@@ -217,16 +257,19 @@ sub describe {
 }
 
 if (@apart && $apart[0] eq 'only') {
-  my $file = (read_layout())[$apart[1]];
-  my ($path, $size, $about, @ranges) = @$file;
-  reshape($path, $size, @ranges);
-  take_shared($path, $size, @ranges);
-  describe(@$file);
+  each_in_layout(sub {
+    my ($index, $path, $size, $ranges, $is_compressed, $about) = @_;
+    return if $index != $apart[1];
+    reshape($path, $size, $ranges, $is_compressed);
+    take_shared($path, $size, $ranges);
+    describe($path, $about);
+  });
   exit 0;
 }
 take_from_image() if $image ne '';
-my @files = $layout ne '' ? read_layout() : guess_layout();
-my %is_apart = map { ($_ => 1) } @apart;
-my @ranges = map { my ($path, $size, @all) = @$_; [$path, $size, grep { $_->[0] ne 'M' } @all] } @files;
-for my $index (0 .. $#ranges) { reshape(@{$ranges[$index]}) unless $is_apart{$index} }
-take_shared(@$_) for @ranges;
+if ($layout eq '') { apply_guessed() }
+else {
+  my %is_apart = map { ($_ => 1) } @apart;
+  each_in_layout(sub { my ($index, @file) = @_; reshape(@file[0 .. 3]) unless $is_apart{$index} });
+  each_in_layout(sub { my ($index, @file) = @_; take_shared(@file[0 .. 2]) });
+}

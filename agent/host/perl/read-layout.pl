@@ -1,6 +1,6 @@
-# Records how the files of a tree share their data, where they have holes and which data is compressed. It uses the maps
-# of their extents (FIEMAP). No data is read. The tree must not change meanwhile. Arguments: the tree, the file to
-# write.
+# Writes down how the files of a tree share their data, where they have holes and what is compressed, from the maps of
+# their extents (FIEMAP). No data is read. Nobody may change the tree meanwhile. Arguments: the tree, the file to write,
+# bytes of memory for extents and names, the most bytes to write.
 #
 # Prints how many bytes less than their length the large files take.
 #
@@ -9,119 +9,150 @@
 # length: it is restored from them. Then come ranges: `H OFFSET LENGTH`
 # a hole, `C OFFSET LENGTH` compressed data, `S OFFSET LENGTH PATH OFFSET` data that another file has as well. The rest
 # of the file is data of its own. A file without such ranges is left out.
+#
+# What a guest can have in its tree has no bound, and so this has: of how much memory its extents and names take, of extents of
+# a file, and of bytes that are written. A file beyond any of them is left out, and takes more room once it is restored.
+# Files with large holes have memory of their own, as they would take the most.
 use strict;
 use warnings;
 use Fcntl qw(:DEFAULT :mode);
 use POSIX ();
 
-my ($tree, $output) = @ARGV;
+my ($tree, $output, $memory, $most_bytes) = @ARGV;
 my ($fiemap, $block, $smallest, $small_holes) = (0xC020660B, 4096, 4096, 65536);
 my ($is_last, $is_unclear, $is_encoded, $is_inline) = (0x1, 0x6, 0x8, 0x380);
-my ($at_once, $most_bytes, $least_saved) = (512, 48 << 20, 128 << 20);
+my ($at_once, $least_saved) = (512, 128 << 20);
 my ($nr_statx, $nr_fgetxattr, $nr_flistxattr) = (332, 193, 196);
 ($nr_statx, $nr_fgetxattr, $nr_flistxattr) = (291, 10, 13) if (POSIX::uname())[4] eq 'aarch64';
-my (@files, %seen, @plain, %encoded);
+# Memory in bytes, and what a file, an extent and a name take of it, as measured.
+my ($most_extents, %room) = (1 << 20, usual => $memory, sparse => $memory / 4);
+my ($cost_of_file, $cost_of_extent, $cost_of_name) = (320, 160, 160);
+my ($extent, $range, $no_source) = ('Q3 L', 'a Q> Q L Q', ~0 & 0xffffffff); # packed, as arrays take ten times as much
+my ($extent_size, $range_size) = (28, 29);
+my (@files, %ranges, %seen, @plain, %encoded);
 
+sub take_room {
+  my ($kind, $bytes) = @_;
+  return 0 if $room{$kind} < $bytes;
+  $room{$kind} -= $bytes;
+  return 1;
+}
+
+# @returns them packed; nothing where there are more than `most`
 sub read_extents {
-  my ($file) = @_;
-  my ($start, @extents) = (0);
+  my ($file, $most) = @_;
+  my ($start, $extents) = (0, '');
   while (1) {
     my $request = pack('Q2 L4', $start, ~0 - $start, 0, 0, $at_once, 0) . "\0" x (56 * $at_once);
-    ioctl($file, $fiemap, $request) or return @extents;
-    my $count = unpack('x20 L', $request);
+    ioctl($file, $fiemap, $request) or return $extents;
+    my $count = unpack('x20 L', $request) or return $extents;
+    my ($logical, $length, $flags);
     for my $index (0 .. $count - 1) {
-      my ($logical, $physical, $length, $flags) = unpack('Q3 x16 L', substr($request, 32 + 56 * $index, 56));
-      push @extents, [$logical, $physical, $length, $flags];
+      ($logical, my $physical, $length, $flags) = unpack('Q3 x16 L', substr($request, 32 + 56 * $index, 56));
+      return undef if $flags & ($is_unclear | $is_inline);
+      $extents .= pack($extent, $logical, $physical, $length, $flags);
     }
-    return @extents if $count < $at_once || $extents[-1][3] & $is_last;
-    $start = $extents[-1][0] + $extents[-1][2];
+    return undef if length $extents > $most * $extent_size;
+    return $extents if $count < $at_once || $flags & $is_last;
+    $start = $logical + $length;
   }
 }
 
+sub each_packed {
+  my ($text, $template, $size, $act) = @_;
+  for (my $at = 0; $at < length $$text; $at += $size) { $act->(unpack($template, substr($$text, $at, $size))) }
+}
+
+sub path_of { substr($files[$_[0]], 12) }
+sub size_of { unpack('Q', $files[$_[0]]) }
+sub links_of { unpack('x8 L', $files[$_[0]]) }
+
 sub add_range {
-  my ($file, @range) = @_;
-  my ($kind, undef, $length) = @range;
-  $file->{holes} += $length if $kind eq 'H';
-  $file->{saved} += $length if $kind ne 'C';
-  $file->{other}++ if $kind ne 'H';
-  push @{$file->{ranges}}, \@range;
+  my ($index, $kind, $offset, $length, $source, $at) = @_;
+  $ranges{$index} .= pack($range, $kind, $offset, $length, $source // $no_source, $at // 0);
 }
 
 sub add_holes {
-  my ($file, @extents) = @_;
+  my ($index, $extents) = @_;
   my $end = 0;
-  for (@extents, [$file->{size}, 0, 0, 0]) {
-    my ($logical, undef, $length) = @$_;
-    add_range($file, 'H', $end, $logical - $end) if $logical - $end >= $block;
+  my $add = sub {
+    my ($logical, undef, $length) = @_;
+    add_range($index, 'H', $end, $logical - $end) if $logical - $end >= $block;
     $end = $logical + $length;
-  }
+  };
+  each_packed($extents, $extent, $extent_size, $add);
+  $add->(size_of($index), 0, 0);
 }
 
 sub note_file {
-  my ($path, $size, $links) = @_;
+  my ($path, $size, $links, $kind) = @_;
+  my $cost = $cost_of_file + length $path;
+  my $most = int(($room{$kind} - $cost) / $cost_of_extent);
+  return if $most <= 0;
   sysopen(my $handle, "$tree/$path", O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return;
-  my $file = {path => $path, size => $size, links => $links, holes => 0, saved => 0, other => 0, ranges => []};
-  my @extents = read_extents($handle);
-  return if grep { $_->[3] & ($is_unclear | $is_inline) } @extents;
-  push @files, $file;
-  add_holes($file, @extents);
-  for (@extents) {
-    my ($logical, $physical, $length, $flags) = @$_;
-    if ($flags & $is_encoded) { note_encoded($file, $logical, $physical, $length) }
+  my $extents = read_extents($handle, $most < $most_extents ? $most : $most_extents) // return;
+  take_room($kind, $cost + $cost_of_extent * length($extents) / $extent_size) or return;
+  push @files, pack('Q L', $size, $links) . $path;
+  add_holes($#files, \$extents);
+  each_packed(\$extents, $extent, $extent_size, sub {
+    my ($logical, $physical, $length, $flags) = @_;
+    if ($flags & $is_encoded) { note_encoded($#files, $logical, $physical, $length) }
     else { push @plain, pack('Q>Q3', $physical, $length, $#files, $logical) }
-  }
+  });
 }
 
 # The last block of a file can be shared with the last one of another only.
 sub add_shared {
-  my ($file, $offset, $length, $source, $at) = @_;
-  my $rest = $file->{size} - $offset;
+  my ($index, $offset, $length, $source, $at) = @_;
+  my $rest = size_of($index) - $offset;
+  my $source_rest = size_of($source) - $at;
   if ($rest < $length) {
-    my $is_end_of_both = $source->{size} - $at == $rest;
-    $length = $is_end_of_both ? $rest : $rest - $rest % $block;
-  } elsif ($source->{size} - $at < $length) {
+    $length = $source_rest == $rest ? $rest : $rest - $rest % $block;
+  } elsif ($source_rest < $length) {
     $length -= $block;
   }
-  add_range($file, 'S', $offset, $length, $source->{path}, $at) if $length > 0;
+  add_range($index, 'S', $offset, $length, $source, $at) if $length > 0;
 }
 
 # The address of a compressed extent does not identify parts of it, so the first file that uses the extent owns it.
 sub note_encoded {
-  my ($file, $logical, $physical, $length) = @_;
-  my $owner = $encoded{$physical};
-  if ($owner && $owner->[2] == $length) { add_shared($file, $logical, $length, @$owner[0, 1]) }
+  my ($index, $logical, $physical, $length) = @_;
+  my ($source, $at, $same) = unpack('L Q2', $encoded{$physical} // '');
+  if (defined $same && $same == $length) { add_shared($index, $logical, $length, $source, $at) }
   else {
-    $encoded{$physical} = [$file, $logical, $length];
-    my $rest = $file->{size} - $logical;
-    add_range($file, 'C', $logical, $rest < $length ? $rest : $length);
+    $encoded{$physical} = pack('L Q2', $index, $logical, $length);
+    my $rest = size_of($index) - $logical;
+    add_range($index, 'C', $logical, $rest < $length ? $rest : $length);
   }
 }
 
 # Sorted by their address on the disk: if two extents overlap, the earlier one owns the common part.
 sub note_shared {
-  my ($owner, $start, $end) = (undef, 0, 0);
-  my $at = 0;
-  for (sort @plain) {
+  my ($owner, $start, $end, $at) = (undef, 0, 0, 0);
+  @plain = sort @plain;
+  for (@plain) {
     my ($physical, $length, $index, $logical) = unpack('Q>Q3', $_);
     my $common = $end - $physical;
     $common = $length if $common > $length;
-    add_shared($files[$index], $logical, $common, $owner, $at + $physical - $start) if $common > 0;
+    add_shared($index, $logical, $common, $owner, $at + $physical - $start) if $common > 0;
     next if $physical + $length <= $end;
-    ($owner, $start, $end, $at) = ($files[$index], $physical, $physical + $length, $logical);
+    ($owner, $start, $end, $at) = ($index, $physical, $physical + $length, $logical);
   }
 }
 
 sub walk {
   my @directories = ('');
-  while (defined(my $directory = shift @directories)) {
+  while (defined(my $directory = pop @directories)) {
+    $room{usual} += $cost_of_name + length $directory if $directory ne '';
     opendir(my $names, "$tree/$directory") or next;
-    for my $name (sort readdir $names) {
+    while (defined(my $name = readdir $names)) {
       next if $name eq '.' || $name eq '..';
       my $path = $directory eq '' ? $name : "$directory/$name";
-      my ($inode, $mode, $links, $size) = (lstat "$tree/$path")[1, 2, 3, 7] or next;
-      push @directories, $path if S_ISDIR($mode);
+      my ($inode, $mode, $links, $size, $blocks) = (lstat "$tree/$path")[1, 2, 3, 7, 12] or next;
+      push @directories, $path if S_ISDIR($mode) && take_room('usual', $cost_of_name + length $path);
       next unless S_ISREG($mode) && $size >= $smallest;
-      note_file($path, $size, $links) unless $links > 1 && $seen{$inode}++;
+      next if $links > 1 && ($seen{$inode} || !take_room('usual', $cost_of_name) || $seen{$inode}++);
+      note_file($path, $size, $links, $size - 512 * $blocks >= $least_saved ? 'sparse' : 'usual');
     }
   }
 }
@@ -137,11 +168,23 @@ sub read_attributes {
   } split /\0/, substr($names, 0, $length > 0 ? $length : 0);
 }
 
-# Fields of a file that is restored separately. A file with several names is left to restic, which preserves hard links.
+# @returns how much of it is holes, how much less than its length it takes, and the number of its other ranges
+sub sum_up {
+  my ($index) = @_;
+  my ($holes, $saved, $others) = (0, 0, 0);
+  each_packed(\$ranges{$index}, $range, $range_size, sub {
+    my ($kind, undef, $length) = @_;
+    $holes += $length if $kind eq 'H';
+    $saved += $length if $kind ne 'C';
+    $others++ if $kind ne 'H';
+  });
+  return ($holes, $saved, $others);
+}
+
+# Fields of a file that is restored apart. One with several names is not: restic knows them.
 sub describe_large {
-  my ($file) = @_;
-  return if $file->{saved} < $least_saved || $file->{links} > 1;
-  sysopen(my $handle, "$tree/$file->{path}", O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return;
+  my ($index) = @_;
+  sysopen(my $handle, "$tree/" . path_of($index), O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return;
   my ($stat, $empty) = ("\0" x 256, '');
   syscall($nr_statx, fileno $handle, $empty, 0x1000, 0x7ff, $stat) == 0 or return;
   my ($user, $group, $mode) = unpack('x20 L L S', $stat);
@@ -149,17 +192,38 @@ sub describe_large {
   return ('M', S_IMODE($mode), $user, $group, unpack('x112 q L', $stat), @attributes / 2, @attributes);
 }
 
+# @returns the text of a file; undefined where it is longer than `most`
+sub write_fields {
+  my ($index, $most, @large) = @_;
+  my $text = join("\0", 'F', path_of($index), size_of($index), @large, '');
+  my @packed = unpack("(a$range_size)*", $ranges{$index});
+  for (sort { substr($a, 1, 8) cmp substr($b, 1, 8) } @packed) {
+    my ($kind, $offset, $length, $source, $at) = unpack($range, $_);
+    $text .= join("\0", $kind, $offset, $length, $kind eq 'S' ? (path_of($source), $at) : (), '');
+    return undef if length $text > $most;
+  }
+  return $text;
+}
+
 walk();
 note_shared();
-my $saved = 0;
+@plain = %encoded = %seen = ();
+my (@large, @usual);
+for my $index (sort { $a <=> $b } keys %ranges) {
+  my ($holes, $saved, $others) = sum_up($index);
+  next unless $others || $holes >= $small_holes;
+  if ($saved >= $least_saved && links_of($index) == 1) { push @large, [$index, $saved] }
+  else { push @usual, $index }
+}
+my ($saved, $left) = (0, $most_bytes);
 sysopen(my $out, $output, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600) or die "$output: $!\n";
-for my $file (@files) {
-  next unless $file->{other} || $file->{holes} >= $small_holes;
-  last if tell($out) > $most_bytes; # the rest only takes more room than it must
-  my @ranges = sort { $a->[1] <=> $b->[1] } @{$file->{ranges}};
-  my @large = describe_large($file);
-  $saved += $file->{saved} if @large;
-  print $out join("\0", 'F', @$file{'path', 'size'}, @large, map({ @$_ } @ranges), '') or die "$output: $!\n";
+for ((@large, map { [$_] } @usual)) {
+  my ($index, $less) = @$_;
+  my @about = defined $less ? describe_large($index) : ();
+  my $text = write_fields($index, $left, @about) // next; # without it the file takes more room than it must
+  $left -= length $text;
+  $saved += $less if @about;
+  print $out $text or die "$output: $!\n";
 }
 close $out or die "$output: $!\n";
 print $saved;

@@ -1,0 +1,95 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { listLargeFiles } from '../../agent/backups/plan-large-files.js'
+import { applyLayout, readLayout } from '../../agent/host/file-layout.js'
+import { sh } from '../support/sh.js'
+import { scratchDirectory } from '../support/scratch.js'
+
+const mib = 1024 ** 2
+
+describe('the layout of a tree', function () {
+  this.timeout(120_000)
+  const scratch = scratchDirectory('btest-fl')
+  const { signal } = new AbortController()
+  const pool = join(scratch.path, 'pool')
+  const layout = join(scratch.path, 'layout')
+  const run = (tree: string, script: string): string =>
+    execFileSync('/bin/bash', ['-euc', script], { cwd: join(pool, tree), encoding: 'utf8' })
+  const contents = `find . -type f | sort | xargs md5sum; find . -printf '%p %s %m %T@\\n' | sort`
+  const files = (): string[] => readFileSync(layout, 'latin1').match(/(?<=^F\0|\0F\0)[^\0]+/g) ?? []
+
+  before(() => {
+    mkdirSync(pool)
+    sh('truncate', '-s', '600M', `${pool}.img`)
+    sh('mkfs.btrfs', '-q', `${pool}.img`)
+    sh('mount', '-o', 'loop', `${pool}.img`, pool)
+    sh('btrfs', '-q', 'subvolume', 'create', join(pool, 'volume'))
+    // The first files share a block 3,000 times each; the last ones take the least room in a layout.
+    run(
+      'volume',
+      `perl -e '
+         open(my $block, "+>", "block") or die; print $block "b" x 4096; $block->flush;
+         for my $name ("a".."d") {
+           open(my $file, ">", $name) or die;
+           for my $index (0 .. 2999) {
+             ioctl($file, 0x4020940D, pack("q Q3", fileno $block, 0, 4096, $index * 8192)) or die "$!";
+           }
+         }'
+       truncate -s 140M sparse; printf end >>sparse
+       head -c 1M /dev/urandom >data; cp --reflink=always data copy; ln data hard
+       mkdir packed; btrfs property set packed compression zstd; yes words | head -c 2M >packed/text
+       cp --reflink=always packed/text packed/copy`,
+    )
+    sh('sync', '-f', pool)
+  })
+  after(() => {
+    sh('umount', pool)
+    scratch.wipe()
+  })
+
+  async function restore(name: string): Promise<number> {
+    sh('btrfs', '-q', 'subvolume', 'create', join(pool, name))
+    sh('cp', '-a', '--reflink=never', '--sparse=never', `${join(pool, 'volume')}/.`, join(pool, name))
+    sh('sync', '-f', pool)
+    await applyLayout(join(pool, name), { layout, image: undefined, apart: [] }, signal)
+    expect(run(name, contents)).to.equal(run('volume', contents))
+    sh('sync', '-f', pool)
+    const [line] = sh('btrfs', 'filesystem', 'du', '-s', '--raw', join(pool, name))
+      .trim()
+      .split('\n')
+      .slice(-1)
+    const [, exclusive, shared] = line!.trim().split(/\s+/).map(Number)
+    sh('btrfs', '-q', 'subvolume', 'delete', '-c', join(pool, name))
+    sh('btrfs', 'filesystem', 'sync', pool)
+    return exclusive! + shared!
+  }
+
+  it('has every file that shares data, has holes or is compressed', async () => {
+    expect(await readLayout(join(pool, 'volume'), layout, signal)).to.be.within(139 * mib, 141 * mib)
+    expect(files().sort()).to.include.members(['a', 'b', 'c', 'd', 'packed/copy', 'packed/text', 'sparse'])
+    expect(files().filter((name) => ['data', 'copy', 'hard'].includes(name))).to.have.length(1)
+    expect(listLargeFiles(readFileSync(layout, 'latin1'))).to.have.length(1)
+    expect(await restore('whole')).to.be.below(4 * mib)
+  })
+
+  it('leaves out files that take too much memory, but none with large holes', async () => {
+    await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 700_000, writtenBytes: 48 * mib })
+    expect(files()).to.include.members(['sparse'])
+    expect(files().filter((name) => /^[a-d]$/.test(name))).to.have.length(1)
+    expect(await restore('little-memory')).to.be.below(80 * mib)
+  })
+
+  it('is never longer than it may be', async () => {
+    const writtenBytes = 150_000
+    await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 256 * mib, writtenBytes })
+    expect(statSync(layout).size).to.be.within(1000, writtenBytes)
+    expect(files()).to.include('sparse')
+  })
+
+  it('may be empty', async () => {
+    writeFileSync(layout, '')
+    await restore('empty')
+  })
+})
