@@ -44,6 +44,14 @@ export async function readRootLogin(root: string): Promise<{ shadowField: string
   return { shadowField: stdout.slice(0, end), authorizedKeys: stdout.slice(end + 1) }
 }
 
+const listExistingProgram = readPerlProgram('list-existing')
+
+/** @returns those of the paths that are plain files of the root itself: no link on the way counts */
+export async function listExisting(root: string, paths: readonly string[]): Promise<string[]> {
+  const { stdout } = await runPerl(listExistingProgram, [root, ...paths])
+  return stdout.split('\n').filter((path) => path !== '')
+}
+
 function argumentsOf(change: RootChange): string[] {
   switch (change.kind) {
     case 'password':

@@ -66,7 +66,7 @@ describe('first boot of an lxc guest', function () {
     expect(modeOf(machine, 'root/.ssh')).to.equal('700 0 0')
     expect(modeOf(machine, 'etc/hosts')).to.equal('644 0 0')
     expect(modeOf(machine, 'etc/shadow')).to.equal(shadowMode)
-    const leftOver = readdirSync(`${machine.volume}/etc`).filter((name) => name.endsWith('.berth'))
+    const leftOver = readdirSync(`${machine.volume}/etc`).filter((name) => name.includes('.berth'))
     expect(leftOver).to.deep.equal([])
   })
 

@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { lstat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename } from 'node:path'
 import { BerthError } from '../../../shared/errors.js'
-import { changeRoot, type RootChange } from '../../host/guest-root.js'
+import { changeRoot, listExisting, type RootChange } from '../../host/guest-root.js'
 import { CommandError } from '../../host/process.js'
-import { hostKeyTypes, makeHostKey } from '../../host/ssh-host-key.js'
+import { hostKeyTypes, makeHostKey, type HostKeyType } from '../../host/ssh-host-key.js'
 import { hashOf } from '../common/login-hash.js'
 import { keysOf } from '../common/shadow-field.js'
 import type { Login, Machine, VolumeCopy } from '../contract.js'
@@ -36,14 +35,17 @@ export async function adoptGuest(
   await change(root, planCopy(machine, await hashLogin(login), original))
 }
 
-/** New keys of the same types as the original's. */
+/** Only of the types that the original has. */
 async function makeHostKeys(root: string): Promise<HostKeys> {
+  const existing = await listExisting(root, hostKeyTypes.map(pathOfKey))
   const keys: Record<string, HostKeys[string]> = {}
-  for (const type of hostKeyTypes) {
-    const name = `ssh_host_${type}_key`
-    if (await lstat(join(root, 'etc/ssh', name)).catch(() => undefined)) keys[name] = await makeHostKey(type)
-  }
+  for (const type of hostKeyTypes)
+    if (existing.includes(pathOfKey(type))) keys[basename(pathOfKey(type))] = await makeHostKey(type)
   return keys
+}
+
+function pathOfKey(type: HostKeyType): string {
+  return `etc/ssh/ssh_host_${type}_key`
 }
 
 async function change(root: string, changes: readonly RootChange[]): Promise<void> {

@@ -47,15 +47,35 @@ sub replace {
   write_beside($target, @_);
 }
 
+# The new file has a random name until it takes its place: whatever a guest has put there is not in the way.
 sub write_beside {
   my ($target, $path, $content, $mode, $uid, $gid) = @_;
-  unlink "$target.berth";
-  sysopen(my $file, "$target.berth", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600) or die "$path: $!\n";
-  chown($uid, $gid, $file) && chmod($mode, $file) or die "$path: $!\n";
-  print $file $content and $file->flush or die "$path: $!\n";
-  unlock($target);
-  rename("$target.berth", $target) or die "$path: $!\n";
+  remove_stale($target);
+  my $new = "$target.berth-" . random_hex();
+  sysopen(my $file, $new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600) or die "$path: $!\n";
+  eval {
+    chown($uid, $gid, $file) && chmod($mode, $file) or die "$path: $!\n";
+    print $file $content and $file->flush or die "$path: $!\n";
+    unlock($target);
+    rename($new, $target) or die "$path: $!\n";
+    1;
+  } or do { my $why = $@; unlink $new; die $why };
   $file->sync or die "$path: $!\n"; # last, for its new name to be kept as well
+}
+
+sub random_hex {
+  sysopen(my $random, '/dev/urandom', O_RDONLY) or die "random: $!\n";
+  (sysread($random, my $bytes, 8) // 0) == 8 or die "random: $!\n";
+  return unpack('H*', $bytes);
+}
+
+# Files that a program left behind which was killed meanwhile; older ones had no random name.
+sub remove_stale {
+  my ($directory, $name) = $_[0] =~ m{^(.+)/([^/]+)$};
+  opendir(my $names, "$directory/.") or return;
+  while (defined(my $other = readdir $names)) {
+    unlink "$directory/$other" if $other =~ /^\Q$name\E\.berth(?:-[0-9a-f]{16})?\z/;
+  }
 }
 
 sub make_directory {
