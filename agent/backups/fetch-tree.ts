@@ -10,10 +10,7 @@ import type { Restic } from './restic.js'
 /** Timeout of commands that move a guest's disk. */
 export const transferMs = 24 * 3_600_000
 
-/**
- * File next to the tree, in the working directory and in the backup. It describes how the tree's files share their
- * data.
- */
+/** File next to the tree, in the working directory and in the backup: how the tree's files share their data. */
 export const layoutName = 'layout'
 
 interface Fetching extends Pick<FetchedBackup, 'tree'> {
@@ -37,7 +34,7 @@ export async function fetchTree(fetching: Fetching): Promise<void> {
   const { restic, watch, snapshot, tree, image } = fetching
   const layout = await fetchLayout(fetching)
   const large = layout?.large ?? []
-  // Other files at the root of a snapshot would be written outside the tree, and escape its limit.
+  // Other files at the root of a snapshot would be written next to the tree, past its bound.
   const args = [
     'restore',
     snapshot.snapshotId,
@@ -78,7 +75,7 @@ async function fetchLayout({ restic, snapshot }: Fetching): Promise<Layout | und
   return { path, large }
 }
 
-/** A tree can be restored without its layout: a target that has lost it is no reason to restore nothing. */
+/** A tree can be restored without its layout, also from a target that has lost the layout. */
 async function readBackedUp(restic: Restic, snapshotId: string): Promise<string | undefined> {
   try {
     const args = ['dump', '--no-lock', snapshotId, `/${layoutName}`]

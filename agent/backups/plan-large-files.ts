@@ -17,25 +17,33 @@ const mostPathBytes = 512 * 1024
  * @returns undefined: the layout is damaged
  */
 export function listLargeFiles(layout: string): LargeFile[] | undefined {
-  const files: LargeFile[] = []
+  const found = new FoundFiles()
   const fields = new Fields(layout)
-  let pathBytes = 0
   let [index, path, size] = [-1, '', '']
   for (let kind = fields.next(); kind !== undefined; kind = fields.next())
     if (kind === 'F') {
       ;[path, size] = [fields.next() ?? '', fields.next() ?? '']
       index++
     } else if (kind === 'M' && index >= 0) {
-      const name = decodeName(path)
-      const bytes = escapePattern(path).length
-      if (name !== undefined && files.length < most && pathBytes + bytes <= mostPathBytes) {
-        files.push({ index, path: name, sizeBytes: Number(size) })
-        pathBytes += bytes
-      }
+      found.add(path, { index, sizeBytes: Number(size) })
       skipDescription(fields)
     } else if (index >= 0 && kind in rangeLengths) fields.skip(rangeLengths[kind]!)
     else return undefined
-  return fields.isWhole ? files : undefined
+  return fields.isWhole ? found.files : undefined
+}
+
+class FoundFiles {
+  readonly files: LargeFile[] = []
+  #pathBytes = 0
+
+  /** Leaves out a file that is too many, or whose name cannot be an argument. */
+  add(bytes: string, file: Omit<LargeFile, 'path'>): void {
+    const path = decodeName(bytes)
+    const pathBytes = this.#pathBytes + escapePattern(bytes).length
+    if (path === undefined || this.files.length >= most || pathBytes > mostPathBytes) return
+    this.files.push({ ...file, path })
+    this.#pathBytes = pathBytes
+  }
 }
 
 /** Fields that end with NUL, one after the other: a layout may have millions. */

@@ -79,7 +79,7 @@ sub copy {
   }
 }
 
-# The next range that is no shared data: those of the layout, and between them the file's own data.
+# Iterates over holes and compressed data of the layout, and the file's own data between all ranges.
 sub own_ranges {
   my ($size, $ranges) = @_;
   my ($at, $end, $next) = (0, 0);
@@ -175,7 +175,8 @@ sub each_in_layout {
   $end->();
 }
 
-# What a tree can have has no bound; what is not known is not shared. Bytes of a name, and what it takes besides.
+# A tree may have any number of names, so their memory is bounded: files beyond it share nothing. A name takes 160 bytes
+# more than its length.
 sub take_room {
   my ($bytes) = @_;
   return 0 if $memory < $bytes + 160;

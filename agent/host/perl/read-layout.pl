@@ -10,9 +10,9 @@
 # a hole, `C OFFSET LENGTH` compressed data, `S OFFSET LENGTH PATH OFFSET` data that another file has as well. The rest
 # of the file is data of its own. A file without such ranges is left out.
 #
-# What a guest can have in its tree has no bound, and so this has: of how much memory its extents and names take, of extents of
-# a file, and of bytes that are written. A file beyond any of them is left out, and takes more room once it is restored.
-# Files with large holes have memory of their own, as they would take the most.
+# A guest may have any number of files and extents. So the memory for them, the extents of a file and the bytes that are
+# written are bounded. A file beyond a bound is left out, and takes more room once it is restored. Files with large holes
+# have memory of their own, as they would take the most.
 use strict;
 use warnings;
 use Fcntl qw(:DEFAULT :mode);
@@ -114,7 +114,7 @@ sub add_shared {
   add_range($index, 'S', $offset, $length, $source, $at) if $length > 0;
 }
 
-# The address of a compressed extent does not identify parts of it, so the first file that uses the extent owns it.
+# Parts of compressed data cannot be placed: the first file that has all of it is its owner.
 sub note_encoded {
   my ($index, $logical, $physical, $length) = @_;
   my ($source, $at, $same) = unpack('L Q2', $encoded{$physical} // '');
