@@ -1,11 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import {
-  createServer,
-  STATUS_CODES,
-  type IncomingMessage,
-  type Server,
-  type ServerOptions,
-} from 'node:http'
+import { createServer, STATUS_CODES, type IncomingMessage, type Server, type ServerOptions } from 'node:http'
 import { Server as HttpsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'

@@ -74,7 +74,10 @@ describe('renewal of certificates', function () {
     }
 
     /** Has a host that was away come back with a certificate as given. */
-    async function comeBack(name: string, { issuedDaysAgo, issuer = 'own', known = true, failed = 0 }: Given) {
+    async function comeBack(
+      name: string,
+      { issuedDaysAgo, issuer = 'own', known = true, failed = 0 }: Given,
+    ) {
       const { hostId, agent } = await test!.addHost(name, { guests: 1 })
       const { view } = test!.fleet
       await agent.stop()
