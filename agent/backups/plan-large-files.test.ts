@@ -24,7 +24,7 @@ describe('large files of a backup', () => {
   ] as const)
     it(`are not read from a damaged layout, with ${what}`, () =>
       expect(listLargeFiles(damaged)).to.equal(undefined))
-  it('are none in an empty layout', () => expect(listLargeFiles('')).to.deep.equal([]))
+  it('do not exist in an empty layout', () => expect(listLargeFiles('')).to.deep.equal([]))
   it('are so few that the kernel takes their paths as arguments', () => {
     const folder = Array.from({ length: 16 }, () => '*'.repeat(250)).join('/')
     const files = Array.from({ length: 500 }, (_, index) =>

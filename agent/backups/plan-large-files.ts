@@ -84,7 +84,7 @@ function decodeName(bytes: string): string | undefined {
 }
 
 /**
- * Arguments of `restic restore` that leave out everything beside the tree, and these files of it. restic takes either
+ * Arguments of `restic restore` that leave out everything outside the tree, and these files in it. restic takes either
  * `--include` or `--exclude`; Debian 12's cannot read them from a file.
  * @param tree its name in the snapshot
  */

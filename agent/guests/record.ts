@@ -74,7 +74,7 @@ export interface GuestPolicy {
    * The expiry for which the running guest was stopped. If a wrong clock caused the stop, the guest is started again.
    */
   stoppedForExpiryMs?: number
-  /** The expiry that has passed; absent: the guest has not expired, or an older agent stopped it. */
+  /** The expiry that has passed; absent if the guest is not expired or an older agent stopped it. */
   expiredForMs?: number
 }
 
@@ -249,7 +249,7 @@ export interface GuestDocument {
   /** Oldest first. */
   backups: readonly BackupRecord[]
   backupSchedule: Readonly<BackupSchedule>
-  /** By how much the volume's bound is raised while a backup is fetched beside what is there. */
+  /** Bytes by which the volume's bound is raised while a backup is fetched. */
   fetchedBytes: number
   /**
    * Bytes by which the limit is raised for data that a restored volume no longer shares with an image or among its

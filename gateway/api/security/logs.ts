@@ -99,7 +99,7 @@ async function readAll(deps: SecurityDeps, caller: Principal, hostId: string | u
   return rows.toSorted((a, b) => b.atMs - a.atMs).map(({ row }) => row)
 }
 
-/** A host may go offline meanwhile, and an agent of an earlier version knows only the logs of a guest. */
+/** A host can become unreachable meanwhile, and an agent of an earlier version knows only the logs of a guest. */
 async function readOnline(deps: SecurityDeps, caller: Principal): Promise<TimedRow[]> {
   const online = [...deps.fleet.view.hosts()].filter(({ state }) => state === 'online')
   const read = await Promise.allSettled(online.map(({ id }) => readHost(deps, caller, id)))
