@@ -141,26 +141,36 @@ describe('why a container cannot be reached', function () {
       gateway.fleet
         .agentOf('host-a')
         .update(guest.uuid, { policy: { expired: false, overQuota: false, ...policy } })
-    state({ expired: true })
-    expect((await ask()).repair).to.include({ action: 'set_expiry', body: null })
-    state({ overQuota: true })
-    const found = await ask()
-    expect(found).to.include({ failed_step: 'allowed', code: 'traffic_used_up' })
-    expect(found.repair.action).to.equal('reset_traffic')
-    state({ abuse: 'port_scan' })
-    expect(await ask()).to.include({ code: 'stopped_for_abuse' })
+    // The agent judges its guests every few seconds and corrects what is set here.
+    const found = async (policy: object, code: string): Promise<Body> => {
+      let answer: Body | undefined
+      await waitFor(async () => (state(policy), (answer = await ask()).code === code), { what: code })
+      return answer
+    }
+    expect((await found({ expired: true }, 'expired')).repair).to.include({
+      action: 'set_expiry',
+      body: null,
+    })
+    const usedUp = await found({ overQuota: true }, 'traffic_used_up')
+    expect([usedUp.failed_step, usedUp.repair.action]).to.deep.equal(['allowed', 'reset_traffic'])
+    await found({ abuse: 'port_scan' }, 'stopped_for_abuse')
     state({})
   })
 
   it('offers nobody what he may not do', async () => {
-    gateway.fleet.agentOf('host-a').update(guest.uuid, { policy: { expired: true, overQuota: false } })
+    const expire = (expired: boolean): void =>
+      gateway.fleet.agentOf('host-a').update(guest.uuid, {
+        expiresAtMs: expired ? 1 : 0,
+        policy: { expired, overQuota: false },
+      })
+    expire(true)
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const customer = await calls.loggedIn(made)
     const { status, text, body } = await customer('GET', path)
     expect(status, text).to.equal(200)
     expect(body.data).to.include({ code: 'expired', repair: null })
-    gateway.fleet.agentOf('host-a').update(guest.uuid, { policy: { expired: false, overQuota: false } })
+    expire(false)
     const key = await gateway.makeKey({ scopes: ['container:read'], container_uuids: [guest.uuid] })
     await send('PUT', '/firewall', { enabled: true, default_action: 'DROP', rules: [] })
     expect((await ask('', { key })).code).to.equal('firewall_drops')
