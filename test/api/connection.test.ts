@@ -143,7 +143,7 @@ describe('why a container cannot be reached', function () {
         .update(guest.uuid, { policy: { expired: false, overQuota: false, ...policy } })
     // The agent judges its guests every few seconds and corrects what is set here.
     const found = async (policy: object, code: string): Promise<Body> => {
-      let answer: Body | undefined
+      let answer: Body
       await waitFor(async () => (state(policy), (answer = await ask()).code === code), { what: code })
       return answer
     }
