@@ -128,9 +128,10 @@ export class OperationStore {
     )
     this.#crowded = db.prepare(
       `SELECT id FROM (
-         SELECT id, rowid AS number, row_number() OVER (PARTITION BY subject_kind, subject_id ORDER BY rowid DESC) AS depth
+         SELECT id, finished_at_ms AS ended,
+           row_number() OVER (PARTITION BY subject_kind, subject_id ORDER BY finished_at_ms DESC) AS depth
          FROM operations WHERE finished_at_ms > 0)
-       ORDER BY depth DESC, number LIMIT ?`,
+       ORDER BY depth DESC, ended LIMIT ?`,
     )
     this.#countEnded = db
       .prepare<[], number>('SELECT count(*) FROM operations WHERE finished_at_ms > 0')
