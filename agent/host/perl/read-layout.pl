@@ -19,7 +19,7 @@ use Fcntl qw(:DEFAULT :mode);
 use POSIX ();
 
 my ($tree, $output, $memory, $most_bytes) = @ARGV;
-my ($fiemap, $block, $smallest, $small_holes) = (0xC020660B, 4096, 4096, 65536);
+my ($fiemap, $sync, $block, $smallest, $small_holes) = (0xC020660B, 0x1, 4096, 4096, 65536);
 my ($is_last, $is_unclear, $is_encoded, $is_inline) = (0x1, 0x6, 0x8, 0x380);
 my ($at_once, $least_saved) = (512, 128 << 20);
 my ($nr_statx, $nr_fgetxattr, $nr_flistxattr) = (332, 193, 196);
@@ -43,7 +43,7 @@ sub read_extents {
   my ($file, $most) = @_;
   my ($start, $extents) = (0, '');
   while (1) {
-    my $request = pack('Q2 L4', $start, ~0 - $start, 0, 0, $at_once, 0) . "\0" x (56 * $at_once);
+    my $request = pack('Q2 L4', $start, ~0 - $start, $sync, 0, $at_once, 0) . "\0" x (56 * $at_once);
     ioctl($file, $fiemap, $request) or return $extents;
     my $count = unpack('x20 L', $request) or return $extents;
     my ($logical, $length, $flags);
