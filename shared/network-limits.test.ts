@@ -5,14 +5,14 @@ import { checkTrafficLimit } from './network-limits.js'
 describe('rules of a traffic limit', () => {
   it('take what is within bounds, and what is not sent', () => {
     checkTrafficLimit({})
-    checkTrafficLimit({ monthlyGb: 0, inGb: 1, outGb: 1_000_000_000, throttleMbps: 400_000, resetDay: 28 })
+    checkTrafficLimit({ monthlyGb: 0, inGb: 1, outGb: 1_000_000_000, throttleMbps: 400_000, resetDay: 31 })
   })
   for (const [wanted, field] of [
     [{ monthlyGb: -1 }, 'monthly_traffic_gb'],
     [{ inGb: 0.5 }, 'traffic_in_gb'],
     [{ outGb: 1_000_000_001 }, 'traffic_out_gb'],
     [{ throttleMbps: 400_001 }, 'traffic_throttle_mbps'],
-    [{ resetDay: 29 }, 'traffic_reset_day'],
+    [{ resetDay: 32 }, 'traffic_reset_day'],
     [{ resetDay: NaN }, 'traffic_reset_day'],
   ] as const)
     it(`refuse ${JSON.stringify(wanted)}`, () =>

@@ -59,7 +59,7 @@ describe('key file', () => {
     const path = join(directory, 'key')
     await writeFile(path, 'short\n')
     const failure = await readOrCreateKey(path).then(() => '', String)
-    expect(failure).to.contain('not a key file')
+    expect(failure).to.contain('is damaged: restore it from a backup')
     expect(await readFile(path, 'utf8')).to.equal('short\n')
   })
 })

@@ -149,7 +149,7 @@ describe('parseCreate', () => {
     ['a time before all times', withSpec({ expiresAtMs: -1 }), 'invalid_field expires_at'],
     ['a time after all times', withSpec({ expiresAtMs: 1e15 }), 'invalid_field expires_at'],
     ['a quota below 0', withTraffic({ monthlyGb: -1 }), 'invalid_field monthly_traffic_gb'],
-    ['the 31st', withTraffic({ resetDay: 31 }), 'invalid_field traffic_reset_day'],
+    ['a 32nd day', withTraffic({ resetDay: 32 }), 'invalid_field traffic_reset_day'],
     ['an action of tomorrow', withTraffic({ action: 'of tomorrow' }), 'invalid_field traffic_action'],
     ['a mode of tomorrow', withTraffic({ mode: 'of tomorrow' }), 'invalid_field traffic_mode'],
     ['a host name to answer on', withMapping({ hostIp: 'localhost' }), 'invalid_field host_ip'],

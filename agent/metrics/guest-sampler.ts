@@ -53,7 +53,7 @@ export class GuestSampler {
   /** Disks that were read individually since the last complete sample, by uuid. */
   #fresh = new Map<string, { readonly atMs: number; readonly read: Promise<number | undefined> }>()
   #timer: NodeJS.Timeout | undefined
-  #sampling = false
+  #sampling: Promise<void> | undefined
   /** There were new ones meanwhile. */
   #again = false
   #onMemoryKills: (uuid: string, kills: number) => void = () => undefined
@@ -129,25 +129,27 @@ export class GuestSampler {
     return this.#last.get(uuid)?.sample.diskBytes ?? ownBytes
   }
 
-  async sample(): Promise<void> {
-    if (this.#sampling) return
-    this.#sampling = true
-    try {
-      await this.#sampleDisks()
-      for (const [uuid, pid] of this.#pids) {
-        const record = this.context.store.find(uuid)
-        if (record) await this.#sampleGuest(record, pid)
-        // A driver reads kernel files at once; requests do not wait for all guests together.
-        await nextTurn()
-      }
-    } catch (err) {
-      this.context.log.warn({ err }, 'sample guests')
-    } finally {
-      this.#sampling = false
+  /** Samples all guests, or joins the sample in progress. */
+  sample(): Promise<void> {
+    this.#sampling ??= this.#sampleAll().finally(() => (this.#sampling = undefined))
+    return this.#sampling
+  }
+
+  async #sampleAll(): Promise<void> {
+    do {
+      this.#again = false
+      await this.#sampleOnce().catch((err: unknown) => this.context.log.warn({ err }, 'sample guests'))
+    } while (this.#again)
+  }
+
+  async #sampleOnce(): Promise<void> {
+    await this.#sampleDisks()
+    for (const [uuid, pid] of this.#pids) {
+      const record = this.context.store.find(uuid)
+      if (record) await this.#sampleGuest(record, pid)
+      // A driver reads kernel files at once; requests do not wait for all guests together.
+      await nextTurn()
     }
-    if (!this.#again) return
-    this.#again = false
-    await this.sample()
   }
 
   async #sampleDisks(): Promise<void> {

@@ -81,11 +81,11 @@ describe('password and freezing of an lxc guest', function () {
       const programs = [
         [
           'echo no such luck >&2; printf "\\033[31mred" >&2; exit 1',
-          /did not take the password: no such luck .*red/,
+          /could not be set in the guest: no such luck .*red/,
         ],
         ['sleep 1000', /no end after \d+ ms/],
         ['exec yes', /too much output/],
-        ['sleep 1000 & exit 3', /did not take the password/],
+        ['sleep 1000 & exit 3', /could not be set in the guest/],
       ] as const
       await Promise.all(
         programs.map(async ([script, said]) => {

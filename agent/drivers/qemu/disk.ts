@@ -101,6 +101,7 @@ export async function writeInstance(volume: string, instance: Instance): Promise
   await replaceFile(path, `${JSON.stringify(instance)}\n`, 0o600)
 }
 
+const mostIdLength = 100
 /** More than a customer's text and a login have. */
 const mostInstanceBytes = 2 * 1024 * 1024
 
@@ -113,7 +114,7 @@ export async function readInstance(volume: string): Promise<Instance> {
 function parseInstance(text: string): Instance {
   try {
     const instance = JSON.parse(text) as Instance
-    return typeof instance.id === 'string' ? instance : newInstance()
+    return typeof instance.id === 'string' && instance.id.length <= mostIdLength ? instance : newInstance()
   } catch {
     return newInstance() // a power cut damaged it
   }
