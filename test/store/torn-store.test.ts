@@ -117,7 +117,7 @@ const refused: (Tear & { readonly says: RegExp; readonly command: RegExp })[] = 
       await writeFile(base.replace('.1.base', '.2.base'), await readFile(base))
       await rm(manifest)
     },
-    ...{ says: /several ways/, command: /mv '.*appendonlydir' '.*appendonlydir\.damaged'$/ },
+    ...{ says: /cannot be rebuilt/, command: /mv '.*appendonlydir' '.*appendonlydir\.damaged'$/ },
   },
 ]
 
