@@ -53,7 +53,14 @@ describe('guest store', () => {
     }
     const room = { fetchedBytes: 0, extraBytes: 0, nextExtraBytes: 0 }
     const backups = { backups: [], backupSchedule: noBackupSchedule, ...room }
-    const common = { policy, suspension: null, security: usualSecurity, statusReason: '', revision: 1, atNextStart: [] }
+    const common = {
+      policy,
+      suspension: null,
+      security: usualSecurity,
+      statusReason: '',
+      revision: 1,
+      atNextStart: [],
+    }
     const system = { os: 'linux', boot: { mode: 'disk', image: '' }, devices: [] }
     const expected = { ...guest, ...system, ...snapshots, ...backups, ...common }
     expect(store.get('u1')).to.deep.equal(expected)
