@@ -112,7 +112,7 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
 
     cuttable.cut()
     const banners = [list, form, settings].map((page) =>
-      page.locator('.banner[role=alert]').filter({ hasText: 'not answer' }),
+      page.locator('.banner[role=alert]').filter({ hasText: 'Connection lost' }),
     )
     await Promise.all(banners.map((banner) => banner.waitFor()))
     const create = form.getByRole('button', { name: 'Create', exact: true })

@@ -207,14 +207,14 @@ describe('the access policy, over sockets', function () {
   it('is not changed to one that lets nobody in (32)', async () => {
     await setPolicy(base)
     const { status, code } = await put({ allowed_sources: [] })
-    expect([status, code]).to.deep.equal([400, 'invalid_field'])
+    expect([status, code]).to.deep.equal([400, 'access_policy_lockout'])
   })
 
   it('is not changed so that who changes it is out (33)', async () => {
     await setPolicy(base)
     for (const way of [world(inside), through('p', inside)]) {
       const { status, code, text } = await put({ allowed_sources: ['203.0.113.0/24'] }, way)
-      expect([status, code], text).to.deep.equal([400, 'invalid_field'])
+      expect([status, code], text).to.deep.equal([400, 'access_policy_lockout'])
       expect(text).to.contain(inside)
     }
     const { status } = await put({ trusted_proxies: ['0.0.0.0/0'] }, world(inside))

@@ -11,6 +11,8 @@ export const changes = {
   'change.container.reset_password': 'Password reset',
   'change.container.boot': 'Boot changed',
   'change.container.security': 'Alerts of the guest acknowledged',
+  'change.container.suspend': 'Suspended',
+  'change.container.unsuspend': 'Suspension lifted',
   'change.container.devices': 'Devices of the host changed',
   'change.container.firewall': 'Firewall changed',
   'change.container.port_mapping_add': 'Port added',

@@ -40,6 +40,8 @@ export const errors = {
   'error.image_disabled': 'The image is disabled.',
   'error.image_in_use': 'The image is in use.',
   'error.insufficient_scope': 'You may not do that.',
+  'error.key_limit_reached': 'No more API keys can be created. Delete some first.',
+  'error.account_limit_reached': 'No more customers can be created. Delete some first.',
   'error.internal_error': 'Something went wrong at the gateway.',
   'error.invalid_body': 'The request has a wrong form.',
   'error.invalid_field': 'A value is not allowed.',

@@ -12,6 +12,8 @@ export const changes: Readonly<Record<keyof typeof english, string>> = {
   'change.container.reset_password': '重置密码',
   'change.container.boot': '更改启动方式',
   'change.container.security': '处理实例告警',
+  'change.container.suspend': '暂停',
+  'change.container.unsuspend': '解除暂停',
   'change.container.devices': '更改主机设备',
   'change.container.firewall': '修改防火墙',
   'change.container.port_mapping_add': '添加端口',

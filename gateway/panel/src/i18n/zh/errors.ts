@@ -41,6 +41,8 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.image_disabled': '镜像已停用。',
   'error.image_in_use': '镜像正在使用。',
   'error.insufficient_scope': '您没有此权限。',
+  'error.key_limit_reached': 'API 密钥数量已达上限，请先删除一些。',
+  'error.account_limit_reached': '客户数量已达上限，请先删除一些。',
   'error.internal_error': '网关内部错误。',
   'error.invalid_body': '请求格式错误。',
   'error.invalid_field': '某个值不符合要求。',
