@@ -118,7 +118,6 @@ describe('how sub-users log in', function () {
   })
 
   it('links: the way to the log-in, the same for every code, which is in no log', async () => {
-    const of = (code: string) => gateway.request('GET', `/u/${code}`, { key: '' })
     const [known, unknown] = [
       await fetchOnce(`/u/${made.access_code}`),
       await fetchOnce(`/u/${'A'.repeat(22)}`),
@@ -132,7 +131,7 @@ describe('how sub-users log in', function () {
     ])
     const page = await fetchOnce(`/login?code=${made.access_code}`)
     expect([page.status, await page.text()]).to.deep.equal([200, await (await fetchOnce('/login')).text()])
-    expect((await of('short')).status).to.equal(404)
+    expect((await fetchOnce('/u/short')).status).to.equal(404)
     await gateway.request('GET', `/api/v1/u/${made.access_code}`)
     await byCode(made.password)
     await byName(made.password)

@@ -47,7 +47,12 @@ describe('sub-users, made and changed', function () {
     expect(list.body.data).to.deep.equal([
       {
         ...{ id, username, container_name: 'one', container_uuid: one!.uuid },
-        ...{ container_names: ['one'], container_uuids: [one!.uuid], access_code: code },
+        ...{
+          container_names: ['one'],
+          container_uuids: [one!.uuid],
+          access_code: code,
+          link: body.data.link,
+        },
         ...{ permissions: [...defaultPermissions], allowed_image_ids: [], image_limit_configured: false },
         ...{ current_image_ids: [one!.templateId], port_mapping_limit: 10, created_by: 'key:1' },
         ...{ created_at: body.data.created_at, last_login: '', last_login_ip: '', last_login_ua: '' },
