@@ -22,14 +22,17 @@ syscall(436, 3, 0xffffffff, 0);
 my $surviving = 1;
 my $own_umask = 2;
 my $launcher = $$;
-my $prctl = (POSIX::uname())[4] eq 'aarch64' ? 167 : 157;
+my ($prctl, $signalfd4) = (POSIX::uname())[4] eq 'aarch64' ? (167, 74) : (157, 289);
 my (%children, %id_of_pid, %reading, %writing);
 
 $SIG{PIPE} = 'IGNORE';
-pipe(my $woken, my $wake) or die "pipe: $!";
-$SIG{CHLD} = sub { syswrite($wake, '.') };
-$wake->blocking(0);
-$woken->blocking(0);
+# Ends of children are read from a signalfd(2). Perl runs a handler only after the next system call: one that arrived just
+# before select would wait until something else happens. The flags are SFD_NONBLOCK and SFD_CLOEXEC.
+my $ends = POSIX::SigSet->new(POSIX::SIGCHLD());
+POSIX::sigprocmask(POSIX::SIG_BLOCK(), $ends) or die "sigprocmask: $!";
+my $ends_mask = pack('Q', 1 << (POSIX::SIGCHLD() - 1));
+my $ended_fd = syscall($signalfd4, -1, $ends_mask, length $ends_mask, 0x80800);
+$ended_fd >= 0 && open(my $ended, '<&=', $ended_fd) or die "signalfd: $!";
 
 sub answer {
   my ($id, $kind, $text) = @_;
@@ -45,10 +48,11 @@ sub become {
   my ($kind, $flags, $environment, $program, @arguments) = @_;
   syscall($prctl, 1, 9, 0, 0, 0) unless $flags & $surviving;
   POSIX::_exit(1) if getppid() != $launcher;
-  $SIG{$_} = 'DEFAULT' for qw(CHLD PIPE);
+  $SIG{PIPE} = 'DEFAULT';
+  POSIX::sigprocmask(POSIX::SIG_UNBLOCK(), $ends);
   umask 022 if $flags & $own_umask;
   chdir '/';
-  close $_ for $woken, $wake, map { $_->[0] } values %reading, values %writing;
+  close $_ for $ended, map { $_->[0] } values %reading, values %writing;
   %ENV = map { split /=/, $_, 2 } split /\n/, $environment;
   if ($kind eq 'P') {
     @ARGV = @arguments;
@@ -106,7 +110,7 @@ sub evaluate {
 }
 
 sub reap {
-  sysread($woken, my $dots, 4096);
+  sysread($ended, my $signals, 4096);
   while ((my $pid = waitpid(-1, POSIX::WNOHANG())) > 0) {
     my $id = delete $id_of_pid{$pid} // next;
     my $signal = $? & 127;
@@ -164,10 +168,10 @@ binmode STDIN;
 binmode STDOUT;
 while (1) {
   my ($r, $w) = ('', '');
-  vec($r, $_, 1) = 1 for 0, fileno $woken, keys %reading;
+  vec($r, $_, 1) = 1 for 0, $ended_fd, keys %reading;
   vec($w, $_, 1) = 1 for keys %writing;
   next if select($r, $w, undef, undef) < 0;
-  reap() if vec($r, fileno $woken, 1);
+  reap() if vec($r, $ended_fd, 1);
   for my $fd (keys %writing) { feed($fd) if vec($w, $fd, 1) }
   for my $fd (keys %reading) { forward($fd) if vec($r, $fd, 1) }
   receive() if vec($r, 0, 1);
