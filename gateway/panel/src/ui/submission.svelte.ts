@@ -1,0 +1,23 @@
+import { asFailure } from '../api/failure.ts'
+import { failureText } from '../i18n/failure-text.ts'
+
+/** Sends a form: whether the request is under way, and why the last one was refused. */
+export class Submission {
+  busy = $state(false)
+  /** Sentence for the user; empty: no problem. */
+  problem = $state('')
+
+  /** @param work sends the request and handles its answer */
+  async run(event: SubmitEvent, work: () => Promise<void>): Promise<void> {
+    event.preventDefault()
+    this.busy = true
+    this.problem = ''
+    try {
+      await work()
+    } catch (thrown) {
+      this.problem = failureText(asFailure(thrown))
+    } finally {
+      this.busy = false
+    }
+  }
+}
