@@ -22,7 +22,7 @@ interface Measured {
 
 /** @returns p50 and p99 of requests of somebody else, with each attack and without */
 export async function benchAttacks(): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'bench-attacks-'))
+  const directory = mkdtempSync(join(tmpdir(), 'btestbench-attacks-'))
   const gateway = await GatewayProcess.create(directory)
   try {
     gateway.start()

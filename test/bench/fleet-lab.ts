@@ -23,7 +23,7 @@ export class FleetLab {
 
   /** @param changesPerSecond of each host's guests, beside a sample of the host every second */
   static async start(hosts: number, guestsPerHost: number, changesPerSecond: number): Promise<FleetLab> {
-    const directory = mkdtempSync(join(tmpdir(), 'bench-fleet-'))
+    const directory = mkdtempSync(join(tmpdir(), 'btestbench-fleet-'))
     const gateway = await GatewayProcess.create(join(directory, 'gateway'), '127.0.0.1', {
       limits: neverReached,
     })

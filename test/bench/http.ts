@@ -19,7 +19,7 @@ const rounds = 3
  * bytes: in turns, one server process each, 32 connections.
  */
 export async function benchHttp(): Promise<Figure[]> {
-  const directory = mkdtempSync(join(tmpdir(), 'bench-http-'))
+  const directory = mkdtempSync(join(tmpdir(), 'btestbench-http-'))
   chmodSync(directory, 0o711)
   const children: ChildProcess[] = []
   try {

@@ -136,7 +136,7 @@ export class Lxd {
       storage?: { pool?: string }
     }
     const rootfs = join(config.storage?.pool ?? '/var/lib/berth/pool', 'images/debian-12')
-    const directory = mkdtempSync(join(tmpdir(), 'bench-lxd-'))
+    const directory = mkdtempSync(join(tmpdir(), 'btestbench-lxd-'))
     try {
       writeFileSync(
         join(directory, 'metadata.yaml'),
