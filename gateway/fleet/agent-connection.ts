@@ -1,5 +1,5 @@
 import { Client, credentials, type ChannelOptions, type ClientOptions } from '@grpc/grpc-js'
-import { createSecureContext, type PeerCertificate } from 'node:tls'
+import { createSecureContext, type PeerCertificate, type SecureContext } from 'node:tls'
 import { BackupServiceClient } from '../../proto/gen/berth/agent/v1/backup.js'
 import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -32,6 +32,17 @@ export interface AgentTarget {
   /** Whether an agent's certificate is no longer valid for this host. */
   isRevoked(serial: string): boolean
   readonly silenceMs: number
+}
+
+/** TLS of the gateway's connections to an agent. */
+export function secureContextOf({ caPem, leaf }: Pick<AgentTarget, 'caPem' | 'leaf'>): SecureContext {
+  return createSecureContext({
+    ca: caPem,
+    cert: leaf.certificatePem,
+    key: leaf.privateKeyPem,
+    minVersion: 'TLSv1.3',
+    ciphers: 'DEFAULT@SECLEVEL=2',
+  })
 }
 
 /** Clients of one agent; replaced as a whole when a certificate changes. */
@@ -73,13 +84,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
       return error as Error
     }
   }
-  const secureContext = createSecureContext({
-    ca: target.caPem,
-    cert: target.leaf.certificatePem,
-    key: target.leaf.privateKeyPem,
-    minVersion: 'TLSv1.3',
-    ciphers: 'DEFAULT@SECLEVEL=2',
-  })
+  const secureContext = secureContextOf(target)
   const channelCredentials = credentials.createFromSecureContext(secureContext, { checkServerIdentity })
   const options = channelOptions(identityDnsName(identity), target.silenceMs)
   const base = new Client(`dns:${target.address}`, channelCredentials, options)

@@ -1,9 +1,14 @@
 import { credentials, type ChannelCredentials } from '@grpc/grpc-js'
 import { X509Certificate } from 'node:crypto'
-import { createSecureContext, type PeerCertificate, type SecureContext, type TLSSocket } from 'node:tls'
+import type { PeerCertificate, SecureContext, TLSSocket } from 'node:tls'
 import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { createPeerCheck, identityDnsName, type CertificateIdentity } from '../../shared/identity.js'
-import { channelOptions, type AgentConnection, type AgentTarget } from './agent-connection.js'
+import {
+  channelOptions,
+  secureContextOf,
+  type AgentConnection,
+  type AgentTarget,
+} from './agent-connection.js'
 
 /** How long after its expiry a certificate can still be renewed with its key. */
 export const renewableDays = 180
@@ -29,14 +34,7 @@ export function connectForRenewal(target: AgentTarget): RenewalConnection {
   const check = (certificate: PeerCertificate): void => {
     peer = checkPeer(certificate)
   }
-  const secureContext = createSecureContext({
-    ca: target.caPem,
-    cert: target.leaf.certificatePem,
-    key: target.leaf.privateKeyPem,
-    minVersion: 'TLSv1.3',
-    ciphers: 'DEFAULT@SECLEVEL=2',
-  })
-  const channelCredentials = checkedCredentials(secureContext, check)
+  const channelCredentials = checkedCredentials(secureContextOf(target), check)
   const options = channelOptions(identityDnsName(identity), target.silenceMs)
   const certificates = new CertificateServiceClient(`dns:${target.address}`, channelCredentials, options)
   return { certificates, peer: () => peer, close: () => certificates.close() }
