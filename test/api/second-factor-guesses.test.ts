@@ -98,7 +98,7 @@ describe('guesses at a second factor', function () {
     return 'pendingToken' in step ? step.pendingToken : ''
   }
 
-  /** Whether what was given was checked, and not refused before. */
+  /** True if what was given was checked, and not refused before. */
   async function isChecked(attempt: Promise<unknown>): Promise<boolean> {
     try {
       await attempt
