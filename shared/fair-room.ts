@@ -7,7 +7,7 @@
 export interface Holding {
   /** Unit that counts together: a caller, or a limited key with all its descendants. */
   readonly share: string
-  /** Whether the caller is unlimited: it may use the reserve, and no share limits it. */
+  /** True if the caller is unlimited: it may use the reserve, and no share limits it. */
   readonly unlimited: boolean
 }
 

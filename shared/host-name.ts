@@ -32,14 +32,14 @@ const privateRanges = {
   ipv6: ['fc00::/7'],
 }
 
-/** Whether a canonical name or address may lead from one machine to another. */
+/** True if a canonical name or address may lead from one machine to another. */
 export function isReachableName(host: string): boolean {
   const address = parseAddress(host)
   if (address === undefined) return host !== '' && !/(^|\.)localhost$/.test(host)
   return !containsCidr(unreachable[address.family], address.text)
 }
 
-/** Whether the address is private, valid only in the host's own network. */
+/** True if the address is private, valid only in the host's own network. */
 export function isPrivateAddress(host: string): boolean {
   const address = parseAddress(host)
   return address !== undefined && containsCidr(privateRanges[address.family], address.text)

@@ -32,7 +32,7 @@ describe('parseSshPublicKey', () => {
     execFileSync('ssh-keygen', ['-q', '-N', '', '-C', 'me@example', '-f', file, ...options])
     return readFileSync(`${file}.pub`, 'utf8').trim()
   }
-  /** Whether OpenSSH itself can read the key. */
+  /** True if OpenSSH itself can read the key. */
   function isKeyOfOpenSsh(key: string): boolean {
     return spawnSync('ssh-keygen', ['-l', '-f', '-'], { input: `${key}\n` }).status === 0
   }

@@ -7,7 +7,7 @@ const temporaryCodes =
   /^(ENOSPC|EDQUOT|EMFILE|ENFILE|ENOMEM|EAGAIN|SQLITE_FULL|SQLITE_IOERR.*|SQLITE_CANTOPEN)$/
 const retryMs = 2000
 
-/** Whether the error or one of its causes is a temporary condition. */
+/** True if the error or one of its causes is a temporary condition. */
 export function isTemporary(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const { code } = error as NodeJS.ErrnoException

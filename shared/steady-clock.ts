@@ -59,7 +59,7 @@ export class SteadyClock {
     return this.#jump ? this.sources.wall() - nowMs : 0
   }
 
-  /** Whether the wall clock has not jumped for 5 minutes, and was watched for so long. */
+  /** True if the wall clock has not jumped for 5 minutes, and was watched for so long. */
   isSettled(): boolean {
     this.now()
     return !this.#jump && this.sources.monotonic() - this.#watchedFromMs >= settleMs

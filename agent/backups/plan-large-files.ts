@@ -49,7 +49,7 @@ class FoundFiles {
 /** Fields that end with NUL, one after the other: a layout may have millions. */
 class Fields {
   #at = 0
-  /** Whether no field was missing. */
+  /** True if no field was missing. */
   isWhole = true
 
   constructor(private readonly text: string) {}

@@ -22,7 +22,7 @@ export interface ResticCommand {
   readonly stdin?: Buffer
   /** New file in a tree that receives the output. */
   readonly into?: { readonly tree: string; readonly path: string; readonly sizeBytes: number }
-  /** Whether the output is bytes rather than text. */
+  /** True if the output is bytes rather than text. */
   readonly binaryBytes?: number
 }
 

@@ -57,7 +57,7 @@ export interface Measured {
   readonly present: readonly SnapshotRecord[]
   /** Bytes that count for the guest now, never less than its snapshots retain. */
   readonly usageBytes: number
-  /** Whether the space of snapshots counts towards the limit of the disk. */
+  /** True if the space of snapshots counts towards the limit of the disk. */
   readonly snapshotsCount: boolean
 }
 

@@ -31,7 +31,7 @@ export function policyReasonOf(judged: Judged): string {
     .join(', ')
 }
 
-/** Whether the guest may be running. A suspension in mode `network` only cuts it off. */
+/** True if the guest may be running. A suspension in mode `network` only cuts it off. */
 export function isAllowedToRun(judged: Judged): boolean {
   const onlyCutOff = judged.suspension?.mode === 'network'
   return blocksOf(judged).every((block) => block === 'suspended' && onlyCutOff)

@@ -88,7 +88,7 @@ export interface GuestSuspension {
   sinceMs: number
   /** 0: until it is lifted. */
   untilMs: number
-  /** Whether the suspension stopped the guest while it ran, so that it runs again afterwards. */
+  /** True if the suspension stopped the guest while it ran, so that it runs again afterwards. */
   resumes: boolean
 }
 

@@ -10,7 +10,7 @@ const gone = /Cannot assign requested address|No such (?:process|file or directo
 /** ip caches the index of a name: only a new process sees another interface of that name. */
 const staleIndex = /No such device/
 
-/** Whether ip failed because the interface, address or entry no longer exists, or because it cached a deleted one. */
+/** True if ip failed because the interface, address or entry no longer exists, or because it cached a deleted one. */
 export function isGoneForIp(error: unknown): boolean {
   return error instanceof CommandError && gone.test(error.stderr)
 }

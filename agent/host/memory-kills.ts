@@ -30,7 +30,7 @@ export class MemoryKills {
     this.#killed.clear()
   }
 
-  /** Whether the kernel's log can be read, which takes CAP_SYSLOG. */
+  /** True if the kernel's log can be read, which takes CAP_SYSLOG. */
   get isAvailable(): boolean {
     return this.#file !== undefined
   }

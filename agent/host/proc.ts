@@ -17,7 +17,7 @@ export interface ProcessStat {
 
 const goneCodes = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'ENOTDIR'])
 
-/** Whether a call failed because a process, interface, group or file disappeared after it was listed. */
+/** True if a call failed because a process, interface, group or file disappeared after it was listed. */
 export function isGone(error: unknown): boolean {
   return goneCodes.has((error as NodeJS.ErrnoException).code ?? '')
 }

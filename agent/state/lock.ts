@@ -24,7 +24,7 @@ export function lockState(path: string): () => void {
   return () => void db.close()
 }
 
-/** Whether SQLite reports that the file is not a database, for example after a power cut. */
+/** True if SQLite reports that the file is not a database, for example after a power cut. */
 function isTorn(error: unknown): boolean {
   return error instanceof Database.SqliteError && ['SQLITE_NOTADB', 'SQLITE_CORRUPT'].includes(error.code)
 }

@@ -45,7 +45,7 @@ export class Bounds {
     return this.#figures(guests, (group) => this.#pool.view.countedBytes(group))
   }
 
-  /** Whether the space of snapshots counts towards the guest's limit. */
+  /** True if the space of snapshots counts towards the guest's limit. */
   get countSnapshots(): boolean {
     return this.#pool.quota === 'simple'
   }

@@ -182,7 +182,7 @@ export class Volumes {
     return { made, sizeBytes, retainedBytes }
   }
 
-  /** Whether the space of snapshots counts towards the guest's limit. */
+  /** True if the space of snapshots counts towards the guest's limit. */
   get snapshotsCount(): boolean {
     return this.#bounds.countSnapshots
   }
@@ -201,7 +201,7 @@ export class Volumes {
     return this.#bounds.exclusiveBytes(path)
   }
 
-  /** Whether the guest's deleted snapshots and volumes no longer count towards its limit. */
+  /** True if the guest's deleted snapshots and volumes no longer count towards its limit. */
   async areFreed(guest: string): Promise<boolean> {
     return !this.snapshotsCount || this.#deletions.areFreed(guest)
   }

@@ -225,7 +225,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return { nowMs, counted, of: (uuid) => ({ startOf, epoch, counters: counters?.get(uuid) }) }
   }
 
-  /** Whether the guest's suspension ends now. As with an expiry, nothing changes while the clock may be wrong. */
+  /** True if the guest's suspension ends now. As with an expiry, nothing changes while the clock may be wrong. */
   #isLiftDue({ suspension }: GuestRecord): boolean {
     const { clock } = this.parts
     const untilMs = suspension?.untilMs ?? 0

@@ -53,7 +53,7 @@ export class AuditStore implements AuditLog {
   readonly #repeats: AuditRepeats
   readonly #late: LateOutcomes<LateOutcome>
   #begun = 0
-  /** Whether entries beyond the limit are being removed, and whether more came meanwhile. */
+  /** `now`: entries beyond the limit are being removed. `again`: further ones were added meanwhile. */
   readonly #shrinking = { now: false, again: false }
 
   constructor(
@@ -93,7 +93,7 @@ export class AuditStore implements AuditLog {
   }
 
   /**
-   * Whether the failure was counted in an earlier entry. An action that may have been carried out always has its own
+   * True if the failure was counted in an earlier entry. An action that may have been carried out always has its own
    * entry.
    */
   async #isRepeat({ id, ...about }: AuditEntry, outcome: AuditOutcome): Promise<boolean> {

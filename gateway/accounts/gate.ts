@@ -77,7 +77,7 @@ export class FairGate {
     }
   }
 
-  /** Whether the work would be refused now, so that nothing need be prepared for it. */
+  /** True if the work would be refused now, so that nothing need be prepared for it. */
   refuses(claim: Claim): boolean {
     const queue = this.#waiting[queueOf(claim)]
     if (queue.length < this.#mostWaiting(queueOf(claim))) return false

@@ -69,7 +69,7 @@ interface RepeatableCall extends CallParts {
   readonly link: AgentLink
   /** Sends it on a connection. */
   readonly send: (connection: AgentConnection, parts: CallParts) => Promise<unknown>
-  /** Whether the call is idempotent. */
+  /** True if the call is idempotent. */
   readonly isIdempotent: boolean
 }
 

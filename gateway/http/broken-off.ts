@@ -11,7 +11,7 @@ const codes: readonly unknown[] = [
   ],
 ]
 
-/** Whether an error only says that a client closed or lost its connection, which anybody may do at any time. */
+/** True if an error only says that a client closed or lost its connection, which anybody may do at any time. */
 export function isBrokenOff(error: unknown): boolean {
   return (
     error instanceof Error &&

@@ -44,7 +44,7 @@ export class Turns {
     this.#waiting++
   }
 
-  /** Whether a connection may have no further request waiting. */
+  /** True if a connection may have no further request waiting. */
   isFull(socket: Duplex): boolean {
     return this.#waiting >= inAll && (this.#lines.get(socket)?.waiting.length ?? 0) >= perConnection
   }
@@ -53,7 +53,7 @@ export class Turns {
     return this.#lines.has(socket)
   }
 
-  /** Whether nothing else can be sent on a connection, as an answer is under way. */
+  /** True if nothing else can be sent on a connection, as an answer is under way. */
   isAnswering(socket: Duplex): boolean {
     const last = this.#lines.get(socket)?.last
     // While the request is still arriving, the malformed data is a part of it.

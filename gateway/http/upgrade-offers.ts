@@ -2,9 +2,9 @@ import { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 
 export interface RequestRules {
-  /** Whether a request asks for a protocol that this server switches to. */
+  /** True if a request asks for a protocol that this server switches to. */
   wants(request: IncomingMessage): boolean
-  /** Whether too many requests of its connection wait already. */
+  /** True if too many requests of its connection wait already. */
   isExcess(request: IncomingMessage): boolean
 }
 

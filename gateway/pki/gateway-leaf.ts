@@ -9,7 +9,7 @@ export function renewAtMs(notAfterMs: number, lifetimeMs: number): number {
 }
 
 /**
- * Whether a certificate is due for renewal: two thirds of its lifetime are over, or the clock was ahead when it was
+ * True if a certificate is due for renewal: two thirds of its lifetime are over, or the clock was ahead when it was
  * issued.
  */
 export function isRenewalDue(

@@ -4,7 +4,7 @@
  */
 
 /**
- * Whether a power cut explains the bytes after the last complete command: the beginning of further commands, possibly
+ * True if a power cut explains the bytes after the last complete command: the beginning of further commands, possibly
  * followed by zeros, which file systems leave instead of data that was not written.
  * @param tail from the first byte that redis-check-aof does not accept
  */
@@ -18,7 +18,7 @@ function lengthWithoutZeros(bytes: Buffer): number {
   return length
 }
 
-/** Whether the text consists of complete commands, and at most one command without its end. Source: RESP2 arrays */
+/** True if the text consists of complete commands, and at most one command without its end. Source: RESP2 arrays */
 function isBeginning(bytes: Buffer): boolean {
   for (let at = 0; at < bytes.length;) {
     const next = skipCommand(bytes, at)

@@ -9,7 +9,7 @@ export function hasRoom(waiting: number): boolean {
 }
 
 /**
- * Whether the queue has room for one more delivery of a container. A container may use a quarter of the free room, so
+ * True if the queue has room for one more delivery of a container. A container may use a quarter of the free room, so
  * that some of it always stays free for others.
  * @param own waiting deliveries of the container
  */

@@ -72,7 +72,7 @@ describe('logging in to the panel', () => {
   })
 
   describe('confirmations above an open dialog', () => {
-    /** Whether the middle of an element is what a click would hit. */
+    /** True if the middle of an element is what a click would hit. */
     const isOnTop = (page: Page, selector: string): Promise<boolean> =>
       page.evaluate<boolean>(`(() => {
         const one = document.querySelector('${selector}')

@@ -47,7 +47,7 @@ export class MemoryHost {
   readonly contents = new Map<string, string>()
   /** Bytes that a disk was bounded to when its size was changed last. */
   readonly bounds = new Map<string, number>()
-  /** Whether the space of deleted volumes is free. */
+  /** True if the space of deleted volumes is free. */
   areFreed = true
   /** How often that was asked. */
   freedChecks = 0

@@ -18,7 +18,7 @@ export interface StoppedEventsOptions {
   readonly runtime: RuntimeReader
   /** @returns undefined for a name without a configuration */
   readonly uuidOf: (name: string) => string | undefined
-  /** Whether the kernel killed this ended process because memory ran out. */
+  /** True if the kernel killed this ended process because memory ran out. */
   readonly ranOutOfMemory: (pid: number) => boolean
   readonly log: Logger
 }

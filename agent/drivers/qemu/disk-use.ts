@@ -10,7 +10,7 @@ interface Answer {
   readonly askedMs: number
   /** Resolves with the answer; never rejects. */
   asking: Promise<void>
-  /** Whether the agent answered fast enough last time; only then callers wait for it. */
+  /** True if the agent answered fast enough last time; only then callers wait for it. */
   isQuick: boolean
 }
 

@@ -30,7 +30,7 @@ export interface MachinesOptions {
   readonly listNames: () => readonly string[]
   /** Ends QEMU's process and removes what the guest left. */
   readonly clear: (name: string) => Promise<void>
-  /** Whether the kernel killed this ended process because memory ran out. */
+  /** True if the kernel killed this ended process because memory ran out. */
   readonly ranOutOfMemory: (pid: number) => boolean
   /** Of its system, which goes on. */
   readonly onEvent: (name: string, uuid: string, event: GuestEvent) => void

@@ -8,7 +8,7 @@ import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { mark, settled } from './outcomes.js'
 
 interface PowerOffInput extends StopInput {
-  /** Whether the agent itself stops the guest because it is blocked. */
+  /** True if the agent itself stops the guest because it is blocked. */
   system?: boolean
 }
 

@@ -72,7 +72,7 @@ export interface ObservedIpv6 {
 export interface Ipv6HostPlace {
   readonly bridge: string
   readonly mark: HostMark
-  /** Whether an interface is the host's end of a guest's interface. */
+  /** True if an interface is the host's end of a guest's interface. */
   readonly isGuestDevice: (name: string) => boolean
 }
 

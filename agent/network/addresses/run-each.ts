@@ -27,7 +27,7 @@ async function runUnlessGone(ip: Ip, command: string): Promise<void> {
   }
 }
 
-/** Whether the interface that a command names is missing. */
+/** True if the interface that a command names is missing. */
 function isMissing(command: string): boolean {
   const device = / dev (\S+)/.exec(command)?.[1]
   return device !== undefined && readFlags(device) === undefined

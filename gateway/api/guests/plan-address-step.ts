@@ -32,7 +32,7 @@ export interface AddressVerdict {
 const ok: AddressVerdict = { state: 'ok', code: '' }
 const failed = (code: AddressCode): AddressVerdict => ({ state: 'failed', code })
 
-/** Whether the shown address leads to the host, as far as the gateway can tell. */
+/** True if the shown address leads to the host, as far as the gateway can tell. */
 export function planAddressStep(shown: ShownAddress): AddressVerdict {
   const { own, host, resolved, hostAddresses, otherHosts } = shown
   // The agent checks that these addresses belong to the host.

@@ -36,7 +36,7 @@ export interface TypeQuery {
   readonly kind?: ImageKind
 }
 
-/** Whether a list shows an image. */
+/** True if a list shows an image. */
 export function matchesType(virtualization: string, { type, kind }: TypeQuery): boolean {
   return [type, kind].every((wanted) => wanted === undefined || wanted === virtualization)
 }
