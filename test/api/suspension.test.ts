@@ -89,7 +89,7 @@ describe('suspension over HTTP', () => {
     ['a long message', { reason: 'x', message: 'x'.repeat(501) }, 'invalid_field', 'message'],
     ['an unknown mode', { reason: 'x', mode: 'freeze' }, 'invalid_field', 'mode'],
     ['an end that has passed', { reason: 'x', until: '2020-01-01' }, 'invalid_field', 'until'],
-    ['an end that is no time', { reason: 'x', until: 'soon' }, 'invalid_field', 'until'],
+    ['an end that is not a time', { reason: 'x', until: 'soon' }, 'invalid_field', 'until'],
   ] as const)
     it(`refuses ${what}`, async () => {
       const reply = await post('suspend', body)
