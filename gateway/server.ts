@@ -129,10 +129,20 @@ export function serveRequests(
   })
   server.on('upgrade', (request, connection, head) => {
     // An upgrade behind unanswered requests cannot be answered in order; excess requests end here, too.
-    if (turns.isBusy(connection) || !upgrades) return void connection.destroy()
+    if (turns.isBusy(connection)) return endAfterAnswers(turns, connection as Socket, timeouts.headersMs)
+    if (!upgrades) return void connection.destroy()
     guard.trust(request.socket)
     void upgrades.answer(request, connection, head)
   })
+}
+
+/**
+ * Reads nothing more from a connection and closes it after the answers to what has arrived. Node has let go of the
+ * connection, so its errors and its idle time are watched here. @param idleMs without progress until it is closed
+ */
+function endAfterAnswers(turns: Turns, connection: Socket, idleMs: number): void {
+  connection.on('error', () => connection.destroy()).setTimeout(idleMs, () => connection.destroy())
+  turns.endAfterAnswers(connection)
 }
 
 /** @throws the error of listen(2) */

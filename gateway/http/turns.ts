@@ -13,10 +13,8 @@ interface Line {
   ends: boolean
 }
 
-/** Every connection may have so many requests waiting, however many others wait. */
+/** A connection closes after this many waiting requests. Node parses up to 3,600 from one packet without a pause. */
 const perConnection = 16
-/** Waiting requests of all connections together; Node parses up to 3,600 from one packet. */
-const inAll = 1024
 
 /**
  * Handles the requests of a connection one after another. Node parses a packet as a whole and hands over every request in
@@ -28,7 +26,6 @@ export class Turns {
   readonly #lines = new WeakMap<Duplex, Line>()
   /** Connections whose next request may start, in their order. */
   readonly #ready: Duplex[] = []
-  #waiting = 0
 
   constructor(private readonly handle: Handle) {}
 
@@ -41,12 +38,11 @@ export class Turns {
     if (line.ends) return
     line.waiting.push([request, response])
     line.last = response
-    this.#waiting++
   }
 
   /** True if a connection may have no further request waiting. */
   isFull(socket: Duplex): boolean {
-    return this.#waiting >= inAll && (this.#lines.get(socket)?.waiting.length ?? 0) >= perConnection
+    return (this.#lines.get(socket)?.waiting.length ?? 0) >= perConnection
   }
 
   isBusy(socket: Duplex): boolean {
@@ -85,7 +81,6 @@ export class Turns {
       if (this.#ready.push(socket) === 1) setImmediate(() => this.#startNext())
       return
     }
-    this.#waiting -= line.waiting.length
     this.#lines.delete(socket)
     if (line.ends) socket.end()
   }
@@ -94,7 +89,6 @@ export class Turns {
     const socket = this.#ready.shift()!
     if (this.#ready.length > 0) setImmediate(() => this.#startNext())
     if (socket.destroyed) return this.#proceed(socket)
-    this.#waiting--
     this.#start(...this.#lines.get(socket)!.waiting.shift()!)
   }
 }

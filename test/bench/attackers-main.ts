@@ -6,8 +6,11 @@ import { connect } from 'node:net'
 const [kind = '', port = '0', key = ''] = process.argv.slice(2)
 const agent = new Agent({ keepAlive: true, maxSockets: 64 })
 
+const offer = 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n'
+
 const attacks: Readonly<Record<string, () => void>> = {
-  h2c: () => lanes(4, offerUpgrades),
+  h2c: () => lanes(4, () => pipeline(offer)),
+  pipeline: () => lanes(Number(key), () => pipeline('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')),
   audit: () => lanes(32, (n) => call('POST', `/api/v1/containers/none-${n % 1000}/start`, '{}')),
   passwords: () =>
     lanes(32, (n) =>
@@ -34,9 +37,8 @@ function lanes(width: number, act: (n: number) => Promise<unknown>): void {
   for (let n = 0; n < width; n++) void lane()
 }
 
-/** 20,000 offers on one connection, which is closed then. */
-function offerUpgrades(): Promise<void> {
-  const offer = 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n'
+/** Sends 20,000 requests on one connection, which is closed then. */
+function pipeline(text: string): Promise<void> {
   return new Promise((resolve) => {
     const socket = connect({ host: '127.0.0.1', port: Number(port) })
     socket
@@ -45,7 +47,7 @@ function offerUpgrades(): Promise<void> {
       .resume()
     let left = 200
     const send = (): void => {
-      if (left-- > 0) socket.write(offer.repeat(100), () => setImmediate(send))
+      if (left-- > 0) socket.write(text.repeat(100), () => setImmediate(send))
       else setTimeout(() => socket.destroy(), 2000)
     }
     send()

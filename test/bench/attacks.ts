@@ -35,6 +35,8 @@ export async function benchAttacks(): Promise<void> {
     for (const [kind, key] of [
       ['nothing', ''],
       ['h2c', ''],
+      ['pipeline', '4'],
+      ['pipeline', '40'],
       ['audit', limited],
       ['streams', limited],
       ['passwords', gateway.adminKey],
@@ -53,7 +55,7 @@ async function measure(gateway: GatewayProcess, kind: string, key: string): Prom
     await delay(1000)
     const { read, login } = await askFor(gateway)
     console.log(
-      `${kind.padEnd(10)} GET: p50 ${at(read, 0.5)} ms, p99 ${at(read, 0.99)} ms (${read.length}); ` +
+      `${`${kind} ${kind === 'pipeline' ? key : ''}`.padEnd(12)} GET: p50 ${at(read, 0.5)} ms, p99 ${at(read, 0.99)} ms (${read.length}); ` +
         `log in: p50 ${at(login, 0.5)} ms, p99 ${at(login, 0.99)} ms (${login.length})`,
     )
   } finally {
