@@ -115,7 +115,7 @@ export class AddressedHost {
   }
 
   guest(uuid: string): Promise<Guest> {
-    return waitFor(() => this.watched.guests().find((item) => item.uuid === uuid))
+    return waitFor(() => this.watched.guests().find((item) => item.uuid === uuid), { what: `the guest ${uuid}` })
   }
 
   /** The guest's end is in its own network. */
@@ -141,6 +141,8 @@ export class AddressedHost {
 
   /** Until the guest stops. */
   async serve(uuid: string | undefined, name: string): Promise<void> {
+    // The watch tells of a guest a moment after its creation has ended.
+    if (uuid !== undefined) await this.guest(uuid)
     if (uuid !== undefined && this.#isMachine(uuid)) await installTools(machineAt(this.#found(uuid).ipv4))
     const child = this.#spawn(this.#tool(uuid, 'serve', name, 'tcp:8081', 'udp:8081'))
     await once(child.stdout!, 'data')
