@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-const defaultTimeoutMs = 30_000
+const defaultTimeoutMs = 120_000
 
 export interface WaitOptions {
-  /** Default 30 s: most take a moment, on a machine that stalls more. */
+  /** Default 120 s: most conditions hold within a moment, but a machine with other work may stall for long. */
   timeoutMs?: number
   /** Default 20 ms. */
   intervalMs?: number
