@@ -119,10 +119,10 @@ ${sections(AgentConfigSchema, agent)}
 
 ## /etc/berth/gateway.yaml
 
-${sections(GatewayConfigSchema, gateway)}
-
-The environment variable \`BERTH_REDIS_URL\` overrides \`redis.url\`; \`scripts/up\` and the units take it from
+The environment variable \`BERTH_REDIS_URL\` overrides \`redis.url\`. \`scripts/up\` and the units read it from
 \`/etc/berth/gateway.env\`.
+
+${sections(GatewayConfigSchema, gateway)}
 `
   return format(page, { parser: 'markdown', printWidth: 110, proseWrap: 'always' })
 }
