@@ -15,7 +15,7 @@ import {
 import { useLxcHost } from '../support/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/** HOSTILE_GUESTS=24 HOSTILE_SECONDS=30 are the figures of docs/security.md. */
+/** HOSTILE_GUESTS=24 HOSTILE_SECONDS=30 are the figures of docs/design/guest-confinement.md. */
 const guests = Number(env.HOSTILE_GUESTS ?? 3)
 const seconds = Number(env.HOSTILE_SECONDS ?? 10)
 
@@ -63,7 +63,7 @@ describe('hostile guests beside a quiet one', function () {
     console.log(describeQuiet('alone', alone))
     console.log(describeQuiet(`beside ${guests}`, beside))
     await killQuickly(hostile, lab)
-    // One that takes more than 5 s, as happens, is a failed one here; docs/security.md has figures.
+    // One that takes more than 5 s, as happens, is a failed one here; docs/design/guest-confinement.md has figures.
     expect(beside.ssh.failed, 'greetings').to.be.at.most(beside.ssh.count / 2)
     expect(beside.ping.failed, 'pings').to.be.at.most(beside.ping.count / 10)
     expect(beside.fsync.count).to.be.above(0)

@@ -86,7 +86,7 @@ ExecStart=/bin/true
 ExecStop=/bin/sh -c "echo clean >/root/ended"
 `
 
-/** Rows of the table in docs/security.md. */
+/** Rows of the table in docs/design/guest-confinement.md. */
 const seen: string[] = []
 const note = (what: string, bound: string | number, result: string): void =>
   void seen.push(`| ${what} | ${bound} | ${result} |`)
