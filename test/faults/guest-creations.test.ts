@@ -29,7 +29,7 @@ const tag = 'gc'
 const specs = [{}, {}, matrixMachine.spec]
 const slow = `initialize x${tag}2`
 
-/** Containers and a virtual machine that are created at once: docs/decisions/0370. */
+/** Containers and a virtual machine that are created at once: docs/design/operations.md. */
 describe('guests created at once', function () {
   this.timeout(240_000)
   let agent: AgentProcess

@@ -14,7 +14,7 @@ const noProgramCodes = [126, 127]
 /**
  * Sets root's password. The guest only gets its crypt(5) hash, on standard input. In a running guest its own chpasswd
  * sets it, which respects the guest's locks. Small images have none: there, and in a stopped guest, the agent changes
- * the files (docs/decisions/0052), even if the guest changes them meanwhile.
+ * the files (docs/design/guest-login.md), even if the guest changes them meanwhile.
  * @param running undefined: the guest is stopped
  * @param filter system call filter of the guest's processes
  * @throws {BerthError} `guest_refused` with the guest's reason

@@ -9,7 +9,7 @@ const mostStarts = 16
 
 /**
  * Of guests that are created at once all disks are made before the first boots: one that boots takes processors and
- * disk from those that are still being made (docs/decisions/0370). Kept in memory alone: after a restart each creation
+ * disk from those that are still being made (docs/design/operations.md). Kept in memory alone: after a restart each creation
  * goes on at its step, and comes by here again.
  */
 export class DisksFirst {

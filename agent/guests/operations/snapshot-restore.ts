@@ -18,7 +18,7 @@ interface RestoreInput {
 
 /**
  * What can fail without the guest is done while it runs. What its disk was is kept until the restored one works:
- * docs/decisions/0170.
+ * docs/design/snapshots.md.
  */
 export function snapshotRestoreKind(context: GuestContext): OperationKind<'snapshotRestore', RestoreInput> {
   return {
