@@ -3,7 +3,7 @@ import { file, link, planApt, planIdentity, planSsh, planUpToDate, type ContentS
 
 /*
  * What makes a plain Debian the disk of a virtual machine: a kernel and a boot loader, cloud-init, a guest agent, a
- * serial console. Measured choices: docs/kvm.md.
+ * serial console. How it is used: docs/kvm.md.
  */
 
 export const diskPackages: readonly string[] = [
