@@ -63,6 +63,14 @@ export function toBerthError(error: unknown, step: string): BerthError {
   return new BerthError('internal', 'internal_error', step, { cause: error })
 }
 
+/** Wraps work so that what it throws becomes a BerthError that names the step. */
+export function asStep<T>(step: string, work: () => Promise<T>): () => Promise<T> {
+  return () =>
+    work().catch((cause: unknown) => {
+      throw toBerthError(cause, step)
+    })
+}
+
 /** An unusable configuration file; the message names it and the key. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'

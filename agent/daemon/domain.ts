@@ -20,7 +20,7 @@ import { Reconciler } from '../guests/reconciler.js'
 import { ScheduledRuns } from '../guests/schedule/scheduler.js'
 import { GuestStore } from '../guests/store.js'
 import { noteAssigned } from '../guests/steps.js'
-import { Turns } from '../guests/turns.js'
+import { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 import { readBootId } from '../host/proc.js'
 import type { SteadyClock } from '../../shared/steady-clock.js'
 import { keepClock, openClock } from './clock.js'
@@ -141,7 +141,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
       // In the background: a guest may have filled its disk with subvolumes, each of which is deleted separately.
       void host.volumes.sweep().catch((err: unknown) => log.warn({ err }, 'sweep the trash'))
       return host.volumes.ensureLimits(limitBytes, (uuid, set) =>
-        context.turns.run(uuid, async () => {
+        context.guestMutex.run(uuid, async () => {
           const record = store.find(uuid)
           if (record) await set(volumeLimitOf(context, record))
         }),
@@ -212,7 +212,7 @@ function createContext(parts: ContextParts): GuestContext {
     userIdSlots: settings.userIdSlots,
     network,
     facts: host.facts,
-    turns: new Turns(),
+    guestMutex: new KeyedMutex(),
     portHolds: new PortHolds(),
     processors,
     images: {

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { readFile, rm } from 'node:fs/promises'
 import type { Logger } from 'pino'
+import { Mutex } from '../../shared/async/mutex.js'
 import { describeError } from '../../shared/errors.js'
 import { writeFileAtomic } from '../../shared/files.js'
 import { readNetworkNamespace } from '../host/network-namespace.js'
@@ -38,18 +39,13 @@ export async function recordKernelSettings(
     raised.reduce((noted, change) => planChange(noted, netns, change), planUser(record, { stateDir, netns })),
   )
   const user = { stateDir, netns }
-  let turn: Promise<unknown> = Promise.resolve()
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const result = turn.then(work)
-    turn = result.catch(() => undefined)
-    return result
-  }
+  const mutex = new Mutex()
   keepSysctls({
     note: async (change) => {
       if (change.path.split('/').includes(bridge)) return
-      await inTurn(() => update(file, (record) => planChange(record, netns, change)))
+      await mutex.run(() => update(file, (record) => planChange(record, netns, change)))
     },
-    putBack: (isUnused) => inTurn(() => release(file, user, isUnused)),
+    putBack: (isUnused) => mutex.run(() => release(file, user, isUnused)),
   })
 }
 

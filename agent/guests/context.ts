@@ -13,7 +13,7 @@ import type { PortHolds } from './port-holds.js'
 import type { ProcessorPlaces } from './processors/places.js'
 import type { GuestRecord } from './record.js'
 import type { GuestStore } from './store.js'
-import type { Turns } from './turns.js'
+import type { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 
 /** What the guests domain needs of images. */
 export interface ImageSource {
@@ -80,7 +80,8 @@ export interface GuestContext extends TargetVault {
   readonly userIdSlots: number
   readonly network: Network
   readonly facts: HostFacts
-  readonly turns: Turns
+  /** By uuid. Code that reads a guest from the journal and then acts on it holds the lock, so that no change is lost. */
+  readonly guestMutex: KeyedMutex
   readonly portHolds: PortHolds
   readonly images: ImageSource
   readonly processors: ProcessorPlaces

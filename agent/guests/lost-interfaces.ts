@@ -41,10 +41,10 @@ export class LostInterfaces {
   }
 
   async #connect({ uuid }: GuestRecord): Promise<string[]> {
-    const { store, turns, log } = this.context
-    if (this.#failed.has(uuid) || this.isBusy(uuid) || turns.isTaken(uuid)) return []
+    const { store, guestMutex, log } = this.context
+    if (this.#failed.has(uuid) || this.isBusy(uuid) || guestMutex.isLocked(uuid)) return []
     try {
-      return await turns.run(uuid, async () => {
+      return await guestMutex.run(uuid, async () => {
         const record = store.find(uuid)
         if (record?.status !== 'running') return []
         const machine = this.context.machineOf(record)

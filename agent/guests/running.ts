@@ -25,11 +25,12 @@ export class RunningGuests {
    * @returns what it repaired
    */
   async ensure(running: readonly Observed[]): Promise<string[]> {
-    const { store, turns } = this.context
+    const { store, guestMutex } = this.context
     const repairs = running.map(async (observed) => {
       const record = store.find(observed.uuid)
-      if (!record || turns.isTaken(record.uuid) || this.#isSeen(lookOf(observed, record), record)) return []
-      return turns.run(record.uuid, () => this.#repair(observed))
+      if (!record || guestMutex.isLocked(record.uuid) || this.#isSeen(lookOf(observed, record), record))
+        return []
+      return guestMutex.run(record.uuid, () => this.#repair(observed))
     })
     return (await Promise.all(repairs)).flat()
   }
@@ -37,7 +38,7 @@ export class RunningGuests {
   /** Guests whose processors are others now. */
   async move(uuids: readonly string[]): Promise<void> {
     for (const uuid of uuids)
-      await this.context.turns.run(uuid, async () => {
+      await this.context.guestMutex.run(uuid, async () => {
         const record = this.context.store.find(uuid)
         if (record?.status !== 'running') return
         const machine = this.context.machineOf(record)

@@ -191,7 +191,7 @@ export interface StopInput {
 }
 
 function detachGuest(context: GuestContext, { uuid }: GuestRecord): Promise<void> {
-  return context.turns.run(uuid, async () => {
+  return context.guestMutex.run(uuid, async () => {
     const record = context.store.find(uuid)
     if (record) await context.network.detach(networkOf(record, context))
   })
@@ -203,7 +203,7 @@ function inTurn(
   act: (record: GuestRecord, step: StepContext<unknown>) => Promise<void>,
 ): (step: StepContext<unknown>) => Promise<void> {
   const run = withGuest(context, act)
-  return (step) => context.turns.run(step.subject.id, () => run(step))
+  return (step) => context.guestMutex.run(step.subject.id, () => run(step))
 }
 
 /** A step's function that gets the guest as journaled. @throws {BerthError} `not_found` */

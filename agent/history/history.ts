@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { Mutex } from '../../shared/async/mutex.js'
 import type { GuestStore } from '../guests/store.js'
 import { planFigures, type Reading } from './plan-figures.js'
 import {
@@ -60,7 +61,7 @@ export class UsageHistory {
   #recorded = 0
   #writtenAtMs: number
   #timer: NodeJS.Timeout | undefined
-  #working: Promise<void> = Promise.resolve()
+  readonly #recording = new Mutex()
   #closed = false
 
   constructor(private readonly parts: HistoryParts) {
@@ -92,7 +93,7 @@ export class UsageHistory {
     this.#closed = true
     clearTimeout(this.#timer)
     this.#unlisten()
-    await this.#working
+    await this.#recording.settled()
     await this.#write(this.parts.now())
   }
 
@@ -112,12 +113,10 @@ export class UsageHistory {
 
   /** At the end of a minute. Failures are logged: a history has gaps, and nothing else fails for it. */
   tick(): Promise<void> {
-    if (this.#closed) return this.#working
-    return (this.#working = this.#working
-      .then(() => this.#record())
-      .catch((err: unknown) => {
-        this.parts.log.warn({ err }, 'record use')
-      }))
+    if (this.#closed) return this.#recording.settled()
+    return this.#recording.run(() =>
+      this.#record().catch((err: unknown) => this.parts.log.warn({ err }, 'record use')),
+    )
   }
 
   /** @param uuid of a guest that is there */

@@ -1,3 +1,4 @@
+import { Mutex } from '../../shared/async/mutex.js'
 import { CommandError, start } from './process.js'
 
 /*
@@ -59,7 +60,7 @@ type Child = ReturnType<typeof start>
 export class ToolPipe {
   #child: Child | undefined
   #used = 0
-  #queue: Promise<unknown> = Promise.resolve()
+  readonly #mutex = new Mutex()
   #idle: NodeJS.Timeout | undefined
 
   constructor(private readonly tool: PipeTool) {}
@@ -69,14 +70,12 @@ export class ToolPipe {
    * @throws {CommandError} with code null when the tool ended or hung: whether the line took effect is unknown
    */
   send(line: string): Promise<PipeOutput> {
-    const result = this.#queue.then(() => this.#exchange(line))
-    this.#queue = result.catch(() => undefined)
-    return result
+    return this.#mutex.run(() => this.#exchange(line))
   }
 
   /** Ends the tool after pending lines. A later `send` starts it again. */
   async close(): Promise<void> {
-    await this.#queue
+    await this.#mutex.settled()
     await this.#retire()
   }
 

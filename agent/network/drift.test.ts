@@ -1,6 +1,5 @@
 import { expect } from 'chai'
 import { Drift } from './drift.js'
-import { InTurn } from './in-turn.js'
 import { KnownGuests } from './known-guests.js'
 
 describe('drift of a part of the host', () => {
@@ -26,20 +25,6 @@ describe('drift of a part of the host', () => {
     const drift = new Drift(0)
     await look(drift)
     expect(drift.isDue).to.equal(true)
-  })
-})
-
-describe('work in turn', () => {
-  it('goes on after a failure, which is told with its step', async () => {
-    const turns = new InTurn()
-    const done: string[] = []
-    const failed = turns
-      .run('first', () => Promise.reject(new Error('refused')))
-      .catch((e: Error) => e.message)
-    const after = turns.run('second', () => Promise.resolve(void done.push('second')))
-    expect(await failed).to.equal('first')
-    await Promise.all([after, turns.settled()])
-    expect(done).to.deep.equal(['second'])
   })
 })
 

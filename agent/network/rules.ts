@@ -1,4 +1,4 @@
-import { describeError, toBerthError } from '../../shared/errors.js'
+import { asStep, describeError, toBerthError } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
 import { listHostAddresses } from '../host/addresses.js'
 import { readTrackedFlows } from '../host/conntrack.js'
@@ -8,7 +8,7 @@ import { Bridge } from './bridge/bridge.js'
 import type { ByteCounters, GuestNetwork, Rules } from './contract.js'
 import { Drift } from './drift.js'
 import { Gathered } from './gathered.js'
-import { InTurn } from './in-turn.js'
+import { Mutex } from '../../shared/async/mutex.js'
 import { KnownGuests } from './known-guests.js'
 import { countersByGuest } from './tables/counters.js'
 import type { ElementIndex } from './tables/element-index.js'
@@ -70,7 +70,7 @@ class HostRules implements Rules {
    * Waits for a lull, so as not to slow down callers of changes; only the next attach of a reused address waits for it.
    */
   readonly #purging = new Gathered(lullMs, () => void this.#purge().catch(() => undefined))
-  readonly #turns = new InTurn()
+  readonly #mutex = new Mutex()
 
   constructor(
     private readonly config: AgentConfig['network'],
@@ -110,52 +110,60 @@ class HostRules implements Rules {
   }
 
   async ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
-    const repairs = await this.#turns.run('ensure the network', async () => {
-      const settled = journaled === this.#converged && !this.#drift.isDue
-      const { repairs, stale } = settled ? nothingDone : await this.#converge(journaled)
-      this.#stale.add(stale)
-      await this.#tables.noteFirewalls()
-      await this.#readWarnings()
-      return [...repairs, ...(await this.#bridge.ensure())]
-    })
+    const repairs = await this.#mutex.run(
+      asStep('ensure the network', async () => {
+        const settled = journaled === this.#converged && !this.#drift.isDue
+        const { repairs, stale } = settled ? nothingDone : await this.#converge(journaled)
+        this.#stale.add(stale)
+        await this.#tables.noteFirewalls()
+        await this.#readWarnings()
+        return [...repairs, ...(await this.#bridge.ensure())]
+      }),
+    )
     await this.#purge()
     return repairs
   }
 
   async attach(guest: GuestNetwork): Promise<void> {
-    const urgent = await this.#turns.run(`attach ${guest.device}`, async () => {
-      const before = this.#known.find(guest.uuid)
-      this.#known.attach(guest)
-      try {
-        const stale = await this.#change((index) => index.planAttach(guest))
-        return (
-          isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
-        )
-      } catch (cause) {
-        // A refused guest must not come back with a later repair.
-        this.#known.putBack(guest.uuid, before)
-        throw cause
-      }
-    })
+    const urgent = await this.#mutex.run(
+      asStep(`attach ${guest.device}`, async () => {
+        const before = this.#known.find(guest.uuid)
+        this.#known.attach(guest)
+        try {
+          const stale = await this.#change((index) => index.planAttach(guest))
+          return (
+            isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
+          )
+        } catch (cause) {
+          // A refused guest must not come back with a later repair.
+          this.#known.putBack(guest.uuid, before)
+          throw cause
+        }
+      }),
+    )
     this.#noteSoon()
     if (urgent) await this.#purge()
     else this.#purging.ask()
   }
 
   async detach(guest: GuestNetwork): Promise<void> {
-    await this.#turns.run(`detach ${guest.device}`, async () => {
-      this.#known.detach(guest.uuid)
-      await this.#change((index) => index.planDetach(guest))
-      this.#tables.forgetCounted(guest)
-      const addresses = [guest.ipv4, ...guest.ipv6Addresses]
-      this.#stale.add({ addresses, publicAddresses: [], mappings: [], newDatagrams: [] })
-    })
+    await this.#mutex.run(
+      asStep(`detach ${guest.device}`, async () => {
+        this.#known.detach(guest.uuid)
+        await this.#change((index) => index.planDetach(guest))
+        this.#tables.forgetCounted(guest)
+        const addresses = [guest.ipv4, ...guest.ipv6Addresses]
+        this.#stale.add({ addresses, publicAddresses: [], mappings: [], newDatagrams: [] })
+      }),
+    )
     this.#purging.ask()
   }
 
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
-    return this.#turns.run('read counters', async () =>
-      countersByGuest(this.#known.list(), await this.#tables.readCounted()),
+    return this.#mutex.run(
+      asStep('read counters', async () =>
+        countersByGuest(this.#known.list(), await this.#tables.readCounted()),
+      ),
     )
   }
 
@@ -164,16 +172,18 @@ class HostRules implements Rules {
   }
 
   remove(): Promise<void> {
-    return this.#turns.run('remove the network', async () => {
-      await this.#guard.close()
-      await this.#tables.remove()
-      await this.#bridge.remove()
-      await this.#end()
-    })
+    return this.#mutex.run(
+      asStep('remove the network', async () => {
+        await this.#guard.close()
+        await this.#tables.remove()
+        await this.#bridge.remove()
+        await this.#end()
+      }),
+    )
   }
 
   close(): Promise<void> {
-    return this.#turns.run('close the network', () => this.#end())
+    return this.#mutex.run(asStep('close the network', () => this.#end()))
   }
 
   #noteForeignChange(): void {
@@ -212,7 +222,7 @@ class HostRules implements Rules {
    * Asks for its turn at once, so that nothing comes between; a failure is made up for when the tables are next read.
    */
   #noteSoon(): void {
-    this.#turns.run('note firewalls', () => this.#tables.noteFirewalls()).catch(() => undefined)
+    this.#mutex.run(asStep('note firewalls', () => this.#tables.noteFirewalls())).catch(() => undefined)
   }
 
   /** Flows that could not be forgotten stay queued for the next time. */

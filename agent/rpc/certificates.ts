@@ -1,16 +1,15 @@
 import type { sendUnaryData } from '@grpc/grpc-js'
 import type { CertificateServiceServer } from '../../proto/gen/berth/agent/v1/certificate.js'
+import { Mutex } from '../../shared/async/mutex.js'
 import { toServiceError } from '../../shared/grpc-errors.js'
 import { createSigningRequest, installCertificate } from '../enrollment/renewal.js'
 import type { AgentTls } from './tls.js'
 
 /** CertificateService: runs renewal steps one at a time; the server's TLS uses a new certificate without a restart. */
 export function certificateService(identityDir: string, tls: AgentTls): CertificateServiceServer {
-  let last: Promise<unknown> = Promise.resolve()
+  const mutex = new Mutex()
   const inTurn = <T>(work: () => Promise<T>, callback: sendUnaryData<T>): void => {
-    const result = last.then(work)
-    last = result.catch(() => undefined)
-    result.then(
+    mutex.run(work).then(
       (value) => callback(null, value),
       (error: unknown) => callback(toServiceError(error, 'renew certificate')),
     )

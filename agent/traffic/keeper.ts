@@ -19,7 +19,7 @@ const stopAgainMs = 60_000
 const uncountedTicks = 2
 
 export interface KeeperParts {
-  readonly context: Pick<GuestContext, 'config' | 'store' | 'turns' | 'deviceOf' | 'log' | 'now'> & {
+  readonly context: Pick<GuestContext, 'config' | 'store' | 'guestMutex' | 'deviceOf' | 'log' | 'now'> & {
     readonly network: Pick<Network, 'attach' | 'readCounters'>
   }
   readonly clock: Pick<SteadyClock, 'earliest' | 'latest' | 'isSettled'>
@@ -120,7 +120,7 @@ export class TrafficKeeper implements PolicyKeeper {
 
   judge(uuid: string): Promise<void> {
     const { context } = this.parts
-    return context.turns.run(uuid, async () => {
+    return context.guestMutex.run(uuid, async () => {
       const { store } = context
       const before = store.find(uuid)
       if (!before || !isJudged(before)) return

@@ -1,4 +1,5 @@
 import { createHmac, hkdfSync, randomUUID } from 'node:crypto'
+import { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 import { BerthError, conflict } from '../../shared/errors.js'
 import { open, seal } from '../../shared/sealing.js'
 import type { GatewayInstance } from '../store/instance.js'
@@ -32,8 +33,8 @@ type Begun = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: 
  */
 export class IdempotencyStore implements Idempotency {
   readonly #running = new Map<string, IdempotencyRecord>()
-  /** Concurrent requests with the same key take turns. */
-  readonly #turns = new Map<string, Promise<unknown>>()
+  /** For concurrent requests with the same key. */
+  readonly #mutex = new KeyedMutex()
   readonly #sealingKey: Buffer
   readonly #digestKey: Buffer
   readonly #keepMs: number
@@ -54,16 +55,7 @@ export class IdempotencyStore implements Idempotency {
 
   async begin(request: IdempotentRequest): Promise<Begun> {
     const id = this.store.key('idempotency', request.caller.ref, this.#digest(request.key))
-    const turn = (this.#turns.get(id) ?? Promise.resolve()).then(
-      () => this.#decide(id, request),
-      () => this.#decide(id, request),
-    )
-    this.#turns.set(id, turn)
-    try {
-      return await turn
-    } finally {
-      if (this.#turns.get(id) === turn) this.#turns.delete(id)
-    }
+    return this.#mutex.run(id, () => this.#decide(id, request))
   }
 
   async #decide(id: string, request: IdempotentRequest): Promise<Begun> {

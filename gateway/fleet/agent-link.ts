@@ -1,12 +1,12 @@
 import { BerthError } from '../../shared/errors.js'
 import type { AgentConnection } from './agent-connection.js'
-import type { ConditionWaiters } from './condition-waiters.js'
+import type { KeyedCondition } from '../../shared/async/keyed-condition.js'
 import type { HostState } from './host-state.js'
 
 export interface AgentLinkParts {
   readonly host: HostState
   /** Notified under the host's id when its connection or state changes. */
-  readonly waiters: ConditionWaiters
+  readonly hostChanged: KeyedCondition
   /** How long a host stays online without a connection. */
   readonly reconnectMs: number
   /** The connection of the live watch, while its certificates are valid. */
@@ -40,12 +40,12 @@ export class AgentLink {
    * @throws {BerthError} `host_offline`
    */
   async connected(failed?: AgentConnection): Promise<AgentConnection> {
-    const { host, waiters, reconnectMs } = this.parts
+    const { host, hostChanged, reconnectMs } = this.parts
     const findOther = (): AgentConnection | undefined => {
       const found = this.ready()
       return found === failed ? undefined : found
     }
-    await waiters.wait(host.record.id, reconnectMs, () => findOther() !== undefined || !this.isUsable)
+    await hostChanged.wait(host.record.id, reconnectMs, () => findOther() !== undefined || !this.isUsable)
     const connection = findOther() ?? (failed ? undefined : this.parts.connection())
     if (!connection) throw offlineError(host)
     return connection

@@ -11,7 +11,7 @@ import { AgentLink, offlineError } from './agent-link.js'
 import { connectAgent, type AgentConnection, type AgentTarget } from './agent-connection.js'
 import { CertificateKeeper, isConnectionGood } from './certificates.js'
 import { ClockCheck } from './clock-check.js'
-import { ConditionWaiters } from './condition-waiters.js'
+import { KeyedCondition } from '../../shared/async/keyed-condition.js'
 import type {
   AgentClient,
   Fleet,
@@ -64,8 +64,8 @@ export class GatewayFleet implements Fleet {
   readonly #keeper: CertificateKeeper
   readonly #clients = new WeakMap<HostState, GrpcAgentClient>()
   /** Callers that wait for a change of a host, by its id. */
-  readonly #hostWaiters = new ConditionWaiters()
-  readonly #operationWaiters = new ConditionWaiters()
+  readonly #hostChanged = new KeyedCondition()
+  readonly #operationChanged = new KeyedCondition()
   readonly #pauses = new PauseWatch(() => this.#wasPaused())
   readonly #unlisted: UnlistedOperations
   readonly #timers: NodeJS.Timeout[] = []
@@ -80,7 +80,7 @@ export class GatewayFleet implements Fleet {
     const leafLifetimeMs = config.certificates.leaf_hours * hourMs
     this.view = new FleetState(
       (hostId, uuid) => this.#cache.note(hostId, uuid),
-      (id) => this.#operationWaiters.changed(id),
+      (id) => this.#operationChanged.notify(id),
     )
     this.#cache = new GuestCache(
       store,
@@ -152,8 +152,8 @@ export class GatewayFleet implements Fleet {
     this.#timers.forEach((timer) => clearInterval(timer))
     this.#watched.stop()
     await this.#cache.stop()
-    this.#hostWaiters.releaseAll()
-    this.#operationWaiters.releaseAll()
+    this.#hostChanged.releaseAll()
+    this.#operationChanged.releaseAll()
     await this.#joinServer?.close()
   }
 
@@ -181,7 +181,7 @@ export class GatewayFleet implements Fleet {
     if (!client) {
       const { reconnect_ms: reconnectMs, call_timeout_ms: timeoutMs } = this.options.config.agents
       const link = new AgentLink({
-        ...{ host, waiters: this.#hostWaiters, reconnectMs },
+        ...{ host, hostChanged: this.#hostChanged, reconnectMs },
         connection: () => this.#findConnection(host),
         lastPauseMs: () => this.#pauses.check(),
       })
@@ -249,7 +249,7 @@ export class GatewayFleet implements Fleet {
     timeoutMs: number,
   ): Promise<OperationView | undefined> {
     const find = (): OperationView | undefined => this.view.findOperation(operationId)
-    await this.#operationWaiters.wait(operationId, timeoutMs, () => {
+    await this.#operationChanged.wait(operationId, timeoutMs, () => {
       const known = find()
       return (known !== undefined && isEnded(known.operation)) || !this.#isOnline(hostId)
     })
@@ -261,7 +261,7 @@ export class GatewayFleet implements Fleet {
       const host = this.view.findState(hostId)
       return !host?.online || host.revision >= revision
     }
-    await this.#hostWaiters.wait(hostId, this.options.config.agents.call_timeout_ms, isOver)
+    await this.#hostChanged.wait(hostId, this.options.config.agents.call_timeout_ms, isOver)
   }
 
   #isOnline(hostId: string): boolean {
@@ -270,10 +270,10 @@ export class GatewayFleet implements Fleet {
 
   /** Nobody waits for a host that is offline. */
   #connectivityChanged(host: HostState): void {
-    this.#hostWaiters.changed(host.record.id)
+    this.#hostChanged.notify(host.record.id)
     if (host.online) return
     this.#clientOf(host).link.cancelCalls()
-    this.#operationWaiters.checkAll()
+    this.#operationChanged.notifyAll()
   }
 
   #createWatcher(host: HostState): HostWatcher {
@@ -284,7 +284,7 @@ export class GatewayFleet implements Fleet {
       checkOwners: (_host, guests) => this.#checkOwners(host, guests),
       guestsGone: (_host, uuids) => this.#releaseGone(host, uuids),
       guestChanged: (_host, message) => void this.#guestChanged(host, message),
-      advanced: () => this.#hostWaiters.changed(host.record.id),
+      advanced: () => this.#hostChanged.notify(host.record.id),
       failed: (reason) => this.#connectionFailed(host, reason),
       connectivityChanged: () => this.#connectivityChanged(host),
     })

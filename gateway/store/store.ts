@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { WatchError } from 'redis'
+import { Mutex } from '../../shared/async/mutex.js'
 import { describeError } from '../../shared/errors.js'
 import {
   connectStore,
@@ -43,7 +44,7 @@ export class Store {
   readonly #stop = new AbortController()
   readonly #tracked = new Map<string, InvalidationListener>()
   readonly #listeners = { up: new Set<() => void>(), down: new Set<() => void>() }
-  #exclusiveTail: Promise<unknown> = Promise.resolve()
+  readonly #transactions = new Mutex()
 
   constructor(private readonly options: StoreOptions) {}
 
@@ -119,9 +120,7 @@ export class Store {
    * @throws {BerthError} `store_unavailable`; also what `commands` throws
    */
   async transact<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
-    const turn = this.#exclusiveTail.then(() => this.#attempt(step, commands))
-    this.#exclusiveTail = turn.catch(() => undefined)
-    return turn
+    return this.#transactions.run(() => this.#attempt(step, commands))
   }
 
   /** One round trip; afterwards every change acknowledged before it has been reported here. */

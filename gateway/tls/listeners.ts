@@ -1,5 +1,6 @@
 import { createSecureContext } from 'node:tls'
 import type { Logger } from 'pino'
+import { Mutex } from '../../shared/async/mutex.js'
 import { BerthError, describeError } from '../../shared/errors.js'
 import type { ListenAddress, Served } from '../server.js'
 import type { ChallengeMethod } from './acme/obtain.js'
@@ -31,7 +32,7 @@ export class Listeners {
   #served: Served | undefined
   #tls: TlsListener | undefined
   #http: HttpListener | undefined
-  #turn: Promise<unknown> = Promise.resolve()
+  readonly #mutex = new Mutex()
   #reserved = false
   #closed = false
   readonly #problems = new Map<Part, string>()
@@ -55,7 +56,7 @@ export class Listeners {
 
   /** Opens, closes and exchanges what is not as it should be. A failure is kept in `problems`, and tried again. */
   converge(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#mutex.run(async () => {
       const settings = this.options.documents.settings.value
       if (settings === undefined || this.#closed) return
       this.#reserved = false
@@ -70,7 +71,7 @@ export class Listeners {
    * @throws {BerthError} `tls_not_configured`, `port_conflict`, `port_denied`
    */
   reserve(material: KeyedChain): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#mutex.run(async () => {
       if (this.options.listen === undefined)
         throw new BerthError('conflict', 'tls_not_configured', 'tls_listen is empty in gateway.yaml')
       this.#reserved = true
@@ -87,7 +88,7 @@ export class Listeners {
 
   async close(): Promise<void> {
     this.#closed = true
-    await this.#inTurn(() => Promise.all([this.#tls?.close(graceMs), this.#http?.close(graceMs)]))
+    await this.#mutex.run(() => Promise.all([this.#tls?.close(graceMs), this.#http?.close(graceMs)]))
   }
 
   async #convergeTls(settings: TlsSettings): Promise<void> {
@@ -143,11 +144,5 @@ export class Listeners {
       if (this.#problems.get(part) !== text) this.options.log.error({ err }, `${part} listener`)
       this.#problems.set(part, text)
     }
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(work)
-    this.#turn = turn.catch(() => undefined)
-    return turn
   }
 }

@@ -5,7 +5,7 @@ import type { Logger } from 'pino'
 import { BerthError, conflict, describeError } from '../../shared/errors.js'
 import type { ListenAddress, Served } from '../server.js'
 import type { Store } from '../store/store.js'
-import { Turns } from '../turns.js'
+import { Mutex } from '../../shared/async/mutex.js'
 import type { ChallengeMethod } from './acme/obtain.js'
 import { covers, factsOf, parseChain, type KeyedChain } from './certificate.js'
 import { Challenges } from './challenges.js'
@@ -52,7 +52,7 @@ export class Tls {
   readonly #issuer: Issuer
   readonly #renewal: Renewal
   readonly #rootPems: readonly string[]
-  readonly #turns = new Turns(1)
+  readonly #installs = new Mutex()
   #roots: readonly X509Certificate[] | undefined
   #leaf: X509Certificate | undefined
 
@@ -135,7 +135,7 @@ export class Tls {
     const validity = ({ chainPem }: StoredCertificate) => factsOf(chainPem)
     const plan = planChange(wanted, { old, detectedHost, nowMs: Date.now(), validity })
     const certificate = await this.#certificateFor(plan)
-    return this.#turns.run(() => this.#install(old, plan, certificate))
+    return this.#installs.run(() => this.#install(old, plan, certificate))
   }
 
   /** @returns undefined where TLS is off */

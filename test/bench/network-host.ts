@@ -7,7 +7,7 @@ import { setFirewall } from '../../agent/guests/settings/firewall.js'
 import { PortMappings } from '../../agent/guests/settings/port-mappings.js'
 import { GuestStore } from '../../agent/guests/store.js'
 import { PortHolds } from '../../agent/guests/port-holds.js'
-import { Turns } from '../../agent/guests/turns.js'
+import { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 import { deviceName } from '../../agent/network/allocation.js'
 import { HostAddressBook } from '../../agent/network/addresses/address-book.js'
 import { kernelFacts } from '../../agent/network/addresses/host-facts.js'
@@ -59,7 +59,7 @@ export class SimulatedHost {
       store: new GuestStore(changes),
       network: this.network,
       facts: kernelFacts,
-      turns: new Turns(),
+      guestMutex: new KeyedMutex(),
       portHolds: new PortHolds(),
       log,
       now: Date.now,

@@ -7,7 +7,7 @@ import { identityPaths } from '../../agent/enrollment/identity.js'
 import { AgentLink } from '../../gateway/fleet/agent-link.js'
 import { GrpcAgentClient } from '../../gateway/fleet/agent-client.js'
 import { connectAgent, type AgentConnection, type AgentTarget } from '../../gateway/fleet/agent-connection.js'
-import { ConditionWaiters } from '../../gateway/fleet/condition-waiters.js'
+import { KeyedCondition } from '../../shared/async/keyed-condition.js'
 import type { ConsoleOutput } from '../../gateway/fleet/contract.js'
 import { HostState } from '../../gateway/fleet/host-state.js'
 import { WatchSession } from '../../gateway/fleet/watch-session.js'
@@ -241,7 +241,7 @@ describe('connections to agents', () => {
     const record = { id: hostId, version: 1, name: 'one', address: '', draining: false }
     const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })
     host.online = true
-    const parts = { host, waiters: new ConditionWaiters(), reconnectMs: 50, lastPauseMs: () => 0 }
+    const parts = { host, hostChanged: new KeyedCondition(), reconnectMs: 50, lastPauseMs: () => 0 }
     return new GrpcAgentClient(new AgentLink({ ...parts, connection: () => connection }), timeoutMs)
   }
 

@@ -10,7 +10,7 @@ import { noSchedule, unmeasuredSpace } from '../../agent/guests/record.js'
 import { forgetSnapshot } from '../../agent/guests/snapshots.js'
 import { awaitSettled, deleteCounted, takeCounted, takeHidden } from '../../agent/guests/snapshot-space.js'
 import { GuestStore } from '../../agent/guests/store.js'
-import { Turns } from '../../agent/guests/turns.js'
+import { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 import { volumeLimitOf } from '../../agent/guests/volume-bound.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
@@ -230,7 +230,7 @@ class Lab {
     this.#trash = new Trash(pool, log)
     this.volumes = new Volumes(pool, this.#trash)
     this.#context = {
-      ...{ store: this.#store, volumes: this.volumes, turns: new Turns(), log, now: Date.now },
+      ...{ store: this.#store, volumes: this.volumes, guestMutex: new KeyedMutex(), log, now: Date.now },
       drivers: { lxc: new MemoryDriver({}), kvm: undefined },
       machineOf: ({ uuid }: GuestRecord) => ({ uuid, limits: { diskBytes: boughtBytes } }),
     } as unknown as GuestContext

@@ -11,7 +11,7 @@ import {
 } from '../../agent/guests/record.js'
 import { PolicySettings } from '../../agent/guests/settings/policy.js'
 import { GuestStore } from '../../agent/guests/store.js'
-import { Turns } from '../../agent/guests/turns.js'
+import { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 import type { GuestRates, WantedNetwork } from '../../agent/network/contract.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
@@ -65,7 +65,7 @@ export class TrafficHost {
     const attach = ({ device, downMbps, upMbps, cut }: WantedNetwork): Promise<void> =>
       Promise.resolve(void this.rates.push({ device, downMbps, upMbps, cut: cut ?? false }))
     const context = {
-      ...{ config, store, turns: new Turns(), deviceOf },
+      ...{ config, store, guestMutex: new KeyedMutex(), deviceOf },
       ...{ log: pino({ level: 'silent' }), now: () => this.clock.now() },
       network: { readCounters, attach },
     }

@@ -20,11 +20,11 @@ export function backupSteps(context: GuestContext): Step<BackupInput>[] {
 
 /** Strays are left alone: what is being done with the guest at the same time may have snapshots of its own. */
 function snapshotStep(context: GuestContext): Step<unknown> {
-  const { store, volumes, turns, now } = context
+  const { store, volumes, guestMutex, now } = context
   return {
     name: 'snapshot',
     run: async ({ operationId: id, subject: { id: uuid } }) => {
-      const { made, sizeBytes } = await turns.run(uuid, () =>
+      const { made, sizeBytes } = await guestMutex.run(uuid, () =>
         whileFrozen(context, store.get(uuid), () => takeHidden(context, uuid, sentSnapshotId(id))),
       )
       const { extraBytes } = store.get(uuid)

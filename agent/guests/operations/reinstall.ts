@@ -95,7 +95,7 @@ function imageStep(context: GuestContext): Step<ReinstallInput> {
 }
 
 function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
-  const { store, turns, volumes } = context
+  const { store, guestMutex, volumes } = context
   return {
     name: 'disk',
     weight: 3,
@@ -103,7 +103,7 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
       const { uuid } = record
       await removeStrays(context, uuid)
       await raiseBound(context, uuid, bootBytes)
-      await turns.run(uuid, () =>
+      await guestMutex.run(uuid, () =>
         volumes.prepare(uuid, { templateId: input.templateId }, volumeLimitOf(context, store.get(uuid))),
       )
       const login =

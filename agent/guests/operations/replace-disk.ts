@@ -62,11 +62,11 @@ export function mayRun(record: GuestRecord): boolean {
 }
 
 function keepStep(context: GuestContext): Step<unknown> {
-  const { turns, volumes } = context
+  const { guestMutex, volumes } = context
   return {
     name: 'keep',
     run: async ({ subject: { id: uuid }, operationId }) =>
-      void (await turns.run(uuid, () => takeHidden(context, uuid, keptId(operationId)))),
+      void (await guestMutex.run(uuid, () => takeHidden(context, uuid, keptId(operationId)))),
     undo: async ({ subject, operationId }) =>
       void (await volumes.deleteSnapshot(subject.id, keptId(operationId))),
   }

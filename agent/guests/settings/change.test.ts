@@ -5,7 +5,7 @@ import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
 import { openFirewall, unlimitedTraffic, type GuestRecord } from '../record.js'
 import { GuestStore } from '../store.js'
-import { Turns } from '../turns.js'
+import { KeyedMutex } from '../../../shared/async/keyed-mutex.js'
 import { changeGuest, type Change, type ChangeContext } from './change.js'
 import { pruneDone } from './done.js'
 
@@ -31,7 +31,7 @@ describe('a setting', () => {
     })
     context = {
       store,
-      turns: new Turns(),
+      guestMutex: new KeyedMutex(),
       log: pino({ level: 'silent' }),
       now: () => 5,
     }

@@ -15,7 +15,7 @@ export interface Target {
 }
 
 /** What every setting needs besides its own `prepare` and `apply`. */
-export type ChangeContext = Pick<GuestContext, 'store' | 'turns' | 'log' | 'now'>
+export type ChangeContext = Pick<GuestContext, 'store' | 'guestMutex' | 'log' | 'now'>
 
 /** How one setting is read, journaled and applied. */
 export interface Change {
@@ -38,7 +38,7 @@ export interface Change {
  */
 export function changeGuest(context: ChangeContext, target: Target, change: Change): Promise<GuestRecord> {
   const { db } = context.store.changes
-  return context.turns.run(target.uuid, async () => {
+  return context.guestMutex.run(target.uuid, async () => {
     try {
       const isRepeated = isDone(db, target.operationId ?? '')
       return await (isRepeated ? repeat(context, target, change) : carryOut(context, target, change))

@@ -9,7 +9,7 @@ import type { GuestContext } from '../context.js'
 import { PortHolds } from '../port-holds.js'
 import { openFirewall, unlimitedTraffic } from '../record.js'
 import { GuestStore } from '../store.js'
-import { Turns } from '../turns.js'
+import { KeyedMutex } from '../../../shared/async/keyed-mutex.js'
 import { kernelFacts } from '../../network/addresses/host-facts.js'
 import { PortMappings } from './port-mappings.js'
 
@@ -51,7 +51,7 @@ describe('settings of port mappings', () => {
     mappings = new PortMappings({
       ...{
         store,
-        turns: new Turns(),
+        guestMutex: new KeyedMutex(),
         portHolds: new PortHolds(),
         log: pino({ level: 'silent' }),
         now: () => 5,

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { asStep } from '../../../shared/errors.js'
 import type { AgentConfig } from '../../config.js'
 import { listHostAddresses, readDefaultRoutes } from '../../host/addresses.js'
 import { Ip } from '../../host/ip.js'
@@ -6,7 +7,7 @@ import { findIpv6Addresses } from '../../host/ipv6-addresses.js'
 import type { Database } from '../../state/database.js'
 import type { AddressBook, AddressOrder, GuestNetwork } from '../contract.js'
 import { Drift } from '../drift.js'
-import { InTurn } from '../in-turn.js'
+import { Mutex } from '../../../shared/async/mutex.js'
 import { KnownGuests } from '../known-guests.js'
 import { ifbPattern } from '../shaping/plan.js'
 import { ContestedAddresses } from './contested.js'
@@ -44,7 +45,7 @@ export class HostAddressBook implements AddressBook {
   readonly #known = new KnownGuests()
   /** Used only while no guest has an address. */
   readonly #drift = new Drift(emptyMs)
-  readonly #turns = new InTurn()
+  readonly #mutex = new Mutex()
 
   /** @throws {BerthError} `invalid_field` when the configured private network is none */
   constructor(private readonly options: AddressBookOptions) {
@@ -80,12 +81,14 @@ export class HostAddressBook implements AddressBook {
   }
 
   ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
-    return this.#turns.run('ensure addresses', async () => {
-      const guests = this.#known.replace(journaled).filter(hasAddresses)
-      if (guests.length > 0) this.#drift.note()
-      if (guests.length === 0) return this.#drift.isDue ? this.#drift.look(() => this.#ensureBoth([])) : []
-      return this.#ensureBoth(guests)
-    })
+    return this.#mutex.run(
+      asStep('ensure addresses', async () => {
+        const guests = this.#known.replace(journaled).filter(hasAddresses)
+        if (guests.length > 0) this.#drift.note()
+        if (guests.length === 0) return this.#drift.isDue ? this.#drift.look(() => this.#ensureBoth([])) : []
+        return this.#ensureBoth(guests)
+      }),
+    )
   }
 
   /** Converges both families, even when one of them fails. @throws the first failure */
@@ -104,33 +107,39 @@ export class HostAddressBook implements AddressBook {
   }
 
   async attach(guest: GuestNetwork): Promise<void> {
-    const gone = await this.#turns.run(`attach addresses of ${guest.device}`, async () => {
-      const lost = this.#findLost(guest)
-      this.#known.attach(guest)
-      this.#drift.note()
-      await this.#remove(lost)
-      const places = this.#placesOf([guest])
-      await this.#ipv4.add(places)
-      await this.#ipv6.add(this.#routesOf([guest]))
-      this.#contested.ask(places)
-      return lost.ipv6Addresses
-    })
+    const gone = await this.#mutex.run(
+      asStep(`attach addresses of ${guest.device}`, async () => {
+        const lost = this.#findLost(guest)
+        this.#known.attach(guest)
+        this.#drift.note()
+        await this.#remove(lost)
+        const places = this.#placesOf([guest])
+        await this.#ipv4.add(places)
+        await this.#ipv6.add(this.#routesOf([guest]))
+        this.#contested.ask(places)
+        return lost.ipv6Addresses
+      }),
+    )
     if (guest.ipv6Addresses.length + gone.length > 0) await this.#assignInside(guest, gone)
   }
 
   detach(guest: GuestNetwork): Promise<void> {
-    return this.#turns.run(`detach addresses of ${guest.device}`, async () => {
-      this.#known.detach(guest.uuid)
-      await this.#remove(guest)
-    })
+    return this.#mutex.run(
+      asStep(`detach addresses of ${guest.device}`, async () => {
+        this.#known.detach(guest.uuid)
+        await this.#remove(guest)
+      }),
+    )
   }
 
   close(): Promise<void> {
-    return this.#turns.run('close addresses', async () => {
-      this.#ipv4.close()
-      this.#contested.close()
-      await this.#ip.close()
-    })
+    return this.#mutex.run(
+      asStep('close addresses', async () => {
+        this.#ipv4.close()
+        this.#contested.close()
+        await this.#ip.close()
+      }),
+    )
   }
 
   /** A guest's own configuration may refuse the address: it stays assigned, so that is only logged. */

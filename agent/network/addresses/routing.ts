@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { Mutex } from '../../../shared/async/mutex.js'
 import { checkPortRange } from '../../../shared/port-mapping-rules.js'
 import type { AgentConfig } from '../../config.js'
 import type { Changes } from '../../state/changes.js'
@@ -84,7 +85,7 @@ export interface RoutingOptions {
 /** The host's pools of addresses and ports, to read and change. */
 export class Routing {
   readonly #facts: HostFacts
-  #turn: Promise<unknown> = Promise.resolve()
+  readonly #mutex = new Mutex()
 
   constructor(private readonly options: RoutingOptions) {
     this.#facts = options.facts ?? kernelFacts
@@ -120,9 +121,7 @@ export class Routing {
    * @throws {BerthError} `invalid_field`, `address_in_use` when a guest would lose an address, `port_conflict`
    */
   setRouting(change: RoutingChange): Promise<RoutingState> {
-    const result = this.#turn.then(() => this.#set(change))
-    this.#turn = result.catch(() => undefined)
-    return result
+    return this.#mutex.run(() => this.#set(change))
   }
 
   /** @throws {BerthError} `invalid_field` */

@@ -1,3 +1,4 @@
+import { Mutex } from '../../../shared/async/mutex.js'
 import { forgetFlows, type FlowFilter } from '../../host/conntrack.js'
 import type { MappedFlows } from './mapped-flows.js'
 import { leadAstray, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
@@ -56,7 +57,7 @@ function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly stri
  */
 export class StaleFlowQueue {
   readonly #waiting = new Set<StaleFlows>()
-  #turn: Promise<unknown> = Promise.resolve()
+  readonly #mutex = new Mutex()
 
   constructor(private readonly readHostAddresses: () => readonly string[]) {}
 
@@ -74,9 +75,7 @@ export class StaleFlowQueue {
    * @throws {CommandError} what was not forgotten is tried again at the next call
    */
   purge(): Promise<void> {
-    const turn = this.#turn.then(() => this.#purge())
-    this.#turn = turn.catch(() => undefined)
-    return turn
+    return this.#mutex.run(() => this.#purge())
   }
 
   async #purge(): Promise<void> {

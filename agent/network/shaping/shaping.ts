@@ -1,4 +1,4 @@
-import { BerthError } from '../../../shared/errors.js'
+import { asStep, BerthError } from '../../../shared/errors.js'
 import { limits } from '../../../shared/guest-rules.js'
 import { Ip } from '../../host/ip.js'
 import { isUp, readFlags, readInterfaces } from '../../host/interfaces.js'
@@ -8,7 +8,7 @@ import { Tc } from '../../host/tc.js'
 import type { GuestRates, Shaper } from '../contract.js'
 import { Drift } from '../drift.js'
 import { Gathered } from '../gathered.js'
-import { InTurn } from '../in-turn.js'
+import { Mutex } from '../../../shared/async/mutex.js'
 import {
   ifbOf,
   ifbPattern,
@@ -53,7 +53,7 @@ class TcShaper implements HostShaper {
   #settled: readonly GuestRates[] | undefined
   #onLinks: (() => void) | undefined
   readonly #settling = new Gathered(settleMs, () => this.#onLinks?.())
-  readonly #turns = new InTurn()
+  readonly #mutex = new Mutex()
 
   constructor(interfacePrefix: string, watch: NetlinkWatch | undefined) {
     this.#drift = new Drift(watch ? thoroughMs : 0)
@@ -64,38 +64,44 @@ class TcShaper implements HostShaper {
   }
 
   ensure(guests: readonly GuestRates[]): Promise<string[]> {
-    return this.#turns.run('ensure rates', async () => {
-      const thorough = this.#drift.isDue
-      if (!thorough && guests === this.#settled) return []
-      this.#settled = guests
-      const compare = (): Promise<string[]> => this.#compare(guests, thorough)
-      try {
-        return await (thorough ? this.#drift.look(compare) : compare())
-      } catch (error) {
-        this.#settled = undefined
-        throw error
-      }
-    })
+    return this.#mutex.run(
+      asStep('ensure rates', async () => {
+        const thorough = this.#drift.isDue
+        if (!thorough && guests === this.#settled) return []
+        this.#settled = guests
+        const compare = (): Promise<string[]> => this.#compare(guests, thorough)
+        try {
+          return await (thorough ? this.#drift.look(compare) : compare())
+        } catch (error) {
+          this.#settled = undefined
+          throw error
+        }
+      }),
+    )
   }
 
   apply(guest: GuestRates): Promise<void> {
-    return this.#turns.run(`rates of ${guest.device}`, async () => {
-      if (readFlags(guest.device) === undefined) return
-      try {
-        await this.#converge(guest)
-      } catch (error) {
-        this.#drift.note() // the change may be half done
-        throw error
-      }
-    })
+    return this.#mutex.run(
+      asStep(`rates of ${guest.device}`, async () => {
+        if (readFlags(guest.device) === undefined) return
+        try {
+          await this.#converge(guest)
+        } catch (error) {
+          this.#drift.note() // the change may be half done
+          throw error
+        }
+      }),
+    )
   }
 
   remove(device: string): Promise<void> {
-    return this.#turns.run(`remove the rates of ${device}`, () => this.#removeIfbs([ifbOf(device)]))
+    return this.#mutex.run(asStep(`remove the rates of ${device}`, () => this.#removeIfbs([ifbOf(device)])))
   }
 
   removeAll(): Promise<void> {
-    return this.#turns.run('remove all rates', () => this.#removeIfbs(this.#strayIfbs(readInterfaces(), [])))
+    return this.#mutex.run(
+      asStep('remove all rates', () => this.#removeIfbs(this.#strayIfbs(readInterfaces(), []))),
+    )
   }
 
   onLinks(listener: () => void): void {
@@ -110,7 +116,7 @@ class TcShaper implements HostShaper {
   async close(): Promise<void> {
     this.#settling.cancel()
     this.#onLinks = undefined
-    await this.#turns.settled()
+    await this.#mutex.settled()
     await Promise.all([this.#tc.close(), this.#ip.close()])
   }
 

@@ -1,9 +1,9 @@
-/** Condition variables by key: callers wait for a condition of an operation or a host. */
-export class ConditionWaiters {
+/** Condition variables by key: callers wait until something that the key names, such as a host, is in some state. */
+export class KeyedCondition {
   readonly #byKey = new Map<string, Set<() => void>>()
   readonly #ends = new Set<() => void>()
 
-  /** Resolves when `isOver`, checked at once and after each change, or after `timeoutMs`. */
+  /** Resolves when `isOver` returns true, checked at once and after each `notify`, or after `timeoutMs`. */
   wait(key: string, timeoutMs: number, isOver: () => boolean): Promise<void> {
     if (isOver()) return Promise.resolve()
     const waiting = this.#byKey.get(key) ?? new Set()
@@ -25,14 +25,16 @@ export class ConditionWaiters {
     })
   }
 
-  changed(key: string): void {
+  /** The key's state has changed: its waiters check their conditions again. */
+  notify(key: string): void {
     for (const check of [...(this.#byKey.get(key) ?? [])]) check()
   }
 
-  checkAll(): void {
-    for (const key of [...this.#byKey.keys()]) this.changed(key)
+  notifyAll(): void {
+    for (const key of [...this.#byKey.keys()]) this.notify(key)
   }
 
+  /** Ends all waits, whatever their conditions. */
   releaseAll(): void {
     for (const end of [...this.#ends]) end()
   }

@@ -1,0 +1,31 @@
+import { Mutex } from './mutex.js'
+
+/** Coalesces requests for the same work: at most one run is in progress, and at most one more waits for it. */
+export class Coalescer {
+  readonly #mutex = new Mutex()
+  #next: Promise<void> | undefined
+
+  constructor(private readonly work: () => Promise<void>) {}
+
+  /** Whether a run is in progress or waiting. */
+  get isBusy(): boolean {
+    return this.#mutex.isLocked
+  }
+
+  /**
+   * Resolves after a run that begins after this call, since a run in progress may have read older state.
+   * @throws what the work throws
+   */
+  run(): Promise<void> {
+    this.#next ??= this.#mutex.run(() => {
+      this.#next = undefined
+      return this.work()
+    })
+    return this.#next
+  }
+
+  /** Resolves when all runs requested before this call have ended. Never rejects. */
+  settled(): Promise<void> {
+    return this.#mutex.settled()
+  }
+}

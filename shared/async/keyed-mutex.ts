@@ -1,0 +1,22 @@
+import { Mutex } from './mutex.js'
+
+/** One mutex per key: work on one key runs in the order of the calls, and different keys do not wait for each other. */
+export class KeyedMutex {
+  readonly #mutexes = new Map<string, Mutex>()
+
+  /** A failure does not stop the next piece of work. @throws what the work throws */
+  run<T>(key: string, work: () => T | Promise<T>): Promise<T> {
+    const mutex = this.#mutexes.get(key) ?? new Mutex()
+    this.#mutexes.set(key, mutex)
+    const result = mutex.run(work)
+    void mutex.settled().then(() => {
+      if (!mutex.isLocked) this.#mutexes.delete(key)
+    })
+    return result
+  }
+
+  /** Whether work on the key is running or waiting. */
+  isLocked(key: string): boolean {
+    return this.#mutexes.get(key)?.isLocked ?? false
+  }
+}

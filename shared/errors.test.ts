@@ -1,0 +1,12 @@
+import { expect } from 'chai'
+import { asStep, BerthError, describeError } from './errors.js'
+
+describe('an error of a step', () => {
+  it('names the step, unless it already has a code', async () => {
+    const thrownBy = (cause: Error): Promise<unknown> =>
+      asStep('attach v1', () => Promise.reject(cause))().catch((error: unknown) => error)
+    expect(describeError(await thrownBy(new Error('refused')))).to.equal('attach v1: refused')
+    const coded = new BerthError('conflict', 'port_conflict', 'the port is in use')
+    expect(await thrownBy(coded)).to.equal(coded)
+  })
+})
