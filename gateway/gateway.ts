@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { Logger } from 'pino'
+import { PeriodicTasks } from '../shared/async/periodic-tasks.js'
 import { readOrCreateKey } from '../shared/sealing.js'
 import { splitHostPort } from '../shared/join-token.js'
 import { createTimeFormat } from '../shared/time.js'
@@ -22,7 +23,6 @@ import { checkStateComplete } from './state-files.js'
 import { startHttpServer } from './server.js'
 import { redisProcessOf, type RedisProcess } from './store/redis-process.js'
 import { Store } from './store/store.js'
-import { Upkeep } from './upkeep.js'
 import { tlsOptionsOf } from './tls/options.js'
 import { Tls } from './tls/tls.js'
 
@@ -97,8 +97,13 @@ async function startParts(
   onClose(() => securityAudit.stop())
   const backupTargets = new BackupTargets(store, secret)
   const customImages = new CustomImages(store)
-  const targets = keepTargets({ fleet, targets: backupTargets, log })
-  const upkeep = new Upkeep([targets, keepImages({ fleet, images: customImages, log })], log)
+  const upkeep = new PeriodicTasks(
+    {
+      'backup targets of schedules': keepTargets({ fleet, targets: backupTargets, log }),
+      'custom images': keepImages({ fleet, images: customImages, log }),
+    },
+    log,
+  )
   upkeep.start(upkeepEveryMs)
   onClose(() => upkeep.close())
   const describe = createDescribe(time)

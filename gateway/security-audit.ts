@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { SingleFlight } from '../shared/async/single-flight.js'
 import { securityUser } from '../shared/abuse.js'
 import { describeError } from '../shared/errors.js'
 import { steadyClock } from '../shared/steady-clock.js'
@@ -27,7 +28,7 @@ const seconds = { known: 40 * day, claimed: 10 } as const
 export class SecurityAudit {
   readonly #known = new Set<string>()
   #timer: NodeJS.Timeout | undefined
-  #writing: Promise<void> | undefined
+  readonly #writing = new SingleFlight()
 
   constructor(private readonly parts: SecurityAuditParts) {}
 
@@ -37,12 +38,12 @@ export class SecurityAudit {
 
   async stop(): Promise<void> {
     clearInterval(this.#timer)
-    await this.#writing
+    await this.#writing.settled()
   }
 
   /** Writes what is new. A store that is down is tried again at the next look. */
   look(): Promise<void> {
-    return (this.#writing ??= this.#look().finally(() => (this.#writing = undefined)))
+    return this.#writing.run(() => this.#look())
   }
 
   async #look(): Promise<void> {

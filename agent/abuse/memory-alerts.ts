@@ -1,3 +1,4 @@
+import { Throttle } from '../../shared/async/throttle.js'
 import type { GuestContext } from '../guests/context.js'
 import type { GuestRecord } from '../guests/record.js'
 import { worse } from './contract.js'
@@ -23,7 +24,7 @@ export interface MemoryAlertParts {
 export class MemoryAlerts {
   /** Kills that are not written yet, and the time when the guest's alert was last written. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()
-  #timer: NodeJS.Timeout | undefined
+  readonly #flushes = new Throttle(() => this.#flush(), { intervalMs: gatherMs })
 
   constructor(private readonly parts: MemoryAlertParts) {
     parts.context.store.changes.onChange(({ kind, key, removed }) => {
@@ -40,15 +41,14 @@ export class MemoryAlerts {
     const isDue = ended || Math.abs(nowMs - known.writtenMs) >= gatherMs
     this.#guests.set(uuid, isDue ? { waiting: 0, writtenMs: nowMs } : { ...known, waiting })
     if (isDue) this.#write(record, { kills: waiting, ended }, nowMs)
-    else this.#timer ??= setTimeout(() => this.#flush(), gatherMs).unref()
+    else this.#flushes.request()
   }
 
   close(): void {
-    clearTimeout(this.#timer)
+    this.#flushes.close()
   }
 
   #flush(): void {
-    this.#timer = undefined
     const nowMs = this.parts.context.now()
     for (const [uuid, { waiting }] of this.#guests) {
       const record = this.parts.context.store.find(uuid)

@@ -1,3 +1,4 @@
+import { SingleFlight } from '../../shared/async/single-flight.js'
 import type { OpenedFlow } from '../host/flows-of.js'
 import type { PacketReport } from '../host/packet-log.js'
 import type { GuestContext } from '../guests/context.js'
@@ -44,7 +45,7 @@ export class AbuseMonitor {
   readonly #evidence = new Map<string, GuestEvidence>()
   readonly #owners = new AddressOwners()
   #timer: NodeJS.Timeout | undefined
-  #looking: Promise<Looked> | undefined
+  readonly #looking = new SingleFlight<Looked>()
   #checked: { readonly atMs: number; readonly outcome: Promise<Looked> } | undefined
   #unrepliedAtMs = 0
   #closed = false
@@ -68,12 +69,12 @@ export class AbuseMonitor {
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)
-    await this.#looking
+    await this.#looking.settled()
   }
 
   /** Judges all guests now. Failures are logged: the next look comes soon. */
   look(): Promise<Looked> {
-    return (this.#looking ??= this.#look().finally(() => (this.#looking = undefined)))
+    return this.#looking.run(() => this.#look())
   }
 
   /** Judges now, for who asks; asked again soon it answers the same. */

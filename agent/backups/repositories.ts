@@ -1,10 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { rm, stat, writeFile } from 'node:fs/promises'
+import { Semaphore } from '../../shared/async/semaphore.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { conflict } from '../../shared/errors.js'
 import { treeName } from '../host/beside-tree.js'
 import { readLayout } from '../host/file-layout.js'
-import { Places } from '../operations/places.js'
 import type {
   BackupNote,
   BackupRepositories,
@@ -31,11 +31,11 @@ export interface ResticRepositoriesOptions extends ResticOptions {
 /** A repository of restic for each guest, below the target's folder: docs/design/backups.md. */
 export class ResticRepositories implements BackupRepositories {
   readonly #options: ResticRepositoriesOptions
-  readonly #places: Places
+  readonly #slots: Semaphore
 
   constructor(options: ResticRepositoriesOptions) {
     this.#options = options
-    this.#places = new Places(options.parallel)
+    this.#slots = new Semaphore(options.parallel)
   }
 
   send(
@@ -120,7 +120,7 @@ export class ResticRepositories implements BackupRepositories {
   }
 
   #transfer<T>(at: Repository, watch: Watching, work: (restic: Restic) => Promise<T>): Promise<T> {
-    return this.#places.run(watch.signal, () => this.#ask(at, watch, work))
+    return this.#slots.run(() => this.#ask(at, watch, work), watch.signal)
   }
 
   async #ask<T>(

@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { dirname, extname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { SingleFlight } from '../../shared/async/single-flight.js'
 import { BerthError } from '../../shared/errors.js'
 import { startDaemonProgram } from '../host/daemon.js'
 import { listDirectory } from '../host/proc.js'
@@ -24,7 +25,7 @@ export interface ConsoleConnections {
 /** The process, which outlives the agent, and ends by itself when nobody needs it. */
 export class ConsoleProcess implements ConsoleConnections {
   readonly #socket: string
-  #starting: Promise<void> | undefined
+  readonly #starting = new SingleFlight()
 
   /** @param runDir directory of root alone */
   constructor(private readonly runDir: string) {
@@ -34,8 +35,7 @@ export class ConsoleProcess implements ConsoleConnections {
   async connect(): Promise<Socket> {
     const there = await tryConnect(this.#socket)
     if (there) return there
-    this.#starting ??= this.#start().finally(() => (this.#starting = undefined))
-    await this.#starting
+    await this.#starting.run(() => this.#start())
     for (const until = performance.now() + startTimeoutMs; performance.now() < until; await delay(retryMs)) {
       const connected = await tryConnect(this.#socket)
       if (connected) return connected

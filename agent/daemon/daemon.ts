@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
+import { PeriodicTasks, type PeriodicTaskTable } from '../../shared/async/periodic-tasks.js'
 import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { AgentConfig } from '../config.js'
 import type { UsageHistory } from '../history/history.js'
@@ -39,10 +40,10 @@ import { openDomain, type Domain } from './domain.js'
 import { checkInterfacePrefix, openHost, type Host } from './host.js'
 import { openHistory } from './history.js'
 import { readMetrics } from './metrics.js'
-import { startUpkeep, type UpkeepParts } from './upkeep.js'
 
 /** The gateway may repeat an order within a day of its last attempt (Idempotency-Key). */
 const rememberedDays = 2
+const hourMs = 3_600_000
 
 /** Schedules are by the minute. */
 const scheduleLookMs = 10_000
@@ -98,7 +99,10 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   const history = openHistory({ host, domain, config, feed })
   closers.add(() => history.close())
   history.start()
-  closers.add(startUpkeep({ tasks: upkeepOf(host, domain, config), log }))
+  const upkeep = new PeriodicTasks(upkeepOf(host, domain, config), log)
+  closers.add(() => upkeep.close())
+  upkeep.start(hourMs)
+  void upkeep.run()
   const describeNow = (): HostDescription => ({
     ...describer.now,
     hostId: tls.identity().hostId,
@@ -148,7 +152,7 @@ async function adoptProcessors({ drivers, processors, store }: GuestContext): Pr
  * Keeps the journal from growing without bound; the reconciler empties the trash. Work that failed at the start for a
  * temporary reason, such as a missing network, is retried.
  */
-function upkeepOf(host: Host, domain: Domain, config: AgentConfig): UpkeepParts['tasks'] {
+function upkeepOf(host: Host, domain: Domain, config: AgentConfig): PeriodicTaskTable {
   const { abuse, context, engine, changes } = domain
   const { keep_days: keepDays, keep, remember } = config.operations
   return {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { Coalescer } from '../../shared/async/coalescer.js'
 import type { Driver, Observed, StopCause } from '../drivers/contract.js'
 import type { NetworkPart, WantedNetwork } from '../network/contract.js'
 import type { OperationEngine } from '../operations/engine.js'
@@ -7,7 +8,6 @@ import type { Orders } from '../operations/orders.js'
 import { networkOf } from './network.js'
 import { guestSubject } from './operations/guest-order.js'
 import { isAllowedToRun } from './policy.js'
-import { JoinedRuns } from './joined-runs.js'
 import { LostInterfaces } from './lost-interfaces.js'
 import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js'
 import type { GuestRecord } from './record.js'
@@ -44,15 +44,14 @@ export class Reconciler {
   #lookAtMs = Infinity
   #timer: NodeJS.Timeout | undefined
   #networkTimer: NodeJS.Timeout | undefined
-  readonly #network = new JoinedRuns(() => this.#compareNetwork())
-  readonly #rates = new JoinedRuns(() => this.#compareRates())
+  readonly #network = new Coalescer(() => this.#compareNetwork())
+  readonly #rates = new Coalescer(() => this.#compareRates())
   readonly #interfaces: LostInterfaces
   #look: NodeJS.Timeout | undefined
   /** Settles when the looks at single guests have ended. */
   #looking: Promise<unknown> = Promise.resolve()
   #unlisten: (() => void) | undefined
-  #running: Promise<void> | undefined
-  #again = false
+  readonly #passes = new Coalescer(() => this.#compareAll())
   #repairs = 0
   #warnings: readonly string[] = []
   #onMemoryKill: (uuid: string) => void = () => undefined
@@ -128,19 +127,14 @@ export class Reconciler {
     clearInterval(this.#timer)
     clearInterval(this.#networkTimer)
     clearTimeout(this.#look)
-    await Promise.all([this.#running, this.#looking, this.#network.settled(), this.#rates.settled()])
+    await Promise.all([this.#passes.settled(), this.#looking, this.#network.settled(), this.#rates.settled()])
   }
 
   /**
-   * Runs one comparison; calls during one are served by the next. Failures are logged, and the next pass tries again.
+   * Resolves after a comparison that begins after this call. Failures are logged, and the next pass tries again.
    */
   pass(): Promise<void> {
-    if (this.#running) {
-      this.#again = true
-      return this.#running
-    }
-    this.#running = this.#passes().finally(() => (this.#running = undefined))
-    return this.#running
+    return this.#passes.run()
   }
 
   /** Schedules a look at this guest only, without the network. */
@@ -161,15 +155,12 @@ export class Reconciler {
     }, delayMs)
   }
 
-  async #passes(): Promise<void> {
-    do {
-      this.#again = false
-      await this.#guard('guests', () => this.#compareGuests(this.#context.store.list()))
-      await this.#guard('processors', () => this.#runningGuests.move(this.#context.processors.balance()))
-      await this.#guard('strays', async () => void (this.#warnings = await this.#findStrays()))
-      await this.#guard('network', () => this.compareNetwork())
-      await this.#guard('storage', () => this.#compareStorage())
-    } while (this.#again)
+  async #compareAll(): Promise<void> {
+    await this.#guard('guests', () => this.#compareGuests(this.#context.store.list()))
+    await this.#guard('processors', () => this.#runningGuests.move(this.#context.processors.balance()))
+    await this.#guard('strays', async () => void (this.#warnings = await this.#findStrays()))
+    await this.#guard('network', () => this.compareNetwork())
+    await this.#guard('storage', () => this.#compareStorage())
   }
 
   async #guard(what: string, work: () => Promise<void>): Promise<void> {

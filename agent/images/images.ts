@@ -1,13 +1,14 @@
 import type { Logger } from 'pino'
+import { KeyedSingleFlight } from '../../shared/async/single-flight.js'
+import { Semaphore } from '../../shared/async/semaphore.js'
 import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
 import { recordedError } from '../operations/retry.js'
 import type { Changes } from '../state/changes.js'
 import { findFirmwareHindrance } from '../host/firmware.js'
 import { diskIdOf, findRecipe, hostArch, type CatalogEntry, type ImageType } from './catalog.js'
-import { Flight } from './flight.js'
+import { SharedBuild } from './shared-build.js'
 import type { ImagePool } from './pool.js'
 import type { Report } from './publish.js'
-import { Slots } from './slots.js'
 import { ImageStore, type TemplateRecord } from './store.js'
 
 export interface ImagesParts {
@@ -29,9 +30,9 @@ const atOnce = 4
 export class Images {
   readonly store: ImageStore
   readonly #parts: ImagesParts
-  readonly #slots = new Slots(atOnce)
-  readonly #flights = new Map<string, Flight>()
-  readonly #removals = new Map<string, Promise<void>>()
+  readonly #slots = new Semaphore(atOnce)
+  readonly #builds = new Map<string, SharedBuild>()
+  readonly #removals = new KeyedSingleFlight<string>()
 
   constructor(parts: ImagesParts) {
     this.#parts = parts
@@ -112,11 +113,11 @@ export class Images {
     if (!entry || !template) throw new BerthError('not_found', 'template_unknown', `no template ${id}`)
     if (template.unsupported !== '') throw unsupportedHere(template)
     for (;;) {
-      await this.#removals.get(id)
+      await this.#removals.settled(id)
       if (await this.#isThere(id)) return report(1, 'image ready')
-      const flight = this.#flights.get(id)
-      if (!flight?.abandoned) return (flight ?? this.#begin(entry)).join(report, signal)
-      await flight.settled()
+      const build = this.#builds.get(id)
+      if (!build?.abandoned) return (build ?? this.#begin(entry)).join(report, signal)
+      await build.settled()
     }
   }
 
@@ -125,7 +126,7 @@ export class Images {
    * made from it. One that others wait for is theirs.
    */
   async takeBack(id: string): Promise<void> {
-    if (this.#flights.has(id) || this.isUsed(id)) return
+    if (this.#builds.has(id) || this.isUsed(id)) return
     await this.#parts.pool.discardFetched(id)
     if (await this.#parts.pool.has(id)) await this.remove(id)
   }
@@ -137,11 +138,8 @@ export class Images {
   }
 
   /** Of an image that the journal has no more. */
-  async removeFiles(id: string): Promise<void> {
-    const removal = this.#parts.pool.remove(id)
-    const ended = removal.catch(() => undefined).finally(() => this.#removals.delete(id))
-    this.#removals.set(id, ended)
-    await removal
+  removeFiles(id: string): Promise<void> {
+    return this.#removals.run(id, () => this.#parts.pool.remove(id))
   }
 
   /** At start, before anything is made: throws away unfinished work, and believes the pool, not the journal. */
@@ -157,9 +155,9 @@ export class Images {
     for (const { id } of this.store.templates()) await this.#reconcile(id)
   }
 
-  #begin(entry: CatalogEntry): Flight {
+  #begin(entry: CatalogEntry): SharedBuild {
     const { id } = entry
-    const flight = new Flight(async (report, signal) => {
+    const build = new SharedBuild(async (report, signal) => {
       let failure = ''
       try {
         await this.#make(entry, this.#told(id, report), signal)
@@ -167,12 +165,12 @@ export class Images {
         if (!signal.aborted) failure = recordedError(error).code
         throw error
       } finally {
-        this.#flights.delete(id)
+        this.#builds.delete(id)
         this.store.update(id, { making: false, failure })
       }
     })
-    this.#flights.set(id, flight)
-    return flight
+    this.#builds.set(id, build)
+    return build
   }
 
   #told(id: string, report: Report): Report {
@@ -183,7 +181,7 @@ export class Images {
   }
 
   async #make(entry: CatalogEntry, report: Report, signal: AbortSignal): Promise<void> {
-    if (this.has(entry.id)) return // by the flight before, which ended after the caller had looked
+    if (this.has(entry.id)) return // by the build before, which ended after the caller had looked
     this.store.update(entry.id, { making: true, failure: '' })
     report(0, 'waiting for other images')
     const begin = performance.now()

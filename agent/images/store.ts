@@ -1,6 +1,6 @@
 import type { Statement } from 'better-sqlite3'
+import { Throttle } from '../../shared/async/throttle.js'
 import type { Changes } from '../state/changes.js'
-import { Paced } from '../operations/paced.js'
 import { catalog, findCatalogEntry, type CatalogEntry } from './catalog.js'
 import type { DownloadProgress } from './sources/download.js'
 
@@ -78,7 +78,9 @@ export class ImageStore {
   readonly #custom: Statement<[], Row>
   readonly #write: Statement<[Record<string, unknown>]>
   readonly #progress = new Map<string, Progress>()
-  readonly #paced = new Map<string, Paced<Progress>>()
+  /** Progress as last reported, and what writes it. */
+  readonly #newest = new Map<string, Progress>()
+  readonly #writes = new Map<string, Throttle>()
 
   /** @param unsupported why this host cannot use it; empty: it can */
   constructor(changes: Changes, unsupported: (entry: CatalogEntry) => string = () => '') {
@@ -129,14 +131,17 @@ export class ImageStore {
 
   /** Of one that is being made: now and then, in memory alone. */
   report(id: string, progress: Progress): void {
-    const paced = this.#paced.get(id) ?? new Paced((next) => this.#tell(id, next), progressEveryMs)
-    this.#paced.set(id, paced)
-    paced.push(progress)
+    this.#newest.set(id, progress)
+    const writes =
+      this.#writes.get(id) ??
+      new Throttle(() => this.#show(id), { intervalMs: progressEveryMs, leading: true })
+    this.#writes.set(id, writes)
+    writes.request()
   }
 
   /** For people: that it cannot be written now fails nothing. */
-  #tell(id: string, progress: Progress): void {
-    this.#progress.set(id, progress)
+  #show(id: string): void {
+    this.#progress.set(id, this.#newest.get(id) ?? noProgress)
     try {
       this.#put(id, this.state(id), this.#byId.get(id)?.definition ?? null)
     } catch {
@@ -146,8 +151,9 @@ export class ImageStore {
 
   #endProgress(id: string): void {
     this.#progress.delete(id)
-    this.#paced.get(id)?.close()
-    this.#paced.delete(id)
+    this.#writes.get(id)?.close()
+    this.#writes.delete(id)
+    this.#newest.delete(id)
   }
 
   /** May join the caller's transaction. */

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { Coalescer } from '../../shared/async/coalescer.js'
 import { describeError } from '../../shared/errors.js'
 import type { Observed, UsageSample } from '../drivers/contract.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
@@ -53,15 +54,15 @@ export class GuestSampler {
   /** Disks that were read individually since the last complete sample, by uuid. */
   #fresh = new Map<string, { readonly atMs: number; readonly read: Promise<number | undefined> }>()
   #timer: NodeJS.Timeout | undefined
-  #sampling: Promise<void> | undefined
-  /** There were new ones meanwhile. */
-  #again = false
+  readonly #sampling = new Coalescer(() => this.#sampleAll())
   #onMemoryKills: (uuid: string, kills: number) => void = () => undefined
 
   constructor(private readonly context: GuestContext) {}
 
   start(intervalMs: number): void {
-    this.#timer = setInterval(() => void this.sample(), intervalMs)
+    this.#timer = setInterval(() => {
+      if (!this.#sampling.isBusy) void this.sample()
+    }, intervalMs)
   }
 
   close(): void {
@@ -80,9 +81,7 @@ export class GuestSampler {
     )
     this.#pids = new Map(running)
     for (const uuid of this.#last.keys()) if (!this.#pids.has(uuid)) this.#last.delete(uuid)
-    if (!running.some(([uuid, pid]) => this.#last.get(uuid)?.pid !== pid)) return
-    if (this.#sampling) this.#again = true
-    else void this.sample()
+    if (running.some(([uuid, pid]) => this.#last.get(uuid)?.pid !== pid)) void this.sample()
   }
 
   usage(uuid: string): GuestUsage {
@@ -129,20 +128,16 @@ export class GuestSampler {
     return this.#last.get(uuid)?.sample.diskBytes ?? ownBytes
   }
 
-  /** Samples all guests, or joins the sample in progress. */
+  /** Resolves after a sample of all guests that begins after this call. Failures are logged. */
   sample(): Promise<void> {
-    this.#sampling ??= this.#sampleAll().finally(() => (this.#sampling = undefined))
-    return this.#sampling
+    return this.#sampling.run()
   }
 
-  async #sampleAll(): Promise<void> {
-    do {
-      this.#again = false
-      await this.#sampleOnce().catch((err: unknown) => this.context.log.warn({ err }, 'sample guests'))
-    } while (this.#again)
+  #sampleAll(): Promise<void> {
+    return this.#readAll().catch((err: unknown) => this.context.log.warn({ err }, 'sample guests'))
   }
 
-  async #sampleOnce(): Promise<void> {
+  async #readAll(): Promise<void> {
     await this.#sampleDisks()
     for (const [uuid, pid] of this.#pids) {
       const record = this.context.store.find(uuid)

@@ -1,3 +1,4 @@
+import { Throttle } from '../../shared/async/throttle.js'
 import { asStep, describeError, toBerthError } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
 import { listHostAddresses } from '../host/addresses.js'
@@ -7,7 +8,6 @@ import type { NetlinkWatch } from '../host/netlink-watch.js'
 import { Bridge } from './bridge/bridge.js'
 import type { ByteCounters, GuestNetwork, Rules } from './contract.js'
 import { Drift } from './drift.js'
-import { Gathered } from './gathered.js'
 import { Mutex } from '../../shared/async/mutex.js'
 import { KnownGuests } from './known-guests.js'
 import { countersByGuest } from './tables/counters.js'
@@ -64,12 +64,12 @@ class HostRules implements Rules {
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
-  readonly #settling = new Gathered(settleMs, () => this.#onForeignChange?.())
+  readonly #settling = new Throttle(() => this.#onForeignChange?.(), { intervalMs: settleMs })
   #warnings: readonly string[] = []
   /**
    * Waits for a lull, so as not to slow down callers of changes; only the next attach of a reused address waits for it.
    */
-  readonly #purging = new Gathered(lullMs, () => void this.#purge().catch(() => undefined))
+  readonly #purging = new Throttle(() => void this.#purge().catch(() => undefined), { intervalMs: lullMs })
   readonly #mutex = new Mutex()
 
   constructor(
@@ -143,7 +143,7 @@ class HostRules implements Rules {
     )
     this.#noteSoon()
     if (urgent) await this.#purge()
-    else this.#purging.ask()
+    else this.#purging.request()
   }
 
   async detach(guest: GuestNetwork): Promise<void> {
@@ -156,7 +156,7 @@ class HostRules implements Rules {
         this.#stale.add({ addresses, publicAddresses: [], mappings: [], newDatagrams: [] })
       }),
     )
-    this.#purging.ask()
+    this.#purging.request()
   }
 
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
@@ -188,7 +188,7 @@ class HostRules implements Rules {
 
   #noteForeignChange(): void {
     this.#drift.note()
-    this.#settling.ask()
+    this.#settling.request()
   }
 
   async #change(planOn: (index: ElementIndex) => Change): Promise<StaleFlows> {
@@ -254,8 +254,8 @@ class HostRules implements Rules {
   }
 
   async #end(): Promise<void> {
-    this.#purging.cancel()
-    this.#settling.cancel()
+    this.#purging.close()
+    this.#settling.close()
     this.#onForeignChange = undefined
     await this.#tables.noteFirewalls().catch(() => undefined) // leaves none for a later turn
     await this.#purge().catch(() => undefined)

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { KeyedDeferred } from '../../shared/async/keyed-deferred.js'
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
 import {
   brokenOperation,
@@ -24,7 +25,6 @@ import type {
   RetryPolicy,
   SubjectRef,
 } from './types.js'
-import { Waiters } from './waiters.js'
 
 const dayMs = 86_400_000
 const prunedAtOnce = 200
@@ -40,7 +40,7 @@ export class OperationEngine {
   /** Pending and running operations. */
   readonly #open = new Map<string, Task>()
   readonly #executions = new Map<string, Execution>()
-  readonly #waiters = new Waiters()
+  readonly #waiters = new KeyedDeferred<OperationRecord>()
   readonly #counts = { done: 0, failed: 0, canceled: 0 }
   #recovered = false
 
@@ -317,7 +317,7 @@ export class OperationEngine {
   #ended(record: OperationRecord): void {
     this.#open.delete(record.id)
     this.#count(record)
-    this.#waiters.resolve(record)
+    this.#waiters.resolve(record.id, record)
   }
 
   #count({ id, action, subject, status, startedAtMs, finishedAtMs, error }: OperationRecord): void {

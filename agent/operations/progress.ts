@@ -1,4 +1,4 @@
-import { Paced } from './paced.js'
+import { Throttle } from '../../shared/async/throttle.js'
 
 /**
  * Progress of an operation, 0 to 99; 100 means that it has ended.
@@ -16,7 +16,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0)
 }
 
-interface Reported {
+interface ProgressReport {
   progress: number
   stage: string
 }
@@ -26,30 +26,31 @@ interface Reported {
  * every watcher. The latest report is always written while the step lasts.
  */
 export class ProgressReporter {
-  readonly #paced: Paced<Reported>
-  #newest: Reported
+  readonly #writes: Throttle
+  #newest: ProgressReport
 
   constructor(
-    private readonly write: (reported: Reported) => void,
-    private last: Reported,
+    private readonly write: (reported: ProgressReport) => void,
+    private last: ProgressReport,
     intervalMs = 200,
   ) {
     this.#newest = last
-    this.#paced = new Paced((next) => this.#flush(next), intervalMs)
-    this.#paced.hold() // the step's begin was a write too
+    this.#writes = new Throttle(() => this.#flush(), { intervalMs, leading: true })
+    this.#writes.hold() // the step's begin was a write too
   }
 
   report(progress: number, stage: string = this.#newest.stage): void {
     this.#newest = { progress, stage }
-    this.#paced.push(this.#newest)
+    this.#writes.request()
   }
 
   /** Drops reports that are not written yet: they are outdated. */
   close(): void {
-    this.#paced.close()
+    this.#writes.close()
   }
 
-  #flush(next: Reported): void {
+  #flush(): void {
+    const next = this.#newest
     if (next.progress === this.last.progress && next.stage === this.last.stage) return
     this.last = next
     this.write(next)

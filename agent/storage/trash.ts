@@ -4,6 +4,8 @@ import { open, readdir, rename, type FileHandle } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { SingleFlight } from '../../shared/async/single-flight.js'
+import { Coalescer } from '../../shared/async/coalescer.js'
 import { clearStaleQgroups, setReadOnly } from '../host/btrfs.js'
 import { deleteSubvolume, deleteSubvolumes } from '../host/btrfs-ioctl.js'
 import { CommandError } from '../host/process.js'
@@ -23,11 +25,11 @@ export class Trash {
   readonly #inWork = new Set<string>()
   /** Moved here, and deletion has not begun. */
   readonly #waiting: string[] = []
-  #emptying: Promise<void> | undefined
+  readonly #emptying = new Coalescer(() => this.#emptyAll())
   #deletions = 1
   /** The value of `#deletions` at the last complete clearing of qgroups. */
   #cleared = 0
-  #clearing: Promise<void> | undefined
+  readonly #clearing = new SingleFlight()
   /** Message of the last attempt since the last deletion. */
   #qgroupErrors = ''
 
@@ -47,7 +49,7 @@ export class Trash {
       throw error
     }
     this.#waiting.push(name)
-    this.#emptying ??= this.#emptyAll().finally(() => (this.#emptying = undefined))
+    void this.#emptying.run()
   }
 
   /** Deletes subvolumes of one directory in place; only for those that cannot contain others. */
@@ -61,15 +63,13 @@ export class Trash {
 
   /** Resolves when nothing is being deleted any more. */
   async settled(): Promise<void> {
-    await this.#emptying
+    await this.#emptying.settled()
   }
 
   /** Deletes one at a time, after a pause in which the caller's own work ends. */
   async #emptyAll(): Promise<void> {
-    do {
-      await delay(lullMs)
-      for (const name of this.#waiting.splice(0)) await this.#empty(name)
-    } while (this.#waiting.length > 0)
+    await delay(lullMs)
+    for (const name of this.#waiting.splice(0)) await this.#empty(name)
   }
 
   /** Deletes leftovers and the qgroups of deleted subvolumes; runs at starts and now and then. */
@@ -81,8 +81,7 @@ export class Trash {
     for (const name of left) this.#inWork.add(name)
     for (const name of left) await this.#empty(name)
     if (this.#cleared === this.#deletions) return
-    this.#clearing ??= this.#clearQgroups().finally(() => (this.#clearing = undefined))
-    await this.#clearing
+    await this.#clearing.run(() => this.#clearQgroups())
   }
 
   /** Qgroups that keep failing belong to an image whose data guests share until the last of them is deleted. */

@@ -1,3 +1,4 @@
+import { KeyedSingleFlight, SingleFlight } from '../../shared/async/single-flight.js'
 import type { SteadyClock } from '../../shared/steady-clock.js'
 import { securityUser } from '../../shared/abuse.js'
 import { describeError } from '../../shared/errors.js'
@@ -43,10 +44,10 @@ export class TrafficKeeper implements PolicyKeeper {
   readonly #time: TimeFormat
   readonly #stopped = new Map<string, number>()
   #timer: NodeJS.Timeout | undefined
-  #counting: Promise<string[]> | undefined
+  readonly #counting = new SingleFlight<string[]>()
   /** Ticks since the counters were read. */
   #ticks = 0
-  readonly #judging = new Map<string, Promise<void>>()
+  readonly #judging = new KeyedSingleFlight<string>()
   /** Guests that were on at the last look, or when an earlier agent ended. */
   #on: ReadonlySet<string>
 
@@ -63,7 +64,7 @@ export class TrafficKeeper implements PolicyKeeper {
   /** Stops the timer and counts a last time. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
-    await this.#counting
+    await this.#counting.settled()
     await this.#countAll()
   }
 
@@ -83,7 +84,7 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   async #look(count: () => Promise<string[]>): Promise<void> {
-    await Promise.all((await this.#countOnce(count)).map((uuid) => this.#judgeOnce(uuid)))
+    await Promise.all((await this.#counting.run(count)).map((uuid) => this.#judgeOnce(uuid)))
   }
 
   /**
@@ -91,12 +92,8 @@ export class TrafficKeeper implements PolicyKeeper {
    * look.
    */
   async count(): Promise<void> {
-    await this.#counting
-    await this.#countOnce(() => this.#countAll())
-  }
-
-  #countOnce(count: () => Promise<string[]>): Promise<string[]> {
-    return (this.#counting ??= count().finally(() => (this.#counting = undefined)))
+    await this.#counting.settled()
+    await this.#counting.run(() => this.#countAll())
   }
 
   readUse(record: GuestRecord): TrafficUse {
@@ -158,11 +155,7 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   #judgeOnce(uuid: string): Promise<void> {
-    const judging =
-      this.#judging.get(uuid) ??
-      this.#guard(`judge guest ${uuid}`, () => this.judge(uuid)).finally(() => this.#judging.delete(uuid))
-    this.#judging.set(uuid, judging)
-    return judging
+    return this.#judging.run(uuid, () => this.#guard(`judge guest ${uuid}`, () => this.judge(uuid)))
   }
 
   async #guard(what: string, work: () => Promise<void> | void): Promise<void> {

@@ -1,4 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
+import { KeyedSingleFlight } from '../../shared/async/single-flight.js'
 import type { Store, StoreClient } from '../store/store.js'
 import { AddressSet } from './addresses.js'
 import { boundRootOf, effectiveRights, rootOf, type KeyChain, type KeyRecord } from './key-record.js'
@@ -33,7 +34,7 @@ export class KeyCache {
   readonly #digestsById = new Map<number, Set<string>>()
   readonly #byId = new Map<number, ResolvedKey>()
   readonly #loads = new Set<Load>()
-  readonly #pending = new Map<string, Promise<ResolvedKey | undefined>>()
+  readonly #pending = new KeyedSingleFlight<string, ResolvedKey | undefined>()
   readonly #names: KeyNames
 
   constructor(private readonly store: Store) {
@@ -55,18 +56,14 @@ export class KeyCache {
 
   /** Reads from the store, once for concurrent callers. @throws {BerthError} `store_unavailable` */
   async load(digest: string): Promise<ResolvedKey | undefined> {
-    const running = this.#pending.get(digest)
-    if (running) return running
-    const loading = this.store
-      .run('look up an API key', (client) =>
+    return this.#pending.run(digest, () =>
+      this.store.run('look up an API key', (client) =>
         this.#resolve(
           (load) => this.#read(client, digest, load),
           (resolved, ids) => this.#keep(digest, resolved, ids),
         ),
-      )
-      .finally(() => this.#pending.delete(digest))
-    this.#pending.set(digest, loading)
-    return loading
+      ),
+    )
   }
 
   /** A key by its id, read from the store unless it is known. @throws {BerthError} `store_unavailable` */

@@ -1,3 +1,4 @@
+import { Throttle } from '../../shared/async/throttle.js'
 import type { Store } from '../store/store.js'
 import { keyNames } from './key-store.js'
 
@@ -12,14 +13,14 @@ const flushEveryMs = 5000
 /** Collects uses and writes them together, at most once per key every few seconds. */
 export class KeyUsage {
   #pending = new Map<number, { atMs: number; address: string }>()
-  #timer: NodeJS.Timeout | undefined
-
-  #closed = false
+  readonly #flushes: Throttle
 
   constructor(
     private readonly store: Store,
-    private readonly everyMs = flushEveryMs,
-  ) {}
+    intervalMs = flushEveryMs,
+  ) {
+    this.#flushes = new Throttle(() => this.flush(), { intervalMs })
+  }
 
   note(id: number, atMs: number, address: string): void {
     const use = this.#pending.get(id)
@@ -29,23 +30,18 @@ export class KeyUsage {
       return
     }
     this.#pending.set(id, { atMs, address })
-    this.#arm()
+    this.#flushes.request()
   }
 
   /** Writes pending uses a last time. */
   async close(): Promise<void> {
-    this.#closed = true
+    this.#flushes.close()
     await this.flush()
-  }
-
-  #arm(): void {
-    if (!this.#closed) this.#timer ??= setTimeout(() => void this.flush(), this.everyMs).unref()
   }
 
   /** Writes pending uses; while the store is down they stay pending. */
   async flush(): Promise<void> {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
+    this.#flushes.cancel()
     const writing = this.#pending
     if (writing.size === 0) return
     this.#pending = new Map()
@@ -57,7 +53,7 @@ export class KeyUsage {
     } catch {
       // Keeps a newer use of the same key.
       for (const [id, use] of writing) if (!this.#pending.has(id)) this.#pending.set(id, use)
-      this.#arm()
+      this.#flushes.request()
     }
   }
 

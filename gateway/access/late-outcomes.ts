@@ -1,3 +1,4 @@
+import { SingleFlight } from '../../shared/async/single-flight.js'
 import type { Logger } from 'pino'
 
 const defaultLimit = 10_000
@@ -6,7 +7,7 @@ const defaultLimit = 10_000
 export class LateOutcomes<T> {
   /** In the order of arrival. */
   readonly #waiting = new Set<T>()
-  #flushing = false
+  readonly #flushing = new SingleFlight()
 
   constructor(
     private readonly append: (outcome: T) => Promise<unknown>,
@@ -24,9 +25,11 @@ export class LateOutcomes<T> {
   }
 
   /** Appends waiting outcomes in order, until one fails. Never throws. */
-  async flush(): Promise<void> {
-    if (this.#flushing) return
-    this.#flushing = true
+  flush(): Promise<void> {
+    return this.#flushing.run(() => this.#flush())
+  }
+
+  async #flush(): Promise<void> {
     try {
       for (const outcome of this.#waiting) {
         await this.append(outcome)
@@ -34,8 +37,6 @@ export class LateOutcomes<T> {
       }
     } catch (err) {
       this.log.warn({ err, waiting: this.#waiting.size }, 'audit: outcomes still wait for the store')
-    } finally {
-      this.#flushing = false
     }
   }
 }

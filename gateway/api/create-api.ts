@@ -1,12 +1,12 @@
 import type Koa from 'koa'
 import type { Logger } from 'pino'
+import type { PeriodicTasks } from '../../shared/async/periodic-tasks.js'
 import type { TimeFormat } from '../../shared/time.js'
 import type { Access } from '../access/access.js'
 import type { BackupTargets } from '../backups/targets.js'
 import type { CustomImages } from '../images/custom-images.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { EventHub } from '../events/hub.js'
-import type { Upkeep } from '../upkeep.js'
 import type { Fleet } from '../fleet/contract.js'
 import { Consoles } from '../console/consoles.js'
 import { ConsoleTickets } from '../console/tickets.js'
@@ -85,7 +85,7 @@ export interface ApiOptions {
   readonly store: Store
   readonly backupTargets: BackupTargets
   readonly customImages: CustomImages
-  readonly upkeep: Upkeep
+  readonly upkeep: PeriodicTasks
   readonly events: EventHub
   readonly webhooks: Webhooks
   readonly time: TimeFormat

@@ -2,7 +2,6 @@ import type { Logger } from 'pino'
 import type { BackupSchedule } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BackupScheduleChange } from '../../proto/gen/berth/agent/v1/network.js'
 import type { Fleet, GuestView } from '../fleet/contract.js'
-import type { Kept } from '../upkeep.js'
 import type { BackupTargets, TargetRecord } from './targets.js'
 
 export interface KeepTargetsParts {
@@ -12,7 +11,7 @@ export interface KeepTargetsParts {
 }
 
 /** Agents make scheduled backups by themselves: each has the target of its schedules, as it is now. */
-export function keepTargets({ fleet, targets, log }: KeepTargetsParts): Kept {
+export function keepTargets({ fleet, targets, log }: KeepTargetsParts): () => Promise<void> {
   const keepOne = async ({ hostId, guest }: GuestView, record: TargetRecord | undefined): Promise<void> => {
     const change = record
       ? { target: await targets.open(record.id), targetChangedAtMs: record.changedAtMs }
@@ -24,20 +23,17 @@ export function keepTargets({ fleet, targets, log }: KeepTargetsParts): Kept {
     })
     if (changed) await fleet.reached(hostId, changed.revision)
   }
-  return {
-    what: 'backup targets of schedules',
-    keep: async () => {
-      const scheduled = [...fleet.view.guests()].filter(({ online, guest }) => online && targetOf(guest))
-      if (scheduled.length === 0) return
-      const known = new Map((await targets.list()).map((record) => [record.id, record]))
-      for (const view of scheduled) {
-        const record = known.get(targetOf(view.guest))
-        if (record?.changedAtMs === view.guest.backupSchedule?.targetChangedAtMs) continue
-        await keepOne(view, record).catch((err: unknown) =>
-          log.warn({ err, guest: view.guest.uuid, host: view.hostId }, 'tell a host of a backup target'),
-        )
-      }
-    },
+  return async () => {
+    const scheduled = [...fleet.view.guests()].filter(({ online, guest }) => online && targetOf(guest))
+    if (scheduled.length === 0) return
+    const known = new Map((await targets.list()).map((record) => [record.id, record]))
+    for (const view of scheduled) {
+      const record = known.get(targetOf(view.guest))
+      if (record?.changedAtMs === view.guest.backupSchedule?.targetChangedAtMs) continue
+      await keepOne(view, record).catch((err: unknown) =>
+        log.warn({ err, guest: view.guest.uuid, host: view.hostId }, 'tell a host of a backup target'),
+      )
+    }
   }
 }
 

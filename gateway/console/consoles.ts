@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { SingleFlight } from '../../shared/async/single-flight.js'
 import type { Grants } from '../access/grants.js'
 import { holdingOf, maySee, type Principal } from '../access/principal.js'
 import { coversScope } from '../access/scopes.js'
@@ -52,7 +53,7 @@ export interface ConsolesParts {
 export class Consoles {
   readonly #entries = new Set<Entry>()
   #timer: NodeJS.Timeout | undefined
-  #looking = false
+  readonly #looking = new SingleFlight()
 
   constructor(private readonly parts: ConsolesParts) {}
 
@@ -70,7 +71,7 @@ export class Consoles {
     this.#checkRoom(holder.grant, holding)
     const entry: Entry = { ...holding, holder, socket: undefined, warned: false }
     this.#entries.add(entry)
-    this.#timer ??= setInterval(() => void this.#look(), lookEveryMs).unref()
+    this.#timer ??= setInterval(() => void this.#looking.run(() => this.#look()), lookEveryMs).unref()
     return {
       opened: (socket) => (entry.socket = socket),
       leave: () => {
@@ -112,15 +113,11 @@ export class Consoles {
   }
 
   async #look(): Promise<void> {
-    if (this.#looking) return
-    this.#looking = true
     const nowMs = performance.now()
     try {
       for (const entry of [...this.#entries]) await this.#lookAt(entry, nowMs)
     } catch (err) {
       this.parts.log.error({ err }, 'look at consoles')
-    } finally {
-      this.#looking = false
     }
   }
 

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { KeyedSingleFlight } from '../../shared/async/single-flight.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import { BerthError } from '../../shared/errors.js'
 import { uuidPattern } from '../../shared/guest-rules.js'
@@ -20,11 +21,11 @@ interface UnlistedParts {
 
 const operationId = new RegExp(uuidPattern)
 /** Most searches at a time, as each calls every agent. */
-const maxAsked = 16
+const maxSearches = 16
 
 /** Finds operations that are in journals but too old for the view, by asking the agents. */
 export class UnlistedOperations {
-  readonly #asked = new Map<string, Promise<OperationView | undefined>>()
+  readonly #searches = new KeyedSingleFlight<string, OperationView | undefined>()
 
   constructor(private readonly parts: UnlistedParts) {}
 
@@ -36,13 +37,9 @@ export class UnlistedOperations {
   async find(id: string): Promise<OperationView | undefined> {
     // All ids have this form: any other is not worth asking hosts for.
     if (!operationId.test(id)) return undefined
-    const asked = this.#asked.get(id)
-    if (asked) return asked
-    if (this.#asked.size >= maxAsked)
+    if (!this.#searches.has(id) && this.#searches.keys.length >= maxSearches)
       throw new BerthError('exhausted', 'rate_limited', 'too many old tasks are asked for; try again soon')
-    const asking = this.#askAll(id).finally(() => this.#asked.delete(id))
-    this.#asked.set(id, asking)
-    return asking
+    return this.#searches.run(id, () => this.#askAll(id))
   }
 
   async #askAll(id: string): Promise<OperationView | undefined> {

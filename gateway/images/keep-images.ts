@@ -1,6 +1,5 @@
 import type { Logger } from 'pino'
 import type { Fleet, FleetView } from '../fleet/contract.js'
-import type { Kept } from '../upkeep.js'
 import type { CustomImages } from './custom-images.js'
 
 export interface KeepImagesParts {
@@ -15,7 +14,7 @@ interface Missing {
 }
 
 /** Hosts that join, or were away, have the images that were added on all hosts. */
-export function keepImages({ fleet, images, log }: KeepImagesParts): Kept {
+export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promise<void> {
   const refused = new Set<string>()
   const add = async ({ hostId, id }: Missing): Promise<void> => {
     const record = await images.find(id) // it may have been removed meanwhile
@@ -23,23 +22,20 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): Kept {
     const { revision } = await fleet.agent(hostId).images.addCustomImage(record.request)
     await fleet.reached(hostId, revision)
   }
-  return {
-    what: 'custom images',
-    keep: async () => {
-      const records = await images.list()
-      for (const { request, leftOut } of records)
-        for (const hostId of planMissing(fleet.view, request.id, leftOut)) {
-          const key = `${hostId} ${request.id}`
-          await add({ hostId, id: request.id }).then(
-            () => refused.delete(key),
-            (err: unknown) => {
-              // A host may allow no such server: said once, since it is asked again at each look.
-              if (!refused.has(key)) log.warn({ err, host: hostId, image: request.id }, 'add a custom image')
-              refused.add(key)
-            },
-          )
-        }
-    },
+  return async () => {
+    const records = await images.list()
+    for (const { request, leftOut } of records)
+      for (const hostId of planMissing(fleet.view, request.id, leftOut)) {
+        const key = `${hostId} ${request.id}`
+        await add({ hostId, id: request.id }).then(
+          () => refused.delete(key),
+          (err: unknown) => {
+            // A host may allow no such server: said once, since it is asked again at each look.
+            if (!refused.has(key)) log.warn({ err, host: hostId, image: request.id }, 'add a custom image')
+            refused.add(key)
+          },
+        )
+      }
   }
 }
 

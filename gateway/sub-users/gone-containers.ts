@@ -1,4 +1,6 @@
 import type { Logger } from 'pino'
+import { Throttle } from '../../shared/async/throttle.js'
+import { Mutex } from '../../shared/async/mutex.js'
 import type { GuestRegistry } from '../fleet/guest-registry.js'
 import type { SubUsers } from './sub-users.js'
 
@@ -16,26 +18,16 @@ export interface GoneContainersOptions {
  * there. A round that is lost does no harm: nobody gets the uuid of a deleted container. Make it before `store.start()`.
  */
 export class GoneContainers {
-  #timer: NodeJS.Timeout | undefined
-  #running: Promise<void> | undefined
-  #stopped = false
+  readonly #mutex = new Mutex()
+  readonly #rounds = new Throttle(() => this.#mutex.run(() => this.#round()), { intervalMs: pauseMs })
 
   constructor(private readonly options: GoneContainersOptions) {
-    options.registry.onChange(() => this.#arm())
+    options.registry.onChange(() => this.#rounds.request())
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true
-    clearTimeout(this.#timer)
-    await this.#running
-  }
-
-  #arm(): void {
-    if (this.#stopped) return
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined
-      this.#running = (this.#running ?? Promise.resolve()).then(() => this.#round())
-    }, pauseMs).unref()
+    this.#rounds.close()
+    await this.#mutex.settled()
   }
 
   async #round(): Promise<void> {

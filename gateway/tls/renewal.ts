@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { SingleFlight } from '../../shared/async/single-flight.js'
 import { BerthError, describeError } from '../../shared/errors.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 import { factsOf } from './certificate.js'
@@ -23,7 +24,7 @@ const warnEveryMs = 24 * 3_600_000
 /** Replaces the certificate in time: of all gateways the one that gets the lock. */
 export class Renewal {
   #timer: NodeJS.Timeout | undefined
-  #checking: Promise<void> | undefined
+  readonly #checking = new SingleFlight()
   #warnedMs = 0
   #stopped = false
 
@@ -31,13 +32,13 @@ export class Renewal {
 
   start(): void {
     const { checkEveryMs } = this.options.timing ?? everyMinute
-    this.#timer = setInterval(() => void (this.#checking ??= this.#check()), checkEveryMs).unref()
+    this.#timer = setInterval(() => void this.#checking.run(() => this.#check()), checkEveryMs).unref()
   }
 
   async stop(): Promise<void> {
     this.#stopped = true
     clearInterval(this.#timer)
-    await this.#checking
+    await this.#checking.settled()
   }
 
   /** What an administrator should know. */
@@ -62,8 +63,6 @@ export class Renewal {
       this.#warn()
     } catch (err) {
       this.options.log.warn({ err }, 'tls: renewal')
-    } finally {
-      this.#checking = undefined
     }
   }
 

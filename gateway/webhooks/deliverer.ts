@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
+import { Coalescer } from '../../shared/async/coalescer.js'
 import type { Describe, EventContent } from '../events/event.js'
 import type { FleetView } from '../fleet/contract.js'
 import type { FleetChange } from '../fleet/fleet-changes.js'
@@ -34,8 +35,7 @@ export class Deliverer {
   readonly #behind = new Set<string>()
   #number = 0
   #loaded = false
-  #working: Promise<void> | undefined
-  #again = false
+  readonly #rounds = new Coalescer(() => this.#round())
   #stopped = false
   readonly #unlisten: () => void
 
@@ -47,16 +47,14 @@ export class Deliverer {
 
   /** Looks at what there is to do: changes, what was ordered by hand, other webhooks. */
   work(): void {
-    if (this.#stopped) return
-    this.#again = true
-    this.#working ??= this.#work().finally(() => (this.#working = undefined))
+    if (!this.#stopped) void this.#rounds.run()
   }
 
   async stop(): Promise<void> {
     this.#stopped = true
     this.#unlisten()
     for (const outbox of this.#outboxes.values()) outbox.stop()
-    await this.#working
+    await this.#rounds.settled()
   }
 
   #take(change: FleetChange, hostId: string): void {
@@ -71,16 +69,14 @@ export class Deliverer {
     setImmediate(() => this.work())
   }
 
-  async #work(): Promise<void> {
-    while (this.#again && !this.#stopped) {
-      this.#again = false
-      try {
-        await this.#step()
-      } catch (err) {
-        this.parts.log.debug({ err }, 'queue deliveries')
-        this.#again = true
-        await new Promise((resolve) => setTimeout(resolve, retryMs))
-      }
+  async #round(): Promise<void> {
+    if (this.#stopped) return
+    try {
+      await this.#step()
+    } catch (err) {
+      this.parts.log.debug({ err }, 'queue deliveries')
+      this.work()
+      await new Promise((resolve) => setTimeout(resolve, retryMs))
     }
   }
 
@@ -138,13 +134,13 @@ export class Deliverer {
       if (this.#outboxes.has(webhookId)) this.#addTo(made, webhookId, delivery)
     await this.parts.queue.takeInbox(made, entries.length)
     this.#hand(made)
-    this.#again = true
+    this.work()
   }
 
   /** Those that failed to be queued are found again by the cursor of their host. */
   async #queueNews(): Promise<void> {
     // What happened since a webhook was made waits for it.
-    if (this.parts.records().some(({ id }) => !this.#outboxes.has(id))) return void (this.#again = true)
+    if (this.parts.records().some(({ id }) => !this.#outboxes.has(id))) return this.work()
     const news = this.#news
     this.#news = []
     const behind = [...this.#behind]

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
+import { SingleFlight } from '../../shared/async/single-flight.js'
 import { describeError } from '../../shared/errors.js'
 import type { TargetPolicy } from '../../shared/outbound-targets.js'
 import { steadyClock } from '../../shared/steady-clock.js'
@@ -49,7 +50,7 @@ export class Webhooks {
   readonly #leaseMs: number
   #deliverer: Deliverer | undefined
   #timer: NodeJS.Timeout | undefined
-  #holding: Promise<void> | undefined
+  readonly #holding = new SingleFlight()
   #closed = false
 
   constructor(private readonly options: WebhooksOptions) {
@@ -65,8 +66,7 @@ export class Webhooks {
 
   /** Begins to deliver, once no other gateway does. */
   start(view: FleetView, describe: Describe): void {
-    const hold = (): void =>
-      void (this.#holding ??= this.#hold(view, describe).finally(() => (this.#holding = undefined)))
+    const hold = (): void => void this.#holding.run(() => this.#hold(view, describe))
     this.records.onChange(hold)
     this.#timer = setInterval(hold, this.#leaseMs / 4)
     hold()
@@ -75,7 +75,7 @@ export class Webhooks {
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)
-    await this.#holding
+    await this.#holding.settled()
     await this.#stopDelivering()
     await this.#lease.release().catch(() => undefined) // then it ends by itself
     this.#sender.close()

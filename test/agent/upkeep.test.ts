@@ -1,48 +1,13 @@
 import Database from 'better-sqlite3'
 import { expect } from 'chai'
 import { join } from 'node:path'
-import { pino } from 'pino'
-import { startUpkeep } from '../../agent/daemon/upkeep.js'
 import { AgentProcess } from '../support/agent-process.js'
 import { waitFor } from '../support/wait.js'
 
-const log = pino({ level: 'silent' })
 const dayMs = 86_400_000
 
 describe('upkeep', function () {
   this.timeout(120_000)
-
-  it('is done at once and again and again, whatever fails, until it is ended', async () => {
-    const rounds = { failing: 0, other: 0 }
-    const tasks = {
-      failing: async () => {
-        rounds.failing += 1
-        throw new Error('broken')
-      },
-      other: async () => void (rounds.other += 1),
-    }
-    const end = startUpkeep({ tasks, log, everyMs: 10 })
-    await waitFor(() => rounds.other >= 3)
-    await end()
-    const ended = { ...rounds }
-    expect(ended.failing).to.equal(ended.other)
-    await new Promise((resolve) => setTimeout(resolve, 50))
-    expect(rounds).to.deep.equal(ended)
-  })
-
-  it('ends after the round that is under way', async () => {
-    let finish = (): void => undefined
-    let finished = false
-    const gate = new Promise<void>((resolve) => (finish = resolve))
-    const slow = async (): Promise<void> => {
-      await gate
-      finished = true
-    }
-    const ended = startUpkeep({ tasks: { slow }, log })()
-    finish()
-    await ended
-    expect(finished).to.equal(true)
-  })
 
   it('of an agent takes operations out of the journal that ended too long ago', async () => {
     const agent = await AgentProcess.create('u', { operations: { keep_days: 2 } })

@@ -151,7 +151,7 @@ describe('backup schedules over HTTP', function () {
     })
     expect(schedule).to.deep.include({ nextRunMs: before.nextRunMs, createdBy: before.createdBy })
     const { revision } = lab.record
-    await lab.gateway.upkeep.look()
+    await lab.gateway.upkeep.run()
     expect(lab.record.revision).to.equal(revision)
   })
 

@@ -98,13 +98,13 @@ describe('images of several hosts', function () {
   it('that were added on all are on a host that comes later, once', async () => {
     await gateway.fleet.setHostState('host-b', 'offline')
     const id = await addCustom('late')
-    await gateway.upkeep.look()
+    await gateway.upkeep.run()
     await gateway.fleet.setHostState('host-b', 'online')
-    await gateway.upkeep.look()
+    await gateway.upkeep.run()
     expect(await holders(id)).to.deep.equal(['host-a', 'host-b'])
     expect(await there('host-b', id)).to.include({ name: 'late', custom: true, enabled: true })
     const { revision } = gateway.fleet.agentOf('host-b').domain.images.get(id)
-    await gateway.upkeep.look()
+    await gateway.upkeep.run()
     expect(gateway.fleet.agentOf('host-b').domain.images.get(id).revision).to.equal(revision)
   })
 
@@ -112,10 +112,10 @@ describe('images of several hosts', function () {
     const one = await addCustom('of one', { host_id: 'host-a' })
     const all = await addCustom('of all')
     await gateway.request('DELETE', `/images/custom?id=${all}&host_id=host-b`)
-    await gateway.upkeep.look()
+    await gateway.upkeep.run()
     expect([await holders(one), await holders(all)]).to.deep.equal([['host-a'], ['host-a']])
     await gateway.request('DELETE', `/images/custom?id=${all}`)
-    await gateway.upkeep.look()
+    await gateway.upkeep.run()
     expect(await holders(all)).to.deep.equal([])
   })
 
@@ -127,10 +127,10 @@ describe('images of several hosts', function () {
       ...client,
       images: { ...client.images, addCustomImage: () => Promise.reject(new Error('refused')) },
     })
-    await gateway.upkeep.look()
+    await gateway.upkeep.run()
     expect(await holders(taken)).to.deep.equal(['host-a'])
     gateway.fleet.twist = (client) => client
-    await gateway.upkeep.look()
+    await gateway.upkeep.run()
     expect(await holders(taken)).to.deep.equal(['host-a', 'host-b'])
   })
 })

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Logger } from 'pino'
+import { PeriodicTasks } from '../../shared/async/periodic-tasks.js'
 import { createAccess, noLimits, type Access, type LimitOptions } from '../../gateway/access/access.js'
 import { createAdminKey } from '../../gateway/access/bootstrap.js'
 import { keepTargets } from '../../gateway/backups/keep-targets.js'
@@ -17,7 +18,6 @@ import { createDescribe } from '../../gateway/api/events/describe.js'
 import { createApi, type Api } from '../../gateway/api/create-api.js'
 import { Webhooks, type WebhooksOptions } from '../../gateway/webhooks/webhooks.js'
 import { startHttpServer, type HttpServer, type HttpTimeouts } from '../../gateway/server.js'
-import { Upkeep } from '../../gateway/upkeep.js'
 import { Store } from '../../gateway/store/store.js'
 import { Tls, type TlsOptions } from '../../gateway/tls/tls.js'
 import { readText, type OutboundAnswer } from '../../shared/outbound-request.js'
@@ -53,7 +53,7 @@ export interface TestGateway {
   readonly access: Access
   readonly store: Store
   /** Looks only where a test has it look. */
-  readonly upkeep: Upkeep
+  readonly upkeep: PeriodicTasks
   readonly events: EventHub
   readonly webhooks: Webhooks
   readonly redis: TestRedis
@@ -127,11 +127,13 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   })
   const backupTargets = new BackupTargets(store, secret)
   const customImages = new CustomImages(store)
-  const kept = [
-    keepTargets({ fleet, targets: backupTargets, log }),
-    keepImages({ fleet, images: customImages, log }),
-  ]
-  const upkeep = new Upkeep(kept, log)
+  const upkeep = new PeriodicTasks(
+    {
+      targets: keepTargets({ fleet, targets: backupTargets, log }),
+      images: keepImages({ fleet, images: customImages, log }),
+    },
+    log,
+  )
   const time = createTimeFormat('UTC')
   const describe = createDescribe(time)
   webhooks.start(fleet.view, describe)

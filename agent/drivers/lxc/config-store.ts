@@ -1,5 +1,6 @@
 import { existsSync, rmSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
+import { KeyedSingleFlight } from '../../../shared/async/single-flight.js'
 import { listLocks, removeLock } from '../../host/lxc.js'
 import { listDirectory, readKernelFile } from '../../host/proc.js'
 import type { LxcPaths } from './paths.js'
@@ -9,7 +10,7 @@ import { replaceFile } from '../common/replace-file.js'
 export class ConfigStore {
   readonly #uuids = new Map<string, string>()
   readonly #names: RegExp
-  readonly #removing = new Map<string, Promise<void>>()
+  readonly #removals = new KeyedSingleFlight<string>()
 
   constructor(
     private readonly paths: LxcPaths,
@@ -19,7 +20,7 @@ export class ConfigStore {
   }
 
   async write(name: string, uuid: string, lines: readonly string[]): Promise<void> {
-    await this.#removing.get(name)
+    await this.#removals.settled(name)
     await mkdir(this.paths.directoryOf(name), { recursive: true, mode: 0o700 })
     await replaceFile(this.paths.configOf(name), lines.map((line) => `${line}\n`).join(''), 0o600)
     this.#uuids.set(name, uuid)
@@ -38,21 +39,16 @@ export class ConfigStore {
 
   /** Other methods no longer see it at once; a later `write` of that name waits for the removal. */
   remove(name: string): Promise<void> {
-    const begun = this.#removing.get(name)
-    if (begun) return begun
-    this.#uuids.delete(name)
-    removeLock({ lxcPath: this.paths.lxcPath, name })
-    const removed = rm(this.paths.directoryOf(name), { recursive: true, force: true })
-    this.#removing.set(
-      name,
-      removed.catch(() => undefined).finally(() => this.#removing.delete(name)),
-    )
-    return removed
+    return this.#removals.run(name, () => {
+      this.#uuids.delete(name)
+      removeLock({ lxcPath: this.paths.lxcPath, name })
+      return rm(this.paths.directoryOf(name), { recursive: true, force: true })
+    })
   }
 
   /** Cached after the first read, as only this agent writes configurations. */
   findUuid(name: string): string | undefined {
-    if (this.#removing.has(name)) return undefined
+    if (this.#removals.has(name)) return undefined
     const known = this.#uuids.get(name)
     if (known !== undefined) return known
     const text = readKernelFile(this.paths.configOf(name)) ?? ''
@@ -69,7 +65,7 @@ export class ConfigStore {
 
   listNames(): string[] {
     const names = listDirectory(this.paths.lxcPath)
-    return names.filter((name) => this.#names.test(name) && !this.#removing.has(name))
+    return names.filter((name) => this.#names.test(name) && !this.#removals.has(name))
   }
 
   /**

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { SingleFlight } from '../../../shared/async/single-flight.js'
 import { findAcceleration, type Acceleration } from './acceleration.js'
 
 export interface AccelerationWatchOptions {
@@ -18,7 +19,7 @@ export interface AccelerationWatchOptions {
  * host may be too slow for one.
  */
 export class AccelerationWatch {
-  #looking: Promise<void> | undefined
+  readonly #looking = new SingleFlight()
   readonly #timer: NodeJS.Timeout
   readonly #closing = new AbortController()
 
@@ -42,8 +43,7 @@ export class AccelerationWatch {
 
   /** Looks again; calls during one are answered by it. Never fails. */
   look(): Promise<void> {
-    this.#looking ??= this.#look().finally(() => (this.#looking = undefined))
-    return this.#looking
+    return this.#looking.run(() => this.#look())
   }
 
   close(): void {

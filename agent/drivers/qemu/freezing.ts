@@ -1,5 +1,6 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import type { Logger } from 'pino'
+import { KeyedSingleFlight } from '../../../shared/async/single-flight.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { RunPaths } from './paths.js'
 import { withGuestAgent } from './qmp/guest-agent.js'
@@ -21,7 +22,7 @@ export interface FreezingOptions {
  * until it has answered to a thaw, which is tried again in the background; until nobody listens in it, or it ends.
  */
 export class Freezing {
-  readonly #thaws = new Map<string, Promise<void>>()
+  readonly #thaws = new KeyedSingleFlight<string>()
   readonly #retries = new Map<string, NodeJS.Timeout>()
   #closed = false
 
@@ -58,9 +59,7 @@ export class Freezing {
 
   /** One at a time of a guest: a later one would thaw what was frozen again meanwhile. */
   #thawOnce(name: string): Promise<void> {
-    const thaw = this.#thaws.get(name) ?? this.#thaw(name).finally(() => this.#thaws.delete(name))
-    this.#thaws.set(name, thaw)
-    return thaw
+    return this.#thaws.run(name, () => this.#thaw(name))
   }
 
   async #thaw(name: string): Promise<void> {

@@ -1,5 +1,6 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import type { Logger } from 'pino'
+import { KeyedSingleFlight } from '../../../shared/async/single-flight.js'
 import { conflict } from '../../../shared/errors.js'
 import { isSameProcess, isThere, type ProcessStat } from '../../host/proc.js'
 import type { GuestEvent, StopCause } from '../contract.js'
@@ -16,7 +17,6 @@ interface Machine {
   readonly uuid: string
   readonly process: ProcessStat
   monitor?: Connection
-  opening?: Promise<Connection>
   /** It has shut down, and waits for its end. */
   shutDown: boolean
   /** By event, when it was last logged: a guest can cause some of them without end. */
@@ -57,6 +57,7 @@ const loggedEvents: Readonly<Record<string, string>> = {
 export class Machines {
   readonly #machines = new Map<string, Machine>()
   readonly #busy = new BusyNames()
+  readonly #opening = new KeyedSingleFlight<Machine, Connection>()
   readonly #checking = new Set<string>()
   readonly #listeners: ((uuid: string, cause: StopCause) => void)[] = []
   readonly #timer: NodeJS.Timeout
@@ -89,8 +90,7 @@ export class Machines {
     const machine = this.#machines.get(name)
     if (!machine) throw conflict('guest_not_running', 'the guest does not run')
     if (machine.monitor && !machine.monitor.closed) return machine.monitor
-    machine.opening ??= this.#open(name, machine, timeoutMs).finally(() => delete machine.opening)
-    return machine.opening
+    return this.#opening.run(machine, () => this.#open(name, machine, timeoutMs))
   }
 
   /** Whether the guest has shut down and its QEMU waits to be ended. */

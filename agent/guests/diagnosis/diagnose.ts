@@ -1,4 +1,5 @@
 import { isIPv6 } from 'node:net'
+import { KeyedSingleFlight } from '../../../shared/async/single-flight.js'
 import { BerthError } from '../../../shared/errors.js'
 import { findDropping } from '../../../shared/firewall-verdict.js'
 import type { GuestProbe } from '../../host/guest-probe.js'
@@ -52,8 +53,8 @@ const mostLooksOfGuest = 2
 
 /** Finds out why a port of a guest cannot be reached. Guests are asked nothing: two connections are tried. */
 export class ConnectionDiagnosis {
-  /** By request: who asks the same while it is looked for waits for the same. */
-  readonly #running = new Map<string, Promise<Diagnosis>>()
+  /** By request: callers with the same request share one diagnosis. */
+  readonly #running = new KeyedSingleFlight<string, Diagnosis>()
 
   constructor(
     private readonly context: GuestContext,
@@ -64,17 +65,14 @@ export class ConnectionDiagnosis {
   run(request: DiagnosisRequest): Promise<Diagnosis> {
     const record = this.context.store.get(request.uuid)
     const key = `${record.uuid} ${request.port} ${request.source}`
-    const running = this.#running.get(key)
-    if (running) return running
-    this.#refuseCrowd(record.uuid)
-    const started = this.#look(record, request).finally(() => this.#running.delete(key))
-    this.#running.set(key, started)
-    return started
+    if (!this.#running.has(key)) this.#refuseCrowd(record.uuid)
+    return this.#running.run(key, () => this.#look(record, request))
   }
 
   #refuseCrowd(uuid: string): void {
-    const ofGuest = [...this.#running.keys()].filter((key) => key.startsWith(uuid)).length
-    if (this.#running.size < mostLooks && ofGuest < mostLooksOfGuest) return
+    const { keys } = this.#running
+    const ofGuest = keys.filter((key) => key.startsWith(uuid)).length
+    if (keys.length < mostLooks && ofGuest < mostLooksOfGuest) return
     throw new BerthError('exhausted', 'rate_limited', 'others are looking: ask again in a moment')
   }
 

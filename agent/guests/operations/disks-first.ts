@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { Places } from '../../operations/places.js'
+import { Semaphore } from '../../../shared/async/semaphore.js'
 import type { StepContext } from '../../operations/types.js'
 
 /** A start looks so many times for guests that are being made: those ordered ever since do not hold it up for ever. */
@@ -14,7 +14,7 @@ const mostStarts = 16
  */
 export class DisksFirst {
   readonly #inWork = new Set<Promise<unknown>>()
-  readonly #places = new Places(mostStarts)
+  readonly #starts = new Semaphore(mostStarts)
 
   /** Runs what makes a guest; whether it fails or not, starts wait for its end. */
   async prepare(make: () => Promise<void>): Promise<void> {
@@ -37,6 +37,6 @@ export class DisksFirst {
       await nextTurn() // one that has just got its place, or is between two steps, is seen then
       if (this.#inWork.size === 0) break
     }
-    await yieldWhile(this.#places.run(signal, boot))
+    await yieldWhile(this.#starts.run(boot, signal))
   }
 }

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
+import { eachLimited } from '../../../shared/async/each-limited.js'
 import { findIpv4Owner } from '../../host/arping.js'
-import { fewAtOnce } from './few-at-once.js'
 import type { PlacedIpv4 } from './plan-host.js'
 
 export interface ContestedOptions {
@@ -12,6 +12,8 @@ export interface ContestedOptions {
 }
 
 const againMs = 60_000
+/** Probes at once. */
+const parallel = 8
 
 /**
  * Finds public IPv4 addresses that another machine on the segment answers for. Asks in the background. (IPv6 cannot be
@@ -55,7 +57,7 @@ export class ContestedAddresses {
     })
     for (const { address, interface: device } of due)
       this.#asked.set(address, { atMs, device, mac: this.#asked.get(address)?.mac ?? '' })
-    void fewAtOnce(due, this.#ended.signal, (item) => this.#askFor(item))
+    void eachLimited(due, { limit: parallel, signal: this.#ended.signal }, (item) => this.#askFor(item))
   }
 
   /** Stops pending questions. */

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino'
+import { eachLimited } from '../../../shared/async/each-limited.js'
 import { listIpv4Addresses } from '../../host/addresses.js'
 import { announceIpv4 } from '../../host/arping.js'
 import type { Ip } from '../../host/ip.js'
-import { fewAtOnce } from './few-at-once.js'
 import type { HostMark } from './mark.js'
 import { runEach } from './run-each.js'
 import { planHostIpv4, planRemoval, type ObservedIpv4, type PlacedIpv4 } from './plan-host.js'
@@ -17,6 +17,9 @@ export interface ObservedInterface {
     readonly metric?: number
   }[]
 }
+
+/** Announcements at once. */
+const parallel = 8
 
 /** Guests' public IPv4 addresses on the host's interfaces. */
 export class HostIpv4 {
@@ -108,7 +111,7 @@ export class HostIpv4 {
   /** Announces addresses to routers, which would learn them anyway, only later: so failures are just logged. */
   async #announce(added: readonly PlacedIpv4[]): Promise<void> {
     const { signal } = this.#ended
-    await fewAtOnce(added, signal, ({ address, interface: device }) =>
+    await eachLimited(added, { limit: parallel, signal }, ({ address, interface: device }) =>
       announceIpv4(device, address, signal).catch((err: unknown) =>
         this.log.debug({ err, address, device }, 'address not announced'),
       ),

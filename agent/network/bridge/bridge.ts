@@ -1,3 +1,4 @@
+import { Throttle } from '../../../shared/async/throttle.js'
 import { announceIpv4 } from '../../host/arping.js'
 import { Ip } from '../../host/ip.js'
 import type { NetlinkWatch } from '../../host/netlink-watch.js'
@@ -26,7 +27,7 @@ export class Bridge {
   /** Set when an interface changed since the last read. */
   #disturbed = true
   #readAtMs = 0
-  #settling: NodeJS.Timeout | undefined
+  readonly #settling = new Throttle(() => this.#reportIfBroken(), { intervalMs: settleMs })
   readonly #ended = new AbortController()
 
   constructor(private readonly options: BridgeOptions) {
@@ -60,7 +61,7 @@ export class Bridge {
   /** Ends the ip process; the host keeps the bridge. */
   close(): Promise<void> {
     this.#ended.abort()
-    clearTimeout(this.#settling)
+    this.#settling.close()
     return this.#ip.close()
   }
 
@@ -78,12 +79,12 @@ export class Bridge {
   }
 
   #noteChange(): void {
-    const { name, devices, onBroken } = this.options
     this.#disturbed = true
-    if (this.#ended.signal.aborted) return
-    this.#settling ??= setTimeout(() => {
-      this.#settling = undefined
-      if (isBroken(name, devices())) onBroken()
-    }, settleMs).unref()
+    this.#settling.request()
+  }
+
+  #reportIfBroken(): void {
+    const { name, devices, onBroken } = this.options
+    if (isBroken(name, devices())) onBroken()
   }
 }

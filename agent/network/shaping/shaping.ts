@@ -1,3 +1,4 @@
+import { Throttle } from '../../../shared/async/throttle.js'
 import { asStep, BerthError } from '../../../shared/errors.js'
 import { limits } from '../../../shared/guest-rules.js'
 import { Ip } from '../../host/ip.js'
@@ -7,7 +8,6 @@ import type { NetlinkWatch } from '../../host/netlink-watch.js'
 import { Tc } from '../../host/tc.js'
 import type { GuestRates, Shaper } from '../contract.js'
 import { Drift } from '../drift.js'
-import { Gathered } from '../gathered.js'
 import { Mutex } from '../../../shared/async/mutex.js'
 import {
   ifbOf,
@@ -52,7 +52,7 @@ class TcShaper implements HostShaper {
   /** The array whose rates were right last, if no interface came or went since. */
   #settled: readonly GuestRates[] | undefined
   #onLinks: (() => void) | undefined
-  readonly #settling = new Gathered(settleMs, () => this.#onLinks?.())
+  readonly #settling = new Throttle(() => this.#onLinks?.(), { intervalMs: settleMs })
   readonly #mutex = new Mutex()
 
   constructor(interfacePrefix: string, watch: NetlinkWatch | undefined) {
@@ -110,11 +110,11 @@ class TcShaper implements HostShaper {
 
   #noteLinks(): void {
     this.#settled = undefined
-    this.#settling.ask()
+    this.#settling.request()
   }
 
   async close(): Promise<void> {
-    this.#settling.cancel()
+    this.#settling.close()
     this.#onLinks = undefined
     await this.#mutex.settled()
     await Promise.all([this.#tc.close(), this.#ip.close()])

@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { randomUUID } from 'node:crypto'
+import type { PeriodicTasks } from '../../../shared/async/periodic-tasks.js'
 import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { conflict } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
@@ -7,7 +8,6 @@ import type { TargetFields } from '../../backups/plan-target.js'
 import type { BackupTargets, TargetRecord } from '../../backups/targets.js'
 import type { Fleet, FleetView } from '../../fleet/contract.js'
 import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js'
-import type { Upkeep } from '../../upkeep.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { unfinishedError } from '../guests/carry-out.js'
 import { chooseHost } from '../hosts/host-choice.js'
@@ -24,7 +24,7 @@ export interface BackupParts {
   readonly targets: BackupTargets
   readonly time: TimeFormat
   /** Tells hosts of targets that schedules name. */
-  readonly upkeep: Pick<Upkeep, 'look'>
+  readonly upkeep: Pick<PeriodicTasks, 'run'>
 }
 
 export const TargetPathSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
@@ -139,7 +139,7 @@ function changeRoutes(parts: BackupParts): Route[] {
         const { params, body } = context
         context.audit({ target: params.id, detail: Object.keys(fieldsIn(body)).join(', ') })
         const record = await targets.update(params.id, fieldsIn(body))
-        await parts.upkeep.look()
+        await parts.upkeep.run()
         return { message: 'backup target changed', data: rowOf(parts, record) }
       },
     }),
@@ -174,7 +174,7 @@ async function removeTarget(
       `containers have ${backups} backups and ${scheduled} schedules there: delete them first, or use force`,
     )
   await targets.remove(id)
-  await upkeep.look()
+  await upkeep.run()
   return { message: 'backup target removed' }
 }
 

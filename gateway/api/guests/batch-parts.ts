@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Type, type Static } from 'typebox'
+import { eachLimited } from '../../../shared/async/each-limited.js'
 import { BerthError } from '../../../shared/errors.js'
 import { toldTo } from '../../http/bound.js'
 import { mayTurnOutBetter, shownError } from '../../http/errors.js'
@@ -40,15 +41,12 @@ export async function orderEach<One, Result>(
 ): Promise<PartsDone<Result>> {
   const done: (Result | undefined)[] = []
   const failures: { index: number; error: unknown }[] = []
-  const indexes = list.keys()
-  const work = async (): Promise<void> => {
-    for (const index of indexes)
-      await order(list[index]!.one).then(
-        (result) => void (done[index] = result),
-        (error: unknown) => void failures.push({ index, error }),
-      )
-  }
-  await Promise.all(Array.from({ length: parallel }, work))
+  await eachLimited([...list.entries()], { limit: parallel }, ([index, { one }]) =>
+    order(one).then(
+      (result) => void (done[index] = result),
+      (error: unknown) => void failures.push({ index, error }),
+    ),
+  )
   failures.sort((a, b) => a.index - b.index)
   const passing = failures.find(({ error }) => mayTurnOutBetter(shownError(error).status))
   if (failures.length === list.length && failures[0]) throw (passing ?? failures[0]).error

@@ -1,3 +1,4 @@
+import { SingleFlight } from '../../../shared/async/single-flight.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
 import type { GuestBlock } from '../../fleet/lists/guest-blocks.js'
 import { listOfPieces, makePiece, type Piece } from '../../http/json-list.js'
@@ -17,7 +18,7 @@ const mostRounds = 20
 /** The list of all guests as bytes; a change rebuilds only its block. */
 export class WholeList {
   readonly #made = new WeakMap<GuestBlock, Made>()
-  #making: Promise<void> | undefined
+  readonly #making = new SingleFlight()
   #version: string | undefined
   #answer: Answer<never> = {}
 
@@ -31,8 +32,7 @@ export class WholeList {
   async read(): Promise<Answer<never>> {
     if (this.#version === this.#versionOf(this.view.guestsVersion)) return this.#answer
     // Shared by concurrent readers; `#assemble` rebuilds blocks that changed after they were made.
-    this.#making ??= inSlices(this.#makeStale()).finally(() => (this.#making = undefined))
-    await this.#making
+    await this.#making.run(() => inSlices(this.#makeStale()))
     return this.#assemble()
   }
 

@@ -1,5 +1,6 @@
+import { KeyedSingleFlight } from '../../../shared/async/single-flight.js'
+import { Semaphore } from '../../../shared/async/semaphore.js'
 import { inSlices } from '../../slices.js'
-import { Turns } from '../../turns.js'
 import { compareBy, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
@@ -42,8 +43,8 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
   readonly #all: SortedList<Slot<Item>>
   readonly #selections = new Map<string, Maintained<Item, Name>>()
   /** Selections being filled or waiting to be, by the same key. */
-  readonly #making = new Map<string, Promise<Selection<Item>>>()
-  readonly #fillings = new Turns(maxFillings)
+  readonly #making = new KeyedSingleFlight<string, Selection<Item>>()
+  readonly #fillings = new Semaphore(maxFillings)
   readonly #counts: Map<Name, Map<string, number>>
   readonly #names: readonly Name[]
 
@@ -122,19 +123,15 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
 
   /** Fills a selection, shared by callers with the same query; different queries take turns. */
   #make(key: string, query: ListQuery<Name>): Promise<Selection<Item>> {
-    const making = this.#making.get(key)
-    if (making) return making
-    const made = this.#fillings
-      .run(async () => {
+    return this.#making.run(key, () =>
+      this.#fillings.run(async () => {
         const selection = new Maintained(this.options, query)
         this.#selections.set(key, selection)
         this.#dropUnused()
         await selection.fill(this.#all)
         return selection
-      })
-      .finally(() => this.#making.delete(key))
-    this.#making.set(key, made)
-    return made
+      }),
+    )
   }
 
   /** Keeps those that are being filled: they are awaited, and must follow changes. */

@@ -3,7 +3,7 @@ import { parseChange, untold, type Change, type Topic } from './changes.ts'
 import type { FeedMessage } from './feed.ts'
 import { openFeedLink, type FeedLink } from './feed-link.ts'
 import { online } from './online.svelte.ts'
-import { Paced } from './paced.ts'
+import { RefetchThrottle } from './refetch-throttle.ts'
 
 /*
  * The one place that knows how the panel learns of changes: by the gateway's stream, and only where there is none by
@@ -24,7 +24,7 @@ const restMs = 60_000
 
 interface Follower {
   readonly topics: readonly Topic[]
-  readonly reading: Paced
+  readonly reading: RefetchThrottle
   readonly take: (change: Change) => boolean
 }
 
@@ -64,7 +64,7 @@ class Live {
     refetch: Refetch,
     take: (change: Change) => boolean = () => false,
   ): () => void {
-    const follower = { topics, take, reading: new Paced(refetch) }
+    const follower = { topics, take, reading: new RefetchThrottle(refetch) }
     this.#followers.add(follower)
     follower.reading.ask()
     return () => {

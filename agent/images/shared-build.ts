@@ -1,9 +1,10 @@
 import type { Report } from './publish.js'
 
 /**
- * One build that several wait for. It is aborted when nobody waits any more; each who waits may go alone.
+ * A single flight that can be aborted: several callers wait for one build of an image. Each caller may stop waiting by
+ * its signal, and the build is aborted when the last one has.
  */
-export class Flight {
+export class SharedBuild {
   readonly #abort = new AbortController()
   readonly #reports = new Set<Report>()
   readonly #result: Promise<void>
@@ -14,14 +15,14 @@ export class Flight {
       this.#last = progress
       for (const report of this.#reports) report(...progress)
     }, this.#abort.signal)
-    this.#result.catch(() => undefined) // whoever still waits hears of it in join()
+    this.#result.catch(() => undefined) // join() reports it to the callers that still wait
   }
 
   get abandoned(): boolean {
     return this.#abort.signal.aborted
   }
 
-  /** Ended, one way or the other. */
+  /** Resolves when the build has ended, whatever its outcome. */
   async settled(): Promise<void> {
     await this.#result.catch(() => undefined)
   }

@@ -2,7 +2,7 @@
 const gapMs = 500
 
 /** Runs something at once, never twice at the same time, and at most twice a second. */
-export class Paced {
+export class RefetchThrottle {
   #busy = false
   #wanted = false
   #begunMs = -Infinity

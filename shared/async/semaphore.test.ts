@@ -1,0 +1,66 @@
+import { expect } from 'chai'
+import { Semaphore } from './semaphore.js'
+
+const messageOf = (error: Error): string => error.message
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+describe('semaphore', () => {
+  const open = (limit: number) => {
+    const semaphore = new Semaphore(limit)
+    const begun: string[] = []
+    const run = (name: string, signal?: AbortSignal): { end: () => void; done: Promise<void> } => {
+      let end = (): void => undefined
+      const work = new Promise<void>((resolve) => (end = resolve))
+      const done = semaphore.run(() => (begun.push(name), work), signal)
+      return { end, done }
+    }
+    return { semaphore, begun, run }
+  }
+
+  it('runs as many as its limit at once, the others in the order of the calls', async () => {
+    const { begun, run } = open(2)
+    const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => run(name))
+    await turn()
+    expect(begun).to.deep.equal(['a', 'b'])
+    b!.end()
+    await b!.done
+    await turn()
+    expect(begun).to.deep.equal(['a', 'b', 'c'])
+    for (const one of [a, c, d]) one!.end()
+    await Promise.all([a!.done, c!.done, d!.done])
+    expect(begun).to.deep.equal(['a', 'b', 'c', 'd'])
+  })
+
+  it('drops a caller whose signal is aborted while it waits, and one that comes too late', async () => {
+    const { begun, run } = open(1)
+    const first = run('first')
+    const given = new AbortController()
+    const second = run('second', given.signal)
+    const third = run('third')
+    given.abort(new Error('enough'))
+    expect(await second.done.catch(messageOf)).to.equal('enough')
+    expect(await run('late', given.signal).done.catch(messageOf)).to.equal('enough')
+    first.end()
+    await first.done
+    third.end()
+    await third.done
+    expect(begun).to.deep.equal(['first', 'third'])
+  })
+
+  it('does not end work in progress when its signal is aborted', async () => {
+    const { run } = open(1)
+    const given = new AbortController()
+    const first = run('first', given.signal)
+    given.abort(new Error('enough'))
+    first.end()
+    await first.done
+  })
+
+  it('frees the place of work that failed', async () => {
+    const { semaphore } = open(1)
+    const failed = semaphore.run(() => Promise.reject(new Error('refused')))
+    const next = semaphore.run(async () => 'next')
+    expect(await failed.catch(messageOf)).to.equal('refused')
+    expect(await next).to.equal('next')
+  })
+})

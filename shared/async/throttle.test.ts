@@ -1,0 +1,90 @@
+import { expect } from 'chai'
+import { Throttle } from './throttle.js'
+
+/** Far longer than the test: a run within it did not wait for the interval. */
+const longMs = 60_000
+const shortMs = 20
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+describe('throttle', () => {
+  const counted = (options: { intervalMs: number; leading?: boolean }) => {
+    const count = { runs: 0, atMs: [] as number[] }
+    const throttle = new Throttle(() => {
+      count.runs++
+      count.atMs.push(performance.now())
+    }, options)
+    return { count, throttle }
+  }
+
+  const until = async (isSo: () => boolean): Promise<void> => {
+    for (const end = performance.now() + 10_000; !isSo(); await pause(2))
+      if (performance.now() > end) throw new Error('nothing happened')
+  }
+
+  it('gathers requests of one interval in a single run at its end', async () => {
+    const { count, throttle } = counted({ intervalMs: shortMs })
+    const beganMs = performance.now()
+    for (let n = 0; n < 5; n++) throttle.request()
+    expect(count.runs).to.equal(0)
+    await until(() => count.runs > 0)
+    expect(count.atMs[0]! - beganMs).to.be.at.least(shortMs - 2)
+    await pause(2 * shortMs)
+    expect(count.runs).to.equal(1)
+  })
+
+  it('with a leading run: runs at once, and serves later requests at the end of the interval', async () => {
+    const { count, throttle } = counted({ intervalMs: shortMs, leading: true })
+    for (let n = 0; n < 5; n++) throttle.request()
+    expect(count.runs).to.equal(1)
+    await until(() => count.runs === 2)
+    expect(count.atMs[1]! - count.atMs[0]!).to.be.at.least(shortMs - 2)
+  })
+
+  it('runs nothing in an interval that was begun by hand', async () => {
+    const { count, throttle } = counted({ intervalMs: longMs, leading: true })
+    throttle.hold()
+    throttle.request()
+    expect(count.runs).to.equal(0)
+    throttle.close()
+  })
+
+  it('never overlaps runs, and serves a request during a run afterwards', async () => {
+    let [runs, atOnce] = [0, 0]
+    let end = (): void => undefined
+    const throttle = new Throttle(
+      async () => {
+        expect(++atOnce).to.equal(1)
+        runs++
+        await new Promise<void>((resolve) => (end = resolve))
+        atOnce--
+      },
+      { intervalMs: 1, leading: true },
+    )
+    throttle.request()
+    throttle.request()
+    await pause(shortMs)
+    expect(runs).to.equal(1)
+    end()
+    await until(() => runs === 2)
+    end()
+  })
+
+  it('drops a pending request when it is canceled, and serves the next one', async () => {
+    const { count, throttle } = counted({ intervalMs: 1 })
+    throttle.request()
+    throttle.cancel()
+    await pause(shortMs)
+    expect(count.runs).to.equal(0)
+    throttle.request()
+    await until(() => count.runs === 1)
+  })
+
+  it('drops a pending request and ignores later ones when it is closed', async () => {
+    const { count, throttle } = counted({ intervalMs: 1 })
+    throttle.request()
+    throttle.close()
+    throttle.request()
+    await pause(shortMs)
+    expect(count.runs).to.equal(0)
+  })
+})
