@@ -6,7 +6,7 @@ import type { Duplex } from 'node:stream'
 import type Koa from 'koa'
 import type { Logger } from 'pino'
 import { ConnectionGuard } from '../shared/connection-guard.js'
-import { Turns, type Handle } from './http/turns.js'
+import { PipelinedRequests, type Handle } from './http/pipelined-requests.js'
 import { requestClass, watchOffers } from './http/upgrade-offers.js'
 
 export interface HttpTimeouts {
@@ -73,11 +73,11 @@ export async function startHttpServer(
 }
 
 /** Options of every server that strangers reach. */
-export function httpOptions(timeouts: HttpTimeouts, { turns, upgrades }: Handlers): ServerOptions {
+export function httpOptions(timeouts: HttpTimeouts, { requests, upgrades }: Handlers): ServerOptions {
   return {
     IncomingMessage: requestClass({
       wants: (request) => upgrades?.matches(request) ?? false,
-      isExcess: ({ socket }) => turns.isFull(socket),
+      isExcess: ({ socket }) => requests.isFull(socket),
     }),
     headersTimeout: timeouts.headersMs,
     requestTimeout: timeouts.requestMs,
@@ -91,45 +91,46 @@ export function httpOptions(timeouts: HttpTimeouts, { turns, upgrades }: Handler
 }
 
 export interface Handlers {
-  readonly turns: Turns
+  readonly requests: PipelinedRequests
   /** Absent: offers of an upgrade are ignored. */
   readonly upgrades?: Upgrades
 }
 
 /** @param handle never throws */
-export function inTurns(handle: Handle): Handlers {
-  return { turns: new Turns(handle) }
+export function pipelinedHandlers(handle: Handle): Handlers {
+  return { requests: new PipelinedRequests(handle) }
 }
 
 export function handlersOf({ app, upgrades }: Served): Handlers {
   const handle = app.callback()
   // Koa handles its own failures, so the promise never rejects.
-  return { ...inTurns((...exchange) => void handle(...exchange)), upgrades }
+  return { ...pipelinedHandlers((...exchange) => void handle(...exchange)), upgrades }
 }
 
 /** Has requests handled, connections without one bounded, and malformed ones refused in the usual form. */
 export function serveRequests(
   server: Server | HttpsServer,
-  { turns, upgrades }: Handlers,
+  { requests, upgrades }: Handlers,
   timeouts: HttpTimeouts,
 ): void {
   const guard = new ConnectionGuard({ ...silent, proveWithinMs: timeouts.headersMs + timeouts.checkEveryMs })
   const callback: Handle = (request, response) => {
     guard.trust(request.socket)
-    turns.enter(request, response)
+    requests.enter(request, response)
   }
   server.on('request', callback)
   server.on('connection', (socket: Socket) => guard.watch(socket))
   server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) =>
-    watchOffers(socket, () => turns.endAfterAnswers(socket)),
+    watchOffers(socket, () => requests.endAfterAnswers(socket)),
   )
   server.on('checkExpectation', callback)
   server.on('clientError', (error, socket) => {
-    if (!turns.isEnding(socket)) refuseMalformed(error, socket, turns.isAnswering(socket))
+    if (!requests.isEnding(socket)) refuseMalformed(error, socket, requests.isAnswering(socket))
   })
   server.on('upgrade', (request, connection, head) => {
     // An upgrade behind unanswered requests cannot be answered in order; excess requests end here, too.
-    if (turns.isBusy(connection)) return endAfterAnswers(turns, connection as Socket, timeouts.headersMs)
+    if (requests.isBusy(connection))
+      return endAfterAnswers(requests, connection as Socket, timeouts.headersMs)
     if (!upgrades) return void connection.destroy()
     guard.trust(request.socket)
     void upgrades.answer(request, connection, head)
@@ -140,9 +141,9 @@ export function serveRequests(
  * Reads nothing more from a connection and closes it after the answers to what has arrived. Node has let go of the
  * connection, so its errors and its idle time are watched here. @param idleMs without progress until it is closed
  */
-function endAfterAnswers(turns: Turns, connection: Socket, idleMs: number): void {
+function endAfterAnswers(requests: PipelinedRequests, connection: Socket, idleMs: number): void {
   connection.on('error', () => connection.destroy()).setTimeout(idleMs, () => connection.destroy())
-  turns.endAfterAnswers(connection)
+  requests.endAfterAnswers(connection)
 }
 
 /** @throws the error of listen(2) */

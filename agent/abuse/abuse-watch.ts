@@ -2,7 +2,7 @@ import type { GuestContext, PolicyKeeper } from '../guests/context.js'
 import type { OpenedFlow } from '../host/flows-of.js'
 import type { AbuseSensor, FlowRow } from './contract.js'
 import { MemoryAlerts } from './memory-alerts.js'
-import { AbuseMonitor, type Looked } from './monitor.js'
+import { AbuseMonitor, type CheckSummary } from './monitor.js'
 import { AbuseShutdown } from './shutdown.js'
 import { AlertStore } from './store.js'
 
@@ -61,7 +61,7 @@ export class AbuseWatch {
    * @param uuid of the guest that is asked about; empty: all
    * @throws {BerthError} `not_found`
    */
-  async check(uuid: string): Promise<Looked> {
+  async check(uuid: string): Promise<CheckSummary> {
     if (uuid !== '') this.parts.context.store.get(uuid)
     return this.monitor.check()
   }

@@ -1,6 +1,6 @@
 import type { GuestRecord } from '../guests/record.js'
 
-type Addressed = Pick<GuestRecord, 'uuid' | 'ipv4' | 'ipv6Addresses' | 'createdAtMs'>
+type AddressHolder = Pick<GuestRecord, 'uuid' | 'ipv4' | 'ipv6Addresses' | 'createdAtMs'>
 
 interface Owner {
   /** "": nobody any more. */
@@ -17,10 +17,10 @@ const rememberedMs = 600_000
  */
 export class AddressOwners {
   #owners: ReadonlyMap<string, Owner> = new Map()
-  #listed: readonly Addressed[] | undefined
+  #listed: readonly AddressHolder[] | undefined
 
   /** Learns who has which address now. @param guests the same array while nothing changed */
-  update(guests: readonly Addressed[], nowMs: number): void {
+  update(guests: readonly AddressHolder[], nowMs: number): void {
     if (guests === this.#listed) return
     this.#listed = guests
     const owners = new Map<string, Owner>()
@@ -40,7 +40,7 @@ export class AddressOwners {
     return owner && owner.uuid !== '' && owner.sinceMs <= atMs ? owner.uuid : undefined
   }
 
-  #ownedBy({ uuid, createdAtMs }: Addressed, address: string, nowMs: number): Owner {
+  #ownedBy({ uuid, createdAtMs }: AddressHolder, address: string, nowMs: number): Owner {
     const before = this.#owners.get(address)
     if (before?.uuid === uuid) return before
     return { uuid, sinceMs: before === undefined ? createdAtMs : nowMs }

@@ -32,7 +32,7 @@ export interface MonitorParts {
   readonly shutdown: AbuseShutdown
 }
 
-export interface Looked {
+export interface CheckSummary {
   readonly guests: number
   readonly alerts: number
 }
@@ -45,8 +45,8 @@ export class AbuseMonitor {
   readonly #evidence = new Map<string, GuestEvidence>()
   readonly #owners = new AddressOwners()
   #timer: NodeJS.Timeout | undefined
-  readonly #looking = new SingleFlight<Looked>()
-  #checked: { readonly atMs: number; readonly outcome: Promise<Looked> } | undefined
+  readonly #looking = new SingleFlight<CheckSummary>()
+  #checked: { readonly atMs: number; readonly outcome: Promise<CheckSummary> } | undefined
   #unrepliedAtMs = 0
   #closed = false
   /** Packets that were looked at, and that could not be. */
@@ -73,12 +73,12 @@ export class AbuseMonitor {
   }
 
   /** Judges all guests now. Failures are logged: the next look comes soon. */
-  look(): Promise<Looked> {
+  look(): Promise<CheckSummary> {
     return this.#looking.run(() => this.#look())
   }
 
   /** Judges now, for who asks; asked again soon it answers the same. */
-  async check(): Promise<Looked> {
+  async check(): Promise<CheckSummary> {
     const nowMs = this.parts.context.now()
     if (!this.#checked || nowMs - this.#checked.atMs >= checkEveryMs || nowMs < this.#checked.atMs)
       this.#checked = { atMs: nowMs, outcome: this.look() }
@@ -90,7 +90,7 @@ export class AbuseMonitor {
     return this.#evidence.get(uuid)?.latest(count) ?? []
   }
 
-  async #look(): Promise<Looked> {
+  async #look(): Promise<CheckSummary> {
     const { context, shutdown } = this.parts
     try {
       const looked = context.config.security.enabled ? await this.#judgeAll() : { guests: 0, alerts: 0 }
@@ -102,7 +102,7 @@ export class AbuseMonitor {
     }
   }
 
-  async #judgeAll(): Promise<Looked> {
+  async #judgeAll(): Promise<CheckSummary> {
     const { context } = this.parts
     await this.#ensureSensor()
     const records = this.#readGuests()

@@ -13,11 +13,11 @@ export interface GuestCounts {
   readonly limited: number
   /** Dropped because they had somebody else's address. */
   readonly forged: number
-  readonly amplified: ReadonlyMap<number, Amplified>
+  readonly amplified: ReadonlyMap<number, ServiceTraffic>
 }
 
 /** Bytes that came to a service of the guest, and that it answered. */
-export interface Amplified {
+export interface ServiceTraffic {
   readonly askedBytes: number
   readonly servedBytes: number
 }

@@ -62,7 +62,7 @@ export function planPlace(
   return known || alike.length < mostAtOnce ? [target, port] : ['*', 0]
 }
 
-interface Found {
+interface AlertSighting {
   readonly guest: AlertGuest
   readonly place: readonly [target: string, port: number]
   readonly nowMs: number
@@ -79,7 +79,7 @@ const unknown: Pick<
 export function planAlert(
   before: AlertState | undefined,
   finding: Finding,
-  { guest, place: [targetIp, targetPort], nowMs, seenAtMs }: Found,
+  { guest, place: [targetIp, targetPort], nowMs, seenAtMs }: AlertSighting,
 ): AlertState {
   const known = before ?? unknown
   const { severity, ...critical } = judgeCritical(known, finding, seenAtMs)

@@ -3,20 +3,20 @@ import type { CountedElement } from '../host/counted-elements.js'
 import { formatIpv4 } from '../network/subnet.js'
 import type { amplifierCounters, WatchCounter } from '../network/ruleset/plan-watch-table.js'
 import type { WatchedGuest } from './contract.js'
-import { noCounts, type Amplified, type GuestCounts } from './plan-counts.js'
+import { noCounts, type ServiceTraffic, type GuestCounts } from './plan-counts.js'
 
 type AmplifierCounter = (typeof amplifierCounters)[number]
-type Watched = WatchCounter | AmplifierCounter
+type WatchedCounter = WatchCounter | AmplifierCounter
 
 /** Sets that are read: of the watch table by family, and of the tables of guests' rules. */
-export type CountedName = Watched | `${Watched}6` | 'sent' | 'received' | 'limited' | 'forged'
+export type CountedName = WatchedCounter | `${WatchedCounter}6` | 'sent' | 'received' | 'limited' | 'forged'
 
-type Counted = CountedElement<CountedName>
+type GuestCounter = CountedElement<CountedName>
 
 /** The counters of each guest that has some, whichever of its names they go by. */
 export function sumCounts(
   guests: readonly WatchedGuest[],
-  elements: readonly Counted[],
+  elements: readonly GuestCounter[],
 ): ReadonlyMap<string, GuestCounts> {
   const owners = new Map(
     guests.flatMap(({ uuid, device, mac, ipv4, ipv6Addresses }) =>
@@ -27,7 +27,7 @@ export function sumCounts(
   for (const element of elements) {
     const uuid = owners.get(ownerIn(element))
     if (uuid === undefined) continue
-    const sums = counts.get(uuid) ?? { ...noCounts, amplified: new Map<number, Amplified>() }
+    const sums = counts.get(uuid) ?? { ...noCounts, amplified: new Map<number, ServiceTraffic>() }
     counts.set(uuid, sums)
     add(sums, element)
   }
@@ -35,11 +35,11 @@ export function sumCounts(
 }
 
 type Sums = { -readonly [Name in keyof Omit<GuestCounts, 'amplified'>]: number } & {
-  readonly amplified: Map<number, Amplified>
+  readonly amplified: Map<number, ServiceTraffic>
 }
 
-function add(sums: Sums, { set, key, bytes, packets }: Counted): void {
-  const name = set.replace(/6$/, '') as Watched
+function add(sums: Sums, { set, key, bytes, packets }: GuestCounter): void {
+  const name = set.replace(/6$/, '') as WatchedCounter
   if (name !== 'asked' && name !== 'served') {
     sums[name] += packets
     return
@@ -51,7 +51,7 @@ function add(sums: Sums, { set, key, bytes, packets }: Counted): void {
 }
 
 /** The device, MAC or address that an element is of. */
-function ownerIn({ set, key }: Counted): string {
+function ownerIn({ set, key }: GuestCounter): string {
   if (set === 'forged') return key.toString('latin1').replace(/\0.*$/s, '')
   if (set === 'sent' || set === 'limited') return macIn(key)
   if (set === 'received') return formatIpv4(key.readUInt32LE())

@@ -16,7 +16,7 @@ export interface FetchedBackup {
 }
 
 /** Around work that may take hours. */
-export interface Watching {
+export interface WorkContext {
   /** What is begun may stop anywhere then; it is done again, or undone. */
   readonly signal: AbortSignal
   /** Progress from 0 to 1, and what is being done, for people. */
@@ -71,27 +71,27 @@ export interface BackupRepositories {
   send(
     at: Repository,
     sent: { id: string; tree: string; note: BackupNote },
-    watch: Watching,
+    watch: WorkContext,
   ): Promise<SentBackup>
   /**
    * Whether all is there that the backups of the guest need, and a share of it reads as it was written.
    * @throws {BerthError} `backup_damaged`
    */
-  verify(at: Repository, percent: number, watch: Watching): Promise<void>
+  verify(at: Repository, percent: number, watch: WorkContext): Promise<void>
   /** @throws {BerthError} `backup_missing` */
-  readSize(at: Repository, id: string, watch: Watching): Promise<BackupSize>
+  readSize(at: Repository, id: string, watch: WorkContext): Promise<BackupSize>
   /**
    * Restores a backup into an empty directory and verifies all of it. Holes, shared and compressed data take as little
    * space as in the original.
    * @throws {BerthError} `backup_missing`
    */
-  fetch(at: Repository, fetched: FetchedBackup, watch: Watching): Promise<void>
+  fetch(at: Repository, fetched: FetchedBackup, watch: WorkContext): Promise<void>
   /** With all that no other backup of the guest needs. One that is not there is gone. */
-  forget(at: Repository, id: string, watch: Watching): Promise<void>
+  forget(at: Repository, id: string, watch: WorkContext): Promise<void>
   /** Oldest first; none where nothing was kept of the guest. */
-  list(at: Repository, watch: Watching): Promise<StoredBackup[]>
+  list(at: Repository, watch: WorkContext): Promise<StoredBackup[]>
   /** Keeps something small, reads it back and deletes it. */
-  probe(target: BackupTarget, watch: Watching): Promise<void>
+  probe(target: BackupTarget, watch: WorkContext): Promise<void>
   /** Removes what killed agents left on the host; nothing may be under way. */
   sweep(): Promise<void>
 }

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { BerthError } from '../../shared/errors.js'
 import { treeName } from '../host/beside-tree.js'
 import { applyLayout, applyToFetched, mostLayoutBytes } from '../host/file-layout.js'
-import type { FetchedBackup, Watching } from './contract.js'
+import type { FetchedBackup, WorkContext } from './contract.js'
 import { listLargeFiles, planExcludes, type LargeFile } from './plan-large-files.js'
 import type { ResticSnapshot } from './plan-restic.js'
 import type { Restic } from './restic.js'
@@ -13,10 +13,10 @@ export const transferMs = 24 * 3_600_000
 /** File next to the tree, in the working directory and in the backup: how the tree's files share their data. */
 export const layoutName = 'layout'
 
-interface Fetching extends Pick<FetchedBackup, 'tree'> {
+interface FetchContext extends Pick<FetchedBackup, 'tree'> {
   readonly image: string | undefined
   readonly restic: Restic
-  readonly watch: Watching
+  readonly watch: WorkContext
   readonly snapshot: ResticSnapshot
 }
 
@@ -30,7 +30,7 @@ interface Layout {
  * Large files are fetched one by one, so that each is reduced to the size of its original before the next one is
  * written.
  */
-export async function fetchTree(fetching: Fetching): Promise<void> {
+export async function fetchTree(fetching: FetchContext): Promise<void> {
   const { restic, watch, snapshot, tree, image } = fetching
   const layout = await fetchLayout(fetching)
   const large = layout?.large ?? []
@@ -55,7 +55,7 @@ export async function fetchTree(fetching: Fetching): Promise<void> {
 }
 
 async function fetchLarge(
-  { restic, watch, snapshot, tree }: Fetching,
+  { restic, watch, snapshot, tree }: FetchContext,
   layout: string,
   { path, sizeBytes, index }: LargeFile,
 ): Promise<void> {
@@ -65,7 +65,7 @@ async function fetchLarge(
 }
 
 /** @returns undefined: the backup is of a version without layouts, or its layout is too long or damaged */
-async function fetchLayout({ restic, snapshot }: Fetching): Promise<Layout | undefined> {
+async function fetchLayout({ restic, snapshot }: FetchContext): Promise<Layout | undefined> {
   if (snapshot.backup.usedBytes === undefined) return undefined
   const text = await readBackedUp(restic, snapshot.snapshotId)
   const large = listLargeFiles(text ?? '')

@@ -13,7 +13,7 @@ import type {
   Repository,
   SentBackup,
   StoredBackup,
-  Watching,
+  WorkContext,
 } from './contract.js'
 import { fetchTree, layoutName, transferMs } from './fetch-tree.js'
 import { isAbsent } from './plan-failure.js'
@@ -41,7 +41,7 @@ export class ResticRepositories implements BackupRepositories {
   send(
     at: Repository,
     { id, tree, note }: { id: string; tree: string; note: BackupNote },
-    watch: Watching,
+    watch: WorkContext,
   ): Promise<SentBackup> {
     return this.#transfer(at, watch, async (restic) => {
       const known = (await findSnapshots(restic)) ?? (await createRepository(restic))
@@ -58,7 +58,7 @@ export class ResticRepositories implements BackupRepositories {
   }
 
   /** A backup without a layout is a backup still: it takes more room once it is restored. */
-  async #describe(tree: string, layout: string, { signal }: Watching): Promise<number> {
+  async #describe(tree: string, layout: string, { signal }: WorkContext): Promise<number> {
     try {
       return await readLayout(tree, layout, signal)
     } catch (err) {
@@ -69,15 +69,15 @@ export class ResticRepositories implements BackupRepositories {
     }
   }
 
-  verify(at: Repository, percent: number, watch: Watching): Promise<void> {
+  verify(at: Repository, percent: number, watch: WorkContext): Promise<void> {
     return this.#transfer(at, watch, (restic) => check(restic, percent))
   }
 
-  readSize(at: Repository, id: string, watch: Watching): Promise<BackupSize> {
+  readSize(at: Repository, id: string, watch: WorkContext): Promise<BackupSize> {
     return this.#ask(at, watch, async (restic) => readSize(restic, await getSnapshot(restic, id)))
   }
 
-  fetch(at: Repository, { id, tree, image }: FetchedBackup, watch: Watching): Promise<void> {
+  fetch(at: Repository, { id, tree, image }: FetchedBackup, watch: WorkContext): Promise<void> {
     return this.#transfer(at, watch, async (restic) => {
       const found = await getSnapshot(restic, id)
       watch.report(0, 'fetching')
@@ -85,7 +85,7 @@ export class ResticRepositories implements BackupRepositories {
     })
   }
 
-  forget(at: Repository, id: string, watch: Watching): Promise<void> {
+  forget(at: Repository, id: string, watch: WorkContext): Promise<void> {
     return this.#ask(at, watch, async (restic) => {
       const found = ((await findSnapshots(restic)) ?? []).filter(({ backup }) => backup.id === id)
       const snapshots = found.map(({ snapshotId }) => snapshotId)
@@ -95,13 +95,13 @@ export class ResticRepositories implements BackupRepositories {
     })
   }
 
-  list(at: Repository, watch: Watching): Promise<StoredBackup[]> {
+  list(at: Repository, watch: WorkContext): Promise<StoredBackup[]> {
     return this.#ask(at, watch, async (restic) =>
       ((await findSnapshots(restic)) ?? []).map(({ backup }) => backup),
     )
   }
 
-  async probe(target: BackupTarget, watch: Watching): Promise<void> {
+  async probe(target: BackupTarget, watch: WorkContext): Promise<void> {
     const content = randomBytes(4096)
     await this.#ask({ target, guest: probeName }, watch, async (restic) => {
       if (!(await findSnapshots(restic))) await createRepository(restic)
@@ -119,13 +119,13 @@ export class ResticRepositories implements BackupRepositories {
     await rm(this.#options.directory, { recursive: true, force: true })
   }
 
-  #transfer<T>(at: Repository, watch: Watching, work: (restic: Restic) => Promise<T>): Promise<T> {
+  #transfer<T>(at: Repository, watch: WorkContext, work: (restic: Restic) => Promise<T>): Promise<T> {
     return this.#slots.run(() => this.#ask(at, watch, work), watch.signal)
   }
 
   async #ask<T>(
     { target, guest: name }: Repository,
-    watch: Watching,
+    watch: WorkContext,
     work: (restic: Restic) => Promise<T>,
   ): Promise<T> {
     await checkFolder(target)
@@ -178,7 +178,7 @@ async function readSize(restic: Restic, { snapshotId, backup }: ResticSnapshot):
   }
 }
 
-interface Sending {
+interface BackupSource {
   readonly id: string
   readonly tree: string
   readonly note: BackupNote
@@ -187,7 +187,7 @@ interface Sending {
   readonly parent: string | undefined
 }
 
-async function backUp(restic: Restic, sent: Sending, watch: Watching): Promise<SentBackup> {
+async function backUp(restic: Restic, sent: BackupSource, watch: WorkContext): Promise<SentBackup> {
   let summary: SentBackup | undefined
   let doneBytes = 0
   const tags = planTags(sent.id, sent.note).flatMap((tag) => ['--tag', tag])

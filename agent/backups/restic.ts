@@ -5,7 +5,7 @@ import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { runBesideTree } from '../host/beside-tree.js'
 import { runIntoFile } from '../host/file-layout.js'
 import { CommandError, hostEnvironment, run, type RunOptions, type RunResult } from '../host/process.js'
-import type { Watching } from './contract.js'
+import type { WorkContext } from './contract.js'
 import { Patience } from './patience.js'
 import { isAbsent, planFailure } from './plan-failure.js'
 import { planRepository, sshLog } from './plan-restic.js'
@@ -46,7 +46,7 @@ interface At {
   readonly target: BackupTarget
   /** Of the repository: a guest's uuid. */
   readonly name: string
-  readonly watch: Watching
+  readonly watch: WorkContext
 }
 
 /** restic with one repository, in a working directory of its own that goes with it. */

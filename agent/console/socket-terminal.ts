@@ -4,7 +4,7 @@ import { addInput, type Terminal, type TerminalListener } from '../host/pty.js'
 /** How long the other side may take to read what was typed before its connection closed. */
 const lastReadMs = 1000
 
-interface Shared {
+interface SharedSocket {
   readonly socket: Socket
   readonly listeners: Set<TerminalListener>
 }
@@ -33,7 +33,7 @@ export function openSocket(path: string, listener: TerminalListener): Terminal {
  * output, and what each of them types goes in. Nobody can pause it.
  */
 export class SocketTerminals {
-  readonly #open = new Map<string, Shared>()
+  readonly #open = new Map<string, SharedSocket>()
 
   open(path: string, listener: TerminalListener): Terminal {
     const shared = this.#open.get(path) ?? this.#connect(path)
@@ -52,8 +52,8 @@ export class SocketTerminals {
     }
   }
 
-  #connect(path: string): Shared {
-    const shared: Shared = { socket: connect(path), listeners: new Set() }
+  #connect(path: string): SharedSocket {
+    const shared: SharedSocket = { socket: connect(path), listeners: new Set() }
     this.#open.set(path, shared)
     shared.socket.on('data', (chunk: Buffer) => shared.listeners.forEach(({ onData }) => onData(chunk)))
     shared.socket.on('error', () => undefined) // the guest is gone, which `close` tells
@@ -64,12 +64,12 @@ export class SocketTerminals {
     return shared
   }
 
-  #leave(path: string, shared: Shared): void {
+  #leave(path: string, shared: SharedSocket): void {
     this.#forget(path, shared) // whoever comes next has a connection of its own
     hangUp(shared.socket)
   }
 
-  #forget(path: string, shared: Shared): void {
+  #forget(path: string, shared: SharedSocket): void {
     if (this.#open.get(path) === shared) this.#open.delete(path)
   }
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { AgentConfig } from '../config.js'
 import { readHostCounters } from '../host/host-counters.js'
 import { readBootId } from '../host/proc.js'
-import { UsageHistory, type Sampled } from '../history/history.js'
+import { UsageHistory, type HistorySample } from '../history/history.js'
 import { SeriesFiles } from '../history/series-files.js'
 import type { GuestSampler } from '../metrics/guest-sampler.js'
 import type { MetricsFeed } from '../metrics/feed.js'
@@ -31,7 +31,7 @@ export function openHistory({ host, domain, config, feed }: HistorySources): Usa
   })
 }
 
-function sampleGuest(sampler: GuestSampler, uuid: string): Sampled {
+function sampleGuest(sampler: GuestSampler, uuid: string): HistorySample {
   const found = sampler.sampled(uuid)
   const diskBytes = sampler.diskBytes(uuid)
   if (!found) return { reading: undefined, diskBytes }
@@ -40,7 +40,7 @@ function sampleGuest(sampler: GuestSampler, uuid: string): Sampled {
   return { reading: { ...sample, atMs, life: String(pid), readBytes, writeBytes }, diskBytes }
 }
 
-function sampleHost({ latest }: MetricsFeed, atMs: number): Sampled {
+function sampleHost({ latest }: MetricsFeed, atMs: number): HistorySample {
   if (!latest) return { reading: undefined, diskBytes: undefined }
   const gauges = { memoryBytes: latest.ramUsedMb * mib, life: readBootId() }
   return { reading: { atMs, ...gauges, ...readHostCounters() }, diskBytes: latest.diskUsedBytes }

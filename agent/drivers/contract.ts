@@ -114,7 +114,7 @@ export interface CurrentLogin {
 export type ObservedState = 'running' | 'starting' | 'stopping' | 'stopped'
 
 /** A guest's state as found on the host, without looking at the journal. */
-export interface Observed {
+export interface ObservedGuest {
   readonly uuid: string
   readonly state: ObservedState
   /** Host pid of the guest's first process (LXC) or of QEMU; undefined when not running. */
@@ -257,7 +257,7 @@ export interface Driver {
   delete(machine: Machine): Promise<void>
 
   /** Lists every guest of this driver with a process on the host. Reads only. */
-  observe(): Promise<Observed[]>
+  observe(): Promise<ObservedGuest[]>
   /** By guest that runs: the processors of the host that it has. */
   readProcessors(): Promise<ReadonlyMap<string, readonly number[]>>
   /** Uuids of all guests with a configuration on the host: for finding strays. */

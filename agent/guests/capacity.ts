@@ -12,11 +12,11 @@ export interface HostCapacity extends ProcessorsAndMemory {
   readonly readDisk: () => Promise<PoolCapacity>
 }
 
-type Wanted = Pick<GuestLimits, 'vcpuMilli' | 'ramMb'>
+type RequestedLimits = Pick<GuestLimits, 'vcpuMilli' | 'ramMb'>
 
 /** Checks that the guest alone is not larger than the host. @throws {BerthError} `resource_exhausted` */
 export function checkCapacity(
-  { vcpuMilli, ramMb }: Wanted,
+  { vcpuMilli, ramMb }: RequestedLimits,
   { cpuCores, ramTotalMb }: ProcessorsAndMemory,
 ): void {
   const tooMany = vcpuMilli > cpuCores * 1000
@@ -30,7 +30,12 @@ export function checkCapacity(
 }
 
 /** Checks only what changes, as the host may have been larger before. @throws {BerthError} as above */
-export function checkCapacityChange(before: Wanted, wanted: Wanted, capacity: ProcessorsAndMemory): void {
-  const changed = (field: keyof Wanted): number => (wanted[field] === before[field] ? 0 : wanted[field])
+export function checkCapacityChange(
+  before: RequestedLimits,
+  wanted: RequestedLimits,
+  capacity: ProcessorsAndMemory,
+): void {
+  const changed = (field: keyof RequestedLimits): number =>
+    wanted[field] === before[field] ? 0 : wanted[field]
   checkCapacity({ vcpuMilli: changed('vcpuMilli'), ramMb: changed('ramMb') }, capacity)
 }

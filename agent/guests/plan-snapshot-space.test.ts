@@ -74,7 +74,7 @@ describe('the space of snapshots', () => {
       { retained: 6, usage: 9, sizes: [3], counts: false },
       [6, 0],
     ],
-  ] as const satisfies readonly [string, Settling, [number, number]][])
+  ] as const satisfies readonly [string, SettleCase, [number, number]][])
     it(`${name} once the kernel has freed what was deleted`, () => {
       const record = guestOf({ retainedBytes: retained, allowanceBytes: 30 })
       const { retainedBytes, allowanceBytes } = planSettled(record, {
@@ -84,7 +84,7 @@ describe('the space of snapshots', () => {
     })
 })
 
-interface Settling {
+interface SettleCase {
   readonly retained: number
   readonly usage: number
   readonly sizes: readonly number[]

@@ -6,10 +6,10 @@ const gib = 1024 ** 3
 /** Default limit as a multiple of the disk size: enough for a snapshot of a full disk and one complete rewrite. */
 export const defaultSpaceDisks = 2
 
-type Sized = Pick<GuestRecord, 'snapshotSpace' | 'spec'>
+type SpaceSettings = Pick<GuestRecord, 'snapshotSpace' | 'spec'>
 
 /** Bytes that all snapshots of a guest together may retain. */
-export function planSpaceLimit({ snapshotSpace, spec }: Sized): number {
+export function planSpaceLimit({ snapshotSpace, spec }: SpaceSettings): number {
   return snapshotSpace.limitBytes || defaultSpaceDisks * spec.limits.diskGb * gib
 }
 
@@ -31,7 +31,7 @@ export function planAllowance(record: Pick<GuestRecord, 'snapshotSpace' | 'snaps
  * @param expectedBytes that all snapshots would retain, including the new one
  * @throws {BerthError} `snapshot_space_exceeded`
  */
-export function refuseBeyondSpace(record: Sized, expectedBytes: number): void {
+export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number): void {
   const limitBytes = planSpaceLimit(record)
   if (expectedBytes <= limitBytes) return
   const message =
@@ -52,7 +52,7 @@ export function planRaised(
   return Math.min(measured, highest)
 }
 
-export interface Measured {
+export interface SpaceMeasurement {
   /** Existing snapshots of the guest on the host. */
   readonly present: readonly SnapshotRecord[]
   /** Bytes that count for the guest now, never less than its snapshots retain. */
@@ -64,7 +64,7 @@ export interface Measured {
 /** Upper bound of the bytes that snapshots retain once the space of deleted ones is free. */
 export function planSettled(
   record: GuestRecord,
-  { present, usageBytes, snapshotsCount }: Measured,
+  { present, usageBytes, snapshotsCount }: SpaceMeasurement,
 ): SnapshotSpace {
   const { limitBytes } = record.snapshotSpace
   // The size of a snapshot is what all snapshots retained when it was taken.

@@ -4,13 +4,13 @@ import type { GuestContext } from './context.js'
 import type { GuestRecord } from './record.js'
 import type { GuestStore } from './store.js'
 
-type Judged = Pick<GuestRecord, 'policy' | 'traffic' | 'suspension'>
+type PolicyFacts = Pick<GuestRecord, 'policy' | 'traffic' | 'suspension'>
 
 /** Why a guest is blocked. */
 export type Block = 'suspended' | 'expired' | 'traffic' | 'security'
 
 /** All reasons that block the guest. Each is lifted separately. */
-export function blocksOf({ policy, traffic, suspension }: Judged): Block[] {
+export function blocksOf({ policy, traffic, suspension }: PolicyFacts): Block[] {
   const blocks: Readonly<Record<Block, boolean>> = {
     suspended: Boolean(suspension),
     expired: policy.expired,
@@ -21,7 +21,7 @@ export function blocksOf({ policy, traffic, suspension }: Judged): Block[] {
 }
 
 /** The reason why the guest is blocked, as text for users; empty: not blocked. */
-export function policyReasonOf(judged: Judged): string {
+export function policyReasonOf(judged: PolicyFacts): string {
   const texts: Readonly<Record<Block, string>> = {
     ...{ suspended: 'suspended', expired: 'expired', traffic: 'traffic quota used up' },
     security: `security: ${judged.policy.abuse ?? ''}`,
@@ -32,13 +32,13 @@ export function policyReasonOf(judged: Judged): string {
 }
 
 /** True if the guest may be running. A suspension in mode `network` only cuts it off. */
-export function isAllowedToRun(judged: Judged): boolean {
+export function isAllowedToRun(judged: PolicyFacts): boolean {
   const onlyCutOff = judged.suspension?.mode === 'network'
   return blocksOf(judged).every((block) => block === 'suspended' && onlyCutOff)
 }
 
 /** Whether the guest's rate is limited because its quota is used up. */
-export function isThrottled({ policy, traffic }: Judged): boolean {
+export function isThrottled({ policy, traffic }: PolicyFacts): boolean {
   return policy.overQuota && traffic.action === 'throttle'
 }
 
@@ -52,7 +52,7 @@ export function refuseSuspended({ suspension }: Pick<GuestRecord, 'suspension'>)
 }
 
 /** @throws {BerthError} `policy_blocked` */
-export function checkAllowed(judged: Judged): void {
+export function checkAllowed(judged: PolicyFacts): void {
   refuseSuspended(judged)
   const reason = policyReasonOf(judged)
   if (reason !== '')
@@ -63,7 +63,7 @@ export function checkAllowed(judged: Judged): void {
  * As `checkAllowed`, for the agent itself: it also starts a guest that is suspended in mode `network`, after a reboot.
  * @throws {BerthError} `policy_blocked`
  */
-export function checkAllowedToRun(judged: Judged): void {
+export function checkAllowedToRun(judged: PolicyFacts): void {
   if (!isAllowedToRun(judged)) checkAllowed(judged)
 }
 

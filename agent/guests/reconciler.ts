@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { Coalescer } from '../../shared/async/coalescer.js'
-import type { Driver, Observed, StopCause } from '../drivers/contract.js'
+import type { Driver, ObservedGuest, StopCause } from '../drivers/contract.js'
 import type { NetworkPart, WantedNetwork } from '../network/contract.js'
 import type { OperationEngine } from '../operations/engine.js'
 import type { GuestContext } from './context.js'
@@ -29,7 +29,7 @@ export interface ReconcilerParts {
   readonly orders: Orders
   readonly engine: OperationEngine
   /** Called with the running guests each time they were read. */
-  readonly onObserved: (observed: readonly Observed[]) => void
+  readonly onObserved: (observed: readonly ObservedGuest[]) => void
   /** Empties the trash and restores quotas; returns what it repaired. @param limitBytes by uuid */
   readonly repairStorage: (limitBytes: ReadonlyMap<string, number>) => Promise<string[]>
 }
@@ -284,7 +284,7 @@ export class Reconciler {
     return Object.values(this.#context.drivers).filter((driver) => driver !== undefined)
   }
 
-  async #observe(): Promise<Map<string, Observed>> {
+  async #observe(): Promise<Map<string, ObservedGuest>> {
     const lists = await Promise.all(this.#drivers.map((driver) => driver.observe()))
     return new Map(lists.flat().map((observed) => [observed.uuid, observed]))
   }
@@ -299,7 +299,7 @@ export class Reconciler {
     )
   }
 
-  #compare(record: GuestRecord, observed: ReadonlyMap<string, Observed>): Comparison {
+  #compare(record: GuestRecord, observed: ReadonlyMap<string, ObservedGuest>): Comparison {
     const { uuid, wanted } = record
     const state = observed.get(uuid)?.state ?? 'stopped'
     if (state === 'running') this.#seenRunning(uuid)

@@ -1,4 +1,4 @@
-import type { Driver, Machine, Observed } from '../drivers/contract.js'
+import type { Driver, Machine, ObservedGuest } from '../drivers/contract.js'
 import { driverOf, type GuestContext } from './context.js'
 import type { GuestRecord } from './record.js'
 import { noteAssigned } from './steps.js'
@@ -24,7 +24,7 @@ export class RunningGuests {
    * @param running as just observed
    * @returns what it repaired
    */
-  async ensure(running: readonly Observed[]): Promise<string[]> {
+  async ensure(running: readonly ObservedGuest[]): Promise<string[]> {
     const { store, guestMutex } = this.context
     const repairs = running.map(async (observed) => {
       const record = store.find(observed.uuid)
@@ -55,7 +55,7 @@ export class RunningGuests {
     return seen?.limits === limits && seen.addresses === addresses
   }
 
-  async #repair(observed: Observed): Promise<string[]> {
+  async #repair(observed: ObservedGuest): Promise<string[]> {
     const record = this.context.store.find(observed.uuid)
     if (!record || record.status === 'deleting' || record.status === 'error') return []
     const { uuid } = record
@@ -98,7 +98,7 @@ async function resize(driver: Driver, machine: Machine): Promise<boolean> {
 }
 
 /** Contains the revision, since a setting that is taken back leaves the limits the same. */
-function lookOf({ pid, startTime }: Observed, { revision, ipv6Addresses }: GuestRecord): Look {
+function lookOf({ pid, startTime }: ObservedGuest, { revision, ipv6Addresses }: GuestRecord): Look {
   const run = `${pid} ${startTime}`
   return { limits: `${run} ${revision}`, addresses: `${run} ${ipv6Addresses.join(' ')}` }
 }

@@ -5,16 +5,16 @@ import { unlimitedTraffic } from './record.js'
 import { parseSuspension, planSuspend, planUnsuspend } from './suspension.js'
 
 type Mode = GuestSuspension['mode']
-type Kept = Pick<GuestRecord, 'suspension' | 'wanted' | 'policy' | 'traffic'>
+type PolicyRecord = Pick<GuestRecord, 'suspension' | 'wanted' | 'policy' | 'traffic'>
 
 const nowMs = 1000
 const order = (mode: Mode) => ({ mode, reason: 'unpaid', message: 'pay', untilMs: 0 })
 const suspended = (mode: Mode, resumes: boolean): GuestSuspension => ({ ...order(mode), sinceMs: 1, resumes })
 const record = (
-  wanted: Kept['wanted'],
+  wanted: PolicyRecord['wanted'],
   suspension: GuestSuspension | null = null,
   expired = false,
-): Kept => ({
+): PolicyRecord => ({
   ...{ wanted, suspension, policy: { expired, overQuota: false }, traffic: unlimitedTraffic },
 })
 

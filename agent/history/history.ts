@@ -21,7 +21,7 @@ import {
 import { hostSeries, type SeriesFiles } from './series-files.js'
 
 /** Counters of a guest or of the host as read last, and what of them is no counter. */
-export interface Sampled {
+export interface HistorySample {
   readonly reading: Reading | undefined
   readonly diskBytes: number | undefined
 }
@@ -29,8 +29,8 @@ export interface Sampled {
 export interface HistoryParts {
   readonly files: SeriesFiles
   readonly store: Pick<GuestStore, 'list' | 'find' | 'changes'>
-  readonly sampleGuest: (uuid: string) => Sampled
-  readonly sampleHost: () => Sampled
+  readonly sampleGuest: (uuid: string) => HistorySample
+  readonly sampleHost: () => HistorySample
   readonly hostProcessors: number
   /** How long minutes are gathered before they are written: what a crash loses. */
   readonly writeEveryMs: number
@@ -104,7 +104,7 @@ export class UsageHistory {
     for (const { uuid } of store.list()) this.#note(uuid, sampleGuest(uuid))
   }
 
-  #note(key: string, { reading }: Pick<Sampled, 'reading'>): Reading | undefined {
+  #note(key: string, { reading }: Pick<HistorySample, 'reading'>): Reading | undefined {
     const before = this.#before.get(key)
     if (reading) this.#before.set(key, reading)
     else this.#before.delete(key)
@@ -151,7 +151,7 @@ export class UsageHistory {
     if (nowMs - this.#writtenAtMs >= writeEveryMs) await this.#write(nowMs)
   }
 
-  #gather(key: string, index: number, sampled: Sampled, processors: number): void {
+  #gather(key: string, index: number, sampled: HistorySample, processors: number): void {
     const { reading, diskBytes } = sampled
     const figures = planFigures(this.#note(key, sampled), reading, { processors, diskBytes })
     if (!isKnown(figures)) return

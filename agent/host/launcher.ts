@@ -37,7 +37,7 @@ export interface LaunchEnd {
   readonly signal: number
 }
 
-interface Launched {
+interface LaunchedProcess {
   readonly listener: LaunchListener
   readonly survives: boolean
   pid?: number
@@ -60,7 +60,7 @@ export class Launcher {
   #process: ChildProcess | undefined
   #nextId = 1
   #received: Buffer = Buffer.alloc(0)
-  readonly #launched = new Map<number, Launched>()
+  readonly #launched = new Map<number, LaunchedProcess>()
 
   /** @returns a function that kills the command, but not what the command started */
   launch(order: LaunchOrder, listener: LaunchListener): () => void {
@@ -133,7 +133,7 @@ export class Launcher {
     if (launched.end && launched.closed) this.#finish(id, launched.end)
   }
 
-  #started(launched: Launched, pid: number): void {
+  #started(launched: LaunchedProcess, pid: number): void {
     launched.pid = pid
     launched.listener.onStart(pid)
   }

@@ -6,7 +6,7 @@ import { parseFailure, parseProgress, planBootstrap } from './bootstrap-plan.js'
 import type { Recipe } from './catalog.js'
 import { planContent } from './content.js'
 import { findSources } from './mirror.js'
-import { makeImage, scratchOf, type Making, type PublishParts } from './publish.js'
+import { makeImage, scratchOf, type BuildContext, type PublishParts } from './publish.js'
 
 export interface BuildParts extends PublishParts {
   /** URL of the Debian archive. */
@@ -20,7 +20,7 @@ const timeoutMs = 30 * 60_000
  * @throws {BerthError} `mirror_unreachable`, `release_missing`, `image_signature`, `storage_full`,
  * `image_build_failed`; the signal's reason when aborted
  */
-export async function buildImage(parts: BuildParts, recipe: Recipe, making: Making): Promise<void> {
+export async function buildImage(parts: BuildParts, recipe: Recipe, making: BuildContext): Promise<void> {
   making.report(0, 'asking the mirror')
   const sources = await findSources(recipe, parts.mirror, making.signal)
   await makeImage(parts, recipe.id, making, async (work) => {
@@ -33,7 +33,7 @@ export async function buildImage(parts: BuildParts, recipe: Recipe, making: Maki
 export async function bootstrap(
   work: string,
   command: readonly string[],
-  { report, signal }: Making,
+  { report, signal }: BuildContext,
 ): Promise<void> {
   await mkdir(scratchOf(work), { mode: 0o700 })
   try {

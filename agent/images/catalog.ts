@@ -47,9 +47,9 @@ const debianArchitectures: Readonly<Record<string, string>> = {
 export const hostArch = debianArchitectures[arch()] ?? arch()
 
 /** What a server of images has: our id and name, then its own names of distribution and release. */
-type Offered = readonly [id: string, name: string, distro: string, release: string]
+type CatalogLine = readonly [id: string, name: string, distro: string, release: string]
 
-const offered: readonly Offered[] = [
+const offered: readonly CatalogLine[] = [
   ['ubuntu-22.04', 'Ubuntu 22.04', 'ubuntu', 'jammy'],
   ['ubuntu-24.04', 'Ubuntu 24.04', 'ubuntu', 'noble'],
   ['alpine-3.22', 'Alpine 3.22', 'alpine', '3.22'],
@@ -63,7 +63,7 @@ const offered: readonly Offered[] = [
   ['opensuse-tumbleweed', 'openSUSE Tumbleweed', 'opensuse', 'tumbleweed'],
 ]
 
-const debianOffered: readonly Offered[] = [
+const debianOffered: readonly CatalogLine[] = [
   ['debian-12', 'Debian 12', 'debian', 'bookworm'],
   ['debian-13', 'Debian 13', 'debian', 'trixie'],
 ]
@@ -102,12 +102,12 @@ export const recipes: readonly Recipe[] = catalog
   .filter(({ virtualization }) => virtualization === 'lxc')
   .flatMap((entry) => findRecipe(entry) ?? [])
 
-function described([id, name, distro, release]: Offered) {
+function described([id, name, distro, release]: CatalogLine) {
   const [, known = release] = /-(.+)$/.exec(id) ?? []
   return { id, name, distro, release: known, arch: hostArch, os: 'linux' } as const
 }
 
-function built(from: Offered): CatalogEntry {
+function built(from: CatalogLine): CatalogEntry {
   const [, name, , suite] = from
   return {
     ...described(from),
@@ -117,7 +117,7 @@ function built(from: Offered): CatalogEntry {
   }
 }
 
-function container(from: Offered): CatalogEntry {
+function container(from: CatalogLine): CatalogEntry {
   const [, name, distro, release] = from
   return {
     ...described(from),
@@ -128,7 +128,7 @@ function container(from: Offered): CatalogEntry {
 }
 
 /** A virtual machine of it. */
-function builtDisk(from: Offered): CatalogEntry {
+function builtDisk(from: CatalogLine): CatalogEntry {
   const [id, name, , suite] = from
   return {
     ...described(from),
@@ -153,7 +153,7 @@ function rescueDisk(): CatalogEntry {
 }
 
 /** Disks that set themselves up by cloud-init. */
-function cloudImage(from: Offered): CatalogEntry {
+function cloudImage(from: CatalogLine): CatalogEntry {
   const [id, name, distro, release] = from
   return {
     ...described(from),

@@ -1,5 +1,5 @@
 import { conflict } from '../../shared/errors.js'
-import type { Accepted, OperationKind } from '../operations/orders.js'
+import type { AcceptedOrder, OperationKind } from '../operations/orders.js'
 import type { OperationDefinition, Step, Subject } from '../operations/types.js'
 import type { PoolCapacity } from '../storage/pool.js'
 import { checkFree } from '../storage/room.js'
@@ -30,7 +30,7 @@ export function imageDownloadKind({
 }: Parts): OperationKind<'imageDownload', ImageMakeInput> {
   return {
     action: 'image_download',
-    accept: async ({ templateId }): Promise<Accepted<ImageMakeInput>> => {
+    accept: async ({ templateId }): Promise<AcceptedOrder<ImageMakeInput>> => {
       const disk = await readDisk()
       return {
         subject: imageSubject({ id: templateId, name: images.find(templateId)?.name ?? '' }),

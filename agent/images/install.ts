@@ -1,6 +1,6 @@
 import { setLimit } from '../host/btrfs-ioctl.js'
 import { adaptTree } from './adapt.js'
-import { makeImage, type Making, type PublishParts } from './publish.js'
+import { makeImage, type BuildContext, type PublishParts } from './publish.js'
 import { unpackArchive } from './sources/unpack.js'
 
 export interface InstallParts extends PublishParts {
@@ -17,7 +17,7 @@ export interface InstallParts extends PublishParts {
 export async function installArchive(
   parts: InstallParts,
   { id, archive }: { readonly id: string; readonly archive: string },
-  making: Making,
+  making: BuildContext,
 ): Promise<void> {
   making.report(0.75, 'unpacking')
   const bound = await parts.readBound()

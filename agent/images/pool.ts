@@ -9,7 +9,7 @@ import { buildDisk } from './disks/build-disk.js'
 import { installCd } from './disks/install-cd.js'
 import { installDisk } from './disks/install-disk.js'
 import { installArchive, type InstallParts } from './install.js'
-import { sweepWork, type Making } from './publish.js'
+import { sweepWork, type BuildContext } from './publish.js'
 import { discardFetched, fetchImage, sweepFetched, type FetchParts } from './sources/fetch.js'
 
 /** Where images are made and kept. */
@@ -18,17 +18,17 @@ export interface ImagePool {
   /** In bytes. */
   readSize(id: string): Promise<number>
   /** The image is whole when it is there. Of a download that was aborted, what came is kept to be gone on with. */
-  make(entry: CatalogEntry, making: Making): Promise<void>
+  make(entry: CatalogEntry, making: BuildContext): Promise<void>
   /** Guests made from it live on. */
   remove(id: string): Promise<void>
   /** What is left of a download. */
   discardFetched(id: string): Promise<void>
   /** Throws away what is left of images that were being made; none may be. */
-  sweep(kept: Kept): Promise<void>
+  sweep(kept: SweepRules): Promise<void>
 }
 
 /** What a sweep leaves. */
-export interface Kept {
+export interface SweepRules {
   /** Its download is gone on with. */
   readonly isWanted: (id: string) => boolean
   /** It is in the catalogue, or custom. */
@@ -54,7 +54,7 @@ export class PoolImages implements ImagePool {
     return (subvolume && (await pool.view.referencedBytes(`0/${subvolume.id}`))) ?? 0
   }
 
-  async make(entry: CatalogEntry, making: Making): Promise<void> {
+  async make(entry: CatalogEntry, making: BuildContext): Promise<void> {
     const recipe = findRecipe(entry)
     const { virtualization: type } = entry
     if (recipe) return (type === 'lxc' ? buildImage : buildDisk)(this.parts, recipe, making)
@@ -73,7 +73,7 @@ export class PoolImages implements ImagePool {
     return discardFetched(this.parts.fetch, id)
   }
 
-  async sweep({ isWanted, isKnown }: Kept): Promise<void> {
+  async sweep({ isWanted, isKnown }: SweepRules): Promise<void> {
     await sweepWork(this.parts)
     await sweepFetched(this.parts.fetch, isWanted)
     const names = await readdir(this.parts.pool.images)
@@ -85,7 +85,7 @@ export class PoolImages implements ImagePool {
 export async function makeFetched(
   entry: CatalogEntry,
   parts: FetchParts,
-  making: Making,
+  making: BuildContext,
   install: (archive: string) => Promise<void>,
 ): Promise<void> {
   const { source } = entry

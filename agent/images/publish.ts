@@ -12,7 +12,7 @@ import type { DownloadProgress } from './sources/download.js'
 export type Report = (fraction: number, stage: string, transfer?: DownloadProgress) => void
 
 /** Around the making of one image. */
-export interface Making {
+export interface BuildContext {
   readonly report: Report
   readonly signal: AbortSignal
 }
@@ -30,7 +30,7 @@ export interface PublishParts {
 export async function makeImage(
   parts: PublishParts,
   id: string,
-  { report, signal }: Making,
+  { report, signal }: BuildContext,
   fill: (work: string) => Promise<void>,
 ): Promise<void> {
   const work = join(parts.pool.images, `.${id}.${randomBytes(6).toString('hex')}`)

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Coalescer } from '../../shared/async/coalescer.js'
 import { describeError } from '../../shared/errors.js'
-import type { Observed, UsageSample } from '../drivers/contract.js'
+import type { ObservedGuest, UsageSample } from '../drivers/contract.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
 import type { GuestRecord } from '../guests/record.js'
 import { nextLoad, type Load } from './load-average.js'
@@ -23,7 +23,7 @@ export interface GuestUsage {
 /** Disks are read apart, those of stopped guests too. */
 type ProcessUsage = Omit<GuestUsage, 'diskBytes'>
 
-interface Sampled {
+interface GuestSample {
   pid: number
   sample: UsageSample
   usage: ProcessUsage
@@ -47,7 +47,7 @@ const freshDiskMs = 2000
 
 /** Samples every running guest at an interval; reads are answered from memory. */
 export class GuestSampler {
-  readonly #last = new Map<string, Sampled>()
+  readonly #last = new Map<string, GuestSample>()
   #pids = new Map<string, number>()
   #disk = new Map<string, number>()
   #diskAtMs = 0
@@ -75,7 +75,7 @@ export class GuestSampler {
   }
 
   /** The guests that run, as last compared; new ones are sampled at once. */
-  observed(observed: readonly Observed[]): void {
+  observed(observed: readonly ObservedGuest[]): void {
     const running = observed.flatMap((o) =>
       o.state === 'running' && o.pid ? [[o.uuid, o.pid] as const] : [],
     )
@@ -175,7 +175,7 @@ export class GuestSampler {
 function usageOf(
   record: GuestRecord,
   sample: UsageSample,
-  last: Sampled | undefined,
+  last: GuestSample | undefined,
   nowMs: number,
 ): ProcessUsage {
   const elapsedMs = last ? Math.max(1, nowMs - last.usage.sampledAtMs) : 0

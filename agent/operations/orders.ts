@@ -14,7 +14,7 @@ export type OrderOf<Name extends OrderName> = Extract<WireOrder, { $case: Name }
  */
 export interface OperationKind<Name extends OrderName, Input> extends OperationDefinition<Input> {
   /** Checks the order. Returns a promise when the host must be read before anything is reserved. */
-  accept(order: OrderOf<Name>, asked: Asked): Accepted<Input> | Promise<Accepted<Input>>
+  accept(order: OrderOf<Name>, asked: OrderContext): AcceptedOrder<Input> | Promise<AcceptedOrder<Input>>
   /**
    * Answers an order, a repeated one in the same way, whatever became of its operation.
    * @param input undefined: the operation was removed since
@@ -27,7 +27,7 @@ export interface OperationKind<Name extends OrderName, Input> extends OperationD
 export type OperationKinds = { readonly [Name in OrderName]: OperationKind<Name, any> }
 
 /** Circumstances of an order. */
-export interface Asked {
+export interface OrderContext {
   readonly operationId: string
   readonly requestedBy: string
   /** Ordered by the agent itself, for a guest that should run. */
@@ -37,7 +37,7 @@ export interface Asked {
 }
 
 /** An order that passed every check that needs no transaction. */
-export interface Accepted<Input> {
+export interface AcceptedOrder<Input> {
   /** The subject that the operation locks. */
   readonly subject: Subject
   /** Journaled: plain JSON without secrets. */
@@ -63,7 +63,7 @@ export interface Order {
   readonly order: WireOrder
 }
 
-export interface Submitted extends OrderAnswer {
+export interface SubmittedOrder extends OrderAnswer {
   readonly operation: OperationRecord
 }
 
@@ -78,7 +78,7 @@ export class Orders {
    * Journals the order with all that it reserves and queues it; durable when this resolves.
    * @throws {BerthError} what the kind refuses; `operation_conflict`, `host_offline`
    */
-  async submit(order: Order): Promise<Submitted> {
+  async submit(order: Order): Promise<SubmittedOrder> {
     const operation = this.#place(order, await this.#accept(order, false))
     const kind = this.kinds[order.order.$case] as OperationKind<OrderName, unknown>
     if (!kind.answer) return { operation }
@@ -98,13 +98,13 @@ export class Orders {
   #accept(
     { operationId, requestedBy, order: { $case, value } }: Order,
     isSystem: boolean,
-  ): Accepted<unknown> | Promise<Accepted<unknown>> {
+  ): AcceptedOrder<unknown> | Promise<AcceptedOrder<unknown>> {
     const kind = this.kinds[$case] as OperationKind<OrderName, unknown>
     const leaving = (subject: SubjectRef): boolean => this.engine.leaving(subject)
     return kind.accept(value, { operationId, requestedBy, isSystem, leaving })
   }
 
-  #place({ operationId, requestedBy, order }: Order, accepted: Accepted<unknown>): OperationRecord {
+  #place({ operationId, requestedBy, order }: Order, accepted: AcceptedOrder<unknown>): OperationRecord {
     const { action } = this.kinds[order.$case]
     return this.engine.submit({ id: operationId, action, requestedBy, ...accepted })
   }

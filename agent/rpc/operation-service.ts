@@ -7,7 +7,7 @@ import type {
 import { BerthError } from '../../shared/errors.js'
 import { parseRequester, parseUuid } from '../guests/parse-create.js'
 import type { OperationEngine } from '../operations/engine.js'
-import type { Order, Orders, Submitted } from '../operations/orders.js'
+import type { Order, Orders, SubmittedOrder } from '../operations/orders.js'
 import type { Changes } from '../state/changes.js'
 import { encodeGuest } from './encode.js'
 import { unary } from './unary.js'
@@ -53,7 +53,7 @@ export function parseOrder({ operationId, requestedBy, order }: SubmitOperationR
 }
 
 function encodeSubmitted(
-  { operation, guest, sshPassword = '' }: Submitted,
+  { operation, guest, sshPassword = '' }: SubmittedOrder,
   revision: number,
 ): SubmitOperationResponse {
   const shown = guest && encodeGuest(guest)

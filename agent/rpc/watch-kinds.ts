@@ -13,7 +13,7 @@ import { encodeAlert } from './security-service.js'
 export type WatchEvent = NonNullable<WatchResponse['event']>
 
 /** An entity as sent to watchers, and its revision. */
-export interface Seen {
+export interface WatchedEntity {
   readonly revision: number
   readonly event: WatchEvent
 }
@@ -21,9 +21,9 @@ export interface Seen {
 /** How the entities of one kind are read and sent. */
 export interface WatchKind {
   /** Entities that changed after a revision; -1: all. */
-  list(sinceRevision: number): Seen[]
+  list(sinceRevision: number): WatchedEntity[]
   /** The entity as it is now; undefined when it is gone. */
-  find(key: string): Seen | undefined
+  find(key: string): WatchedEntity | undefined
 }
 
 /** In the order in which a watcher that starts over gets entities of one revision. */
@@ -81,7 +81,7 @@ function kind<Entity extends { readonly revision: number }>({
   find,
   encode,
 }: Source<Entity>): WatchKind {
-  const seen = (entity: Entity): Seen => ({ revision: entity.revision, event: encode(entity) })
+  const seen = (entity: Entity): WatchedEntity => ({ revision: entity.revision, event: encode(entity) })
   return {
     list: (since) => list(since).map(seen),
     find: (key) => {

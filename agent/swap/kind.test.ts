@@ -1,10 +1,10 @@
 import { expect } from 'chai'
 import { MemorySwap } from '../../test/support/memory-swap.js'
 import { codeOf } from '../../test/support/test-fleet.js'
-import type { Accepted, Asked } from '../operations/orders.js'
+import type { AcceptedOrder, OrderContext } from '../operations/orders.js'
 import { swapKind, swapSubject } from './kind.js'
 
-const asked: Asked = { operationId: 'o', requestedBy: 'test', isSystem: false, leaving: () => false }
+const asked: OrderContext = { operationId: 'o', requestedBy: 'test', isSystem: false, leaving: () => false }
 
 describe('an order of swap', () => {
   let swap: MemorySwap
@@ -14,7 +14,7 @@ describe('an order of swap', () => {
   const accept = async (kind: ReturnType<typeof swapKind>, action: string, sizeMb = 0) =>
     await kind.accept({ action, sizeMb }, asked)
   const kindOf = () => swapKind({ swap, busy: () => isBusy })
-  const reserved = async (accepted: Accepted<unknown>): Promise<string> =>
+  const reserved = async (accepted: AcceptedOrder<unknown>): Promise<string> =>
     codeOf(Promise.resolve().then(() => accepted.reserve()))
 
   it('is planned by what the host has', async () => {

@@ -2,7 +2,7 @@ import { BerthError } from '../../shared/errors.js'
 import { nobody } from './principal.js'
 import type { AuditLog, AuditStart } from './contract.js'
 
-export interface Done<T> {
+export interface AuditedResult<T> {
   readonly value: T
   readonly target: string
   /** For people; without secrets. */
@@ -16,7 +16,11 @@ type Start = Pick<AuditStart, 'action' | 'address' | 'requestId' | 'target'> &
  * Does something between the two halves of its audit entry, where no route's dispatch does so.
  * @throws {BerthError} `store_unavailable` before anything was done, and what `act` throws
  */
-export async function auditedBy<T>(log: AuditLog, start: Start, act: () => Promise<Done<T>>): Promise<T> {
+export async function auditedBy<T>(
+  log: AuditLog,
+  start: Start,
+  act: () => Promise<AuditedResult<T>>,
+): Promise<T> {
   const { action, address, requestId, target, caller = nobody } = start
   const entry = await log.begin({ action, address, requestId, target, caller })
   try {

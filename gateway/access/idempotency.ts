@@ -25,7 +25,7 @@ interface IdempotencyRecord {
   readonly answer?: string
 }
 
-type Begun = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }
+type BeginResult = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }
 
 /**
  * Remembers POST requests that carry an Idempotency-Key, for some hours and per caller. The record is durable
@@ -53,12 +53,12 @@ export class IdempotencyStore implements Idempotency {
     this.#digestKey = derive('fingerprint')
   }
 
-  async begin(request: IdempotentRequest): Promise<Begun> {
+  async begin(request: IdempotentRequest): Promise<BeginResult> {
     const id = this.store.key('idempotency', request.caller.ref, this.#digest(request.key))
     return this.#mutex.run(id, () => this.#decide(id, request))
   }
 
-  async #decide(id: string, request: IdempotentRequest): Promise<Begun> {
+  async #decide(id: string, request: IdempotentRequest): Promise<BeginResult> {
     const fingerprint = this.#digest(request.fingerprint)
     const fresh = this.#startedRecord({ operationId: randomUUID(), fingerprint, attempt: 1 })
     const found = await this.#insert(id, fresh, request.caller)
@@ -91,13 +91,13 @@ export class IdempotencyStore implements Idempotency {
     await this.#write(claim.id, { ...record, ...end })
   }
 
-  #claim(id: string, record: IdempotencyRecord): Begun {
+  #claim(id: string, record: IdempotencyRecord): BeginResult {
     this.#running.set(id, record)
     return { claim: { id, operationId: record.operationId } }
   }
 
   /** Lets exactly one other attempt follow one that ended without an answer, or whose process is gone. */
-  async #takeOver(id: string, found: IdempotencyRecord): Promise<Begun> {
+  async #takeOver(id: string, found: IdempotencyRecord): Promise<BeginResult> {
     if (found.state !== 'open' && (await this.#isRunning(id, found.owner))) throw stillRunning()
     const next = this.#startedRecord({ ...found, attempt: found.attempt + 1 })
     const lock = `${id}:${next.attempt}`

@@ -7,7 +7,7 @@ import type { KeyMarker } from './key-store.js'
 const keepMs = 48 * 3_600_000
 
 /** What an operation made. */
-interface Made {
+interface CreatedSecret {
   readonly id: number
   /** What is shown once. */
   readonly key: string
@@ -35,16 +35,16 @@ export class MadeSecrets {
   /** Is stored in the transaction that stores what was made. */
   marker(operationId: string, id: number, key: string): Required<KeyMarker> {
     const name = this.#nameOf(operationId)
-    const made: Made = { id, key: seal(this.#sealingKey, key, name) }
+    const made: CreatedSecret = { id, key: seal(this.#sealingKey, key, name) }
     return { key: name, value: JSON.stringify(made), keepMs }
   }
 
   /** Finds what an earlier attempt made, and renews the time for which it is kept. */
-  async find(client: StoreClient, operationId: string): Promise<Made | undefined> {
+  async find(client: StoreClient, operationId: string): Promise<CreatedSecret | undefined> {
     const name = this.#nameOf(operationId)
     const text = await client.getEx(name, { type: 'PX', value: keepMs })
     if (text === null) return undefined
-    const { id, key } = JSON.parse(text) as Made
+    const { id, key } = JSON.parse(text) as CreatedSecret
     return { id, key: open(this.#sealingKey, key, name) }
   }
 }

@@ -17,7 +17,7 @@ export interface RateState {
 }
 
 /** What is counted of a request in progress. */
-interface Counted {
+interface CountedRequest {
   rate: RateState | undefined
   /** Called once its answer has been sent, or its connection closed. */
   readonly onGone: (() => void)[]
@@ -42,7 +42,7 @@ export class RequestLimits {
    * Counts a request, which is in progress until its answer has been sent.
    * @throws {BerthError} `rate_limited`; then the exchange has the caller's rate, too
    */
-  enter(caller: string, exchange: Counted): void {
+  enter(caller: string, exchange: CountedRequest): void {
     try {
       this.#count(caller)
     } catch (error) {

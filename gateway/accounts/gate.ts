@@ -30,7 +30,7 @@ export interface GateLimits {
 /** Strangers' names and addresses can be new each time, so no fair share protects others from them. */
 type Queue = 'known' | 'stranger' | 'other'
 
-interface Waiting {
+interface QueueEntry {
   readonly claim: Claim
   readonly queue: Queue
   readonly flow: string
@@ -56,7 +56,7 @@ const maxServed = 10_000
  */
 export class FairGate {
   readonly #running: Record<Queue, number> = { known: 0, stranger: 0, other: 0 }
-  readonly #waiting: Record<Queue, Waiting[]> = { known: [], stranger: [], other: [] }
+  readonly #waiting: Record<Queue, QueueEntry[]> = { known: [], stranger: [], other: [] }
   /** Numbers of the turns that accounts and addresses had last. */
   readonly #served = new Map<string, number>()
   #turns = 0
@@ -96,7 +96,7 @@ export class FairGate {
     })
   }
 
-  #entry(claim: Claim, resolve: (isAdmitted: boolean) => void): Waiting {
+  #entry(claim: Claim, resolve: (isAdmitted: boolean) => void): QueueEntry {
     return {
       ...{ claim, queue: queueOf(claim), flow: flowOf(claim), arrival: this.#arrivals++ },
       ...{ start: () => resolve(true), refuse: () => resolve(false) },
@@ -120,7 +120,7 @@ export class FairGate {
   }
 
   /** @returns undefined when no work waits, or the limit of running work is reached */
-  #pick(): Waiting | undefined {
+  #pick(): QueueEntry | undefined {
     const { known, stranger, other } = this.#running
     if (known + stranger + other >= this.limits.atOnce) return undefined
     const queue = this.#order().find((one) => this.#waiting[one].length > 0 && this.#mayRun(one))
@@ -138,25 +138,25 @@ export class FairGate {
     return this.#running[queue] < { known: atOnce, stranger: strangersAtOnce, other: othersAtOnce }[queue]
   }
 
-  #first(queue: readonly Waiting[]): Waiting | undefined {
-    let best: Waiting | undefined
+  #first(queue: readonly QueueEntry[]): QueueEntry | undefined {
+    let best: QueueEntry | undefined
     for (const entry of queue) if (!best || this.#compare(entry, best) < 0) best = entry
     return best
   }
 
   /** What is refused: of the account that waits with most, there of the address that waits with most, the last. */
-  #last(queue: readonly Waiting[]): Waiting {
+  #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
-    const placeOf = ({ flow, claim }: Waiting): string => `${flow} ${claim.source}`
+    const placeOf = ({ flow, claim }: QueueEntry): string => `${flow} ${claim.source}`
     const ofPlace = countBy(queue, placeOf)
-    const compare = (a: Waiting, b: Waiting): number =>
+    const compare = (a: QueueEntry, b: QueueEntry): number =>
       ofFlow.get(a.flow)! - ofFlow.get(b.flow)! ||
       ofPlace.get(placeOf(a))! - ofPlace.get(placeOf(b))! ||
       this.#compare(a, b)
     return queue.reduce((last, entry) => (compare(entry, last) > 0 ? entry : last))
   }
 
-  #compare(a: Waiting, b: Waiting): number {
+  #compare(a: QueueEntry, b: QueueEntry): number {
     return (
       this.#servedAt(a.flow) - this.#servedAt(b.flow) ||
       this.#servedAt(sourceKey(a.claim)) - this.#servedAt(sourceKey(b.claim)) ||
@@ -176,11 +176,11 @@ export class FairGate {
     for (const key of keys) this.#served.set(key, this.#turns)
   }
 
-  #refuse(entry: Waiting): void {
+  #refuse(entry: QueueEntry): void {
     if (this.#remove(entry)) entry.refuse()
   }
 
-  #remove(entry: Waiting): boolean {
+  #remove(entry: QueueEntry): boolean {
     const queue = this.#waiting[entry.queue]
     const at = queue.indexOf(entry)
     if (at < 0) return false
@@ -203,7 +203,7 @@ function sourceKey({ source }: Claim): string {
   return `source ${source}`
 }
 
-function countBy(entries: readonly Waiting[], keyOf: (entry: Waiting) => string): Map<string, number> {
+function countBy(entries: readonly QueueEntry[], keyOf: (entry: QueueEntry) => string): Map<string, number> {
   const counts = new Map<string, number>()
   for (const entry of entries) counts.set(keyOf(entry), (counts.get(keyOf(entry)) ?? 0) + 1)
   return counts

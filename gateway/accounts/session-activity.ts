@@ -5,14 +5,14 @@ import type { Multi } from './account-store.js'
 const writeEveryMs = 60_000
 const maxKnown = 20_000
 
-interface Seen {
+interface ActivityTimes {
   atMs: number
   writtenMs: number
 }
 
 /** When sessions were last used, so that idle ones end: a key for each in the store, which is gone by then. */
 export class SessionActivity {
-  readonly #seen = new Map<string, Seen>()
+  readonly #seen = new Map<string, ActivityTimes>()
 
   constructor(private readonly store: Store) {}
 

@@ -14,7 +14,7 @@ export interface Grant {
   readonly credential: string
 }
 
-interface Kept extends Grant {
+interface ConsoleTicket extends Grant {
   /** ms since 1970. */
   readonly expiresAtMs: number
 }
@@ -39,7 +39,7 @@ export class ConsoleTickets {
     if (waitMs > 0)
       throw rateLimited(`more than ${ticketsPerMinute} tickets a minute for this container`, waitMs)
     const ticket = randomBytes(32).toString('base64url')
-    const kept: Kept = { ...grant, expiresAtMs: this.now() + ticketSeconds * 1000 }
+    const kept: ConsoleTicket = { ...grant, expiresAtMs: this.now() + ticketSeconds * 1000 }
     await this.store.run('keep a ticket', (client) =>
       client.set(this.#key(ticket), JSON.stringify(kept), {
         expiration: { type: 'EX', value: ticketSeconds },
@@ -56,7 +56,7 @@ export class ConsoleTickets {
   async redeem(ticket: string, kind: Grant['kind']): Promise<Grant | undefined> {
     const text = await this.store.run('take a ticket', (client) => client.getDel(this.#key(ticket)))
     if (text === null) return undefined
-    const { expiresAtMs, ...grant } = JSON.parse(text) as Kept
+    const { expiresAtMs, ...grant } = JSON.parse(text) as ConsoleTicket
     return expiresAtMs > this.now() && grant.kind === kind ? grant : undefined
   }
 

@@ -37,7 +37,7 @@ export interface ConsoleUpgradeParts {
 }
 
 /** A request for a socket, and its connection. */
-interface Asked {
+interface UpgradeRequest {
   readonly request: IncomingMessage
   readonly connection: Duplex
   readonly head: Buffer
@@ -70,7 +70,7 @@ export class ConsoleUpgrades {
     this.parts.openSockets.forget(request.socket)
     const judgement = this.parts.policies.judge(originOf(request))
     const exchange = openExchange(request, judgement)
-    const asked: Asked = { request, connection, head, exchange }
+    const asked: UpgradeRequest = { request, connection, head, exchange }
     try {
       this.parts.access.addresses.enter(sourceOf(judgement.address), exchange)
       if (!judgement.allowed) throw deniedByPolicy()
@@ -86,7 +86,7 @@ export class ConsoleUpgrades {
   }
 
   /** @throws {BerthError} `origin_not_allowed` */
-  #checkOrigin({ request, exchange }: Asked): void {
+  #checkOrigin({ request, exchange }: UpgradeRequest): void {
     const { settings } = this.parts
     const { origin, host } = request.headers
     const scheme = exchange.secure ? 'https' : 'http'
@@ -94,7 +94,7 @@ export class ConsoleUpgrades {
       throw new BerthError('forbidden', 'origin_not_allowed', 'pages of this origin may not open consoles')
   }
 
-  async #open(asked: Asked): Promise<void> {
+  async #open(asked: UpgradeRequest): Promise<void> {
     const { request } = asked
     const url = new URL(collapseSlashes(request.url ?? '/'), 'http://localhost')
     const offer = readOffer(url, request.headers['sec-websocket-protocol'])
@@ -117,7 +117,10 @@ export class ConsoleUpgrades {
   }
 
   /** @throws {BerthError} `unauthorized` */
-  async #redeem({ ticket, kind, container }: ConsoleOffer, { request, exchange }: Asked): Promise<Grant> {
+  async #redeem(
+    { ticket, kind, container }: ConsoleOffer,
+    { request, exchange }: UpgradeRequest,
+  ): Promise<Grant> {
     const { tickets, access, fleet } = this.parts
     const grant = ticket === undefined ? undefined : await tickets.redeem(ticket, kind)
     if (!grant || !access.grants.isBearer(grant.credential, credentialsOf(request, exchange)))
@@ -129,7 +132,7 @@ export class ConsoleUpgrades {
 
   /** The audit entry is durable before anything is opened. */
   async #serve(
-    asked: Asked,
+    asked: UpgradeRequest,
     offer: ConsoleOffer,
     { holder, guest }: { holder: ConsoleHolder; guest: GuestView },
   ): Promise<void> {
@@ -220,7 +223,7 @@ export class ConsoleUpgrades {
 
   /** @returns whether there is a socket: none, where `ws` refuses the handshake or the client is gone */
   #upgrade(
-    { request, connection, head }: Asked,
+    { request, connection, head }: UpgradeRequest,
     { protocol }: ConsoleOffer,
     then: (socket: WebSocket) => void,
   ): boolean {
@@ -233,7 +236,7 @@ export class ConsoleUpgrades {
     return isUpgraded
   }
 
-  #refuse({ request, connection, exchange }: Asked, error: unknown): void {
+  #refuse({ request, connection, exchange }: UpgradeRequest, error: unknown): void {
     this.#note({ request, exchange }, error)
     if (connection.writableEnded) return // `ws` has answered, and closes it
     if (!connection.writable) return void connection.destroy()
@@ -254,7 +257,7 @@ export class ConsoleUpgrades {
     )
   }
 
-  #note({ request, exchange }: Pick<Asked, 'request' | 'exchange'>, error: unknown): void {
+  #note({ request, exchange }: Pick<UpgradeRequest, 'request' | 'exchange'>, error: unknown): void {
     const known = toBerthError(error, 'open a console')
     const level = known.kind === 'internal' ? 'error' : 'info'
     this.parts.log[level](

@@ -1,7 +1,7 @@
 import type { WebSocket } from 'ws'
 import type { Ending } from './endings.js'
 
-export interface Opened {
+export interface OpenedConsole {
   readonly resume: string
   readonly resumed: boolean
   /** Bytes of what follows that were sent before: what they ask of a terminal was answered. */
@@ -14,7 +14,7 @@ export interface ConsoleVoice {
   /** Whether the client says how much output it has received. */
   readonly acknowledges: boolean
   connecting(socket: WebSocket): void
-  ready(socket: WebSocket, opened: Opened): void
+  ready(socket: WebSocket, opened: OpenedConsole): void
   /** The console could not be opened. */
   failed(socket: WebSocket, message: string): void
   /** It is about to end unless something is typed. */

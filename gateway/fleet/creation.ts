@@ -18,24 +18,24 @@ export interface CreationOptions {
   reached(hostId: string, revision: number): Promise<void>
 }
 
-interface Promised {
+interface PromisedRoom {
   readonly hostId: string
   readonly limits: GuestLimits | undefined
 }
 
 /** Where a guest goes that is not ordered yet. */
-interface Held {
+interface HostReservation {
   /** The first is the one with the room; the others are asked where it lacks addresses. */
   readonly hostIds: readonly string[]
-  readonly promised: Promised
+  readonly promised: PromisedRoom
 }
 
 /** Creates guests across the fleet: chooses a host, reserves, calls the agent. */
 export class GuestCreator {
   /** Guests being created that the view does not show yet; they count, so that many at once are spread as well. */
-  readonly #promised = new Set<Promised>()
+  readonly #promised = new Set<PromisedRoom>()
   /** By operation. */
-  readonly #held = new Map<string, Held>()
+  readonly #held = new Map<string, HostReservation>()
 
   constructor(private readonly options: CreationOptions) {}
 
@@ -138,7 +138,7 @@ export class GuestCreator {
   }
 }
 
-function addLimits(sum: Allocation, { limits }: Promised): Allocation {
+function addLimits(sum: Allocation, { limits }: PromisedRoom): Allocation {
   return {
     vcpuMilli: sum.vcpuMilli + (limits?.vcpuMilli ?? 0),
     ramMb: sum.ramMb + (limits?.ramMb ?? 0),

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { conflict } from '../../shared/errors.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 import type { Store, StoreClient } from '../store/store.js'
-import { planClaims, type Claim, type Held, type Reservation } from './plan-claims.js'
+import { planClaims, type Claim, type StoredClaims, type Reservation } from './plan-claims.js'
 
 /** Claims per transaction, and reservations per read. */
 const claimBatch = 200
@@ -145,7 +145,7 @@ export class GuestRegistry {
     })
   }
 
-  async #readHeld(client: StoreClient, claims: readonly Claim[], names: string[]): Promise<Held> {
+  async #readHeld(client: StoreClient, claims: readonly Claim[], names: string[]): Promise<StoredClaims> {
     const [guests, ids, owners] = await Promise.all([
       client.hmGet(
         this.#guests,

@@ -17,7 +17,7 @@ export interface Claim {
 }
 
 /** What the store has under the keys of some claims. */
-export interface Held {
+export interface StoredClaims {
   readonly byUuid: ReadonlyMap<string, Reservation>
   /** uuid by name in lower case. */
   readonly byName: ReadonlyMap<string, string>
@@ -33,7 +33,7 @@ export interface ClaimPlan {
 }
 
 /** Decides who owns reported guests: reservations count, everything else belongs to the first claimer. */
-export function planClaims(hostId: string, claims: readonly Claim[], held: Held): ClaimPlan {
+export function planClaims(hostId: string, claims: readonly Claim[], held: StoredClaims): ClaimPlan {
   const names = new Map(held.byName)
   const ids = new Map(held.byId)
   const add: Claim[] = []

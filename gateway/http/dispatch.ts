@@ -18,7 +18,7 @@ import { answerReply, type Reply } from './reply.js'
 import { isRepeatable, type RequestContext, type Route } from './route.js'
 import { refuseSubUser, scopeFor } from './sub-user.js'
 import { compileChecks, parseQuery, type RouteChecks } from './validation.js'
-import { failedHandling, runWrite, type Handled } from './write.js'
+import { failedHandling, runWrite, type HandlerOutcome } from './write.js'
 
 export interface DispatchOptions {
   readonly access: AccessControl
@@ -178,7 +178,7 @@ async function handleWrite(
   options: DispatchOptions,
   ready: Ready,
   operationId: string,
-): Promise<Handled> {
+): Promise<HandlerOutcome> {
   const audited: { target: string; detail: string; containerUuid?: string } = {
     target: targetOf(route, ready.request),
     detail: '',

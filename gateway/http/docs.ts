@@ -95,8 +95,8 @@ function page(path: string, read: () => Buffer | string, type: string): Page {
 
 /** Serves a body made at the first request and kept; clients revalidate it. Images are not compressed. */
 function fixed(read: () => Buffer | string, type: string): (ctx: ExchangeContext) => Promise<Reply> {
-  let plain: Prepared | undefined
-  let zipped: Promise<Prepared> | undefined
+  let plain: PreparedFile | undefined
+  let zipped: Promise<PreparedFile> | undefined
   return async (ctx) => {
     plain ??= prepare(read())
     const zip = !type.startsWith('image/') && ctx.acceptsEncodings('gzip', 'identity') === 'gzip'
@@ -110,17 +110,17 @@ function fixed(read: () => Buffer | string, type: string): (ctx: ExchangeContext
   }
 }
 
-interface Prepared {
+interface PreparedFile {
   readonly body: Buffer | string
   readonly etag: string
 }
 
-function prepare(body: Buffer | string): Prepared {
+function prepare(body: Buffer | string): PreparedFile {
   return { body, etag: etagOf(body) }
 }
 
 /** The compressed form needs an ETag of its own (RFC 9110, 8.8.3.3). */
-async function compress({ body }: Prepared): Promise<Prepared> {
+async function compress({ body }: PreparedFile): Promise<PreparedFile> {
   return prepare(await promisify(gzip)(body))
 }
 

@@ -39,7 +39,7 @@ export function listQuery<F extends TProperties>(
   return Type.Object({ ...pageProperties, ...Object.fromEntries(optional) }) as never
 }
 
-type Asked = PageQuery & Readonly<Record<string, unknown>>
+type ListParameters = PageQuery & Readonly<Record<string, unknown>>
 
 interface ListOptions<Name extends string> {
   /** Fields that `sort` may name. */
@@ -49,7 +49,7 @@ interface ListOptions<Name extends string> {
 
 /** @throws {BerthError} `invalid_field` for a `sort` by other fields */
 export function parseListQuery<Name extends string>(
-  query: Asked,
+  query: ListParameters,
   { sortable, filters = [] }: ListOptions<Name>,
 ): ListQuery<Name> {
   const active = filters.filter((field) => query[field] !== undefined)
@@ -72,7 +72,7 @@ function parseSort<Name extends string>(part: string, sortable: readonly Name[])
  */
 export function listAnswer<Row extends object>(
   rows: readonly Row[],
-  query: Asked,
+  query: ListParameters,
   options: ListOptions<keyof Row & string>,
 ): Answer<Row[]> {
   const names = [...options.sortable, ...(options.filters ?? [])]

@@ -62,12 +62,12 @@ export function compileNormalizer(schema: TSchema, mode: NormalizeMode): Normali
 }
 
 /** @param at name of the field, for messages */
-type Read = (value: unknown, at: string) => unknown
+type FieldReader = (value: unknown, at: string) => unknown
 
 /** Replaces a value that sets nothing. */
 const absent = Symbol('absent')
 
-function readerOf(schema: Schema, mode: NormalizeMode): Read {
+function readerOf(schema: Schema, mode: NormalizeMode): FieldReader {
   if (schema.enum) return (value) => readWord(schema.enum ?? [], value)
   switch (schema.type) {
     case 'object':
@@ -88,7 +88,7 @@ function readerOf(schema: Schema, mode: NormalizeMode): Read {
   }
 }
 
-function objectReader({ properties = {}, required = [] }: Schema, mode: NormalizeMode): Read {
+function objectReader({ properties = {}, required = [] }: Schema, mode: NormalizeMode): FieldReader {
   const fields = Object.entries(properties).map(([name, schema]) => ({
     name,
     read: fieldReader(schema, required.includes(name), mode),
@@ -107,7 +107,7 @@ function objectReader({ properties = {}, required = [] }: Schema, mode: Normaliz
 }
 
 /** Reads a field's value, or `absent`. */
-function fieldReader(schema: Schema, required: boolean, mode: NormalizeMode): Read {
+function fieldReader(schema: Schema, required: boolean, mode: NormalizeMode): FieldReader {
   const read = readerOf(schema, mode)
   if (schema.restricts) return restrictionReader(schema, read, { required, creates: mode.creates })
   return (value, at) => {
@@ -131,9 +131,9 @@ function keepsBlanks({ type, trim, format, enum: words }: Schema): boolean {
 
 function restrictionReader(
   schema: Schema,
-  read: Read,
+  read: FieldReader,
   { required, creates }: { required: boolean; creates: boolean },
-): Read {
+): FieldReader {
   return (value, at) => {
     if (!leavesOpen(schema, value)) return read(value, at)
     if (required) return value
@@ -166,7 +166,7 @@ function namesNothing(entry: unknown): boolean {
   return entry === null || (typeof entry === 'string' && splitEntries(entry).length === 0)
 }
 
-function listReader({ items = {} }: Schema, mode: NormalizeMode): Read {
+function listReader({ items = {} }: Schema, mode: NormalizeMode): FieldReader {
   const read = readerOf(items, mode)
   const isText = items.type === 'string' || items.enum !== undefined
   return (value, at) => {

@@ -32,7 +32,7 @@ export interface Write {
 }
 
 /** The outcome of a handler: its reply and its audit entry's texts. */
-export interface Handled {
+export interface HandlerOutcome {
   readonly reply: Reply
   readonly target: string
   readonly detail: string
@@ -43,7 +43,7 @@ export interface Handled {
 }
 
 /** Never throws: a failure is a `Handled` with its reply. */
-export type Handle = (operationId: string) => Promise<Handled>
+export type Handle = (operationId: string) => Promise<HandlerOutcome>
 
 type Access = Pick<AccessControl, 'audit' | 'idempotency'>
 
@@ -57,7 +57,7 @@ export async function runWrite(
   write: Write,
   handle: Handle,
   report: (error: unknown) => void,
-): Promise<Handled> {
+): Promise<HandlerOutcome> {
   if (write.idempotencyKey === undefined) return runAudited(access, write, () => handle(randomUUID()), report)
   const begun = await access.idempotency.begin({
     caller: write.caller,
@@ -72,7 +72,7 @@ async function runClaimed(
   access: Access,
   claim: IdempotencyClaim,
   ...[write, handle, report]: [Write, Handle, (error: unknown) => void]
-): Promise<Handled> {
+): Promise<HandlerOutcome> {
   try {
     const handled = await runAudited(access, write, () => handle(claim.operationId), report)
     // If the answer could not be stored, a repeat makes it again; operations still run only once.
@@ -87,9 +87,9 @@ async function runClaimed(
 async function runAudited(
   access: Access,
   write: Write,
-  handle: () => Promise<Handled>,
+  handle: () => Promise<HandlerOutcome>,
   report: (error: unknown) => void,
-): Promise<Handled> {
+): Promise<HandlerOutcome> {
   const { action, caller, address, requestId, target } = write
   if (action === undefined) return handle()
   const entry = await access.audit.begin({ action, caller, address, requestId, target })
@@ -100,7 +100,7 @@ async function runAudited(
   return handled
 }
 
-function outcomeOf(handled: Handled): AuditOutcome {
+function outcomeOf(handled: HandlerOutcome): AuditOutcome {
   const { target, detail, containerUuid } = handled
   return { success: handled.reply.status < 400, target, detail, containerUuid }
 }
@@ -109,7 +109,7 @@ function outcomeOf(handled: Handled): AuditOutcome {
 export const maxKeptBytes = 262_144
 
 /** Stores the answer unless another attempt may have a better outcome. */
-function settle(idempotency: Idempotency, claim: IdempotencyClaim, handled: Handled): Promise<void> {
+function settle(idempotency: Idempotency, claim: IdempotencyClaim, handled: HandlerOutcome): Promise<void> {
   const { reply, unsettled = false } = handled
   const { status, headers } = reply
   const isLong = bodyLength(reply.body) > maxKeptBytes
@@ -140,7 +140,7 @@ export function failedHandling(
   error: unknown,
   about: { target: string; containerUuid?: string },
   requestId: string,
-): Handled {
+): HandlerOutcome {
   const reply = errorReply(error, requestId)
   return { reply, ...about, detail: describeFailure(reply, error), error }
 }

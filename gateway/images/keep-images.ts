@@ -8,7 +8,7 @@ export interface KeepImagesParts {
   readonly log: Logger
 }
 
-interface Missing {
+interface MissingImage {
   readonly hostId: string
   readonly id: string
 }
@@ -16,7 +16,7 @@ interface Missing {
 /** Hosts that join, or were away, have the images that were added on all hosts. */
 export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promise<void> {
   const refused = new Set<string>()
-  const add = async ({ hostId, id }: Missing): Promise<void> => {
+  const add = async ({ hostId, id }: MissingImage): Promise<void> => {
     const record = await images.find(id) // it may have been removed meanwhile
     if (!record || record.leftOut.includes(hostId)) return
     const { revision } = await fleet.agent(hostId).images.addCustomImage(record.request)

@@ -5,9 +5,9 @@ import { AddressSet } from '../access/addresses.js'
 import { isSecure, readSource } from './source.js'
 
 /** The X-Forwarded-For header, or several headers by name. */
-type Forwarded = string | Record<string, string> | undefined
+type ForwardedHeaders = string | Record<string, string> | undefined
 
-function addressOf(peer: string, forwarded: Forwarded, trusted: string[]): string {
+function addressOf(peer: string, forwarded: ForwardedHeaders, trusted: string[]): string {
   const headers = typeof forwarded === 'string' ? { 'x-forwarded-for': forwarded } : (forwarded ?? {})
   return readSource({ peer, headers }, new AddressSet(trusted)).address
 }
@@ -67,7 +67,7 @@ describe('the client’s address', () => {
       '10.0.0.1',
     ],
     ['drops a zone', 'fe80::1%eth0', undefined, [], 'fe80::1'],
-  ] as [string, string, Forwarded, string[], string][])
+  ] as [string, string, ForwardedHeaders, string[], string][])
     it(name, () => expect(addressOf(peer, forwarded, trusted)).to.equal(expected))
 
   it('is always an address, and never one that an untrusted hop made up', () => {

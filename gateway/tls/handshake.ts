@@ -18,7 +18,7 @@ export interface HandshakeOptions {
 }
 
 /** What a client saw. */
-export interface Seen {
+export interface PresentedCertificate {
   /** SHA-256, hexadecimal with colons. */
   readonly fingerprint: string
   /** A client that knows only the roots takes it for the target. */
@@ -29,7 +29,10 @@ export interface Seen {
  * Has a client take up a connection with the certificate, on a port of loopback for that alone.
  * @throws {BerthError} `certificate_unusable`
  */
-export async function tryHandshake(material: KeyedChain, options: HandshakeOptions): Promise<Seen> {
+export async function tryHandshake(
+  material: KeyedChain,
+  options: HandshakeOptions,
+): Promise<PresentedCertificate> {
   try {
     const server = createServer({ cert: material.chainPem, key: material.keyPem, ...tlsVersions })
     server.on('tlsClientError', () => undefined) // the client has the same failure
@@ -52,7 +55,7 @@ export async function tryHandshake(material: KeyedChain, options: HandshakeOptio
 export function handshakeWith(
   at: { readonly host: string; readonly port: number },
   options: HandshakeOptions,
-): Promise<Seen> {
+): Promise<PresentedCertificate> {
   return new Promise((resolve, reject) => {
     const socket: TLSSocket = connect(
       { ...at, ...connectionOptions(options), timeout: timeoutMs, ALPNProtocols: ['http/1.1'] },

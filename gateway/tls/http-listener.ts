@@ -5,7 +5,7 @@ import {
   closeServer,
   defaultTimeouts,
   httpOptions,
-  inTurns,
+  pipelinedHandlers,
   listenOn,
   serveRequests,
   type ListenAddress,
@@ -32,7 +32,7 @@ export class HttpListener {
 
   /** @throws {BerthError} `port_conflict`, `port_denied` */
   static async open(options: HttpListenerOptions): Promise<HttpListener> {
-    const handlers = inTurns((...exchange) => answer(options, ...exchange))
+    const handlers = pipelinedHandlers((...exchange) => answer(options, ...exchange))
     const server = createServer(httpOptions(defaultTimeouts, handlers))
     serveRequests(server, handlers, defaultTimeouts)
     await listenWide(options.listen, (listen) => listenOn(server, listen)).catch((cause: unknown) => {

@@ -35,7 +35,7 @@ const packets = fileURLToPath(new URL('../support/packets.py', import.meta.url))
 const rule = (fields: Partial<FirewallRule>): FirewallRule =>
   FirewallRule.create({ direction: 'in', protocol: 'udp', action: 'ACCEPT', network: 'all', ...fields })
 
-interface Valid {
+interface ValidCase {
   readonly firewall: Firewall
   readonly open: ReadonlySet<number>
 }
@@ -67,7 +67,7 @@ const decoys = fc
     rule({ ...fields, network, sourceIp, port: fields.protocol === 'tcp' ? port : '' }),
   )
 
-const valid: fc.Arbitrary<Valid> = fc
+const valid: fc.Arbitrary<ValidCase> = fc
   .record({
     decoys: fc.array(decoys, { maxLength: 30 }),
     open: fc.subarray([...sometimes]),
@@ -135,14 +135,14 @@ const wrongRules: readonly (readonly [field: keyof FirewallRule, wrong: Partial<
   ...['a b', 'x'.repeat(65), '../x', 'é'].map((id) => ['id', { id }] as const),
 ]
 
-interface Invalid {
+interface InvalidCase {
   readonly firewall: Firewall
   readonly field: string
 }
 
 const wireName = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-const invalid: fc.Arbitrary<Invalid> = fc.oneof(
+const invalid: fc.Arbitrary<InvalidCase> = fc.oneof(
   {
     weight: 20,
     arbitrary: fc
@@ -241,14 +241,14 @@ describe('updates of a firewall', function () {
   })
 
   /** Nothing open but what is always. */
-  function first(): Valid {
+  function first(): ValidCase {
     const rules = [rule({ port: String(always) })]
     return { firewall: { enabled: true, defaultAction: 'DROP', rules }, open: new Set([always]) }
   }
 
   let stored: Firewall | undefined
 
-  async function accept({ firewall, open }: Valid, before?: InForce): Promise<InForce> {
+  async function accept({ firewall, open }: ValidCase, before?: InForce): Promise<InForce> {
     const fromMs = nowMs()
     const answer = await host.setFirewall(guest, firewall)
     if (before) before.untilMs = nowMs()
@@ -259,7 +259,7 @@ describe('updates of a firewall', function () {
     return { fromMs, untilMs: Infinity, open }
   }
 
-  async function refuse({ firewall, field }: Invalid, at: string): Promise<void> {
+  async function refuse({ firewall, field }: InvalidCase, at: string): Promise<void> {
     const error = await host.setFirewall(guest, firewall).then(
       () => undefined,
       (refusal: ServiceError) => refusal,

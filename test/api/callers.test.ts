@@ -15,13 +15,13 @@ const [inside, outside] = ['192.0.2.5', '203.0.113.9']
 const past = '2001-01-01 00:00:00'
 
 /** `in`: neither 401, 403 nor 500, whatever else it answers where nothing is there. */
-type Expected = 'in' | readonly [status: number, code: string]
+type ExpectedAnswer = 'in' | readonly [status: number, code: string]
 
 interface Kind {
   readonly name: string
   /** Requests by one of the kind that may do what this route needs, as far as its kind can. */
   readonly of: (route: Route) => Promise<Caller>
-  readonly expected: (route: Route) => Expected
+  readonly expected: (route: Route) => ExpectedAnswer
 }
 
 const refused = [403, 'insufficient_scope'] as const
@@ -133,7 +133,8 @@ describe('every route and every kind of caller', function () {
       }
     })
   const isOpen = (route: Route): boolean => isFor(route, 'public')
-  const orOpen = (route: Route, otherwise: Expected): Expected => (isOpen(route) ? 'in' : otherwise)
+  const orOpen = (route: Route, otherwise: ExpectedAnswer): ExpectedAnswer =>
+    isOpen(route) ? 'in' : otherwise
   const everything = ['*']
   const scopesBut = (scope: string) => scopeCatalogue.filter((one) => !coversScope([one], scope))
 

@@ -15,7 +15,7 @@ import { GatewayProcess } from '../support/gateway-process.js'
 const seconds = 15
 const password = 'correct horse battery'
 
-interface Measured {
+interface Latencies {
   readonly read: number[]
   readonly login: number[]
 }
@@ -72,9 +72,9 @@ function attack(kind: string, port: number, key: string): ChildProcess {
 }
 
 /** One after another, with a pause, from an address of its own. */
-async function askFor(gateway: GatewayProcess): Promise<Measured> {
+async function askFor(gateway: GatewayProcess): Promise<Latencies> {
   const client = createClient()
-  const measured: Measured = { read: [], login: [] }
+  const measured: Latencies = { read: [], login: [] }
   const url = `http://127.0.0.1:${gateway.port}/api/v1`
   const timed = async (into: number[], path: string, options: Parameters<typeof client.send>[1]) => {
     const begun = performance.now()

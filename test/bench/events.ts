@@ -15,7 +15,7 @@ export interface EventLoad {
   readonly seconds: number
 }
 
-interface Told {
+interface EventFigures {
   readonly told: readonly { readonly events: number; readonly gaps: number; readonly resets: number }[]
   readonly p50: number
   readonly p99: number
@@ -84,7 +84,7 @@ async function change(gateway: TestGateway, { changesPerSecond, seconds }: Event
   return { changes, processorPct, peakMb }
 }
 
-async function askWhatCame(child: ChildProcess, read: () => string): Promise<Told> {
+async function askWhatCame(child: ChildProcess, read: () => string): Promise<EventFigures> {
   child.stdin!.write('wake\n')
   await waitFor(() => read().includes('awake'), {
     timeoutMs: 60_000,
@@ -92,12 +92,12 @@ async function askWhatCame(child: ChildProcess, read: () => string): Promise<Tol
   })
   child.stdin!.end()
   await once(child.stdout!, 'end')
-  return JSON.parse(read().trim().split('\n').at(-1) ?? '') as Told
+  return JSON.parse(read().trim().split('\n').at(-1) ?? '') as EventFigures
 }
 
 function print(
   { listeners, slow, changesPerSecond }: EventLoad,
-  { changes, processorPct, told, beforeMb, peakMb }: Figures & { told: Told; beforeMb: number },
+  { changes, processorPct, told, beforeMb, peakMb }: Figures & { told: EventFigures; beforeMb: number },
 ): void {
   const quick = told.told.slice(slow)
   const complete = quick.filter(({ events, gaps, resets }) => events >= changes && gaps === 0 && resets === 0)

@@ -22,16 +22,16 @@ export async function settled(page: Page): Promise<void> {
 }
 
 /** What is looked for: contrast is of a theme, the rest of a language. */
-export type Looked = 'all' | 'contrast' | 'all but contrast'
+export type PageCheck = 'all' | 'contrast' | 'all but contrast'
 
-const options: Readonly<Record<Looked, object>> = {
+const options: Readonly<Record<PageCheck, object>> = {
   all: {},
   contrast: { runOnly: ['color-contrast'] },
   'all but contrast': { rules: { 'color-contrast': { enabled: false } } },
 }
 
 /** Serious and critical findings that stay. The policy lets no script in by a tag: it is evaluated. */
-export async function findingsOf(page: Page, looked: Looked = 'all'): Promise<string[]> {
+export async function findingsOf(page: Page, looked: PageCheck = 'all'): Promise<string[]> {
   await settled(page)
   const first = await findNow(page, looked)
   if (first.length === 0) return []
@@ -40,7 +40,7 @@ export async function findingsOf(page: Page, looked: Looked = 'all'): Promise<st
   return first.filter((one) => again.includes(one))
 }
 
-async function findNow(page: Page, looked: Looked): Promise<string[]> {
+async function findNow(page: Page, looked: PageCheck): Promise<string[]> {
   await page.evaluate(axe)
   const { violations } = await page.evaluate<AxeResults>(`window.axe.run(${JSON.stringify(options[looked])})`)
   return violations

@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 20)
 const customers = 6
 
-interface Created {
+interface CreatedContainer {
   task_id: string
   id: number
   uuid: string
@@ -25,7 +25,7 @@ interface Order {
   key: string
   name: string
   attempts: number
-  created: Created
+  created: CreatedContainer
 }
 
 /** A real gateway and its Redis are killed while a real agent's guests are created through them. */
@@ -71,7 +71,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
       if (ended) throw new Error('the test has ended')
       const reply = await create(key, name)
       if (reply?.status === 202)
-        return { key, name, attempts, created: (reply.body as { data: Created }).data }
+        return { key, name, attempts, created: (reply.body as { data: CreatedContainer }).data }
       const { code = '' } = (reply?.body ?? {}) as { code?: string }
       if (reply && reply.status < 500 && code !== 'task_running')
         throw new Error(`${name}: ${reply.status} ${JSON.stringify(reply.body)}`)
@@ -133,7 +133,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
         const again = await create(key, name)
         return again?.status === 202 ? again : undefined
       })
-      const { data } = reply.body as { data: Created }
+      const { data } = reply.body as { data: CreatedContainer }
       const { task_id, id, uuid, ssh_password } = created
       expect(data).to.include({ task_id, id, uuid, name, ssh_password })
     }

@@ -18,7 +18,7 @@ const directory = '/var/tmp/btest-sub-users-kill'
 const customers = 4
 
 /** What of a customer's account was acknowledged last. */
-interface Known {
+interface CustomerAccount {
   readonly id: string
   readonly username: string
   password: string
@@ -86,14 +86,14 @@ describe(`gateway and Redis killed ${kills} times while sub-users are made and c
     }
   }
 
-  async function make(container: string, username: string): Promise<Known> {
+  async function make(container: string, username: string): Promise<CustomerAccount> {
     const fields = { container_name: container, username, port_mapping_limit: 1 }
     const made = await insist<MadeSubUser>('POST', '/sub-user/create', fields)
     expect(made.password, username).not.to.equal('')
     return { id: made.id, username, password: made.password, accessCode: made.access_code, limit: 1 }
   }
 
-  async function change(known: Known): Promise<void> {
+  async function change(known: CustomerAccount): Promise<void> {
     if (randomInt(2) === 0) {
       const limit = randomInt(2, 1000)
       await insist('PATCH', `/sub-users/${known.id}`, { port_mapping_limit: limit })
@@ -117,7 +117,7 @@ describe(`gateway and Redis killed ${kills} times while sub-users are made and c
   }
 
   it('keeps what was acknowledged, and makes each account once', async () => {
-    const all: Known[] = []
+    const all: CustomerAccount[] = []
     let stopped = false
     const runs = Array.from({ length: customers }, async (_, customer) => {
       for (let n = 0; !stopped; n++) {
@@ -140,7 +140,7 @@ describe(`gateway and Redis killed ${kills} times while sub-users are made and c
     expectMutationsAsked('sub-users-kill', { asked })
   })
 
-  async function expectKept(all: readonly Known[]): Promise<void> {
+  async function expectKept(all: readonly CustomerAccount[]): Promise<void> {
     const rows =
       await get<{ id: string; username: string; access_code: string; port_mapping_limit: number }[]>(
         '/sub-users',

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { pino } from 'pino'
-import type { Repository, Watching } from '../../agent/backups/contract.js'
+import type { Repository, WorkContext } from '../../agent/backups/contract.js'
 import { ResticRepositories } from '../../agent/backups/repositories.js'
 import { TestS3 } from '../support/s3-server.js'
 import { sh } from '../support/sh.js'
@@ -16,7 +16,7 @@ const boundBytes = 512 * mib
 describe('restic, of a target that is hostile', function () {
   this.timeout(240_000)
   const scratch = scratchDirectory('btest-bb')
-  const watch: Watching = { signal: new AbortController().signal, report: () => undefined }
+  const watch: WorkContext = { signal: new AbortController().signal, report: () => undefined }
   const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
   let s3: TestS3
   let repositories: ResticRepositories

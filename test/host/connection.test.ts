@@ -11,7 +11,7 @@ const packets = resolve(import.meta.dirname, '../support/packets.py')
 const prefix = '198.18.141'
 const client = `${prefix}.1`
 
-interface Found {
+interface ConnectionReport {
   readonly reachable: boolean
   readonly code: string
   readonly port: number
@@ -45,10 +45,10 @@ describe('why a real guest cannot be reached', function () {
     String(await waitFor(() => [...readInits(host.instance).values()][0]?.split(':')[0]))
   const inGuest = (pid: string): string[] => [`--net=/proc/${pid}/ns/net`]
 
-  async function diagnose(query = ''): Promise<Found> {
-    return (await send('GET', `/containers/web/connection${query}`)).data as Found
+  async function diagnose(query = ''): Promise<ConnectionReport> {
+    return (await send('GET', `/containers/web/connection${query}`)).data as ConnectionReport
   }
-  async function repair({ repair: offer }: Found): Promise<void> {
+  async function repair({ repair: offer }: ConnectionReport): Promise<void> {
     const { data } = await send(offer!.method, offer!.path, offer!.body)
     if (data?.task_id !== undefined) await taskDone(data.task_id as string)
   }

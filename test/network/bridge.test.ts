@@ -178,12 +178,14 @@ describe('a guest that somebody takes off the bridge', function () {
 
   /** Once nobody else turned out to have it. */
   function findLinkLocal(device: string): string | undefined {
-    const [shown] = JSON.parse(onHost('ip', '-json', '-6', 'address', 'show', 'dev', device)) as Shown[]
+    const [shown] = JSON.parse(
+      onHost('ip', '-json', '-6', 'address', 'show', 'dev', device),
+    ) as ShownInterface[]
     return shown?.addr_info.find(({ scope, tentative }) => scope === 'link' && !tentative)?.local
   }
 })
 
-interface Shown {
+interface ShownInterface {
   readonly addr_info: readonly {
     readonly local: string
     readonly scope: string

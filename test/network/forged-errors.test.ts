@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Firewall, FirewallRule } from '../../shared/firewall-rules.js'
 import { macOf } from '../../agent/network/subnet.js'
-import { icmpErrorFrame, type IcmpError, type Quoted } from '../support/frames.js'
+import { icmpErrorFrame, type IcmpError, type QuotedDatagram } from '../support/frames.js'
 import {
   clientAddress,
   clientAddress6,
@@ -95,11 +95,11 @@ describe('errors about flows of others', function () {
       })
   }
 
-  const flow = (from: string, sport: number, to: string, dport: number): Quoted => ({
+  const flow = (from: string, sport: number, to: string, dport: number): QuotedDatagram => ({
     ...{ from, to },
     ports: [sport, dport],
   })
-  const error = ([from, to]: Ends, quoted: Quoted, marker: string, kind?: IcmpError): string =>
+  const error = ([from, to]: Ends, quoted: QuotedDatagram, marker: string, kind?: IcmpError): string =>
     icmpErrorFrame(
       fromB,
       { from, to },
@@ -167,7 +167,7 @@ describe('errors about flows of others', function () {
       lab.in(name, 'cat', `/sys/class/net/${device}/address`).trim()
     const link = { from: macOn(lab.client, 'eth0'), to: macOn(lab.host, 'up0') }
     const [router, router6] = ['198.51.100.9', '2001:db8:51::9']
-    const send = (from: string, to: string, quoted: Quoted, marker: string): string =>
+    const send = (from: string, to: string, quoted: QuotedDatagram, marker: string): string =>
       lab.tool(
         ...[lab.client, 'send', 'eth0'],
         icmpErrorFrame(link, { from, to }, { error: to.includes(':') ? tooBig6 : tooBig, quoted }, marker),
@@ -184,10 +184,10 @@ describe('errors about flows of others', function () {
 
   it('come through from a guest that is an end: to a client, and to the host', async () => {
     const link = { from: a.mac, to: macOf(gateway) }
-    const own = ([from, to]: Ends, kind: IcmpError, quoted: Quoted, marker: string): string =>
+    const own = ([from, to]: Ends, kind: IcmpError, quoted: QuotedDatagram, marker: string): string =>
       icmpErrorFrame(link, { from, to }, { error: kind, quoted }, marker)
     lab.in(inA, 'ping', '-c1', '-W1', '-e', '77', gateway)
-    const answer: Quoted = { from: gateway, to: a.ipv4, ports: [0, 0], echo: 77 }
+    const answer: QuotedDatagram = { from: gateway, to: a.ipv4, ports: [0, 0], echo: 77 }
     lab.tool(
       ...([inA, 'send', 'eth0'] as const),
       own([a.ipv4, clientAddress], noPort, flow(clientAddress, 6001, a.ipv4, 53), 'mapping'),

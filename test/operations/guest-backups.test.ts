@@ -126,11 +126,11 @@ interface About {
 
 type BackupOrder = 'backupCreate' | 'backupDelete' | 'backupRestore'
 
-interface Prepared extends MatrixSubject, About {
+interface PreparedGuest extends MatrixSubject, About {
   readonly domain: Domain
 }
 
-async function prepare(name: BackupOrder, valueOf: (about: About) => object): Promise<Prepared> {
+async function prepare(name: BackupOrder, valueOf: (about: About) => object): Promise<PreparedGuest> {
   const guest = await openMemoryGuest()
   const { host, domain, uuid } = guest
   const target: BackupTarget = {

@@ -7,7 +7,7 @@ import { run as runProgram, shell, withSetupFunctions } from '../support/setup-s
 import { waitFor } from '../support/wait.js'
 
 /** A script that runs, with what it has said so far. */
-interface Running {
+interface RunningScript {
   process: ChildProcess
   output: () => string
 }
@@ -16,7 +16,7 @@ const waiting = 'Waiting: another scripts/up or scripts/down is at work'
 
 describe('set-ups at the same time', function () {
   this.timeout(120_000)
-  const started: Running[] = []
+  const started: RunningScript[] = []
   let dir = ''
   before(() => (dir = mkdtempSync('/tmp/btest-lock-')))
   afterEach(async () => {
@@ -24,7 +24,7 @@ describe('set-ups at the same time', function () {
   })
   after(() => rmSync(dir, { recursive: true, force: true }))
 
-  function start(program: string, ...args: string[]): Running {
+  function start(program: string, ...args: string[]): RunningScript {
     const process = spawn(program, args, { detached: true })
     let said = ''
     for (const stream of [process.stdout, process.stderr])
@@ -41,12 +41,12 @@ describe('set-ups at the same time', function () {
     await waitFor(() => runProgram('pgrep', ['-g', `${pid}`]).code === 1, { what: `end of ${pid}` })
   }
 
-  const says = (running: Running, text: string): Promise<boolean> =>
+  const says = (running: RunningScript, text: string): Promise<boolean> =>
     waitFor(() => running.output().includes(text), { what: () => `"${text}" in: ${running.output()}` })
 
   const take = (file: string): string => `setup_lock=${file}; take_setup_lock; echo taken`
-  const hold = (file: string): Running => start('bash', ...withSetupFunctions(`${take(file)}; read -r`))
-  const release = ({ process }: Running): boolean | undefined => process.stdin?.write('\n')
+  const hold = (file: string): RunningScript => start('bash', ...withSetupFunctions(`${take(file)}; read -r`))
+  const release = ({ process }: RunningScript): boolean | undefined => process.stdin?.write('\n')
 
   for (const [script, ...args] of [
     ['scripts/up', '--instance', 'btestl'],

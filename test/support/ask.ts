@@ -6,7 +6,7 @@ import {
   type OutboundOrder,
 } from '../../shared/outbound-request.js'
 
-export interface Asked {
+export interface HttpAnswer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly text: string
@@ -21,7 +21,11 @@ export function createClient(options: Partial<OutboundOptions> = {}): OutboundCl
   return new OutboundClient({ timeouts, ...options })
 }
 
-export async function ask(client: OutboundClient, url: string, order: OutboundOrder = {}): Promise<Asked> {
+export async function ask(
+  client: OutboundClient,
+  url: string,
+  order: OutboundOrder = {},
+): Promise<HttpAnswer> {
   const { status, headers, body } = await client.send(url, order)
   return { status, headers, text: await readText(body, mostBytes) }
 }

@@ -20,8 +20,8 @@ const points: readonly (readonly [prototype: object, methods: readonly string[]]
   [Object.getPrototypeOf(createShaper('xx')), ['apply']],
 ]
 
-type Method = (told: Told, ...rest: unknown[]) => Promise<unknown>
-interface Told {
+type Method = (told: MachineArgument, ...rest: unknown[]) => Promise<unknown>
+interface MachineArgument {
   readonly device?: string
   readonly nic?: { readonly device: string }
 }

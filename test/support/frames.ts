@@ -75,7 +75,7 @@ export function discoveryFrame(
 }
 
 /** A datagram as a router shows it in an error: the first of its bytes. */
-export interface Quoted {
+export interface QuotedDatagram {
   readonly from: string
   readonly to: string
   readonly ports: readonly [from: number, to: number]
@@ -94,7 +94,7 @@ export interface IcmpError {
 export function icmpErrorFrame(
   link: Ethernet,
   ip: { from: string; to: string },
-  { error: { type, code, rest = 0 }, quoted }: { error: IcmpError; quoted: Quoted },
+  { error: { type, code, rest = 0 }, quoted }: { error: IcmpError; quoted: QuotedDatagram },
   marker: string,
 ): string {
   const is6 = ip.from.includes(':')
@@ -105,7 +105,7 @@ export function icmpErrorFrame(
   return frame(link, 0x0800, ipv4Packet(ip, 1, body))
 }
 
-function quotedPacket({ from, to, ports, echo }: Quoted, is6: boolean, marker: string): Buffer {
+function quotedPacket({ from, to, ports, echo }: QuotedDatagram, is6: boolean, marker: string): Buffer {
   const payload = marked(marker)
   const body = Buffer.concat([
     echo === undefined

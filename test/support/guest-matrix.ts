@@ -121,7 +121,7 @@ export class GuestMatrixHost {
   }
 
   /** Takes a snapshot; then somebody writes on the disk. */
-  async #changeSince(made: Made): Promise<void> {
+  async #changeSince(made: MatrixSetup): Promise<void> {
     await carryOut(made, { $case: 'snapshotCreate', value: { uuid: guestUuid, description: '' } }, snapshotId)
     made.guest.writeTemplate(made.domain.context.volumes.pathOf(guestUuid), 'changed')
   }
@@ -185,16 +185,16 @@ function withoutAddresses(inventory: Inventory, guests: readonly GuestRecord[]):
   return JSON.parse(text)
 }
 
-interface Made {
+interface MatrixSetup {
   readonly domain: Domain
   readonly guest: MatrixGuest
 }
 
-async function order(made: Made, action: GuestAction, options: OrderOptions = {}): Promise<void> {
+async function order(made: MatrixSetup, action: GuestAction, options: OrderOptions = {}): Promise<void> {
   await isDone(made.domain, await submit(made, made.domain.engine, action, options))
 }
 
-async function carryOut({ domain }: Made, order: Order, operationId: string): Promise<void> {
+async function carryOut({ domain }: MatrixSetup, order: Order, operationId: string): Promise<void> {
   const asked = { operationId, requestedBy: 'test', order }
   await isDone(domain, (await domain.orders.submit(asked)).operation)
 }
@@ -211,7 +211,7 @@ interface OrderOptions {
 
 /** The same guest each time: name, id, port. Its power is cut: BusyBox's init takes its time to shut down. */
 async function submit(
-  { domain, guest }: Made,
+  { domain, guest }: MatrixSetup,
   engine: OperationEngine,
   action: GuestAction,
   { start = true, operationId = randomUUID() }: OrderOptions = {},

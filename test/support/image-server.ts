@@ -13,7 +13,7 @@ export interface Manners {
 }
 
 /** One image of the list, by the names that images.linuxcontainers.org has. */
-export interface Offered {
+export interface OfferedImage {
   readonly distro: string
   readonly release: string
   readonly file: string
@@ -28,7 +28,7 @@ export interface Offered {
 /** A server of images on loopback: a simplestreams list and files, with ranges. */
 export class ImageServer {
   readonly files = new Map<string, Buffer>()
-  readonly offered: Offered[] = []
+  readonly offered: OfferedImage[] = []
   readonly asked: string[] = []
   manners: Manners = {}
   readonly #server: Server
@@ -108,7 +108,7 @@ export class ImageServer {
     return { format: 'products:1.0', products }
   }
 
-  #product({ distro, release, file, ...more }: Offered): [string, object] {
+  #product({ distro, release, file, ...more }: OfferedImage): [string, object] {
     const content = this.files.get(`/${file}`) ?? Buffer.alloc(0)
     const { fileType: ftype = 'root.tar.xz', variant = 'default' } = more
     const { sha256 = sha256Of(content), sizeBytes: size = content.length } = more

@@ -5,17 +5,17 @@ import type {
   FetchedBackup,
   Repository,
   StoredBackup,
-  Watching,
+  WorkContext,
 } from '../../agent/backups/contract.js'
 import { conflict } from '../../shared/errors.js'
 
-interface Kept extends StoredBackup {
+interface MemoryBackup extends StoredBackup {
   readonly content: string
 }
 
 /** What a test makes of calls by their names: one waits, or throws instead of the target. */
 export type BackupFaults = Partial<
-  Record<keyof BackupRepositories, (watch: Watching) => void | Promise<void>>
+  Record<keyof BackupRepositories, (watch: WorkContext) => void | Promise<void>>
 >
 
 /** What of a host is kept, and what becomes of a backup. */
@@ -27,13 +27,17 @@ export interface BackedUp {
 }
 
 /** What targets keep, by their ids, guests and backups: the same for all hosts of a test. */
-export const memoryTargets = new Map<string, Map<string, Map<string, Kept>>>()
+export const memoryTargets = new Map<string, Map<string, Map<string, MemoryBackup>>>()
 
 /** Backups as the contract has them, of disks that are a text each. */
 export class MemoryBackups implements BackupRepositories {
   constructor(private readonly host: BackedUp) {}
 
-  async send(at: Repository, { id, tree, note }: Parameters<BackupRepositories['send']>[1], watch: Watching) {
+  async send(
+    at: Repository,
+    { id, tree, note }: Parameters<BackupRepositories['send']>[1],
+    watch: WorkContext,
+  ) {
     await this.#meet('send', watch)
     const [, guest, snapshot] = /^\/nowhere\/([^/]+)\/([^/]+)$/.exec(tree)!
     const content = this.host.snapshots.get(guest!)?.get(snapshot!)
@@ -42,11 +46,11 @@ export class MemoryBackups implements BackupRepositories {
     return { sizeBytes: this.host.backupBytes, storedBytes: 1_000_000 }
   }
 
-  async verify(_at: Repository, _percent: number, watch: Watching): Promise<void> {
+  async verify(_at: Repository, _percent: number, watch: WorkContext): Promise<void> {
     await this.#meet('verify', watch)
   }
 
-  async readSize(at: Repository, id: string, watch: Watching): Promise<BackupSize> {
+  async readSize(at: Repository, id: string, watch: WorkContext): Promise<BackupSize> {
     await this.#meet('readSize', watch)
     const { templateId = '' } = getKept(at, id)
     return {
@@ -57,23 +61,23 @@ export class MemoryBackups implements BackupRepositories {
     }
   }
 
-  async fetch(at: Repository, { id, tree }: FetchedBackup, watch: Watching): Promise<void> {
+  async fetch(at: Repository, { id, tree }: FetchedBackup, watch: WorkContext): Promise<void> {
     await this.#meet('fetch', watch)
     const [, guest] = /^\/nowhere\/([^/]+)\.next$/.exec(tree)!
     this.host.next.set(guest!, getKept(at, id).content)
   }
 
-  async forget(at: Repository, id: string, watch: Watching): Promise<void> {
+  async forget(at: Repository, id: string, watch: WorkContext): Promise<void> {
     await this.#meet('forget', watch)
     keptOf(at).delete(id)
   }
 
-  async list(at: Repository, watch: Watching): Promise<StoredBackup[]> {
+  async list(at: Repository, watch: WorkContext): Promise<StoredBackup[]> {
     await this.#meet('list', watch)
     return [...keptOf(at).values()]
   }
 
-  async probe(_target: BackupTarget, watch: Watching): Promise<void> {
+  async probe(_target: BackupTarget, watch: WorkContext): Promise<void> {
     await this.#meet('probe', watch)
   }
 
@@ -81,21 +85,21 @@ export class MemoryBackups implements BackupRepositories {
     // Nothing is left of a process that is gone.
   }
 
-  async #meet(method: keyof BackupRepositories, watch: Watching): Promise<void> {
+  async #meet(method: keyof BackupRepositories, watch: WorkContext): Promise<void> {
     watch.signal.throwIfAborted()
     await this.host.backupFaults[method]?.(watch)
   }
 }
 
-function keptOf({ target, guest }: Repository): Map<string, Kept> {
-  const guests = memoryTargets.get(target.id) ?? new Map<string, Map<string, Kept>>()
+function keptOf({ target, guest }: Repository): Map<string, MemoryBackup> {
+  const guests = memoryTargets.get(target.id) ?? new Map<string, Map<string, MemoryBackup>>()
   memoryTargets.set(target.id, guests)
-  const kept = guests.get(guest) ?? new Map<string, Kept>()
+  const kept = guests.get(guest) ?? new Map<string, MemoryBackup>()
   guests.set(guest, kept)
   return kept
 }
 
-function getKept(at: Repository, id: string): Kept {
+function getKept(at: Repository, id: string): MemoryBackup {
   const found = keptOf(at).get(id)
   if (!found) throw conflict('backup_missing', 'no such backup')
   return found

@@ -10,7 +10,7 @@ import type {
   DriverDescription,
   Login,
   Machine,
-  Observed,
+  ObservedGuest,
   PasswordResult,
   ResizeResult,
   StopCause,
@@ -132,7 +132,7 @@ export class MemoryDriver implements Driver {
     this.logins.delete(machine.volume)
   }
 
-  async observe(): Promise<Observed[]> {
+  async observe(): Promise<ObservedGuest[]> {
     return [...this.running].map(([uuid, pid]) => ({ uuid, state: 'running', pid, startTime }))
   }
 

@@ -2,7 +2,7 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { expect } from 'chai'
 
-export interface Checked {
+export interface CheckedAnswer {
   readonly status: number
   /** In lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>
@@ -10,7 +10,7 @@ export interface Checked {
   readonly body: unknown
 }
 
-export type ResponseCheck = (method: string, path: string, response: Checked) => void
+export type ResponseCheck = (method: string, path: string, response: CheckedAnswer) => void
 
 interface Operation {
   responses: Record<string, DocumentedResponse>
@@ -79,7 +79,7 @@ function createResponseCheck(document: object): ResponseCheck {
 }
 
 /** Whether it is documented as something else than JSON, which it then has to be. */
-function isOtherType({ content }: DocumentedResponse, { headers }: Checked): boolean {
+function isOtherType({ content }: DocumentedResponse, { headers }: CheckedAnswer): boolean {
   if (!content || 'application/json' in content) return false
   expect(Object.keys(content)).to.include(headers['content-type']?.split(';')[0])
   return true
@@ -88,7 +88,7 @@ function isOtherType({ content }: DocumentedResponse, { headers }: Checked): boo
 function checkHeaders(
   label: string,
   { names, headers }: { names: readonly string[]; headers: Record<string, DocumentedHeader> },
-  sent: Checked['headers'],
+  sent: CheckedAnswer['headers'],
 ): void {
   for (const name of names) {
     const { required, schema } = headers[name]!

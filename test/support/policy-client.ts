@@ -28,10 +28,10 @@ export interface PolicyAnswer {
 }
 
 /** How something ended; `null`: it is open. */
-export type Ended = { readonly code: number; readonly reason: string } | null
+export type SocketEnd = { readonly code: number; readonly reason: string } | null
 
 /** What was opened, in order. */
-const opened: { ended: Ended }[] = []
+const opened: { ended: SocketEnd }[] = []
 
 function ask({ url, from, method = 'GET', headers = {}, body }: PolicyCall): Promise<PolicyAnswer> {
   return new Promise((resolve, reject) => {
@@ -65,7 +65,7 @@ async function open(call: PolicyCall): Promise<number> {
   return number
 }
 
-function openSocket({ url, from, protocols = [], headers }: PolicyCall, state: { ended: Ended }) {
+function openSocket({ url, from, protocols = [], headers }: PolicyCall, state: { ended: SocketEnd }) {
   return new Promise<void>((resolve, reject) => {
     const options = { headers: headers as Record<string, string>, perMessageDeflate: false }
     const socket = new WebSocket(url, [...protocols], { ...options, ...(from && { localAddress: from }) })
@@ -82,7 +82,7 @@ function openSocket({ url, from, protocols = [], headers }: PolicyCall, state: {
 }
 
 /** A connection that stays after its answer, or whose answer does not end. */
-function openStream({ url, from, headers }: PolicyCall, state: { ended: Ended }) {
+function openStream({ url, from, headers }: PolicyCall, state: { ended: SocketEnd }) {
   return new Promise<void>((resolve, reject) => {
     const agent = new Agent({ keepAlive: true })
     const options = { agent, ...(headers && { headers }), ...(from && { localAddress: from }) }

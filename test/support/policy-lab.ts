@@ -6,7 +6,7 @@ import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { endLeftGateway, GatewayProcess } from './gateway-process.js'
 import { removeNamespace } from './kill.js'
 import { AgentNetwork } from './network-lab.js'
-import type { Ended, PolicyAnswer, PolicyCall } from './policy-client.js'
+import type { SocketEnd, PolicyAnswer, PolicyCall } from './policy-client.js'
 import { nodeArguments } from './programs.js'
 import { silentLog } from './redis.js'
 import { scratchDirectory } from './scratch.js'
@@ -93,10 +93,10 @@ export class PolicyLab {
   }
 
   /** @returns a function that says how it ended */
-  async open(place: Place, call: PolicyCall): Promise<() => Promise<Ended>> {
+  async open(place: Place, call: PolicyCall): Promise<() => Promise<SocketEnd>> {
     const client = this.#clients.get(place)!
     const number = await client.call('open', call)
-    return () => client.call('ended', number) as Promise<Ended>
+    return () => client.call('ended', number) as Promise<SocketEnd>
   }
 
   /** As a program on the gateways' machine, with the administrator's key. */

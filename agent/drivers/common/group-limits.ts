@@ -12,7 +12,7 @@ import {
 } from './plan-limits.js'
 
 /** A guest's groups and the values they should have. */
-interface Wanted {
+interface DesiredGroups {
   readonly groupOf: (controller: string) => string | undefined
   readonly values: readonly GroupValue[]
   readonly limits: GroupLimits
@@ -42,7 +42,7 @@ export function resizeGroups(
   return values.length > 0
 }
 
-function writeOthers({ groupOf, values, limits }: Wanted): void {
+function writeOthers({ groupOf, values, limits }: DesiredGroups): void {
   for (const value of values) {
     const group = groupOf(value.controller)
     if (value.controller === 'memory') continue
@@ -52,7 +52,7 @@ function writeOthers({ groupOf, values, limits }: Wanted): void {
   }
 }
 
-function writeMemory({ groupOf, values, limits }: Wanted, version: CgroupLayout['version']): void {
+function writeMemory({ groupOf, values, limits }: DesiredGroups, version: CgroupLayout['version']): void {
   const group = groupOf('memory')
   const own = values.filter(({ controller }) => controller === 'memory')
   if (group === undefined || own.length === 0) return

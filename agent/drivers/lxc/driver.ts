@@ -10,7 +10,7 @@ import type {
   DriverDescription,
   Login,
   Machine,
-  Observed,
+  ObservedGuest,
   PasswordResult,
   ResizeResult,
   StopCause,
@@ -43,7 +43,7 @@ import { ensureFairDisk } from './fair-disk.js'
 import { adoptGuest, initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
 import { lxcPaths, type LxcPaths } from './paths.js'
-import { describeOutdated, listOutdated, type Outdated } from './outdated.js'
+import { describeOutdated, listOutdated, type OutdatedGuest } from './outdated.js'
 import { planConfig, type ConfigFacts } from './plan-config.js'
 import { planSocketFilter, type OpenCalls } from './plan-socket-filter.js'
 import { limitsOf } from '../common/plan-limits.js'
@@ -97,7 +97,7 @@ export class LxcDriver implements Driver {
   readonly #disks = new Map<string, string | undefined>()
   readonly #lxcfsDir: string
   readonly #starter: string
-  readonly #outdated: readonly Outdated[]
+  readonly #outdated: readonly OutdatedGuest[]
   readonly #moves: GroupMoves
 
   constructor(
@@ -229,7 +229,7 @@ export class LxcDriver implements Driver {
     })
   }
 
-  async observe(): Promise<Observed[]> {
+  async observe(): Promise<ObservedGuest[]> {
     return this.#runtime.listNames(this.options.namePrefix).flatMap((name) => {
       const uuid = this.#configs.findUuid(name)
       const now = this.#runtime.read(name)

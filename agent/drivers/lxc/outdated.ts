@@ -3,7 +3,7 @@ import { isSameProcess, type ProcessStat } from '../../host/proc.js'
 import type { RuntimeReader } from './runtime.js'
 
 /** A guest that was started with another system call filter or other bounds than this agent's. */
-export interface Outdated {
+export interface OutdatedGuest {
   readonly name: string
   readonly monitor: ProcessStat
 }
@@ -13,7 +13,7 @@ export function listOutdated(
   runtime: Pick<RuntimeReader, 'listNames' | 'read'>,
   prefix: string,
   confinement: string,
-): Outdated[] {
+): OutdatedGuest[] {
   return runtime.listNames(prefix).flatMap((name) => {
     const { monitor } = runtime.read(name)
     return monitor && readConfinement(monitor.pid) !== confinement ? [{ name, monitor }] : []
@@ -21,7 +21,7 @@ export function listOutdated(
 }
 
 /** @returns warnings for the operator about those that still run since they were listed */
-export function describeOutdated(found: readonly Outdated[]): string[] {
+export function describeOutdated(found: readonly OutdatedGuest[]): string[] {
   const left = found.filter(({ monitor: { pid, startTime } }) => isSameProcess(pid, startTime))
   if (left.length === 0) return []
   return [

@@ -1,5 +1,12 @@
 import type { RootChange } from '../../host/guest-root.js'
-import { hostsOf, planFirstBoot, resolvConfOf, textOf, type HashedLogin, type Named } from './plan-login.js'
+import {
+  hostsOf,
+  planFirstBoot,
+  resolvConfOf,
+  textOf,
+  type HashedLogin,
+  type NameSettings,
+} from './plan-login.js'
 
 /** New SSH host keys by file name, which replace those of the original in the copy. */
 export type HostKeys = Readonly<Record<string, { readonly privateKey: string; readonly publicKey: string }>>
@@ -18,7 +25,7 @@ export interface NewIdentity {
  * servers that the owner has set, stay.
  * @throws {Error} when a value is invalid
  */
-export function planCopy(machine: Named, login: HashedLogin, identity: NewIdentity): RootChange[] {
+export function planCopy(machine: NameSettings, login: HashedLogin, identity: NewIdentity): RootChange[] {
   const changes = planFirstBoot(machine, login)
   return [
     ...changes.flatMap((change) => adapt(change, machine, identity)),
@@ -27,7 +34,7 @@ export function planCopy(machine: Named, login: HashedLogin, identity: NewIdenti
   ]
 }
 
-function adapt(change: RootChange, machine: Named, { resolvers }: NewIdentity): RootChange[] {
+function adapt(change: RootChange, machine: NameSettings, { resolvers }: NewIdentity): RootChange[] {
   if (change.kind !== 'file') return [change]
   const { path, content } = change
   if (path === 'etc/hosts') {

@@ -8,7 +8,7 @@ export interface HashedLogin {
   readonly keys: readonly string[]
 }
 
-export type Named = Pick<Machine, 'hostname' | 'fqdn' | 'resolvers'>
+export type NameSettings = Pick<Machine, 'hostname' | 'fqdn' | 'resolvers'>
 
 const patterns = {
   hostname: /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/,
@@ -20,7 +20,7 @@ const patterns = {
 } as const
 
 /** Plans host name, hosts, resolv.conf and root's login. @throws {Error} when a value is invalid */
-export function planFirstBoot(machine: Named, login: HashedLogin): RootChange[] {
+export function planFirstBoot(machine: NameSettings, login: HashedLogin): RootChange[] {
   const hostname = oneLine('hostname', machine.hostname)
   const servers = resolvConfOf(machine.resolvers)
   return [
@@ -33,7 +33,7 @@ export function planFirstBoot(machine: Named, login: HashedLogin): RootChange[] 
 }
 
 /** @throws {Error} when a value is invalid */
-export function checkLogin(machine: Named, login: Login): void {
+export function checkLogin(machine: NameSettings, login: Login): void {
   if (login.password !== undefined) checkPassword(login.password)
   planFirstBoot(machine, { keys: keysOf(login) })
 }
@@ -49,7 +49,7 @@ export function resolvConfOf(resolvers: readonly string[]): string[] {
 }
 
 /** The first name of the address is what `hostname -f` shows (hostname(1)). */
-export function hostsOf({ hostname, fqdn }: Named): string[] {
+export function hostsOf({ hostname, fqdn }: NameSettings): string[] {
   const names = fqdn === undefined ? [hostname] : [oneLine('fqdn', fqdn), hostname]
   return [
     '127.0.0.1 localhost',

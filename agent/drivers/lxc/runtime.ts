@@ -26,7 +26,7 @@ export function isGone({ monitor, restarters }: Runtime): boolean {
   return monitor === undefined && restarters.length === 0
 }
 
-interface Passing {
+interface ProcessInfo {
   readonly stat: ProcessStat
   /** The words of its command line. */
   readonly title: readonly string[]
@@ -121,7 +121,7 @@ export class RuntimeReader {
    * restarter, and ends. Only such processes are in this group, so their command lines are trustworthy. If one ends
    * during the look, its child may be missing from the list: then all are looked at again.
    */
-  #listPassing(): Passing[] {
+  #listPassing(): ProcessInfo[] {
     for (let looks = 1; ; looks++) {
       const pids = readTreePids(`${this.#hierarchy}/${this.paths.pivotGroup}`)
       const passing = pids.flatMap(readPassing)
@@ -141,7 +141,7 @@ export class RuntimeReader {
 }
 
 /** A process has no command line at the moment it executes its program: it is read again. */
-function readPassing(pid: number): Passing[] {
+function readPassing(pid: number): ProcessInfo[] {
   const deadline = performance.now() + executingMs
   for (;;) {
     const title = (readKernelFile(`/proc/${pid}/cmdline`) ?? '').split(/[\0 ]/)

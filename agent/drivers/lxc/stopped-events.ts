@@ -7,7 +7,7 @@ import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
 import { BusyNames } from '../common/busy-names.js'
 import { isSoWithin } from '../common/wait.js'
 
-interface Known {
+interface TrackedGuest {
   readonly uuid: string
   readonly pid: number
   readonly startTime: number
@@ -34,7 +34,7 @@ const monitorEndTimeoutMs = 10_000
  * 1 µs each, notices it.
  */
 export class StoppedEvents {
-  readonly #known = new Map<string, Known>()
+  readonly #known = new Map<string, TrackedGuest>()
   readonly #busy = new BusyNames()
   readonly #checking = new Set<string>()
   readonly #listeners: ((uuid: string, cause: StopCause) => void)[] = []

@@ -18,7 +18,7 @@ import {
   type GuestEvent,
   type Login,
   type Machine,
-  type Observed,
+  type ObservedGuest,
   type PasswordResult,
   type ResizeResult,
   type StopCause,
@@ -190,7 +190,7 @@ export class QemuDriver implements Driver {
     return this.#power.delete(machine)
   }
 
-  async observe(): Promise<Observed[]> {
+  async observe(): Promise<ObservedGuest[]> {
     return observeMachines(this.#context)
   }
 

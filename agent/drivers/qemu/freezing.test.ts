@@ -8,7 +8,7 @@ import { waitFor } from '../../../test/support/wait.js'
 import { Freezing } from './freezing.js'
 import { qemuPaths } from './paths.js'
 
-interface Asked {
+interface GuestAgentCommand {
   readonly id: number
   readonly execute: string
   readonly arguments?: { readonly id: number }
@@ -40,7 +40,7 @@ describe('Freezing', () => {
       sockets.add(socket.on('error', () => undefined))
       socket.on('data', (chunk: Buffer) => {
         for (const line of chunk.toString('latin1').replaceAll('\xff', '').split('\n').filter(Boolean))
-          before = before.then(() => answer(socket, JSON.parse(line) as Asked))
+          before = before.then(() => answer(socket, JSON.parse(line) as GuestAgentCommand))
       })
     })
     await new Promise<void>((done) => server.listen(run.agent, done))
@@ -54,7 +54,7 @@ describe('Freezing', () => {
   })
   after(() => rmSync(directory, { recursive: true, force: true }))
 
-  async function answer(socket: Socket, { id, execute, arguments: args }: Asked): Promise<void> {
+  async function answer(socket: Socket, { id, execute, arguments: args }: GuestAgentCommand): Promise<void> {
     if (execute !== 'guest-sync-delimited') asked.push(execute.replace('guest-fsfreeze-', ''))
     const said = answers[execute] ? await answers[execute]() : { return: args?.id ?? 1 }
     if (said) socket.write(`${JSON.stringify({ ...said, id })}\n`)

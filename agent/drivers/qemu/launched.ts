@@ -4,7 +4,7 @@ import type { Machine } from '../contract.js'
 import { memoryMibOf, processorsOf } from './plan-command.js'
 
 /** What a guest that runs was started with, and was given since. */
-export interface Launched {
+export interface LaunchRecord {
   readonly acceleration: 'kvm' | 'tcg'
   readonly processors: number
   readonly memoryMib: number
@@ -15,30 +15,30 @@ export interface Launched {
 }
 
 /** Its system has read its seed again. @returns undefined: it knew all that is in it */
-export function rebooted({ nextIpv6Addresses, ...launched }: Launched): Launched | undefined {
+export function rebooted({ nextIpv6Addresses, ...launched }: LaunchRecord): LaunchRecord | undefined {
   return nextIpv6Addresses && { ...launched, ipv6Addresses: nextIpv6Addresses }
 }
 
 export async function writeLaunched(
   file: string,
   { limits, nic }: Machine,
-  acceleration: Launched['acceleration'],
+  acceleration: LaunchRecord['acceleration'],
 ): Promise<void> {
   const { ipv6Addresses } = nic
-  const launched: Launched = {
+  const launched: LaunchRecord = {
     ...{ acceleration, processors: processorsOf(limits), memoryMib: memoryMibOf(limits), ipv6Addresses },
   }
   await replaceLaunched(file, launched)
 }
 
-export function replaceLaunched(file: string, launched: Launched): Promise<void> {
+export function replaceLaunched(file: string, launched: LaunchRecord): Promise<void> {
   return replaceFile(file, `${JSON.stringify(launched)}\n`, 0o600)
 }
 
 /** @returns undefined where it is not known */
-export function findLaunched(file: string): Launched | undefined {
+export function findLaunched(file: string): LaunchRecord | undefined {
   try {
-    return JSON.parse(readFileSync(file, 'utf8')) as Launched
+    return JSON.parse(readFileSync(file, 'utf8')) as LaunchRecord
   } catch {
     return undefined
   }

@@ -1,12 +1,12 @@
 import { readProcessors } from '../common/processors.js'
-import type { Observed } from '../contract.js'
+import type { ObservedGuest } from '../contract.js'
 import type { PowerContext } from './power.js'
 
 type Context = Pick<PowerContext, 'cgroups' | 'configs' | 'machines' | 'namePrefix' | 'paths' | 'runtime'>
 
 /** Guests that have a process; each is watched from now on. */
-export function observeMachines({ configs, machines, namePrefix, runtime }: Context): Observed[] {
-  return runtime.listNames(namePrefix).flatMap((name): Observed[] => {
+export function observeMachines({ configs, machines, namePrefix, runtime }: Context): ObservedGuest[] {
+  return runtime.listNames(namePrefix).flatMap((name): ObservedGuest[] => {
     const uuid = configs.findUuid(name)
     const { state, process } = runtime.read(name)
     if (uuid === undefined || !process || state === 'stopped') return []

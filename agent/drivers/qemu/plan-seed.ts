@@ -33,13 +33,13 @@ export interface SeedFile {
   readonly content: string
 }
 
-type Named = Pick<Machine, 'hostname' | 'fqdn' | 'resolvers' | 'nic'>
+type SeedIdentity = Pick<Machine, 'hostname' | 'fqdn' | 'resolvers' | 'nic'>
 
 /**
  * Plans the files of a NoCloud seed. JSON is YAML, so no value can change the structure.
  * Source: cloudinit.readthedocs.io, NoCloud
  */
-export function planSeed(machine: Named, instance: Instance): SeedFile[] {
+export function planSeed(machine: SeedIdentity, instance: Instance): SeedFile[] {
   return [
     file('meta-data', { 'instance-id': instance.id, 'local-hostname': machine.fqdn ?? machine.hostname }),
     file('network-config', planNetwork(machine.nic, machine.resolvers)),

@@ -1,6 +1,6 @@
 import { checkDescription } from '../../../shared/field-checks.js'
 import { conflict } from '../../../shared/errors.js'
-import type { Asked, OperationKind } from '../../operations/orders.js'
+import type { OrderContext, OperationKind } from '../../operations/orders.js'
 import { forgetBackup, reserveBackup, updateBackup } from '../backups.js'
 import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record.js'
@@ -42,7 +42,7 @@ export function backupCreateKind(context: GuestContext): OperationKind<'backupCr
 }
 
 /** @throws {BerthError} `invalid_state` */
-function checkSendable(record: GuestRecord, asked: Asked): void {
+function checkSendable(record: GuestRecord, asked: OrderContext): void {
   refuseBroken(record)
   if (record.status === 'deleting' || asked.leaving(guestSubject(record.uuid)))
     throw conflict('invalid_state', 'the container is being deleted')

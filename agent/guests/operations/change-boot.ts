@@ -1,7 +1,7 @@
 import { conflict, invalidField } from '../../../shared/errors.js'
 import { oneOf } from '../../../shared/field-checks.js'
 import { usualRescue } from '../../images/catalog.js'
-import type { Accepted, Asked, OperationKind, OrderOf } from '../../operations/orders.js'
+import type { AcceptedOrder, OrderContext, OperationKind, OrderOf } from '../../operations/orders.js'
 import type { OperationOutcome, Step } from '../../operations/types.js'
 import { checkRoom } from '../../storage/room.js'
 import type { HostCapacity } from '../capacity.js'
@@ -59,8 +59,8 @@ export function changeBootKind(
 async function acceptBoot(
   { context, capacity }: { context: GuestContext; capacity: Pick<HostCapacity, 'readDisk'> },
   order: Order,
-  asked: Asked,
-): Promise<Accepted<BootInput>> {
+  asked: OrderContext,
+): Promise<AcceptedOrder<BootInput>> {
   const { uuid, force } = order
   const kind = context.store.find(uuid)?.spec.virtualization ?? 'lxc'
   const { mode, image } = parseChoice(order, kind)

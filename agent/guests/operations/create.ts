@@ -3,7 +3,7 @@ import { BerthError, conflict } from '../../../shared/errors.js'
 import { parseUserData } from '../../../shared/first-boot/user-data.js'
 import type { DriverKind } from '../../drivers/drivers.js'
 import { readListeningPorts } from '../../network/ports.js'
-import type { Accepted, OperationKind } from '../../operations/orders.js'
+import type { AcceptedOrder, OperationKind } from '../../operations/orders.js'
 import { checkRoom } from '../../storage/room.js'
 import { checkCapacity, type HostCapacity } from '../capacity.js'
 import type { GuestContext } from '../context.js'
@@ -62,7 +62,7 @@ async function acceptCreate(
   { context, capacity }: { context: GuestContext; capacity: HostCapacity },
   order: CreateRequest,
   operationId: string,
-): Promise<Accepted<CreateInput>> {
+): Promise<AcceptedOrder<CreateInput>> {
   const { uuid, id, name, templateId, virtualization, limits, portMappings, start } = order
   checkDriver(context, virtualization)
   checkDevices(order.devices, virtualization)

@@ -1,5 +1,5 @@
 import { conflict } from '../../../shared/errors.js'
-import type { Accepted, Asked } from '../../operations/orders.js'
+import type { AcceptedOrder, OrderContext } from '../../operations/orders.js'
 import type { SubjectRef } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
 import { parseUuid } from '../parse-create.js'
@@ -16,9 +16,9 @@ export function guestSubject(uuid: string): SubjectRef {
  */
 export function acceptForGuest<Input>(
   { store }: GuestContext,
-  asked: Asked,
+  asked: OrderContext,
   order: { uuid: string; input: Input; check?: (record: GuestRecord) => void },
-): Accepted<Input> {
+): AcceptedOrder<Input> {
   const subject = guestSubject(parseUuid('uuid', order.uuid))
   const known = store.find(subject.id)
   return {

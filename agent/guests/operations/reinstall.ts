@@ -1,5 +1,5 @@
 import { conflict } from '../../../shared/errors.js'
-import type { Accepted, Asked, OperationKind, OrderOf } from '../../operations/orders.js'
+import type { AcceptedOrder, OrderContext, OperationKind, OrderOf } from '../../operations/orders.js'
 import type { OperationOutcome, Step } from '../../operations/types.js'
 import { checkRoom } from '../../storage/room.js'
 import type { HostCapacity } from '../capacity.js'
@@ -64,8 +64,8 @@ interface Parts {
 async function acceptReinstall(
   { context, capacity }: Parts,
   order: OrderOf<'reinstall'>,
-  asked: Asked,
-): Promise<Accepted<ReinstallInput>> {
+  asked: OrderContext,
+): Promise<AcceptedOrder<ReinstallInput>> {
   const { uuid, force } = order
   checkTemplateId(order.templateId)
   const kind = context.store.find(uuid)?.spec.virtualization ?? 'lxc'

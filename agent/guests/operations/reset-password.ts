@@ -1,6 +1,6 @@
 import { BerthError } from '../../../shared/errors.js'
 import { checkSshPassword } from '../../../shared/guest-rules.js'
-import type { Accepted, Asked, OperationKind, OrderOf } from '../../operations/orders.js'
+import type { AcceptedOrder, OrderContext, OperationKind, OrderOf } from '../../operations/orders.js'
 import type { PasswordResult } from '../../drivers/contract.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { makePassword } from '../make-password.js'
@@ -75,8 +75,8 @@ async function setPassword(
 function acceptReset(
   context: GuestContext,
   { uuid, password }: OrderOf<'resetPassword'>,
-  asked: Asked,
-): Accepted<ResetInput> {
+  asked: OrderContext,
+): AcceptedOrder<ResetInput> {
   if (password !== '') checkSshPassword(password, 'password')
   const check = (record: GuestRecord): void => {
     refuseBroken(record)

@@ -4,7 +4,7 @@ import { countOf, planMove, planPlace, shareOf, type Place } from './plan-places
 /** Moved in one round, of a thousand guests as of ten. */
 const movesAtOnce = 16
 
-type Placed = Pick<GuestRecord, 'uuid' | 'wanted'> & {
+type PlacedGuest = Pick<GuestRecord, 'uuid' | 'wanted'> & {
   readonly spec: { readonly limits: Pick<GuestRecord['spec']['limits'], 'vcpuMilli'> }
 }
 
@@ -21,7 +21,7 @@ export class ProcessorPlaces {
   }
 
   /** What guests have that run already. */
-  adopt(found: ReadonlyMap<string, readonly number[]>, records: readonly Placed[]): void {
+  adopt(found: ReadonlyMap<string, readonly number[]>, records: readonly PlacedGuest[]): void {
     for (const { uuid, wanted, spec } of records) {
       const cpus = found.get(uuid)?.filter((cpu) => this.#online.includes(cpu))
       const { vcpuMilli } = spec.limits
@@ -31,7 +31,7 @@ export class ProcessorPlaces {
   }
 
   /** The same as long as the guest is to run and has as many; one that is not takes no room. */
-  cpusOf({ uuid, wanted, spec: { limits } }: Placed): readonly number[] {
+  cpusOf({ uuid, wanted, spec: { limits } }: PlacedGuest): readonly number[] {
     const known = this.#places.get(uuid)
     const { vcpuMilli } = limits
     if (known && wanted === 'running' && known.cpus.length === countOf(vcpuMilli, this.#online)) {

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
-import { planRotation, type Kept } from './plan-rotation.js'
+import { planRotation, type RetainedCopy } from './plan-rotation.js'
 
 /** `h`: by hand, `s`: by the schedule; behind it `t`: being taken, `d`: being deleted. The id is the position. */
-function keptOf(text: string): Kept[] {
+function keptOf(text: string): RetainedCopy[] {
   return text.split(' ').flatMap((word, index) => {
     if (word === '') return []
     const state = word.endsWith('t') ? 'taking' : word.endsWith('d') ? 'deleting' : 'ready'

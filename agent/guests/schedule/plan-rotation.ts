@@ -1,5 +1,5 @@
 /** What a guest has of snapshots or backups. */
-export interface Kept {
+export interface RetainedCopy {
   readonly id: string
   readonly scheduled: boolean
   readonly state: 'taking' | 'ready' | 'deleting'
@@ -12,9 +12,9 @@ export interface Rotation {
   readonly dropped: readonly string[]
 }
 
-export interface Rotated {
+export interface RotationState {
   /** Oldest first. */
-  readonly kept: readonly Kept[]
+  readonly kept: readonly RetainedCopy[]
   /** How many there may be. */
   readonly limit: number
   /** Of those by the schedule; 0: as many as there may be. */
@@ -25,7 +25,7 @@ export interface Rotated {
  * Which make place for one more by the schedule: the oldest that it took, as far as the guest's quota or the
  * schedule's retention is exceeded. Never one made by hand; none at all where those alone fill the quota.
  */
-export function planRotation({ kept, limit, retention }: Rotated): Rotation {
+export function planRotation({ kept, limit, retention }: RotationState): Rotation {
   const staying = kept.filter(({ state }) => state !== 'deleting')
   const droppable = staying.filter(isDroppable)
   const overQuota = staying.length + 1 - limit
@@ -36,6 +36,6 @@ export function planRotation({ kept, limit, retention }: Rotated): Rotation {
   return { hasRoom: true, dropped: droppable.slice(0, excess).map(({ id }) => id) }
 }
 
-function isDroppable({ scheduled, state }: Kept): boolean {
+function isDroppable({ scheduled, state }: RetainedCopy): boolean {
   return scheduled && state === 'ready'
 }

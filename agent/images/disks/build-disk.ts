@@ -9,7 +9,7 @@ import { planBootstrap } from '../bootstrap-plan.js'
 import { bootstrap, type BuildParts } from '../build.js'
 import type { Recipe } from '../catalog.js'
 import { findSources } from '../mirror.js'
-import { makeImage, scratchOf, type Making } from '../publish.js'
+import { makeImage, scratchOf, type BuildContext } from '../publish.js'
 import { diskName } from './install-disk.js'
 import { coreModules, planCore, planDiskContent } from './plan-content.js'
 import { writeDisk } from './write-disk.js'
@@ -21,7 +21,7 @@ const modulesOf = (tree: string): string => join(tree, 'usr/lib/grub/i386-pc')
  * complete and read-only, or not at all.
  * @throws {BerthError} as `buildImage`; `unsupported` on a host that is not amd64
  */
-export async function buildDisk(parts: BuildParts, recipe: Recipe, making: Making): Promise<void> {
+export async function buildDisk(parts: BuildParts, recipe: Recipe, making: BuildContext): Promise<void> {
   if (recipe.arch !== 'amd64')
     throw new BerthError('invalid', 'unsupported', 'disks are built for amd64 alone')
   making.report(0, 'asking the mirror')

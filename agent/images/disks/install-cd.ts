@@ -3,7 +3,7 @@ import { chmod, copyFile, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BerthError } from '../../../shared/errors.js'
 import type { InstallParts } from '../install.js'
-import { makeImage, type Making } from '../publish.js'
+import { makeImage, type BuildContext } from '../publish.js'
 
 /** The image of a CD, in an image's folder. */
 export const cdOf = (image: string): string => join(image, 'cd.iso')
@@ -19,7 +19,7 @@ const names = ['CD001', 'BEA01']
 export async function installCd(
   parts: InstallParts,
   { id, archive }: { readonly id: string; readonly archive: string },
-  making: Making,
+  making: BuildContext,
 ): Promise<void> {
   making.report(0.75, 'copying')
   await checkCd(archive, await parts.readBound())

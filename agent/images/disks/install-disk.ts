@@ -7,7 +7,7 @@ import { runInSandbox } from '../../host/sandbox.js'
 import type { FirmwareWish } from '../../host/firmware.js'
 import type { CatalogEntry } from '../catalog.js'
 import type { InstallParts } from '../install.js'
-import { makeImage, type Making } from '../publish.js'
+import { makeImage, type BuildContext } from '../publish.js'
 import { headerBytes, parseHeader, type DiskFormat } from './parse-header.js'
 
 export const diskName = 'disk.raw'
@@ -36,7 +36,7 @@ interface Place {
 export async function installDisk(
   parts: InstallParts,
   { id, archive, os, machine }: DiskOrder,
-  making: Making,
+  making: BuildContext,
 ): Promise<void> {
   making.report(0.75, 'converting')
   const mostBytes = await parts.readBound()

@@ -2,7 +2,7 @@ import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BerthError } from '../../../shared/errors.js'
 import type { CatalogEntry, ImageSource } from '../catalog.js'
-import type { Making } from '../publish.js'
+import type { BuildContext } from '../publish.js'
 import { discardDownload, download, type DownloadParts, type DownloadProgress } from './download.js'
 import { describeTransfer } from './describe-transfer.js'
 import { findUploaded, takeUploaded } from './uploaded.js'
@@ -23,7 +23,7 @@ export interface FetchParts extends DownloadParts {
 
 type RemoteSource = Exclude<ImageSource, { kind: 'built' }>
 
-interface Wanted {
+interface RemoteFile {
   readonly url: string
   readonly sha256: string
   /** 0: not known. */
@@ -47,7 +47,7 @@ export async function fetchImage(
   { id, arch }: Pick<CatalogEntry, 'id' | 'arch'>,
   source: RemoteSource,
   parts: FetchParts,
-  { report, signal }: Making,
+  { report, signal }: BuildContext,
 ): Promise<string> {
   report(0, 'asking the server of images')
   const wanted = await find({ id, arch }, source, parts, signal)
@@ -87,7 +87,7 @@ async function find(
   source: RemoteSource,
   parts: FetchParts,
   signal: AbortSignal,
-): Promise<Wanted> {
+): Promise<RemoteFile> {
   if (source.kind === 'url') return { url: source.url, sha256: source.sha256, sizeBytes: 0 }
   const base = parts.server.replace(/\/+$/, '')
   const order = { url: `${base}/streams/v1/images.json`, sha256: '', maxBytes: maxListBytes }
@@ -101,7 +101,7 @@ async function find(
   }
 }
 
-async function checkRoom({ sizeBytes }: Wanted, parts: FetchParts): Promise<void> {
+async function checkRoom({ sizeBytes }: RemoteFile, parts: FetchParts): Promise<void> {
   const neededBytes = sizeBytes * (1 + unpackedRatio)
   if (neededBytes > (await parts.readFreeBytes()))
     throw new BerthError('exhausted', 'storage_full', `no room for an image of ${sizeBytes} bytes, unpacked`)

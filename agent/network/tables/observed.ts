@@ -12,7 +12,7 @@ import { countingSets, families } from '../ruleset/guest-sets.js'
  */
 
 /** The tables as read from the host. */
-export interface Observed extends HeldGuests {
+export interface ObservedTables extends HeldGuests {
   readonly exists: boolean
   /** Hash of the plan and of all that nft prints of the tables except guests' elements and chains. */
   readonly fingerprint: string
@@ -29,7 +29,7 @@ export interface Observed extends HeldGuests {
 
 const noteChain = /\n\tchain fingerprint_([0-9a-f]{16}) \{\n\t\}(?=\n)/g
 
-export async function readTables(nft: Nft, plan: RulesetPlan): Promise<Observed> {
+export async function readTables(nft: Nft, plan: RulesetPlan): Promise<ObservedTables> {
   const texts = await Promise.all(
     families.map(async (family) => (await nft.readTable(family, plan.table)) ?? ''),
   )
@@ -59,7 +59,7 @@ const keyTexts = {
 } satisfies Record<(typeof countingSets)[number], (key: Buffer) => string>
 
 /** Command that notes the fingerprint as the name of an empty chain. */
-export function fingerprintNote(table: string, { fingerprint }: Observed): string {
+export function fingerprintNote(table: string, { fingerprint }: ObservedTables): string {
   return `add chain inet ${table} fingerprint_${fingerprint}`
 }
 

@@ -53,12 +53,12 @@ export function parseTables(text: string): ParsedTables {
   return { structure: rest.replace(/\n{2,}/g, '\n'), elements, counted, chains }
 }
 
-interface Parsed {
+interface ParsedElements {
   readonly elements: Map<ElementId, string>
   readonly counted: Map<ElementId, number>
 }
 
-function parseSet(name: string, body: string, { elements, counted }: Parsed): void {
+function parseSet(name: string, body: string, { elements, counted }: ParsedElements): void {
   for (const element of body.split(',').map(oneBlank).filter(Boolean)) {
     const bytes = counter.exec(element)?.[1]
     const [key = '', value = ''] = element.replace(counter, '').split(' : ')

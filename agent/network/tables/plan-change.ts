@@ -14,7 +14,7 @@ export interface Change {
 
 export const noChange: Change = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
 
-export interface Held {
+export interface CounterState {
   /** Name of the empty chain that notes a device's firewall; undefined: none. */
   readonly noteOf: (device: string) => string | undefined
   /** Bytes that an element had counted before it was lost. */
@@ -25,7 +25,7 @@ export interface Held {
  * Plans the commands of one transaction. Removals come first, since nft refuses another value for an existing key.
  * Elements are removed before the chains that they lead to, and added after them.
  */
-export function planChange(table: string, change: Change, { noteOf, countedBy }: Held): string[] {
+export function planChange(table: string, change: Change, { noteOf, countedBy }: CounterState): string[] {
   const { remove, add, setFirewalls, dropFirewalls } = change
   const at = `inet ${table}`
   const devices = [...setFirewalls.map(({ device }) => device), ...dropFirewalls]

@@ -2,14 +2,20 @@ import type { Nft } from '../../host/nft.js'
 import { CommandError } from '../../host/process.js'
 import type { GuestNetwork } from '../contract.js'
 import { ElementIndex, hashOf, mergeElements } from './element-index.js'
-import { fingerprintNote, readCounted, readFirewallNotes, readTables, type Observed } from './observed.js'
+import {
+  fingerprintNote,
+  readCounted,
+  readFirewallNotes,
+  readTables,
+  type ObservedTables,
+} from './observed.js'
 import { planChange, type Change } from './plan-change.js'
 import { countersOf, planGuest, type ElementId } from './plan-guest.js'
 import { findStaleFlows, type StaleFlows } from '../flows/plan-purge.js'
 import { planRemoval, planRuleset, type RulesetPlan } from './plan-ruleset.js'
 import { planWatchRemoval } from '../ruleset/plan-watch-table.js'
 
-interface Ensured {
+interface EnsureResult {
   readonly repairs: string[]
   readonly stale: StaleFlows
 }
@@ -35,7 +41,7 @@ export class Tables {
   ) {}
 
   /** Reads the tables and repairs them. */
-  async ensure(guests: readonly GuestNetwork[]): Promise<Ensured> {
+  async ensure(guests: readonly GuestNetwork[]): Promise<EnsureResult> {
     const have = await this.#read()
     const index = this.#take(have)
     const change = index.planAll(guests)
@@ -55,7 +61,7 @@ export class Tables {
   }
 
   /** Like `ensure`, but from what was read before; for tables that nobody else has changed since. */
-  async adapt(guests: readonly GuestNetwork[]): Promise<Ensured> {
+  async adapt(guests: readonly GuestNetwork[]): Promise<EnsureResult> {
     let repairs: string[] = []
     const planOn = (index: ElementIndex): Change => {
       const change = index.planAll(guests)
@@ -128,7 +134,7 @@ export class Tables {
     })
   }
 
-  #isAsMade({ fingerprint, noted }: Observed): boolean {
+  #isAsMade({ fingerprint, noted }: ObservedTables): boolean {
     return fingerprint === noted && !this.#doubted
   }
 
@@ -176,7 +182,7 @@ export class Tables {
     return `add chain inet ${this.plan.table} ${note}`
   }
 
-  async #read(): Promise<Observed> {
+  async #read(): Promise<ObservedTables> {
     const have = await readTables(this.nft, this.plan)
     this.#remember(have.counted)
     return have
@@ -186,7 +192,7 @@ export class Tables {
     for (const [id, bytes] of counted) this.#counted.set(id, bytes)
   }
 
-  #take(have: Observed): ElementIndex {
+  #take(have: ObservedTables): ElementIndex {
     return (this.#index = new ElementIndex(have))
   }
 }

@@ -5,12 +5,12 @@ import type { NewSession, Session, Sessions } from '../../accounts/sessions.js'
 import type { RequestContext } from '../../http/route.js'
 
 type AnyContext = RequestContext<unknown, unknown, unknown>
-type Sent = Pick<AnyContext, 'headers' | 'address' | 'secure'>
+type LoginRequest = Pick<AnyContext, 'headers' | 'address' | 'secure'>
 
 const yearSeconds = 365 * 86_400
 
 /** Where a request of a person comes from. */
-export function placeOf({ headers, address, secure }: Sent): LoginPlace {
+export function placeOf({ headers, address, secure }: LoginRequest): LoginPlace {
   const deviceCookie = readCookie(headers, 'berth-device', secure)
   return { address, userAgent: headers['user-agent'] ?? '', deviceCookie }
 }
@@ -22,13 +22,19 @@ export function sessionOf(sessions: Sessions, { caller }: Pick<AnyContext, 'call
 }
 
 /** The cookie of a session that begins. */
-export function sessionCookie({ token, record }: NewSession, { secure }: Pick<Sent, 'secure'>): string {
+export function sessionCookie(
+  { token, record }: NewSession,
+  { secure }: Pick<LoginRequest, 'secure'>,
+): string {
   const seconds = Math.ceil((record.expiresAtMs - record.createdAtMs) / 1000)
   return cookieHeader('berth', token, { secure, seconds })
 }
 
 /** The cookies of somebody who has logged in. */
-export function loginCookies({ session, deviceCookie }: LoggedIn, request: Pick<Sent, 'secure'>): string[] {
+export function loginCookies(
+  { session, deviceCookie }: LoggedIn,
+  request: Pick<LoginRequest, 'secure'>,
+): string[] {
   const { secure } = request
   const device = cookieHeader('berth-device', deviceCookie, { secure, seconds: yearSeconds })
   return [sessionCookie(session, request), device]

@@ -236,7 +236,7 @@ async function openTarget({ targets }: BackupParts, id: string): Promise<BackupT
   }
 }
 
-interface Located {
+interface BackupLocation {
   readonly targetId: string
   /** The container's that it is of. */
   readonly sourceUuid: string
@@ -246,7 +246,7 @@ interface Located {
  * Where a backup is: of the container itself, of another that the caller may see, or where the caller says.
  * @throws {BerthError} `not_found`
  */
-function locate(view: FleetView, context: Context<BackupParams, RestoreBody | undefined>): Located {
+function locate(view: FleetView, context: Context<BackupParams, RestoreBody | undefined>): BackupLocation {
   const { guest, caller, params, body } = context
   const told = body && toldPlace(caller, body)
   if (told) return told
@@ -255,7 +255,7 @@ function locate(view: FleetView, context: Context<BackupParams, RestoreBody | un
   return found
 }
 
-function findBackup(guests: Iterable<GuestView>, id: string): Located | undefined {
+function findBackup(guests: Iterable<GuestView>, id: string): BackupLocation | undefined {
   for (const { guest } of guests) {
     const backup = guest.backups.find((candidate) => candidate.id === id)
     if (backup) return { targetId: backup.targetId, sourceUuid: guest.uuid }
@@ -266,7 +266,7 @@ function findBackup(guests: Iterable<GuestView>, id: string): Located | undefine
 function toldPlace(
   caller: Principal,
   { target_id: targetId, container_uuid: sourceUuid }: RestoreBody,
-): Located | undefined {
+): BackupLocation | undefined {
   if (targetId === undefined || sourceUuid === undefined) return undefined
   if (isBound(caller)) throw notFound('backup')
   return { targetId, sourceUuid }

@@ -124,7 +124,7 @@ async function batchAction(
   }
 }
 
-interface Acted {
+interface ActionResult {
   /** Absent for a setting. */
   readonly task_id?: string
   readonly container_name: string
@@ -132,7 +132,7 @@ interface Acted {
 }
 
 /** Carries out the action for one guest. */
-type Act = (guest: GuestView, operationId: string) => Promise<Acted>
+type Act = (guest: GuestView, operationId: string) => Promise<ActionResult>
 type BatchContext = RequestContext<unknown, unknown, BatchAction>
 
 /** @throws {BerthError} `insufficient_scope`, `missing_field`, `invalid_field` */

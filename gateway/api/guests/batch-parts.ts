@@ -13,7 +13,7 @@ export const mostGuests = 100
 const parallel = 8
 
 export const FailedSchema = Type.Object({ name: Type.String(), code: Type.String(), message: Type.String() })
-type Failed = Static<typeof FailedSchema>
+type FailedPart = Static<typeof FailedSchema>
 
 export const TaskIdsSchema = Type.Array(Type.String())
 export const failedSchema = Type.Array(FailedSchema, {
@@ -23,7 +23,7 @@ export const failedSchema = Type.Array(FailedSchema, {
 /** Results of a batch's orders and the refused ones. */
 export interface PartsDone<Result> {
   readonly done: Result[]
-  readonly failed: Failed[]
+  readonly failed: FailedPart[]
   /** Another attempt may do what failed, so the answer is not kept for it. */
   readonly unsettled: boolean
 }
@@ -57,7 +57,7 @@ export async function orderEach<One, Result>(
   }
 }
 
-function describeFailure({ caller, log }: Context, name: string, error: unknown): Failed {
+function describeFailure({ caller, log }: Context, name: string, error: unknown): FailedPart {
   const { status, shown } = shownError(toldTo(caller, error))
   if (status >= 500) log.error({ err: error, container: name }, 'part of a batch')
   return { name, code: shown.code, message: shown.message }

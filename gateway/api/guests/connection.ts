@@ -12,7 +12,7 @@ import { firewallRow } from '../network/firewall.js'
 import { ContainerPathSchema } from './containers.js'
 import { judgeAddress, type JudgedAddress } from './shown-address.js'
 import { addressCodes } from './plan-address-step.js'
-import { planRepair, RepairSchema, type Failing, type Repair } from './plan-repair.js'
+import { planRepair, RepairSchema, type ConnectionFailure, type Repair } from './plan-repair.js'
 
 /** What each step looks at, from the container outwards. */
 const stepTexts = {
@@ -144,14 +144,14 @@ async function withFirewall(
   fleet: Fleet,
   { hostId, guest: { uuid } }: GuestView,
   { scopes }: Principal,
-  failing: Failing,
-): Promise<Failing> {
+  failing: ConnectionFailure,
+): Promise<ConnectionFailure> {
   if (failing.code !== 'firewall_drops' || !coversScope(scopes, 'container:network')) return failing
   const { firewall, revision } = await fleet.agent(hostId).settings.getFirewall({ uuid })
   return { ...failing, firewall: firewallRow(firewall), firewallEtag: revisionEtag(revision, Buffer.of()) }
 }
 
-type Told = Omit<Static<typeof DiagnosisSchema>, 'container_port' | 'source' | 'repair'> & {
+type ShownDiagnosis = Omit<Static<typeof DiagnosisSchema>, 'container_port' | 'source' | 'repair'> & {
   readonly repair?: Repair
 }
 
@@ -159,7 +159,7 @@ type Told = Omit<Static<typeof DiagnosisSchema>, 'container_port' | 'source' | '
 function diagnosisRow(
   { steps, address, outsidePort, listeningPorts }: DiagnoseConnectionResponse,
   shown: JudgedAddress,
-): Omit<Told, 'repair'> {
+): Omit<ShownDiagnosis, 'repair'> {
   const mapping = steps.find(({ name }) => name === 'mapping')
   const addressStep = mapping && {
     name: 'address',

@@ -25,7 +25,7 @@ export const CreatedSchema = Type.Object(
   },
   { title: 'CreatedContainer' },
 )
-export type Created = Static<typeof CreatedSchema> & { hostId: string }
+export type CreatedContainer = Static<typeof CreatedSchema> & { hostId: string }
 
 /** A creation that passed all checks of the gateway. */
 export interface PlannedCreation {
@@ -63,7 +63,7 @@ export async function orderCreation(
   { fleet }: CreationParts,
   planned: PlannedCreation,
   { caller, operationId }: { readonly caller: Principal; readonly operationId: string },
-): Promise<Created> {
+): Promise<CreatedContainer> {
   const creation = await fleet.createGuest({ operationId, requestedBy: caller.user, ...planned })
   await fleet.reached(creation.hostId, creation.response.revision)
   return createdRow(creation, operationId)
@@ -95,7 +95,7 @@ export function noTemplate(): BerthError {
   return invalidField('template_id', 'template_id: no such template')
 }
 
-function createdRow({ hostId, response }: GuestCreation, operationId: string): Created {
+function createdRow({ hostId, response }: GuestCreation, operationId: string): CreatedContainer {
   const { guest, sshPassword } = response
   if (guest === undefined)
     throw new BerthError('internal', 'agent_error', 'the agent answered without the container')

@@ -42,7 +42,7 @@ export interface GuestPages {
 }
 
 /** Cached with a guest as its agent reported it, and dropped with it. */
-interface Shown {
+interface CachedRow {
   readonly online: boolean
   readonly hostAddress: string
   readonly json: string
@@ -58,7 +58,7 @@ export interface GuestPageParts {
 
 export function createGuestPages({ view, time, readOwners }: GuestPageParts): GuestPages {
   let owners = noOwners
-  const shownOf = (guest: GuestView): Shown => findShown(guest) ?? show(guest, time)
+  const shownOf = (guest: GuestView): CachedRow => findShown(guest) ?? show(guest, time)
   const jsonOf = (guest: GuestView): string => shownOf(guest).json
   const customerJsonOf = (guest: GuestView): string =>
     differsForCustomer(guest) ? JSON.stringify(guestRow(guest, time, 'customer')) : jsonOf(guest)
@@ -106,12 +106,12 @@ function prepare({ guest }: GuestView, json: string): { body: string; etag: stri
   return { body, etag: revisionEtag(guest.revision, body) }
 }
 
-function findShown({ shown, online, hostAddress }: GuestView): Shown | undefined {
-  const kept = shown as Shown | undefined
+function findShown({ shown, online, hostAddress }: GuestView): CachedRow | undefined {
+  const kept = shown as CachedRow | undefined
   return kept?.online === online && kept.hostAddress === hostAddress ? kept : undefined
 }
 
-function show(guest: GuestView, time: TimeFormat): Shown {
+function show(guest: GuestView, time: TimeFormat): CachedRow {
   const { online, hostAddress } = guest
   const json = JSON.stringify(guestRow(guest, time))
   const shown = { online, hostAddress, json, prepared: undefined }
@@ -137,7 +137,7 @@ function listOf(
   }
 }
 
-interface Selected {
+interface SelectedGuests {
   readonly items: readonly GuestView[]
   readonly total: number
 }
@@ -146,7 +146,7 @@ async function select(
   view: FleetView,
   caller: Principal,
   { wanted, range }: { wanted: ListQuery<GuestField>; range: [number, number] },
-): Promise<Selected> {
+): Promise<SelectedGuests> {
   const few = findFew(view, caller, wanted)
   if (few) {
     const found = selectFrom(few, guestFields, wanted)

@@ -31,7 +31,7 @@ export const RepairSchema = Type.Object(
 export type Repair = Static<typeof RepairSchema>
 
 /** What of a failed step a repair is planned from. */
-export interface Failing {
+export interface ConnectionFailure {
   readonly guestId: number
   readonly port: number
   /** Of the first step that failed. */
@@ -51,8 +51,8 @@ interface Offer {
   readonly unboundOnly?: boolean
   /** Sub-users may not call it. */
   readonly notSubUsers?: boolean
-  readonly body: (failing: Failing) => Repair['body']
-  readonly ifMatch?: (failing: Failing) => string
+  readonly body: (failing: ConnectionFailure) => Repair['body']
+  readonly ifMatch?: (failing: ConnectionFailure) => string
 }
 
 const start: Offer = {
@@ -90,7 +90,7 @@ const offers: Readonly<Record<string, Offer>> = {
 }
 
 /** Lets everybody in to the port, before all other rules. */
-function openPort({ firewall, port }: Failing): Repair['body'] {
+function openPort({ firewall, port }: ConnectionFailure): Repair['body'] {
   if (!firewall || firewall.rules.length >= networkLimits.firewallRules) return null
   const ours = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: String(port) }
   return { ...firewall, rules: [ours, ...firewall.rules] }
@@ -100,7 +100,7 @@ function openPort({ firewall, port }: Failing): Repair['body'] {
  * The request that would mend it, with what the caller may do.
  * @returns null where no request does, or none of this caller's
  */
-export function planRepair(failing: Failing, caller: Principal): Repair | null {
+export function planRepair(failing: ConnectionFailure, caller: Principal): Repair | null {
   const offer = Object.hasOwn(offers, failing.code) ? offers[failing.code] : undefined
   if (!offer || !mayUse(offer, caller)) return null
   const { action, method, path, body, ifMatch = () => '' } = offer

@@ -57,13 +57,13 @@ export const UpdatedSchema = Type.Optional(
     { title: 'Updated' },
   ),
 )
-type Updated = Answer<{ ignored: string[] }>
+type SettingsAnswer = Answer<{ ignored: string[] }>
 
 /** Most names of unknown fields to report. */
 const maxIgnored = 50
 
 /** @param schema of the body */
-export function updatedAnswer(message: string, body: object, schema: TObject): Updated {
+export function updatedAnswer(message: string, body: object, schema: TObject): SettingsAnswer {
   const unknown = Object.keys(body).filter((name) => !Object.hasOwn(schema.properties, name))
   if (unknown.length === 0) return { message }
   return { message, data: { ignored: unknown.slice(0, maxIgnored).map(fieldName) } }

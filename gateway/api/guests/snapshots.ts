@@ -280,13 +280,13 @@ function parseQuota({
   throw new BerthError('invalid', 'missing_field', 'snapshot_limit: is required', { field: 'snapshot_limit' })
 }
 
-interface Found {
+interface GuestSnapshot {
   readonly view: GuestView
   readonly snapshot: Snapshot
 }
 
 /** The snapshot has the operation's id. It may be gone again. */
-function getTaken(view: FleetView, { guest, operationId }: Context): Found {
+function getTaken(view: FleetView, { guest, operationId }: Context): GuestSnapshot {
   const shown = view.findGuest(guest.guest.uuid)
   const snapshot = shown?.guest.snapshots.find(({ id }) => id === operationId)
   if (shown && snapshot) return { view: shown, snapshot }
@@ -298,14 +298,14 @@ function listVisible(view: FleetView, caller: Principal, time: TimeFormat): Snap
 }
 
 /** Newest first. */
-function sorted(guests: Iterable<GuestView>): Found[] {
+function sorted(guests: Iterable<GuestView>): GuestSnapshot[] {
   const found = [...guests].flatMap((view) =>
     [...view.guest.snapshots].reverse().map((snapshot) => ({ view, snapshot })),
   )
   return found.sort((a, b) => b.snapshot.createdAtMs - a.snapshot.createdAtMs)
 }
 
-function snapshotRow({ view: { guest }, snapshot }: Found, time: TimeFormat): SnapshotRow {
+function snapshotRow({ view: { guest }, snapshot }: GuestSnapshot, time: TimeFormat): SnapshotRow {
   return {
     id: snapshot.id,
     container_id: guest.id,

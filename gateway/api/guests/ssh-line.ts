@@ -9,13 +9,13 @@ export interface SshPlace {
   readonly port: number
 }
 
-type Addressed = Pick<Guest, 'publicIpv4s' | 'ipv6Addresses' | 'sshPort' | 'portMappings'>
+type ReachableGuest = Pick<Guest, 'publicIpv4s' | 'ipv6Addresses' | 'sshPort' | 'portMappings'>
 
 /**
  * The guest's IPv4 address, else the host's port that leads to SSH, else the guest's IPv6 address.
  * @param hostAddress public address of its host; "": not known
  */
-export function planSshPlace(guest: Addressed, hostAddress: string): SshPlace {
+export function planSshPlace(guest: ReachableGuest, hostAddress: string): SshPlace {
   const [own] = guest.publicIpv4s
   if (own !== undefined) return place(own, 22)
   if (guest.sshPort > 0) return place(mappedAddress(guest) || hostAddress, guest.sshPort)
@@ -24,7 +24,7 @@ export function planSshPlace(guest: Addressed, hostAddress: string): SshPlace {
 }
 
 /** The address that the mapping of SSH names; "": the mapping is valid for every address of the host. */
-function mappedAddress({ portMappings, sshPort }: Addressed): string {
+function mappedAddress({ portMappings, sshPort }: ReachableGuest): string {
   const mapping = portMappings.find(
     ({ protocol, hostPort, hostPortEnd }) =>
       protocol === 'tcp' && hostPort <= sshPort && sshPort <= Math.max(hostPort, hostPortEnd),

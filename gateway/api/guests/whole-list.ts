@@ -5,7 +5,7 @@ import { listOfPieces, makePiece, type Piece } from '../../http/json-list.js'
 import type { Answer } from '../../http/route.js'
 import { inSlices } from '../../slices.js'
 
-interface Made {
+interface RenderedBlock {
   readonly version: string
   readonly rows: number
   readonly piece: Piece
@@ -17,7 +17,7 @@ const mostRounds = 20
 
 /** The list of all guests as bytes; a change rebuilds only its block. */
 export class WholeList {
-  readonly #made = new WeakMap<GuestBlock, Made>()
+  readonly #made = new WeakMap<GuestBlock, RenderedBlock>()
   readonly #making = new SingleFlight()
   #version: string | undefined
   #answer: Answer<never> = {}
@@ -62,7 +62,7 @@ export class WholeList {
     return this.#answer
   }
 
-  #make(block: GuestBlock): Made {
+  #make(block: GuestBlock): RenderedBlock {
     const earlier = this.#made.get(block)
     const version = this.#versionOf(block.version)
     if (earlier?.version === version) return earlier

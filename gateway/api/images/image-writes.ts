@@ -132,7 +132,7 @@ function toggleRoute(fleet: Fleet): Route {
 }
 
 /** What became of one host. */
-interface Asked {
+interface HostOutcome {
   readonly hostId: string
   readonly task: string
   readonly outcome: 'queued' | 'present' | 'running'
@@ -169,7 +169,7 @@ interface DownloadOrder {
 async function orderDownload(
   fleet: Fleet,
   { hostId, task, templateId, user }: DownloadOrder,
-): Promise<Asked> {
+): Promise<HostOutcome> {
   const order = { $case: 'imageDownload', value: { templateId } } as const
   try {
     const { revision } = await fleet
@@ -183,7 +183,7 @@ async function orderDownload(
   }
 }
 
-const refusedOutcomes: ReadonlyMap<string, Asked['outcome']> = new Map([
+const refusedOutcomes: ReadonlyMap<string, HostOutcome['outcome']> = new Map([
   ['image_present', 'present'],
   ['task_running', 'running'],
 ])

@@ -73,7 +73,7 @@ export function subUserLoginRoutes(deps: SubUserLoginDeps): Route[] {
 /** Under it failures with codes that nobody has are counted; no account can have this name. */
 const unknownCode = '*'
 
-interface Given {
+interface SubUserLogin {
   readonly account: Account | undefined
   readonly username: string
   readonly password: string
@@ -82,7 +82,7 @@ interface Given {
 
 async function logIn(
   { accounts }: SubUserLoginDeps,
-  { account, ...given }: Given,
+  { account, ...given }: SubUserLogin,
   context: RequestContext<unknown, unknown, unknown>,
 ): Promise<Answer<Static<typeof SubUserStepSchema>>> {
   const known = account?.kind === 'sub_user' ? account : undefined

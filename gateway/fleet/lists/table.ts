@@ -41,7 +41,7 @@ const maxFillings = 4
 export class Table<Item, Name extends string> implements Selectable<Item, Name> {
   readonly #slots = new Map<string, Slot<Item>>()
   readonly #all: SortedList<Slot<Item>>
-  readonly #selections = new Map<string, Maintained<Item, Name>>()
+  readonly #selections = new Map<string, MaintainedSelection<Item, Name>>()
   /** Selections being filled or waiting to be, by the same key. */
   readonly #making = new KeyedSingleFlight<string, Selection<Item>>()
   readonly #fillings = new Semaphore(maxFillings)
@@ -125,7 +125,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
   #make(key: string, query: ListQuery<Name>): Promise<Selection<Item>> {
     return this.#making.run(key, () =>
       this.#fillings.run(async () => {
-        const selection = new Maintained(this.options, query)
+        const selection = new MaintainedSelection(this.options, query)
         this.#selections.set(key, selection)
         this.#dropUnused()
         await selection.fill(this.#all)
@@ -186,7 +186,7 @@ const slotsPerStep = 64
 const none: Selection<never> = { size: 0, slice: () => [] }
 
 /** The result of one query. An item leaves it before a change and comes back after. */
-class Maintained<Item, Name extends string> implements Selection<Item> {
+class MaintainedSelection<Item, Name extends string> implements Selection<Item> {
   readonly #list: SortedList<Slot<Item>>
   #filling: Promise<void> | undefined
   isFilled = false

@@ -21,7 +21,7 @@ const perConnection = 16
  * it at once, and no other client gets an answer meanwhile. One request that waited starts in each turn of the event loop,
  * and the connections alternate. So clients that pipeline wait for each other and delay nobody else.
  */
-export class Turns {
+export class PipelinedRequests {
   /** Connections with a request that is being handled. */
   readonly #lines = new WeakMap<Duplex, Line>()
   /** Connections whose next request may start, in their order. */
