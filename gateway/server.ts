@@ -6,7 +6,7 @@ import type { Duplex } from 'node:stream'
 import type Koa from 'koa'
 import type { Logger } from 'pino'
 import { ConnectionGuard } from '../shared/connection-guard.js'
-import { PipelinedRequests, type Handle } from './http/pipelined-requests.js'
+import { PipelinedRequests, type RequestHandler } from './http/pipelined-requests.js'
 import { requestClass, watchOffers } from './http/upgrade-offers.js'
 
 export interface HttpTimeouts {
@@ -97,7 +97,7 @@ export interface Handlers {
 }
 
 /** @param handle never throws */
-export function pipelinedHandlers(handle: Handle): Handlers {
+export function pipelinedHandlers(handle: RequestHandler): Handlers {
   return { requests: new PipelinedRequests(handle) }
 }
 
@@ -114,7 +114,7 @@ export function serveRequests(
   timeouts: HttpTimeouts,
 ): void {
   const guard = new ConnectionGuard({ ...silent, proveWithinMs: timeouts.headersMs + timeouts.checkEveryMs })
-  const callback: Handle = (request, response) => {
+  const callback: RequestHandler = (request, response) => {
     guard.trust(request.socket)
     requests.enter(request, response)
   }

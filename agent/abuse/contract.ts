@@ -1,7 +1,7 @@
 import { severities, type AbuseType, type Severity } from '../../shared/abuse.js'
 import type { PacketReport } from '../host/packet-log.js'
 import type { OpenedFlow } from '../host/flows-of.js'
-import type { GuestCounts } from './plan-counts.js'
+import type { PacketCounts } from './plan-counts.js'
 
 export function worse(a: Severity, b: Severity): Severity {
   return severities.indexOf(a) >= severities.indexOf(b) ? a : b
@@ -38,7 +38,7 @@ export interface FlowRow {
 }
 
 /** What first bytes of a guest's connections told. */
-export interface Claim {
+export interface AbuseClaim {
   readonly atMs: number
   readonly kind: 'stratum' | 'pool' | 'proxy'
   readonly target: string
@@ -48,7 +48,7 @@ export interface Claim {
 }
 
 /** What a guest's counters grew by between two looks. */
-export interface CountRow extends GuestCounts {
+export interface CountRow extends PacketCounts {
   readonly atMs: number
   readonly seconds: number
 }
@@ -59,7 +59,7 @@ export interface Evidence {
   readonly rows: readonly FlowRow[]
   /** Of port 25, for an hour. */
   readonly mail: readonly FlowRow[]
-  readonly claims: readonly Claim[]
+  readonly claims: readonly AbuseClaim[]
   readonly counts: readonly CountRow[]
   /** It was given port 25: it sends more mail than others. */
   readonly isMailServer: boolean
@@ -84,7 +84,7 @@ export interface AbuseSensor {
   remove(): Promise<void>
   onReport(listener: (report: PacketReport) => void): void
   /** By uuid, since counting began; guests without any packet are missing. */
-  readCounts(guests: readonly WatchedGuest[]): Promise<ReadonlyMap<string, GuestCounts>>
+  readCounts(guests: readonly WatchedGuest[]): Promise<ReadonlyMap<string, PacketCounts>>
   /** Flows that one of the addresses opened. */
   readFlowsOf(addresses: readonly string[]): Promise<readonly OpenedFlow[]>
   /** Flows of everybody that nobody answered. */

@@ -1,7 +1,7 @@
 import type { OpenedFlow } from '../host/flows-of.js'
 import type { PacketSample } from '../host/packet-log.js'
-import type { Claim, CountRow, Evidence, FlowRow } from './contract.js'
-import { isQuiet, noCounts, planGrowth, type GuestCounts } from './plan-counts.js'
+import type { AbuseClaim, CountRow, Evidence, FlowRow } from './contract.js'
+import { isQuiet, noCounts, planGrowth, type PacketCounts } from './plan-counts.js'
 
 const mailPort = 25
 /** How long rows are kept, and how many at most: of one guest that is some hundred bytes each. */
@@ -24,9 +24,9 @@ const patienceMs = 5000
 export class GuestEvidence {
   #rows: FlowRow[] = []
   #mail: FlowRow[] = []
-  #claims: Claim[] = []
+  #claims: AbuseClaim[] = []
   #counts: CountRow[] = []
-  #counted: { readonly atMs: number; readonly counts: GuestCounts } | undefined
+  #counted: { readonly atMs: number; readonly counts: PacketCounts } | undefined
   /** When a flow's outcome was noted. */
   readonly #noted = new Map<string, number>()
   /** When its flows were last looked up. */
@@ -54,7 +54,7 @@ export class GuestEvidence {
     this.#claims.push({ atMs, kind, target, port, ...way })
   }
 
-  addCounts(now: GuestCounts, atMs: number): void {
+  addCounts(now: PacketCounts, atMs: number): void {
     const before = this.#counted
     this.#counted = { atMs, counts: now }
     if (!before) return

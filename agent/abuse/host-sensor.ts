@@ -16,7 +16,7 @@ import {
 } from '../network/ruleset/plan-watch-table.js'
 import { shortHash } from '../network/tables/element-index.js'
 import type { AbuseSensor, WatchedGuest } from './contract.js'
-import type { GuestCounts } from './plan-counts.js'
+import type { PacketCounts } from './plan-counts.js'
 import { sumCounts, type CountedName } from './sum-counts.js'
 
 const acct = 'net/netfilter/nf_conntrack_acct'
@@ -70,7 +70,7 @@ export class HostSensor implements AbuseSensor {
     this.#listeners.add(listener)
   }
 
-  async readCounts(guests: readonly WatchedGuest[]): Promise<ReadonlyMap<string, GuestCounts>> {
+  async readCounts(guests: readonly WatchedGuest[]): Promise<ReadonlyMap<string, PacketCounts>> {
     return sumCounts(guests, await readCountingSets(this.#sets()))
   }
 

@@ -9,7 +9,7 @@ import type { AbuseSensor, Evidence, Finding } from './contract.js'
 import { GuestEvidence } from './guest-evidence.js'
 import { isNews, lastSeenMs } from './plan-going-on.js'
 import { detect, isSuspect, isUnchecked } from './plan-detect.js'
-import { isOpen, planAlert, planPlace, planSamples, type AlertGuest } from './plan-merge.js'
+import { isOpen, planAlert, planAlertPlace, planSamples, type AlertGuest } from './plan-merge.js'
 import { noCounts } from './plan-counts.js'
 import type { AbuseShutdown } from './shutdown.js'
 import type { AlertRecord, AlertStore } from './store.js'
@@ -243,7 +243,7 @@ export class AbuseMonitor {
   ): void {
     const { alerts, context } = this.parts
     const { nowMs } = view
-    const place = planPlace(own, finding)
+    const place = planAlertPlace(own, finding)
     const at = own.findIndex(
       (alert) =>
         isOpen(alert, nowMs) &&

@@ -1,5 +1,5 @@
 /** Packets of a guest; of `amplified` bytes by UDP port. */
-export interface GuestCounts {
+export interface PacketCounts {
   /** TCP connections that it began, and those that were answered, refused, or declared unreachable. */
   readonly opened: number
   readonly accepted: number
@@ -22,20 +22,20 @@ export interface ServiceTraffic {
   readonly servedBytes: number
 }
 
-export const noCounts: GuestCounts = {
+export const noCounts: PacketCounts = {
   ...{ opened: 0, accepted: 0, refused: 0, unreachable: 0, mail: 0 },
   ...{ sent: 0, received: 0, limited: 0, forged: 0, amplified: new Map() },
 }
 
 /** What was counted since `before`; a counter that is lower began anew. */
-export function planGrowth(before: GuestCounts, now: GuestCounts): GuestCounts {
+export function planGrowth(before: PacketCounts, now: PacketCounts): PacketCounts {
   const { amplified } = now
   const numbers = Object.entries(now).filter(
     (entry): entry is [string, number] => typeof entry[1] === 'number',
   )
   const grown = numbers.map(([name, value]) => [
     name,
-    growth(before[name as keyof GuestCounts] as number, value),
+    growth(before[name as keyof PacketCounts] as number, value),
   ])
   const served = [...amplified].map(([port, { askedBytes, servedBytes }]) => {
     const had = before.amplified.get(port) ?? { askedBytes: 0, servedBytes: 0 }
@@ -46,7 +46,7 @@ export function planGrowth(before: GuestCounts, now: GuestCounts): GuestCounts {
     return [port, bytes] as const
   })
   return {
-    ...(Object.fromEntries(grown) as unknown as GuestCounts),
+    ...(Object.fromEntries(grown) as unknown as PacketCounts),
     amplified: new Map(served.filter(([, bytes]) => bytes.servedBytes > 0)),
   }
 }
@@ -55,7 +55,7 @@ function growth(before: number, now: number): number {
   return now >= before ? now - before : now
 }
 
-export function isQuiet(counts: GuestCounts): boolean {
+export function isQuiet(counts: PacketCounts): boolean {
   return (
     counts.amplified.size === 0 &&
     Object.values(counts).every((value) => value === 0 || typeof value !== 'number')

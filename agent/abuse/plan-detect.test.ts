@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { validateConfig } from '../../shared/config.js'
 import { AgentConfigSchema } from '../config.js'
-import type { Claim, CountRow, Evidence, FlowRow, Outcome } from './contract.js'
+import type { AbuseClaim, CountRow, Evidence, FlowRow, Outcome } from './contract.js'
 import { noCounts } from './plan-counts.js'
 import { detect, isSuspect } from './plan-detect.js'
 
@@ -53,7 +53,7 @@ function served(mbps: number, ratio: number, looks = 2): CountRow[] {
   return counts({ amplified: new Map([[11211, { servedBytes, askedBytes: servedBytes / ratio }]]) }, looks)
 }
 
-function claims(kind: Claim['kind'], clients = 1): Claim[] {
+function claims(kind: AbuseClaim['kind'], clients = 1): AbuseClaim[] {
   return Array.from({ length: clients }, (_, index) => ({
     ...{ atMs: nowMs - 5000, kind, target: `203.0.113.${index}`, port: 1080, way: 'socks5' },
   }))

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Severity } from '../../shared/abuse.js'
 import type { Finding } from './contract.js'
-import { isOpen, planAlert, planPlace, planSamples, quietMs, type AlertState } from './plan-merge.js'
+import { isOpen, planAlert, planAlertPlace, planSamples, quietMs, type AlertState } from './plan-merge.js'
 
 const guest = { guestUuid: 'uuid', guestId: 1, guestName: 'web1', sourceIp: '10.0.0.2' }
 const finding = (severity: Severity, target = '198.18.0.1'): Finding => ({
@@ -76,9 +76,9 @@ describe('alerts', () => {
       ...looks(['medium'])[0]!,
       targetIp: `198.18.0.${index}`,
     }))
-    expect(planPlace(open.slice(1), finding('medium', '198.18.1.1'))).to.deep.equal(['198.18.1.1', 0])
-    expect(planPlace(open, finding('medium', '198.18.1.1'))).to.deep.equal(['*', 0])
-    expect(planPlace(open, finding('medium', '198.18.0.4'))).to.deep.equal(['198.18.0.4', 0])
+    expect(planAlertPlace(open.slice(1), finding('medium', '198.18.1.1'))).to.deep.equal(['198.18.1.1', 0])
+    expect(planAlertPlace(open, finding('medium', '198.18.1.1'))).to.deep.equal(['*', 0])
+    expect(planAlertPlace(open, finding('medium', '198.18.0.4'))).to.deep.equal(['198.18.0.4', 0])
   })
 
   it('keep fifty rows of what they are about', () => {

@@ -53,7 +53,7 @@ export function isOpen({ lastAtMs }: Pick<AlertState, 'lastAtMs'>, nowMs: number
 }
 
 /** The target that a finding is told of, and its port. */
-export function planPlace(
+export function planAlertPlace(
   open: readonly AlertState[],
   { type, target, port }: Finding,
 ): [target: string, port: number] {

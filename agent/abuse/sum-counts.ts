@@ -3,7 +3,7 @@ import type { CountedElement } from '../host/counted-elements.js'
 import { formatIpv4 } from '../network/subnet.js'
 import type { amplifierCounters, WatchCounter } from '../network/ruleset/plan-watch-table.js'
 import type { WatchedGuest } from './contract.js'
-import { noCounts, type ServiceTraffic, type GuestCounts } from './plan-counts.js'
+import { noCounts, type ServiceTraffic, type PacketCounts } from './plan-counts.js'
 
 type AmplifierCounter = (typeof amplifierCounters)[number]
 type WatchedCounter = WatchCounter | AmplifierCounter
@@ -17,7 +17,7 @@ type GuestCounter = CountedElement<CountedName>
 export function sumCounts(
   guests: readonly WatchedGuest[],
   elements: readonly GuestCounter[],
-): ReadonlyMap<string, GuestCounts> {
+): ReadonlyMap<string, PacketCounts> {
   const owners = new Map(
     guests.flatMap(({ uuid, device, mac, ipv4, ipv6Addresses }) =>
       [device, mac, ipv4, ...ipv6Addresses].map((name): [string, string] => [name, uuid]),
@@ -34,7 +34,7 @@ export function sumCounts(
   return counts
 }
 
-type Sums = { -readonly [Name in keyof Omit<GuestCounts, 'amplified'>]: number } & {
+type Sums = { -readonly [Name in keyof Omit<PacketCounts, 'amplified'>]: number } & {
   readonly amplified: Map<number, ServiceTraffic>
 }
 

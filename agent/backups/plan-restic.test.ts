@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
-import { parseMessage, parseSnapshots, planRepository, planTags } from './plan-restic.js'
+import { parseResticMessage, parseSnapshots, planRepository, planTags } from './plan-restic.js'
 
 const id = '00000000-0000-4000-8000-00000000000a'
 const guest = '00000000-0000-4000-8000-00000000000b'
@@ -124,5 +124,5 @@ describe('what restic says of backups', () => {
     ['no JSON', undefined],
     ['null', undefined],
   ] as const)
-    it(`reads ${line}`, () => expect(parseMessage(line)).to.deep.equal(message))
+    it(`reads ${line}`, () => expect(parseResticMessage(line)).to.deep.equal(message))
 })

@@ -164,7 +164,7 @@ export type ResticMessage =
   | { readonly kind: 'summary'; readonly sizeBytes: number; readonly storedBytes: number }
 
 /** Undefined: nothing of interest. */
-export function parseMessage(line: string): ResticMessage | undefined {
+export function parseResticMessage(line: string): ResticMessage | undefined {
   const message = parseObject(line)
   const figure = (field: string): number => Math.max(0, Number(message?.[field]) || 0)
   if (message?.['message_type'] === 'status')

@@ -17,7 +17,7 @@ import type {
 } from './contract.js'
 import { fetchTree, layoutName, transferMs } from './fetch-tree.js'
 import { isAbsent } from './plan-failure.js'
-import { parseMessage, parseSnapshots, planTags, type ResticSnapshot } from './plan-restic.js'
+import { parseResticMessage, parseSnapshots, planTags, type ResticSnapshot } from './plan-restic.js'
 import { Restic, type ResticOptions } from './restic.js'
 
 /** Of the repository by which targets are checked. */
@@ -198,7 +198,7 @@ async function backUp(restic: Restic, sent: BackupSource, watch: WorkContext): P
     ],
     ...{ tree: sent.tree, timeoutMs: transferMs, okCodes: [0, 3] },
     onStdoutLine: (line) => {
-      const message = parseMessage(line)
+      const message = parseResticMessage(line)
       if (message?.kind === 'summary') summary = message
       if (message?.kind !== 'status') return false
       watch.report(shareOf(message), 'sending')

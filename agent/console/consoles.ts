@@ -12,7 +12,7 @@ import { FrameReader, frameOf } from '../../shared/framing.js'
 import { Holder } from './holder.js'
 import { hangUp, openSocket } from './socket-terminal.js'
 
-export interface ConsolesParts {
+export interface AgentConsolesParts {
   readonly context: GuestContext
   readonly connections: ConsoleConnections
   readonly keepMs: number
@@ -24,13 +24,13 @@ const modes: readonly string[] = ['shell', 'serial', 'vnc'] satisfies ConsoleMod
  * Consoles of this host's guests. Terminals are held by a process of their own; screens, which cannot be resumed, are
  * passed on by the agent itself.
  */
-export class Consoles {
+export class AgentConsoles {
   readonly #screens = new Holder((place, _size, listener) => {
     if (place.kind !== 'socket') throw new Error('a screen is a socket')
     return openSocket(place.path, listener)
   })
 
-  constructor(private readonly parts: ConsolesParts) {}
+  constructor(private readonly parts: AgentConsolesParts) {}
 
   /**
    * Opens a console, or goes on with one, and tells its user `opened`.

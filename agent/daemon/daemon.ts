@@ -10,7 +10,7 @@ import { MetricsFeed } from '../metrics/feed.js'
 import { HostSampler } from '../metrics/host-sampler.js'
 import type { StepObserver } from '../operations/types.js'
 import { settingKinds } from '../guests/settings/kinds.js'
-import { Consoles } from '../console/consoles.js'
+import { AgentConsoles } from '../console/consoles.js'
 import { createBackupService } from '../rpc/backup-service.js'
 import { createConsoleService } from '../rpc/console-service.js'
 import { createGuestSettingsService } from '../rpc/guest-settings-service.js'
@@ -108,7 +108,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
     hostId: tls.identity().hostId,
   })
   const keepMs = config.consoles.keep_seconds * 1000
-  const consoles = new Consoles({ context: domain.context, connections: host.consoles, keepMs })
+  const consoles = new AgentConsoles({ context: domain.context, connections: host.consoles, keepMs })
   const { swap } = host
   const diagnosis = new ConnectionDiagnosis(domain.context, host.probe)
   const parts = { describe: describeNow, metrics: feed, history, swap, consoles, diagnosis }
@@ -216,7 +216,7 @@ interface ServiceParts {
   readonly metrics: MetricsFeed
   readonly history: UsageHistory
   readonly swap: HostSwap
-  readonly consoles: Consoles
+  readonly consoles: AgentConsoles
   readonly diagnosis: ConnectionDiagnosis
 }
 

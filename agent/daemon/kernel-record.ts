@@ -10,9 +10,9 @@ import { keepSysctls, type SysctlChange } from '../host/sysctl-change.js'
 import { findSysctl, writeSysctl } from '../host/sysctl.js'
 import {
   planBoot,
-  planChange,
+  planSettingChange,
   planLeave,
-  planLimits,
+  planHostLimits,
   planRelease,
   planUser,
   type KernelRecord,
@@ -32,18 +32,21 @@ export async function recordKernelSettings(
   file = kernelRecordFile,
 ): Promise<void> {
   const netns = readNetworkNamespace()
-  const limits = planLimits(new Map())
+  const limits = planHostLimits(new Map())
   const has = readSettings(limits.map(({ path }) => path))
-  const raised = planLimits(has).filter(({ path }) => has.has(path))
+  const raised = planHostLimits(has).filter(({ path }) => has.has(path))
   await update(file, (record) =>
-    raised.reduce((noted, change) => planChange(noted, netns, change), planUser(record, { stateDir, netns })),
+    raised.reduce(
+      (noted, change) => planSettingChange(noted, netns, change),
+      planUser(record, { stateDir, netns }),
+    ),
   )
   const user = { stateDir, netns }
   const mutex = new Mutex()
   keepSysctls({
     note: async (change) => {
       if (change.path.split('/').includes(bridge)) return
-      await mutex.run(() => update(file, (record) => planChange(record, netns, change)))
+      await mutex.run(() => update(file, (record) => planSettingChange(record, netns, change)))
     },
     putBack: (isUnused) => mutex.run(() => release(file, user, isUnused)),
   })

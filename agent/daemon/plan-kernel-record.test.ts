@@ -1,9 +1,9 @@
 import { expect } from 'chai'
 import {
   planBoot,
-  planChange,
+  planSettingChange,
   planLeave,
-  planLimits,
+  planHostLimits,
   planRelease,
   planUser,
   type KernelRecord,
@@ -18,16 +18,16 @@ const [host, guest] = [4_026_531_840, 4_026_532_000]
 describe('record of kernel settings', () => {
   const none: KernelRecord = { boot: 'b', users: {}, before: {}, set: {} }
   const forwards = { path: forwarding, before: 0, value: 1 }
-  const changed = planChange(none, host, forwards)
+  const changed = planSettingChange(none, host, forwards)
   const key = `${host}:${forwarding}`
   const everywhere = (): boolean => true
 
   it('notes limits that are about to be raised, and nothing else', () => {
-    const has = new Map(planLimits(new Map()).map(({ path, value }) => [path, value]))
-    expect(planLimits(has)).to.deep.equal([])
+    const has = new Map(planHostLimits(new Map()).map(({ path, value }) => [path, value]))
+    expect(planHostLimits(has)).to.deep.equal([])
     expect([...has.keys()]).to.not.include(forwarding)
     has.set('kernel/pid_max', 32_768).set('fs/inotify/max_user_watches', 4_000_000_000)
-    expect(planLimits(has)).to.deep.equal([{ path: 'kernel/pid_max', before: 32_768, value: 4_194_304 }])
+    expect(planHostLimits(has)).to.deep.equal([{ path: 'kernel/pid_max', before: 32_768, value: 4_194_304 }])
   })
 
   it('notes an agent once, where it is now', () => {
@@ -36,17 +36,17 @@ describe('record of kernel settings', () => {
   })
 
   it('keeps the first value while agents change their own, and takes what somebody else set since', () => {
-    const again = planChange(changed, host, { path: forwarding, before: 1, value: 2 })
+    const again = planSettingChange(changed, host, { path: forwarding, before: 1, value: 2 })
     expect(again).to.deep.include({ before: { [key]: 0 }, set: { [key]: 2 } })
-    const others = planChange(changed, host, { path: forwarding, before: 3, value: 1 })
+    const others = planSettingChange(changed, host, { path: forwarding, before: 3, value: 1 })
     expect(others).to.deep.include({ before: { [key]: 3 }, set: { [key]: 1 } })
   })
 
   it('knows settings of the network in each namespace, and the kernel’s once', () => {
     const both = [host, guest].reduce(
       (record, netns) =>
-        planChange(record, netns, { path: pidMax, before: netns === host ? 7 : 8, value: 8 }),
-      planChange(changed, guest, { path: forwarding, before: 5, value: 1 }),
+        planSettingChange(record, netns, { path: pidMax, before: netns === host ? 7 : 8, value: 8 }),
+      planSettingChange(changed, guest, { path: forwarding, before: 5, value: 1 }),
     )
     expect(both.before).to.deep.equal({ [key]: 0, [`${guest}:${forwarding}`]: 5, [pidMax]: 7 })
   })
@@ -60,7 +60,7 @@ describe('record of kernel settings', () => {
   describe('an agent that stays', () => {
     const a = { stateDir: '/a', netns: host }
     const unused = { isThere: everywhere, isUnused: (path: string) => path === forwarding }
-    const record = planUser(planChange(changed, host, { path: acceptRa, before: 1, value: 2 }), a)
+    const record = planUser(planSettingChange(changed, host, { path: acceptRa, before: 1, value: 2 }), a)
 
     it('puts back what it needs no more, and keeps the rest', () => {
       const left = planRelease(record, a, unused)
@@ -79,8 +79,8 @@ describe('record of kernel settings', () => {
 
   describe('an agent that goes', () => {
     const a = { stateDir: '/a', netns: host }
-    const record = planChange(
-      planChange(planUser(changed, a), host, { path: acceptRa, before: 1, value: 2 }),
+    const record = planSettingChange(
+      planSettingChange(planUser(changed, a), host, { path: acceptRa, before: 1, value: 2 }),
       host,
       { path: pidMax, before: 7, value: 8 },
     )
@@ -114,7 +114,7 @@ describe('record of kernel settings', () => {
 
     it('as the last of another namespace leaves the host’s own settings as they are', () => {
       const there = planUser(none, { stateDir: '/b', netns: guest })
-      const { restore } = planLeave(planChange(there, guest, forwards), a, () => false)
+      const { restore } = planLeave(planSettingChange(there, guest, forwards), a, () => false)
       expect(restore).to.deep.equal([])
     })
 

@@ -26,7 +26,7 @@ function keyOf(path: string, netns: number): string {
 }
 
 /** Adds a change to the record. A value that an agent wrote is not recorded as an original one. */
-export function planChange(
+export function planSettingChange(
   record: KernelRecord,
   netns: number,
   { path, before, value }: SysctlChange,
@@ -57,7 +57,7 @@ export function planUser(record: KernelRecord, { stateDir, netns }: KernelUser):
 }
 
 /** Changes to be made to the host's limits; all of them where the present values are unknown. */
-export function planLimits(has: ReadonlyMap<string, number>): SysctlChange[] {
+export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[] {
   const dotted = new Map([...has].map(([path, value]) => [path.replaceAll('/', '.'), value]))
   return planSysctls(dotted).map(({ name, value }) => {
     const path = name.replaceAll('.', '/')

@@ -16,7 +16,7 @@ import type { GuestStore } from './store.js'
 import type { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 
 /** What the guests domain needs of images. */
-export interface ImageSource {
+export interface GuestImages {
   /**
    * Whether a new guest may be made from it.
    * @throws {BerthError} `invalid_field`, `unsupported`, `image_disabled`
@@ -83,7 +83,7 @@ export interface GuestContext extends TargetVault {
   /** By uuid. Code that reads a guest from the journal and then acts on it holds the lock, so that no change is lost. */
   readonly guestMutex: KeyedMutex
   readonly portHolds: PortHolds
-  readonly images: ImageSource
+  readonly images: GuestImages
   readonly processors: ProcessorPlaces
   readonly log: Logger
   readonly machineOf: (record: GuestRecord) => Machine

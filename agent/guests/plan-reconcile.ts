@@ -14,7 +14,7 @@ export interface Comparison {
   readonly blocked: boolean
 }
 
-export type Repair =
+export type GuestRepair =
   | { kind: 'update'; uuid: string; update: GuestUpdate }
   /** Start it again: the host went down, or the guest was killed. */
   | { kind: 'start'; uuid: string }
@@ -23,11 +23,11 @@ export type Repair =
  * Plans repairs where host and journal differ. A running guest is never stopped, since the journal may be wrong: it is
  * taken over as running.
  */
-export function planReconcile(comparisons: readonly Comparison[]): Repair[] {
+export function planReconcile(comparisons: readonly Comparison[]): GuestRepair[] {
   return comparisons.flatMap((comparison) => planGuest(comparison) ?? [])
 }
 
-function planGuest({ record, observed, ended, held, blocked }: Comparison): Repair | undefined {
+function planGuest({ record, observed, ended, held, blocked }: Comparison): GuestRepair | undefined {
   if (record.status === 'error' || observed === 'starting' || observed === 'stopping') return undefined
   if (observed === 'running')
     return differing(record, { status: 'running', wanted: 'running', statusReason: '' })
@@ -43,7 +43,7 @@ function heldReason(ended: StopCause | undefined): string {
   return ended === 'memory' ? 'killed because memory ran out, restarting it' : 'not running, restarting it'
 }
 
-function differing(record: Comparison['record'], update: GuestUpdate): Repair | undefined {
+function differing(record: Comparison['record'], update: GuestUpdate): GuestRepair | undefined {
   const same = record.status === update.status && (update.wanted ?? record.wanted) === record.wanted
   return same ? undefined : { kind: 'update', uuid: record.uuid, update }
 }

@@ -9,7 +9,7 @@ import { networkOf } from './network.js'
 import { guestSubject } from './operations/guest-order.js'
 import { isAllowedToRun } from './policy.js'
 import { LostInterfaces } from './lost-interfaces.js'
-import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js'
+import { planReconcile, type Comparison, type GuestRepair } from './plan-reconcile.js'
 import type { GuestRecord } from './record.js'
 import { RestartPolicy } from './restart-policy.js'
 import { RunningGuests } from './running.js'
@@ -316,7 +316,7 @@ export class Reconciler {
     this.#policy.running(uuid)
   }
 
-  #apply(repair: Repair): void {
+  #apply(repair: GuestRepair): void {
     const { uuid } = repair
     const cause = this.#ended.get(uuid)
     this.#ended.delete(uuid)

@@ -16,7 +16,7 @@ import {
   type History,
   type Point,
   type Range,
-  type Write,
+  type SeriesWrite,
 } from './plan-series.js'
 import { hostSeries, type SeriesFiles } from './series-files.js'
 
@@ -188,7 +188,7 @@ export class UsageHistory {
   }
 
   /** Hours and days that are over now. After a start all are looked at. */
-  #rollUp(key: string, nowMs: number): Write[] {
+  #rollUp(key: string, nowMs: number): SeriesWrite[] {
     const rolledMs = (this.#rolled.get(key) ?? 0) * tiers.month.stepSeconds * 1000
     const series = this.parts.files.read(key)
     return coarse.flatMap((range) => {

@@ -44,7 +44,7 @@ export interface Point {
 }
 
 /** Bytes and where they belong in the file. */
-export interface Write {
+export interface SeriesWrite {
   readonly offset: number
   readonly bytes: Buffer
 }
@@ -61,7 +61,7 @@ export function indexAt({ stepSeconds }: Tier, ms: number): number {
 }
 
 /** Records that follow one another in the ring are one write. @param points in the order of time */
-export function planWrites(tier: Tier, points: readonly Point[]): Write[] {
+export function planWrites(tier: Tier, points: readonly Point[]): SeriesWrite[] {
   const writes: { offset: number; parts: Buffer[] }[] = []
   for (const point of points) {
     const offset = tier.offset + (point.index % tier.size) * recordBytes
@@ -149,7 +149,7 @@ export function planRollUp(
 }
 
 /** Into a copy of the file. */
-export function applyWrites(series: Buffer, writes: readonly Write[]): void {
+export function applyWrites(series: Buffer, writes: readonly SeriesWrite[]): void {
   for (const { offset, bytes } of writes) bytes.copy(series, offset)
 }
 

@@ -9,7 +9,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { seriesBytes, type Write } from './plan-series.js'
+import { seriesBytes, type SeriesWrite } from './plan-series.js'
 
 /*
  * A file of a fixed size for each guest and the host. Calls are synchronous: they end in the page cache, after some
@@ -41,7 +41,7 @@ export class SeriesFiles {
     }
   }
 
-  write(key: string, writes: readonly Write[]): void {
+  write(key: string, writes: readonly SeriesWrite[]): void {
     const flags = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW
     const file = openSync(join(this.directory, key), flags, 0o600)
     try {

@@ -63,7 +63,7 @@ export async function snapshotSubvolume(
  * An empty subvolume, from its first moment in the group, which is made.
  * @throws {CommandError} also when `directory` has that name already
  */
-export async function createSubvolume(
+export async function createSubvolumeInGroup(
   { directory, name }: { directory: string; name: string },
   group?: BoundedGroup,
 ): Promise<void> {

@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises'
 import { createConnection } from 'node:net'
-import { parseListeners, type Listener } from './listening-ports.js'
+import { parseListeners, type ListeningSocket } from './listening-ports.js'
 
 export type ConnectOutcome = 'open' | 'refused' | 'silent'
 
@@ -10,7 +10,7 @@ export interface GuestProbe {
    * TCP sockets that wait for connections in the network of a process.
    * @returns undefined where the process is gone
    */
-  listListeners(pid: number): Promise<readonly Listener[] | undefined>
+  listListeners(pid: number): Promise<readonly ListeningSocket[] | undefined>
   /** Tries a TCP connection from the host, and closes it at once. `silent`: no answer within two seconds. */
   connect(address: string, port: number): Promise<ConnectOutcome>
 }
@@ -21,7 +21,7 @@ export const hostProbe: GuestProbe = { listListeners, connect: tryConnection }
 const maxBytes = 1024 * 1024
 const connectMs = 2000
 
-async function listListeners(pid: number): Promise<readonly Listener[] | undefined> {
+async function listListeners(pid: number): Promise<readonly ListeningSocket[] | undefined> {
   const texts = await Promise.all(['tcp', 'tcp6'].map((name) => readBeginning(`/proc/${pid}/net/${name}`)))
   const there = texts.filter((text) => text !== undefined)
   return there.length === 0 ? undefined : there.flatMap((text) => parseListeners(text, 'tcp'))

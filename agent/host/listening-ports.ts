@@ -50,7 +50,7 @@ function emptyWhenMissing(cause: NodeJS.ErrnoException): string {
 const waiting = { tcp: '0A', udp: '07' } as const
 
 /** A socket that waits, as the kernel lists it. */
-export interface Listener {
+export interface ListeningSocket {
   readonly port: number
   /** Whether connections from elsewhere reach it: it does not listen on the loopback alone. */
   readonly isReachable: boolean
@@ -65,7 +65,7 @@ export function parseListeningPorts(text: string, protocol: Protocol): number[] 
 }
 
 /** As `parseListeningPorts`, with what their addresses mean. */
-export function parseListeners(text: string, protocol: Protocol): Listener[] {
+export function parseListeners(text: string, protocol: Protocol): ListeningSocket[] {
   const rows = text
     .split('\n')
     .slice(1)

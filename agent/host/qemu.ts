@@ -21,7 +21,7 @@ export interface OpenedFile {
 }
 
 /** What of it is opened for QEMU, by the name that stands for its descriptor in the arguments. */
-export interface LaunchOrder {
+export interface QemuLaunchOrder {
   readonly lock: string
   /** Groups to run in; a process in the first means that the machine runs. */
   readonly groups: readonly string[]
@@ -44,7 +44,7 @@ export interface LaunchOrder {
  * @returns its pid
  * @throws {CommandError} with what could not be opened
  */
-export async function launchMachine(order: LaunchOrder): Promise<number> {
+export async function launchMachine(order: QemuLaunchOrder): Promise<number> {
   const { tap, groups, files } = order
   const args = [
     ...[`lock=${order.lock}`, `busy=${groups[0]}`],

@@ -8,7 +8,7 @@ export interface HostSample {
   cpuPercent: number
   ramTotalMb: number
   ramUsedMb: number
-  pool: PoolCapacity
+  pool: SampledCapacity
   load: readonly [number, number, number]
   agentRssBytes: number
   agentCpuSeconds: number
@@ -16,7 +16,7 @@ export interface HostSample {
   sampledAtMs: number
 }
 
-export interface PoolCapacity {
+export interface SampledCapacity {
   totalBytes: number
   usedBytes: number
 }
@@ -25,7 +25,7 @@ const loopResolutionMs = 500
 const mib = 1024 * 1024
 
 export interface HostSamplerOptions {
-  poolCapacity: () => Promise<PoolCapacity>
+  poolCapacity: () => Promise<SampledCapacity>
   onSample: (sample: HostSample) => void | Promise<void>
   log: Logger
 }

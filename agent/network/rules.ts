@@ -14,7 +14,7 @@ import { countersByGuest } from './tables/counters.js'
 import type { ElementIndex } from './tables/element-index.js'
 import { readWarnings } from './bridge/foreign.js'
 import { Guard } from './bridge/guard.js'
-import type { Change } from './tables/plan-change.js'
+import type { TableChange } from './tables/plan-change.js'
 import { findAbandoned, type StaleFlows } from './flows/plan-purge.js'
 import { StaleFlowQueue } from './flows/purge.js'
 import { parseClosed } from './ruleset/plan-closed.js'
@@ -191,7 +191,7 @@ class HostRules implements Rules {
     this.#settling.request()
   }
 
-  async #change(planOn: (index: ElementIndex) => Change): Promise<StaleFlows> {
+  async #change(planOn: (index: ElementIndex) => TableChange): Promise<StaleFlows> {
     this.#converged = undefined
     const stale = await this.#tables.change(planOn, this.#known.list())
     this.#stale.add(stale)

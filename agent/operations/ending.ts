@@ -4,7 +4,7 @@ import type { JournaledOperation, OperationError, OperationStore } from './store
 import type { Clock, OperationDefinition, OperationOutcome } from './types.js'
 
 /** An operation's end, to be journaled. */
-export interface Ending {
+export interface OperationEnding {
   readonly definition: OperationDefinition<unknown> | undefined
   readonly operation: JournaledOperation
   readonly outcome: OperationOutcome
@@ -31,7 +31,7 @@ export function brokenOperation(error: unknown): OperationOutcome {
 const none: OperationError = { code: '', message: '' }
 
 /** Writes what the definition settles and the operation's end in one transaction. */
-export function commitEnd(store: OperationStore, clock: Clock, ending: Ending): void {
+export function commitEnd(store: OperationStore, clock: Clock, ending: OperationEnding): void {
   const { definition, operation, outcome } = ending
   const { id, subject } = operation.record
   store.changes.transaction(() => {
@@ -49,7 +49,7 @@ export function commitEnd(store: OperationStore, clock: Clock, ending: Ending): 
 export function commitEndAnyway(
   store: OperationStore,
   { clock, log }: { clock: Clock; log: Logger },
-  ending: Ending,
+  ending: OperationEnding,
 ): void {
   try {
     commitEnd(store, clock, ending)

@@ -9,7 +9,7 @@ import {
   commitEndAnyway,
   unknownAction,
   unreadableInput,
-  type Ending,
+  type OperationEnding,
 } from './ending.js'
 import { Execution } from './execution.js'
 import { hashRequest } from './request-hash.js'
@@ -225,7 +225,7 @@ export class OperationEngine {
     const operation = this.store.findJournaled(id)
     if (!operation) return
     const definition = this.#definitions.get(operation.record.action)
-    const ending: Ending = { definition, operation, outcome: { status: 'canceled' } }
+    const ending: OperationEnding = { definition, operation, outcome: { status: 'canceled' } }
     commitEnd(this.store, this.#clock, reason ? { ...ending, reason } : ending)
   }
 
@@ -247,7 +247,7 @@ export class OperationEngine {
       if (!operation) throw notFound('task')
       const definition = this.#definitions.get(operation.record.action)
       const outcome = await this.#execute(task, operation, log)
-      const ending: Ending = { definition, operation, outcome }
+      const ending: OperationEnding = { definition, operation, outcome }
       await this.#persist(task, () => commitEndAnyway(this.store, { clock: this.#clock, log }, ending))
       this.#ended(await this.#persist(task, () => this.store.get(task.id)))
     } catch (err) {

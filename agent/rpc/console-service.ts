@@ -10,11 +10,11 @@ import {
 import { BerthError, invalidField, toBerthError } from '../../shared/errors.js'
 import { FramedSocket } from '../../shared/framed-socket.js'
 import { toRefusal } from '../../shared/grpc-errors.js'
-import { parseSize, type Consoles } from '../console/consoles.js'
+import { parseSize, type AgentConsoles } from '../console/consoles.js'
 import type { OpenConsole } from '../console/contract.js'
 
 export interface ConsoleServiceParts {
-  readonly consoles: Consoles
+  readonly consoles: AgentConsoles
   readonly log: Logger
 }
 

@@ -83,7 +83,7 @@ export async function serve(
   }
 }
 
-export interface Bound {
+export interface BoundServer {
   readonly port: number
   /** Accepts no more connections, and ends those without a proven identity. */
   close(): void
@@ -99,7 +99,7 @@ export async function bind(
   listen: string,
   tls: AgentTls,
   consoles?: ConsoleService,
-): Promise<Bound> {
+): Promise<BoundServer> {
   let injector = server.createConnectionInjector(tls.credentials)
   const protocols = [...(consoles ? [consoleProtocol] : []), 'h2']
   const listener = createServer({ ...tls.options(), ALPNProtocols: protocols }, (socket) => {

@@ -3,7 +3,7 @@ import { join, relative } from 'node:path'
 import { BerthError, conflict } from '../../shared/errors.js'
 import { templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
 import {
-  createSubvolume,
+  createSubvolumeInGroup,
   exchangeSubvolumes,
   setLimit,
   snapshotSubvolume,
@@ -293,7 +293,7 @@ export class Volumes {
     const target = { directory: this.#pool.guests, name, readOnly: false }
     const group = this.#bounds.findGroup(guest, limitBytes)
     try {
-      if ('empty' in source) await createSubvolume(target, group)
+      if ('empty' in source) await createSubvolumeInGroup(target, group)
       else await snapshotSubvolume(await this.#findSource(guest, source), target, group)
     } catch (error) {
       if (error instanceof CommandError && error.stderr === 'File exists\n') return false

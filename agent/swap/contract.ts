@@ -2,10 +2,10 @@ import type { Memory } from '../host/memory.js'
 import type { PoolCapacity } from '../storage/pool.js'
 
 /** The swap file has one of two names: an active one cannot be renamed, and its successor is made beside it. */
-export type Slot = 0 | 1
+export type SwapSlot = 0 | 1
 
 export interface SwapFile {
-  readonly slot: Slot
+  readonly slot: SwapSlot
   readonly path: string
   /** What it was made with. */
   readonly sizeBytes: number
@@ -34,12 +34,12 @@ export interface HostSwap {
    * Makes the file, whole or not at all; one of that size stays. Another there is removed, and must not be in use.
    * @throws {BerthError} `storage_full`
    */
-  make(slot: Slot, sizeBytes: number, signal: AbortSignal): Promise<void>
+  make(slot: SwapSlot, sizeBytes: number, signal: AbortSignal): Promise<void>
   /** @throws {BerthError} `swap_unsupported` where the file system or the host takes no swap file */
-  use(slot: Slot): Promise<void>
-  release(slot: Slot, signal: AbortSignal): Promise<void>
+  use(slot: SwapSlot): Promise<void>
+  release(slot: SwapSlot, signal: AbortSignal): Promise<void>
   /** Whether a boot takes it into use. */
-  keep(slot: Slot, kept: boolean): Promise<void>
+  keep(slot: SwapSlot, kept: boolean): Promise<void>
   /** With what was begun of it. It must not be in use. */
-  remove(slot: Slot): Promise<void>
+  remove(slot: SwapSlot): Promise<void>
 }

@@ -5,7 +5,7 @@ import { checkSwapMb, swapActions } from '../../shared/swap-rules.js'
 import type { OperationKind } from '../operations/orders.js'
 import type { Subject } from '../operations/types.js'
 import type { HostSwap } from './contract.js'
-import { checkSpace, planChange, type SwapChange, type SwapWish } from './plan.js'
+import { checkSpace, planSwapChange, type SwapChange, type SwapWish } from './plan.js'
 import { swapSteps } from './steps.js'
 
 const mib = 1024 ** 2
@@ -45,7 +45,7 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
 /** What is refused is a repeated order's answer no more: it is thrown when the order is taken. */
 async function plan(swap: HostSwap, wish: SwapWish): Promise<SwapChange | BerthError> {
   try {
-    return planChange(wish, await swap.read())
+    return planSwapChange(wish, await swap.read())
   } catch (error) {
     if (error instanceof BerthError) return error
     throw error

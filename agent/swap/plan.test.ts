@@ -1,18 +1,18 @@
 import { expect } from 'chai'
 import { BerthError } from '../../shared/errors.js'
-import { checkRelease, checkSpace, currentOf, planChange, type SwapChange } from './plan.js'
+import { checkRelease, checkSpace, currentOf, planSwapChange, type SwapChange } from './plan.js'
 import type { SwapAction } from '../../shared/swap-rules.js'
-import type { Slot, SwapFile } from './contract.js'
+import type { SwapSlot, SwapFile } from './contract.js'
 
 const mib = 1024 ** 2
 const gib = 1024 * mib
 
-function file(slot: Slot, mb: number, state: 'active' | 'kept' | 'both' | 'idle' = 'both'): SwapFile {
+function file(slot: SwapSlot, mb: number, state: 'active' | 'kept' | 'both' | 'idle' = 'both'): SwapFile {
   const [active, kept] = [state === 'active' || state === 'both', state === 'kept' || state === 'both']
   return { slot, path: `/s${slot}`, sizeBytes: mb * mib, active, kept, usedBytes: 0 }
 }
 
-const setting = (slot: Slot, mb: number, enabled: boolean) => ({ slot, sizeBytes: mb * mib, enabled })
+const setting = (slot: SwapSlot, mb: number, enabled: boolean) => ({ slot, sizeBytes: mb * mib, enabled })
 
 function codeOf(work: () => unknown): string {
   try {
@@ -59,7 +59,7 @@ describe('planChange', () => {
   ].map((row) => row as [string, SwapAction, number, SwapFile[], SwapChange | 'invalid_state'])
   for (const [name, action, mb, files, expected] of cases)
     it(name, () => {
-      const plan = (): SwapChange => planChange({ action, sizeBytes: mb * mib }, { files })
+      const plan = (): SwapChange => planSwapChange({ action, sizeBytes: mb * mib }, { files })
       if (expected === 'invalid_state') expect(codeOf(plan)).to.equal(expected)
       else expect(plan()).to.deep.equal(expected)
     })

@@ -3,7 +3,7 @@ import type { SwapAction } from '../../shared/swap-rules.js'
 import type { Memory } from '../host/memory.js'
 import type { PoolCapacity } from '../storage/pool.js'
 import { planReserveBytes } from '../storage/room.js'
-import type { Slot, SwapFile, SwapState } from './contract.js'
+import type { SwapSlot, SwapFile, SwapState } from './contract.js'
 
 export interface SwapWish {
   readonly action: SwapAction
@@ -13,7 +13,7 @@ export interface SwapWish {
 
 /** What the agent's swap is, or is to be. */
 export interface SwapSetting {
-  readonly slot: Slot
+  readonly slot: SwapSlot
   readonly sizeBytes: number
   readonly enabled: boolean
   /** The file is deleted at the end. */
@@ -33,7 +33,7 @@ export function currentOf({ files }: Pick<SwapState, 'files'>): SwapFile | undef
 }
 
 /** Another size is another file, in the other slot. @throws {BerthError} `invalid_state` */
-export function planChange({ action, sizeBytes }: SwapWish, state: Pick<SwapState, 'files'>): SwapChange {
+export function planSwapChange({ action, sizeBytes }: SwapWish, state: Pick<SwapState, 'files'>): SwapChange {
   const current = currentOf(state)
   if (!current) return { from: null, to: planFirst(action, sizeBytes) }
   const { slot, active: enabled } = current
@@ -56,7 +56,7 @@ function planFirst(action: SwapAction, sizeBytes: number): SwapSetting {
   throw conflict('invalid_state', 'there is no swap file: create one')
 }
 
-export function otherOf(slot: Slot): Slot {
+export function otherOf(slot: SwapSlot): SwapSlot {
   return slot === 0 ? 1 : 0
 }
 

@@ -1,5 +1,5 @@
 import type { Step } from '../operations/types.js'
-import type { HostSwap, Slot } from './contract.js'
+import type { HostSwap, SwapSlot } from './contract.js'
 import { checkRelease, otherOf, type SwapChange, type SwapSetting } from './plan.js'
 
 /** Of a change that was taken; `null` only where it was refused. */
@@ -105,14 +105,14 @@ function cleanStep(swap: HostSwap): SwapStep {
 }
 
 /** Takes a file out of use and away, and from what a boot does. @throws {BerthError} `memory_in_use` */
-export async function discard(swap: HostSwap, slot: Slot, signal: AbortSignal): Promise<void> {
+export async function discard(swap: HostSwap, slot: SwapSlot, signal: AbortSignal): Promise<void> {
   await release(swap, slot, signal)
   await swap.keep(slot, false)
   await swap.remove(slot)
 }
 
 /** @throws {BerthError} `memory_in_use` */
-async function release(swap: HostSwap, slot: Slot, signal: AbortSignal): Promise<void> {
+async function release(swap: HostSwap, slot: SwapSlot, signal: AbortSignal): Promise<void> {
   const { files, totalBytes, usedBytes: usedInAll } = await swap.read()
   const file = files.find((one) => one.slot === slot)
   if (!file?.active) return

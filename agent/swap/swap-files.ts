@@ -31,7 +31,7 @@ import {
   type SwapArea,
 } from '../host/swap.js'
 import { storageError } from '../storage/errors.js'
-import type { HostSwap, Slot, SwapFile, SwapState } from './contract.js'
+import type { HostSwap, SwapSlot, SwapFile, SwapState } from './contract.js'
 import { unitFilesOf, unitTextOf } from './plan-unit.js'
 
 /** More than the page that the kernel keeps for itself: all that was asked for can be used. */
@@ -42,7 +42,7 @@ const btrfsMagic = 0x9123683e
 /** Tells the agent's files from others. */
 const label = 'berth-swap'
 
-const slots: readonly Slot[] = [0, 1]
+const slots: readonly SwapSlot[] = [0, 1]
 
 /** Swap files with a systemd unit each, which takes them into use at boot. */
 export class SwapFiles implements HostSwap {
@@ -54,7 +54,7 @@ export class SwapFiles implements HostSwap {
     this.#units = swap.unit_dir
   }
 
-  pathOf(slot: Slot): string {
+  pathOf(slot: SwapSlot): string {
     return slot === 0 ? this.#file : `${this.#file}.2`
   }
 
@@ -70,7 +70,7 @@ export class SwapFiles implements HostSwap {
     }
   }
 
-  async #find(slot: Slot, areas: readonly SwapArea[]): Promise<SwapFile | undefined> {
+  async #find(slot: SwapSlot, areas: readonly SwapArea[]): Promise<SwapFile | undefined> {
     const path = this.pathOf(slot)
     if (!(await isOwn(path))) return undefined
     const area = await this.#findArea(slot, areas)
@@ -93,7 +93,7 @@ export class SwapFiles implements HostSwap {
     return directory
   }
 
-  async make(slot: Slot, sizeBytes: number, signal: AbortSignal): Promise<void> {
+  async make(slot: SwapSlot, sizeBytes: number, signal: AbortSignal): Promise<void> {
     const path = this.pathOf(slot)
     const found = await stat(path).catch(absent)
     if (found && !(await isOwn(path)))
@@ -123,7 +123,7 @@ export class SwapFiles implements HostSwap {
     return isBtrfs
   }
 
-  async use(slot: Slot): Promise<void> {
+  async use(slot: SwapSlot): Promise<void> {
     if (await this.#findArea(slot, await readSwaps())) return
     const path = this.pathOf(slot)
     try {
@@ -134,18 +134,18 @@ export class SwapFiles implements HostSwap {
     }
   }
 
-  async release(slot: Slot, signal?: AbortSignal): Promise<void> {
+  async release(slot: SwapSlot, signal?: AbortSignal): Promise<void> {
     const path = this.pathOf(slot)
     if ((await isOwn(path)) && (await this.#findArea(slot, await readSwaps()))) await swapOff(path, signal)
   }
 
   /** The kernel names what links lead to. */
-  async #findArea(slot: Slot, areas: readonly SwapArea[]): Promise<SwapArea | undefined> {
+  async #findArea(slot: SwapSlot, areas: readonly SwapArea[]): Promise<SwapArea | undefined> {
     const real = await realpath(this.pathOf(slot)).catch(absent)
     return areas.find(({ path }) => path === real)
   }
 
-  async keep(slot: Slot, kept: boolean): Promise<void> {
+  async keep(slot: SwapSlot, kept: boolean): Promise<void> {
     const path = this.pathOf(slot)
     const { unit, link, target } = unitFilesOf(this.#units, path)
     if (kept) {
@@ -162,7 +162,7 @@ export class SwapFiles implements HostSwap {
     await syncDirectory(dirname(kept ? link : unit))
   }
 
-  async remove(slot: Slot): Promise<void> {
+  async remove(slot: SwapSlot): Promise<void> {
     const path = this.pathOf(slot)
     await rm(unfinished(path), { force: true })
     if (await isOwn(path)) await rm(path, { force: true })

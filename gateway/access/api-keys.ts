@@ -13,9 +13,9 @@ import {
   checkChainLength,
   checkKeyLimit,
   mayManage,
-  planChange,
+  planKeyChange,
   planNewKey,
-  planRemoval,
+  planKeyRemoval,
   type KeyFields,
   type Keys,
   type Situation,
@@ -125,7 +125,7 @@ export class ApiKeys {
   async update(callerId: number, id: number, fields: KeyFields): Promise<KeyRecord> {
     const changed = await this.options.store.transact('change an API key', async (client) => {
       const keys = await this.#watchAll(client)
-      const record = planChange(situationOf(keys, callerId, id), fields)
+      const record = planKeyChange(situationOf(keys, callerId, id), fields)
       await client.multi().set(this.#names.record(id), encodeRecord(record)).incr(this.#names.version).exec()
       return record
     })
@@ -140,7 +140,7 @@ export class ApiKeys {
   async remove(callerId: number, id: number): Promise<KeyRecord[]> {
     const { removed, adopted } = await this.options.store.transact('remove an API key', async (client) => {
       const keys = await this.#watchAll(client)
-      const plan = planRemoval(situationOf(keys, callerId, id))
+      const plan = planKeyRemoval(situationOf(keys, callerId, id))
       const multi = client.multi().incr(this.#names.version)
       for (const key of plan.adopted) multi.set(this.#names.record(key.id), encodeRecord(key))
       for (const key of plan.removed)

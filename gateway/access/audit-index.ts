@@ -2,14 +2,14 @@ import type { Store } from '../store/store.js'
 import { planCuts, type Share } from '../store/fair-cuts.js'
 import { readShares } from '../store/shares.js'
 
-export type Fields = Record<string, string>
+export type AuditFields = Record<string, string>
 
 /** An entry as stored: the beginning of an action, its outcome, and later failures that share the entry. */
 export interface StoredEntry {
   readonly id: string
-  readonly start: Fields
+  readonly start: AuditFields
   /** Absent while the action runs, and permanently if the gateway died meanwhile. */
-  readonly outcome: Fields | undefined
+  readonly outcome: AuditFields | undefined
   /** Number of later failures that share the entry, and the time of the last one, in ms since 1970. */
   readonly repeats: number
   readonly repeatedAtMs: number
@@ -28,7 +28,7 @@ export interface Span {
 const atOnce = 500
 
 /** Commands that are carried out together or not at all. */
-export interface Multi {
+export interface AuditTransaction {
   hSet(key: string, field: string, value: string): unknown
   hDel(key: string, fields: string | string[]): unknown
   hIncrBy(key: string, field: string, by: number): unknown
@@ -51,11 +51,11 @@ export class AuditIndex {
   constructor(private readonly store: Store) {}
 
   /** @param id begins with its time in ms and a dash */
-  async add(id: string, start: Fields): Promise<void> {
+  async add(id: string, start: AuditFields): Promise<void> {
     await this.#commit('write an audit entry', (multi) => this.put(multi, id, start))
   }
 
-  put(multi: Multi, id: string, start: Fields): void {
+  put(multi: AuditTransaction, id: string, start: AuditFields): void {
     const { by = '', root = '' } = start
     const entry = { score: timeOf(id), value: id }
     multi.hSet(this.#entries, id, JSON.stringify(start))
@@ -65,13 +65,13 @@ export class AuditIndex {
   }
 
   /** An entry that was removed meanwhile is not created again. */
-  async end(id: string, outcome: Fields): Promise<void> {
+  async end(id: string, outcome: AuditFields): Promise<void> {
     await this.store.run('write an audit entry', async (client) => {
       if (await client.hExists(this.#entries, id)) await this.#commitEnd(id, outcome)
     })
   }
 
-  putOutcome(multi: Multi, id: string, outcome: Fields): void {
+  putOutcome(multi: AuditTransaction, id: string, outcome: AuditFields): void {
     const { container = '' } = outcome
     multi.hSet(this.#outcomes, id, JSON.stringify(outcome))
     if (container !== '') multi.zAdd(this.#guest(container), { score: timeOf(id), value: id })
@@ -196,11 +196,11 @@ export class AuditIndex {
     )
   }
 
-  async #commitEnd(id: string, outcome: Fields): Promise<void> {
+  async #commitEnd(id: string, outcome: AuditFields): Promise<void> {
     await this.#commit('write an audit entry', (multi) => this.putOutcome(multi, id, outcome))
   }
 
-  async #commit(step: string, write: (multi: Multi) => void): Promise<void> {
+  async #commit(step: string, write: (multi: AuditTransaction) => void): Promise<void> {
     await this.store.run(step, async (client) => {
       const multi = client.multi()
       write(multi)
@@ -243,8 +243,8 @@ export class AuditIndex {
 
 type Texts = readonly (string | null | undefined)[]
 
-function parse(text: string | null | undefined): Fields | undefined {
-  return typeof text === 'string' ? (JSON.parse(text) as Fields) : undefined
+function parse(text: string | null | undefined): AuditFields | undefined {
+  return typeof text === 'string' ? (JSON.parse(text) as AuditFields) : undefined
 }
 
 /** ms since 1970. @param id of an entry */

@@ -1,6 +1,6 @@
 import type { Store } from '../store/store.js'
 import { steadyClock } from '../../shared/steady-clock.js'
-import { timeOf, type AuditIndex, type Fields, type Multi } from './audit-index.js'
+import { timeOf, type AuditIndex, type AuditFields, type AuditTransaction } from './audit-index.js'
 
 const atOnce = 500
 /** How long an outcome may wait for its entry, which another gateway may still move. */
@@ -26,13 +26,13 @@ export async function moveStreams(store: Store, index: AuditIndex): Promise<void
 
 interface Entry {
   readonly id: string
-  readonly fields: Fields
+  readonly fields: AuditFields
 }
 
 /** Which entries leave their stream, and what is written for them. */
 interface Move {
   readonly moved: readonly Entry[]
-  readonly move: (multi: Multi) => void
+  readonly move: (multi: AuditTransaction) => void
 }
 
 async function planOutcomes(index: AuditIndex, outcomes: readonly Entry[]): Promise<Move> {
@@ -78,5 +78,5 @@ async function commit(store: Store, key: string, { moved, move }: Move): Promise
 }
 
 function decode({ id, message }: Message): Entry {
-  return { id, fields: JSON.parse(message['e'] ?? '{}') as Fields }
+  return { id, fields: JSON.parse(message['e'] ?? '{}') as AuditFields }
 }

@@ -1,4 +1,4 @@
-import { timeOf, type Fields, type StoredEntry } from './audit-index.js'
+import { timeOf, type AuditFields, type StoredEntry } from './audit-index.js'
 
 /** An audit entry as readers see it. */
 export interface AuditRecord {
@@ -43,7 +43,7 @@ export function parseEntry({ id, start, outcome, repeats, repeatedAtMs }: Stored
   }
 }
 
-function callerOf(start: Fields) {
+function callerOf(start: AuditFields) {
   const { action = '', user = '', by = '', address = '', request_id: requestId = '' } = start
   return { action, user, by, keyId: keyIdOf(by), address, requestId }
 }

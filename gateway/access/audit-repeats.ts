@@ -11,7 +11,7 @@ export const repeatMs = 3_600_000
 const ownRows = 100
 
 /** What a failure is about. */
-export interface Failure extends Pick<AuditOutcome, 'target' | 'detail' | 'containerUuid'> {
+export interface RepeatedFailure extends Pick<AuditOutcome, 'target' | 'detail' | 'containerUuid'> {
   readonly by: string
   readonly action: string
   readonly address: string
@@ -28,7 +28,7 @@ export class AuditRepeats {
   constructor(private readonly store: Store) {}
 
   /** @returns the entry that counts failures of this kind: an earlier one, or this one */
-  async find(id: string, failure: Failure): Promise<Counting> {
+  async find(id: string, failure: RepeatedFailure): Promise<Counting> {
     const exact = this.#key(exactKey(failure))
     const earlier = await this.store.run('write an audit entry', (client) => client.get(exact))
     if (earlier !== null) return { entryId: earlier, key: exact }
@@ -67,10 +67,10 @@ function codeOf(detail: string): string {
   return detail.split(':', 1)[0] ?? ''
 }
 
-function exactKey({ by, action, address, target, detail, containerUuid = '' }: Failure): string[] {
+function exactKey({ by, action, address, target, detail, containerUuid = '' }: RepeatedFailure): string[] {
   return ['exact', by, action, codeOf(detail), address, target, containerUuid]
 }
 
-function alikeKey({ by, action, detail }: Failure): string[] {
+function alikeKey({ by, action, detail }: RepeatedFailure): string[] {
   return ['alike', by, action, codeOf(detail)]
 }

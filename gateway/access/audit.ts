@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Store } from '../store/store.js'
-import { AuditIndex, type Fields, type Scope, type Span } from './audit-index.js'
+import { AuditIndex, type AuditFields, type Scope, type Span } from './audit-index.js'
 import { moveStreams } from './audit-migration.js'
 import { outcomeUnknown, parseEntry, type AuditRecord } from './audit-record.js'
 import { AuditRepeats } from './audit-repeats.js'
@@ -40,7 +40,7 @@ const dayMs = 86_400_000
 
 interface LateOutcome {
   readonly id: string
-  readonly outcome: Fields
+  readonly outcome: AuditFields
 }
 
 /**

@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { KeyedSingleFlight } from '../../shared/async/single-flight.js'
 import type { Store, StoreClient } from '../store/store.js'
 import { AddressSet } from './addresses.js'
-import { boundRootOf, effectiveRights, rootOf, type KeyChain, type KeyRecord } from './key-record.js'
+import { boundRootOf, effectiveRights, rootKeyOf, type KeyChain, type KeyRecord } from './key-record.js'
 import { keyNames, readChain, type KeyNames } from './key-store.js'
 import type { KeyPrincipal } from './principal.js'
 import { isUnlimited, type Rights } from './rights.js'
@@ -152,7 +152,7 @@ function resolveKey(chain: KeyChain): ResolvedKey | undefined {
     record,
     complete: chain.complete,
     rights,
-    principal: principalOf(record, rights, { root: rootOf(chain), boundRoot: boundRootOf(chain) }),
+    principal: principalOf(record, rights, { root: rootKeyOf(chain), boundRoot: boundRootOf(chain) }),
     admits: rememberVerdicts(rights.addresses.map((list) => new AddressSet(list))),
   }
 }

@@ -64,7 +64,7 @@ export function effectiveRights(chain: KeyChain): Rights {
 }
 
 /** `Principal.root` of the first limited key of a chain. A key that an unlimited key created counts for itself. */
-export function rootOf({ records }: KeyChain): string {
+export function rootKeyOf({ records }: KeyChain): string {
   let rights = unlimited
   const root = records.toReversed().find((record) => {
     rights = intersectRights(rights, ownRights(record))

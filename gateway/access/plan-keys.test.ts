@@ -4,9 +4,9 @@ import type { KeyRecord } from './key-record.js'
 import {
   checkKeyLimit,
   mayManage,
-  planChange,
+  planKeyChange,
   planNewKey,
-  planRemoval,
+  planKeyRemoval,
   rightsOf,
   type KeyFields,
   type Keys,
@@ -31,9 +31,9 @@ const record = (id: number, fields: Partial<KeyRecord> = {}): KeyRecord => ({
 const keysOf = (...records: KeyRecord[]): Map<number, KeyRecord> =>
   new Map(records.map((key) => [key.id, key]))
 const change = (keys: Keys, callerId: number, id: number, fields: KeyFields) =>
-  planChange({ keys, callerId, target: keys.get(id)!, nowMs }, fields)
+  planKeyChange({ keys, callerId, target: keys.get(id)!, nowMs }, fields)
 const removal = (keys: Keys, callerId: number, id: number) =>
-  planRemoval({ keys, callerId, target: keys.get(id)!, nowMs })
+  planKeyRemoval({ keys, callerId, target: keys.get(id)!, nowMs })
 
 describe('making a key', () => {
   const limited = record(2, {

@@ -6,7 +6,7 @@ import {
   effectiveRights,
   maxChain,
   ownRights,
-  rootOf,
+  rootKeyOf,
   type KeyChain,
   type KeyRecord,
 } from './key-record.js'
@@ -96,7 +96,7 @@ function creationShareOf(keys: Keys, creatorId: number): CreationShare {
   const boundRoot = boundRootOf(chain)
   if (boundRoot !== undefined) return { share: boundRoot, isBound: true }
   const isLimited = !isUnlimited({ ...effectiveRights(chain), disabled: false })
-  return { share: isLimited ? rootOf(chain) : '', isBound: false }
+  return { share: isLimited ? rootKeyOf(chain) : '', isBound: false }
 }
 
 /** @throws {BerthError} `key_limit_reached` */
@@ -138,7 +138,7 @@ export function mayManage(keys: Keys, callerId: number, target: KeyRecord): bool
  * @throws {BerthError} `insufficient_scope` for a key that the caller may not change, or not in this way,
  * `invalid_state` when it would exceed its maker, or leave no administrator
  */
-export function planChange(situation: Situation, fields: KeyFields): KeyRecord {
+export function planKeyChange(situation: Situation, fields: KeyFields): KeyRecord {
   const { keys, callerId, target, nowMs } = situation
   const changed = applyFields(target, fields)
   checkReach(keys, callerId, target)
@@ -177,7 +177,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
  * revocation. Keys made by an unlimited key stay and get its maker as theirs: it did not bound them.
  * @throws {BerthError} `insufficient_scope`, `invalid_state` as for a change
  */
-export function planRemoval(situation: Situation): { removed: KeyRecord[]; adopted: KeyRecord[] } {
+export function planKeyRemoval(situation: Situation): { removed: KeyRecord[]; adopted: KeyRecord[] } {
   const { keys, callerId, target, nowMs } = situation
   const children = [...keys.values()].filter((key) => key.parentId === target.id)
   const passOn = isUnlimited(rightsOf(keys, target))

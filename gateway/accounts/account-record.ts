@@ -75,7 +75,7 @@ export function refOf({ kind, id }: Pick<Account, 'kind' | 'id'>): string {
 }
 
 /** The caller whose limits an account shares, see `Principal.root`. */
-export function rootOf(account: Account): string {
+export function rootAccountOf(account: Account): string {
   return (account.kind === 'sub_user' && account.root) || refOf(account)
 }
 

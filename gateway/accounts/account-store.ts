@@ -4,14 +4,14 @@ import { WatchedRecords } from '../store/watched-records.js'
 import type { Account, AccountKind } from './account-record.js'
 
 /** Commands that are carried out together or not at all: those that others add to a change of an account. */
-export interface Multi {
+export interface AccountTransaction {
   set(key: string, value: string, options?: { expiration: { type: 'PX' | 'PXAT'; value: number } }): unknown
   del(key: string): unknown
   sAdd(key: string, member: string): unknown
 }
 
 /** What else is written with a change of an account, in the same transaction. */
-export type Also<A extends Account = Account> = (multi: Multi, account: A) => void
+export type Also<A extends Account = Account> = (multi: AccountTransaction, account: A) => void
 
 type Kinds = { readonly [Kind in AccountKind]: Extract<Account, { kind: Kind }> }
 

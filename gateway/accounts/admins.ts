@@ -8,7 +8,7 @@ import {
   type AdminAccount,
   type LinkRecord,
 } from './account-record.js'
-import type { AccountStore, Multi } from './account-store.js'
+import type { AccountStore, AccountTransaction } from './account-store.js'
 import type { LoginLog } from './login-log.js'
 import { checkNewPassword, type PasswordClaim, type Passwords } from './passwords.js'
 import { checkAdminLeft } from './plan-admins.js'
@@ -195,7 +195,7 @@ export class Admins {
     return account
   }
 
-  #index(multi: Multi, { digest, expiresAtMs }: LinkRecord, id: number): void {
+  #index(multi: AccountTransaction, { digest, expiresAtMs }: LinkRecord, id: number): void {
     multi.set(this.#linkKey(digest), String(id), { expiration: { type: 'PXAT', value: expiresAtMs } })
   }
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { FairGate, type Claim } from './gate.js'
+import { FairGate, type GateClaim } from './gate.js'
 
 const limits = {
   ...{ atOnce: 2, othersAtOnce: 1, strangersAtOnce: 2 },
@@ -13,8 +13,8 @@ describe('the queue of passwords', () => {
     const began: string[] = []
     const ends = new Map<string, () => void>()
     const answers = new Map<string, string>()
-    const enter = (name: string, claim: Partial<Claim> = {}): void => {
-      const whole: Claim = { lane: 'login', account: name, source: name, ...claim }
+    const enter = (name: string, claim: Partial<GateClaim> = {}): void => {
+      const whole: GateClaim = { lane: 'login', account: name, source: name, ...claim }
       const work = () => {
         began.push(name)
         return new Promise<void>((resolve) => ends.set(name, resolve))
@@ -172,7 +172,7 @@ describe('the queue of passwords', () => {
 
   it('continues after failed work', async () => {
     const gate = new FairGate({ ...limits, atOnce: 1 })
-    const claim: Claim = { lane: 'login', account: 'a', source: 's' }
+    const claim: GateClaim = { lane: 'login', account: 'a', source: 's' }
     const failed = gate
       .run(claim, () => Promise.reject(new Error('x')))
       .catch((error: Error) => error.message)

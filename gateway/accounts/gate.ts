@@ -1,5 +1,5 @@
 /** Identifies the caller of a piece of work, and ranks it. */
-export interface Claim {
+export interface GateClaim {
   /** Logins take precedence over other work, such as new passwords for other accounts. */
   readonly lane: 'login' | 'other'
   /** Shares one place in the round: an account, or the caller that makes accounts. */
@@ -31,7 +31,7 @@ export interface GateLimits {
 type Queue = 'known' | 'stranger' | 'other'
 
 interface QueueEntry {
-  readonly claim: Claim
+  readonly claim: GateClaim
   readonly queue: Queue
   readonly flow: string
   readonly arrival: number
@@ -67,7 +67,7 @@ export class FairGate {
   constructor(private readonly limits: GateLimits) {}
 
   /** @returns undefined when the work is refused: the queue is full, or the work waited too long */
-  async run<T>(claim: Claim, work: () => Promise<T>): Promise<{ value: T } | undefined> {
+  async run<T>(claim: GateClaim, work: () => Promise<T>): Promise<{ value: T } | undefined> {
     if (!(await this.#turn(claim))) return undefined
     try {
       return { value: await work() }
@@ -78,14 +78,14 @@ export class FairGate {
   }
 
   /** True if the work would be refused now, so that nothing need be prepared for it. */
-  refuses(claim: Claim): boolean {
+  refuses(claim: GateClaim): boolean {
     const queue = this.#waiting[queueOf(claim)]
     if (queue.length < this.#mostWaiting(queueOf(claim))) return false
     const entry = this.#entry(claim, () => undefined)
     return this.#last([...queue, entry]) === entry
   }
 
-  #turn(claim: Claim): Promise<boolean> {
+  #turn(claim: GateClaim): Promise<boolean> {
     return new Promise((resolve) => {
       const entry = this.#entry(claim, resolve)
       entry.timer = setTimeout(() => this.#refuse(entry), this.limits.maxWaitMs).unref()
@@ -96,7 +96,7 @@ export class FairGate {
     })
   }
 
-  #entry(claim: Claim, resolve: (isAdmitted: boolean) => void): QueueEntry {
+  #entry(claim: GateClaim, resolve: (isAdmitted: boolean) => void): QueueEntry {
     return {
       ...{ claim, queue: queueOf(claim), flow: flowOf(claim), arrival: this.#arrivals++ },
       ...{ start: () => resolve(true), refuse: () => resolve(false) },
@@ -190,16 +190,16 @@ export class FairGate {
   }
 }
 
-function queueOf({ lane, known }: Claim): Queue {
+function queueOf({ lane, known }: GateClaim): Queue {
   if (lane === 'other') return 'other'
   return known ? 'known' : 'stranger'
 }
 
-function flowOf({ account, known }: Claim): string {
+function flowOf({ account, known }: GateClaim): string {
   return known ? `known ${account}` : `account ${account}`
 }
 
-function sourceKey({ source }: Claim): string {
+function sourceKey({ source }: GateClaim): string {
   return `source ${source}`
 }
 

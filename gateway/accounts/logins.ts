@@ -2,7 +2,7 @@ import { BerthError } from '../../shared/errors.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 import { sourceOf } from '../../shared/source-address.js'
 import type { LoginStep } from './plan-login-limits.js'
-import { isUsable, rootOf, type Account } from './account-record.js'
+import { isUsable, rootAccountOf, type Account } from './account-record.js'
 import type { AccountStore } from './account-store.js'
 import type { KnownDevices } from './known-devices.js'
 import type { CountedAttempt, LoginLimits, Trier } from './login-limits.js'
@@ -196,7 +196,7 @@ export class Logins {
       method,
       reason,
     }
-    await this.parts.log.note(attempt, account && rootOf(account))
+    await this.parts.log.note(attempt, account && rootAccountOf(account))
   }
 }
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { hash, verify } from '@node-rs/argon2'
 import { BerthError, invalidField } from '../../shared/errors.js'
 import { rateLimited } from '../rate-limit.js'
-import { FairGate, type Claim } from './gate.js'
+import { FairGate, type GateClaim } from './gate.js'
 
 /** argon2id is the library's default. Source: OWASP Password Storage Cheat Sheet, 19 MiB and two passes */
 const defaultCost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
@@ -20,7 +20,7 @@ const limits = {
 type Cost = Readonly<Record<keyof typeof defaultCost, number>>
 
 /** The account of the password, and the source of the request. */
-export type PasswordClaim = Omit<Claim, 'lane'>
+export type PasswordClaim = Omit<GateClaim, 'lane'>
 
 export const passwordLength = { admin: 12, sub_user: 8, most: 256 } as const
 
@@ -59,7 +59,7 @@ export class Passwords {
     if (this.#gate.refuses({ ...claim, lane: 'login' })) throw tooMany()
   }
 
-  async #turn<T>(claim: Claim, work: () => Promise<T>): Promise<T> {
+  async #turn<T>(claim: GateClaim, work: () => Promise<T>): Promise<T> {
     const done = await this.#gate.run(claim, work)
     if (done === undefined) throw tooMany()
     return done.value

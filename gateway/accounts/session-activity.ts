@@ -1,5 +1,5 @@
 import type { Store } from '../store/store.js'
-import type { Multi } from './account-store.js'
+import type { AccountTransaction } from './account-store.js'
 
 /** How much later than a request the store may learn of it. */
 const writeEveryMs = 60_000
@@ -44,7 +44,7 @@ export class SessionActivity {
   }
 
   /** The first use of a session, in the transaction that makes it. */
-  begin(multi: Multi, digest: string, { idleMs, atMs }: { idleMs: number; atMs: number }): void {
+  begin(multi: AccountTransaction, digest: string, { idleMs, atMs }: { idleMs: number; atMs: number }): void {
     multi.set(this.key(digest), String(atMs), { expiration: { type: 'PX', value: idleMs } })
   }
 

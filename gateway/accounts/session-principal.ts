@@ -1,7 +1,7 @@
 import type { Guests, SessionPrincipal } from '../access/principal.js'
 import type { SubUserBounds } from '../access/sub-user-bounds.js'
 import { everything } from '../access/scopes.js'
-import { refOf, rootOf, type Account, type SubUserAccount } from './account-record.js'
+import { refOf, rootAccountOf, type Account, type SubUserAccount } from './account-record.js'
 import type { Session } from './sessions.js'
 
 interface Grant {
@@ -18,7 +18,7 @@ export function principalOf({ digest, record, account }: Session, mustEnrol: boo
   return {
     kind: 'session',
     ref: refOf(account),
-    root: rootOf(account),
+    root: rootAccountOf(account),
     user: account.username,
     accountId: account.id,
     accountKind: account.kind,

@@ -3,7 +3,7 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import type { Store } from '../store/store.js'
 import { WatchedRecords } from '../store/watched-records.js'
 import { withoutSessions, type Account, type AccountKind } from './account-record.js'
-import type { AccountStore, Multi } from './account-store.js'
+import type { AccountStore, AccountTransaction } from './account-store.js'
 import { SessionActivity } from './session-activity.js'
 import { isCurrent, keeps, planSession, type Device, type SessionRecord } from './session-record.js'
 import { createToken, digestToken, isToken } from './session-secret.js'
@@ -99,7 +99,7 @@ export class Sessions {
   }
 
   /** Makes a planned session in a transaction. */
-  write(multi: Multi, { digest, record }: NewSession): void {
+  write(multi: AccountTransaction, { digest, record }: NewSession): void {
     const { accountId, createdAtMs: atMs, expiresAtMs, idleMs } = record
     const expiration = { type: 'PXAT', value: expiresAtMs } as const
     multi.set(this.#records.key(digest), JSON.stringify(record), { expiration })

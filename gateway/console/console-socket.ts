@@ -3,7 +3,7 @@ import type { ConsoleOpened, ConsoleStart } from '../../proto/gen/berth/agent/v1
 import type { ConsoleRequest } from '../../shared/console-frames.js'
 import { fromServiceError } from '../../shared/grpc-errors.js'
 import type { ConsoleListener, ConsoleOutput, ConsoleStream } from '../fleet/contract.js'
-import { endingOfError, endingOfExit, endings, type Ending } from './endings.js'
+import { endingOfError, endingOfExit, endings, type ConsoleEnding } from './endings.js'
 import type { ClientFrame } from './frames.js'
 import { InputRate } from './input-rate.js'
 import type { ConsoleVoice } from './voice.js'
@@ -30,7 +30,7 @@ export interface ConsoleSocketParts {
   /** Called when the guest's side is there. */
   onReady(): void
   /** Called once. */
-  onEnd(ending: Ending): void
+  onEnd(ending: ConsoleEnding): void
 }
 
 /** One client's socket on one side, the stream to its guest's console on the other. */
@@ -80,7 +80,7 @@ export class ConsoleSocket {
   }
 
   /** Ends it for the client; the guest's side stays for a while where it can be resumed and `keep` says so. */
-  end(ending: Ending, keep = false): void {
+  end(ending: ConsoleEnding, keep = false): void {
     if (this.#state === 'ended') return
     this.#state = 'ended'
     clearTimeout(this.#timer)
@@ -110,7 +110,7 @@ export class ConsoleSocket {
     this.parts.socket.ping()
   }
 
-  warn(ending: Ending, seconds: number): void {
+  warn(ending: ConsoleEnding, seconds: number): void {
     if (this.#state === 'open') this.parts.voice.warn(this.parts.socket, ending, seconds)
   }
 

@@ -10,7 +10,7 @@ import type { Origin } from '../policy/source.js'
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
 import { findFullRoom, type Holding, type Room } from '../../shared/fair-room.js'
 import type { ConsoleSocket } from './console-socket.js'
-import { endings, type Ending } from './endings.js'
+import { endings, type ConsoleEnding } from './endings.js'
 import type { Grant } from './tickets.js'
 import { planTime } from './time-limits.js'
 
@@ -130,7 +130,7 @@ export class Consoles {
     this.#lookAtTime(entry, socket, nowMs)
   }
 
-  async #findRevocation({ grant, origin }: ConsoleHolder): Promise<Ending | undefined> {
+  async #findRevocation({ grant, origin }: ConsoleHolder): Promise<ConsoleEnding | undefined> {
     if (!this.parts.policies.judge(origin).allowed) return endings.revoked
     const guest = this.parts.view.findGuest(grant.guestUuid)
     if (!guest) return endings.deleted

@@ -1,11 +1,11 @@
 /** How a console ends: the code and reason of the WebSocket's close frame. */
-export interface Ending {
+export interface ConsoleEnding {
   readonly code: number
   /** A word for programs; at most 123 bytes. */
   readonly reason: string
 }
 
-const ending = (code: number, reason: string): Ending => ({ code, reason })
+const ending = (code: number, reason: string): ConsoleEnding => ({ code, reason })
 
 export const endings = {
   ended: ending(1000, 'ended'),
@@ -26,17 +26,17 @@ export const endings = {
   unsupported: ending(4409, 'unsupported'),
   deleted: ending(4410, 'deleted'),
   tooMany: ending(4429, 'too_many'),
-} as const satisfies Record<string, Ending>
+} as const satisfies Record<string, ConsoleEnding>
 
 /** By the reason that an agent gives for the end of a console. */
-export function endingOfExit(reason: string): Ending {
+export function endingOfExit(reason: string): ConsoleEnding {
   if (reason === 'ended') return endings.ended
   if (reason === 'guest_stopped') return endings.notRunning
   if (reason === 'guest_deleted') return endings.deleted
   return reason === 'taken_over' ? endings.takenOver : endings.failed
 }
 
-const byCode: Readonly<Record<string, Ending>> = {
+const byCode: Readonly<Record<string, ConsoleEnding>> = {
   unauthorized: endings.ticket,
   not_found: endings.gone,
   console_gone: ending(4404, 'console_gone'),
@@ -52,6 +52,6 @@ const byCode: Readonly<Record<string, Ending>> = {
 }
 
 /** By the code of the error that keeps a console from being opened. */
-export function endingOfError(code: string): Ending {
+export function endingOfError(code: string): ConsoleEnding {
   return byCode[code] ?? endings.failed
 }

@@ -1,4 +1,4 @@
-import { endings, type Ending } from './endings.js'
+import { endings, type ConsoleEnding } from './endings.js'
 import type { Grant } from './tickets.js'
 
 const longestMs = 12 * 3_600_000
@@ -17,7 +17,7 @@ export type TimeStep =
   | { readonly do: 'nothing' }
   /** It ends in so many seconds unless something is typed. */
   | { readonly do: 'warn'; readonly seconds: number }
-  | { readonly do: 'end'; readonly ending: Ending }
+  | { readonly do: 'end'; readonly ending: ConsoleEnding }
 
 /** Consoles end when nothing was typed for long, after a warning, and in any case after twelve hours. */
 export function planTime({ kind, openedAtMs, lastInputMs }: OpenTimes, nowMs: number): TimeStep {

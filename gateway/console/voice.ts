@@ -1,5 +1,5 @@
 import type { WebSocket } from 'ws'
-import type { Ending } from './endings.js'
+import type { ConsoleEnding } from './endings.js'
 
 export interface OpenedConsole {
   readonly resume: string
@@ -18,8 +18,8 @@ export interface ConsoleVoice {
   /** The console could not be opened. */
   failed(socket: WebSocket, message: string): void
   /** It is about to end unless something is typed. */
-  warn(socket: WebSocket, ending: Ending, seconds: number): void
-  closing(socket: WebSocket, ending: Ending): void
+  warn(socket: WebSocket, ending: ConsoleEnding, seconds: number): void
+  closing(socket: WebSocket, ending: ConsoleEnding): void
 }
 
 const say = (socket: WebSocket, text: string): void => {

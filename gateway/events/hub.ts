@@ -6,7 +6,7 @@ import { findFullRoom, type Holding } from '../../shared/fair-room.js'
 import type { FleetView } from '../fleet/contract.js'
 import { isFor, sameAudience, sharedNameOf, type Audience } from './audience.js'
 import type { Describe } from './event.js'
-import { Listener } from './listener.js'
+import { EventSubscriber } from './listener.js'
 import { EventRing, type RingLimits } from './ring.js'
 
 export interface HubOptions {
@@ -43,8 +43,8 @@ interface Gathered {
 /** Tells clients of changes of the fleet: one ring for all, from which each reads what it may see. */
 export class EventHub {
   readonly ring: EventRing
-  readonly #listeners = new Set<Listener>()
-  readonly #holdings = new Map<Listener, Holding>()
+  readonly #listeners = new Set<EventSubscriber>()
+  readonly #holdings = new Map<EventSubscriber, Holding>()
   /** What was gathered for several listeners since the last event. */
   readonly #gathered = new Map<string, Gathered>()
   #timer: NodeJS.Timeout | undefined
@@ -77,7 +77,7 @@ export class EventHub {
 
   /** Serves a client until it goes, or may not listen any more. */
   open({ response, audience, holding, lastId, recheck }: Opening): void {
-    const listener = new Listener({
+    const listener = new EventSubscriber({
       ...{ response, audience, lastId, ring: this.ring },
       gather: (...asked) => this.#gather(...asked),
     })
@@ -102,7 +102,7 @@ export class EventHub {
     for (const listener of this.#listeners) listener.end('closing')
   }
 
-  async #check(listener: Listener, recheck: Opening['recheck']): Promise<void> {
+  async #check(listener: EventSubscriber, recheck: Opening['recheck']): Promise<void> {
     try {
       if (!sameAudience(listener.audience, await recheck())) listener.end('rights_changed')
     } catch (error) {

@@ -26,7 +26,7 @@ export interface ListenerParts {
  * One client of the stream. It reads from the ring at its own pace: what it does not take waits there, and once that is
  * overwritten it is told to start over. So it costs the same however slow it is.
  */
-export class Listener {
+export class EventSubscriber {
   /** Number of the event that it gets next. */
   #next: number
   #waitsSinceMs = 0

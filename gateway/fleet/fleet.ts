@@ -31,7 +31,7 @@ import { HostWatcher } from './host-watcher.js'
 import { JoinServer } from './join-server.js'
 import { JoinTokens } from './join-tokens.js'
 import { connectForRenewal } from './renewal-connection.js'
-import type { Claim } from './plan-claims.js'
+import type { GuestClaim } from './plan-claims.js'
 import { PauseWatch } from './pause-watch.js'
 import { UnlistedOperations, type ConnectedHost } from './unlisted-operations.js'
 import { isEnded } from './lists/operation-table.js'
@@ -310,7 +310,7 @@ export class GatewayFleet implements Fleet {
     }
   }
 
-  async #checkOwners(host: HostState, guests: readonly Claim[]): Promise<void> {
+  async #checkOwners(host: HostState, guests: readonly GuestClaim[]): Promise<void> {
     const claims = guests.map(({ uuid, id, name }) => ({ uuid, id, name }))
     const refused = await this.#registry.claim(host.record.id, claims)
     for (const { uuid } of claims) this.view.disown(host, uuid, refused.get(uuid))

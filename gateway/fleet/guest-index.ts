@@ -2,7 +2,7 @@ import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { GuestEntry, type HostState } from './host-state.js'
 import { GuestBlocks } from './lists/guest-blocks.js'
 import { GuestTable } from './lists/guest-table.js'
-import type { Slot } from './lists/table.js'
+import type { TableSlot } from './lists/table.js'
 
 /**
  * Guests of all hosts by uuid, id and name, each unique in the fleet: of two that clash the first stays, and the other
@@ -11,8 +11,8 @@ import type { Slot } from './lists/table.js'
 export class GuestIndex {
   readonly table = new GuestTable<GuestEntry>()
   readonly blocks = new GuestBlocks()
-  readonly #byId = new Map<number, Slot<GuestEntry>>()
-  readonly #byName = new Map<string, Slot<GuestEntry>>()
+  readonly #byId = new Map<number, TableSlot<GuestEntry>>()
+  readonly #byName = new Map<string, TableSlot<GuestEntry>>()
   /** Hosts that have conflicts. */
   readonly #waiting = new Set<HostState>()
 
@@ -95,7 +95,7 @@ export class GuestIndex {
   }
 
   /** Adds the guest, or replaces it when its keys are the same as before. */
-  #put(host: HostState, entry: GuestEntry): Slot<GuestEntry> {
+  #put(host: HostState, entry: GuestEntry): TableSlot<GuestEntry> {
     const { uuid } = entry.guest
     const before = host.guests.get(uuid)
     if (before) host.totals.remove(before.guest)

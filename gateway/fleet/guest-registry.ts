@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { conflict } from '../../shared/errors.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 import type { Store, StoreClient } from '../store/store.js'
-import { planClaims, type Claim, type StoredClaims, type Reservation } from './plan-claims.js'
+import { planClaims, type GuestClaim, type StoredClaims, type Reservation } from './plan-claims.js'
 
 /** Claims per transaction, and reservations per read. */
 const claimBatch = 200
@@ -70,7 +70,7 @@ export class GuestRegistry {
    * Registers reported guests that the store does not know, and raises the id counter above them.
    * @returns by uuid, why guests are not this host's
    */
-  async claim(hostId: string, claims: readonly Claim[]): Promise<Map<string, string>> {
+  async claim(hostId: string, claims: readonly GuestClaim[]): Promise<Map<string, string>> {
     const refused = new Map<string, string>()
     for (let at = 0; at < claims.length; at += claimBatch) {
       const batch = claims.slice(at, at + claimBatch)
@@ -123,7 +123,7 @@ export class GuestRegistry {
     await this.sweep((held) => held.hostId !== hostId, Infinity)
   }
 
-  async #claimBatch(hostId: string, claims: readonly Claim[]): Promise<ReadonlyMap<string, string>> {
+  async #claimBatch(hostId: string, claims: readonly GuestClaim[]): Promise<ReadonlyMap<string, string>> {
     return this.store.transact('register guests', async (client) => {
       const names = claims.map(({ name }) => this.#name(name))
       await client.watch([...names, this.#nextIdKey])
@@ -145,7 +145,11 @@ export class GuestRegistry {
     })
   }
 
-  async #readHeld(client: StoreClient, claims: readonly Claim[], names: string[]): Promise<StoredClaims> {
+  async #readHeld(
+    client: StoreClient,
+    claims: readonly GuestClaim[],
+    names: string[],
+  ): Promise<StoredClaims> {
     const [guests, ids, owners] = await Promise.all([
       client.hmGet(
         this.#guests,

@@ -5,7 +5,7 @@ import type { Logger } from 'pino'
 import { BerthError, toBerthError, type ErrorKind } from '../../shared/errors.js'
 import { joinPath, splitHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
 import type { Authority } from '../pki/authority.js'
-import { isRenewalDue } from '../pki/gateway-leaf.js'
+import { isLeafRenewalDue } from '../pki/gateway-leaf.js'
 import { isBrokenOff } from '../http/broken-off.js'
 import { checkHostHeader } from '../http/host-header.js'
 import { ConnectionGuard } from '../../shared/connection-guard.js'
@@ -99,7 +99,7 @@ export class JoinServer {
     clearInterval(this.#renewTimer)
     this.#renewTimer = setInterval(
       () => {
-        if (!isRenewalDue(leaf, leafLifetimeMs)) return
+        if (!isLeafRenewalDue(leaf, leafLifetimeMs)) return
         this.#renew().catch((error: unknown) => log.error({ error }, 'join: certificate not renewed'))
       },
       Math.min(5000, leafLifetimeMs / 10),

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
-import { planClaims, type Claim, type Reservation } from './plan-claims.js'
+import { planClaims, type GuestClaim, type Reservation } from './plan-claims.js'
 
-const claim = (uuid: string, id: number, name = `name-${uuid}`): Claim => ({ uuid, id, name })
-const held = (reservations: readonly (Claim & { hostId: string })[]) => ({
+const claim = (uuid: string, id: number, name = `name-${uuid}`): GuestClaim => ({ uuid, id, name })
+const held = (reservations: readonly (GuestClaim & { hostId: string })[]) => ({
   byUuid: new Map(
     reservations.map((one): [string, Reservation] => [
       one.uuid,

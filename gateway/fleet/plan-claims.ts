@@ -10,7 +10,7 @@ export interface Reservation {
 }
 
 /** A guest as its agent reports it. */
-export interface Claim {
+export interface GuestClaim {
   readonly uuid: string
   readonly id: number
   readonly name: string
@@ -27,16 +27,16 @@ export interface StoredClaims {
 
 export interface ClaimPlan {
   /** Claims to reserve for the host, unknown to the store so far. */
-  readonly add: readonly Claim[]
+  readonly add: readonly GuestClaim[]
   /** By uuid, why guests are not this host's. */
   readonly refused: ReadonlyMap<string, string>
 }
 
 /** Decides who owns reported guests: reservations count, everything else belongs to the first claimer. */
-export function planClaims(hostId: string, claims: readonly Claim[], held: StoredClaims): ClaimPlan {
+export function planClaims(hostId: string, claims: readonly GuestClaim[], held: StoredClaims): ClaimPlan {
   const names = new Map(held.byName)
   const ids = new Map(held.byId)
-  const add: Claim[] = []
+  const add: GuestClaim[] = []
   const refused = new Map<string, string>()
   for (const claim of claims) {
     const known = held.byUuid.get(claim.uuid)
@@ -53,7 +53,7 @@ export function planClaims(hostId: string, claims: readonly Claim[], held: Store
 
 function findProblem(
   hostId: string,
-  claim: Claim,
+  claim: GuestClaim,
   held: { known: Reservation | undefined; names: Map<string, string>; ids: Map<number, string> },
 ): string | undefined {
   const what = `guest ${claim.name} (${claim.id}, ${claim.uuid}) is not shown`

@@ -11,7 +11,7 @@ import {
 } from './watch-kinds.js'
 
 /** Collects an agent's complete state, to be made visible at once. */
-export class Snapshot {
+export class WatchSnapshot {
   readonly #entities = new Map<EntityKind, Map<string, WatchEvent>>()
   readonly #singles = new Map<WatchEvent['$case'], WatchEvent>()
 

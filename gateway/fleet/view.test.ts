@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
-import { Snapshot } from './snapshot.js'
+import { WatchSnapshot } from './snapshot.js'
 import { FleetState } from './view.js'
 
 const hostIds = ['a', 'b', 'c'] as const
@@ -66,7 +66,7 @@ function run(view: FleetState, model: Model, step: StepOf): void {
       said.delete(step.guest.uuid)
       return view.apply(host, { $case: 'removed', value: { kind: 'guest', key: step.guest.uuid } })
     case 'all': {
-      const snapshot = new Snapshot()
+      const snapshot = new WatchSnapshot()
       said.clear()
       for (const one of step.guests.map((guest) => Guest.fromPartial(guest))) {
         snapshot.add({ $case: 'guest', value: one })

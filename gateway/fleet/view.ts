@@ -10,7 +10,7 @@ import { HostState } from './host-state.js'
 import type { GuestBlock } from './lists/guest-blocks.js'
 import { OperationTable } from './lists/operation-table.js'
 import { parseGuest, parseOperation } from './parse-events.js'
-import { Snapshot } from './snapshot.js'
+import { WatchSnapshot } from './snapshot.js'
 import { applyEvent, type FleetIndexes, type WatchEvent } from './watch-kinds.js'
 
 /** How much one host may add to the gateway's memory. */
@@ -142,7 +142,7 @@ export class FleetState implements FleetView {
   removeHost(hostId: string): void {
     const host = this.#hosts.get(hostId)
     if (!host) return
-    this.replace(host, new Snapshot())
+    this.replace(host, new WatchSnapshot())
     this.#hosts.delete(hostId)
     this.changes.tell(host, { kind: 'host', before: host.view })
   }
@@ -188,7 +188,7 @@ export class FleetState implements FleetView {
   }
 
   /** Makes a complete snapshot visible at once; what it lacks is removed. */
-  replace(host: HostState, snapshot: Snapshot): void {
+  replace(host: HostState, snapshot: WatchSnapshot): void {
     snapshot.apply(host, this.#indexes)
   }
 

@@ -2,12 +2,12 @@ import type { ClientReadableStream } from '@grpc/grpc-js'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import type { AgentConnection } from './agent-connection.js'
 import type { HostState } from './host-state.js'
-import { Snapshot } from './snapshot.js'
+import { WatchSnapshot } from './snapshot.js'
 import type { WatchEvent } from './watch-kinds.js'
 
 /** What a stream delivered up to `synced`: everything, or the changes since the point it resumed from. */
 export type SyncedState =
-  | { kind: 'all'; snapshot: Snapshot; epoch: string; revision: number }
+  | { kind: 'all'; snapshot: WatchSnapshot; epoch: string; revision: number }
   | { kind: 'changes'; changes: WatchResponse[]; epoch: string; revision: number }
 
 export interface WatchHandlers {
@@ -29,7 +29,7 @@ const maxUnsynced = 200_000
 /** One Watch stream, from call to end. Delivers a consistent state first, then its changes. */
 export class WatchSession {
   #stream: ClientReadableStream<WatchResponse>
-  #snapshot: Snapshot | undefined
+  #snapshot: WatchSnapshot | undefined
   #changes: WatchResponse[] | undefined = []
   #unsynced = 0
   #ended = false
@@ -78,7 +78,7 @@ export class WatchSession {
     if (event?.$case === 'synced') return this.#finishSync(event.value.epoch, message.revision)
     if (++this.#unsynced > maxUnsynced) throw new Error(`more than ${maxUnsynced} events before synced`)
     if (event?.$case === 'reset') {
-      this.#snapshot = new Snapshot()
+      this.#snapshot = new WatchSnapshot()
       this.#changes = []
     } else if (this.#snapshot && event) this.#snapshot.add(event)
     else this.#changes?.push(message)

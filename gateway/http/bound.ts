@@ -18,12 +18,12 @@ export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): voi
 }
 
 /** The guest or task that a request's path names; neither on other routes. */
-export interface Subject {
+export interface BoundSubject {
   readonly guest?: GuestView
   readonly task?: OperationView
 }
 
-const none: Subject = {}
+const none: BoundSubject = {}
 
 /**
  * Finds the guest or task in a route's path, if the caller may see it.
@@ -33,7 +33,7 @@ export function getSubject(
   fleet: Pick<Fleet, 'view' | 'findOperation'>,
   route: Pick<Route, 'bound' | 'method' | 'audit'>,
   { caller, params }: { caller: Principal; params: Record<string, unknown> },
-): Subject | Promise<Subject> {
+): BoundSubject | Promise<BoundSubject> {
   if (route.bound === 'guest') {
     const guest = getGuest(fleet, caller, String(params['id']))
     refuseBlocked(route, caller, guest.guest)
@@ -50,7 +50,11 @@ function getGuest({ view }: Pick<Fleet, 'view'>, caller: Principal, ref: string)
 }
 
 /** Also finds a task that is too old for the list. */
-async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, id: string): Promise<Subject> {
+async function getTask(
+  fleet: Pick<Fleet, 'findOperation'>,
+  caller: Principal,
+  id: string,
+): Promise<BoundSubject> {
   const task = await fleet.findOperation(id)
   if (task === undefined || !maySee(caller, guestUuidOf(task.operation))) throw notFound('task')
   return { task }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Logger } from 'pino'
 import { isForm, parseBody, parseOptionalBody, readBody } from './body.js'
-import { getSubject, refuseBound, toldTo, type Subject } from './bound.js'
+import { getSubject, refuseBound, toldTo, type BoundSubject } from './bound.js'
 import { credentialsOf, type ExchangeContext } from './exchange.js'
 import { noteForgery } from './forgery.js'
 import { refuseUnconfirmed } from './confirmed.js'
@@ -207,14 +207,14 @@ function subjectOf(route: Route, { fleet }: DispatchOptions, { caller, request }
 }
 
 /** Names what a request is about, for its audit entry. */
-function auditedOf({ guest, task }: Subject): { target?: string; containerUuid?: string } {
+function auditedOf({ guest, task }: BoundSubject): { target?: string; containerUuid?: string } {
   if (guest) return { target: guest.guest.name, containerUuid: guest.guest.uuid }
   return task ? { containerUuid: guestUuidOf(task.operation) } : {}
 }
 
 interface Handling {
   readonly operationId: string
-  readonly subject: Subject
+  readonly subject: BoundSubject
   readonly audit: AnyContext['audit']
   readonly recheck: AnyContext['recheck']
 }

@@ -7,7 +7,7 @@ import { isRepeatable, type Route } from './route.js'
 import { envelopeSchema, ErrorSchema } from './schema.js'
 import { orderRoutes } from './table.js'
 
-export interface DocumentOptions {
+export interface OpenApiOptions {
   /** Version of the product. */
   readonly version: string
   /** What each tag's endpoints are for. */
@@ -15,7 +15,7 @@ export interface DocumentOptions {
 }
 
 /** Builds the OpenAPI 3.1 document of the table. @throws {Error} for a tag without a text */
-export function buildOpenApi(routes: readonly Route[], { version, tags }: DocumentOptions): Json {
+export function buildOpenApi(routes: readonly Route[], { version, tags }: OpenApiOptions): Json {
   const schemas = new SharedSchemas()
   schemas.refer(ErrorSchema)
   const paths: Record<string, Json> = {}
@@ -58,7 +58,7 @@ const introduction = [
     'empty text in optional fields as absent; in fields that restrict they never widen. Unknown fields are ignored.',
 ].join('\n\n')
 
-function tagOf(name: string, tags: DocumentOptions['tags']): Json {
+function tagOf(name: string, tags: OpenApiOptions['tags']): Json {
   const description = tags[name]
   if (description === undefined) throw new Error(`the tag ${name} has no text`)
   return { name, description }

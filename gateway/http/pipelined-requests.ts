@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 
-export type Handle = (request: IncomingMessage, response: ServerResponse) => void
+export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
 
 type Exchange = readonly [IncomingMessage, ServerResponse]
 
@@ -27,7 +27,7 @@ export class PipelinedRequests {
   /** Connections whose next request may start, in their order. */
   readonly #ready: Duplex[] = []
 
-  constructor(private readonly handle: Handle) {}
+  constructor(private readonly handle: RequestHandler) {}
 
   enter(request: IncomingMessage, response: ServerResponse): void {
     const line = this.#lines.get(request.socket)

@@ -43,7 +43,7 @@ export interface HandlerOutcome {
 }
 
 /** Never throws: a failure is a `Handled` with its reply. */
-export type Handle = (operationId: string) => Promise<HandlerOutcome>
+export type WriteHandler = (operationId: string) => Promise<HandlerOutcome>
 
 type Access = Pick<AccessControl, 'audit' | 'idempotency'>
 
@@ -55,7 +55,7 @@ type Access = Pick<AccessControl, 'audit' | 'idempotency'>
 export async function runWrite(
   access: Access,
   write: Write,
-  handle: Handle,
+  handle: WriteHandler,
   report: (error: unknown) => void,
 ): Promise<HandlerOutcome> {
   if (write.idempotencyKey === undefined) return runAudited(access, write, () => handle(randomUUID()), report)
@@ -71,7 +71,7 @@ export async function runWrite(
 async function runClaimed(
   access: Access,
   claim: IdempotencyClaim,
-  ...[write, handle, report]: [Write, Handle, (error: unknown) => void]
+  ...[write, handle, report]: [Write, WriteHandler, (error: unknown) => void]
 ): Promise<HandlerOutcome> {
   try {
     const handled = await runAudited(access, write, () => handle(claim.operationId), report)

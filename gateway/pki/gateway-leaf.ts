@@ -12,7 +12,7 @@ export function renewAtMs(notAfterMs: number, lifetimeMs: number): number {
  * True if a certificate is due for renewal: two thirds of its lifetime are over, or the clock was ahead when it was
  * issued.
  */
-export function isRenewalDue(
+export function isLeafRenewalDue(
   { notBeforeMs, notAfterMs }: Pick<KeyedCertificate, 'notBeforeMs' | 'notAfterMs'>,
   lifetimeMs: number,
   nowMs = Date.now(),
@@ -45,7 +45,7 @@ export class GatewayLeaf {
    * whether it was renewed, so that connections should move to it
    */
   async renewIfDue(nowMs = Date.now(), inDoubt = false): Promise<boolean> {
-    if (!isRenewalDue(this.leaf, this.lifetimeMs, nowMs)) return false
+    if (!isLeafRenewalDue(this.leaf, this.lifetimeMs, nowMs)) return false
     const { notBeforeMs, notAfterMs } = this.leaf
     if (inDoubt && nowMs >= notBeforeMs && nowMs < notAfterMs) return false
     this.leaf = await this.authority.issue({ role: 'gateway' }, this.lifetimeMs)

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { within } from './connection.js'
+import { withTimeout } from './connection.js'
 
 /** Resolves after `turns` turns of the event loop, each of which takes far too long. */
 async function answerAfter(turns: number): Promise<string> {
@@ -13,12 +13,12 @@ async function answerAfter(turns: number): Promise<string> {
 describe('within', () => {
   it('waits for an answer that a stalled event loop brings late', async () => {
     const begun = performance.now()
-    expect(await within(100, answerAfter(20))).to.equal('answer')
+    expect(await withTimeout(100, answerAfter(20))).to.equal('answer')
     expect(performance.now() - begun).to.be.greaterThan(500)
   })
 
   it('gives up where there is none', async () => {
-    const failure = await within(50, new Promise(() => undefined)).catch((error: unknown) => error)
+    const failure = await withTimeout(50, new Promise(() => undefined)).catch((error: unknown) => error)
     expect(String(failure)).to.include('no answer within 50 ms')
   })
 })

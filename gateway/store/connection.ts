@@ -58,7 +58,7 @@ export async function connectStore(
     onInvalidate(key === null ? null : key.toString()),
   )
   try {
-    await within(connectTimeoutMs, prepare(connection, tracked))
+    await withTimeout(connectTimeoutMs, prepare(connection, tracked))
   } catch (cause) {
     connection.destroy()
     throw cause
@@ -85,7 +85,7 @@ const turns = 24
  * which this process could have read the answer: a long turn of the event loop counts as one tick, since what came
  * meanwhile is read after it.
  */
-export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
+export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     let left = turns

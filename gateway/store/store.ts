@@ -7,7 +7,7 @@ import {
   connectStore,
   storeUnavailable,
   toStoreError,
-  within,
+  withTimeout,
   type StoreClient,
   type StoreConnection,
 } from './connection.js'
@@ -65,7 +65,7 @@ export class Store {
   async connected(timeoutMs: number): Promise<void> {
     const up = new Promise<void>((resolve) => this.on('up', resolve))
     this.start()
-    await within(timeoutMs, up).catch((cause: unknown) => {
+    await withTimeout(timeoutMs, up).catch((cause: unknown) => {
       throw storeUnavailable(this.#why, cause)
     })
   }
@@ -127,7 +127,7 @@ export class Store {
   async ping(): Promise<void> {
     const connection = this.#connection
     const sent = performance.now()
-    await this.run('ping', (client) => within(pingTimeoutMs, client.ping()))
+    await this.run('ping', (client) => withTimeout(pingTimeoutMs, client.ping()))
     if (connection === this.#connection) this.#confirmed = sent
   }
 
@@ -136,7 +136,7 @@ export class Store {
     this.#stop.abort()
     const connection = this.#connection
     if (connection) {
-      await within(pingTimeoutMs, connection.main.ping()).catch(() => undefined) // after it, everything sent before has been answered
+      await withTimeout(pingTimeoutMs, connection.main.ping()).catch(() => undefined) // after it, everything sent before has been answered
       this.#drop(connection, 'closed')
     }
     await this.#loop

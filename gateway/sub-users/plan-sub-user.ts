@@ -48,7 +48,7 @@ export function planTerms(
  * Plans an account after a change.
  * @throws {BerthError} `not_found`, `insufficient_scope`
  */
-export function planChange(
+export function planSubUserChange(
   account: SubUserAccount,
   fields: SubUserFields,
   caller: Principal,

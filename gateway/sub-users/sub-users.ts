@@ -3,7 +3,7 @@ import { MadeSecrets } from '../access/made-secrets.js'
 import type { CreationLimit } from '../access/creation-limits.js'
 import { creationShareOf, isUnbounded, type Principal } from '../access/principal.js'
 import { withoutSessions, type SubUserAccount } from '../accounts/account-record.js'
-import type { AccountStore, Multi } from '../accounts/account-store.js'
+import type { AccountStore, AccountTransaction } from '../accounts/account-store.js'
 import type { Passwords } from '../accounts/passwords.js'
 import type { Store } from '../store/store.js'
 import {
@@ -21,7 +21,7 @@ import {
   checkManageable,
   findSame,
   maySeeSubUser,
-  planChange,
+  planSubUserChange,
   planTerms,
   planUsername,
   type SubUserFields,
@@ -129,7 +129,7 @@ export class SubUsers {
     checkAccountLimit(all, caller, this.options.limit)
     const { password, passwordHash } = await this.#makePassword(caller)
     const code = this.#codes.create()
-    const also = (multi: Multi, { id }: SubUserAccount): void => {
+    const also = (multi: AccountTransaction, { id }: SubUserAccount): void => {
       multi.set(this.#codeKey(code.digest), String(id))
       this.#note(multi, { operationId, id, made: { password, passwordHash } })
     }
@@ -193,7 +193,7 @@ export class SubUsers {
   /** @throws {BerthError} `not_found`, `insufficient_scope`, `name_conflict` */
   async update(caller: Principal, id: number, fields: SubUserFields): Promise<SubUserAccount> {
     await this.get(caller, id)
-    return this.#change(id, (account) => planChange(account, fields, caller))
+    return this.#change(id, (account) => planSubUserChange(account, fields, caller))
   }
 
   /** @throws {BerthError} `not_found`, `insufficient_scope` */
@@ -222,14 +222,14 @@ export class SubUsers {
   async #change(
     id: number,
     plan: (account: SubUserAccount) => SubUserAccount,
-    also: (multi: Multi) => void = () => undefined,
+    also: (multi: AccountTransaction) => void = () => undefined,
   ): Promise<SubUserAccount> {
     const changed = await this.options.accounts.change('sub_user', id, plan, also)
     this.owners.forget()
     return changed
   }
 
-  #moveCode(multi: Multi, { id, from, to }: { id: number; from: string; to: string }): void {
+  #moveCode(multi: AccountTransaction, { id, from, to }: { id: number; from: string; to: string }): void {
     multi.del(this.#codeKey(from))
     multi.set(this.#codeKey(to), String(id))
   }
@@ -245,7 +245,7 @@ export class SubUsers {
   }
 
   #note(
-    multi: Multi,
+    multi: AccountTransaction,
     { operationId, id, made }: { operationId: string | undefined; id: number; made: MadePassword },
   ): void {
     if (operationId === undefined) return

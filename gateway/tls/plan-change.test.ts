@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { planChange, type WantedTls } from './plan-change.js'
+import { planTlsChange, type WantedTls } from './plan-change.js'
 import type { StoredCertificate, TlsMode, TlsSettings } from './settings.js'
 
 const stored = (mode: TlsMode, target = 'a.example'): StoredCertificate => ({
@@ -21,7 +21,7 @@ const pair = { certPem: 'cert', keyPem: 'key' }
 function plan(wanted: Partial<WantedTls>, old: TlsSettings, nowMs = 0): unknown {
   const validity = () => ({ notBeforeMs: -100, notAfterMs: 100 })
   try {
-    const { enabled, mode, target, certificate } = planChange(
+    const { enabled, mode, target, certificate } = planTlsChange(
       { ...nothing, ...wanted },
       { old, detectedHost: 'host.example', nowMs, validity },
     )

@@ -25,7 +25,7 @@ export interface TlsPlan extends Pick<TlsSettings, 'enabled' | 'mode' | 'target'
   readonly certificate: CertificatePlan
 }
 
-export interface ChangeContext {
+export interface TlsChangeContext {
   readonly old: TlsSettings
   /** Name or address of this request, for who has not chosen one. */
   readonly detectedHost: string
@@ -38,7 +38,7 @@ export interface ChangeContext {
  * Decides what a change means.
  * @throws {BerthError} `invalid_field`, `missing_field`
  */
-export function planChange(wanted: WantedTls, context: ChangeContext): TlsPlan {
+export function planTlsChange(wanted: WantedTls, context: TlsChangeContext): TlsPlan {
   const { old } = context
   const mode = wanted.mode ?? old.mode
   const enabled = wanted.enabled ?? (wanted.mode === undefined ? old.enabled : mode !== 'disabled')
@@ -61,7 +61,7 @@ function planOff({ target, email }: WantedTls, known: Names): Names {
 function planCertificate(
   wanted: WantedTls,
   { mode, target }: Pick<TlsPlan, 'mode' | 'target'>,
-  context: ChangeContext,
+  context: TlsChangeContext,
 ): CertificatePlan {
   const stored = findStored(mode, context)
   if (mode === 'uploaded') return planUpload(wanted, stored)
@@ -76,7 +76,7 @@ function planUpload({ certPem, keyPem }: WantedTls, stored: StoredCertificate | 
   throw missing(certPem === undefined ? 'cert_pem' : 'key_pem')
 }
 
-function findStored(mode: TlsMode, { old }: ChangeContext): StoredCertificate | undefined {
+function findStored(mode: TlsMode, { old }: TlsChangeContext): StoredCertificate | undefined {
   return [old.current, old.previous].find((stored) => stored?.mode === mode) ?? undefined
 }
 

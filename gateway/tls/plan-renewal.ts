@@ -41,7 +41,7 @@ export function isEndNear({ notBeforeMs, notAfterMs }: Validity, nowMs: number):
   return notAfterMs - nowMs <= (notAfterMs - notBeforeMs) * warnedShare
 }
 
-export interface Failure {
+export interface RenewalFailure {
   readonly fingerprint: string
   readonly error: string
   /** As the authority said; 0: nothing. */
@@ -51,7 +51,7 @@ export interface Failure {
 /** The state after a failed attempt. @param before of the same or of another certificate */
 export function afterFailure(
   before: RenewalState,
-  { fingerprint, error, retryAfterSeconds }: Failure,
+  { fingerprint, error, retryAfterSeconds }: RenewalFailure,
   nowMs: number,
   { firstMs, lastMs }: RenewalPauses = renewalPauses,
 ): RenewalState {

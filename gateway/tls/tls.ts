@@ -15,7 +15,7 @@ import { Issuer, orderLeaseMs, type AcmeOptions } from './issue.js'
 import { makeSelfSigned } from './keys.js'
 import { Listeners } from './listeners.js'
 import { StoreLock } from './lock.js'
-import { planChange, type TlsPlan, type WantedTls } from './plan-change.js'
+import { planTlsChange, type TlsPlan, type WantedTls } from './plan-change.js'
 import type { RenewalPauses } from './plan-renewal.js'
 import { Renewal } from './renewal.js'
 import { TlsDocuments, type StoredCertificate, type TlsSettings } from './settings.js'
@@ -133,7 +133,7 @@ export class Tls {
   async change(wanted: WantedTls, detectedHost: string): Promise<TlsSettings> {
     const old = this.documents.settings.current
     const validity = ({ chainPem }: StoredCertificate) => factsOf(chainPem)
-    const plan = planChange(wanted, { old, detectedHost, nowMs: Date.now(), validity })
+    const plan = planTlsChange(wanted, { old, detectedHost, nowMs: Date.now(), validity })
     const certificate = await this.#certificateFor(plan)
     return this.#installs.run(() => this.#install(old, plan, certificate))
   }

@@ -13,11 +13,11 @@ export interface Delivery {
   readonly attempts: number
   /** ms since 1970. */
   readonly nextAtMs: number
-  readonly last?: Attempt
+  readonly last?: DeliveryAttempt
 }
 
 /** How an attempt ended. */
-export interface Attempt {
+export interface DeliveryAttempt {
   readonly atMs: number
   readonly durationMs: number
   /** 0: there was no answer. */

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { setTimeout as delay } from 'node:timers/promises'
-import { nextAttemptMs, type Attempt, type Delivery, type RetryPlan } from './delivery.js'
+import { nextAttemptMs, type DeliveryAttempt, type Delivery, type RetryPlan } from './delivery.js'
 import type { DeliveryQueue, QueuedDelivery } from './delivery-queue.js'
 import { droppedType } from './plan-deliveries.js'
 import type { WebhookRecord } from './webhook-record.js'
@@ -12,7 +12,11 @@ export interface OutboxParts {
   readonly log: Logger
   /** The webhook as it is now; undefined: it is gone. */
   readonly find: () => WebhookRecord | undefined
-  readonly send: (webhook: WebhookRecord, message: MessageParts, signal: AbortSignal) => Promise<Attempt>
+  readonly send: (
+    webhook: WebhookRecord,
+    message: MessageParts,
+    signal: AbortSignal,
+  ) => Promise<DeliveryAttempt>
 }
 
 export interface MessageParts {
@@ -146,7 +150,7 @@ export class Outbox {
     await this.#settle(lane, { ...delivery, body, attempts: delivery.attempts + 1, last })
   }
 
-  async #settle(lane: Lane, tried: QueuedDelivery & { last: Attempt }): Promise<void> {
+  async #settle(lane: Lane, tried: QueuedDelivery & { last: DeliveryAttempt }): Promise<void> {
     const { createdAtMs, attempts } = tried
     const plan = { createdAtMs, attempts, nowMs: steadyClock.now(), random: Math.random() }
     const delivered = tried.last.error === ''

@@ -3,7 +3,7 @@ import { describeError } from '../../shared/errors.js'
 import { checkedLookup, readOwnAddresses } from '../../shared/outbound-lookup.js'
 import { discardBody, OutboundClient } from '../../shared/outbound-request.js'
 import { parseTargetUrl, type TargetPolicy } from '../../shared/outbound-targets.js'
-import type { Attempt } from './delivery.js'
+import type { DeliveryAttempt } from './delivery.js'
 import { signatureHeaders, type SignedMessage } from './signature.js'
 
 export interface SenderOptions {
@@ -12,7 +12,7 @@ export interface SenderOptions {
   readonly timeoutMs?: number
 }
 
-export interface Message extends Omit<SignedMessage, 'atMs'> {
+export interface WebhookMessage extends Omit<SignedMessage, 'atMs'> {
   readonly url: string
   readonly secret: string
   readonly type: string
@@ -46,9 +46,9 @@ export class WebhookSender {
   }
 
   /** One attempt. Taken is what is answered with 2xx; redirects are not followed. Never throws. */
-  async send(message: Message, signal: AbortSignal): Promise<Attempt> {
+  async send(message: WebhookMessage, signal: AbortSignal): Promise<DeliveryAttempt> {
     const [atMs, begunMs] = [Date.now(), performance.now()]
-    const ended = (status: number, error: string): Attempt => ({
+    const ended = (status: number, error: string): DeliveryAttempt => ({
       ...{ atMs, durationMs: Math.round(performance.now() - begunMs), status },
       error: error.slice(0, longestError),
     })
@@ -60,7 +60,11 @@ export class WebhookSender {
     }
   }
 
-  async #ask({ url, secret, type, ...message }: Message, atMs: number, signal: AbortSignal): Promise<number> {
+  async #ask(
+    { url, secret, type, ...message }: WebhookMessage,
+    atMs: number,
+    signal: AbortSignal,
+  ): Promise<number> {
     const target = parseTargetUrl(url, this.options.policy, readOwnAddresses())
     const { status, body } = await this.#client.send(target, {
       method: 'POST',

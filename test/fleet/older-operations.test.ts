@@ -5,7 +5,7 @@ import { OperationStore } from '../../agent/operations/store.js'
 import { watchKinds, type WatchStores } from '../../agent/rpc/watch-kinds.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
-import { Snapshot } from '../../gateway/fleet/snapshot.js'
+import { WatchSnapshot } from '../../gateway/fleet/snapshot.js'
 import { FleetState } from '../../gateway/fleet/view.js'
 import { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import { listedOperations } from '../../shared/operation-limits.js'
@@ -31,7 +31,7 @@ describe('operations that the gateway does not list', function () {
     const sent = kinds.operation.list(-1)
     expect(sent).to.have.length(listedOperations)
     const view = new FleetState()
-    const snapshot = new Snapshot()
+    const snapshot = new WatchSnapshot()
     for (const { event } of sent) snapshot.add(event)
     view.replace(view.setHost(record), snapshot)
     expect(view.operations().map(({ operation }) => operation.id)).to.have.members(ids.slice(older))

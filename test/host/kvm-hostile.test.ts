@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync, lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { Connection } from '../../agent/drivers/qemu/qmp/connection.js'
+import { QmpConnection } from '../../agent/drivers/qemu/qmp/connection.js'
 import { findLiveProcess } from '../../agent/host/proc.js'
 import { resetPasswordOrder, powerOrder } from '../support/agent-calls.js'
 import { kvm, machineAt } from '../support/guest-kinds.js'
@@ -266,7 +266,7 @@ describe('virtual machines that mean harm', function () {
       const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
       await real.done(powerOrder('start', uuid).order)
       await real.done({ $case: 'snapshotRestore', value: { uuid, snapshotId } })
-      const monitor = await Connection.open({
+      const monitor = await QmpConnection.open({
         ...{ path: join(real.config.run_dir, 'kvm', nameOf(uuid), 'qmp2'), timeoutMs: 10_000, greets: true },
       })
       const nodes = (await monitor.execute('query-named-block-nodes', { flat: true })) as BlockNode[]

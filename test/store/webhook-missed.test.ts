@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import { createDescribe } from '../../gateway/api/events/describe.js'
-import { Snapshot } from '../../gateway/fleet/snapshot.js'
+import { WatchSnapshot } from '../../gateway/fleet/snapshot.js'
 import { FleetState } from '../../gateway/fleet/view.js'
 import { Deliverer } from '../../gateway/webhooks/deliverer.js'
 import { defaultRetries } from '../../gateway/webhooks/delivery.js'
@@ -67,7 +67,7 @@ describe('what webhooks missed while no gateway delivered', () => {
     view.recall(state, guest(9))
     deliver()
     await lookedThrough()
-    const snapshot = new Snapshot()
+    const snapshot = new WatchSnapshot()
     snapshot.add({ $case: 'operation', value: task(7) })
     snapshot.add({ $case: 'guest', value: guest(9) })
     view.replace(state, snapshot)

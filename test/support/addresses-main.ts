@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { AgentConfig } from '../../agent/config.js'
 import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
-import { assignAddresses } from '../../agent/drivers/lxc/assign.js'
+import { assignLxcAddresses } from '../../agent/drivers/lxc/assign.js'
 import { findLiveProcess } from '../../agent/host/proc.js'
 import { HostAddressBook, removeHostAddresses } from '../../agent/network/addresses/address-book.js'
 import { gateway6 } from '../../agent/network/addresses/plan-host.js'
@@ -47,7 +47,7 @@ const book = new HostAddressBook({
       prefixLength: 24,
       gateway: '',
     }
-    if (init) await assignAddresses(init, nic, gone)
+    if (init) await assignLxcAddresses(init, nic, gone)
   },
 })
 const routing = new Routing({

@@ -1,9 +1,9 @@
 import type { ConnectOutcome, GuestProbe } from '../../agent/host/guest-probe.js'
-import type { Listener } from '../../agent/host/listening-ports.js'
+import type { ListeningSocket } from '../../agent/host/listening-ports.js'
 
 /** What a test says that guests listen on, and what becomes of connections to them. */
 export class MemoryProbe implements GuestProbe {
-  listeners: readonly Listener[] | undefined = [{ port: 22, isReachable: true }]
+  listeners: readonly ListeningSocket[] | undefined = [{ port: 22, isReachable: true }]
   /** By `address:port`; others are `open`. */
   readonly outcomes = new Map<string, ConnectOutcome>()
   /** Where connections were tried, in order. */
@@ -11,7 +11,7 @@ export class MemoryProbe implements GuestProbe {
   /** Connections wait for it. */
   hold: Promise<void> = Promise.resolve()
 
-  async listListeners(): Promise<readonly Listener[] | undefined> {
+  async listListeners(): Promise<readonly ListeningSocket[] | undefined> {
     return this.listeners
   }
 

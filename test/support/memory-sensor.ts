@@ -1,12 +1,12 @@
 import type { AbuseSensor, WatchedGuest } from '../../agent/abuse/contract.js'
-import { noCounts, type GuestCounts } from '../../agent/abuse/plan-counts.js'
+import { noCounts, type PacketCounts } from '../../agent/abuse/plan-counts.js'
 import type { OpenedFlow } from '../../agent/host/flows-of.js'
 import type { PacketReport, PacketSample } from '../../agent/host/packet-log.js'
 
 /** What tests say that guests do; outlives the agent. */
 export class MemorySensor implements AbuseSensor {
   /** By the guest's uuid, since counting began. */
-  readonly counts = new Map<string, GuestCounts>()
+  readonly counts = new Map<string, PacketCounts>()
   flows: OpenedFlow[] = []
   /** Whether an agent took back what it made on the host. */
   isRemoved = false
@@ -25,7 +25,7 @@ export class MemorySensor implements AbuseSensor {
     this.#listeners.add(listener)
   }
 
-  async readCounts(guests: readonly WatchedGuest[]): Promise<ReadonlyMap<string, GuestCounts>> {
+  async readCounts(guests: readonly WatchedGuest[]): Promise<ReadonlyMap<string, PacketCounts>> {
     return new Map(guests.map(({ uuid }) => [uuid, this.counts.get(uuid) ?? noCounts]))
   }
 

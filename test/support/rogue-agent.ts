@@ -2,7 +2,7 @@ import { Server, type UntypedHandleCall } from '@grpc/grpc-js'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
-import { bind, type Bound } from '../../agent/rpc/server.js'
+import { bind, type BoundServer } from '../../agent/rpc/server.js'
 import { createServerCredentials, type AgentTls } from '../../agent/rpc/tls.js'
 import { unary } from '../../agent/rpc/unary.js'
 import { GuestServiceService } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -35,7 +35,7 @@ export interface RogueOptions {
 export class RogueAgent {
   private constructor(
     private readonly server: Server,
-    private readonly bound: Bound,
+    private readonly bound: BoundServer,
     readonly tls: AgentTls,
   ) {}
 
@@ -102,14 +102,14 @@ function rogueWatch({ events, flood: isFlood = false }: RogueOptions, hostId: st
   }
 }
 
-export interface AgentProcess {
+export interface RogueAgentProcess {
   readonly address: string
   signal(signal: NodeJS.Signals): void
   stop(): void
 }
 
 /** An agent as a process of its own. @param args see lab-agent-main.ts */
-export async function startAgentProcess(args: readonly string[]): Promise<AgentProcess> {
+export async function startAgentProcess(args: readonly string[]): Promise<RogueAgentProcess> {
   const child = spawn(process.execPath, nodeArguments('test/support/lab-agent-main.ts', ...args), {
     stdio: ['ignore', 'pipe', 'inherit'],
   })

@@ -15,7 +15,7 @@ export const poolPrefix = {
   },
 }
 
-export class RoutingCalls {
+export class RoutingClient {
   constructor(private readonly gateway: TestGateway) {}
 
   /** @param query as `?host_id=…` */

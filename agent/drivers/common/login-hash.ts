@@ -3,7 +3,7 @@ import type { Login } from '../contract.js'
 
 /** The login with its password's hash. */
 export async function withHash(login: Login): Promise<Login> {
-  const passwordHash = await hashOf(login)
+  const passwordHash = await loginHashOf(login)
   return passwordHash === undefined ? login : { ...login, passwordHash }
 }
 
@@ -11,6 +11,6 @@ export async function withHash(login: Login): Promise<Login> {
  * The password hash of the login; a new one if it has only the password.
  * @returns undefined: the login has no password
  */
-export async function hashOf({ password, passwordHash }: Login): Promise<string | undefined> {
+export async function loginHashOf({ password, passwordHash }: Login): Promise<string | undefined> {
   return passwordHash ?? (password === undefined ? undefined : hashPassword(password))
 }

@@ -14,7 +14,7 @@ const routeThere = /^RTNETLINK answers: File exists\nCommand failed -:\d+\n$/
  * @returns whether anything was missing or had to be removed
  * @throws {CommandError} when the guest's kernel settings refuse (`disable_ipv6`)
  */
-export async function assignAddresses(
+export async function assignLxcAddresses(
   init: ProcessStat,
   { device, ipv6Addresses, gateway6 }: MachineNic,
   gone: readonly string[],

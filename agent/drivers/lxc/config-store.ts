@@ -7,7 +7,7 @@ import type { LxcPaths } from './paths.js'
 import { replaceFile } from '../common/replace-file.js'
 
 /** Guests' lxc configuration files. Each file's first line names its guest. */
-export class ConfigStore {
+export class LxcConfigStore {
   readonly #uuids = new Map<string, string>()
   readonly #names: RegExp
   readonly #removals = new KeyedSingleFlight<string>()

@@ -20,12 +20,12 @@ import type {
 import { findTerminals } from '../../host/guest-terminal.js'
 import { readRootLogin } from '../../host/guest-root.js'
 import { lxcConsole, lxcShell } from '../../host/lxc.js'
-import { assignAddresses } from './assign.js'
+import { assignLxcAddresses } from './assign.js'
 import { boundGroups } from './bound-groups.js'
-import { ConfigStore } from './config-store.js'
+import { LxcConfigStore } from './config-store.js'
 import { connectGuest } from './connect.js'
 import { capabilitiesOf } from './capabilities.js'
-import { freezeGuest, thawGuest } from './freeze.js'
+import { freezeGuest, thawContainer } from './freeze.js'
 import { overrideRootPassword, setRootPassword } from './password.js'
 import {
   describeCgroups,
@@ -48,10 +48,10 @@ import { planConfig, type ConfigFacts } from './plan-config.js'
 import { planSocketFilter, type OpenCalls } from './plan-socket-filter.js'
 import { limitsOf } from '../common/plan-limits.js'
 import { resizeGroups } from '../common/group-limits.js'
-import { RuntimeReader } from './runtime.js'
+import { LxcRuntimeReader } from './runtime.js'
 import { startGuest } from './start.js'
 import { removeAll } from './remove-all.js'
-import { killGuest, stopGuest, type StopContext, type StopTarget } from './stop.js'
+import { killGuest, stopGuest, type LxcStopContext, type StopTarget } from './stop.js'
 import { stopAll } from './stop-all.js'
 import { StoppedEvents } from './stopped-events.js'
 import { confinementFor, ensureSupportFiles, starterProgram } from './support-files.js'
@@ -89,8 +89,8 @@ export interface PoolPlace {
 /** Runs containers with lxc's tools; see contract.ts. Made by {@link createLxcDriver}. */
 export class LxcDriver implements Driver {
   readonly kind = 'lxc'
-  readonly #runtime: RuntimeReader
-  readonly #configs: ConfigStore
+  readonly #runtime: LxcRuntimeReader
+  readonly #configs: LxcConfigStore
   readonly #names: GuestNames
   readonly #events: StoppedEvents
   readonly #usage: UsageReader
@@ -105,8 +105,8 @@ export class LxcDriver implements Driver {
     private readonly paths: LxcPaths,
     private readonly facts: LxcHostFacts,
   ) {
-    this.#runtime = new RuntimeReader(facts.cgroups, paths)
-    this.#configs = new ConfigStore(paths, options.namePrefix)
+    this.#runtime = new LxcRuntimeReader(facts.cgroups, paths)
+    this.#configs = new LxcConfigStore(paths, options.namePrefix)
     this.#names = new GuestNames({ paths, configs: this.#configs, runtime: this.#runtime })
     this.#configs.sweep((name) => this.#runtime.read(name).state === 'stopped')
     this.#usage = new UsageReader(facts.cgroups, 'lxc.payload.')
@@ -300,7 +300,7 @@ export class LxcDriver implements Driver {
     if (!init) return 'unchanged'
     const lines = planConfig(machine, this.#configFacts(machine))
     const rewritten = await this.#configs.ensure(name, machine.uuid, lines)
-    const assigned = await assignAddresses(init, machine.nic, gone)
+    const assigned = await assignLxcAddresses(init, machine.nic, gone)
     return assigned || rewritten ? 'applied' : 'unchanged'
   }
 
@@ -335,7 +335,7 @@ export class LxcDriver implements Driver {
   }
 
   async thaw(machine: Machine): Promise<void> {
-    thawGuest(this.facts.cgroups, this.#names.nameOf(machine))
+    thawContainer(this.facts.cgroups, this.#names.nameOf(machine))
   }
 
   async findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace> {
@@ -380,7 +380,7 @@ export class LxcDriver implements Driver {
     if (this.#names.isForeign(machine)) return
     const name = this.#names.nameOf(machine)
     return this.#events.whileBusy(name, async () => {
-      thawGuest(this.facts.cgroups, name) // a frozen guest would not end even when killed
+      thawContainer(this.facts.cgroups, name) // a frozen guest would not end even when killed
       await act({ name, device: machine.nic.device })
       this.#usage.forget(name)
       this.#events.forget(name)
@@ -397,7 +397,7 @@ export class LxcDriver implements Driver {
       .catch((err: unknown) => this.options.log.warn({ err, name }, 'configuration left behind'))
   }
 
-  get #context(): StopContext {
+  get #context(): LxcStopContext {
     return { paths: this.paths, runtime: this.#runtime }
   }
 

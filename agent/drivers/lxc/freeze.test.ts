@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { CgroupLayout } from '../../host/cgroup.js'
-import { canFreeze, freezeGuest, thawGuest } from './freeze.js'
+import { canFreeze, freezeGuest, thawContainer } from './freeze.js'
 
 /** The files of each cgroup version: which one is written, and which one answers. */
 const versions = {
@@ -48,7 +48,7 @@ describe('freezing a guest', () => {
         if (version === 2) setTimeout(() => write(answer, held), 20)
         expect(await freezeGuest(layout, 'bt-1', 5000)).to.equal(true)
         expect(read(asked).trim()).to.equal(versions[version].frozen)
-        thawGuest(layout, 'bt-1')
+        thawContainer(layout, 'bt-1')
         expect(read(asked)).to.equal(thawed)
       })
 
@@ -61,7 +61,7 @@ describe('freezing a guest', () => {
 
       it('that is not there is not frozen, and needs no thaw', async () => {
         expect(await freezeGuest(layout, 'bt-2', 1000)).to.equal(false)
-        thawGuest(layout, 'bt-2')
+        thawContainer(layout, 'bt-2')
       })
     })
   }

@@ -28,16 +28,16 @@ export async function freezeGuest(cgroups: CgroupLayout, name: string, timeoutMs
   try {
     writeGroupFile(freezer.group, freezer.file, freezer.frozen)
     const frozen = await isSoWithin(freezer.isFrozen, { timeoutMs })
-    if (!frozen) thawGuest(cgroups, name)
+    if (!frozen) thawContainer(cgroups, name)
     return frozen
   } catch (error) {
-    thawGuest(cgroups, name)
+    thawContainer(cgroups, name)
     throw error
   }
 }
 
 /** Lets the guest go on; for one that is gone or not frozen it costs one file read. */
-export function thawGuest(cgroups: CgroupLayout, name: string): void {
+export function thawContainer(cgroups: CgroupLayout, name: string): void {
   const freezer = findFreezer(cgroups, name)
   if (!freezer) return
   const { group, file, thawed } = freezer

@@ -4,7 +4,7 @@ import { BerthError } from '../../../shared/errors.js'
 import { changeRoot, listExisting, type RootChange } from '../../host/guest-root.js'
 import { CommandError } from '../../host/process.js'
 import { hostKeyTypes, makeHostKey, type HostKeyType } from '../../host/ssh-host-key.js'
-import { hashOf } from '../common/login-hash.js'
+import { loginHashOf } from '../common/login-hash.js'
 import { keysOf } from '../common/shadow-field.js'
 import type { Login, Machine, VolumeCopy } from '../contract.js'
 import { planCopy, type HostKeys } from './plan-copy.js'
@@ -65,7 +65,7 @@ async function change(root: string, changes: readonly RootChange[]): Promise<voi
 }
 
 async function hashLogin(login: Login): Promise<HashedLogin> {
-  const passwordHash = await hashOf(login)
+  const passwordHash = await loginHashOf(login)
   return { keys: keysOf(login), ...(passwordHash === undefined ? {} : { passwordHash }) }
 }
 

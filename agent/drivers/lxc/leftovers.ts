@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import type { CgroupLayout } from '../../host/cgroup.js'
 import { findLiveProcess, killExactly } from '../../host/proc.js'
 import { run } from '../../host/process.js'
-import type { RuntimeReader } from './runtime.js'
+import type { LxcRuntimeReader } from './runtime.js'
 import { removeGroups } from '../common/remove-groups.js'
 import { waitUntil, waitUntilNone } from '../common/wait.js'
 
@@ -24,7 +24,7 @@ export function findLeftovers(cgroups: CgroupLayout, name: string, device: strin
  * nothing. The caller has made sure that no monitor runs.
  */
 export async function removeLeftovers(
-  runtime: RuntimeReader,
+  runtime: LxcRuntimeReader,
   { name, device }: { name: string; device: string },
 ): Promise<void> {
   const found = findLeftovers(runtime.cgroups, name, device)
@@ -48,7 +48,7 @@ async function removeInterface(device: string): Promise<void> {
 }
 
 /** Kills until no process appears any more. Namespaces take time to end: tens of seconds when there are many. */
-async function killPayload(runtime: Pick<RuntimeReader, 'payloadPids'>, name: string): Promise<void> {
+async function killPayload(runtime: Pick<LxcRuntimeReader, 'payloadPids'>, name: string): Promise<void> {
   const killAll = (): number => {
     const pids = runtime.payloadPids(name)
     for (const pid of pids) {

@@ -1,13 +1,13 @@
 import { expect } from 'chai'
 import { findProcess } from '../../host/proc.js'
 import { describeOutdated, listOutdated } from './outdated.js'
-import type { Runtime } from './runtime.js'
+import type { LxcRuntime } from './runtime.js'
 
 describe('guests of an older agent', () => {
   const monitor = findProcess(process.pid)!
   const runtime = {
     listNames: () => ['bt-1', 'bt-2'],
-    read: (name: string): Runtime =>
+    read: (name: string): LxcRuntime =>
       name === 'bt-1' ? { state: 'running', monitor, restarters: [] } : { state: 'stopped', restarters: [] },
   }
 

@@ -1,6 +1,6 @@
 import { readConfinement } from '../../host/guest-namespace.js'
 import { isSameProcess, type ProcessStat } from '../../host/proc.js'
-import type { RuntimeReader } from './runtime.js'
+import type { LxcRuntimeReader } from './runtime.js'
 
 /** A guest that was started with another system call filter or other bounds than this agent's. */
 export interface OutdatedGuest {
@@ -10,7 +10,7 @@ export interface OutdatedGuest {
 
 /** Looks at guests that run now. */
 export function listOutdated(
-  runtime: Pick<RuntimeReader, 'listNames' | 'read'>,
+  runtime: Pick<LxcRuntimeReader, 'listNames' | 'read'>,
   prefix: string,
   confinement: string,
 ): OutdatedGuest[] {

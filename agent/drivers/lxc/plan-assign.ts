@@ -31,7 +31,7 @@ export function planAssign(shown: readonly GuestInterface[], assignment: Ipv6Ass
   const missing = ipv6Addresses.filter((address) => !has.has(address))
   return [
     ...gone.filter((address) => has.has(address)).map((address) => `address delete ${address}/128 ${at}`),
-    ...planAddresses(at, assignment, missing),
+    ...planGuestAddresses(at, assignment, missing),
   ]
 }
 
@@ -40,7 +40,7 @@ export function planAssign(shown: readonly GuestInterface[], assignment: Ipv6Ass
  * @param at the interface: `dev eth0`
  * @param added the addresses to add; default: all
  */
-export function planAddresses(
+export function planGuestAddresses(
   at: string,
   { ipv6Addresses, gateway6 }: InnerIpv6,
   added: readonly string[] = ipv6Addresses,

@@ -1,6 +1,6 @@
 import type { CgroupLayout } from '../../host/cgroup.js'
 import { systemVolumeOf, type Machine } from '../contract.js'
-import { planAddresses } from './plan-assign.js'
+import { planGuestAddresses } from './plan-assign.js'
 import { subgroups } from './plan-bounds.js'
 import { limitsIo, limitsOf, planLimits, type GroupLimits, type LimitFacts } from '../common/plan-limits.js'
 import { deviceNodes } from '../../../shared/guest-devices.js'
@@ -212,7 +212,7 @@ function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: 
 function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFacts): string[] {
   if (ipv6Addresses.length === 0) return []
   for (const address of [...ipv6Addresses, gateway6]) check('ipv6', address)
-  const commands = planAddresses('dev eth0', { ipv6Addresses, gateway6 })
+  const commands = planGuestAddresses('dev eth0', { ipv6Addresses, gateway6 })
   const words = [check('path', facts.addressesHook), ...commands.map((command) => `'${command}'`)]
   return [`lxc.hook.start-host = ${words.join(' ')}`]
 }

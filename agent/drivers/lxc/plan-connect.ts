@@ -1,5 +1,5 @@
 import type { MachineNic } from '../contract.js'
-import { planAddresses } from './plan-assign.js'
+import { planGuestAddresses } from './plan-assign.js'
 import { broadcastOf } from './plan-config.js'
 
 /** Commands of ip(8) in this order. Any of them may be the last before a crash. */
@@ -30,7 +30,7 @@ export function planConnect(nic: MachineNic, pid: number): ConnectPlan {
       'link set dev eth0 up',
       `address add ${ipv4}/${prefixLength} brd ${broadcastOf(ipv4, prefixLength)} dev eth0`,
       `route add default via ${gateway} dev eth0`,
-      ...planAddresses('dev eth0', nic),
+      ...planGuestAddresses('dev eth0', nic),
     ],
     join: `link set dev ${unfinished} name ${device} master ${bridge} up`,
   }

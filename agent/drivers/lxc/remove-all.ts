@@ -1,16 +1,16 @@
 import { rm } from 'node:fs/promises'
 import { removeLocks } from '../../host/lxc.js'
-import type { ConfigStore } from './config-store.js'
+import type { LxcConfigStore } from './config-store.js'
 import { removeGroups } from '../common/remove-groups.js'
-import { killGuest, type StopContext } from './stop.js'
+import { killGuest, type LxcStopContext } from './stop.js'
 
 /**
  * Kills every guest of this instance, known or not, and removes what the driver has made on the host, except disks,
  * which go with the pool.
  */
 export async function removeAll(
-  context: StopContext,
-  configs: ConfigStore,
+  context: LxcStopContext,
+  configs: LxcConfigStore,
   namePrefix: string,
 ): Promise<void> {
   const { paths, runtime } = context

@@ -12,7 +12,7 @@ import type { ObservedState } from '../contract.js'
 import type { LxcPaths } from './paths.js'
 
 /** What the kernel tells of a guest's processes. */
-export interface Runtime {
+export interface LxcRuntime {
   readonly state: ObservedState
   readonly monitor?: ProcessStat
   /** The guest's first process. */
@@ -22,7 +22,7 @@ export interface Runtime {
 }
 
 /** Whether nothing on the host will change the guest's state any more. */
-export function isGone({ monitor, restarters }: Runtime): boolean {
+export function isRuntimeGone({ monitor, restarters }: LxcRuntime): boolean {
   return monitor === undefined && restarters.length === 0
 }
 
@@ -43,9 +43,9 @@ const youngTicks = 1000 // 10 s at the kernel's 100 Hz for user space
  * Reads guests' state from their groups, which only the host's root can enter, and not from command lines, which a
  * guest can fake.
  */
-export class RuntimeReader {
+export class LxcRuntimeReader {
   readonly #hierarchy: string
-  readonly #running = new Map<string, Runtime>()
+  readonly #running = new Map<string, LxcRuntime>()
   readonly #ownPidNamespace = findNamespace(process.pid, 'pid')
 
   constructor(
@@ -70,7 +70,7 @@ export class RuntimeReader {
   }
 
   /** For a guest seen running before, it reads one file: its first process must be the same, with the same parent. */
-  read(name: string): Runtime {
+  read(name: string): LxcRuntime {
     const known = this.#running.get(name)
     if (known?.init && known.monitor) {
       const init = findLiveProcess(known.init.pid)
@@ -82,7 +82,7 @@ export class RuntimeReader {
     return found
   }
 
-  #readGroups(name: string): Runtime {
+  #readGroups(name: string): LxcRuntime {
     const monitor = this.#findMonitor(name)
     if (monitor) return this.#readMonitored(monitor)
     const passing = this.#listPassing().filter(({ title }) => title.includes(name))
@@ -96,7 +96,7 @@ export class RuntimeReader {
     return { state: this.payloadPids(name).length > 0 ? 'stopping' : 'stopped', restarters }
   }
 
-  #readMonitored(monitor: ProcessStat): Runtime {
+  #readMonitored(monitor: ProcessStat): LxcRuntime {
     const init = this.#findInit(monitor)
     const restarters: ProcessStat[] = []
     if (!init) return { state: isYoung(monitor) ? 'starting' : 'stopping', monitor, restarters }

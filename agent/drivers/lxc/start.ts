@@ -4,12 +4,12 @@ import { hasCommandSocket, lxcStart, readLxcLog } from '../../host/lxc.js'
 import type { Machine } from '../contract.js'
 import { removeLeftovers } from './leftovers.js'
 import type { LxcPaths } from './paths.js'
-import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
+import { isRuntimeGone, type LxcRuntime, type LxcRuntimeReader } from './runtime.js'
 import { waitUntil } from '../common/wait.js'
 
-export interface StartContext {
+export interface LxcStartContext {
   readonly paths: LxcPaths
-  readonly runtime: RuntimeReader
+  readonly runtime: LxcRuntimeReader
   /** Perl code that executes lxc-start at its end (support-files.ts). */
   readonly starter: string
   /** Removes the mark of the guest's earlier end. */
@@ -24,10 +24,10 @@ const settleTimeoutMs = 30_000
  * @throws {BerthError} `guest_start_failed` with lxc's own reasons
  */
 export async function startGuest(
-  context: StartContext,
+  context: LxcStartContext,
   machine: Machine,
   signal: AbortSignal,
-): Promise<Runtime> {
+): Promise<LxcRuntime> {
   const name = context.paths.nameOf(machine.id)
   const settled = await settle(context, name, signal)
   if (settled.state === 'running') return settled
@@ -38,17 +38,19 @@ export async function startGuest(
 }
 
 /** The state once it is neither starting nor stopping; processes without a monitor count as stopped. */
-async function settle(context: StartContext, name: string, signal: AbortSignal): Promise<Runtime> {
+async function settle(context: LxcStartContext, name: string, signal: AbortSignal): Promise<LxcRuntime> {
   const { paths, runtime } = context
   const settled = (): boolean => {
     const now = runtime.read(name)
-    return now.state === 'running' || (isGone(now) && !hasCommandSocket({ lxcPath: paths.lxcPath, name }))
+    return (
+      now.state === 'running' || (isRuntimeGone(now) && !hasCommandSocket({ lxcPath: paths.lxcPath, name }))
+    )
   }
   await waitUntil(settled, { timeoutMs: settleTimeoutMs, what: `${name} to come up or end`, signal })
   return runtime.read(name)
 }
 
-async function launch(context: StartContext, name: string, signal: AbortSignal): Promise<Runtime> {
+async function launch(context: LxcStartContext, name: string, signal: AbortSignal): Promise<LxcRuntime> {
   const { paths, starter } = context
   const { lxcPath, logOf } = paths
   let cause: unknown

@@ -1,10 +1,10 @@
 import { allEnded } from '../../../shared/all-ended.js'
-import type { ConfigStore } from './config-store.js'
-import { thawGuest } from './freeze.js'
-import { stopGuest, type StopContext } from './stop.js'
+import type { LxcConfigStore } from './config-store.js'
+import { thawContainer } from './freeze.js'
+import { stopGuest, type LxcStopContext } from './stop.js'
 
-export interface StopAllContext extends StopContext {
-  readonly configs: ConfigStore
+export interface StopAllContext extends LxcStopContext {
+  readonly configs: LxcConfigStore
   readonly namePrefix: string
   /** Removes the mark of the guest's end: it is not the guest's own. */
   readonly clearMark: (name: string) => void
@@ -18,7 +18,7 @@ export async function stopAll(context: StopAllContext, timeoutMs: number): Promi
   const { configs, namePrefix, runtime } = context
   const { signal } = new AbortController()
   const stop = async (name: string): Promise<void> => {
-    thawGuest(runtime.cgroups, name) // a frozen guest would not end even when killed
+    thawContainer(runtime.cgroups, name) // a frozen guest would not end even when killed
     const device = configs.findDevice(name) ?? name.replace('-', '')
     await stopGuest(context, { name, device }, { timeoutMs, signal })
     context.clearMark(name)

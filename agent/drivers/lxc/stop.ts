@@ -3,7 +3,7 @@ import { hasCommandSocket } from '../../host/lxc.js'
 import { liftQuota } from '../common/lift-quota.js'
 import { removeLeftovers } from './leftovers.js'
 import type { LxcPaths } from './paths.js'
-import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
+import { isRuntimeGone, type LxcRuntime, type LxcRuntimeReader } from './runtime.js'
 import { isSoWithin, waitUntil } from '../common/wait.js'
 
 /** The guest's names on the host. */
@@ -13,9 +13,9 @@ export interface StopTarget {
   readonly device: string
 }
 
-export interface StopContext {
+export interface LxcStopContext {
   readonly paths: LxcPaths
-  readonly runtime: RuntimeReader
+  readonly runtime: LxcRuntimeReader
 }
 
 /** SIGRTMIN+3, "halt" to systemd (systemd(1)); glibc reserves the first two real-time signals. */
@@ -28,7 +28,7 @@ const killTimeoutMs = 30_000
 
 /** Asks the guest to power off, waits up to `timeoutMs`, then kills it. For a stopped guest it removes leftovers. */
 export async function stopGuest(
-  context: StopContext,
+  context: LxcStopContext,
   target: StopTarget,
   options: { timeoutMs: number; signal: AbortSignal },
 ): Promise<void> {
@@ -45,13 +45,13 @@ export async function stopGuest(
  * drops signals that process 1 of a pid namespace does not handle: an init that has not set itself up yet is asked until
  * it has. A guest that has rebooted is asked again.
  */
-function askToHalt(runtime: RuntimeReader, name: string): () => 'asked' | 'ended' {
+function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'ended' {
   let asked = { startTime: -1, atMs: -Infinity }
   return () => {
     const now = runtime.read(name)
     const { init } = now
     cancelRestart(now)
-    if (isGone(now)) return 'ended'
+    if (isRuntimeGone(now)) return 'ended'
     // A process that is still lxc-start blocks all signals.
     if (!init || now.state !== 'running') return 'asked'
     const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
@@ -70,7 +70,7 @@ function findHaltSignal(initPid: number): number | undefined {
 }
 
 /** Kills the guest's first process, and with it all others, and waits until the monitor has cleaned up. */
-export async function killGuest(context: StopContext, target: StopTarget): Promise<void> {
+export async function killGuest(context: LxcStopContext, target: StopTarget): Promise<void> {
   const { runtime } = context
   const { name } = target
   liftQuota(runtime.cgroups, `lxc.payload.${name}`)
@@ -78,7 +78,7 @@ export async function killGuest(context: StopContext, target: StopTarget): Promi
     const now = runtime.read(name)
     cancelRestart(now)
     if (now.init) killExactly(now.init.pid, now.init.startTime)
-    return isGone(now) && !hasCommandSocket({ lxcPath: context.paths.lxcPath, name })
+    return isRuntimeGone(now) && !hasCommandSocket({ lxcPath: context.paths.lxcPath, name })
   }
   if (!(await isSoWithin(ended, { timeoutMs: killTimeoutMs / 2 }))) {
     const { monitor } = runtime.read(name)
@@ -88,6 +88,6 @@ export async function killGuest(context: StopContext, target: StopTarget): Promi
   await removeLeftovers(runtime, target)
 }
 
-function cancelRestart({ restarters }: Runtime): void {
+function cancelRestart({ restarters }: LxcRuntime): void {
   for (const { pid, startTime } of restarters) killExactly(pid, startTime)
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { isSameProcess, isThere, listDirectory } from '../../host/proc.js'
 import type { StopCause } from '../contract.js'
-import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
+import { isRuntimeGone, type LxcRuntime, type LxcRuntimeReader } from './runtime.js'
 import { BusyNames } from '../common/busy-names.js'
 import { isSoWithin } from '../common/wait.js'
 
@@ -15,7 +15,7 @@ interface TrackedGuest {
 
 export interface StoppedEventsOptions {
   readonly marksDir: string
-  readonly runtime: RuntimeReader
+  readonly runtime: LxcRuntimeReader
   /** @returns undefined for a name without a configuration */
   readonly uuidOf: (name: string) => string | undefined
   /** True if the kernel killed this ended process because memory ran out. */
@@ -58,7 +58,7 @@ export class StoppedEvents {
   }
 
   /** Watches a running guest. */
-  track(name: string, uuid: string, { init }: Runtime): void {
+  track(name: string, uuid: string, { init }: LxcRuntime): void {
     if (init) this.#known.set(name, { uuid, pid: init.pid, startTime: init.startTime })
   }
 
@@ -121,12 +121,12 @@ export class StoppedEvents {
     await isSoWithin(
       () => {
         now = this.options.runtime.read(name)
-        return now.state === 'running' || isGone(now)
+        return now.state === 'running' || isRuntimeGone(now)
       },
       { timeoutMs: monitorEndTimeoutMs },
     )
     if (this.#busy.has(name)) return
-    if (!isGone(now)) return this.track(name, uuid, now)
+    if (!isRuntimeGone(now)) return this.track(name, uuid, now)
     const cause = this.#causeOf(name)
     this.forget(name)
     for (const listener of this.#listeners) listener(uuid, cause)

@@ -7,7 +7,7 @@ import type { RunPaths } from './paths.js'
  * Gives a guest that runs its IPv6 addresses by its agent, and by its seed for when it reboots by itself.
  * @param tell writes the seed
  */
-export async function assignAddresses(
+export async function assignQemuAddresses(
   run: RunPaths,
   machine: Machine,
   { gone, tell }: { readonly gone: readonly string[]; readonly tell: () => Promise<void> },

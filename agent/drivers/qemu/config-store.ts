@@ -13,7 +13,7 @@ interface Config {
 }
 
 /** Directories of guests' configurations: whose each is, and the seed of its next start. */
-export class ConfigStore {
+export class QemuConfigStore {
   readonly #known = new Map<string, Config>()
   readonly #names: RegExp
 

@@ -3,7 +3,7 @@ import { constants } from 'node:fs'
 import { lstat, rm, type FileHandle } from 'node:fs/promises'
 import { BerthError } from '../../../shared/errors.js'
 import { digHoles } from '../../host/dig-holes.js'
-import { hashOf } from '../common/login-hash.js'
+import { loginHashOf } from '../common/login-hash.js'
 import type { Login } from '../contract.js'
 import { replaceFile } from '../common/replace-file.js'
 import type { DiskSystem } from './disk-system.js'
@@ -84,7 +84,7 @@ export async function makeInstance(
     return password === undefined
       ? told
       : { ...told, sealedPassword: await sealPassword(keyFile, told.id, password) }
-  const passwordHash = await hashOf(login)
+  const passwordHash = await loginHashOf(login)
   return {
     ...told,
     ...(passwordHash === undefined ? {} : { passwordHash }),

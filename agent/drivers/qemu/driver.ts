@@ -27,8 +27,8 @@ import {
 } from '../contract.js'
 import type { Acceleration } from './acceleration.js'
 import { AccelerationWatch } from './acceleration-watch.js'
-import { assignAddresses, noteReboot } from './assign.js'
-import { ConfigStore } from './config-store.js'
+import { assignQemuAddresses, noteReboot } from './assign.js'
+import { QemuConfigStore } from './config-store.js'
 import { connectMachine } from './connect.js'
 import { readCurrentLogin } from './current-login.js'
 import { readDiskSystem } from './disk-system.js'
@@ -45,7 +45,7 @@ import { qemuPaths, type QemuPaths } from './paths.js'
 import { observeMachines, readMachineProcessors } from './observe.js'
 import { Power, type PowerContext } from './power.js'
 import { resizeMachine } from './resize.js'
-import { RuntimeReader } from './runtime.js'
+import { QemuRuntimeReader } from './runtime.js'
 import { takeScreenshot } from './screenshot.js'
 import { clearMachine } from './stop.js'
 import { tellMachine } from './tell.js'
@@ -74,8 +74,8 @@ export class QemuDriver implements Driver {
   readonly kind = 'kvm'
   readonly #paths: QemuPaths
   readonly #facts: GroupFacts
-  readonly #runtime: RuntimeReader
-  readonly #configs: ConfigStore
+  readonly #runtime: QemuRuntimeReader
+  readonly #configs: QemuConfigStore
   readonly #machines: Machines
   readonly #names: GuestNames
   readonly #power: Power
@@ -91,8 +91,8 @@ export class QemuDriver implements Driver {
     this.#paths = qemuPaths(options)
     this.#facts = readGroupFacts()
     this.#moves = new GroupMoves(this.#facts.cgroups)
-    this.#runtime = new RuntimeReader(tellingHierarchy(this.#facts.cgroups))
-    this.#configs = new ConfigStore(this.#paths, options.namePrefix)
+    this.#runtime = new QemuRuntimeReader(tellingHierarchy(this.#facts.cgroups))
+    this.#configs = new QemuConfigStore(this.#paths, options.namePrefix)
     this.#names = new GuestNames({ paths: this.#paths, configs: this.#configs, runtime: this.#runtime })
     this.#machines = new Machines({
       paths: this.#paths,
@@ -237,7 +237,7 @@ export class QemuDriver implements Driver {
   async assignAddresses(machine: Machine, gone: readonly string[]): Promise<AssignResult> {
     const name = this.#name(machine)
     if (this.#runtime.read(name).state !== 'running') return 'unchanged'
-    return assignAddresses(this.#paths.runOf(name), machine, { gone, tell: () => this.#tell(machine) })
+    return assignQemuAddresses(this.#paths.runOf(name), machine, { gone, tell: () => this.#tell(machine) })
   }
 
   async connect(machine: Machine): Promise<boolean> {

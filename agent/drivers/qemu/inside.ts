@@ -2,14 +2,14 @@ import { BerthError } from '../../../shared/errors.js'
 import type { Machine } from '../contract.js'
 import type { RunPaths } from './paths.js'
 import { windowsAdministrator } from './plan-config-drive.js'
-import type { Connection } from './qmp/connection.js'
+import type { QmpConnection } from './qmp/connection.js'
 import { recordOf } from './qmp/messages.js'
 import { runInGuest, withGuestAgent, type GuestAgent } from './qmp/guest-agent.js'
 
 /* What the agent inside a guest is asked for. It is the guest's own: nothing that it says is believed further. */
 
 /** Whether a program in the guest has opened its agent's port. A monitor that does not say so does not mean no. */
-export async function listensInside(monitor: Connection): Promise<boolean> {
+export async function listensInside(monitor: QmpConnection): Promise<boolean> {
   const devices = await monitor.execute('query-chardev').catch(() => undefined)
   const port = (Array.isArray(devices) ? devices : []).map(recordOf).find((one) => one?.['label'] === 'agent')
   return port?.['frontend-open'] !== false

@@ -18,7 +18,7 @@ import type { StopCause } from '../contract.js'
 import { findLiveProcess } from '../../host/proc.js'
 import { Machines } from './machines.js'
 import { qemuPaths } from './paths.js'
-import { RuntimeReader } from './runtime.js'
+import { QemuRuntimeReader } from './runtime.js'
 
 describe('Machines', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-machines-'))
@@ -26,7 +26,7 @@ describe('Machines', () => {
   const run = paths.runOf('bt-1')
   let killedForMemory = 0
   const machines = new Machines({
-    ...{ paths, runtime: new RuntimeReader(directory), uuidOf: () => undefined, listNames: () => [] },
+    ...{ paths, runtime: new QemuRuntimeReader(directory), uuidOf: () => undefined, listNames: () => [] },
     ...{ clear: async () => undefined, onEvent: () => undefined, log: pino({ enabled: false }) },
     ranOutOfMemory: (pid) => pid === killedForMemory,
   })

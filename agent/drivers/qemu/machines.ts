@@ -8,15 +8,15 @@ import { BusyNames } from '../common/busy-names.js'
 import { isSoWithin } from '../common/wait.js'
 import { boundLog } from './bound-log.js'
 import type { QemuPaths } from './paths.js'
-import { Connection, type MachineEvent } from './qmp/connection.js'
+import { QmpConnection, type MachineEvent } from './qmp/connection.js'
 import { recordOf } from './qmp/messages.js'
-import type { RuntimeReader } from './runtime.js'
+import type { QemuRuntimeReader } from './runtime.js'
 
 /** A guest whose QEMU is known to run. */
 interface Machine {
   readonly uuid: string
   readonly process: ProcessStat
-  monitor?: Connection
+  monitor?: QmpConnection
   /** It has shut down, and waits for its end. */
   shutDown: boolean
   /** By event, when it was last logged: a guest can cause some of them without end. */
@@ -25,7 +25,7 @@ interface Machine {
 
 export interface MachinesOptions {
   readonly paths: QemuPaths
-  readonly runtime: RuntimeReader
+  readonly runtime: QemuRuntimeReader
   readonly uuidOf: (name: string) => string | undefined
   readonly listNames: () => readonly string[]
   /** Ends QEMU's process and removes what the guest left. */
@@ -57,7 +57,7 @@ const loggedEvents: Readonly<Record<string, string>> = {
 export class Machines {
   readonly #machines = new Map<string, Machine>()
   readonly #busy = new BusyNames()
-  readonly #opening = new KeyedSingleFlight<Machine, Connection>()
+  readonly #opening = new KeyedSingleFlight<Machine, QmpConnection>()
   readonly #checking = new Set<string>()
   readonly #listeners: ((uuid: string, cause: StopCause) => void)[] = []
   readonly #timer: NodeJS.Timeout
@@ -86,7 +86,7 @@ export class Machines {
    * The connection to the guest's monitor, which is made if there is none.
    * @throws {BerthError} `guest_not_running`, and those of `Connection.open`
    */
-  async monitor(name: string, timeoutMs = commandTimeoutMs): Promise<Connection> {
+  async monitor(name: string, timeoutMs = commandTimeoutMs): Promise<QmpConnection> {
     const machine = this.#machines.get(name)
     if (!machine) throw conflict('guest_not_running', 'the guest does not run')
     if (machine.monitor && !machine.monitor.closed) return machine.monitor
@@ -115,8 +115,8 @@ export class Machines {
     for (const name of [...this.#machines.keys()]) this.forget(name)
   }
 
-  async #open(name: string, machine: Machine, timeoutMs: number): Promise<Connection> {
-    const monitor = await Connection.open({
+  async #open(name: string, machine: Machine, timeoutMs: number): Promise<QmpConnection> {
+    const monitor = await QmpConnection.open({
       path: this.options.paths.runOf(name).monitor,
       ...{ timeoutMs, greets: true },
       onEvent: (event) => this.#hear(name, machine, event),
@@ -133,7 +133,7 @@ export class Machines {
   }
 
   /** It may have shut down before anybody listened. */
-  async #readStatus(name: string, machine: Machine, monitor: Connection): Promise<void> {
+  async #readStatus(name: string, machine: Machine, monitor: QmpConnection): Promise<void> {
     const answer = await monitor.execute('query-status').catch(() => monitor.close()) // the next connection asks again
     if (recordOf(answer)?.['status'] === 'shutdown') this.#noteShutDown(name, machine)
   }

@@ -2,13 +2,13 @@ import { rm } from 'node:fs/promises'
 import { allEnded } from '../../../shared/all-ended.js'
 import { conflict } from '../../../shared/errors.js'
 import type { Machine } from '../contract.js'
-import type { ConfigStore } from './config-store.js'
+import type { QemuConfigStore } from './config-store.js'
 import type { GuestNames } from '../common/guest-names.js'
-import { startMachine, type StartContext, type StartOrder } from './start.js'
+import { startMachine, type QemuStartContext, type StartOrder } from './start.js'
 import { clearMachine, stopMachine } from './stop.js'
 
-export interface PowerContext extends StartContext {
-  readonly configs: ConfigStore
+export interface PowerContext extends QemuStartContext {
+  readonly configs: QemuConfigStore
   readonly names: GuestNames
   readonly namePrefix: string
   /** Forgets what is known of a guest that ran. */

@@ -7,14 +7,14 @@ import { findLaunched } from './launched.js'
 import type { Machines } from './machines.js'
 import type { QemuPaths } from './paths.js'
 import { memoryMibOf, parts, processorsOf } from './plan-command.js'
-import type { RuntimeReader } from './runtime.js'
+import type { QemuRuntimeReader } from './runtime.js'
 import { throttleLimits } from './plan-throttle.js'
-import type { Connection } from './qmp/connection.js'
+import type { QmpConnection } from './qmp/connection.js'
 import { recordOf } from './qmp/messages.js'
 
 export interface ResizeContext {
   readonly paths: QemuPaths
-  readonly runtime: RuntimeReader
+  readonly runtime: QemuRuntimeReader
   readonly facts: GroupFacts
   readonly machines: Machines
 }
@@ -59,14 +59,14 @@ function bounded(machine: Machine, launchedMib: number | undefined): Machine {
   return { ...machine, limits: { ...machine.limits, memoryBytes } }
 }
 
-async function resizeDisk(monitor: Connection, { limits: { diskBytes } }: Machine): Promise<boolean> {
+async function resizeDisk(monitor: QmpConnection, { limits: { diskBytes } }: Machine): Promise<boolean> {
   if ((await readDiskSize(monitor)) >= diskBytes) return false
   await monitor.execute('block_resize', { 'node-name': parts.disk, size: diskBytes })
   return true
 }
 
 /** As the guest sees it. */
-async function readDiskSize(monitor: Connection): Promise<number> {
+async function readDiskSize(monitor: QmpConnection): Promise<number> {
   const nodes = await monitor.execute('query-named-block-nodes', { flat: true })
   const disk = (Array.isArray(nodes) ? nodes : [])
     .map(recordOf)
@@ -76,7 +76,7 @@ async function readDiskSize(monitor: Connection): Promise<number> {
   return size
 }
 
-async function setThrottle(monitor: Connection, { limits }: Machine): Promise<boolean> {
+async function setThrottle(monitor: QmpConnection, { limits }: Machine): Promise<boolean> {
   const path = `/objects/${parts.throttle}`
   const wanted = throttleLimits(limits)
   const has = recordOf(await monitor.execute('qom-get', { path, property: 'limits' }))
@@ -85,7 +85,11 @@ async function setThrottle(monitor: Connection, { limits }: Machine): Promise<bo
   return true
 }
 
-async function setMemory(monitor: Connection, { limits }: Machine, launchedMib = Infinity): Promise<boolean> {
+async function setMemory(
+  monitor: QmpConnection,
+  { limits }: Machine,
+  launchedMib = Infinity,
+): Promise<boolean> {
   const wanted = Math.min(memoryMibOf(limits), launchedMib) * mib
   const balloon = recordOf(await monitor.execute('query-balloon'))?.['actual']
   const asked = typeof balloon === 'number' && Math.abs(balloon - wanted) < mib

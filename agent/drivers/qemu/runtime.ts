@@ -2,7 +2,7 @@ import { readGroupPids } from '../../host/cgroup.js'
 import { findLiveProcess, listDirectory, type ProcessStat } from '../../host/proc.js'
 import { groupPrefix } from './paths.js'
 
-export interface Runtime {
+export interface QemuRuntime {
   readonly state: 'running' | 'starting' | 'stopped'
   /** QEMU's process, or the one that is about to become it. */
   readonly process?: ProcessStat
@@ -12,7 +12,7 @@ export interface Runtime {
 /** Of a guest's TPM, which ends after its QEMU. */
 const tpmCommand = 'swtpm'
 
-export class RuntimeReader {
+export class QemuRuntimeReader {
   /** @param hierarchy where guests' groups have their processes */
   constructor(private readonly hierarchy: string) {}
 
@@ -22,7 +22,7 @@ export class RuntimeReader {
     return listDirectory(this.hierarchy).flatMap((entry) => names.exec(entry)?.[1] ?? [])
   }
 
-  read(name: string): Runtime {
+  read(name: string): QemuRuntime {
     const found = this.pids(name).flatMap((pid) => findLiveProcess(pid) ?? [])
     const machine = found.find(({ command }) => command.startsWith('qemu-system'))
     if (machine) return { state: 'running', process: machine }

@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BerthError } from '../../../shared/errors.js'
-import type { Connection } from './qmp/connection.js'
+import type { QmpConnection } from './qmp/connection.js'
 
 const mostBytes = 8 * 1024 ** 2
 const timeoutMs = 10_000
@@ -12,7 +12,7 @@ const timeoutMs = 10_000
  * other; what is in it is not trusted further than its first bytes.
  * @throws {BerthError} `machine_refused`, `machine_timeout`, `screenshot_failed`
  */
-export async function takeScreenshot(monitor: Connection, work: string, userId: number): Promise<Buffer> {
+export async function takeScreenshot(monitor: QmpConnection, work: string, userId: number): Promise<Buffer> {
   const path = join(work, 'screen.png')
   await rm(path, { force: true })
   const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW

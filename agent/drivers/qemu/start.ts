@@ -16,9 +16,9 @@ import { readDiskSystem, type DiskSystem } from './disk-system.js'
 import { tpmOf, type QemuPaths, type RunPaths } from './paths.js'
 import { planCommand } from './plan-command.js'
 import { planMedia } from './plan-disks.js'
-import { clearMachine, type StopContext } from './stop.js'
+import { clearMachine, type QemuStopContext } from './stop.js'
 
-export interface StartContext extends StopContext {
+export interface QemuStartContext extends QemuStopContext {
   readonly paths: QemuPaths
   readonly facts: GroupFacts
   readonly machines: Machines
@@ -41,7 +41,7 @@ const settleTimeoutMs = 30_000
  * @throws {BerthError} `guest_start_failed` with QEMU's own reason; what `connected` throws, of a guest that runs
  */
 export async function startMachine(
-  context: StartContext,
+  context: QemuStartContext,
   machine: Machine,
   { signal, connected = async () => undefined }: StartOrder,
 ): Promise<void> {
@@ -62,7 +62,7 @@ export async function startMachine(
 
 /** @returns how `connected` ended */
 async function launch(
-  context: StartContext,
+  context: QemuStartContext,
   machine: Machine,
   { name, connected }: { readonly name: string; readonly connected: () => Promise<void> },
 ): Promise<PromiseSettledResult<void>> {
@@ -81,7 +81,7 @@ async function launch(
   }
 }
 
-async function startTracked(context: StartContext, machine: Machine, name: string): Promise<void> {
+async function startTracked(context: QemuStartContext, machine: Machine, name: string): Promise<void> {
   const { machines, paths } = context
   const run = paths.runOf(name)
   prepareDirectory(run, machine.isolation.userIdBase)
@@ -107,7 +107,7 @@ function prepareDirectory(run: RunPaths, userId: number): void {
   writeFileSync(run.log, '', { mode: 0o600 })
 }
 
-async function startProcess(context: StartContext, machine: Machine, name: string): Promise<number> {
+async function startProcess(context: QemuStartContext, machine: Machine, name: string): Promise<number> {
   const { paths, facts } = context
   const acceleration = context.acceleration.now
   const run = paths.runOf(name)

@@ -7,11 +7,11 @@ import { waitUntil } from '../common/wait.js'
 import { boundLog } from './bound-log.js'
 import type { Machines } from './machines.js'
 import type { QemuPaths } from './paths.js'
-import type { RuntimeReader } from './runtime.js'
+import type { QemuRuntimeReader } from './runtime.js'
 
-export interface StopContext {
+export interface QemuStopContext {
   readonly paths: QemuPaths
-  readonly runtime: RuntimeReader
+  readonly runtime: QemuRuntimeReader
   readonly cgroups: CgroupLayout
 }
 
@@ -21,7 +21,7 @@ const killTimeoutMs = 30_000
 
 /** Presses the power button until the guest has shut down; kills it after `timeoutMs`. */
 export async function stopMachine(
-  context: StopContext & { readonly machines: Machines },
+  context: QemuStopContext & { readonly machines: Machines },
   name: string,
   options: { timeoutMs: number; signal: AbortSignal },
 ): Promise<void> {
@@ -45,7 +45,10 @@ async function pressUntilDown(
 }
 
 /** Kills what is left of the guest, and waits until its processes, interface, groups and sockets are gone. */
-export async function clearMachine({ paths, runtime, cgroups }: StopContext, name: string): Promise<void> {
+export async function clearMachine(
+  { paths, runtime, cgroups }: QemuStopContext,
+  name: string,
+): Promise<void> {
   const group = paths.groupOf(name)
   liftQuota(cgroups, group)
   await waitUntil(() => killAll(runtime, name) === 0, { timeoutMs: killTimeoutMs, what: `${name} to die` })
@@ -65,7 +68,7 @@ function removeRunFiles(paths: QemuPaths, name: string): void {
   boundLog(run.log)
 }
 
-function killAll(runtime: RuntimeReader, name: string): number {
+function killAll(runtime: QemuRuntimeReader, name: string): number {
   const pids = runtime.pids(name)
   for (const pid of pids) {
     const stat = findLiveProcess(pid)

@@ -3,7 +3,7 @@ import { KeyedSingleFlight } from '../../../shared/async/single-flight.js'
 import { BerthError } from '../../../shared/errors.js'
 import { findDropping } from '../../../shared/firewall-verdict.js'
 import type { GuestProbe } from '../../host/guest-probe.js'
-import type { Listener } from '../../host/listening-ports.js'
+import type { ListeningSocket } from '../../host/listening-ports.js'
 import type { HostFacts } from '../../network/addresses/host-facts.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { blocksOf, isThrottled, type Block } from '../policy.js'
@@ -166,7 +166,7 @@ function blockOf(record: GuestRecord): ConnectionFacts['blockedBy'] {
   return first && blockCodes[first]
 }
 
-function portsOf(listeners: readonly Listener[]): number[] {
+function portsOf(listeners: readonly ListeningSocket[]): number[] {
   const ports = new Set(listeners.filter(({ isReachable }) => isReachable).map(({ port }) => port))
   return [...ports].sort((a, b) => a - b).slice(0, maxPortsTold)
 }

@@ -1,5 +1,5 @@
 import type { ConnectOutcome } from '../../host/guest-probe.js'
-import type { Listener } from '../../host/listening-ports.js'
+import type { ListeningSocket } from '../../host/listening-ports.js'
 
 /** What was found of a guest and the way to one of its ports. */
 export interface ConnectionFacts {
@@ -9,7 +9,7 @@ export interface ConnectionFacts {
   readonly throttled: boolean
   readonly running: boolean
   /** Undefined: what listens in it cannot be seen from the host, as of a virtual machine. */
-  readonly listeners: readonly Listener[] | undefined
+  readonly listeners: readonly ListeningSocket[] | undefined
   /** Where the port is reached from outside; undefined: nowhere. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
   /** Whether the guest's firewall drops who asked; and the host itself, at the guest's and at the outer address. */

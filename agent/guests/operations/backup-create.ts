@@ -4,7 +4,7 @@ import type { OrderContext, OperationKind } from '../../operations/orders.js'
 import { forgetBackup, reserveBackup, updateBackup } from '../backups.js'
 import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record.js'
-import { backupSubject, parseTarget } from './backup-order.js'
+import { backupSubject, parseBackupTarget } from './backup-order.js'
 import { backupSteps, type BackupInput } from './backup-steps.js'
 import { guestSubject, refuseBroken } from './guest-order.js'
 
@@ -19,7 +19,7 @@ export function backupCreateKind(context: GuestContext): OperationKind<'backupCr
     accept: ({ uuid, target, description }, asked) => {
       const subject = backupSubject(context, uuid)
       const input = {
-        ...parseTarget(context, subject.id, target),
+        ...parseBackupTarget(context, subject.id, target),
         description: checkDescription('description', description),
       }
       return {

@@ -3,7 +3,7 @@ import type { OperationKind } from '../../operations/orders.js'
 import { forgetBackup, updateBackup } from '../backups.js'
 import type { GuestContext } from '../context.js'
 import { parseUuid } from '../parse-create.js'
-import { backupSubject, parseTarget, repositoryOf, type TargetInput } from './backup-order.js'
+import { backupSubject, parseBackupTarget, repositoryOf, type TargetInput } from './backup-order.js'
 
 interface DeleteInput extends TargetInput {
   backupId: string
@@ -17,7 +17,7 @@ export function backupDeleteKind(context: GuestContext): OperationKind<'backupDe
     accept: (order) => {
       const subject = backupSubject(context, order.uuid)
       const backupId = parseUuid('backup_id', order.backupId)
-      const input = { ...parseTarget(context, subject.id, order.target), backupId }
+      const input = { ...parseBackupTarget(context, subject.id, order.target), backupId }
       return {
         ...{ subject, input, hashOf: { targetId: input.targetId, backupId } },
         reserve: () => {

@@ -21,7 +21,7 @@ export function backupSubject({ store }: GuestContext, uuid: string): Subject {
 }
 
 /** @param about what the sealed target is for: the subject's id. @throws {BerthError} `invalid_field`, `missing_field` */
-export function parseTarget(
+export function parseBackupTarget(
   { sealTarget }: GuestContext,
   about: string,
   target: BackupTarget | undefined,

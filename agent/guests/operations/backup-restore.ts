@@ -10,7 +10,7 @@ import { refuseSuspended } from '../policy.js'
 import { removeStrays } from '../snapshots.js'
 import { ifPresent, withGuest } from '../steps.js'
 import { volumeLimitOf } from '../volume-bound.js'
-import { parseTarget, repositoryOf, type TargetInput } from './backup-order.js'
+import { parseBackupTarget, repositoryOf, type TargetInput } from './backup-order.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { forgetKept, mayRun, replaceDiskSteps } from './replace-disk.js'
 import { endRoom, makeRoom, noteRestored } from './restore-room.js'
@@ -64,7 +64,7 @@ export function backupRestoreKind(
 /** @throws {BerthError} `invalid_field`, `missing_field` */
 function parseRestore(context: GuestContext, order: OrderOf<'backupRestore'>): RestoreInput {
   return {
-    ...parseTarget(context, parseUuid('uuid', order.uuid), order.target),
+    ...parseBackupTarget(context, parseUuid('uuid', order.uuid), order.target),
     backupId: parseUuid('backup_id', order.backupId),
     sourceUuid: parseUuid('source_uuid', order.sourceUuid),
     force: true,

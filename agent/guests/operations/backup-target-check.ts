@@ -1,6 +1,6 @@
 import type { OperationKind } from '../../operations/orders.js'
 import type { GuestContext } from '../context.js'
-import { parseTarget, repositoryOf, type TargetInput } from './backup-order.js'
+import { parseBackupTarget, repositoryOf, type TargetInput } from './backup-order.js'
 
 export function backupTargetCheckKind(
   context: GuestContext,
@@ -8,7 +8,7 @@ export function backupTargetCheckKind(
   return {
     action: 'backup-target-check',
     accept: ({ target }) => {
-      const input = parseTarget(context, target?.id ?? '', target)
+      const input = parseBackupTarget(context, target?.id ?? '', target)
       const subject = { kind: 'backup_target', id: input.targetId, name: target?.name ?? '', number: 0 }
       return { subject, input, hashOf: { targetId: input.targetId }, reserve: () => undefined }
     },

@@ -6,7 +6,7 @@ import { openDatabase } from '../../state/database.js'
 import { openFirewall, unlimitedTraffic, type GuestRecord } from '../record.js'
 import { GuestStore } from '../store.js'
 import { KeyedMutex } from '../../../shared/async/keyed-mutex.js'
-import { changeGuest, type Change, type ChangeContext } from './change.js'
+import { changeGuest, type SettingChange, type ChangeContext } from './change.js'
 import { pruneDone } from './done.js'
 
 const limits = {
@@ -39,7 +39,7 @@ describe('a setting', () => {
   })
   afterEach(() => store.changes.db.close())
 
-  const setReason = (statusReason: string, apply: Change['apply'] = tell): Change => ({
+  const setReason = (statusReason: string, apply: SettingChange['apply'] = tell): SettingChange => ({
     write: ({ uuid, statusReason: old }) => {
       store.update(uuid, { statusReason })
       return () => store.update(uuid, { statusReason: old })
@@ -47,7 +47,7 @@ describe('a setting', () => {
     apply,
   })
   const tell = (record: GuestRecord): Promise<void> => Promise.resolve(void told.push(record.statusReason))
-  const change = (ifRevision: number, what: Change, operationId = ''): Promise<string> =>
+  const change = (ifRevision: number, what: SettingChange, operationId = ''): Promise<string> =>
     changeGuest(context, { uuid: 'u1', ifRevision, operationId }, what).then(
       (record) => record.statusReason,
       (error: unknown) => (error as { code: string }).code,
@@ -93,7 +93,7 @@ describe('a setting', () => {
   })
 
   it('says of a failure whether it went back', async () => {
-    const undone = async (what: Change): Promise<unknown> =>
+    const undone = async (what: SettingChange): Promise<unknown> =>
       changeGuest(context, { uuid: 'u1', ifRevision: 0 }, what).catch((error: BerthError) => error.undone)
     const refuse = (): Promise<void> => Promise.reject(new Error('nft died'))
     const once = (record: GuestRecord): Promise<void> =>

@@ -18,7 +18,7 @@ export interface Target {
 export type ChangeContext = Pick<GuestContext, 'store' | 'guestMutex' | 'log' | 'now'>
 
 /** How one setting is read, journaled and applied. */
-export interface Change {
+export interface SettingChange {
   /** Reads from the host what the transaction needs. */
   readonly prepare?: (record: GuestRecord) => Promise<void>
   /** Writes to the journal, in one transaction. @returns how to take that back, in another one */
@@ -36,7 +36,11 @@ export interface Change {
  * @returns the guest as it is now
  * @throws {BerthError} `not_found`, `precondition_failed`, `invalid_state`, and what `change` throws
  */
-export function changeGuest(context: ChangeContext, target: Target, change: Change): Promise<GuestRecord> {
+export function changeGuest(
+  context: ChangeContext,
+  target: Target,
+  change: SettingChange,
+): Promise<GuestRecord> {
   const { db } = context.store.changes
   return context.guestMutex.run(target.uuid, async () => {
     try {
@@ -49,13 +53,17 @@ export function changeGuest(context: ChangeContext, target: Target, change: Chan
 }
 
 /** Applies a repeated change again: the first call may have ended before it was in force. */
-async function repeat({ store }: ChangeContext, { uuid }: Target, { apply }: Change): Promise<GuestRecord> {
+async function repeat(
+  { store }: ChangeContext,
+  { uuid }: Target,
+  { apply }: SettingChange,
+): Promise<GuestRecord> {
   const record = store.get(uuid)
   await apply?.(record)
   return store.renew(record)
 }
 
-async function carryOut(context: ChangeContext, target: Target, change: Change): Promise<GuestRecord> {
+async function carryOut(context: ChangeContext, target: Target, change: SettingChange): Promise<GuestRecord> {
   const { store } = context
   const before = checkChangeable(store.get(target.uuid), target)
   await change.prepare?.(before)
@@ -98,7 +106,7 @@ function checkChangeable(record: GuestRecord, { ifRevision }: Target): GuestReco
 
 interface Undo {
   readonly takeBack: () => void
-  readonly apply: Change['apply']
+  readonly apply: SettingChange['apply']
 }
 
 /**

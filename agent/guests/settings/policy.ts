@@ -1,7 +1,7 @@
 import type { PolicyKeeper } from '../context.js'
 import type { GuestRecord } from '../record.js'
 import type { GuestUpdate } from '../store.js'
-import { changeGuest, type Change, type ChangeContext, type Target } from './change.js'
+import { changeGuest, type SettingChange, type ChangeContext, type Target } from './change.js'
 import { parseSuspension, planSuspend, planUnsuspend, type SuspensionOrder } from '../suspension.js'
 import { parseTime, parseTrafficLimit, type TrafficChange } from './parse.js'
 
@@ -18,7 +18,7 @@ export class PolicySettings {
   /** Undefined fields stay. @throws {BerthError} `invalid_field`, and those of `changeGuest` */
   setTrafficLimit(target: Target, wanted: TrafficChange): Promise<GuestRecord> {
     const { store } = this.context
-    const write: Change['write'] = ({ uuid, traffic: old }) => {
+    const write: SettingChange['write'] = ({ uuid, traffic: old }) => {
       store.update(uuid, { traffic: parseTrafficLimit(wanted, old) })
       return () => store.update(uuid, { traffic: old })
     }
@@ -32,7 +32,7 @@ export class PolicySettings {
    * @throws {BerthError} those of `changeGuest`
    */
   resetTraffic(target: Target): Promise<GuestRecord> {
-    const write: Change['write'] = ({ uuid }) => {
+    const write: SettingChange['write'] = ({ uuid }) => {
       this.keeper.resetUse(uuid)
       return () => undefined
     }
@@ -46,7 +46,7 @@ export class PolicySettings {
    */
   setExpiry(target: Target, expiresAtMs: number): Promise<GuestRecord> {
     const { store } = this.context
-    const write: Change['write'] = ({ uuid, expiresAtMs: old }) => {
+    const write: SettingChange['write'] = ({ uuid, expiresAtMs: old }) => {
       store.update(uuid, { expiresAtMs: parseTime('expires_at', expiresAtMs) })
       return () => store.update(uuid, { expiresAtMs: old })
     }
@@ -77,7 +77,7 @@ export class PolicySettings {
   }
 
   /** Calls `judge` after the guest's turn, as it takes a turn itself. */
-  async #change(target: Target, change: Change): Promise<GuestRecord> {
+  async #change(target: Target, change: SettingChange): Promise<GuestRecord> {
     await changeGuest(this.context, target, change)
     await this.keeper.judge(target.uuid)
     return this.context.store.get(target.uuid)

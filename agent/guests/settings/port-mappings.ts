@@ -12,7 +12,7 @@ import type { GuestContext } from '../context.js'
 import { checkHostIp, mappingAt, openChoice, refuseMorePorts, reserveMappings, spanOf } from '../mappings.js'
 import { networkOf } from '../network.js'
 import type { GuestRecord, PortMapping } from '../record.js'
-import { changeGuest, type Change, type Target } from './change.js'
+import { changeGuest, type SettingChange, type Target } from './change.js'
 
 export type MappingChange = Parameters<typeof changePortMapping>[1]
 
@@ -105,7 +105,7 @@ export class PortMappings {
   #change(
     target: Target,
     write: (record: GuestRecord, freeing: Freeing) => () => void,
-    prepare?: Change['prepare'],
+    prepare?: SettingChange['prepare'],
   ): Promise<GuestRecord> {
     const { network, portHolds } = this.context
     let release = (): void => undefined

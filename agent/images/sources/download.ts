@@ -89,7 +89,7 @@ export async function discardDownload(file: string): Promise<void> {
 }
 
 async function verified(order: DownloadOrder, again: () => Promise<boolean>): Promise<string> {
-  const found = await hashOf(order.file)
+  const found = await hashFile(order.file)
   if (order.sha256 === '' || found === order.sha256.toLowerCase()) return found
   if (await again()) return verified(order, async () => false)
   await discardDownload(order.file)
@@ -97,7 +97,7 @@ async function verified(order: DownloadOrder, again: () => Promise<boolean>): Pr
 }
 
 /** In hexadecimal. */
-export async function hashOf(file: string): Promise<string> {
+export async function hashFile(file: string): Promise<string> {
   const hash = createHash('sha256')
   await pipeline(createReadStream(file, { highWaterMark: 1 << 20 }), hash)
   return hash.digest('hex')

@@ -3,7 +3,7 @@ import { copyFile, lstat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BerthError } from '../../../shared/errors.js'
 import { uploadPattern } from '../../../shared/image-rules.js'
-import { hashOf } from './download.js'
+import { hashFile } from './download.js'
 
 export interface UploadedOrder {
   readonly url: string
@@ -36,7 +36,7 @@ export async function takeUploaded(
     throw new BerthError('exhausted', 'download_too_large', `larger than ${maxBytes} bytes`)
   await copyFile(path, file, constants.COPYFILE_FICLONE)
   signal.throwIfAborted()
-  const has = await hashOf(file)
+  const has = await hashFile(file)
   if (has !== sha256.toLowerCase())
     throw new BerthError('unavailable', 'checksum_mismatch', `SHA-256 is ${has}, not ${sha256}`)
 }

@@ -1,7 +1,7 @@
 import type { Database } from '../../state/database.js'
 import { holds, parseIpv6 } from './ipv6.js'
 import { findSource, type Ipv6Plan } from './plan-ipv6.js'
-import { networkOf, type Ipv6Prefix } from './pool.js'
+import { ipv6NetworkOf, type Ipv6Prefix } from './pool.js'
 import { readAssignments, readHeldPrefixes, writeHeldPrefixes } from './store.js'
 
 /*
@@ -22,7 +22,7 @@ export function holdPrefixes(db: Database, { sources }: Ipv6Plan, addresses: rea
 
 /** Whether a guest has an address of the prefix. */
 export function isUsed(db: Database, prefix: Ipv6Prefix): boolean {
-  const network = networkOf(prefix)
+  const network = ipv6NetworkOf(prefix)
   return readAssignments(db, 6).some(({ address }) => holds(network, parseIpv6(address)!))
 }
 

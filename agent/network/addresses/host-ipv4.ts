@@ -5,7 +5,7 @@ import { announceIpv4 } from '../../host/arping.js'
 import type { Ip } from '../../host/ip.js'
 import type { HostMark } from './mark.js'
 import { runEach } from './run-each.js'
-import { planHostIpv4, planRemoval, type ObservedIpv4, type PlacedIpv4 } from './plan-host.js'
+import { planHostIpv4, planAddressRemoval, type ObservedIpv4, type PlacedIpv4 } from './plan-host.js'
 
 /** The part of `ip -json address show` that is used. */
 export interface ObservedInterface {
@@ -70,7 +70,7 @@ export class HostIpv4 {
     const have = listCandidates().filter(({ address }) => addresses.includes(address))
     const { found } = await this.#read(have)
     const ours = found.filter(({ address, isOurs }) => isOurs && addresses.includes(address))
-    await this.ip.remove(ours.map(planRemoval))
+    await this.ip.remove(ours.map(planAddressRemoval))
   }
 
   /** Removes every address with this agent's mark, journaled or not. */

@@ -47,7 +47,10 @@ export function planHostIpv4(
   const there = new Set(ours.filter(isRight).map(({ address }) => address))
   const added = want.filter(({ address }) => !foreign.has(address) && !there.has(address))
   const removed = ours.filter((item) => !isRight(item))
-  return { commands: [...removed.map(planRemoval), ...added.map((item) => planAddress(item, mark))], added }
+  return {
+    commands: [...removed.map(planAddressRemoval), ...added.map((item) => planAddress(item, mark))],
+    added,
+  }
 }
 
 function planAddress({ address, interface: device }: PlacedIpv4, { metric }: HostMark): string {
@@ -55,7 +58,7 @@ function planAddress({ address, interface: device }: PlacedIpv4, { metric }: Hos
 }
 
 /** Removes the address. */
-export function planRemoval({ address, interface: device }: PlacedIpv4): string {
+export function planAddressRemoval({ address, interface: device }: PlacedIpv4): string {
   return `address delete ${address}/32 dev ${device}`
 }
 

@@ -1,7 +1,7 @@
 import type { DefaultRoute } from '../../host/addresses.js'
 import type { InterfaceIpv6 } from '../../host/ipv6-addresses.js'
 import { formatIpv6, holds, parseIpv6, type Ipv6Network } from './ipv6.js'
-import { networkOf, type Ipv6Prefix } from './pool.js'
+import { ipv6NetworkOf, type Ipv6Prefix } from './pool.js'
 
 /**
  * How guests' IPv6 addresses are reached:
@@ -73,7 +73,7 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
 
 /** A held prefix counts as there only on the interface on which it was first found. */
 function planHeld(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
-  const network = networkOf(prefix)
+  const network = ipv6NetworkOf(prefix)
   const isThere = addresses.some(
     (have) => have.interface === prefix.interface && have.scope === 'global' && covers(have, network),
   )
@@ -157,7 +157,7 @@ export function availableSources(sources: readonly Ipv6Source[]): Ipv6Source[] {
 
 /** A prefix on its interface's own segment is proxied; any other must be routed to the host by the network. */
 function sourceOf(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
-  const network = networkOf(prefix)
+  const network = ipv6NetworkOf(prefix)
   const onLink = addresses.some(
     (have) => have.interface === prefix.interface && have.prefixLength < 128 && covers(have, network),
   )

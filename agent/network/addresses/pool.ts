@@ -98,7 +98,7 @@ export function isUnicast(value: number): boolean {
 export function parsePrefixes(items: readonly Ipv6Prefix[], rules: PoolRules): Ipv6Prefix[] {
   if (items.length > maxPrefixes) throw invalidField('ipv6_prefixes', `ipv6_prefixes: at most ${maxPrefixes}`)
   const parsed = items.map((item, index) => parsePrefix(item, `ipv6_prefixes.${index}`, rules))
-  const networks = parsed.map(networkOf)
+  const networks = parsed.map(ipv6NetworkOf)
   networks.forEach((network, index) => {
     const other = networks.findIndex((earlier, at) => at < index && overlaps(earlier, network))
     if (other >= 0) throw bad(`ipv6_prefixes.${index}.prefix`, `overlaps ${networks[other]!.prefix}`)
@@ -162,7 +162,7 @@ function refuseTwice(values: readonly string[], at: (index: number) => string): 
 }
 
 /** The network of a prefix that was checked before. @throws {BerthError} `internal_error` */
-export function networkOf({ prefix, prefixLen }: Pick<Ipv6Prefix, 'prefix' | 'prefixLen'>): Ipv6Network {
+export function ipv6NetworkOf({ prefix, prefixLen }: Pick<Ipv6Prefix, 'prefix' | 'prefixLen'>): Ipv6Network {
   const network = parseIpv6Network(`${prefix}/${prefixLen}`)
   if (!network) throw new BerthError('internal', 'internal_error', `no IPv6 network: ${prefix}/${prefixLen}`)
   return network

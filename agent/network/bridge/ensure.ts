@@ -4,7 +4,7 @@ import type { Ip } from '../../host/ip.js'
 import { isGone } from '../../host/proc.js'
 import { changeSysctl } from '../../host/sysctl-change.js'
 import { findSysctl } from '../../host/sysctl.js'
-import { planBridge, planSysctls, type ObservedBridge, type SysctlPlan } from './plan-bridge.js'
+import { planBridge, planBridgeSysctls, type ObservedBridge, type SysctlPlan } from './plan-bridge.js'
 import type { Subnet } from '../subnet.js'
 
 /** Creates or repairs the bridge; returns what it repaired. */
@@ -57,7 +57,7 @@ function findStrays(bridge: string, devices: readonly string[]): string[] {
 export async function ensureSysctls(bridge: string): Promise<string[]> {
   const repairs: string[] = []
   // One after another: writing some settings resets others.
-  for (const plan of planSysctls(bridge)) repairs.push(...(await ensureSysctl(plan)))
+  for (const plan of planBridgeSysctls(bridge)) repairs.push(...(await ensureSysctl(plan)))
   return repairs
 }
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { planBridge, planSysctls, type ObservedBridge } from './plan-bridge.js'
+import { planBridge, planBridgeSysctls, type ObservedBridge } from './plan-bridge.js'
 import { parseSubnet } from '../subnet.js'
 
 describe('bridge', () => {
@@ -51,13 +51,13 @@ describe('bridge', () => {
     it(name, () => expect(planBridge('berth0', subnet, have)).to.deep.equal(commands))
 
   it('settings: forwarding first, for writing it resets others', () => {
-    const [first, ...rest] = planSysctls('berth0')
+    const [first, ...rest] = planBridgeSysctls('berth0')
     expect(first).to.deep.equal({ path: 'net/ipv4/ip_forward', value: 1 })
     expect(rest.map(({ path }) => path)).to.include('net/ipv4/conf/berth0/route_localnet')
   })
 
   it('settings: nothing of other bridges', () => {
-    for (const { path } of planSysctls('berth0'))
+    for (const { path } of planBridgeSysctls('berth0'))
       expect(path).to.match(/\/berth0\/|^net\/ipv4\/ip_forward$|gc_thresh\d$/)
   })
 })

@@ -52,7 +52,7 @@ export interface SysctlPlan {
 }
 
 /** Plans the kernel settings of the bridge; ip_forward first, since writing it resets others. */
-export function planSysctls(bridge: string): SysctlPlan[] {
+export function planBridgeSysctls(bridge: string): SysctlPlan[] {
   const ipv4 = `net/ipv4/conf/${bridge}`
   const ipv6 = `net/ipv6/conf/${bridge}`
   return [

@@ -3,7 +3,7 @@ import type { GuestNetwork, NatMapping } from '../contract.js'
 import { addressOf } from '../tables/element-index.js'
 import { parsePorts } from '../tables/element-ports.js'
 import { isElsewhere, joinNeighbours, leadsElsewhere, type MappedFlows } from './mapped-flows.js'
-import { keyOf, setOf, type Change } from '../tables/plan-change.js'
+import { keyOf, setOf, type TableChange } from '../tables/plan-change.js'
 import type { ElementId } from '../tables/plan-guest.js'
 import { parseIpv4, type Subnet } from '../subnet.js'
 
@@ -21,7 +21,7 @@ export interface StaleFlows {
 
 /** @param valueOf what an element mapped to before the change */
 export function findStaleFlows(
-  { remove, add }: Change,
+  { remove, add }: TableChange,
   valueOf: (id: ElementId) => string | undefined,
 ): StaleFlows {
   const added = [...add].filter(([id, value]) => valueOf(id) !== value)

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import type { GuestNetwork } from '../contract.js'
 import { ElementIndex } from './element-index.js'
-import { noChange, type Change } from './plan-change.js'
+import { noChange, type TableChange } from './plan-change.js'
 import { countersOf, planGuest, type ElementId } from './plan-guest.js'
 
 type Port = [host: number, container: number, hostEnd?: number]
@@ -211,7 +211,7 @@ describe('change of elements', () => {
         }),
       )
     const steps = fc.array(fc.tuple(fc.constantFrom('attach', 'detach', 'all'), anyGuest), { maxLength: 20 })
-    const plan = (index: ElementIndex, [what, each]: [string, GuestNetwork]): Change =>
+    const plan = (index: ElementIndex, [what, each]: [string, GuestNetwork]): TableChange =>
       what === 'all'
         ? index.planAll([each])
         : what === 'attach'

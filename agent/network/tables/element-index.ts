@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { GuestNetwork, NatMapping } from '../contract.js'
 import { isRange, overlapsAny, parsePorts } from './element-ports.js'
 import type { FirewallChains } from '../firewall/plan-firewall.js'
-import { keyOf, noChange, setOf, type Change } from './plan-change.js'
+import { keyOf, noChange, setOf, type TableChange } from './plan-change.js'
 import { parseNumber, planGuest, type ElementId, type Elements, type GuestPlan } from './plan-guest.js'
 import type { GuestSet } from '../ruleset/guest-sets.js'
 
@@ -38,7 +38,7 @@ export class ElementIndex {
    */
   readonly #attached = new Map<string, GuestNetwork>()
   /** The guest that a planned change attaches. */
-  readonly #attaching = new WeakMap<Change, GuestNetwork>()
+  readonly #attaching = new WeakMap<TableChange, GuestNetwork>()
 
   constructor({ elements, firewalls } = nothingHeld) {
     for (const [id, value] of elements) this.#insert(id, value)
@@ -46,13 +46,13 @@ export class ElementIndex {
   }
 
   /** Records a change that nft has accepted. */
-  applied(change: Change): void {
+  applied(change: TableChange): void {
     const { remove, add, setFirewalls, dropFirewalls } = change
     for (const id of remove) this.#remove(id)
     for (const [id, value] of add) if (!this.#elements.has(id)) this.#insert(id, value)
     for (const device of dropFirewalls) this.#firewalls.delete(device)
     for (const chains of setFirewalls)
-      this.#firewalls.set(chains.device, { planned: hashOf(chains), note: undefined })
+      this.#firewalls.set(chains.device, { planned: hashFirewall(chains), note: undefined })
     const guest = this.#attaching.get(change)
     for (const token of guest ? tokensOfGuest(guest) : []) this.#attached.set(token, guest!)
   }
@@ -76,7 +76,7 @@ export class ElementIndex {
    * Plans the difference. Where there is none, all of the guest's elements are added again: that changes nothing, but
    * fails if another program took the tables away.
    */
-  planAttach(guest: GuestNetwork): Change {
+  planAttach(guest: GuestNetwork): TableChange {
     const { want, mine } = this.#compare(guest)
     const isStale = (id: ElementId): boolean => want.elements.get(id) !== this.#elements.get(id)
     const held = mine.filter(isStale)
@@ -94,7 +94,7 @@ export class ElementIndex {
   }
 
   /** Removes everything of the guest's device, and of its addresses unless another guest has the address. */
-  planDetach(guest: GuestNetwork): Change {
+  planDetach(guest: GuestNetwork): TableChange {
     const { device } = guest
     const ofDevice = this.#heldBy([device])
     const own = new Set([...tokensOfGuest(guest), ...ofDevice.filter(isSource).flatMap(addressesIn)])
@@ -106,7 +106,7 @@ export class ElementIndex {
   }
 
   /** Plans the difference between what is held and exactly what these guests need; empty when there is none. */
-  planAll(guests: readonly GuestNetwork[]): Change {
+  planAll(guests: readonly GuestNetwork[]): TableChange {
     const plans = guests.map(planGuest)
     const want = mergeElements(plans)
     const wanted = new Map(plans.flatMap(({ firewall }) => (firewall ? [[firewall.device, firewall]] : [])))
@@ -136,13 +136,16 @@ export class ElementIndex {
     return this.#elements.get(id)
   }
 
-  #planFirewall(device: string, { firewall }: GuestPlan): Pick<Change, 'setFirewalls' | 'dropFirewalls'> {
+  #planFirewall(
+    device: string,
+    { firewall }: GuestPlan,
+  ): Pick<TableChange, 'setFirewalls' | 'dropFirewalls'> {
     if (firewall) return { setFirewalls: this.#differs(firewall) ? [firewall] : [], dropFirewalls: [] }
     return { setFirewalls: [], dropFirewalls: this.#firewalls.has(device) ? [device] : [] }
   }
 
   #differs(chains: FirewallChains): boolean {
-    return this.#firewalls.get(chains.device)?.planned !== hashOf(chains)
+    return this.#firewalls.get(chains.device)?.planned !== hashFirewall(chains)
   }
 
   /** Existing elements that block wanted ones: the same key with another value, or an overlapping range. */
@@ -184,7 +187,7 @@ export function mergeElements(plans: readonly { elements: Elements }[]): Map<Ele
 }
 
 /** Hash of a planned firewall. */
-export function hashOf(chains: FirewallChains): string {
+export function hashFirewall(chains: FirewallChains): string {
   return shortHash([chains.in, chains.out].map((rules) => rules.join('\n')).join('\n\n'))
 }
 

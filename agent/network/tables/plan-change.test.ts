@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { noChange, planChange, type Change } from './plan-change.js'
+import { noChange, planTableChange, type TableChange } from './plan-change.js'
 import { countersOf, type ElementId } from './plan-guest.js'
 
 const first: ElementId = 'guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2'
@@ -9,7 +9,7 @@ describe('planChange', () => {
   const held = { noteOf: () => undefined, countedBy: () => 0 }
 
   it('removals first', () => {
-    const change: Change = {
+    const change: TableChange = {
       ...noChange,
       remove: [first, 'ports 6 . 20001', 'ports 6 . 20002'],
       add: new Map([
@@ -17,23 +17,23 @@ describe('planChange', () => {
         ['ports 6 . 20001', '10.64.0.2 . 22'],
       ]),
     }
-    expect(planChange('berth', change, held)).to.deep.equal([
+    expect(planTableChange('berth', change, held)).to.deep.equal([
       'delete element bridge berth guests { "bt1" . 02:be:00:00:00:01 . 10.64.0.2 }',
       'delete element ip berth ports { 6 . 20001, 6 . 20002 }',
       'add element bridge berth guests { "bt2" . 02:be:00:00:00:02 . 10.64.0.2 }',
       'add element ip berth ports { 6 . 20001 : 10.64.0.2 . 22 }',
     ])
-    expect(planChange('berth', noChange, held)).to.deep.equal([])
+    expect(planTableChange('berth', noChange, held)).to.deep.equal([])
   })
 
   it('a firewall is emptied and filled, its note goes; elements come after chains and leave before', () => {
     const note = (device: string): string => `note_${device}_x`
-    const set: Change = {
+    const set: TableChange = {
       ...noChange,
       add: new Map([['firewall_in 10.64.0.2', 'jump in_bt1']]),
       setFirewalls: [{ device: 'bt1', in: ['drop'], out: ['return'] }],
     }
-    expect(planChange('berth', set, { ...held, noteOf: note })).to.deep.equal([
+    expect(planTableChange('berth', set, { ...held, noteOf: note })).to.deep.equal([
       'delete chain inet berth note_bt1_x',
       'add chain inet berth in_bt1',
       'flush chain inet berth in_bt1',
@@ -43,8 +43,8 @@ describe('planChange', () => {
       'add rule inet berth out_bt1 return',
       'add element inet berth firewall_in { 10.64.0.2 : jump in_bt1 }',
     ])
-    const drop: Change = { ...noChange, remove: ['firewall_in 10.64.0.2'], dropFirewalls: ['bt1'] }
-    expect(planChange('berth', drop, { ...held, noteOf: note })).to.deep.equal([
+    const drop: TableChange = { ...noChange, remove: ['firewall_in 10.64.0.2'], dropFirewalls: ['bt1'] }
+    expect(planTableChange('berth', drop, { ...held, noteOf: note })).to.deep.equal([
       'delete element inet berth firewall_in { 10.64.0.2 }',
       'delete chain inet berth note_bt1_x',
       'add chain inet berth in_bt1',
@@ -60,7 +60,7 @@ describe('planChange', () => {
     const ids = countersOf({ mac: '02:be:00:00:00:01', ipv4: '10.64.0.2' })
     const add = new Map(ids.map((id) => [id, '']))
     const countedBy = (id: ElementId): number => (id === ids[0] ? 1500 : 0)
-    expect(planChange('berth', { ...noChange, add }, { ...held, countedBy })).to.deep.equal([
+    expect(planTableChange('berth', { ...noChange, add }, { ...held, countedBy })).to.deep.equal([
       'add element inet berth received { a40:2 counter packets 0 bytes 1500 }',
       'add element inet berth sent { 02:be:00:00:00:01 }',
     ])

@@ -3,7 +3,7 @@ import type { ElementId, Elements } from './plan-guest.js'
 import { countingSets, guestSets, type GuestSet } from '../ruleset/guest-sets.js'
 
 /** A change of what nft holds; an element whose value changes is in both lists. */
-export interface Change {
+export interface TableChange {
   readonly remove: readonly ElementId[]
   readonly add: Elements
   /** Firewalls to make or replace. */
@@ -12,7 +12,7 @@ export interface Change {
   readonly dropFirewalls: readonly string[]
 }
 
-export const noChange: Change = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
+export const noChange: TableChange = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
 
 export interface CounterState {
   /** Name of the empty chain that notes a device's firewall; undefined: none. */
@@ -25,7 +25,11 @@ export interface CounterState {
  * Plans the commands of one transaction. Removals come first, since nft refuses another value for an existing key.
  * Elements are removed before the chains that they lead to, and added after them.
  */
-export function planChange(table: string, change: Change, { noteOf, countedBy }: CounterState): string[] {
+export function planTableChange(
+  table: string,
+  change: TableChange,
+  { noteOf, countedBy }: CounterState,
+): string[] {
   const { remove, add, setFirewalls, dropFirewalls } = change
   const at = `inet ${table}`
   const devices = [...setFirewalls.map(({ device }) => device), ...dropFirewalls]

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { planRemoval, planRuleset } from './plan-ruleset.js'
+import { planTableRemoval, planRuleset } from './plan-ruleset.js'
 
 describe('ruleset', () => {
   const plan = {
@@ -21,7 +21,7 @@ describe('ruleset', () => {
   })
 
   it('touches its own tables only', () => {
-    for (const line of [...commands, ...planRemoval(plan)])
+    for (const line of [...commands, ...planTableRemoval(plan)])
       expect(line).to.match(/^(add|delete) (table|set|map|element|chain|rule) (ip6?|inet|bridge) berth2( |$)/)
   })
 

@@ -18,6 +18,6 @@ export function planRuleset(plan: RulesetPlan): string[] {
 }
 
 /** Removes the tables whether they exist or not. */
-export function planRemoval({ table }: Pick<RulesetPlan, 'table'>): string[] {
+export function planTableRemoval({ table }: Pick<RulesetPlan, 'table'>): string[] {
   return families.flatMap((family) => [`add table ${family} ${table}`, `delete table ${family} ${table}`])
 }

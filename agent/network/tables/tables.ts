@@ -1,7 +1,7 @@
 import type { Nft } from '../../host/nft.js'
 import { CommandError } from '../../host/process.js'
 import type { GuestNetwork } from '../contract.js'
-import { ElementIndex, hashOf, mergeElements } from './element-index.js'
+import { ElementIndex, hashFirewall, mergeElements } from './element-index.js'
 import {
   fingerprintNote,
   readCounted,
@@ -9,10 +9,10 @@ import {
   readTables,
   type ObservedTables,
 } from './observed.js'
-import { planChange, type Change } from './plan-change.js'
+import { planTableChange, type TableChange } from './plan-change.js'
 import { countersOf, planGuest, type ElementId } from './plan-guest.js'
 import { findStaleFlows, type StaleFlows } from '../flows/plan-purge.js'
-import { planRemoval, planRuleset, type RulesetPlan } from './plan-ruleset.js'
+import { planTableRemoval, planRuleset, type RulesetPlan } from './plan-ruleset.js'
 import { planWatchRemoval } from '../ruleset/plan-watch-table.js'
 
 interface EnsureResult {
@@ -63,7 +63,7 @@ export class Tables {
   /** Like `ensure`, but from what was read before; for tables that nobody else has changed since. */
   async adapt(guests: readonly GuestNetwork[]): Promise<EnsureResult> {
     let repairs: string[] = []
-    const planOn = (index: ElementIndex): Change => {
+    const planOn = (index: ElementIndex): TableChange => {
       const change = index.planAll(guests)
       repairs = describeChange(change)
       return change
@@ -77,7 +77,10 @@ export class Tables {
    * @returns flows that belong to replaced or removed elements
    * @throws {CommandError} when it fails twice
    */
-  async change(planOn: (index: ElementIndex) => Change, known: readonly GuestNetwork[]): Promise<StaleFlows> {
+  async change(
+    planOn: (index: ElementIndex) => TableChange,
+    known: readonly GuestNetwork[],
+  ): Promise<StaleFlows> {
     const index = this.#index ?? (await this.#mend(known))
     try {
       return await this.#apply(index, planOn(index))
@@ -115,10 +118,10 @@ export class Tables {
   async remove(): Promise<void> {
     this.#index = undefined
     this.#unnoted.clear()
-    await this.nft.apply([...planRemoval(this.plan), ...planWatchRemoval(this.plan.table)])
+    await this.nft.apply([...planTableRemoval(this.plan), ...planWatchRemoval(this.plan.table)])
   }
 
-  async #apply(index: ElementIndex, change: Change): Promise<StaleFlows> {
+  async #apply(index: ElementIndex, change: TableChange): Promise<StaleFlows> {
     const stale = findStaleFlows(change, (id) => index.findValue(id))
     await this.nft.apply(this.#commands(index, change))
     for (const id of change.remove) this.#counted.delete(id)
@@ -127,8 +130,8 @@ export class Tables {
     return stale
   }
 
-  #commands(index: ElementIndex, change: Change): string[] {
-    return planChange(this.plan.table, change, {
+  #commands(index: ElementIndex, change: TableChange): string[] {
+    return planTableChange(this.plan.table, change, {
       noteOf: (device) => index.noteOf(device),
       countedBy: (id) => (index.findValue(id) === undefined ? (this.#counted.get(id) ?? 0) : 0),
     })
@@ -148,15 +151,15 @@ export class Tables {
   }
 
   /** Replaces whatever is there in one transaction: at no moment is a guest without anti-spoofing. */
-  async #rebuild(all: Change): Promise<ElementIndex> {
+  async #rebuild(all: TableChange): Promise<ElementIndex> {
     for (const id of this.#counted.keys()) if (!all.add.has(id)) this.#counted.delete(id)
     const commands = this.#commands(new ElementIndex(), all)
     this.#madeAtMs = Infinity
     this.#doubted = false
-    await this.nft.apply([...planRemoval(this.plan), ...planRuleset(this.plan), ...commands])
+    await this.nft.apply([...planTableRemoval(this.plan), ...planRuleset(this.plan), ...commands])
     this.#unnoted.clear()
     const made = await this.#read()
-    const planned = new Map(all.setFirewalls.map((chains) => [chains.device, hashOf(chains)]))
+    const planned = new Map(all.setFirewalls.map((chains) => [chains.device, hashFirewall(chains)]))
     const notes = made.notesOf(planned)
     await this.nft.apply([
       fingerprintNote(this.plan.table, made),
@@ -198,14 +201,17 @@ export class Tables {
 }
 
 /** Chains of unknown guests cannot be made again: elements that led to them now drop. */
-function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }: Change): Change['add'] {
+function withoutLostFirewalls(
+  elements: Map<ElementId, string>,
+  { setFirewalls }: TableChange,
+): TableChange['add'] {
   const made = new Set(setFirewalls.flatMap(({ device }) => [`jump in_${device}`, `jump out_${device}`]))
   return new Map(
     [...elements].map(([id, value]) => [id, value.startsWith('jump ') && !made.has(value) ? 'drop' : value]),
   )
 }
 
-function describeChange({ remove, add, setFirewalls, dropFirewalls }: Change): string[] {
+function describeChange({ remove, add, setFirewalls, dropFirewalls }: TableChange): string[] {
   const counts = [
     [remove.length, 'nft elements removed'],
     [add.size, 'nft elements added'],

@@ -18,7 +18,7 @@ import {
 } from './batch-parts.js'
 import { actions } from './container-writes.js'
 import type { CreationParts } from './creations.js'
-import type { Order } from './queue-order.js'
+import type { OrderCase } from './queue-order.js'
 import { planReinstall, reinstallFields, reinstallScope } from './reinstall.js'
 import { changeSetting } from './settings.js'
 import {
@@ -168,7 +168,7 @@ function planSuspensions({ fleet, time }: Parts, context: BatchContext): Act {
  * @returns the operation to queue for a guest.
  * @throws {BerthError} `insufficient_scope`, `missing_field`, `invalid_field`
  */
-function planOrder({ view }: Fleet, { caller, body }: BatchContext): (uuid: string) => Order {
+function planOrder({ view }: Fleet, { caller, body }: BatchContext): (uuid: string) => OrderCase {
   const definition = actions.find(({ action }) => action === body.action)
   authorize(caller, definition?.scope ?? reinstallScope)
   if (definition)
@@ -237,7 +237,7 @@ function getGuest(
 
 async function orderAction(
   fleet: Fleet,
-  order: Order,
+  order: OrderCase,
   { view, operationId, caller }: { view: GuestView; operationId: string; caller: Principal },
 ): Promise<Static<typeof ReinstalledSchema>> {
   const { hostId, guest } = view

@@ -2,7 +2,7 @@ import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
 import type { Fleet, OrderedOperation } from '../../fleet/contract.js'
 import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js'
-import { queueOrder, type GuestRequest, type Order } from './queue-order.js'
+import { queueOrder, type GuestRequest, type OrderCase } from './queue-order.js'
 
 /** Longest wait for the end; an operation that takes longer continues as a task. */
 const waitMs = 120_000
@@ -15,7 +15,7 @@ const waitMs = 120_000
 export async function carryOut(
   fleet: Fleet,
   context: GuestRequest,
-  asked: { readonly action: string; readonly order: Order },
+  asked: { readonly action: string; readonly order: OrderCase },
 ): Promise<{ sshPassword: string }> {
   const { sshPassword } = await queueOrder(fleet, context, asked)
   await awaitDone(fleet, { hostId: context.guest.hostId, operationId: context.operationId })

@@ -12,7 +12,7 @@ import { firewallRow } from '../network/firewall.js'
 import { ContainerPathSchema } from './containers.js'
 import { judgeAddress, type JudgedAddress } from './shown-address.js'
 import { addressCodes } from './plan-address-step.js'
-import { planRepair, RepairSchema, type ConnectionFailure, type Repair } from './plan-repair.js'
+import { planRepair, RepairSchema, type ConnectionFailure, type ConnectionRepair } from './plan-repair.js'
 
 /** What each step looks at, from the container outwards. */
 const stepTexts = {
@@ -152,7 +152,7 @@ async function withFirewall(
 }
 
 type ShownDiagnosis = Omit<Static<typeof DiagnosisSchema>, 'container_port' | 'source' | 'repair'> & {
-  readonly repair?: Repair
+  readonly repair?: ConnectionRepair
 }
 
 /** Leaves out what an agent says beyond the words known here. */

@@ -7,7 +7,7 @@ import { checkCreation, CreatedSchema, orderCreation, type CreationParts } from 
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { QueuedSchema } from '../tasks/task-row.js'
 import { ContainerPathSchema } from './containers.js'
-import { queueOrder, type Order } from './queue-order.js'
+import { queueOrder, type OrderCase } from './queue-order.js'
 import { reinstallRoute } from './reinstall.js'
 import { resetPasswordRoute } from './reset-password.js'
 
@@ -33,7 +33,7 @@ export interface ActionDefinition {
   readonly summary: string
   /** Whether it takes `force`. */
   readonly forceable?: boolean
-  readonly order: (fields: OrderFields) => Order
+  readonly order: (fields: OrderFields) => OrderCase
 }
 
 export const actions: readonly ActionDefinition[] = [

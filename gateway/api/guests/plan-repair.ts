@@ -28,7 +28,7 @@ export const RepairSchema = Type.Object(
   },
   { title: 'ConnectionRepair' },
 )
-export type Repair = Static<typeof RepairSchema>
+export type ConnectionRepair = Static<typeof RepairSchema>
 
 /** What of a failed step a repair is planned from. */
 export interface ConnectionFailure {
@@ -43,7 +43,7 @@ export interface ConnectionFailure {
 
 interface Offer {
   readonly action: (typeof actions)[number]
-  readonly method: Repair['method']
+  readonly method: ConnectionRepair['method']
   /** Below `/containers/{id}`. */
   readonly path: string
   readonly scope: string
@@ -51,7 +51,7 @@ interface Offer {
   readonly unboundOnly?: boolean
   /** Sub-users may not call it. */
   readonly notSubUsers?: boolean
-  readonly body: (failing: ConnectionFailure) => Repair['body']
+  readonly body: (failing: ConnectionFailure) => ConnectionRepair['body']
   readonly ifMatch?: (failing: ConnectionFailure) => string
 }
 
@@ -90,7 +90,7 @@ const offers: Readonly<Record<string, Offer>> = {
 }
 
 /** Lets everybody in to the port, before all other rules. */
-function openPort({ firewall, port }: ConnectionFailure): Repair['body'] {
+function openPort({ firewall, port }: ConnectionFailure): ConnectionRepair['body'] {
   if (!firewall || firewall.rules.length >= networkLimits.firewallRules) return null
   const ours = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: String(port) }
   return { ...firewall, rules: [ours, ...firewall.rules] }
@@ -100,7 +100,7 @@ function openPort({ firewall, port }: ConnectionFailure): Repair['body'] {
  * The request that would mend it, with what the caller may do.
  * @returns null where no request does, or none of this caller's
  */
-export function planRepair(failing: ConnectionFailure, caller: Principal): Repair | null {
+export function planRepair(failing: ConnectionFailure, caller: Principal): ConnectionRepair | null {
   const offer = Object.hasOwn(offers, failing.code) ? offers[failing.code] : undefined
   if (!offer || !mayUse(offer, caller)) return null
   const { action, method, path, body, ifMatch = () => '' } = offer

@@ -6,14 +6,14 @@ import { checkIfMatch } from '../../http/if-match.js'
 import type { RequestContext, Subjects } from '../../http/route.js'
 import type { QueuedSchema } from '../tasks/task-row.js'
 
-export type Order = SubmitOperationRequest['order']
+export type OrderCase = SubmitOperationRequest['order']
 export type GuestRequest = RequestContext<unknown, unknown, unknown> & Subjects['guest']
 
 /** Orders an operation of the request's container; the view shows it when this resolves. */
 export async function queueOrder(
   fleet: Fleet,
   context: GuestRequest,
-  { action, order }: { readonly action: string; readonly order: Order },
+  { action, order }: { readonly action: string; readonly order: OrderCase },
 ): Promise<{ data: Static<typeof QueuedSchema>; sshPassword: string }> {
   const { hostId, guest } = context.guest
   context.audit({ detail: `id ${guest.id}, task ${context.operationId}` })

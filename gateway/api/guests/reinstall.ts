@@ -7,7 +7,7 @@ import { ContainerPathSchema } from './containers.js'
 import { loginFields, TemplateIdSchema } from './create-body.js'
 import { checkTemplate, noTemplate, osOf } from './creations.js'
 import { planReinstallLogin } from './plan-login.js'
-import { queueOrder, type Order } from './queue-order.js'
+import { queueOrder, type OrderCase } from './queue-order.js'
 
 export const reinstallFields = {
   template_id: TemplateIdSchema,
@@ -72,7 +72,7 @@ export function planReinstall(
   view: FleetView,
   body: ReinstallBody,
   caller: Principal,
-): (uuid: string) => Order {
+): (uuid: string) => OrderCase {
   const { template_id: templateId, force = false } = body
   checkTemplate(view, templateId)
   const login = planReinstallLogin(body, osOf(view, templateId))

@@ -3,7 +3,7 @@ import type { TimeFormat } from '../../../shared/time.js'
 import { trimmed } from '../../http/normalize.js'
 import { webhookNamePattern } from '../../http/pattern-rules.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
-import type { Attempt, LoggedDelivery } from '../../webhooks/delivery.js'
+import type { DeliveryAttempt, LoggedDelivery } from '../../webhooks/delivery.js'
 import type { QueuedDelivery } from '../../webhooks/delivery-queue.js'
 import { webhookTypes, type WebhookRecord } from '../../webhooks/webhook-record.js'
 
@@ -113,7 +113,7 @@ export function deliveryRow(delivery: QueuedDelivery | LoggedDelivery, time: Tim
 }
 
 function lastRow(
-  { status, durationMs, error }: Omit<Attempt, 'atMs'> = { status: 0, durationMs: 0, error: '' },
+  { status, durationMs, error }: Omit<DeliveryAttempt, 'atMs'> = { status: 0, durationMs: 0, error: '' },
 ) {
   return { response_status: status, duration_ms: durationMs, error }
 }

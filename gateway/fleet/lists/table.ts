@@ -5,7 +5,7 @@ import { compareBy, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
 /** Stays the same while its item is replaced, so that orders which the change does not affect need no update. */
-export interface Slot<Item> {
+export interface TableSlot<Item> {
   item: Item
 }
 
@@ -39,8 +39,8 @@ const maxFillings = 4
 
 /** Items by key, with the orders and filters that are in use. */
 export class Table<Item, Name extends string> implements Selectable<Item, Name> {
-  readonly #slots = new Map<string, Slot<Item>>()
-  readonly #all: SortedList<Slot<Item>>
+  readonly #slots = new Map<string, TableSlot<Item>>()
+  readonly #all: SortedList<TableSlot<Item>>
   readonly #selections = new Map<string, MaintainedSelection<Item, Name>>()
   /** Selections being filled or waiting to be, by the same key. */
   readonly #making = new KeyedSingleFlight<string, Selection<Item>>()
@@ -51,7 +51,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
   readonly #everything: Selection<Item>
 
   constructor(private readonly options: TableOptions<Item, Name>) {
-    const all = new SortedList<Slot<Item>>((a, b) => options.compare(a.item, b.item))
+    const all = new SortedList<TableSlot<Item>>((a, b) => options.compare(a.item, b.item))
     this.#all = all
     this.#everything = {
       get size() {
@@ -82,7 +82,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
   }
 
   /** Adds an item, or replaces the one with this key. */
-  set(key: string, item: Item): Slot<Item> {
+  set(key: string, item: Item): TableSlot<Item> {
     const slot = this.#slots.get(key)
     if (!slot) return this.#add(key, { item })
     const { fields } = this.options
@@ -142,7 +142,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     }
   }
 
-  #add(key: string, slot: Slot<Item>): Slot<Item> {
+  #add(key: string, slot: TableSlot<Item>): TableSlot<Item> {
     this.#slots.set(key, slot)
     this.#all.add(slot)
     this.#count(slot, this.options.counted, 1)
@@ -150,7 +150,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     return slot
   }
 
-  #change(slots: readonly Slot<Item>[], fields: readonly Name[], change: () => void): void {
+  #change(slots: readonly TableSlot<Item>[], fields: readonly Name[], change: () => void): void {
     const counted = this.options.counted.filter((name) => fields.includes(name))
     const concerned = [...this.#selections.values()].filter((selection) => selection.dependsOn(fields))
     for (const slot of slots) {
@@ -164,7 +164,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     }
   }
 
-  #count({ item }: Slot<Item>, names: readonly Name[], by: 1 | -1): void {
+  #count({ item }: TableSlot<Item>, names: readonly Name[], by: 1 | -1): void {
     for (const name of names) {
       const counts = this.#counts.get(name)!
       const value = String(this.options.fields[name](item))
@@ -187,7 +187,7 @@ const none: Selection<never> = { size: 0, slice: () => [] }
 
 /** The result of one query. An item leaves it before a change and comes back after. */
 class MaintainedSelection<Item, Name extends string> implements Selection<Item> {
-  readonly #list: SortedList<Slot<Item>>
+  readonly #list: SortedList<TableSlot<Item>>
   #filling: Promise<void> | undefined
   isFilled = false
 
@@ -214,22 +214,22 @@ class MaintainedSelection<Item, Name extends string> implements Selection<Item> 
     )
   }
 
-  add(slot: Slot<Item>): void {
+  add(slot: TableSlot<Item>): void {
     if (matches(this.options.fields, this.query, slot.item)) this.#list.add(slot)
   }
 
-  delete(slot: Slot<Item>): void {
+  delete(slot: TableSlot<Item>): void {
     this.#list.delete(slot)
   }
 
-  fill(all: SortedList<Slot<Item>>): Promise<void> {
+  fill(all: SortedList<TableSlot<Item>>): Promise<void> {
     this.#filling ??= inSlices(this.#addAll(all)).then(() => void (this.isFilled = true))
     return this.#filling
   }
 
   /** Adds all items in steps. Changes between two steps are safe: no item is held across a yield. */
-  *#addAll(all: SortedList<Slot<Item>>): Generator<void, void> {
-    let passed: Slot<Item> | undefined
+  *#addAll(all: SortedList<TableSlot<Item>>): Generator<void, void> {
+    let passed: TableSlot<Item> | undefined
     for (;;) {
       const next = all.after(passed, slotsPerStep)
       if (next.length === 0) return

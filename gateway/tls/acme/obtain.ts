@@ -18,7 +18,7 @@ export interface Challenge {
   readonly keyAuthorization: string
 }
 
-export interface Order {
+export interface AcmeOrder {
   readonly target: string
   /** Where the authority writes to; "": nowhere. */
   readonly email: string
@@ -55,7 +55,7 @@ interface Authorization extends Resource {
  * The caller has agreed to the authority's terms.
  * @throws {BerthError} one of `acmeCodes`; what `present` threw, where no method could be tried
  */
-export async function obtainCertificate(server: AcmeServer, order: Order): Promise<KeyedChain> {
+export async function obtainCertificate(server: AcmeServer, order: AcmeOrder): Promise<KeyedChain> {
   const signer = await register(server, order)
   let refused: BerthError | undefined
   for (const method of order.methods) {
@@ -77,11 +77,11 @@ function isOfMethod(error: unknown): error is BerthError {
 interface Attempt {
   readonly server: AcmeServer
   readonly signer: Signer
-  readonly order: Order
+  readonly order: AcmeOrder
 }
 
 /** An account that exists for this key already is answered as a new one (RFC 8555, 7.3). */
-async function register(server: AcmeServer, { account, email }: Order): Promise<Signer> {
+async function register(server: AcmeServer, { account, email }: AcmeOrder): Promise<Signer> {
   const { newAccount } = await server.directory()
   const contact = email === '' ? {} : { contact: [`mailto:${email}`] }
   const payload = { termsOfServiceAgreed: true, ...contact }

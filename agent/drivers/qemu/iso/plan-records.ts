@@ -8,13 +8,13 @@ export interface Extent {
 }
 
 /** What a record of a directory is about: something in it, itself, what it is in, or itself as the root. */
-export type Subject = IsoEntry | 'root' | 'self' | 'parent'
+export type RecordSubject = IsoEntry | 'root' | 'self' | 'parent'
 
 /** How names are written. */
 export interface Naming {
   readonly idOf: (entry: IsoEntry) => Buffer
   /** What readers who know more read on. */
-  readonly extraOf: (subject: Subject) => Buffer
+  readonly extraOf: (subject: RecordSubject) => Buffer
 }
 
 /** The CD tells no times: 2000-01-01. ECMA-119, 9.1.5 */
@@ -22,7 +22,7 @@ const recorded = Buffer.from([100, 1, 1, 0, 0, 0, 0])
 const directoryFlag = 2
 
 /** A directory's record. ECMA-119, 9.1 */
-export function planRecord(naming: Naming, subject: Subject, { at, bytes }: Extent): Buffer {
+export function planRecord(naming: Naming, subject: RecordSubject, { at, bytes }: Extent): Buffer {
   const isFile = typeof subject === 'object' && subject.kind === 'file'
   const id = idOf(naming, subject)
   const body = Buffer.concat([
@@ -33,7 +33,7 @@ export function planRecord(naming: Naming, subject: Subject, { at, bytes }: Exte
   return Buffer.concat([Buffer.from([length + (length % 2), 0]), body, Buffer.alloc(length % 2)])
 }
 
-function idOf(naming: Naming, subject: Subject): Buffer {
+function idOf(naming: Naming, subject: RecordSubject): Buffer {
   if (typeof subject === 'object') return naming.idOf(subject)
   return Buffer.from([subject === 'parent' ? 1 : 0])
 }
@@ -67,7 +67,7 @@ function shortName({ kind }: IsoEntry, place: number): string {
 }
 
 /** For root alone: it has a password's hash. */
-function planModes(subject: Subject): Buffer {
+function planModes(subject: RecordSubject): Buffer {
   const isFile = typeof subject === 'object' && subject.kind === 'file'
   const [mode, links] = isFile ? [0o100600, 1] : [0o040700, 2]
   return susp('PX', Buffer.concat([mode, links, 0, 0].map(both32)))

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { BerthError } from '../../../../shared/errors.js'
-import { Connection, type ConnectionOptions, type MachineEvent } from './connection.js'
+import { QmpConnection, type ConnectionOptions, type MachineEvent } from './connection.js'
 import { withGuestAgent } from './guest-agent.js'
 import { mostLineBytes } from './messages.js'
 
@@ -38,8 +38,8 @@ describe('Connection', () => {
     await new Promise<void>((done) => server!.listen(path, done))
   }
 
-  const open = (more: Partial<ConnectionOptions> = {}): Promise<Connection> =>
-    Connection.open({ path, timeoutMs: 200, greets: true, ...more })
+  const open = (more: Partial<ConnectionOptions> = {}): Promise<QmpConnection> =>
+    QmpConnection.open({ path, timeoutMs: 200, greets: true, ...more })
   const codeOf = (work: Promise<unknown>): Promise<string> =>
     work.then(
       () => 'done',

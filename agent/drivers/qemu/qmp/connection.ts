@@ -2,9 +2,9 @@ import { randomInt } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
 import { BerthError, conflict, toBerthError } from '../../../../shared/errors.js'
 import { EventBudget } from './event-budget.js'
-import { Lines, MalformedMessage, parseMessage, type Message } from './messages.js'
+import { Lines, MalformedMessage, parseQmpMessage, type QmpMessage } from './messages.js'
 
-export type MachineEvent = Extract<Message, { kind: 'event' }>
+export type MachineEvent = Extract<QmpMessage, { kind: 'event' }>
 
 export interface ConnectionOptions {
   readonly path: string
@@ -30,7 +30,7 @@ interface Pending {
  * Lines of JSON on a Unix socket, to QEMU's monitor or a guest agent. A command whose answer does not come in time
  * fails; its late answer is thrown away. Whoever sends more than a line may have, or no message, is hung up on.
  */
-export class Connection {
+export class QmpConnection {
   readonly #socket: Socket
   readonly #lines = new Lines()
   readonly #pending = new Map<number, Pending>()
@@ -50,9 +50,9 @@ export class Connection {
   }
 
   /** @throws {BerthError} `machine_unreachable`, `machine_timeout` */
-  static async open(options: ConnectionOptions): Promise<Connection> {
+  static async open(options: ConnectionOptions): Promise<QmpConnection> {
     const socket = connect(options.path)
-    const connection = new Connection(socket, options)
+    const connection = new QmpConnection(socket, options)
     try {
       await connection.#begin()
       return connection
@@ -125,14 +125,14 @@ export class Connection {
   /** A guest agent may have begun to answer somebody before: that is skipped. */
   #read(line: string): void {
     try {
-      this.#take(parseMessage(clean(line)))
+      this.#take(parseQmpMessage(clean(line)))
     } catch (error) {
       if (this.#options.greets || !(error instanceof MalformedMessage)) throw error
       this.#countUnasked()
     }
   }
 
-  #take(message: Message): void {
+  #take(message: QmpMessage): void {
     switch (message.kind) {
       case 'greeting':
         return this.#greeted ? this.#greeted() : this.#countUnasked()

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { BerthError } from '../../../../shared/errors.js'
-import { Connection } from './connection.js'
+import { QmpConnection } from './connection.js'
 import { recordOf } from './messages.js'
 
 /** How long an agent may take to show that it is there. */
@@ -18,7 +18,7 @@ export async function withGuestAgent<T>(
   work: (agent: GuestAgent) => Promise<T>,
   timeoutMs = syncTimeoutMs,
 ): Promise<T> {
-  const connection = await Connection.open({ path, timeoutMs: 5000, greets: false })
+  const connection = await QmpConnection.open({ path, timeoutMs: 5000, greets: false })
   try {
     await synchronize(connection, timeoutMs)
     return await work({ ask: (command, args, within) => connection.execute(command, args, within) })
@@ -31,7 +31,7 @@ export interface GuestAgent {
   ask(command: string, args?: Readonly<Record<string, unknown>>, timeoutMs?: number): Promise<unknown>
 }
 
-async function synchronize(connection: Connection, timeoutMs: number): Promise<void> {
+async function synchronize(connection: QmpConnection, timeoutMs: number): Promise<void> {
   const id = randomInt(1 << 30)
   connection.write(flush)
   const answer = await connection

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { Lines, MalformedMessage, parseMessage } from './messages.js'
+import { Lines, MalformedMessage, parseQmpMessage } from './messages.js'
 
 describe('parseMessage', () => {
   for (const [name, line, message] of [
@@ -19,10 +19,10 @@ describe('parseMessage', () => {
       { kind: 'event', name: 'SHUTDOWN', data: { guest: true } },
     ],
   ] as const)
-    it(name, () => expect(parseMessage(line)).to.deep.equal(message))
+    it(name, () => expect(parseQmpMessage(line)).to.deep.equal(message))
 
   for (const line of ['', '{', 'null', '[]', '{}', '"x"', '{"error":1}', '{"event":1}', '{"id":1}'])
-    it(`refuses ${line || 'nothing'}`, () => expect(() => parseMessage(line)).to.throw(MalformedMessage))
+    it(`refuses ${line || 'nothing'}`, () => expect(() => parseQmpMessage(line)).to.throw(MalformedMessage))
 })
 
 describe('Lines', () => {

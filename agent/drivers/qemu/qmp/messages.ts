@@ -7,7 +7,7 @@
 /** QEMU's longest answer that the driver asks for has some 100 KB. */
 export const mostLineBytes = 1024 * 1024
 
-export type Message =
+export type QmpMessage =
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
   | { readonly kind: 'refusal'; readonly id: number; readonly class: string; readonly reason: string }
   | { readonly kind: 'event'; readonly name: string; readonly data: Readonly<Record<string, unknown>> }
@@ -19,7 +19,7 @@ export class MalformedMessage extends Error {
 }
 
 /** @throws {MalformedMessage} */
-export function parseMessage(line: string): Message {
+export function parseQmpMessage(line: string): QmpMessage {
   const message = recordOf(parseJson(line))
   if (!message) throw new MalformedMessage('no object')
   if ('QMP' in message) return { kind: 'greeting' }
