@@ -16,7 +16,7 @@ import { PanelSettings } from './panel-settings.js'
 import { PublicUrl } from './public-url.js'
 import { redisProcessOf } from './store/redis-process.js'
 import { Store } from './store/store.js'
-import { tlsSettingsDocument } from './tls/settings.js'
+import { tlsSettingsDocument } from './tls/tls-settings.js'
 
 /*
  * What the host's operator does about administrators: in the store that the gateways use, which has to run. Whoever

@@ -2,7 +2,7 @@ import { invalidField } from '../shared/errors.js'
 import { isReachableName, parseHostName } from '../shared/host-name.js'
 import type { PanelSettings } from './panel-settings.js'
 import type { StoredDocument } from './store/document.js'
-import type { TlsSettings } from './tls/settings.js'
+import type { TlsSettings } from './tls/tls-settings.js'
 
 /** Public URL of the panel, and its source. */
 export interface PublicBase {

@@ -4,7 +4,7 @@ import type { AbuseSensor, FlowRow } from './contract.js'
 import { MemoryAlerts } from './memory-alerts.js'
 import { AbuseMonitor, type CheckSummary } from './monitor.js'
 import { AbuseShutdown } from './shutdown.js'
-import { AlertStore } from './store.js'
+import { AlertStore } from './alert-store.js'
 
 const dayMs = 86_400_000
 /** Of a guest's logs. */

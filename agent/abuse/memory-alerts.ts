@@ -3,7 +3,7 @@ import type { GuestContext } from '../guests/context.js'
 import type { GuestRecord } from '../guests/record.js'
 import { worse } from './contract.js'
 import { isOpen, type AlertState } from './plan-merge.js'
-import type { AlertRecord, AlertStore } from './store.js'
+import type { AlertRecord, AlertStore } from './alert-store.js'
 
 /** Kills within this time are written together, since a guest can cause any number of them. */
 const gatherMs = 60_000

@@ -12,7 +12,7 @@ import { detect, isSuspect, isUnchecked } from './plan-detect.js'
 import { isOpen, planAlert, planAlertPlace, planSamples, type AlertGuest } from './plan-merge.js'
 import { noCounts } from './plan-counts.js'
 import type { AbuseShutdown } from './shutdown.js'
-import type { AlertRecord, AlertStore } from './store.js'
+import type { AlertRecord, AlertStore } from './alert-store.js'
 
 /** Guests whose flows are looked up at one look: each is a walk over the host's whole table. */
 const suspectsAtOnce = 8

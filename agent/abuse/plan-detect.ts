@@ -5,7 +5,7 @@ import { mayGuess, planGuesses } from './plan-guesses.js'
 import { planHorizontalScans, planPortScans } from './plan-scans.js'
 import { planMining, planProxies, planReflections, planSpam } from './plan-services.js'
 import type { Thresholds } from './thresholds.js'
-import { groupBy, rateOf, within } from './windows.js'
+import { groupBy, rateOf, recentRows } from './windows.js'
 
 /** Findings of one type at one look: the worst. */
 const mostOfType = 3
@@ -35,7 +35,7 @@ function rankOf({ severity }: Finding): number {
 const mostAccepted = 0.6
 
 function isFailing({ counts, nowMs }: Evidence): boolean {
-  const recent = within(counts, nowMs, 60)
+  const recent = recentRows(counts, nowMs, 60)
   return rateOf(recent, (row) => row.accepted) < mostAccepted * rateOf(recent, (row) => row.opened)
 }
 
@@ -57,7 +57,7 @@ export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: n
  * of it. They are judged as if all had failed that could have.
  */
 export function isSuspect(evidence: Evidence, thresholds: Thresholds): boolean {
-  const recent = within(evidence.rows, evidence.nowMs, 120)
+  const recent = recentRows(evidence.rows, evidence.nowMs, 120)
   const fails = isFailing(evidence)
   const supposed = recent.flatMap((row): FlowRow[] => {
     if (row.outcome !== 'opened') return [row]

@@ -1,6 +1,6 @@
 import type { Evidence, Finding, FlowRow } from './contract.js'
 import type { Thresholds } from './thresholds.js'
-import { largestShare, levelOf, portOf, rateOf, serviceOf, sum, within } from './windows.js'
+import { largestShare, levelOf, portOf, rateOf, serviceOf, sum, recentRows } from './windows.js'
 
 /** A flood is for one target: it gets at least so much of it. */
 const oneTarget = 0.8
@@ -15,7 +15,7 @@ export function planFloods(evidence: Evidence, { ddos: levels }: Thresholds): Fi
   const { nowMs, counts } = evidence
   const last = counts.slice(-1)
   if (last[0] === undefined || last[0].atMs < nowMs - 15_000) return []
-  const rows = within(evidence.rows, nowMs, 15).filter(({ outcome }) => outcome !== 'refused')
+  const rows = recentRows(evidence.rows, nowMs, 15).filter(({ outcome }) => outcome !== 'refused')
   return [
     ...planOpenings(
       rows,
@@ -55,7 +55,7 @@ function isSearch(rows: readonly FlowRow[], target: string): boolean {
 function planPackets({ counts }: Evidence, rows: readonly FlowRow[], levels: Levels): Finding[] {
   const last = counts.slice(-1)
   const [sent, received] = [rateOf(last, (row) => row.sent), rateOf(last, (row) => row.received)]
-  const long = within(counts, (last[0]?.atMs ?? 0) + 1, 30)
+  const long = recentRows(counts, (last[0]?.atMs ?? 0) + 1, 30)
   const lasting =
     sum(long, ({ seconds }) => seconds) >= lastingSeconds &&
     rateOf(long, (row) => row.sent) >= levels.critical_packets

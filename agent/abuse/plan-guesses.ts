@@ -1,6 +1,6 @@
 import type { Evidence, Finding, FlowRow } from './contract.js'
 import type { Thresholds } from './thresholds.js'
-import { groupBy, levelOf, sum, within } from './windows.js'
+import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
 /*
  * Passwords that are guessed: many short conversations at a port for logins. What is refused or silent is no guess, and
@@ -35,13 +35,13 @@ export function mayGuess(evidence: Evidence, thresholds: Thresholds): boolean {
     if (byTarget.size >= targets / 5) return true
     if (databases.includes(port)) return false
     return [...byTarget.values()].some(
-      (asked) => sum(within(asked, evidence.nowMs, 120), countOf) >= medium / 2,
+      (asked) => sum(recentRows(asked, evidence.nowMs, 120), countOf) >= medium / 2,
     )
   })
 }
 
 function loginsOf({ rows, nowMs }: Evidence, { brute_force: levels }: Thresholds): FlowRow[] {
-  return within(rows, nowMs, 300).filter(
+  return recentRows(rows, nowMs, 300).filter(
     ({ protocol, port }) =>
       protocol === 'tcp' && (levels.ports.includes(port) || levels.database_ports.includes(port)),
   )
@@ -62,7 +62,7 @@ interface Guesses {
 }
 
 function judgeOne({ target, port, guesses, nowMs }: Guesses, { brute_force: levels }: Thresholds): Finding[] {
-  const [minute, two] = [60, 120].map((seconds) => sum(within(guesses, nowMs, seconds), countOf)) as [
+  const [minute, two] = [60, 120].map((seconds) => sum(recentRows(guesses, nowMs, seconds), countOf)) as [
     number,
     number,
   ]

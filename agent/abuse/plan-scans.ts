@@ -1,6 +1,6 @@
 import type { Evidence, Finding, FlowRow } from './contract.js'
 import type { Thresholds } from './thresholds.js'
-import { distinct, isFailed, levelOf, portOf, serviceOf, within } from './windows.js'
+import { distinct, isFailed, levelOf, portOf, serviceOf, recentRows } from './windows.js'
 
 /*
  * Scans are told by what fails: by what was refused, or got no answer. Whoever finds what it looks for scans nothing,
@@ -11,10 +11,10 @@ import { distinct, isFailed, levelOf, portOf, serviceOf, within } from './window
 const failedPorts = 0.5
 
 export function planPortScans(evidence: Evidence, { port_scan: levels }: Thresholds): Finding[] {
-  const rows = within(evidence.rows, evidence.nowMs, 300).filter(({ port }) => port > 0)
+  const rows = recentRows(evidence.rows, evidence.nowMs, 300).filter(({ port }) => port > 0)
   const failed = rows.filter(isFailed)
   const long = distinct(failed, targetOf, serviceOf)
-  const short = distinct(within(failed, evidence.nowMs, 60), targetOf, serviceOf)
+  const short = distinct(recentRows(failed, evidence.nowMs, 60), targetOf, serviceOf)
   const answered = distinct(rows.filter(isAnswered), targetOf, serviceOf)
   return [...long].flatMap(([target, services]): Finding[] => {
     const [recent, all] = [short.get(target)?.size ?? 0, services.size]
@@ -38,10 +38,10 @@ const mostOfAll = 0.6
 const peerFactor = 10
 
 export function planHorizontalScans(evidence: Evidence, { horizontal_scan: levels }: Thresholds): Finding[] {
-  const rows = within(evidence.rows, evidence.nowMs, 300)
+  const rows = recentRows(evidence.rows, evidence.nowMs, 300)
   const failed = rows.filter(isFailed)
   const long = distinct(failed, serviceOf, targetOf)
-  const short = distinct(within(failed, evidence.nowMs, 60), serviceOf, targetOf)
+  const short = distinct(recentRows(failed, evidence.nowMs, 60), serviceOf, targetOf)
   const answered = distinct(rows.filter(isAnswered), serviceOf, targetOf)
   if (!isConcentrated(short)) return []
   return [...long].flatMap(([service, targets]): Finding[] => {

@@ -1,6 +1,6 @@
 import type { Evidence, Finding } from './contract.js'
 import type { Thresholds } from './thresholds.js'
-import { groupBy, levelOf, sum, within } from './windows.js'
+import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
 /** A guest that was given port 25 may send so many times more. */
 const mailServerFactor = 10
@@ -8,10 +8,10 @@ const mailServerFactor = 10
 export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Finding[] {
   const { nowMs, mail, counts } = evidence
   const factor = evidence.isMailServer ? mailServerFactor : 1
-  const recent = within(mail, nowMs, 600)
+  const recent = recentRows(mail, nowMs, 600)
   const flows = Math.max(
     sum(recent, ({ count }) => count),
-    sum(within(counts, nowMs, 600), (row) => row.mail),
+    sum(recentRows(counts, nowMs, 600), (row) => row.mail),
   )
   const targets = new Set(recent.map(({ target }) => target))
   const hourly = new Set(mail.map(({ target }) => target)).size
@@ -25,7 +25,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
     ['high', flows >= levels.high * factor || targets.size >= levels.high_targets * factor],
     ['medium', flows >= levels.medium * factor || targets.size >= levels.medium_targets * factor],
   )
-  const isStill = within(mail, nowMs, 60).length > 0
+  const isStill = recentRows(mail, nowMs, 60).length > 0
   if (severity === undefined || !isStill) return []
   const [target = '*'] = targets.size === 1 ? targets : ['*']
   const detail = `${flows} mails to ${targets.size} servers within 10 min, to ${hourly} within an hour`
@@ -34,7 +34,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
 
 /** One finding for each pool; a port alone says nothing. */
 export function planMining({ claims, nowMs }: Evidence): Finding[] {
-  const told = within(claims, nowMs, 60).filter(({ kind }) => kind !== 'proxy')
+  const told = recentRows(claims, nowMs, 60).filter(({ kind }) => kind !== 'proxy')
   const pools = new Map(told.map((claim) => [`${claim.target} ${claim.port}`, claim]))
   return [...pools.values()].map(({ kind, target, port }) => ({
     ...({ type: 'mining', severity: 'high', target, port } as const),
@@ -46,10 +46,10 @@ export function planMining({ claims, nowMs }: Evidence): Finding[] {
 }
 
 export function planProxies({ claims, nowMs }: Evidence, { proxy: levels }: Thresholds): Finding[] {
-  const told = within(claims, nowMs, 600).filter(({ kind }) => kind === 'proxy')
+  const told = recentRows(claims, nowMs, 600).filter(({ kind }) => kind === 'proxy')
   const byPort = groupBy(told, ({ port }) => port)
   return [...byPort].flatMap(([port, ofPort]): Finding[] => {
-    if (within(ofPort, nowMs, 60).length === 0) return []
+    if (recentRows(ofPort, nowMs, 60).length === 0) return []
     const clients = new Set(ofPort.map(({ target }) => target))
     const severity = clients.size >= levels.high_clients ? 'high' : 'medium'
     const [target = '*'] = clients.size === 1 ? clients : ['*']
@@ -65,7 +65,7 @@ const megabit = 125_000
 
 /** Services that answer far more than they are asked, as who fakes the address of a victim wants. */
 export function planReflections({ counts, nowMs }: Evidence, { reflection: levels }: Thresholds): Finding[] {
-  const recent = within(counts, nowMs, windowSeconds)
+  const recent = recentRows(counts, nowMs, windowSeconds)
   const seconds = Math.max(
     windowSeconds,
     sum(recent, (row) => row.seconds),

@@ -1,10 +1,10 @@
 import type { AlertAction } from '../../shared/abuse.js'
-import { findSetting, putSetting } from '../state/settings.js'
+import { findSetting, putSetting } from '../state/settings-table.js'
 import type { GuestContext, PolicyKeeper } from '../guests/context.js'
 import { liftAbuse } from '../guests/policy.js'
 import type { AlertState } from './plan-merge.js'
 import { planShutdown } from './plan-shutdown.js'
-import type { AlertRecord, AlertStore } from './store.js'
+import type { AlertRecord, AlertStore } from './alert-store.js'
 
 const settingKey = 'security_auto_shutdown'
 

@@ -4,7 +4,7 @@ import type { CountRow, FlowRow } from './contract.js'
 /* What several detectors ask of a guest's rows. */
 
 /** Rows of the last seconds. */
-export function within<Row extends { readonly atMs: number }>(
+export function recentRows<Row extends { readonly atMs: number }>(
   rows: readonly Row[],
   nowMs: number,
   seconds: number,

@@ -1,5 +1,5 @@
 import { readBootId } from '../host/proc.js'
-import { findSetting, putSetting } from '../state/settings.js'
+import { findSetting, putSetting } from '../state/settings-table.js'
 import type { Database } from '../state/database.js'
 import { SteadyClock, steadyClock, type ClockMark } from '../../shared/steady-clock.js'
 

@@ -1,6 +1,6 @@
 import type { AgentConfig } from '../config.js'
 import { describeCapabilities, describeHost, type FixedDescription } from '../metrics/host-description.js'
-import { readNatPorts } from '../network/addresses/store.js'
+import { readNatPorts } from '../network/addresses/address-tables.js'
 import type { Domain } from './domain.js'
 import type { Host } from './host.js'
 

@@ -1,7 +1,7 @@
 import type { HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import { readPublicAddresses } from '../host/addresses.js'
 import type { HostSample } from '../metrics/host-sampler.js'
-import { readNatPorts } from '../network/addresses/store.js'
+import { readNatPorts } from '../network/addresses/address-tables.js'
 import { countPorts } from '../network/ports.js'
 import { planReserveBytes, planRoomWarnings } from '../storage/room.js'
 import type { Domain } from './domain.js'

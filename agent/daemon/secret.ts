@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { BerthError } from '../../shared/errors.js'
 import { readOrCreateKey } from '../../shared/sealing.js'
-import type { GuestStore } from '../guests/store.js'
+import type { GuestStore } from '../guests/guest-store.js'
 import type { Database } from '../state/database.js'
-import { findSetting, putSetting } from '../state/settings.js'
+import { findSetting, putSetting } from '../state/settings-table.js'
 
 /** Refuses to replace a lost key: a new key cannot open existing logins, and would hide the loss. */
 export async function openSecret(path: string, store: GuestStore): Promise<Buffer> {

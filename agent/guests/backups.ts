@@ -1,7 +1,7 @@
 import { BerthError } from '../../shared/errors.js'
 import { limits } from '../../shared/guest-rules.js'
 import type { BackupRecord, GuestRecord } from './record.js'
-import type { GuestStore } from './store.js'
+import type { GuestStore } from './guest-store.js'
 
 /** What the journal says of guests' backups. Each write is part of the caller's transaction. */
 

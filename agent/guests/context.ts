@@ -12,7 +12,7 @@ import type { Volumes } from '../storage/volumes.js'
 import type { PortHolds } from './port-holds.js'
 import type { ProcessorPlaces } from './processors/places.js'
 import type { GuestRecord } from './record.js'
-import type { GuestStore } from './store.js'
+import type { GuestStore } from './guest-store.js'
 import type { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 
 /** What the guests domain needs of images. */

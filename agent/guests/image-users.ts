@@ -1,5 +1,5 @@
-import type { OperationStore } from '../operations/store.js'
-import type { GuestStore } from './store.js'
+import type { OperationStore } from '../operations/operation-store.js'
+import type { GuestStore } from './guest-store.js'
 
 interface Stores {
   readonly operations: OperationStore

@@ -10,7 +10,7 @@ import { kernelFacts } from '../network/addresses/host-facts.js'
 import { reserveMappings } from './mappings.js'
 import { PortHolds } from './port-holds.js'
 import type { PortMapping } from './record.js'
-import { GuestStore } from './store.js'
+import { GuestStore } from './guest-store.js'
 
 const config = validateConfig(
   AgentConfigSchema,

@@ -1,6 +1,6 @@
 import { BerthError, conflict, invalidField } from '../../shared/errors.js'
 import type { CheckedMapping } from '../../shared/port-mapping-rules.js'
-import { readNatPorts } from '../network/addresses/store.js'
+import { readNatPorts } from '../network/addresses/address-tables.js'
 import { PortChoice, type PortSpan } from '../network/ports.js'
 import type { GuestContext } from './context.js'
 import type { PortMapping } from './record.js'

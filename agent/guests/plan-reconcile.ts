@@ -1,6 +1,6 @@
 import type { ObservedState, StopCause } from '../drivers/contract.js'
 import type { GuestRecord } from './record.js'
-import type { GuestUpdate } from './store.js'
+import type { GuestUpdate } from './guest-store.js'
 
 /** A guest without an operation in progress, compared with the host. */
 export interface Comparison {

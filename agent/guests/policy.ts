@@ -2,7 +2,7 @@ import { BerthError } from '../../shared/errors.js'
 import type { GuestRates } from '../network/contract.js'
 import type { GuestContext } from './context.js'
 import type { GuestRecord } from './record.js'
-import type { GuestStore } from './store.js'
+import type { GuestStore } from './guest-store.js'
 
 type PolicyFacts = Pick<GuestRecord, 'policy' | 'traffic' | 'suspension'>
 

@@ -5,7 +5,7 @@ import { reserveMappings } from './mappings.js'
 import type { CreateRequest } from './parse-create.js'
 import { loginOf } from './parse-login.js'
 import { openFirewall, type GuestRecord } from './record.js'
-import type { GuestInsert } from './store.js'
+import type { GuestInsert } from './guest-store.js'
 
 /**
  * Journals a new guest with all it takes from the host's pools, in the transaction that submits its creation.

@@ -8,7 +8,7 @@ import {
 } from './record.js'
 
 /** Rows of the journal as SQLite returns them. */
-export interface GuestRow {
+export interface StoredGuestRow {
   uuid: string
   id: number
   name: string
@@ -45,7 +45,7 @@ export interface AddressRow {
 export type StoredGuest = GuestSpec & Partial<GuestDocument>
 
 /** Columns of `guests` that change during a guest's life. */
-export type MutableColumns = Pick<GuestRow, 'spec' | 'status' | 'status_reason' | 'wanted' | 'login'>
+export type MutableColumns = Pick<StoredGuestRow, 'spec' | 'status' | 'status_reason' | 'wanted' | 'login'>
 
 const documentKeys = Object.keys(documentDefaults) as (keyof GuestDocument)[]
 
@@ -56,7 +56,7 @@ export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument>
   )
 }
 
-export function recordOf(row: GuestRow, mappings: string, addresses: readonly AddressRow[]): GuestRecord {
+export function recordOf(row: StoredGuestRow, mappings: string, addresses: readonly AddressRow[]): GuestRecord {
   const addressesOf = (wanted: 4 | 6): string[] =>
     addresses.flatMap(({ family, address }) => (family === wanted ? [address] : []))
   const { virtualization, templateId, limits, ...document } = JSON.parse(row.spec) as StoredGuest

@@ -2,7 +2,7 @@ import { BerthError, notFound } from '../../shared/errors.js'
 import { sentSnapshotId } from './backups.js'
 import type { GuestContext } from './context.js'
 import type { GuestRecord, SnapshotRecord } from './record.js'
-import type { GuestStore } from './store.js'
+import type { GuestStore } from './guest-store.js'
 
 /** What the journal says of guests' snapshots. Each write is part of the caller's transaction. */
 

@@ -10,7 +10,7 @@ import {
   usualSecurity,
   type PortMapping,
 } from './record.js'
-import { GuestStore, type GuestInsert, type GuestUpdate } from './store.js'
+import { GuestStore, type GuestInsert, type GuestUpdate } from './guest-store.js'
 
 const mapping = (hostPort: number, part: Partial<PortMapping> = {}): PortMapping => ({
   ...{ protocol: 'tcp', hostIp: '', hostPort, hostPortEnd: hostPort },

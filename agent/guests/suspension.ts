@@ -4,7 +4,7 @@ import { checkSuspensionText, suspensionModes } from '../../shared/suspension-ru
 import { isAllowedToRun } from './policy.js'
 import type { GuestRecord, GuestSuspension } from './record.js'
 import { parseTime } from './settings/parse.js'
-import type { GuestUpdate } from './store.js'
+import type { GuestUpdate } from './guest-store.js'
 
 /* Pure rules of suspensions: docs/design/suspension.md. */
 

@@ -9,7 +9,7 @@ import { diskIdOf, findRecipe, hostArch, type CatalogEntry, type ImageType } fro
 import { SharedBuild } from './shared-build.js'
 import type { ImagePool } from './pool.js'
 import type { Report } from './publish.js'
-import { ImageStore, type TemplateRecord } from './store.js'
+import { ImageStore, type TemplateRecord } from './image-store.js'
 
 export interface ImagesParts {
   readonly pool: ImagePool

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { isStorageFault, recordedError } from './retry.js'
-import type { JournaledOperation, OperationError, OperationStore } from './store.js'
+import type { JournaledOperation, OperationError, OperationStore } from './operation-store.js'
 import type { Clock, OperationDefinition, OperationOutcome } from './types.js'
 
 /** An operation's end, to be journaled. */

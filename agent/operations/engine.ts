@@ -15,7 +15,7 @@ import { Execution } from './execution.js'
 import { hashRequest } from './request-hash.js'
 import { defaultRetry, Interrupted, isStorageFault, planBackoffMs, systemClock } from './retry.js'
 import { Scheduler, type Task } from './scheduler.js'
-import { OperationStore, type JournaledOperation, type OperationError } from './store.js'
+import { OperationStore, type JournaledOperation, type OperationError } from './operation-store.js'
 import { repeated, type EngineOptions, type EngineStats, type Submission } from './submission.js'
 import type {
   Clock,

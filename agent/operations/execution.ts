@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { planProgress, ProgressReporter } from './progress.js'
 import { Interrupted, planBackoffMs, recordedError, recordedUndoFailure } from './retry.js'
-import type { JournaledOperation, OperationError, OperationStore, StepWrite } from './store.js'
+import type { JournaledOperation, OperationError, OperationStore, StepWrite } from './operation-store.js'
 import type {
   Clock,
   OperationDefinition,

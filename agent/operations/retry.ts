@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { BerthError, describeError } from '../../shared/errors.js'
 import { steadyClock } from '../../shared/steady-clock.js'
-import type { OperationError } from './store.js'
+import type { OperationError } from './operation-store.js'
 import type { Clock, RetryPolicy } from './types.js'
 
 /** Thrown when the agent shuts down: the journal stays as it is, and the next start continues from there. */

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Alert, SecurityLog, SecurityServiceServer } from '../../proto/gen/berth/agent/v1/security.js'
 import type { FlowRow, OpenedFlow } from '../abuse/contract.js'
 import type { AbuseWatch } from '../abuse/abuse-watch.js'
-import type { AlertRecord } from '../abuse/store.js'
+import type { AlertRecord } from '../abuse/alert-store.js'
 import type { Changes } from '../state/changes.js'
 import { unary } from './unary.js'
 

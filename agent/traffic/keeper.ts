@@ -11,7 +11,7 @@ import { planUnsuspend } from '../guests/suspension.js'
 import type { ByteCounters, Network } from '../network/contract.js'
 import { periodEndMs, periodStart, utcOffsetMinutes } from './period.js'
 import { isUsedUp, noBytes, planCount, type CountLook, type TrafficCount } from './plan-count.js'
-import { TrafficStore } from './store.js'
+import { TrafficStore } from './traffic-store.js'
 
 /** A guest that did not stop is ordered to stop again after this time. */
 const stopAgainMs = 60_000

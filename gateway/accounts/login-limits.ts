@@ -9,7 +9,7 @@ import {
   ownBucket,
   planBuckets,
   waitAfter,
-  type LoginAttempt,
+  type AttemptSource,
   type Bucket,
   type LoginStep,
 } from './plan-login-limits.js'
@@ -61,7 +61,7 @@ export class LoginLimits {
     await this.store.run('count logins', (client) => client.del(keys))
   }
 
-  async #enter(attempt: LoginAttempt, buckets: readonly Bucket[]): Promise<CountedAttempt> {
+  async #enter(attempt: AttemptSource, buckets: readonly Bucket[]): Promise<CountedAttempt> {
     await this.store.run('count logins', async (client) => {
       await this.#refuseWaiting(client, buckets)
       await this.#count(client, buckets, this.#failures(attempt))
@@ -123,13 +123,13 @@ export class LoginLimits {
     return this.store.key('login-wait', name)
   }
 
-  #failures({ account }: LoginAttempt): string {
+  #failures({ account }: AttemptSource): string {
     return this.store.key('login-failures', account)
   }
 }
 
 /** User names are digested, since people type passwords there too. */
-function attemptOf({ username, address, device }: Trier): LoginAttempt {
+function attemptOf({ username, address, device }: Trier): AttemptSource {
   const account = hash('sha256', username.toLowerCase(), 'base64url').slice(0, 22)
   return { account, source: sourceOf(address), device: device && `${device}:${account}` }
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { hash, verify } from '@node-rs/argon2'
 import { BerthError, invalidField } from '../../shared/errors.js'
 import { rateLimited } from '../rate-limit.js'
-import { FairGate, type GateClaim } from './gate.js'
+import { FairGate, type GateClaim } from './fair-gate.js'
 
 /** argon2id is the library's default. Source: OWASP Password Storage Cheat Sheet, 19 MiB and two passes */
 const defaultCost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const

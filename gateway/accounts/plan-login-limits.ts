@@ -54,7 +54,7 @@ export interface Bucket {
 }
 
 /** Who tries, as far as it is counted. All are digests or addresses. */
-export interface LoginAttempt {
+export interface AttemptSource {
   readonly account: string
   readonly source: string
   /** A device that logged in to the account before. */
@@ -62,7 +62,7 @@ export interface LoginAttempt {
 }
 
 /** Counters to which an attempt belongs. */
-export function planBuckets(attempt: LoginAttempt, step: LoginStep, failures: number): Bucket[] {
+export function planBuckets(attempt: AttemptSource, step: LoginStep, failures: number): Bucket[] {
   const own = ownBucket(attempt, step, failures)
   if (attempt.device !== undefined) return [own]
   const source = { name: `source:${attempt.source}`, allowance: allowances.source }
@@ -71,7 +71,7 @@ export function planBuckets(attempt: LoginAttempt, step: LoginStep, failures: nu
 }
 
 /** Counter of this account from this source only; a complete login from there resets it. */
-export function ownBucket({ account, source, device }: LoginAttempt, step: LoginStep, failures = 0): Bucket {
+export function ownBucket({ account, source, device }: AttemptSource, step: LoginStep, failures = 0): Bucket {
   const prefix = step === 'password' ? '' : `${step}-`
   const name = device === undefined ? `${prefix}pair:${account}:${source}` : `${prefix}device:${device}`
   return { name, allowance: ownAllowance(step, device !== undefined, failures) }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { ChallengeMethod } from './acme/obtain.js'
 import type { KeyedChain } from './certificate.js'
 import { makeSelfSigned } from './keys.js'
-import type { OpenChallenge, TlsDocuments } from './settings.js'
+import type { OpenChallenge, TlsDocuments } from './tls-settings.js'
 
 /** The protocol by which a validation is recognised (RFC 8737, 6.2). */
 export const acmeProtocol = 'acme-tls/1'

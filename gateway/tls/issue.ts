@@ -6,7 +6,7 @@ import { AcmeServer } from './acme/server.js'
 import type { KeyedChain } from './certificate.js'
 import type { Listeners } from './listeners.js'
 import type { StoreLock } from './lock.js'
-import type { TlsDocuments } from './settings.js'
+import type { TlsDocuments } from './tls-settings.js'
 
 export interface AcmeOptions {
   /** URL of the authority's directory. */

@@ -9,7 +9,7 @@ import type { Challenges } from './challenges.js'
 import { tlsVersions } from './handshake.js'
 import { HttpListener, type HttpListenerOptions } from './http-listener.js'
 import { makeSelfSigned } from './keys.js'
-import type { TlsDocuments, TlsSettings } from './settings.js'
+import type { TlsDocuments, TlsSettings } from './tls-settings.js'
 import { TlsListener } from './tls-listener.js'
 
 export interface ListenersOptions extends Pick<HttpListenerOptions, 'redirectHost'> {

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { planTlsChange, type WantedTls } from './plan-change.js'
-import type { StoredCertificate, TlsMode, TlsSettings } from './settings.js'
+import type { StoredCertificate, TlsMode, TlsSettings } from './tls-settings.js'
 
 const stored = (mode: TlsMode, target = 'a.example'): StoredCertificate => ({
   ...{ mode, target, chainPem: mode, sealedKey: '', fingerprint: mode, trusted: false },

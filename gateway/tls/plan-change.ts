@@ -1,6 +1,6 @@
 import { BerthError, invalidField } from '../../shared/errors.js'
 import { dueAtMs, type Validity } from './plan-renewal.js'
-import type { StoredCertificate, TlsMode, TlsSettings } from './settings.js'
+import type { StoredCertificate, TlsMode, TlsSettings } from './tls-settings.js'
 
 /** What somebody asks for; undefined: as it is. */
 export interface WantedTls {

@@ -5,7 +5,7 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import { factsOf } from './certificate.js'
 import type { StoreLock } from './lock.js'
 import { afterFailure, isEndNear, isRenewalDue, renewalPauses, type RenewalPauses } from './plan-renewal.js'
-import type { TlsDocuments, TlsSettings } from './settings.js'
+import type { TlsDocuments, TlsSettings } from './tls-settings.js'
 
 export interface RenewalOptions {
   readonly documents: TlsDocuments

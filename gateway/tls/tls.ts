@@ -18,7 +18,7 @@ import { StoreLock } from './lock.js'
 import { planTlsChange, type TlsPlan, type WantedTls } from './plan-change.js'
 import type { RenewalPauses } from './plan-renewal.js'
 import { Renewal } from './renewal.js'
-import { TlsDocuments, type StoredCertificate, type TlsSettings } from './settings.js'
+import { TlsDocuments, type StoredCertificate, type TlsSettings } from './tls-settings.js'
 
 export interface TlsOptions {
   readonly store: Store

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process, { argv } from 'node:process'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { AlertRecord } from '../../agent/abuse/store.js'
+import type { AlertRecord } from '../../agent/abuse/alert-store.js'
 import { begin, guestsOf, honest, makeServers, onlyOurPool, silenceHalf } from '../support/abuse-cases.js'
 import { NetworkLab } from '../support/network-lab.js'
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { AbuseLogs } from '../../agent/abuse/abuse-watch.js'
-import type { AlertRecord } from '../../agent/abuse/store.js'
+import type { AlertRecord } from '../../agent/abuse/alert-store.js'
 import type { GuestNetwork } from '../../agent/network/contract.js'
 import { severities, type AbuseType, type Severity } from '../../shared/abuse.js'
 import {

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { AlertRecord } from '../../agent/abuse/store.js'
+import type { AlertRecord } from '../../agent/abuse/alert-store.js'
 import type { GuestNetwork } from '../../agent/network/contract.js'
 import { guestsOf, mapping, python, silenceHalf, type Case } from '../support/abuse-cases.js'
 import { guestPrefix6, hostAddress, NetworkLab, type AgentNetwork } from '../support/network-lab.js'

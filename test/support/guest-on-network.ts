@@ -1,5 +1,5 @@
 import { openFirewall, unlimitedTraffic } from '../../agent/guests/record.js'
-import type { GuestInsert } from '../../agent/guests/store.js'
+import type { GuestInsert } from '../../agent/guests/guest-store.js'
 import type { GuestNetwork } from '../../agent/network/contract.js'
 
 const limits = { vcpuMilli: 1000, ramMb: 128, diskGb: 1 }

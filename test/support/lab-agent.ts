@@ -13,7 +13,7 @@ import {
   type GuestRecord,
   type PortMapping,
 } from '../../agent/guests/record.js'
-import { GuestStore, type GuestInsert, type GuestUpdate } from '../../agent/guests/store.js'
+import { GuestStore, type GuestInsert, type GuestUpdate } from '../../agent/guests/guest-store.js'
 import { macOf } from '../../agent/network/subnet.js'
 import type { Logger } from 'pino'
 import type { AgentTls } from '../../agent/rpc/tls.js'

@@ -10,7 +10,7 @@ import {
   type TrafficLimit,
 } from '../../agent/guests/record.js'
 import { PolicySettings } from '../../agent/guests/settings/policy.js'
-import { GuestStore } from '../../agent/guests/store.js'
+import { GuestStore } from '../../agent/guests/guest-store.js'
 import { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 import type { GuestRates, WantedNetwork } from '../../agent/network/contract.js'
 import { Changes } from '../../agent/state/changes.js'

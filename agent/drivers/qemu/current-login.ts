@@ -4,7 +4,7 @@ import type { CurrentLogin } from '../contract.js'
 import { readInstance } from './disk.js'
 import { readDiskSystem } from './disk-system.js'
 import type { RunPaths } from './paths.js'
-import { recordOf } from './qmp/messages.js'
+import { objectOf } from './qmp/messages.js'
 import { withGuestAgent, type GuestAgent } from './qmp/guest-agent.js'
 
 const mostBytes = 65_536
@@ -49,7 +49,7 @@ async function askForLogin(run: RunPaths): Promise<CurrentLogin | undefined> {
 async function readInside(agent: GuestAgent, path: string): Promise<string> {
   const handle = await agent.ask('guest-file-open', { path, mode: 'r' })
   try {
-    const read = recordOf(await agent.ask('guest-file-read', { handle, count: mostBytes }))
+    const read = objectOf(await agent.ask('guest-file-read', { handle, count: mostBytes }))
     const content = read?.['buf-b64']
     return typeof content === 'string' ? Buffer.from(content, 'base64').toString() : ''
   } finally {

@@ -3,7 +3,7 @@ import type { Machine } from '../contract.js'
 import type { RunPaths } from './paths.js'
 import { windowsAdministrator } from './plan-config-drive.js'
 import type { QmpConnection } from './qmp/connection.js'
-import { recordOf } from './qmp/messages.js'
+import { objectOf } from './qmp/messages.js'
 import { runInGuest, withGuestAgent, type GuestAgent } from './qmp/guest-agent.js'
 
 /* What the agent inside a guest is asked for. It is the guest's own: nothing that it says is believed further. */
@@ -11,7 +11,7 @@ import { runInGuest, withGuestAgent, type GuestAgent } from './qmp/guest-agent.j
 /** Whether a program in the guest has opened its agent's port. A monitor that does not say so does not mean no. */
 export async function listensInside(monitor: QmpConnection): Promise<boolean> {
   const devices = await monitor.execute('query-chardev').catch(() => undefined)
-  const port = (Array.isArray(devices) ? devices : []).map(recordOf).find((one) => one?.['label'] === 'agent')
+  const port = (Array.isArray(devices) ? devices : []).map(objectOf).find((one) => one?.['label'] === 'agent')
   return port?.['frontend-open'] !== false
 }
 
@@ -81,7 +81,7 @@ export async function assignInside(
 /** By the address that the host gave it; the guest may name it as it likes. */
 async function findDevice(agent: GuestAgent, mac: string): Promise<string> {
   const found = await agent.ask('guest-network-get-interfaces')
-  const interfaces = (Array.isArray(found) ? found : []).map(recordOf)
+  const interfaces = (Array.isArray(found) ? found : []).map(objectOf)
   const name = interfaces.find((one) => one?.['hardware-address'] === mac.toLowerCase())?.['name']
   return typeof name === 'string' && /^[a-z0-9._-]{1,15}$/i.test(name) ? name : 'eth0'
 }

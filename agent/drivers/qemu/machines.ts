@@ -9,7 +9,7 @@ import { isSoWithin } from '../common/wait.js'
 import { boundLog } from './bound-log.js'
 import type { QemuPaths } from './paths.js'
 import { QmpConnection, type MachineEvent } from './qmp/connection.js'
-import { recordOf } from './qmp/messages.js'
+import { objectOf } from './qmp/messages.js'
 import type { QemuRuntimeReader } from './runtime.js'
 
 /** A guest whose QEMU is known to run. */
@@ -135,7 +135,7 @@ export class Machines {
   /** It may have shut down before anybody listened. */
   async #readStatus(name: string, machine: Machine, monitor: QmpConnection): Promise<void> {
     const answer = await monitor.execute('query-status').catch(() => monitor.close()) // the next connection asks again
-    if (recordOf(answer)?.['status'] === 'shutdown') this.#noteShutDown(name, machine)
+    if (objectOf(answer)?.['status'] === 'shutdown') this.#noteShutDown(name, machine)
   }
 
   #hear(name: string, machine: Machine, { name: event, data }: MachineEvent): void {

@@ -1,5 +1,5 @@
 import type { QmpConnection } from './qmp/connection.js'
-import { recordOf } from './qmp/messages.js'
+import { objectOf } from './qmp/messages.js'
 import { parts } from './plan-command.js'
 
 const timeoutMs = 500
@@ -17,8 +17,8 @@ export async function readGuestMemory(
   const ask = (command: string, args?: Readonly<Record<string, unknown>>): Promise<unknown> =>
     monitor.execute(command, args, timeoutMs).catch(() => undefined)
   const answer = await ask('qom-get', { path, property: 'guest-stats' })
-  const actualBytes = recordOf(await ask('query-balloon'))?.['actual']
-  return parseGuestMemory(recordOf(recordOf(answer)?.['stats']), { actualBytes, bootedBytes })
+  const actualBytes = objectOf(await ask('query-balloon'))?.['actual']
+  return parseGuestMemory(objectOf(objectOf(answer)?.['stats']), { actualBytes, bootedBytes })
 }
 
 /** What the balloon holds is free of the guest's use, and yet not available to it. */

@@ -1,4 +1,4 @@
-import { recordOf } from './qmp/messages.js'
+import { objectOf } from './qmp/messages.js'
 
 /** A CD's are of the host. */
 const foreign = new Set(['iso9660', 'udf'])
@@ -13,7 +13,7 @@ export function parseFileSystems(answer: unknown, mostBytes: number): number | u
   if (!Array.isArray(answer) || answer.length > most) return undefined
   const used = new Map<string, number>()
   for (const entry of answer) {
-    const { name, type, 'used-bytes': bytes } = recordOf(entry) ?? {}
+    const { name, type, 'used-bytes': bytes } = objectOf(entry) ?? {}
     if (typeof name !== 'string' || typeof bytes !== 'number' || foreign.has(String(type))) continue
     used.set(name, bytes)
   }

@@ -10,7 +10,7 @@ import { memoryMibOf, parts, processorsOf } from './plan-command.js'
 import type { QemuRuntimeReader } from './runtime.js'
 import { throttleLimits } from './plan-throttle.js'
 import type { QmpConnection } from './qmp/connection.js'
-import { recordOf } from './qmp/messages.js'
+import { objectOf } from './qmp/messages.js'
 
 export interface ResizeContext {
   readonly paths: QemuPaths
@@ -69,9 +69,9 @@ async function resizeDisk(monitor: QmpConnection, { limits: { diskBytes } }: Mac
 async function readDiskSize(monitor: QmpConnection): Promise<number> {
   const nodes = await monitor.execute('query-named-block-nodes', { flat: true })
   const disk = (Array.isArray(nodes) ? nodes : [])
-    .map(recordOf)
+    .map(objectOf)
     .find((node) => node?.['node-name'] === parts.disk)
-  const size = recordOf(disk?.['image'])?.['virtual-size']
+  const size = objectOf(disk?.['image'])?.['virtual-size']
   if (typeof size !== 'number') throw conflict('machine_refused', 'QEMU tells no size of the disk')
   return size
 }
@@ -79,7 +79,7 @@ async function readDiskSize(monitor: QmpConnection): Promise<number> {
 async function setThrottle(monitor: QmpConnection, { limits }: Machine): Promise<boolean> {
   const path = `/objects/${parts.throttle}`
   const wanted = throttleLimits(limits)
-  const has = recordOf(await monitor.execute('qom-get', { path, property: 'limits' }))
+  const has = objectOf(await monitor.execute('qom-get', { path, property: 'limits' }))
   if (Object.entries(wanted).every(([key, value]) => has?.[key] === value)) return false
   await monitor.execute('qom-set', { path, property: 'limits', value: wanted })
   return true
@@ -91,7 +91,7 @@ async function setMemory(
   launchedMib = Infinity,
 ): Promise<boolean> {
   const wanted = Math.min(memoryMibOf(limits), launchedMib) * mib
-  const balloon = recordOf(await monitor.execute('query-balloon'))?.['actual']
+  const balloon = objectOf(await monitor.execute('query-balloon'))?.['actual']
   const asked = typeof balloon === 'number' && Math.abs(balloon - wanted) < mib
   if (asked) return false
   await monitor.execute('balloon', { value: wanted })

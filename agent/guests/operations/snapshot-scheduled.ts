@@ -9,7 +9,7 @@ import { planRotation } from '../schedule/plan-rotation.js'
 import type { ScheduledKind } from '../schedule/scheduler.js'
 import { awaitSettled, deleteCounted, readExpected } from '../snapshot-space.js'
 import { forgetSnapshot, quotaExceeded, updateSnapshot } from '../snapshots.js'
-import type { GuestStore } from '../store.js'
+import type { GuestStore } from '../guest-store.js'
 import { guestSubject } from './guest-order.js'
 import { takeStep } from './snapshot-create.js'
 

@@ -1,6 +1,6 @@
 import type { PolicyKeeper } from '../context.js'
 import type { GuestRecord } from '../record.js'
-import type { GuestUpdate } from '../store.js'
+import type { GuestUpdate } from '../guest-store.js'
 import { changeGuest, type SettingChange, type ChangeContext, type Target } from './change.js'
 import { parseSuspension, planSuspend, planUnsuspend, type SuspensionOrder } from '../suspension.js'
 import { parseTime, parseTrafficLimit, type TrafficChange } from './parse.js'

@@ -20,7 +20,7 @@ import { describeChanges, describeMissing, findSource, type Ipv6Plan } from './p
 import { describeUnserved, planPoolWarnings } from './plan-warnings.js'
 import type { Ipv6Prefix } from './pool.js'
 import { AddressPools } from './pools.js'
-import { readMappedAddresses, readPool, readPrefixes } from './store.js'
+import { readMappedAddresses, readPool, readPrefixes } from './address-tables.js'
 
 /** How often, in ms, a host whose guests have no addresses is searched for leftovers of an earlier agent. */
 const emptyMs = 20_000

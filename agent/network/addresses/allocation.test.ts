@@ -4,7 +4,7 @@ import { openDatabase, type Database } from '../../state/database.js'
 import { allocateIpv6s, allocatePublicIpv4s, type Ipv6Request } from './allocation.js'
 import { parseIpv6Network } from './ipv6.js'
 import type { Ipv6Source } from './plan-ipv6.js'
-import { replacePool } from './store.js'
+import { replacePool } from './address-tables.js'
 
 const poolOf = (count: number) =>
   Array.from({ length: count }, (_, i) => ({

@@ -4,7 +4,7 @@ import type { Database } from '../../state/database.js'
 import { formatIpv4, parseIpv4 } from '../subnet.js'
 import { formatIpv6, parseIpv6 } from './ipv6.js'
 import { findSource, type Ipv6Source } from './plan-ipv6.js'
-import { isMapped } from './store.js'
+import { isMapped } from './address-tables.js'
 
 /*
  * Chooses addresses inside the journal's transaction: synchronous; the journal alone says what is taken. The caller

@@ -2,7 +2,7 @@ import type { Database } from '../../state/database.js'
 import { holds, parseIpv6 } from './ipv6.js'
 import { findSource, type Ipv6Plan } from './plan-ipv6.js'
 import { ipv6NetworkOf, type Ipv6Prefix } from './pool.js'
-import { readAssignments, readHeldPrefixes, writeHeldPrefixes } from './store.js'
+import { readAssignments, readHeldPrefixes, writeHeldPrefixes } from './address-tables.js'
 
 /*
  * A held prefix is one that was found on an interface and that guests have addresses of. As long as it is there it

@@ -7,7 +7,7 @@ import { kernelFacts, readUplinks, type HostFacts } from './host-facts.js'
 import { formatIpv6, parseIpv6, parseSubnet6, type Ipv6Network } from './ipv6.js'
 import { availableSources, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
 import type { Ipv6Prefix } from './pool.js'
-import { readHeldPrefixes, readPrefixes } from './store.js'
+import { readHeldPrefixes, readPrefixes } from './address-tables.js'
 
 export interface AddressPoolsOptions {
   readonly db: Database

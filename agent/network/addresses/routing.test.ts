@@ -12,7 +12,7 @@ import { parseSubnet6 } from './ipv6.js'
 import { planIpv6 } from './plan-ipv6.js'
 import type { Ipv6Prefix } from './pool.js'
 import { Routing } from './routing.js'
-import { readHeldPrefixes, readPrefixes, replacePrefixes } from './store.js'
+import { readHeldPrefixes, readPrefixes, replacePrefixes } from './address-tables.js'
 
 /* The journal's side of pools, with the host given as facts; test/host/addresses*.test.ts use a real host. */
 

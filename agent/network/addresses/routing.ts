@@ -26,7 +26,7 @@ import {
   replacePrefixes,
   writeHeldPrefixes,
   writeNatPorts,
-} from './store.js'
+} from './address-tables.js'
 
 /** An address of a pool and the guest that has it. */
 export interface AddressAssignment {

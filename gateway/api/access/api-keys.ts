@@ -12,7 +12,7 @@ import { entries, numeric, restricts, trimmed } from '../../http/normalize.js'
 import { keyNamePattern } from '../../http/pattern-rules.js'
 import { route, type Route } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
-import { nothingToChange, updatedAnswer } from '../guests/settings.js'
+import { nothingToChange, updatedAnswer } from '../guests/guest-settings.js'
 
 const fields = {
   name: Type.String({

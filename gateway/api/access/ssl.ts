@@ -8,7 +8,7 @@ import { factsOf } from '../../tls/certificate.js'
 import { uploadCodes } from '../../tls/check-upload.js'
 import type { WantedTls } from '../../tls/plan-change.js'
 import { dueAtMs } from '../../tls/plan-renewal.js'
-import { tlsModes, type StoredCertificate, type TlsMode, type TlsSettings } from '../../tls/settings.js'
+import { tlsModes, type StoredCertificate, type TlsMode, type TlsSettings } from '../../tls/tls-settings.js'
 import { detectHost, parseTarget } from '../../tls/target.js'
 import type { Tls } from '../../tls/tls.js'
 

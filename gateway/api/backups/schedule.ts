@@ -7,8 +7,8 @@ import { trimmed, zeroIsAbsent } from '../../http/normalize.js'
 import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 import { ScheduleSchema as SnapshotScheduleSchema, scheduleRow } from '../guests/snapshot-schedule.js'
-import { within } from '../guests/setting-schemas.js'
-import { changeSetting, describeFields } from '../guests/settings.js'
+import { integerWithin } from '../guests/setting-schemas.js'
+import { changeSetting, describeFields } from '../guests/guest-settings.js'
 import { TargetIdSchema, targetIdFor } from './target-choice.js'
 import type { BackupParts } from './targets.js'
 
@@ -44,7 +44,7 @@ const BodySchema = Type.Object(
           'HH:MM in the time zone of the container’s host: runs are then, and whole intervals away from it. Default 00:00.',
       }),
     ),
-    retention: within(
+    retention: integerWithin(
       limits.backups,
       'Scheduled backups that the target keeps; 0: as many as a container may have. Those made by hand are never dropped.',
     ),

@@ -20,7 +20,7 @@ import { actions } from './container-writes.js'
 import type { CreationParts } from './creations.js'
 import type { OrderCase } from './queue-order.js'
 import { planReinstall, reinstallFields, reinstallScope } from './reinstall.js'
-import { changeSetting } from './settings.js'
+import { changeSetting } from './guest-settings.js'
 import {
   planSuspension,
   planUnsuspension,

@@ -18,7 +18,7 @@ import {
   rateFields,
   trafficFields,
   vcpuBounds,
-  within,
+  integerWithin,
 } from './setting-schemas.js'
 
 const optional = Type.Optional
@@ -61,14 +61,14 @@ export const CreateBodySchema = Type.Object(
     virtualization: optional(VirtualizationSchema),
     template_id: TemplateIdSchema,
     vcpu: optional(Type.Number({ ...vcpuBounds, description: 'May be fractional. Default 1.' })),
-    ram_mb: within(limits.ramMb, 'Default 512.'),
-    disk_gb: within(limits.diskGb, 'Default 10.'),
+    ram_mb: integerWithin(limits.ramMb, 'Default 512.'),
+    disk_gb: integerWithin(limits.diskGb, 'Default 10.'),
     host_id: optional(
       Type.String({ ...trimmed, maxLength: 64, description: 'Default: the host with most room.' }),
     ),
     start: optional(Type.Boolean({ description: 'Start once created. Default true.' })),
     assign_nat: optional(Type.Boolean({ description: 'Default true; false leaves no room for mappings.' })),
-    port_mapping_count: within(
+    port_mapping_count: integerWithin(
       limits.portMappings,
       'NAT mappings to pick: the first leads to container port 22, the others to the container port of the ' +
         'same number as their host port. 0 is as if it were absent: 1, or 0 where nat_port_mappings lead to port 22.',
@@ -94,7 +94,7 @@ export const CreateBodySchema = Type.Object(
     expires_at: optional(ExpirySchema),
     ...rateFields,
     ...trafficFields,
-    snapshot_limit: within(
+    snapshot_limit: integerWithin(
       limits.snapshots,
       `Snapshots that it may have. Default ${defaultSnapshotLimit}; 0: none.`,
     ),

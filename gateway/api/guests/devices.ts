@@ -6,7 +6,7 @@ import type { Fleet } from '../../fleet/contract.js'
 import { route, type Route } from '../../http/route.js'
 import { ContainerPathSchema } from './containers.js'
 import { adminScope, checkMayAllowDevices, DevicesSchema } from './device-schema.js'
-import { changeSetting } from './settings.js'
+import { changeSetting } from './guest-settings.js'
 
 const BodySchema = Type.Object({ devices: DevicesSchema }, { title: 'ChangeContainerDevices' })
 const RowSchema = Type.Object(

@@ -13,7 +13,7 @@ import {
   nothingToChange,
   updatedAnswer,
   UpdatedSchema,
-} from './settings.js'
+} from './guest-settings.js'
 import { ContainerPathSchema } from './containers.js'
 
 const LimitsBodySchema = Type.Object(

@@ -10,7 +10,10 @@ import { oneOf } from '../../http/schema.js'
 const optional = Type.Optional
 
 /** An optional integer. */
-export function within(range: { min: number; max: number }, description?: string): TOptional<TInteger> {
+export function integerWithin(
+  range: { min: number; max: number },
+  description?: string,
+): TOptional<TInteger> {
   const bounds = { minimum: range.min, maximum: range.max }
   return optional(Type.Integer({ ...bounds, ...(description === undefined ? {} : { description }) }))
 }
@@ -50,12 +53,12 @@ export const MappingBodySchema = Type.Object(
 
 export const MappingChangeSchema = Type.Partial(MappingBodySchema)
 
-const mbps = within(limits.networkMbps, 'Mbps, 0 = unlimited')
-const ioMbps = within(limits.ioMbps, 'MB/s, 0 = unlimited')
-const iops = within(limits.iops, 'Requests a second, 0 = unlimited')
+const mbps = integerWithin(limits.networkMbps, 'Mbps, 0 = unlimited')
+const ioMbps = integerWithin(limits.ioMbps, 'MB/s, 0 = unlimited')
+const iops = integerWithin(limits.iops, 'Requests a second, 0 = unlimited')
 const legacy = (both: string) => `Legacy: ${both}. Split fields above 0 go first; it goes before those of 0.`
-const legacyMbps = within(limits.networkMbps, legacy('both directions'))
-const legacyIoMbps = within(limits.ioMbps, legacy('reads and writes'))
+const legacyMbps = integerWithin(limits.networkMbps, legacy('both directions'))
+const legacyIoMbps = integerWithin(limits.ioMbps, legacy('reads and writes'))
 
 export const rateFields = {
   network_down_mbps: mbps,
@@ -72,7 +75,7 @@ export const vcpuBounds = { minimum: limits.vcpuMilli.min / 1000, maximum: limit
 export const ramBounds = { minimum: limits.ramMb.min, maximum: limits.ramMb.max }
 
 const gbPerMonth = (what: string) =>
-  within(networkLimits.trafficGb, `${what}, GB of 10^9 bytes a month; 0 = unlimited`)
+  integerWithin(networkLimits.trafficGb, `${what}, GB of 10^9 bytes a month; 0 = unlimited`)
 
 export const trafficFields = {
   traffic_mode: optional(oneOf(['total', 'split', 'in_out'], '`in_out` means `split`.')),
@@ -85,8 +88,11 @@ export const trafficFields = {
       'When a quota is used up: stop and refuse starts (default), bound the rate, or nothing.',
     ),
   ),
-  traffic_throttle_mbps: within(limits.networkMbps, 'Rate while throttled; 0: the host’s configured one.'),
-  traffic_reset_day: within(
+  traffic_throttle_mbps: integerWithin(
+    limits.networkMbps,
+    'Rate while throttled; 0: the host’s configured one.',
+  ),
+  traffic_reset_day: integerWithin(
     networkLimits.resetDay,
     'Day of the month on which the count restarts. 29 to 31: the last day in shorter months. 0: the host’s default.',
   ),
@@ -101,7 +107,7 @@ export const ExpirySchema = Type.String({
     'that has passed the container is blocked at once.',
 })
 
-const addressCount = (description: string) => within(networkLimits.addresses, description)
+const addressCount = (description: string) => integerWithin(networkLimits.addresses, description)
 
 export const ipv4Fields = {
   assign_ipv4: optional(Type.Boolean({ description: 'One, where neither count nor list says more.' })),

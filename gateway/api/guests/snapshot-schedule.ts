@@ -8,8 +8,8 @@ import { trimmed, zeroIsAbsent } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
 import { ContainerPathSchema } from './containers.js'
-import { within } from './setting-schemas.js'
-import { changeSetting, describeFields } from './settings.js'
+import { integerWithin } from './setting-schemas.js'
+import { changeSetting, describeFields } from './guest-settings.js'
 
 const optional = Type.Optional
 const { snapshotIntervalHours: interval } = limits
@@ -46,7 +46,7 @@ const ScheduleBodySchema = Type.Object(
           'HH:MM in the time zone of the container’s host: runs are then, and whole intervals away from it. Default 00:00.',
       }),
     ),
-    retention: within(
+    retention: integerWithin(
       limits.snapshots,
       'Scheduled snapshots that are kept; 0: as many as the quota allows. Those made by hand are never dropped.',
     ),

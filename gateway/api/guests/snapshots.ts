@@ -12,8 +12,8 @@ import { carryOut } from './carry-out.js'
 import { ContainerPathSchema } from './containers.js'
 import { textFilter } from './guest-row.js'
 import { scheduleRoute, scheduleRow, ScheduleSchema } from './snapshot-schedule.js'
-import { within } from './setting-schemas.js'
-import { changeSetting, describeFields, type SettingChange } from './settings.js'
+import { integerWithin } from './setting-schemas.js'
+import { changeSetting, describeFields, type SettingOrder } from './guest-settings.js'
 
 const SnapshotSchema = Type.Object(
   {
@@ -62,12 +62,12 @@ const CreateSnapshotSchema = Type.Object(
 
 const QuotaBodySchema = Type.Object(
   {
-    snapshot_limit: within(
+    snapshot_limit: integerWithin(
       limits.snapshots,
       'Maximum number of snapshots. 0: none. Existing snapshots beyond it stay.',
     ),
-    quota: within(limits.snapshots, 'Another name of snapshot_limit, which takes precedence.'),
-    space_limit_bytes: within(
+    quota: integerWithin(limits.snapshots, 'Another name of snapshot_limit, which takes precedence.'),
+    space_limit_bytes: integerWithin(
       limits.snapshotSpaceBytes,
       'Disk space that its snapshots may retain together; 0: the default, twice the size of its disk. Existing snapshots beyond it stay. Only for callers that are not bound to containers.',
     ),
@@ -273,7 +273,7 @@ function parseQuota({
   snapshot_limit,
   quota,
   space_limit_bytes: spaceBytes,
-}: QuotaBody): SettingChange['change'] {
+}: QuotaBody): SettingOrder['change'] {
   const limit = snapshot_limit ?? quota
   if (spaceBytes !== undefined) return { $case: 'snapshotQuota', value: { limit, spaceBytes } }
   if (limit !== undefined) return { $case: 'snapshotLimit', value: limit }

@@ -8,7 +8,7 @@ import { numeric, trimmed } from '../../http/normalize.js'
 import { route, type RequestContext, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 import { ContainerPathSchema } from './containers.js'
-import { changeSetting, type SettingChange } from './settings.js'
+import { changeSetting, type SettingOrder } from './guest-settings.js'
 
 export const suspendScope = 'container:suspend'
 
@@ -98,7 +98,7 @@ export function suspensionRoutes(parts: SuspensionParts): Route[] {
 export function planSuspension(
   { reason, message = '', mode = 'stop', until = '' }: SuspensionBody,
   time: TimeFormat,
-): SettingChange {
+): SettingOrder {
   if (reason === '') throw invalidField('reason', 'reason: must not be empty')
   const untilMs = time.parseField('until', until)
   const value = { reason, message, mode, untilMs }
@@ -107,7 +107,7 @@ export function planSuspension(
   return { change: { $case: 'suspend', value }, detail }
 }
 
-export function planUnsuspension(): SettingChange {
+export function planUnsuspension(): SettingOrder {
   return { change: { $case: 'unsuspend', value: {} }, detail: 'suspension lifted' }
 }
 
@@ -119,7 +119,7 @@ type Context = Pick<RequestContext<{ id: string }, unknown, unknown>, 'headers' 
 async function changeSuspension(
   fleet: Fleet,
   { headers, audit, operationId, params }: Context,
-  change: SettingChange,
+  change: SettingOrder,
 ): Promise<GuestView['guest']> {
   const found = fleet.view.findGuest(params.id)
   if (!found) throw notFound('container')

@@ -10,7 +10,7 @@ import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { restricts, trimmed } from '../../http/normalize.js'
 import { TimeSchema } from '../../http/schema.js'
-import { nothingToChange } from '../guests/settings.js'
+import { nothingToChange } from '../guests/guest-settings.js'
 import { boundGuests, countVisible } from '../guests/visible.js'
 import { hostRow, HostRowSchema, StateSchema, type HostRow } from './host-row.js'
 

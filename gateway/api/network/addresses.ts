@@ -10,7 +10,7 @@ import { Ipv6PrefixSchema, ipv6PrefixRow, PoolAddressSchema, poolAddressRow } fr
 import { trimmed } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
 import { InterfaceSchema, OptionalIpv4Schema, ipv6ListFields } from '../guests/setting-schemas.js'
-import { changeSetting } from '../guests/settings.js'
+import { changeSetting } from '../guests/guest-settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const optional = Type.Optional

@@ -14,7 +14,7 @@ import { numeric, restricts, trimmed } from '../../http/normalize.js'
 import { envelopeAround } from '../../http/reply.js'
 import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
-import { changeSetting, type ChangedSetting } from '../guests/settings.js'
+import { changeSetting, type ChangedSetting } from '../guests/guest-settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const optional = Type.Optional

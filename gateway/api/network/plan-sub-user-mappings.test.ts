@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { planMappingChange } from '../guests/plan-mappings.js'
-import { planSubUserChange, refuseChosenSide } from './plan-sub-user-mappings.js'
+import { planSubUserMappings, refuseChosenSide } from './plan-sub-user-mappings.js'
 
 const stored: PortMapping = {
   ...{ protocol: 'tcp', hostIp: '192.0.2.1', hostPort: 30_000, hostPortEnd: 30_004 },
@@ -22,7 +22,7 @@ describe('port mappings of sub-users', () => {
   }
   const change = (body: Parameters<typeof planMappingChange>[0], innerOnly = false): unknown =>
     outcome(() => {
-      const planned = planSubUserChange(planMappingChange(body), stored, innerOnly)
+      const planned = planSubUserMappings(planMappingChange(body), stored, innerOnly)
       return Object.fromEntries(Object.entries(planned).filter(([, value]) => value !== undefined))
     })
 
@@ -55,7 +55,7 @@ describe('port mappings of sub-users', () => {
 
   it('of a mapping that is not there no field is taken for unchanged', () => {
     expect(
-      outcome(() => planSubUserChange({ ...planMappingChange({ host_port: 1 }) }, undefined, false)),
+      outcome(() => planSubUserMappings({ ...planMappingChange({ host_port: 1 }) }, undefined, false)),
     ).to.equal('host_port')
   })
 

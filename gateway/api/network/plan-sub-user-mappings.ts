@@ -34,7 +34,7 @@ export function refuseChosenSide(mapping: Pick<PortMapping, (typeof hostSide)[nu
  * @param innerOnly only where it leads inside the container
  * @throws {BerthError} `insufficient_scope` naming the field
  */
-export function planSubUserChange(
+export function planSubUserMappings(
   wanted: MappingChange,
   stored: PortMapping | undefined,
   innerOnly: boolean,

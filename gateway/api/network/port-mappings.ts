@@ -12,9 +12,9 @@ import {
   MappingChangeSchema,
   ProtocolSchema,
 } from '../guests/setting-schemas.js'
-import { changeSetting, nothingToChange } from '../guests/settings.js'
+import { changeSetting, nothingToChange } from '../guests/guest-settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
-import { planSubUserChange, refuseChosenSide } from './plan-sub-user-mappings.js'
+import { planSubUserMappings, refuseChosenSide } from './plan-sub-user-mappings.js'
 
 const optional = Type.Optional
 const MappingsSchema = Type.Array(PortMappingSchema)
@@ -104,7 +104,7 @@ function planWanted(
 ): ReturnType<typeof planMappingChange> {
   const wanted = planMappingChange(body)
   if (!caller.subUser) return wanted
-  return planSubUserChange(wanted, guest.guest.portMappings[index], isConfinedToInnerPorts(caller))
+  return planSubUserMappings(wanted, guest.guest.portMappings[index], isConfinedToInnerPorts(caller))
 }
 
 function removeRoute(fleet: Fleet): Route {

@@ -11,7 +11,7 @@ import { trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { routingRow, RoutingSchema } from './routing-row.js'
 import { InterfaceSchema, OptionalIpv4Schema, OptionalIpv6Schema } from '../guests/setting-schemas.js'
-import { nothingToChange } from '../guests/settings.js'
+import { nothingToChange } from '../guests/guest-settings.js'
 import { visibleGuestsOf } from '../guests/visible.js'
 
 const optional = Type.Optional

@@ -20,7 +20,7 @@ import {
   nothingToChange,
   updatedAnswer,
   UpdatedSchema,
-} from '../guests/settings.js'
+} from '../guests/guest-settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const gb = Type.Number({ description: 'GB of 10^9 bytes; 0 = unlimited' })

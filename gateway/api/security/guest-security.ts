@@ -7,7 +7,7 @@ import type { Fleet } from '../../fleet/contract.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 import { ContainerPathSchema } from '../guests/containers.js'
-import { changeSetting, describeFields, leaveSetting, nothingToChange } from '../guests/settings.js'
+import { changeSetting, describeFields, leaveSetting, nothingToChange } from '../guests/guest-settings.js'
 
 const fields = {
   auto_shutdown_exempt: Type.Boolean({ description: 'It is not stopped for what it does to others.' }),

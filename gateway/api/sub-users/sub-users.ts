@@ -4,7 +4,7 @@ import type { LoginLog } from '../../accounts/login-log.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type RequestContext, type Route } from '../../http/route.js'
 import type { SubUsers } from '../../sub-users/sub-users.js'
-import { nothingToChange, updatedAnswer } from '../guests/settings.js'
+import { nothingToChange, updatedAnswer } from '../guests/guest-settings.js'
 import { planCreation, planFields } from './plan-fields.js'
 import { createdRow, subUserRow, type RowParts } from './sub-user-row.js'
 import {

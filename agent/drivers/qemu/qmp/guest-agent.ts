@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { BerthError } from '../../../../shared/errors.js'
 import { QmpConnection } from './connection.js'
-import { recordOf } from './messages.js'
+import { objectOf } from './messages.js'
 
 /** How long an agent may take to show that it is there. */
 const syncTimeoutMs = 1000
@@ -58,10 +58,10 @@ export async function runInGuest(
   args: readonly string[],
   timeoutMs = 5000,
 ): Promise<void> {
-  const started = recordOf(await agent.ask('guest-exec', { path, arg: args, 'capture-output': false }))
+  const started = objectOf(await agent.ask('guest-exec', { path, arg: args, 'capture-output': false }))
   const deadline = performance.now() + timeoutMs
   while (performance.now() < deadline) {
-    const status = recordOf(await agent.ask('guest-exec-status', { pid: started?.['pid'] }))
+    const status = objectOf(await agent.ask('guest-exec-status', { pid: started?.['pid'] }))
     if (status?.['exited'] === true) return checkExit(path, status['exitcode'])
     await new Promise((resolve) => setTimeout(resolve, pollMs))
   }

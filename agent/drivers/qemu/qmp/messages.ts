@@ -20,20 +20,20 @@ export class MalformedMessage extends Error {
 
 /** @throws {MalformedMessage} */
 export function parseQmpMessage(line: string): QmpMessage {
-  const message = recordOf(parseJson(line))
+  const message = objectOf(parseJson(line))
   if (!message) throw new MalformedMessage('no object')
   if ('QMP' in message) return { kind: 'greeting' }
   if (typeof message['event'] === 'string')
-    return { kind: 'event', name: message['event'], data: recordOf(message['data']) ?? {} }
+    return { kind: 'event', name: message['event'], data: objectOf(message['data']) ?? {} }
   const id = typeof message['id'] === 'number' ? message['id'] : NaN
   if ('return' in message) return { kind: 'answer', id, value: message['return'] }
-  const error = recordOf(message['error'])
+  const error = objectOf(message['error'])
   if (!error) throw new MalformedMessage('neither answer nor event')
   return { kind: 'refusal', id, class: textOf(error['class']), reason: textOf(error['desc']) }
 }
 
 /** @returns undefined for anything but an object */
-export function recordOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
+export function objectOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as Readonly<Record<string, unknown>>)
     : undefined

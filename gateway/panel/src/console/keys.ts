@@ -26,13 +26,13 @@ export const barKeys: readonly BarKey[] = [
 ]
 
 /** Modifiers that were tapped, for the next key. */
-export interface Held {
+export interface PendingModifiers {
   readonly ctrl: boolean
   readonly alt: boolean
 }
 
 /** What is sent for a key while modifiers are held; texts that are no key stay as they are. */
-export function withHeld(text: string, { ctrl, alt }: Held): string {
+export function withHeld(text: string, { ctrl, alt }: PendingModifiers): string {
   const isArrow = barKeys.some(
     (key) => key.application !== undefined && [key.text, key.application].includes(text),
   )

@@ -174,7 +174,7 @@ export class OperationStore {
     return this.#since.all(sinceRevision).map(toRecord)
   }
 
-  /** Operations that have not ended: begun ones first, each group in order of submission. */
+  /** Pending and running operations: running ones first, each group in order of submission. */
   listOpen(): OpenOperation[] {
     return this.#open.all().map((row) => ({
       id: row.id,

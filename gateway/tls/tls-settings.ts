@@ -6,7 +6,7 @@ import type { Challenge } from './acme/obtain.js'
 import { factsOf, type KeyedChain } from './certificate.js'
 import { noAttempts, type RenewalState } from './plan-renewal.js'
 
-/** Where the certificate comes from. */
+/** Sources of the certificate. */
 export const tlsModes = ['disabled', 'self_signed', 'uploaded', 'letsencrypt'] as const
 export type TlsMode = (typeof tlsModes)[number]
 
@@ -55,7 +55,7 @@ export function tlsSettingsDocument(store: Store, log: Logger): StoredDocument<T
   return new StoredDocument<TlsSettings>({ store, log, name: 'tls:settings', initial: untouched })
 }
 
-/** What the gateways share about TLS. Make it before `store.start()`. */
+/** TLS documents that all gateways share. Make it before `store.start()`. */
 export class TlsDocuments {
   readonly settings: StoredDocument<TlsSettings>
   readonly renewal: StoredDocument<RenewalState>

@@ -7,7 +7,7 @@ type OfGuest<Count> = Count & { readonly uuid: string }
 const columns = `period_start AS periodStart, period_left AS periodLeft, rx_bytes AS rxBytes, tx_bytes AS txBytes,
    counter_epoch AS counterEpoch, counter_rx AS counterRx, counter_tx AS counterTx`
 
-/** Guests' traffic counts. Watchers are not told of them, since they change all the time and are read when needed. */
+/** Guests' traffic counts. Watchers get no events for them, as they change all the time and are read when needed. */
 export class TrafficStore {
   readonly #find: Statement<[string], TrafficCount>
   readonly #list: Statement<[], OfGuest<TrafficCount>>

@@ -40,7 +40,7 @@ type CheckBody = Static<typeof CheckBodySchema>
 const common = { tag: 'Security', query: HostQuerySchema } as const
 const errors = ['host_offline', 'agent_timeout']
 
-/** What hosts do about alerts, and checks at once. */
+/** Routes that set how hosts react to alerts, and that start a check. */
 export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
   return [
     route({
@@ -74,7 +74,7 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
       scope: 'security:read',
       bound: 'same',
       subUser: 'refused',
-      summary: 'What a host does about alerts',
+      summary: 'Shows how a host reacts to alerts',
       data: SettingsSchema,
       errors,
       handle: async ({ query }) => {

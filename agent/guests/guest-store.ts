@@ -7,7 +7,7 @@ import {
   recordOf,
   selectMappings,
   type AddressRow,
-  type GuestRow,
+  type StoredGuestRow,
   type MutableColumns,
   type StoredGuest,
 } from './rows.js'
@@ -47,13 +47,13 @@ const insertMapping = `INSERT INTO port_mappings
 
 /** The journal of this host's guests. Writes are transactions of `Changes`, and watchers see them. */
 export class GuestStore {
-  readonly #byUuid: Statement<[string], GuestRow>
+  readonly #byUuid: Statement<[string], StoredGuestRow>
   readonly #revision: Statement<[string], number>
   readonly #mappings: Statement<[string], string>
   readonly #addresses: Statement<[string], AddressRow>
   readonly #insertMapping: Statement<[PortMapping & { uuid: string; position: number }]>
   readonly #deleteMapping: Statement<[string, number]>
-  readonly #heads: Statement<[number], Pick<GuestRow, 'uuid' | 'revision'>>
+  readonly #heads: Statement<[number], Pick<StoredGuestRow, 'uuid' | 'revision'>>
   /** Records as last committed; frozen, since all readers share them. */
   readonly #records = new Map<string, GuestRecord>()
   /** The list of all guests at a revision of the journal. */
@@ -87,7 +87,7 @@ export class GuestStore {
   }
 
   /**
-   * The guest as it is now; cheap when it has not changed, as reading one with a thousand mappings takes milliseconds.
+   * The current guest. It is cached until a change, since reading one with a thousand mappings takes milliseconds.
    * Do not call it while an open transaction has changed the guest.
    * @throws {BerthError} `not_found`
    */
@@ -125,7 +125,7 @@ export class GuestStore {
       const row = this.#byUuid.get(uuid)
       if (!row) return
       const columns = Object.entries(columnsOf(update, row)).filter(
-        ([column, value]) => value !== row[column as keyof GuestRow],
+        ([column, value]) => value !== row[column as keyof StoredGuestRow],
       )
       if (columns.length === 0) return
       const assignments = columns.map(([column]) => `${column} = ?`).join(', ')
@@ -285,7 +285,7 @@ export class GuestStore {
 }
 
 /** Columns that the update changes. Equal values are equal texts, since JSON keeps the order of keys. */
-function columnsOf(update: GuestUpdate, row: GuestRow): Partial<MutableColumns> {
+function columnsOf(update: GuestUpdate, row: StoredGuestRow): Partial<MutableColumns> {
   const { status, statusReason, wanted, login, limits, templateId } = update
   const document = {
     ...(limits && { limits }),

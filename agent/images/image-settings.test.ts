@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { planFreeUserIds } from './settings.js'
+import { planFreeUserIds } from './image-settings.js'
 
 describe('user ids for unpacking', () => {
   for (const [name, base, slots, expected] of [

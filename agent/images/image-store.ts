@@ -8,7 +8,7 @@ import type { DownloadProgress } from './sources/download.js'
 export interface TemplateRecord extends Omit<CatalogEntry, 'source'>, DownloadProgress {
   readonly source: CatalogEntry['source']['kind']
   readonly custom: boolean
-  /** Of a custom one; else empty. */
+  /** The URL of a custom image; else empty. */
   readonly url: string
   readonly sha256: string
   /** The image is on this host; else its first use makes it. */
@@ -19,7 +19,7 @@ export interface TemplateRecord extends Omit<CatalogEntry, 'source'>, DownloadPr
   readonly disabled: boolean
   /** The image is being made, or an operation is about to. */
   readonly downloading: boolean
-  /** Of that, in per cent. */
+  /** Progress of making it, in per cent. */
   readonly progress: number
   /** Why this host cannot use it; empty: it can. */
   readonly unsupported: string
@@ -28,7 +28,7 @@ export interface TemplateRecord extends Omit<CatalogEntry, 'source'>, DownloadPr
   readonly revision: number
 }
 
-/** What of a template's image changes. */
+/** The changeable state of a template's image. */
 export interface ImageState {
   /** 0 where there is no image. */
   readonly sizeBytes: number
@@ -64,7 +64,7 @@ const untouched: ImageState = {
 }
 const noProgress: Progress = { progress: 0, receivedBytes: 0, totalBytes: 0, bytesPerSec: 0 }
 
-/** Between two that are told: each is a synced commit and an event to every watcher. */
+/** Least time between two written reports: each is a synced commit and an event to every watcher. */
 const progressEveryMs = 500
 
 /**
@@ -129,7 +129,7 @@ export class ImageStore {
     this.#put(id, state, row?.definition ?? null)
   }
 
-  /** Of one that is being made: now and then, in memory alone. */
+  /** Reports the progress of an image that is being made. It is written now and then, and kept in memory only. */
   report(id: string, progress: Progress): void {
     this.#newest.set(id, progress)
     const writes =

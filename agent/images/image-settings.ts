@@ -15,7 +15,7 @@ export function targetPolicy(config: AgentConfig['images']): TargetPolicy {
   }
 }
 
-/** What of downloads is configured. */
+/** The configuration of downloads. */
 export function fetchSettings(
   config: AgentConfig['images'],
 ): Pick<FetchParts, 'policy' | 'server' | 'maxBytes'> {
@@ -23,8 +23,8 @@ export function fetchSettings(
 }
 
 /**
- * The first of 65,536 user ids that are no guest's: behind those of guests, or before them where there is no room; such a
- * base is far above the host's own ids.
+ * The first of 65,536 user ids that guests do not use: behind those of guests, or before them if the room behind is too
+ * small. In that case the base is far above the host's own ids.
  */
 export function planFreeUserIds({ idmap_base: base, idmap_slots: slots }: AgentConfig['lxc']): number {
   const behind = base + slots * idRange

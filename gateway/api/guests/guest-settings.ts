@@ -9,13 +9,13 @@ import type { Answer, RequestContext, Subjects } from '../../http/route.js'
 type Context = Pick<RequestContext<unknown, unknown, unknown>, 'headers' | 'audit' | 'operationId'> &
   Subjects['guest']
 
-export interface SettingChange {
+export interface SettingOrder {
   readonly change: NonNullable<ChangeSettingRequest['change']>
   /** Detail of the audit entry. */
   readonly detail: string
   /** Revision that the guest must have; 0: any. If-Match wins over it. */
   readonly ifRevision?: number
-  /** Of an added mapping: ports that all mappings of the container may have then; undefined: as many as its host allows. */
+  /** For an added mapping: ports that all mappings of the container may have; undefined: as many as its host allows. */
   readonly portLimit?: number | undefined
 }
 
@@ -32,7 +32,7 @@ export interface ChangedSetting {
 export async function changeSetting(
   fleet: Fleet,
   context: Context,
-  { change, detail, ifRevision = 0, portLimit }: SettingChange,
+  { change, detail, ifRevision = 0, portLimit }: SettingOrder,
 ): Promise<ChangedSetting> {
   const { hostId, guest } = context.guest
   const { operationId } = context

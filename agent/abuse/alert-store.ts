@@ -54,7 +54,7 @@ export class AlertStore {
     return this.#recent.all(nowMs - quietMs).map(recordOf)
   }
 
-  /** What was kept of a guest's newest alerts. */
+  /** Samples of flows from a guest's newest alerts. */
   samplesOf(guestUuid: string, alerts: number): FlowRow[] {
     return this.#ofGuest.all(guestUuid, alerts).flatMap(({ samples }) => JSON.parse(samples) as FlowRow[])
   }

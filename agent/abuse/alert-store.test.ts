@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
 import type { AlertState } from './plan-merge.js'
-import { AlertStore } from './store.js'
+import { AlertStore } from './alert-store.js'
 
 const dayMs = 86_400_000
 const nowMs = 1000 * dayMs
@@ -45,7 +45,7 @@ describe('alerts that are kept', () => {
     expect(left()).to.have.members(['0', '1'])
   })
 
-  it('that go are told of', () => {
+  it('reports removed alerts to its watchers', () => {
     const gone = put('old', 100)
     const told: string[] = []
     changes.onChange(({ kind, key, removed }) => {

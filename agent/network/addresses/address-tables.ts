@@ -1,5 +1,5 @@
 import type { Database } from '../../state/database.js'
-import { findSetting, putSetting } from '../../state/settings.js'
+import { findSetting, putSetting } from '../../state/settings-table.js'
 import type { PortRange, PortSpan } from '../ports.js'
 import { parseIpv4 } from '../subnet.js'
 import type { PoolAddress, Ipv6Prefix } from './pool.js'

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { FairGate, type GateClaim } from './gate.js'
+import { FairGate, type GateClaim } from './fair-gate.js'
 
 const limits = {
   ...{ atOnce: 2, othersAtOnce: 1, strangersAtOnce: 2 },
