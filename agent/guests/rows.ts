@@ -56,7 +56,11 @@ export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument>
   )
 }
 
-export function recordOf(row: StoredGuestRow, mappings: string, addresses: readonly AddressRow[]): GuestRecord {
+export function recordOf(
+  row: StoredGuestRow,
+  mappings: string,
+  addresses: readonly AddressRow[],
+): GuestRecord {
   const addressesOf = (wanted: 4 | 6): string[] =>
     addresses.flatMap(({ family, address }) => (family === wanted ? [address] : []))
   const { virtualization, templateId, limits, ...document } = JSON.parse(row.spec) as StoredGuest
