@@ -35,7 +35,7 @@ const gatherMs = 50
 const recheckMs = 1000
 const beatEveryMs = 15_000
 
-interface Gathered {
+interface GatheredEvents {
   readonly bytes: Buffer
   readonly next: number
 }
@@ -46,7 +46,7 @@ export class EventHub {
   readonly #listeners = new Set<EventSubscriber>()
   readonly #holdings = new Map<EventSubscriber, Holding>()
   /** What was gathered for several listeners since the last event. */
-  readonly #gathered = new Map<string, Gathered>()
+  readonly #gathered = new Map<string, GatheredEvents>()
   #timer: NodeJS.Timeout | undefined
   #pumpedAtMs = 0
   #closed = false
@@ -125,7 +125,7 @@ export class EventHub {
   }
 
   /** Shared by listeners with the same rights at the same place, as most are. */
-  #gather(audience: Audience, from: number, maxBytes: number): Gathered {
+  #gather(audience: Audience, from: number, maxBytes: number): GatheredEvents {
     const shared = sharedNameOf(audience)
     if (shared === undefined) return this.#collect(audience, from, maxBytes)
     const name = `${from} ${this.ring.next} ${shared}`
@@ -136,7 +136,7 @@ export class EventHub {
     return made
   }
 
-  #collect(audience: Audience, from: number, maxBytes: number): Gathered {
+  #collect(audience: Audience, from: number, maxBytes: number): GatheredEvents {
     const frames: Buffer[] = []
     let [bytes, next] = [0, from]
     for (; next < this.ring.next && bytes < maxBytes; next++) {

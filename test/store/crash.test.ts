@@ -9,7 +9,7 @@ import { KeyCache } from '../../gateway/access/key-cache.js'
 import { digestKey } from '../../gateway/access/key-secret.js'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { Store } from '../../gateway/store/store.js'
-import type { Acknowledged } from '../support/access-worker.js'
+import type { AcknowledgedKey } from '../support/access-worker.js'
 import { nodeOptions, programPath } from '../support/programs.js'
 import { redisDirectory, silentLog } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
@@ -20,7 +20,7 @@ describe('kill -9 of gateway and Redis under load', () => {
   let stateDir: string
   let redis: RedisProcess
   let worker: ChildProcess | undefined
-  const acknowledged: Acknowledged[] = []
+  const acknowledged: AcknowledgedKey[] = []
   before(async () => {
     stateDir = await redisDirectory()
     await createAdminKey(stateDir, join(stateDir, 'admin.key'))
@@ -40,7 +40,7 @@ describe('kill -9 of gateway and Redis under load', () => {
   const startWorker = (): ChildProcess => {
     const program = programPath('test/support/access-worker.ts')
     const child = fork(program, [stateDir], { execArgv: [...nodeOptions] })
-    child.on('message', (message) => acknowledged.push(message as Acknowledged))
+    child.on('message', (message) => acknowledged.push(message as AcknowledgedKey))
     return child
   }
 

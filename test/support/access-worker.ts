@@ -9,7 +9,7 @@ import { administratorOf } from './administrator.js'
  * time, and reports each one once it is acknowledged. Argument: its state directory, with an admin key.
  */
 
-export interface Acknowledged {
+export interface AcknowledgedKey {
   readonly id: number
   readonly key: string
   readonly auditId: string
@@ -46,7 +46,7 @@ async function makeKeys(worker: number): Promise<void> {
   }
 }
 
-async function makeKey(name: string): Promise<Acknowledged> {
+async function makeKey(name: string): Promise<AcknowledgedKey> {
   const caller = administratorOf(1)
   const entry = await access.audit.begin({
     ...{ action: 'apikey.create', caller, address: '127.0.0.1', requestId: 'r', target: name },

@@ -25,7 +25,7 @@ import {
 } from './agent-calls.js'
 
 /** What a guest was acknowledged to have. */
-export interface Acknowledged {
+export interface AcknowledgedSettings {
   portMappings?: Guest['portMappings'] | undefined
   limits?: Guest['limits']
   ipv6Addresses?: Guest['ipv6Addresses'] | undefined
@@ -48,7 +48,7 @@ export class Customer {
   /** Ids of operations. */
   readonly operations: string[] = []
   /** Of its present guest; its last one may be gone. */
-  acknowledged: Acknowledged = {}
+  acknowledged: AcknowledgedSettings = {}
   /** Settings that were answered, whatever with. */
   settingsAnswered = 0
   uuid: string | undefined

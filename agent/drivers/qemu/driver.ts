@@ -35,7 +35,7 @@ import { readDiskSystem } from './disk-system.js'
 import { ensureFirmware } from './firmware.js'
 import { fitDisk, growDisk, makeInstance, trimDisk, writeInstance } from './disk.js'
 import { tellingHierarchy } from './groups.js'
-import { Freezing } from './freezing.js'
+import { FileSystemFreezer } from './freezing.js'
 import { GuestNames } from '../common/guest-names.js'
 import { listensInside } from './inside.js'
 import { MachineUsage } from './machine-usage.js'
@@ -80,7 +80,7 @@ export class QemuDriver implements Driver {
   readonly #names: GuestNames
   readonly #power: Power
   readonly #usage: MachineUsage
-  readonly #freezing: Freezing
+  readonly #freezing: FileSystemFreezer
   readonly #moves: GroupMoves
   readonly #listeners: ((uuid: string, event: GuestEvent) => void)[] = []
 
@@ -106,7 +106,7 @@ export class QemuDriver implements Driver {
     })
     this.#usage = new MachineUsage(this.#paths, this.#machines, this.#facts)
     this.#power = new Power(this.#context)
-    this.#freezing = new Freezing({
+    this.#freezing = new FileSystemFreezer({
       runOf: (name) => this.#paths.runOf(name),
       listens: (name) => this.#listens(name),
       log: options.log,

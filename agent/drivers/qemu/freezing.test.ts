@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import pino from 'pino'
 import { waitFor } from '../../../test/support/wait.js'
-import { Freezing } from './freezing.js'
+import { FileSystemFreezer } from './freezing.js'
 import { qemuPaths } from './paths.js'
 
 interface GuestAgentCommand {
@@ -21,7 +21,7 @@ describe('Freezing', () => {
   Object.assign(run, { frozen: join(directory, 'frozen'), agent: join(directory, 'agent') })
   const sockets = new Set<Socket>()
   let server: Server
-  let freezing: Freezing
+  let freezing: FileSystemFreezer
   let listens: boolean
   let asked: string[]
   /** What each is answered with, or nothing. */
@@ -31,7 +31,7 @@ describe('Freezing', () => {
     asked = []
     answers = {}
     listens = true
-    freezing = new Freezing({
+    freezing = new FileSystemFreezer({
       ...{ runOf: () => run, listens: async () => listens, log: pino({ enabled: false }) },
       ...{ thawTimeoutMs: 50, pauseMs: 10 },
     })

@@ -21,7 +21,7 @@ export interface FreezingOptions {
  * to freeze than it may does so in the end, and hears of no thaw before. So a guest that was told to freeze is marked
  * until it has answered to a thaw, which is tried again in the background; until nobody listens in it, or it ends.
  */
-export class Freezing {
+export class FileSystemFreezer {
   readonly #thaws = new KeyedSingleFlight<string>()
   readonly #retries = new Map<string, NodeJS.Timeout>()
   #closed = false
