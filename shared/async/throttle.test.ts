@@ -34,10 +34,11 @@ describe('throttle', () => {
 
   it('with a leading run: runs at once, and serves later requests at the end of the interval', async () => {
     const { count, throttle } = counted({ intervalMs: shortMs, leading: true })
+    const beganMs = performance.now()
     for (let n = 0; n < 5; n++) throttle.request()
     expect(count.runs).to.equal(1)
     await until(() => count.runs === 2)
-    expect(count.atMs[1]! - count.atMs[0]!).to.be.at.least(shortMs - 2)
+    expect(count.atMs[1]! - beganMs).to.be.at.least(shortMs - 2)
   })
 
   it('runs nothing in an interval that was begun by hand', async () => {
