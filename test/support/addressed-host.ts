@@ -115,7 +115,9 @@ export class AddressedHost {
   }
 
   guest(uuid: string): Promise<Guest> {
-    return waitFor(() => this.watched.guests().find((item) => item.uuid === uuid), { what: `the guest ${uuid}` })
+    return waitFor(() => this.watched.guests().find((item) => item.uuid === uuid), {
+      what: `the guest ${uuid}`,
+    })
   }
 
   /** The guest's end is in its own network. */
