@@ -1,7 +1,4 @@
-import { readPerlProgram } from './perl-program.js'
 import { runPerl, type RunOptions, type RunResult } from './process.js'
-
-const program = readPerlProgram('beside-tree')
 
 /** By which a program that `runBesideTree` starts finds the tree, from its working directory. */
 export const treeName = 'volume'
@@ -16,5 +13,5 @@ export function runBesideTree(
   command: readonly string[],
   options: RunOptions,
 ): Promise<RunResult> {
-  return runPerl(program, [place, tree, ...command], options)
+  return runPerl('beside-tree', [place, tree, ...command], options)
 }

@@ -1,15 +1,10 @@
-import { arch } from 'node:os'
 import { basename, dirname } from 'node:path'
-import { readPerlProgram } from './perl-program.js'
 import { runPerl } from './process.js'
 
 /* Requests of linux/btrfs.h that Debian 12's btrfs-progs cannot make, or only at ten times the cost. */
 
-const enableSimpleQuota = readPerlProgram('enable-simple-quota')
-const volumesProgram = readPerlProgram('btrfs-volumes')
-
 async function request(name: string, ...args: (string | bigint | number)[]): Promise<string> {
-  const { stdout } = await runPerl(volumesProgram, [name, ...args.map(String)])
+  const { stdout } = await runPerl('btrfs-volumes', [name, ...args.map(String)])
   return stdout
 }
 
@@ -33,7 +28,7 @@ export async function commitTransaction(path: string): Promise<void> {
 }
 
 export async function enableSimpleQuotas(path: string): Promise<void> {
-  await runPerl(enableSimpleQuota, [path])
+  await runPerl('enable-simple-quota', [path])
 }
 
 /** A quota group that bounds several subvolumes together; simple quotas only. */
@@ -92,9 +87,6 @@ export async function removeEmptyGroups(path: string, ids: readonly bigint[]): P
 /** `done`: `next` is already the older one, as after an exchange; `nothing`: there is no `next`. */
 export type ExchangeResult = 'exchanged' | 'done' | 'nothing'
 
-/** Numbers of the system call (asm/unistd.h), which differ by processor. */
-const renameat2: Readonly<Record<string, number>> = { x64: 316, arm64: 276, riscv64: 276, ppc64: 357 }
-
 /**
  * Exchanges the names of two subvolumes of one directory atomically if `next` is the newer one; it is on the disk when
  * this returns. Without a `current` it renames `next`.
@@ -103,7 +95,5 @@ export async function exchangeSubvolumes(
   directory: string,
   { current, next }: { current: string; next: string },
 ): Promise<ExchangeResult> {
-  const call = renameat2[arch()]
-  if (call === undefined) throw new Error(`the number of renameat2(2) is not known on ${arch()}`)
-  return (await request('exchange', call, directory, current, next)) as ExchangeResult
+  return (await request('exchange', directory, current, next)) as ExchangeResult
 }

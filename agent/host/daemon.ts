@@ -1,7 +1,4 @@
-import { readPerlProgram } from './perl-program.js'
 import { hostEnvironment, runPerl } from './process.js'
-
-const program = readPerlProgram('daemon')
 
 /**
  * Starts a program that outlives the agent, and returns once it is there.
@@ -12,5 +9,5 @@ export async function startDaemonProgram(
   command: readonly string[],
   { errorFile, env }: { errorFile: string; env: Readonly<Record<string, string>> },
 ): Promise<void> {
-  await runPerl(program, [errorFile, ...command], { survives: true, env: { ...hostEnvironment, ...env } })
+  await runPerl('daemon', [errorFile, ...command], { survives: true, env: { ...hostEnvironment, ...env } })
 }

@@ -1,9 +1,4 @@
-import { readBoundedProgram, readPerlProgram } from './perl-program.js'
 import { runPerl, type RunOptions, type RunResult } from './process.js'
-
-const readProgram = readBoundedProgram('read-layout')
-const applyProgram = readBoundedProgram('apply-layout')
-const fetchProgram = readPerlProgram('fetch-file')
 
 /** Timeout; moving data takes as long as reading and writing it. */
 const longestMs = 24 * 3_600_000
@@ -35,7 +30,7 @@ export async function readLayout(
   { memoryBytes, writtenBytes } = usualBounds,
 ): Promise<number> {
   const args = [tree, file, String(memoryBytes), String(writtenBytes)]
-  const { stdout } = await runPerl(readProgram, args, { timeoutMs: longestMs, signal })
+  const { stdout } = await runPerl('read-layout', args, { timeoutMs: longestMs, signal })
   return Number(stdout) || 0
 }
 
@@ -57,7 +52,7 @@ export interface LayoutSource {
 export async function applyLayout(tree: string, source: LayoutSource, signal: AbortSignal): Promise<void> {
   const { layout = '', image = '', apart } = source
   const args = [tree, layout, image, ...apart.map(String)]
-  await runPerl(applyProgram, args, { timeoutMs: longestMs, signal })
+  await runPerl('apply-layout', args, { timeoutMs: longestMs, signal })
 }
 
 /**
@@ -69,7 +64,7 @@ export async function applyToFetched(
   { layout, index }: { readonly layout: string; readonly index: number },
   signal: AbortSignal,
 ): Promise<void> {
-  await runPerl(applyProgram, [tree, layout, '', 'only', String(index)], { timeoutMs: longestMs, signal })
+  await runPerl('apply-layout', [tree, layout, '', 'only', String(index)], { timeoutMs: longestMs, signal })
 }
 
 /**
@@ -81,5 +76,5 @@ export function runIntoFile(
   command: readonly string[],
   options: RunOptions,
 ): Promise<RunResult> {
-  return runPerl(fetchProgram, [tree, path, String(sizeBytes), ...command], options)
+  return runPerl('fetch-file', [tree, path, String(sizeBytes), ...command], options)
 }

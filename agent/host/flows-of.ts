@@ -1,7 +1,4 @@
-import { readPerlProgram } from './perl-program.js'
 import { runPerl } from './process.js'
-
-const flowsProgram = readPerlProgram('read-flows')
 
 /** A flow that is being tracked, as who opened it sees it. */
 export interface OpenedFlow {
@@ -34,7 +31,7 @@ export async function readUnreplied(): Promise<OpenedFlow[]> {
 }
 
 async function read(args: readonly string[]): Promise<OpenedFlow[]> {
-  const { stdout } = await runPerl(flowsProgram, args, { maxOutputBytes: 64 * 1024 * 1024 })
+  const { stdout } = await runPerl('read-flows', args, { maxOutputBytes: 64 * 1024 * 1024 })
   return stdout.split('\n').flatMap((line) => parseFlow(line) ?? [])
 }
 

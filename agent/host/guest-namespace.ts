@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readPerlProgram } from './perl-program.js'
 import { readKernelFile } from './proc.js'
-import { confinement } from './seccomp.js'
 
 /** Bounds for all users of a guest together. */
 export interface NamespaceBounds {
@@ -11,18 +9,19 @@ export interface NamespaceBounds {
   readonly resources: Readonly<Record<number, number>>
 }
 
-const program = readPerlProgram('start-guest')
-
 /**
- * Perl code that executes lxc-start for a container whose user namespace has these bounds. Arguments: lxc's path, the
- * container's name, a log file. If the process has this very filter from an earlier start, it adds no second one:
- * filters cannot be removed, and the kernel would refuse the hundredth of a guest that keeps rebooting.
+ * Arguments of perl/start-guest.pl after the log file: it starts a container whose user namespace has these bounds. If its
+ * process has this very filter from an earlier start, it adds no second one: filters cannot be removed, and the kernel
+ * would refuse the hundredth of a guest that keeps rebooting.
  * @param filter seccomp program for the container and its monitor, bytes of struct sock_filter
  */
-export function guestStarter(bounds: NamespaceBounds, filter: Buffer): string {
-  const { counts, resources } = bounds
-  const mark = `our $confinement = '${confinementOf(bounds, filter)}';\n`
-  return `${mark}${hash('counts', counts)}${hash('resources', resources)}${confinement(filter)}${program}`
+export function namespaceArguments(bounds: NamespaceBounds, filter: Buffer): string[] {
+  const limits = Object.entries({ ...bounds.counts, ...bounds.resources })
+  return [
+    confinementOf(bounds, filter),
+    filter.toString('hex'),
+    ...limits.map(([key, value]) => `${key}=${value}`),
+  ]
 }
 
 /**
@@ -37,10 +36,4 @@ export function confinementOf(bounds: NamespaceBounds, filter: Buffer): string {
 export function readConfinement(monitorPid: number): string | undefined {
   const variables = (readKernelFile(`/proc/${monitorPid}/environ`) ?? '').split('\0')
   return variables.find((variable) => variable.startsWith('BERTH_CONFINEMENT='))?.split('=')[1]
-}
-
-function hash(name: string, values: Readonly<Record<string, number>>): string {
-  return `our %${name} = (${Object.entries(values)
-    .map(([key, value]) => `${key} => ${value}`)
-    .join(', ')});\n`
 }

@@ -1,4 +1,3 @@
-import { readPerlProgram } from './perl-program.js'
 import { runPerl } from './process.js'
 
 /** A change in a guest's root; paths are relative to it, without links. */
@@ -23,8 +22,6 @@ export type RootChange =
   /** The only key in root's authorized_keys, in root's home as /etc/passwd of the guest names it; empty: no key. */
   | { readonly kind: 'key'; readonly content: string }
 
-const changeRootProgram = readPerlProgram('change-root')
-
 /**
  * Makes the changes in order; they are on the disk when this returns. It cannot be used in a guest's mount namespace,
  * as it ignores what is mounted there.
@@ -32,23 +29,19 @@ const changeRootProgram = readPerlProgram('change-root')
  * @throws {CommandError} at the first change that the guest's files prevent
  */
 export async function changeRoot(root: string, changes: readonly RootChange[]): Promise<void> {
-  await runPerl(changeRootProgram, [root, ...changes.flatMap(argumentsOf)])
+  await runPerl('change-root', [root, ...changes.flatMap(argumentsOf)])
 }
-
-const readLoginProgram = readPerlProgram('read-login')
 
 /** The password field of root and the text of its `authorized_keys`; empty if they are missing or not plain files. */
 export async function readRootLogin(root: string): Promise<{ shadowField: string; authorizedKeys: string }> {
-  const { stdout } = await runPerl(readLoginProgram, [root])
+  const { stdout } = await runPerl('read-login', [root])
   const end = stdout.indexOf('\n')
   return { shadowField: stdout.slice(0, end), authorizedKeys: stdout.slice(end + 1) }
 }
 
-const listExistingProgram = readPerlProgram('list-existing')
-
 /** @returns those of the paths that are plain files of the root itself: no link on the way counts */
 export async function listExisting(root: string, paths: readonly string[]): Promise<string[]> {
-  const { stdout } = await runPerl(listExistingProgram, [root, ...paths])
+  const { stdout } = await runPerl('list-existing', [root, ...paths])
   return stdout.split('\n').filter((path) => path !== '')
 }
 

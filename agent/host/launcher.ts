@@ -1,11 +1,12 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Socket } from 'node:net'
-import { readPerlProgram } from './perl-program.js'
+import { perlProgram } from './perl-program.js'
 import { findLiveProcess } from './proc.js'
 
-/** Starts a program with arguments, or perl code with its arguments. */
+/** Starts a program or a Perl program with arguments. */
 interface ProcessOrder {
   readonly kind: 'program' | 'perl'
+  /** A path, also of a Perl program. */
   readonly program: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
@@ -16,7 +17,7 @@ interface ProcessOrder {
   readonly ownUmask: boolean
 }
 
-/** Perl code that the launcher evaluates in its own process, blocking it meanwhile. */
+/** A Perl program that the launcher runs in its own process, which it blocks meanwhile. */
 interface BriefOrder {
   readonly kind: 'brief'
   readonly program: string
@@ -45,15 +46,13 @@ interface LaunchedProcess {
   closed: boolean
 }
 
-const launcherProgram = readPerlProgram('launcher')
-
 const frameKinds = { program: 'R', perl: 'P', brief: 'B' } as const
 const surviving = 1
 const ownUmask = 2
 
 /**
  * A small process that starts the agent's commands. Forking the agent itself would copy the page tables of all its
- * memory, which blocks it for some 5 ms (see launcher-program.ts). The launcher is started when it is first needed and
+ * memory, which blocks it for some 5 ms (see perl/launcher.pl). The launcher is started when it is first needed and
  * ends with the agent.
  */
 export class Launcher {
@@ -86,7 +85,7 @@ export class Launcher {
   }
 
   #start(): ChildProcess {
-    const args = ['--pdeathsig', 'KILL', '--', '/usr/bin/perl', '-e', launcherProgram]
+    const args = ['--pdeathsig', 'KILL', '--', '/usr/bin/perl', perlProgram('launcher')]
     const child = spawn('/usr/bin/setpriv', args, { cwd: '/', env: {}, stdio: ['pipe', 'pipe', 'inherit'] })
     this.#received = Buffer.alloc(0)
     child.stdout.on('data', (chunk: Buffer) => this.#receive(chunk))

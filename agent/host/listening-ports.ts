@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import { readPerlProgram } from './perl-program.js'
 import { CommandError, runBriefPerl } from './process.js'
 
 type Protocol = 'tcp' | 'udp'
@@ -21,12 +20,10 @@ export async function readListeningPorts(
   return new Set(lists.flat())
 }
 
-const listeningSockets = readPerlProgram('listening-sockets')
-
 /** Source: sock_diag(7), with `inet_diag_req_v2` and `inet_diag_msg`. */
 async function readTcpPorts(): Promise<number[]> {
   try {
-    const { stdout } = await runBriefPerl(listeningSockets)
+    const { stdout } = await runBriefPerl('listening-sockets')
     return stdout.split('\n').filter(Boolean).map(Number)
   } catch (cause) {
     if (!(cause instanceof CommandError)) throw cause

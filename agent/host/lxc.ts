@@ -1,6 +1,5 @@
 import { rmdirSync, rmSync } from 'node:fs'
-import { confinement } from './seccomp.js'
-import { readPerlProgram } from './perl-program.js'
+import { perlProgram } from './perl-program.js'
 import type { GuestTerminal, TerminalDirectory } from './guest-terminal.js'
 import { listDirectory, readKernelFile } from './proc.js'
 import type { TerminalCommand } from './pty.js'
@@ -24,14 +23,14 @@ const target = ({ lxcPath, name }: LxcContainer): string[] => ['-P', lxcPath, '-
 
 /**
  * Returns once the container's first process runs; its monitor is a daemon.
- * @param starter see guest-namespace.ts
+ * @param namespace arguments for its namespace: `namespaceArguments`
  * @throws {CommandError} lxc's reasons are in `logFile`
  */
 export async function lxcStart(
   { lxcPath, name }: LxcContainer,
-  { logFile, starter }: { logFile: string; starter: string },
+  { logFile, namespace }: { logFile: string; namespace: readonly string[] },
 ): Promise<void> {
-  await runPerl(starter, [lxcPath, name, logFile], {
+  await runPerl('start-guest', [lxcPath, name, logFile, ...namespace], {
     survives: true,
     // The guest's first process inherits the umask: an init that sets none (BusyBox's, OpenRC's) would start services
     // whose files nobody else can read.
@@ -87,8 +86,8 @@ export function lxcAttach(
   command: readonly string[],
   { filter, ...options }: RunOptions & { readonly filter: Buffer },
 ): Promise<RunResult> {
-  const code = `${confinement(filter)}\nconfine(); exec '/usr/bin/lxc-attach', @ARGV; die "$!\\n"`
-  return runPerl(code, [...target(container), '--clear-env', '--', ...command], options)
+  const attach = ['/usr/bin/lxc-attach', ...target(container), '--clear-env', '--', ...command]
+  return runPerl('run-confined', [filter.toString('hex'), ...attach], options)
 }
 
 /**
@@ -103,8 +102,6 @@ exec $1 "$shell" -l`
 
 const shellVariables = ['TERM=xterm-256color', 'HOME=/root', 'USER=root', 'LOGNAME=root', 'LANG=C.UTF-8']
 
-const onGuestTerminal = readPerlProgram('guest-terminal')
-
 export interface ShellOptions {
   readonly filter: Buffer
   readonly terminals: TerminalDirectory | undefined
@@ -118,31 +115,29 @@ export interface ShellOptions {
  */
 export function lxcShell(container: LxcContainer, { filter, terminals, root }: ShellOptions): GuestTerminal {
   const variables = shellVariables.flatMap((variable) => ['--set-var', variable])
-  const options = [...target(container), '--clear-env', ...variables, '--', '/bin/sh', '-c']
-  const confined = `${confinement(filter)}\nconfine()`
-  const perl = `${onGuestTerminal}\n${confined}; attach_on_terminal(@ARGV); die "$!\n"`
+  const attach = ['/usr/bin/lxc-attach', ...target(container), '--clear-env', ...variables]
+  const shell = [...attach, '--', '/bin/sh', '-c']
+  const hex = filter.toString('hex')
   const script = `exec <&3 >&3 2>&3 3>&-\n${shellScript}`
   return {
     terminals,
     program: '/usr/bin/perl',
-    args: ['-e', perl, '--', `${root}`, '/usr/bin/lxc-attach', ...options, script],
+    args: [perlProgram('guest-terminal'), `${root}`, hex, ...shell, script],
     env: { ...hostEnvironment },
-    otherwise: onTerminal(`${confined}; exec '/usr/bin/lxc-attach', @ARGV`, [...options, shellScript]),
+    otherwise: onTerminal(hex, [...shell, shellScript]),
   }
 }
 
 /** Command line of the container's /dev/console, on the terminal it is run on; nothing ends it from the keyboard. */
 export function lxcConsole(container: LxcContainer): TerminalCommand {
-  return onTerminal(`exec '/usr/bin/lxc-console', @ARGV`, [...target(container), '-t', '0', '-e', '-1'])
+  return onTerminal('', ['/usr/bin/lxc-console', ...target(container), '-t', '0', '-e', '-1'])
 }
 
-const alone = readPerlProgram('own-terminal')
-
-function onTerminal(code: string, args: readonly string[]): TerminalCommand {
-  const perl = `${alone}\n${code}; die "$!\\n"`
+/** @param filter in hex; empty: none */
+function onTerminal(filter: string, command: readonly string[]): TerminalCommand {
   return {
     program: '/usr/bin/perl',
-    args: ['-e', perl, '--', ...args],
+    args: [perlProgram('own-terminal'), filter, ...command],
     env: { ...hostEnvironment, TERM: 'xterm-256color' },
   }
 }

@@ -1,9 +1,7 @@
 import { createInterface } from 'node:readline'
-import { readPerlProgram } from './perl-program.js'
+import { perlProgram } from './perl-program.js'
 import { isToolPid } from './pipe.js'
 import { start } from './process.js'
-
-const watchProgram = readPerlProgram('netlink-watch')
 
 /** Pause before the process is started again; each failure to listen doubles it. */
 const restartMs = { first: 1000, longest: 60_000 }
@@ -54,7 +52,7 @@ export class NetlinkWatch {
 
   #start(): void {
     const { table, bridge, interface_prefix: prefix } = this.names
-    const child = start('/usr/bin/perl', ['-e', watchProgram, table, bridge, prefix])
+    const child = start('/usr/bin/perl', [perlProgram('netlink-watch'), table, bridge, prefix])
     this.#child = child
     createInterface({ input: child.stdout }).on('line', (line) => this.#take(line))
     let said = ''

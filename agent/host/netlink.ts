@@ -1,4 +1,3 @@
-import { readPerlProgram } from './perl-program.js'
 import { runPerl } from './process.js'
 
 /*
@@ -24,8 +23,6 @@ export interface NetlinkRequest {
 /** linux/netlink.h */
 export const netlink = { error: 2, done: 3, ack: 4, interrupted: 0x10, dump: 0x300 } as const
 
-const askProgram = readPerlProgram('ask-netfilter')
-
 /**
  * @param containing of a dump, only messages that contain one of these are returned; empty: all
  * @returns all answers, including errors and ends of dumps
@@ -39,7 +36,7 @@ export async function askNetfilter(
   const pattern = containing.map((bytes) => [...bytes].map(hex).join('')).join('|')
   const stdin = Buffer.concat([Buffer.from(pattern), ...requests.map(encode)].map(withLength))
   const maxOutputBytes = 256 * 1024 * 1024
-  const { stdout } = await runPerl(askProgram, [], { stdin, maxOutputBytes, encoding: 'latin1' })
+  const { stdout } = await runPerl('ask-netfilter', [], { stdin, maxOutputBytes, encoding: 'latin1' })
   return [...messagesIn(Buffer.from(stdout, 'latin1'))]
 }
 

@@ -1,8 +1,6 @@
 import { createInterface } from 'node:readline'
-import { readPerlProgram } from './perl-program.js'
+import { perlProgram } from './perl-program.js'
 import { start } from './process.js'
-
-const logProgram = readPerlProgram('packet-log')
 
 /** Pause before the process is started again; each failure to listen doubles it. */
 const restartMs = { first: 1000, longest: 60_000 }
@@ -77,7 +75,7 @@ export class PacketLog {
 
   #start(): void {
     const { group, everySeconds, pools, onEnd } = this.options
-    const args = ['-e', logProgram, String(group), String(everySeconds), pools.join(',')]
+    const args = [perlProgram('packet-log'), String(group), String(everySeconds), pools.join(',')]
     const child = start('/usr/bin/perl', args)
     this.#child = child
     createInterface({ input: child.stdout }).on('line', (line) => this.#take(line))

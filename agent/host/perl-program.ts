@@ -1,20 +1,13 @@
-import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const directory = fileURLToPath(new URL('perl', import.meta.url))
 
 /**
- * Reads perl code from agent/host/perl, for `runPerl` and its like, once at import. perl-base is on every Debian and
- * can make kernel requests that neither Node nor a tool can.
- * @param name of the file, without `.pl`
+ * Path of a Perl program. perl-base is on every Debian and makes system calls that neither Node nor a tool can make; each
+ * program says at its head which ones.
+ * @param name of a file in agent/host/perl, or an absolute path; without `.pl`
  */
-export function readPerlProgram(name: string): string {
-  return readFileSync(new URL(`perl/${name}.pl`, import.meta.url), 'utf8')
-}
-
-/** The same for a program that uses `isolate.pl`. */
-export function readIsolatedProgram(name: string): string {
-  return `${readPerlProgram('isolate')}\n${readPerlProgram(name)}`
-}
-
-/** The same for a program whose memory depends on what a guest has: `bound-memory.pl` limits it. */
-export function readBoundedProgram(name: string): string {
-  return `${readPerlProgram('bound-memory')}\n${readPerlProgram(name)}`
+export function perlProgram(name: string): string {
+  return resolve(directory, `${name}.pl`)
 }

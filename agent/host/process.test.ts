@@ -1,7 +1,11 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect } from 'chai'
 import { moduleUrl, nodeEval } from '../../test/support/programs.js'
 import { waitFor } from '../../test/support/wait.js'
+import { perlProgram } from './perl-program.js'
 import { CommandError, run, runBriefPerl, runPerl } from './process.js'
 
 const failureOf = async (work: Promise<unknown>): Promise<CommandError> => {
@@ -11,6 +15,20 @@ const failureOf = async (work: Promise<unknown>): Promise<CommandError> => {
   )
   expect(error).to.be.instanceOf(CommandError)
   return error as CommandError
+}
+
+const directory = mkdtempSync(join(tmpdir(), 'btest-perl-'))
+after(() => rmSync(directory, { recursive: true }))
+let written = 0
+
+/** Code that uses agent/host/perl/common.pl. */
+const load = (code: string): string => `require '${perlProgram('common')}'; ${code}`
+
+/** Writes a Perl program. @returns its path without `.pl` */
+const perl = (code: string): string => {
+  const path = join(directory, `program-${++written}`)
+  writeFileSync(`${path}.pl`, code)
+  return path
 }
 
 describe('run', () => {
@@ -137,40 +155,80 @@ describe('the launcher', () => {
 })
 
 describe('runPerl', () => {
-  it('has its arguments in @ARGV', async () => {
-    expect((await runPerl('print join "|", @ARGV', ['a b', "'"])).stdout).to.equal("a b|'")
+  it('passes arguments in @ARGV', async () => {
+    expect((await runPerl(perl('print join "|", @ARGV'), ['a b', "'"])).stdout).to.equal("a b|'")
   })
 
-  it('fails with what it dies of', async () => {
-    const error = await failureOf(runPerl('die "why\\n"', []))
-    expect([error.code, error.stderr]).to.deep.equal([1, 'why\n'])
+  for (const [name, code, stderr] of [
+    ['a program that dies, with its text only', 'die "why\\n"', /^why\n$/],
+    [
+      'a program that dies in a function of another file',
+      load('ask("it", "capset", 0, 0)'),
+      /^it: Bad address\n$/,
+    ],
+    ['a program that is not Perl', '}', /^Unmatched right curly bracket at .*program-\d+\.pl line 1/],
+    ['a system call that is not known', load('call("fork")'), /^fork: not in the table of system calls\n$/],
+    ['a filter that is empty', load('confine("")'), /^seccomp: no filter\n$/],
+  ] as const)
+    it(`fails for ${name}`, async () => {
+      const error = await failureOf(runPerl(perl(code), []))
+      expect(error.code).to.equal(1)
+      expect(error.stderr).to.match(stderr)
+    })
+
+  it('fails for a program that does not exist', async () => {
+    const error = await failureOf(runPerl(join(directory, 'missing'), []))
+    expect([error.code, error.stderr]).to.deep.equal([
+      1,
+      `${directory}/missing.pl: No such file or directory\n`,
+    ])
+  })
+
+  it('does not take an undefined last value or an old error for a failure', async () => {
+    const code = 'eval { die "handled" }; $! = 2; print "done"; undef'
+    expect((await runPerl(perl(code), [])).stdout).to.equal('done')
+  })
+
+  it('lets the kernel write into arguments of a system call', async () => {
+    const code = load('my $old = "\\0" x 16; call("prlimit64", 0, 7, 0, $old); print unpack("Q", $old) > 0')
+    expect((await runPerl(perl(code), [])).stdout).to.equal('1')
+  })
+
+  it('ends with the exit code of the program', async () => {
+    expect((await runPerl(perl('print "said"; exit 3'), [], { okCodes: [3] })).stdout).to.equal('said')
   })
 
   it('reads its input to the end', async () => {
-    const { stdout } = await runPerl('local $/; print length <STDIN>', [], { stdin: 'x'.repeat(200_000) })
-    expect(stdout).to.equal('200000')
+    const program = perl('local $/; print length <STDIN>')
+    expect((await runPerl(program, [], { stdin: 'x'.repeat(200_000) })).stdout).to.equal('200000')
   })
 
   it('holds nothing of other commands open', async () => {
     const reader = run('sh', ['-c', 'cat >/dev/null; echo end'], { stdin: 'x' })
     const stop = new AbortController()
-    const perl = failureOf(runPerl('sleep 1 while 1', [], { signal: stop.signal }))
+    const sleeper = failureOf(runPerl(perl('sleep 1 while 1'), [], { signal: stop.signal }))
     expect((await reader).stdout).to.equal('end\n')
     stop.abort()
-    expect((await perl).message).to.match(/aborted/)
+    expect((await sleeper).message).to.match(/aborted/)
   })
 })
 
 describe('runBriefPerl', () => {
   it('gives what is printed, each time', async () => {
-    const code = 'use strict; my $n = 6; sub twice { 2 * shift } print twice($n), "\\n"'
-    for (let i = 0; i < 3; i++) expect((await runBriefPerl(code)).stdout).to.equal('12\n')
+    const program = perl('use strict; my $n = 6; sub twice { 2 * shift } print twice($n), "\\n"')
+    for (let i = 0; i < 3; i++) expect((await runBriefPerl(program)).stdout).to.equal('12\n')
   })
 
-  it('fails with what it dies of, or is no perl, and commands go on', async () => {
-    const error = await failureOf(runBriefPerl('print "half"; die "why\\n"'))
+  it('fails with the text of a program that dies, and later commands work', async () => {
+    const error = await failureOf(runBriefPerl(perl('print "half"; die "why\\n"')))
     expect([error.code, error.stderr]).to.deep.equal([1, 'why\n'])
-    expect((await failureOf(runBriefPerl('}'))).stderr).to.match(/^Unmatched right curly/)
+    expect((await failureOf(runBriefPerl(perl('}')))).stderr).to.match(/^Unmatched right curly/)
+    expect((await failureOf(runBriefPerl(join(directory, 'missing')))).stderr).to.match(/No such file/)
+    expect((await run('echo', ['on'])).stdout).to.equal('on\n')
+  })
+
+  it('keeps functions of the launcher apart from those of the program', async () => {
+    expect((await runBriefPerl(perl('sub answer { 1 } print answer()'))).stdout).to.equal('1')
     expect((await run('echo', ['on'])).stdout).to.equal('on\n')
   })
 })

@@ -1,5 +1,6 @@
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { Launcher, type LaunchEnd, type LaunchOrder } from './launcher.js'
+import { perlProgram } from './perl-program.js'
 
 /*
  * Starts processes; with launcher.ts the only module of the agent that does. Arguments are arrays, without a shell. A
@@ -63,21 +64,23 @@ export function run(program: string, args: readonly string[], options: RunOption
 }
 
 /**
- * Runs perl code in a process of its own, for kernel requests that neither Node nor a tool can make. Arguments are in
- * `@ARGV`; `die` fails the command.
+ * Runs a Perl program in a process of its own, for system calls that neither Node nor a tool can make. `die` fails the
+ * command. The arguments do not appear in ps, unless the program passes them on to another one.
+ * @param name as for `perlProgram`
  * @throws {CommandError} as `run`
  */
-export function runPerl(code: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
-  return launch({ kind: 'perl', program: code, args, ...settingsOf(options) }, options)
+export function runPerl(name: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
+  return launch({ kind: 'perl', program: perlProgram(name), args, ...settingsOf(options) }, options)
 }
 
 /**
- * Runs perl code that makes kernel requests without waiting, in the launcher's own process: a tenth of the time. It has
- * no arguments and no standard input, and may only print.
+ * Runs a Perl program that never waits in the launcher's own process, which takes a third of the time. It has no arguments
+ * and no standard input, and may only print.
+ * @param name as for `perlProgram`
  * @throws {CommandError} when it dies
  */
-export function runBriefPerl(code: string): Promise<RunResult> {
-  return launch({ kind: 'brief', program: code }, {})
+export function runBriefPerl(name: string): Promise<RunResult> {
+  return launch({ kind: 'brief', program: perlProgram(name) }, {})
 }
 
 const launcher = new Launcher()

@@ -3,14 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { isExecutable } from './firmware.js'
-import { readIsolatedProgram } from './perl-program.js'
 import { CommandError, run, runPerl } from './process.js'
 import type { Tap } from './tap.js'
 
 export const qemuProgram = '/usr/bin/qemu-system-x86_64'
 const imageProgram = '/usr/bin/qemu-img'
 const tunDevice = '/dev/net/tun'
-const launchProgram = readIsolatedProgram('launch-machine')
 
 /** A file that is opened for QEMU. */
 export interface OpenedFile {
@@ -56,7 +54,7 @@ export async function launchMachine(order: QemuLaunchOrder): Promise<number> {
     ...[`uid=${order.userId}`, `cwd=${order.work}`, `log=${order.log}`],
     ...(order.groupId === undefined ? [] : [`groups=${order.groupId}`]),
   ]
-  const { stdout } = await runPerl(launchProgram, [...args, '--', ...order.command], {
+  const { stdout } = await runPerl('launch-machine', [...args, '--', ...order.command], {
     survives: true,
     timeoutMs: 30_000,
   })

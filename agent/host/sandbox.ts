@@ -1,7 +1,4 @@
-import { readIsolatedProgram } from './perl-program.js'
 import { runPerl, type RunOptions, type RunResult } from './process.js'
-
-const program = readIsolatedProgram('in-sandbox')
 
 export interface SandboxOrder {
   /** Of nobody; the directory is this user's afterwards. */
@@ -25,5 +22,5 @@ export function runInSandbox(
   command: readonly string[],
   options: RunOptions,
 ): Promise<RunResult> {
-  return runPerl(program, [`${userId}`, input, directory, output, `${mostBytes}`, ...command], options)
+  return runPerl('in-sandbox', [`${userId}`, input, directory, output, `${mostBytes}`, ...command], options)
 }

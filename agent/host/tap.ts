@@ -1,4 +1,3 @@
-import { readPerlProgram } from './perl-program.js'
 import { runPerl } from './process.js'
 
 /** Host's end of a machine's interface. */
@@ -8,8 +7,6 @@ export interface Tap {
   readonly mac: string
 }
 
-const attachProgram = readPerlProgram('attach-tap')
-
 /**
  * Makes the tap of a running QEMU anew after it was deleted. QEMU and its guest do not notice: the descriptor that QEMU
  * has open gets the new one.
@@ -17,5 +14,5 @@ const attachProgram = readPerlProgram('attach-tap')
  * @throws {CommandError} for example when the process has ended
  */
 export async function attachTap(pid: number, procs: string, tap: Tap): Promise<void> {
-  await runPerl(attachProgram, [`${pid}`, procs, tap.device, tap.bridge, tap.mac], { timeoutMs: 10_000 })
+  await runPerl('attach-tap', [`${pid}`, procs, tap.device, tap.bridge, tap.mac], { timeoutMs: 10_000 })
 }

@@ -54,7 +54,7 @@ import { removeAll } from './remove-all.js'
 import { killGuest, stopGuest, type LxcStopContext, type StopTarget } from './stop.js'
 import { stopAll } from './stop-all.js'
 import { StoppedEvents } from './stopped-events.js'
-import { confinementFor, ensureSupportFiles, starterProgram } from './support-files.js'
+import { confinementFor, ensureSupportFiles, namespaceFor } from './support-files.js'
 import { GroupMoves } from '../../host/group-moves.js'
 import type { MemoryKills } from '../../host/memory-kills.js'
 import { withHash } from '../common/login-hash.js'
@@ -96,7 +96,7 @@ export class LxcDriver implements Driver {
   readonly #usage: UsageReader
   readonly #disks = new Map<string, string | undefined>()
   readonly #lxcfsDir: string
-  readonly #starter: string
+  readonly #namespace: readonly string[]
   readonly #outdated: readonly OutdatedGuest[]
   readonly #moves: GroupMoves
 
@@ -111,7 +111,7 @@ export class LxcDriver implements Driver {
     this.#configs.sweep((name) => this.#runtime.read(name).state === 'stopped')
     this.#usage = new UsageReader(facts.cgroups, 'lxc.payload.')
     this.#moves = new GroupMoves(facts.cgroups)
-    this.#starter = starterProgram(options.allow ?? [])
+    this.#namespace = namespaceFor(options.allow ?? [])
     this.#outdated = listOutdated(this.#runtime, options.namePrefix, confinementFor(options.allow ?? []))
     this.#lxcfsDir = options.lxcfsDir ?? '/var/lib/lxcfs'
     this.#events = new StoppedEvents({
@@ -188,7 +188,7 @@ export class LxcDriver implements Driver {
     await this.#events.whileBusy(name, async () => {
       const clearMark = (of: string): void => this.#events.clearMark(of)
       const running = await startGuest(
-        { paths: this.paths, runtime: this.#runtime, starter: this.#starter, clearMark },
+        { paths: this.paths, runtime: this.#runtime, namespace: this.#namespace, clearMark },
         machine,
         signal,
       )

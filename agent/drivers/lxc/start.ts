@@ -10,8 +10,8 @@ import { waitUntil } from '../common/wait.js'
 export interface LxcStartContext {
   readonly paths: LxcPaths
   readonly runtime: LxcRuntimeReader
-  /** Perl code that executes lxc-start at its end (support-files.ts). */
-  readonly starter: string
+  /** Arguments for the guest's namespace (support-files.ts). */
+  readonly namespace: readonly string[]
   /** Removes the mark of the guest's earlier end. */
   readonly clearMark: (name: string) => void
 }
@@ -51,11 +51,11 @@ async function settle(context: LxcStartContext, name: string, signal: AbortSigna
 }
 
 async function launch(context: LxcStartContext, name: string, signal: AbortSignal): Promise<LxcRuntime> {
-  const { paths, starter } = context
+  const { paths, namespace } = context
   const { lxcPath, logOf } = paths
   let cause: unknown
   try {
-    await lxcStart({ lxcPath, name }, { logFile: logOf(name), starter })
+    await lxcStart({ lxcPath, name }, { logFile: logOf(name), namespace })
   } catch (error) {
     cause = error // perhaps another lxc-start was first: the state decides
   }

@@ -1,8 +1,8 @@
-import { chmod, mkdir } from 'node:fs/promises'
+import { chmod, mkdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { ensureDeviceNodes } from '../../host/guest-devices.js'
-import { confinementOf, guestStarter } from '../../host/guest-namespace.js'
-import { readPerlProgram } from '../../host/perl-program.js'
+import { confinementOf, namespaceArguments } from '../../host/guest-namespace.js'
+import { perlProgram } from '../../host/perl-program.js'
 import { namespaceBounds, subgroups } from './plan-bounds.js'
 import { planSocketFilter, type OpenCalls } from './plan-socket-filter.js'
 import { replaceFile } from '../common/replace-file.js'
@@ -34,14 +34,11 @@ shift
 exec /bin/chmod g-w "$@"
 `
 
-/** lxc runs it as root on the host, before the first process of a system that mends a guest's. */
-const mendHook = `#!/usr/bin/perl\n${readPerlProgram('mount-in-guest')}`
-
 /**
  * lxc runs it as root on the host, once a guest has ended and its groups and interface are gone. For a guest that
  * powered off it leaves a mark for the agent: an empty file with the guest's name.
  *
- * For a guest that reboots it starts a process that starts the guest anew, and fails so that lxc stops: lxc 5.0.2 loses
+ * For a guest that reboots it starts a process that starts the guest again, and fails so that lxc stops: lxc 5.0.2 loses
  * lxc.rootfs.options, and with them idmap and nodev, when it reboots a guest.
  */
 const stoppedHook = `#!/bin/sh
@@ -59,7 +56,7 @@ exit 0
  * Starts a guest again, like the agent does. Waits longer for a guest that keeps rebooting, as each start costs the
  * host processor time that no limit of the guest counts. The first attempts may meet the old monitor.
  */
-const restart = `#!/bin/sh
+const restart = (namespace: readonly string[]): string => `#!/bin/sh
 # marks-directory lxc-path name
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 last="$1/$3.rebooted"
@@ -68,7 +65,7 @@ if [ -n "$(find "$last" -newermt '10 seconds ago' 2>/dev/null)" ]; then sleep 5;
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
   : >"$2/$3/log"
   # Without newuidmap(1): see the agent's host/lxc.ts.
-  if PATH=/usr/sbin:/sbin /usr/bin/perl "\${0%/*}/start" "$2" "$3" "$2/$3/log"; then exit 0; fi
+  if PATH=/usr/sbin:/sbin /usr/bin/perl "\${0%/*}/start-guest.pl" "$2" "$3" "$2/$3/log" ${namespace.join(' ')}; then exit 0; fi
   sleep 0.2
 done
 : >"$1/$3"
@@ -109,12 +106,12 @@ request_key errno 38
 keyctl errno 38
 ${subvolumeCalls}`
 
-/** Perl code that executes lxc-start at its end; run by the agent and by `restart`. */
-export function starterProgram(allowed: readonly OpenCalls[]): string {
-  return guestStarter(namespaceBounds, planSocketFilter(allowed))
+/** Arguments of start-guest.pl for guests' namespaces, which the agent and `restart` run: words without special characters. */
+export function namespaceFor(allowed: readonly OpenCalls[]): string[] {
+  return namespaceArguments(namespaceBounds, planSocketFilter(allowed))
 }
 
-/** Identifies monitors that were started with this program. */
+/** Identifies monitors that were started with these arguments. */
 export function confinementFor(allowed: readonly OpenCalls[]): string {
   return confinementOf(namespaceBounds, planSocketFilter(allowed))
 }
@@ -135,10 +132,17 @@ export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly Open
   await ensureDeviceNodes(paths.devices)
   await replaceFile(paths.addressesHook, addressesHook, 0o700)
   await replaceFile(paths.groupsHook, groupsHook, 0o700)
-  await replaceFile(paths.mendHook, mendHook, 0o700)
+  await copyPerl('common', join(paths.support, 'common.pl'))
+  // lxc runs it as root on the host, before the first process of a system that repairs a guest.
+  await copyPerl('mount-in-guest', paths.mendHook)
   await replaceFile(paths.stoppedHook, stoppedHook, 0o700)
-  await replaceFile(join(paths.support, 'restart'), restart, 0o700)
-  await replaceFile(join(paths.support, 'start'), starterProgram(allowed), 0o700)
+  await copyPerl('start-guest', join(paths.support, 'start-guest.pl'))
+  await replaceFile(join(paths.support, 'restart'), restart(namespaceFor(allowed)), 0o700)
   await replaceFile(paths.seccompProfile, seccompProfile, 0o600)
   await replaceFile(paths.commandLine, '\n', 0o644)
+}
+
+/** Guests keep running, and reboot, while the agent's own files are replaced. */
+async function copyPerl(name: string, path: string): Promise<void> {
+  await replaceFile(path, await readFile(perlProgram(name), 'utf8'), 0o700)
 }

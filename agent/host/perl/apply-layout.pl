@@ -5,30 +5,28 @@
 # Every change is a request to deduplicate (FIDEDUPERANGE): the kernel compares before it exchanges extents, so a layout
 # that is wrong changes no data. Times stay. Files that are equal in the image take their data from there. Without a
 # layout, zeros become holes, and files of one size are compared.
+#
+# System calls: ioctl with FIDEDUPERANGE, FS_IOC_GETFLAGS and FS_IOC_SETFLAGS, open with O_TMPFILE, openat2 (safe in a
+# guest's tree), fgetxattr, fsetxattr, utimensat with nanoseconds, prlimit64. Node has none of them, and a tool would have
+# to be started for each range.
 use strict;
 use warnings;
 use Fcntl qw(:DEFAULT :mode);
-use POSIX ();
+require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
+
+bound_memory();
 
 my ($tree, $layout, $image, @apart) = @ARGV;
-my ($openat2, $resolve, $path_only, $no_follow) = (437, 0x0f, 010000000, 0400000);
-my ($nr_fgetxattr, $nr_fsetxattr, $nr_utimensat) = (193, 190, 280);
-($nr_fgetxattr, $nr_fsetxattr, $nr_utimensat) = (10, 7, 88) if (POSIX::uname())[4] eq 'aarch64';
 my ($dedupe, $get_flags, $set_flags, $no_cow) = (0xC0189436, 0x80086601, 0x40086602, 0x00800000);
 my ($at_once, $copied_at_once, $window, $block, $smallest) = (16 << 20, 1 << 20, 256 << 20, 4096, 65536);
 my ($ranges_at_once, $most_holes, $most_attributes, $memory) = (65536, 32 << 20, 65536, 256 << 20);
-sysopen(my $top, $tree, O_RDONLY | O_DIRECTORY | O_NOFOLLOW) or die "$tree: $!\n";
+my $top = open_top($tree);
 
 # Opens a plain file beneath the tree without following links; undefined: none exists.
 sub open_plain {
   my ($path) = @_;
-  my $how = pack('Q3', $path_only | $no_follow | 02000000, 0, $resolve);
-  my $fd = syscall($openat2, fileno $top, "$path", $how, length $how);
-  return undef if $fd < 0;
-  open(my $handle, '<&=', $fd) or return undef;
-  return undef unless S_ISREG((stat $handle)[2]);
-  open(my $plain, '<:raw', '/proc/self/fd/' . fileno $handle) or return undef;
-  return $plain;
+  my $handle = open_beneath($top, $path, path_only() | O_NOFOLLOW) or return undef;
+  return S_ISREG((stat $handle)[2]) ? reopen($handle) : undef;
 }
 
 # @returns whether the whole range now shares the source's extents
@@ -62,9 +60,9 @@ sub make_like {
 sub compress {
   my ($file, $like) = @_;
   my ($name, $value) = ('btrfs.compression', "\0" x 16);
-  my $length = syscall($nr_fgetxattr, fileno $like, $name, $value, length $value);
+  my $length = call('fgetxattr', fileno $like, $name, $value, length $value);
   $value = $length > 0 ? substr($value, 0, $length) : 'zstd';
-  syscall($nr_fsetxattr, fileno $file, $name, $value, length $value, 0);
+  call('fsetxattr', fileno $file, $name, $value, length $value, 0);
 }
 
 sub copy {
@@ -251,10 +249,10 @@ sub describe {
   my ($mode, $user, $group, $seconds, $nanoseconds, undef, @attributes) = @$about;
   chown($user, $group, $file) && chmod($mode, $file) or die "$path: $!\n";
   while (my ($name, $value) = map { pack('H*', $_) } splice(@attributes, 0, 2)) {
-    syscall($nr_fsetxattr, fileno $file, $name, $value, length $value, 0) == 0 or die "$path: $name: $!\n";
+    call('fsetxattr', fileno $file, $name, $value, length $value, 0) == 0 or die "$path: $name: $!\n";
   }
   my $times = pack('q4', $seconds, $nanoseconds, $seconds, $nanoseconds);
-  syscall($nr_utimensat, fileno $file, 0, $times, 0) == 0 or die "$path: $!\n";
+  call('utimensat', fileno $file, 0, $times, 0) == 0 or die "$path: $!\n";
 }
 
 if (@apart && $apart[0] eq 'only') {

@@ -1,26 +1,27 @@
-# Gives a running machine a new tap after somebody deleted the one it had, without its notice: QEMU's descriptor outlives
-# the interface, and takes another.
+# Attaches a new tap to a running QEMU after its tap was deleted. QEMU does not notice: its descriptor outlives the
+# interface, and can be attached to another one.
 # Arguments: PID PROCS DEVICE BRIDGE MAC. PROCS: a file that lists the process while it is the machine's.
-# The tap has the name DEVICE with an `n` until it is complete. Source: drivers/net/tun.c of Linux, pidfd_getfd(2)
+# The tap has the name DEVICE with an `n` until it is complete. Source: drivers/net/tun.c of Linux
+#
+# System calls: pidfd_open and pidfd_getfd (a copy of QEMU's descriptor), ioctl with TUNSETIFF, TUNGETIFF and
+# TUNSETVNETHDRSZ on it. No tool can do either for another process's descriptor.
 use strict;
 use Fcntl qw(:DEFAULT);
+require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 
 my ($pid, $procs, $device, $bridge, $mac) = @ARGV;
 my ($iff_tap, $iff_no_pi, $iff_vnet_hdr) = (0x0002, 0x1000, 0x4000);
 my ($tunsetiff, $tungetiff, $tunsetvnethdrsz) = (0x400454ca, 0x800454d2, 0x400454d8);
-my ($nr_pidfd_open, $nr_pidfd_getfd) = (434, 438);
-# Of every virtio device that is on PCI Express: virtio 1.0, 5.1.6
+# Size for every virtio device on PCI Express: virtio 1.0, 5.1.6
 my $header_bytes = 12;
 my $unfinished = "${device}n";
 
-my $process = syscall($nr_pidfd_open, $pid + 0, 0);
-die "process $pid: $!\n" if $process < 0;
+my $process = ask("process $pid", 'pidfd_open', $pid + 0, 0);
 open(my $listed, '<', $procs) or die "$procs: $!\n";
 die "process $pid is no longer the machine's\n" unless grep { $_ == $pid } <$listed>;
 
 my $theirs = find_tap() // die "process $pid has no tap open\n";
-my $fd = syscall($nr_pidfd_getfd, $process, $theirs + 0, 0);
-die "descriptor $theirs of $pid: $!\n" if $fd < 0;
+my $fd = ask("descriptor $theirs of $pid", 'pidfd_getfd', $process, $theirs + 0, 0);
 open(my $tap, '+<&=', $fd) or die "descriptor $fd: $!\n";
 
 my $name = attached();
@@ -45,7 +46,7 @@ sub find_tap {
   return undef;
 }
 
-# undef: it has lost its interface
+# @returns the name of the tap's interface; undef: the interface was deleted
 sub attached {
   my $request = "\0" x 40;
   return ioctl($tap, $tungetiff, $request) ? unpack('Z16', $request) : undef;

@@ -1,14 +1,18 @@
-# Requests about subvolumes and quota groups of btrfs (linux/btrfs.h): `snapshot`, `create`, `join`, `bound`, `id`,
-# `ungroup`, `destroy`, `exchange`, `commit` with their arguments. An empty argument counts as absent. Structures are
-# packed as on all 64-bit machines.
+# Makes a request about subvolumes and quota groups of btrfs (linux/btrfs.h). Arguments: `snapshot`, `create`, `join`,
+# `bound`, `id`, `ungroup`, `destroy`, `exchange` or `commit`, then the arguments of the function below. An empty argument
+# counts as absent. Structures are packed as on all 64-bit machines.
+#
+# System calls: ioctl with the BTRFS_IOC_ requests named below, which btrfs(8) of Debian 12 lacks or needs ten times as long
+# for, and renameat2 with RENAME_EXCHANGE, which neither Node nor mv(1) has.
 use strict;
 use warnings;
 use Errno;
 use Fcntl qw(O_RDONLY O_DIRECTORY O_NOFOLLOW LOCK_EX LOCK_UN);
 use IO::Handle;
+require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 
-# BTRFS_IOC_QGROUP_CREATE; with bytes BTRFS_IOC_QGROUP_LIMIT and BTRFS_QGROUP_LIMIT_MAX_RFER, where -1 is no bound. A
-# group that was there already may go between the two, by the sweep of empty ones: it is made again.
+# BTRFS_IOC_QGROUP_CREATE; with bytes BTRFS_IOC_QGROUP_LIMIT and BTRFS_QGROUP_LIMIT_MAX_RFER, where -1 means unlimited. The
+# sweep of empty groups may delete an existing group between the two requests: then it is created again.
 sub ensure_group {
   my ($in, $group, $bytes) = @_;
   my $create = pack('QQ', 1, $group);
@@ -25,7 +29,7 @@ sub set_bound {
   return ioctl($in, 0x8030942B, $limit);
 }
 
-# BTRFS_IOC_INO_LOOKUP of a subvolume's root directory: the id of the subvolume; a later one has a larger id.
+# BTRFS_IOC_INO_LOOKUP of a subvolume's root directory: the id of the subvolume; a newer one has a larger id.
 sub subvolume_id {
   my ($directory) = @_;
   my $arguments = pack('Q Q Z4080', 0, 256, '');
@@ -39,8 +43,8 @@ sub open_directory {
   return $directory;
 }
 
-# BTRFS_IOC_SNAP_CREATE_V2 with BTRFS_SUBVOL_RDONLY and, into a group, BTRFS_SUBVOL_QGROUP_INHERIT: btrfs(8) can do so
-# afterwards alone.
+# BTRFS_IOC_SNAP_CREATE_V2 with BTRFS_SUBVOL_RDONLY and, into a group, BTRFS_SUBVOL_QGROUP_INHERIT: btrfs(8) can
+# only do so afterwards.
 sub snapshot {
   my ($source, $directory, $name, $read_only, $group, $bytes) = @_;
   my $from = open_directory($source) or die "$source: $!\n";
@@ -53,8 +57,8 @@ sub snapshot {
   ioctl($to, 0x50009417, $arguments) or die "$!\n";
 }
 
-# Requests about a volume's groups are made of the directory that it is in: made of the volume, they count for it, and one
-# that is full has EDQUOT.
+# Requests about a volume's groups use the directory that contains it. If they used the volume, they would count for it, and
+# a full volume would answer EDQUOT.
 sub open_volume {
   my ($path) = @_;
   my $volume = open_directory($path) or die "$path: $!\n";
@@ -84,14 +88,14 @@ sub join_group {
 
 sub print_id { my ($id) = open_volume($_[0]); print $id }
 
-# Of the volume's own group, which has its number.
+# Sets the limit of the volume's own group, which has the volume's number.
 sub bound_volume {
   my ($path, $bytes) = @_;
   my ($id, $above) = open_volume($path);
   set_bound($above, $id, $bytes) or die "bound: $!\n";
 }
 
-# BTRFS_IOC_QGROUP_CREATE removes as well. A group that has members stays.
+# BTRFS_IOC_QGROUP_CREATE also removes groups. A group that has members stays.
 sub remove_groups {
   my ($path, @groups) = @_;
   my $in = open_directory($path) or die "$path: $!\n";
@@ -101,7 +105,7 @@ sub remove_groups {
   }
 }
 
-# BTRFS_IOC_SNAP_DESTROY; btrfs(8) reads half of /proc and /sys first: 15 ms beside 0.2.
+# BTRFS_IOC_SNAP_DESTROY takes 0.2 ms; btrfs(8), which reads half of /proc and /sys first, 15.
 sub destroy {
   my ($path, @names) = @_;
   my $in = open_directory($path) or die "$path: $!\n";
@@ -119,17 +123,16 @@ sub find_id {
   die "$name: $!\n";
 }
 
-# The newer of two gets the first's name, by renameat2(2) with RENAME_EXCHANGE, whose number is told. The lock is for the
-# last command of a killed agent, which may still be at it: it would exchange them back. The fsync of their directory
-# commits the transaction.
+# Exchanges the names of two subvolumes if `next` is the newer one. The lock excludes the last command of a killed agent,
+# which may still be running: it would exchange them back. The fsync of their directory commits the transaction.
 sub exchange {
-  my ($renameat2, $path, $current, $next) = @_;
+  my ($path, $current, $next) = @_;
   chdir $path or die "$path: $!\n";
   my $directory = open_directory('.') or die "$path: $!\n";
   flock($directory, LOCK_EX) or die "lock: $!\n";
   my ($current_id, $next_id) = (find_id($current), find_id($next));
   my $due = $next_id > $current_id;
-  if ($due && $current_id) { syscall($renameat2, -100, $current, -100, $next, 2) == 0 or die "$!\n" }
+  if ($due && $current_id) { call('renameat2', -100, $current, -100, $next, 2) == 0 or die "$!\n" }
   elsif ($due) { rename($next, $current) or die "$!\n" }
   flock($directory, LOCK_UN) or die "unlock: $!\n";
   $directory->sync or die "sync: $!\n";

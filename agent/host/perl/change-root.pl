@@ -1,37 +1,32 @@
 # Changes files in a guest's root. Arguments: the root, then the changes: `directory PATH MODE`, `file PATH MODE CONTENT`,
-# `existing PATH MODE CONTENT` for a file that is not added, `unchanged PATH OLD CONTENT` for one that is replaced only if
-# its content is the old one, `remove PATH`, `password HASH`, `key CONTENT` for root's
-# authorized keys, empty for none, and `line PATH FIRST LINE CONTENT` for the lines of a file that begin with a word;
-# the content is that of a file that does not exist.
+# `existing PATH MODE CONTENT` only if the file exists, `unchanged PATH OLD CONTENT` only if its content is the old one or
+# it does not exist, `remove PATH`, `password HASH`, `key CONTENT` for root's authorized keys, where empty means no key, and
+# `line PATH FIRST LINE CONTENT`, which replaces the lines of a file that begin with a word; the content is that of a new
+# file.
 #
-# What a guest has in its root is its own choice. openat2(2) with these flags is the kernel's promise that no link,
-# mount or `..` leads out of it, whatever is there and whoever changes it meanwhile: RESOLVE_BENEATH,
-# RESOLVE_NO_SYMLINKS, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_XDEV. Nothing that is there is opened for writing: a new
-# file takes its place. What is read is a plain file of bounded size, known as one before it is opened.
+# Existing files are never opened for writing: a new file takes their place. Only plain files of limited size are read,
+# and their type is checked before they are opened.
+#
+# System calls: openat2 (open_beneath and open_in_root of common.pl), which lets no link, mount or `..` lead out of the root;
+# Node and the tools follow them. ioctl with FS_IOC_GETFLAGS and FS_IOC_SETFLAGS, so that no other process is needed.
+use strict;
 use Fcntl qw(:DEFAULT :mode);
-my $openat2 = 437;
-my $resolve = 0x0f;
+use IO::Handle;
+require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
+
 my $largest = 1 << 20;
 my ($root, @changes) = @ARGV;
-sysopen(my $top, $root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW) or die "root: $!\n";
+my $top = open_top($root);
 
 sub beneath {
   my ($path, $flags) = @_;
-  my $how = pack('Q3', $flags | 02000000, 0, $resolve); # O_CLOEXEC
-  my $fd = syscall($openat2, fileno $top, "$path", $how, length $how);
-  die "$path: $!\n" if $fd < 0;
-  open(my $handle, '<&=', $fd) or die "$path: $!\n";
-  return $handle;
+  return open_beneath($top, $path, $flags) // die "$path: $!\n";
 }
 
-# Finds root's home as the guest does. Links are followed, but only inside the guest's root (RESOLVE_IN_ROOT).
+# Finds root's home as the guest does, so it follows links.
 sub open_home {
   my ($path) = @_;
-  my $how = pack('Q3', O_RDONLY | O_DIRECTORY | 02000000, 0, 0x13);
-  my $fd = syscall($openat2, fileno $top, "$path", $how, length $how);
-  return undef if $fd < 0;
-  open(my $handle, '<&=', $fd) or die "$path: $!\n";
-  return $handle;
+  return open_in_root($top, $path, O_RDONLY | O_DIRECTORY);
 }
 
 sub place {
@@ -47,7 +42,7 @@ sub replace {
   write_beside($target, @_);
 }
 
-# The new file has a random name until it takes its place: whatever a guest has put there is not in the way.
+# The new file has a random name until it takes its place, so that no file of the guest can be in the way.
 sub write_beside {
   my ($target, $path, $content, $mode, $uid, $gid) = @_;
   remove_stale($target);
@@ -60,7 +55,7 @@ sub write_beside {
     rename($new, $target) or die "$path: $!\n";
     1;
   } or do { my $why = $@; unlink $new; die $why };
-  $file->sync or die "$path: $!\n"; # last, for its new name to be kept as well
+  $file->sync or die "$path: $!\n"; # last, so that its new name is on the disk as well
 }
 
 sub random_hex {
@@ -69,7 +64,7 @@ sub random_hex {
   return unpack('H*', $bytes);
 }
 
-# Files that a program left behind which was killed meanwhile; older ones had no random name.
+# Removes files that a killed run of this program left behind; those of older versions have no random name.
 sub remove_stale {
   my ($directory, $name) = $_[0] =~ m{^(.+)/([^/]+)$};
   opendir(my $names, "$directory/.") or return;
@@ -88,11 +83,11 @@ sub make_directory {
 # @returns its text, mode, user and group; nothing if it does not exist
 sub read_plain {
   my ($path) = @_;
-  my $old = eval { beneath($path, 010000000) }; # O_PATH: opening a device may do something
-  if (!$old) { $!{ENOENT} ? return : die $@ }
+  my $old = open_beneath($top, $path, path_only());
+  if (!$old) { $!{ENOENT} ? return : die "$path: $!\n" }
   my ($mode, $uid, $gid, $size) = (stat $old)[2, 4, 5, 7];
   die "$path: no plain file\n" unless S_ISREG($mode) && $size < $largest;
-  open(my $plain, '<', '/proc/self/fd/' . fileno $old) or die "$path: $!\n";
+  my $plain = reopen($old) // die "$path: $!\n";
   local $/;
   return (<$plain> // '', S_IMODE($mode), $uid, $gid);
 }
@@ -142,7 +137,7 @@ sub unlock_handle {
 sub unlock {
   my ($target) = @_;
   my $mode = (lstat $target)[2] // 0;
-  return unless S_ISREG($mode) || S_ISDIR($mode); # opening a device may do something
+  return unless S_ISREG($mode) || S_ISDIR($mode); # opening a device can have effects
   sysopen(my $old, $target, O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return;
   unlock_handle($old);
 }

@@ -1,5 +1,7 @@
-# Starts a program that stays when whoever started it ends: a session of its own, and none of its files. Arguments: a
-# file for its errors, the program, its arguments.
+# Starts a program that outlives the agent: in a session of its own, without files of the agent. Arguments: a file for its
+# standard error, then the program with its arguments.
+#
+# System calls: setsid between fork and exec. Node can do this only by forking the agent itself, which blocks it.
 use strict;
 use POSIX ();
 
@@ -8,7 +10,6 @@ open(STDIN, '<', '/dev/null') && open(STDOUT, '>', '/dev/null') or die "/dev/nul
 open(my $errors, '>', $log) or die "$log: $!\n";
 my $pid = fork // die "fork: $!\n";
 if ($pid) {
-  # Whoever waits learns of the end once both outputs are closed.
   POSIX::_exit(0);
 }
 POSIX::setsid();

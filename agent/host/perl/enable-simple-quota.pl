@@ -1,5 +1,9 @@
-# BTRFS_IOC_QUOTA_CTL with BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA; btrfs-progs have it since 6.7. Argument: a path in the
-# filesystem.
+# Enables simple quotas of a btrfs filesystem. Argument: a path in the filesystem.
+#
+# System calls: ioctl with BTRFS_IOC_QUOTA_CTL and BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA, which btrfs-progs have since 6.7 and
+# Debian 12 lacks.
+use strict;
+
 my $control = pack("QQ", 4, 0);
 open(my $pool, "<", $ARGV[0]) or die "$!\n";
 ioctl($pool, 0xC0109428, $control) or die "$!\n";

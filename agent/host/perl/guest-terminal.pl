@@ -1,17 +1,22 @@
-# Before lxc-attach with a shell on a terminal of the container's own, which nobody on the host passes on. File 3 is the
-# master of the terminal; lxc-attach has no file of the starter, and gets the container's side of the terminal as file 3.
-# $ARGV[0]: root of the container on the host; then what lxc-attach is given, a script at the end.
+# Runs a shell in a container on a terminal of the container's own, so that no process of the host relays it. Descriptor 3
+# is the terminal's master. lxc-attach gets the container's side as descriptor 3 and no other descriptor of the starter.
+# Arguments: the container's root user as an id of the host, the filter as confine() takes it, then lxc-attach with its
+# arguments, of which the last is a shell script.
+#
+# System calls: ioctl with TIOCSPTLCK, TIOCGPTPEER, TIOCSCTTY and TIOCSWINSZ, which no tool offers for a given descriptor;
+# prctl with PR_SET_PDEATHSIG and a seccomp filter between fork and exec.
 use strict;
 use Fcntl;
 use POSIX ();
+require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 
-# asm-generic/ioctls.h: a terminal is locked at first, and has no other name that a container could not have replaced.
+# asm-generic/ioctls.h: a new terminal is locked. It is opened by its master, as a container can replace its name.
 my ($set_lock, $open_peer, $set_controlling, $set_size) = (0x40045431, 0x5441, 0x540E, 0x5414);
 my $no_setsid = 99;
 
 $^F = 3; # stays open for lxc-attach
 umask 022;
-my $root = shift @ARGV;
+my ($root, $filter, @attach) = @ARGV;
 open(my $master, '+<&=', 3) or die "file 3: $!\n";
 close_others();
 keep_open();
@@ -22,43 +27,44 @@ POSIX::dup2($peer, 3) or die "file 3: $!\n";
 open(my $terminal, '+<&=', 3) or die "file 3: $!\n";
 chown($root, -1, $terminal) or die "own the terminal: $!\n";
 close_others();
+confine($filter);
+attach_on_terminal();
 
-# Files of the starter may be others' terminals.
+# Descriptors of the starter may be terminals of other guests.
 sub close_others {
   opendir(my $files, '/proc/self/fd') or die "$!\n";
   POSIX::close($_) for grep { $_ > 3 } readdir $files;
 }
 
-# Setting a terminal's size and closing it wait for whoever uses the container's side, which a hostile container can draw
-# out. The starter has the terminals of all guests and must not wait: a process of its own does both for it. File 0 brings
-# sizes, as rows and columns of 16 bits; its end is that of the terminal.
+# Setting a terminal's size and closing it wait for the users of the container's side, and a hostile container can prolong
+# that. The starter has the terminals of all guests and must not wait, so a process of its own does both. Descriptor 0
+# delivers sizes, as rows and columns of 16 bits; when it is closed, the terminal is.
 sub keep_open {
   my $pid = fork // die "fork: $!\n";
   if ($pid) {
     open(STDIN, '<', '/dev/null') or die "$!\n";
     return;
   }
-  setpgrp; # no key of the terminal's ends it
+  setpgrp; # no key of the terminal can end it
   open(STDERR, '>', '/dev/null');
   while ((read(STDIN, my $size, 4) // 0) == 4) { ioctl($master, $set_size, $size . pack('S2', 0, 0)) }
   POSIX::_exit(0);
 }
 
-# The shell should lead a session, which takes a program of the container's. Without one the terminal is that of
-# lxc-attach's session, which the shell inherits. What runs in the container gets no file of the starter's.
+# The shell should lead a session, which needs setsid(1) in the container. Without it the terminal belongs to lxc-attach's
+# session, which the shell inherits. Processes in the container get no descriptor of the starter.
 sub attach_on_terminal {
   end_with_starter();
-  my @attach = @_;
   my $script = pop @attach;
-  my $can_lead = can_lead_session(@attach);
+  my $can_lead = can_lead_session();
   ioctl($terminal, $set_controlling, 0) unless $can_lead;
   open(STDERR, '>', '/dev/null') or die "$!\n";
   exec { $attach[0] } @attach, $script, 'sh', $can_lead ? 'setsid -c' : '';
+  die "$attach[0]: $!\n";
 }
 
-# Tries whether the container can be attached to at all, and ends with what lxc-attach says where it cannot.
+# Also tries whether lxc-attach works at all: if not, this program ends with lxc-attach's errors.
 sub can_lead_session {
-  my @attach = @_;
   pipe(my $errors, my $told) or die "pipe: $!\n";
   my $pid = fork // die "fork: $!\n";
   if (!$pid) {
@@ -70,15 +76,14 @@ sub can_lead_session {
   waitpid($pid, 0);
   my $code = $? >> 8;
   return $code == 0 if $? == 0 || $code == $no_setsid;
-  fcntl($errors, F_SETFL, O_NONBLOCK); # a program of the container's may have it open still
+  fcntl($errors, F_SETFL, O_NONBLOCK); # a program of the container may still have it open
   sysread($errors, my $text, 4096);
   syswrite(STDERR, $text // '');
   exit($code || 1);
 }
 
-# What no hang-up ends would stay on the host.
+# A process that ignores the hang-up would otherwise stay on the host.
 sub end_with_starter {
-  my $prctl = (POSIX::uname())[4] eq 'aarch64' ? 167 : 157;
-  syscall($prctl, 1, POSIX::SIGKILL(), 0, 0, 0); # PR_SET_PDEATHSIG
+  end_with_parent();
   exit if getppid() == 1;
 }

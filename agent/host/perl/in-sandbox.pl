@@ -1,15 +1,16 @@
 # Runs a program on an untrusted file: as an otherwise unused user, without capabilities and network, with resource
-# limits, in an empty root (isolate.pl, which precedes this code) and its own process namespace. Arguments: the user's
-# id, the file, a directory that becomes the user's while it runs, the name of a file in it for the standard output or
-# an empty one, the largest file that may be written, then the program. The file is the standard input, and may be
-# opened again as /dev/stdin.
+# limits, in an empty root (isolate.pl) and its own process namespace. Arguments: the user's id, the file, a directory that
+# becomes the user's, the name of a file in it for the standard output or an empty argument, the largest file that may be
+# written, then the program with its arguments. The file is the standard input, and may be opened again as /dev/stdin.
+#
+# System calls: unshare, prctl and those of isolate.pl, between fork and exec. No sandbox tool is on every Debian.
 use strict;
 use Fcntl;
 use POSIX ();
+require(__FILE__ =~ s{[^/]+\z}{isolate.pl}r);
 
 my ($uid, $input, $directory, $output, $most_bytes, @program) = @ARGV;
-my ($nr_unshare, $nr_prctl, $new_uts, $new_ipc, $new_net) = (272, 157, 0x04000000, 0x08000000, 0x40000000);
-($nr_unshare, $nr_prctl) = (97, 167) if (POSIX::uname())[4] eq 'aarch64';
+my ($new_uts, $new_ipc, $new_net) = (0x04000000, 0x08000000, 0x40000000);
 my ($most_memory, $most_seconds, $most_files) = (2 << 30, 3600, 64);
 
 sysopen(my $file, $input, O_RDONLY | O_NOFOLLOW) or die "$input: $!\n";
@@ -21,11 +22,11 @@ if ($output ne '') {
   POSIX::dup2(fileno $out, 1) or die "$output: $!\n";
 }
 POSIX::dup2(fileno $file, 0);
-syscall($nr_unshare, $new_net | $new_ipc | $new_uts) == 0 or die "unshare: $!\n";
+ask('unshare', 'unshare', $new_net | $new_ipc | $new_uts);
 own_processes();
 my $child = fork // die "fork: $!\n";
 if (!$child) {
-  syscall($nr_prctl, 1, 9, 0, 0, 0); # dies with this process, which the agent can kill
+  end_with_parent(); # the agent can kill the parent
   eval {
     enter_empty_root(['write', $directory, '/work'], ['read', $input, '/dev/stdin']);
     chdir '/work' or die "$directory: $!\n";

@@ -1,34 +1,29 @@
-# For programs that process data from guests. enter_empty_root(ENTRIES) gives the process mounts of its own: an empty
-# root with the system's programs, read-only, and the entries; no /proc, and nothing else of the host. Each entry is
-# [KIND, SOURCE, TARGET]: `read` and `write` for files and directories, `device` for device nodes, `tree` for a mount
-# that was opened before (its descriptor is the source); the target is the source where it is missing. own_mounts(),
-# before it, gives them to processes that are forked in between as well. keep_only(DESCRIPTORS) closes all other
-# descriptors at exec. Before the fork of a process: own_processes() makes it the first process of a new process
-# namespace.
+# Functions for programs that process data from guests; they load it as they load common.pl, which it loads itself.
+#
+# - enter_empty_root(ENTRIES) gives the process mounts of its own: an empty root with the system's programs, read-only, and
+#   the entries. There is no /proc and nothing else of the host. Each entry is [KIND, SOURCE, TARGET]. KIND is `read` or
+#   `write` for files and directories, `device` for device nodes, `tree` for a mount that was opened before, whose
+#   descriptor is the source. Without a target it is the source.
+# - own_mounts() before it gives the same mounts to processes that are forked in between.
+# - keep_only(DESCRIPTORS) closes all other descriptors at exec.
+# - own_processes() before a fork makes the new process the first one of a new process namespace.
+#
+# System calls: unshare, open_tree, mount_setattr, move_mount, mount, pivot_root, umount2, close_range. They act on the
+# process that makes them, between fork and exec.
+package main;
 use strict;
 use POSIX ();
-
-my %isolating = (POSIX::uname())[4] eq 'aarch64'
-  ? (mount => 40, umount2 => 39, pivot_root => 41, unshare => 97)
-  : (mount => 165, umount2 => 166, pivot_root => 155, unshare => 272);
-%isolating = (%isolating, open_tree => 428, move_mount => 429, mount_setattr => 442, close_range => 436);
-
-sub isolate_ask {
-  my ($what, $name, @arguments) = @_;
-  my $answer = syscall($isolating{$name}, @arguments);
-  die "$what: $!\n" if $answer < 0;
-  return $answer;
-}
+require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 
 sub own_processes {
-  isolate_ask('process namespace', 'unshare', 0x20000000);
+  ask('process namespace', 'unshare', 0x20000000);
 }
 
 # mount_setattr(2): 1 read-only, 2 nosuid, 4 nodev, 8 noexec.
 sub isolate_set {
   my ($fd, $path, $flags, $set, $propagation) = @_;
   my $attributes = pack('Q4', $set, 0, $propagation, 0);
-  isolate_ask("mount $path", 'mount_setattr', $fd, "$path", $flags, $attributes, length $attributes);
+  ask("mount $path", 'mount_setattr', $fd, "$path", $flags, $attributes, length $attributes);
 }
 
 sub isolate_target {
@@ -46,7 +41,7 @@ my %attributes_of = (read => 1 | 2 | 4, write => 2 | 4 | 8, device => 2 | 8);
 my ($here_fd, $all_mounts, $own_mounts) = (-100, 0x8000, 0);
 
 sub own_mounts {
-  isolate_ask('mounts', 'unshare', 0x00020000);
+  ask('mounts', 'unshare', 0x00020000);
   isolate_set($here_fd, '/', $all_mounts, 0, 1 << 18); # private
   $own_mounts = 1;
 }
@@ -60,22 +55,22 @@ sub enter_empty_root {
   for my $entry (system_entries(), @entries) {
     my ($kind, $source, $target) = @$entry;
     if ($kind eq 'tree') { push @mounts, [$source, $target, 1]; next }
-    my $fd = isolate_ask("open $source", 'open_tree', $here, "$source", 1 | $no_follow | 02000000);
+    my $fd = ask("open $source", 'open_tree', $here, "$source", 1 | $no_follow | close_on_exec());
     isolate_set($fd, '', $empty_path, $attributes_of{$kind}, 0);
     push @mounts, [$fd, $target // $source, -d $source];
   }
   my ($type, $options) = ('tmpfs', 'mode=755,size=1m');
-  isolate_ask('empty root', 'mount', "$type", "$place", "$type", 2 | 4 | 8, "$options");
+  ask('empty root', 'mount', "$type", "$place", "$type", 2 | 4 | 8, "$options");
   chdir $place or die "$place: $!\n";
   for (@mounts) {
     my ($fd, $target, $is_directory) = @$_;
     isolate_target($target, $is_directory);
-    isolate_ask("mount $target", 'move_mount', $fd, '', $here, ".$target", 4);
+    ask("mount $target", 'move_mount', $fd, '', $here, ".$target", 4);
     POSIX::close($fd);
   }
   for my $name (grep { -l "/$_" } qw(bin sbin lib lib32 lib64 libx32)) { symlink readlink("/$name"), $name }
-  isolate_ask('pivot_root', 'pivot_root', '.', '.');
-  isolate_ask('old root', 'umount2', '.', 2); # MNT_DETACH
+  ask('pivot_root', 'pivot_root', '.', '.');
+  ask('old root', 'umount2', '.', 2); # MNT_DETACH
   chdir '/' or die "/: $!\n";
   isolate_set($here, '/', 0, 1, 0);
 }
@@ -90,10 +85,10 @@ sub system_entries {
 sub keep_only {
   my ($previous, $on_exec) = (2, 4);
   for my $fd (sort { $a <=> $b } grep { $_ > 2 } @_) {
-    isolate_ask('close_range', 'close_range', $previous + 1, $fd - 1, $on_exec) if $fd > $previous + 1;
+    ask('close_range', 'close_range', $previous + 1, $fd - 1, $on_exec) if $fd > $previous + 1;
     $previous = $fd;
   }
-  isolate_ask('close_range', 'close_range', $previous + 1, 0xffffffff, $on_exec);
+  ask('close_range', 'close_range', $previous + 1, 0xffffffff, $on_exec);
 }
 
 1;

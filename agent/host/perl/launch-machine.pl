@@ -1,33 +1,34 @@
-# Starts a virtual machine and ends once its process runs QEMU; prints its pid. What QEMU may not open itself is opened
-# here as root and passed on as descriptors; then the process enters an empty root (isolate.pl, which comes before this) and
-# gives up all that root can do.
+# Starts a virtual machine and ends once its process runs QEMU; prints its pid. Files that QEMU may not open itself are opened
+# here as root and passed on as descriptors. Then the process enters an empty root (isolate.pl) and gives up all rights of
+# root.
 # Arguments, each `key=value`, until `--`: then QEMU's, in which %{NAME} is replaced by the number of a descriptor.
 #   lock=PATH               held until QEMU runs, so that no two are started
-#   busy=GROUP              a group whose processes mean that the machine runs: nothing is done
+#   busy=GROUP              a group whose processes mean that the machine runs: then only the pid is printed
 #   group=PATH              a group to enter
-#   listen=NAME:PATH        a listening Unix socket, for root alone
+#   listen=NAME:PATH        a listening Unix socket, only for root
 #   direct=NAME:PATH        a file to read and write past the page cache
 #   write=NAME:PATH         a file to read and write
 #   read=NAME:PATH          a file to read
 #   tpm=NAME:DIRECTORY      the state of a TPM, whose program is started at the other end of a socket
 #   tap=NAME:DEVICE:BRIDGE:MAC
-#   uid=NUMBER  cwd=PATH  log=PATH
+#   uid=NUMBER  groups=NUMBERS  cwd=PATH  log=PATH
+#
+# System calls: ioctl with TUNSETIFF and those of interfaces; unshare, prctl, setgroups, setresgid, setresuid, capset,
+# prlimit64 and those of isolate.pl, in this order between fork and exec with open descriptors. Node can do none of it;
+# ip(8), setpriv(1) and prlimit(1) would be three more programs to load.
 use strict;
 use Fcntl qw(:DEFAULT :flock);
 use POSIX ();
+require(__FILE__ =~ s{[^/]+\z}{isolate.pl}r);
 
 my ($iff_tap, $iff_no_pi, $iff_vnet_hdr, $tunsetiff) = (0x0002, 0x1000, 0x4000, 0x400454ca);
-# linux/sockios.h and if.h; system() of ip(8) would cost as much as all else here.
+# linux/sockios.h and if.h
 my ($get_flags, $set_flags, $set_address, $get_index, $add_port) = (0x8913, 0x8914, 0x8924, 0x8933, 0x89a2);
 my ($iff_up, $ethernet) = (0x1, 1);
 my ($af_unix, $af_inet, $stream, $datagram) = (1, 2, 1, 2);
 my ($new_uts, $new_ipc, $new_net) = (0x04000000, 0x08000000, 0x40000000);
 my ($capbset_drop, $set_no_new_privs, $capability_version) = (24, 38, 0x20080522); # linux/prctl.h, capability.h
 my ($rlimit_core, $rlimit_files, $most_files) = (4, 7, 1024);
-# asm/unistd.h
-my %nr = (POSIX::uname())[4] eq 'aarch64'
-  ? (unshare => 97, prctl => 167, setgroups => 159, setresgid => 149, setresuid => 147, capset => 91, prlimit64 => 261)
-  : (unshare => 272, prctl => 157, setgroups => 116, setresgid => 119, setresuid => 117, capset => 126, prlimit64 => 302);
 open(my $last, '<', '/proc/sys/kernel/cap_last_cap') or die "cap_last_cap: $!\n";
 my $last_capability = <$last> + 0;
 close $last;
@@ -46,7 +47,7 @@ flock($lock, LOCK_EX) or die "$one{lock}: $!\n";
 if (open(my $procs, '<', "$one{busy}/cgroup.procs")) {
   while (my $pid = <$procs>) {
     chomp $pid;
-    if (command_of($pid) ne 'swtpm') { print "$pid\n"; exit 0 } # one that lost its QEMU is about to end
+    if (command_of($pid) ne 'swtpm') { print "$pid\n"; exit 0 } # a swtpm that lost its QEMU is about to end
   }
 }
 
@@ -79,27 +80,27 @@ sub open_file {
   my ($flags, $given) = @_;
   my ($name, $path) = split /:/, $given, 2;
   sysopen(my $file, $path, $flags | O_NOFOLLOW | O_NONBLOCK) or die "$path: $!\n";
-  die "$path: no file\n" unless -f $file; # a device could be the host's disk
+  die "$path: not a plain file\n" unless -f $file; # a device could be the host's disk
   keep($name, $file);
 }
 
-# Up, on its bridge, with its address: only then does a packet pass.
+# Packets pass only once the interface has its address, is on its bridge, and is up.
 sub connect_port {
   my ($device, $bridge, $mac) = @_;
   local $^F = 2;
   socket(my $socket, $af_inet, $datagram, 0) or die "socket: $!\n";
-  my $ask = sub {
-    my ($request, $name, $rest) = @_;
+  my $request = sub {
+    my ($kind, $name, $rest) = @_;
     my $argument = pack('Z16 a24', $name, $rest);
-    ioctl($socket, $request, $argument) or die "interface $name: $!\n";
+    ioctl($socket, $kind, $argument) or die "interface $name: $!\n";
     return substr($argument, 16);
   };
-  $ask->($set_address, $device, pack('S (H2)6', $ethernet, split /:/, $mac));
-  $ask->($add_port, $bridge, substr($ask->($get_index, $device, ''), 0, 4));
-  $ask->($set_flags, $device, pack('S', unpack('S', $ask->($get_flags, $device, '')) | $iff_up));
+  $request->($set_address, $device, pack('S (H2)6', $ethernet, split /:/, $mac));
+  $request->($add_port, $bridge, substr($request->($get_index, $device, ''), 0, 4));
+  $request->($set_flags, $device, pack('S', unpack('S', $request->($get_flags, $device, '')) | $iff_up));
 }
 
-# Not persistent: it is gone with the last process that has it open, as a container's interface is.
+# Not persistent: the kernel deletes it when the last process that has it open ends, like a container's interface.
 sub open_tap {
   my ($name, $device, $bridge, $mac) = split /:/, $_[0], 4;
   sysopen(my $tap, '/dev/net/tun', O_RDWR) or die "/dev/net/tun: $!\n";
@@ -109,7 +110,7 @@ sub open_tap {
   connect_port($device, $bridge, $mac);
 }
 
-# In the guest's groups and namespaces, as its user; ends once QEMU has closed its end.
+# Runs in the guest's groups and namespaces, as its user; ends once QEMU has closed its end of the socket.
 sub start_tpm {
   my ($name, $directory) = split /:/, $_[0], 2;
   local $^F = 2;
@@ -122,9 +123,9 @@ sub start_tpm {
       own_processes();
       my $pid = fork // die "fork: $!\n";
       POSIX::_exit(0) if $pid;
-      confine();
+      separate();
       enter_empty_root(['write', $directory]);
-      chdir $directory or die "$directory: $!\n"; # the user may not walk to it
+      chdir $directory or die "$directory: $!\n"; # the user has no access to the directories above
       keep_open($its);
       keep_only(fileno $its);
       give_up('/usr/bin/swtpm', 'socket', '--tpm2', '--tpmstate', 'dir=.,mode=0600', '--terminate',
@@ -137,15 +138,14 @@ sub start_tpm {
   keep($name, $ours);
 }
 
-# For the programs that are started from here on.
+# Applies to the programs that are started afterwards.
 sub keep_open {
   fcntl($_[0], F_SETFD, 0) or die "fcntl: $!\n";
 }
 
-my $o_direct = (POSIX::uname())[4] eq 'aarch64' ? 0x10000 : 0x4000;
-start_tpm($_) for @{ $many{tpm} }; # first: it is to have nothing of what is opened after it
+start_tpm($_) for @{ $many{tpm} }; # first, so that it has none of the descriptors that are opened next
 listen_at($_) for @{ $many{listen} };
-open_file(O_RDWR | $o_direct, $_) for @{ $many{direct} };
+open_file(O_RDWR | O_DIRECT, $_) for @{ $many{direct} };
 open_file(O_RDWR, $_) for @{ $many{write} };
 open_file(O_RDONLY, $_) for @{ $many{read} };
 open_tap($_) for @{ $many{tap} };
@@ -168,13 +168,13 @@ s/%\{(\w+)\}/exists $fd{$1} ? fileno $fd{$1} : die "no descriptor $1\n"/ge for @
   print "$pid\n";
 }
 
-sub confine {
+sub separate {
   for my $group (@{ $many{group} }) {
     open(my $procs, '>', "$group/cgroup.procs") or die "$group: $!\n";
     syswrite($procs, $$) && close $procs or die "$group: $!\n";
   }
   POSIX::setsid();
-  syscall($nr{unshare}, $new_net | $new_ipc | $new_uts) == 0 or die "unshare: $!\n";
+  ask('unshare', 'unshare', $new_net | $new_ipc | $new_uts);
   umask 0077;
   sysopen(my $log, $one{log}, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600) or die "$one{log}: $!\n";
   sysopen(my $null, '/dev/null', O_RDONLY) or die "/dev/null: $!\n";
@@ -184,37 +184,31 @@ sub confine {
 }
 
 sub become {
-  confine();
-  # At the same path: QEMU creates a socket there and writes screenshots.
+  separate();
+  # The directory keeps its path: QEMU creates a socket there and writes screenshots.
   enter_empty_root(['write', $one{cwd}], $one{groups} ? ['device', '/dev/kvm'] : ());
   chdir $one{cwd} or die "$one{cwd}: $!\n";
   keep_only(map { fileno $_ } values %fd);
   give_up(@ARGV);
 }
 
-# As prlimit(1) and setpriv(1) do it, of which each is a program to load. The kernel takes all other capabilities from who
-# becomes another user than root.
+# Does what prlimit(1) and setpriv(1) do. The kernel removes all other capabilities when root becomes another user.
 sub give_up {
   my ($program, @arguments) = @_;
   limit($_->[0], $_->[1]) for [$rlimit_core, 0], [$rlimit_files, $most_files];
   my @groups = $one{groups} ? split(/,/, $one{groups}) : ();
-  for my $capability (0 .. $last_capability) { ask('bounding set', $nr{prctl}, $capbset_drop, $capability, 0, 0, 0) }
-  ask('groups', $nr{setgroups}, scalar @groups, pack('L*', @groups));
-  ask('group', $nr{setresgid}, ($one{uid} + 0) x 3);
-  ask('user', $nr{setresuid}, ($one{uid} + 0) x 3);
+  for my $capability (0 .. $last_capability) { ask('bounding set', 'prctl', $capbset_drop, $capability, 0, 0, 0) }
+  ask('groups', 'setgroups', scalar @groups, pack('L*', @groups));
+  ask('group', 'setresgid', ($one{uid} + 0) x 3);
+  ask('user', 'setresuid', ($one{uid} + 0) x 3);
   my $header = pack('L l', $capability_version, 0);
-  ask('capabilities', $nr{capset}, $header, pack('L6', (0) x 6));
-  ask('no new privileges', $nr{prctl}, $set_no_new_privs, 1, 0, 0, 0);
+  ask('capabilities', 'capset', $header, pack('L6', (0) x 6));
+  ask('no new privileges', 'prctl', $set_no_new_privs, 1, 0, 0, 0);
   exec { $program } $program, @arguments;
   die "$program: $!\n";
 }
 
 sub limit {
   my ($resource, $most) = @_;
-  ask("limit $resource", $nr{prlimit64}, 0, $resource, pack('Q2', $most, $most), 0);
-}
-
-sub ask {
-  my ($what, $number, @arguments) = @_;
-  syscall($number, @arguments) == 0 or die "$what: $!\n";
+  ask("limit $resource", 'prlimit64', 0, $resource, pack('Q2', $most, $most), 0);
 }

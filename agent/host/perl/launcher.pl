@@ -1,37 +1,40 @@
-# The launcher's program, for perl: perl-base is on every Debian, and a perl process is 8 MiB, so that a fork of
-# it costs a fraction of a millisecond; the agent's own would copy the page tables of all its memory and hold up
-# its event loop meanwhile.
+# Starts the agent's commands. No arguments; it ends when its standard input does.
 #
 # Frames, numbers as 32 bits big-endian, text with its length before it:
 #   in    id kind fields…   R run: flags, standard input, environment (name=value lines), program, arguments
-#                           P the same with perl code for a program, evaluated in a fork
-#                           B perl code alone, evaluated here: what never waits is not worth a fork
+#                           P the same with the path of a perl program, which a fork runs without exec
+#                           B only the path of a perl program that never waits: it runs here, without a fork
 #                           K kill
 #   out   id kind text      S started: pid, O output, E error output, X ended: "code signal", C both outputs closed
+#
+# System calls: fork, which takes a fraction of a millisecond here, as a perl process has 8 MiB. A fork of the agent would
+# copy the page tables of all its memory and block its event loop. Also close_range, signalfd4, and prctl with
+# PR_SET_PDEATHSIG between fork and exec, which Node lacks. perl-base is on every Debian.
+package Launcher; # programs run in main
 use strict;
 use Errno;
 use IO::Handle;
 use POSIX ();
 
+{ package main; require(__FILE__ =~ s{[^/]+\z}{common.pl}r) }
+
 $0 = 'berth-launcher'; # for ps
 
-# The agent may have inherited descriptors of the shell that started it. They are closed here, so that no command gets
-# them: close_range(2).
-syscall(436, 3, 0xffffffff, 0);
+# The agent may have inherited descriptors of the shell that started it. No command should get them.
+main::call('close_range', 3, 0xffffffff, 0);
 
 my $surviving = 1;
 my $own_umask = 2;
 my $launcher = $$;
-my ($prctl, $signalfd4) = (POSIX::uname())[4] eq 'aarch64' ? (167, 74) : (157, 289);
 my (%children, %id_of_pid, %reading, %writing);
 
 $SIG{PIPE} = 'IGNORE';
-# Ends of children are read from a signalfd(2). Perl runs a handler only after the next system call: one that arrived just
+# Ends of children are read from a signalfd(2). Perl runs a handler only after the next system call: a signal that arrived just
 # before select would wait until something else happens. The flags are SFD_NONBLOCK and SFD_CLOEXEC.
 my $ends = POSIX::SigSet->new(POSIX::SIGCHLD());
 POSIX::sigprocmask(POSIX::SIG_BLOCK(), $ends) or die "sigprocmask: $!";
 my $ends_mask = pack('Q', 1 << (POSIX::SIGCHLD() - 1));
-my $ended_fd = syscall($signalfd4, -1, $ends_mask, length $ends_mask, 0x80800);
+my $ended_fd = main::call('signalfd4', -1, $ends_mask, length $ends_mask, 0x80800);
 $ended_fd >= 0 && open(my $ended, '<&=', $ended_fd) or die "signalfd: $!";
 
 sub answer {
@@ -46,7 +49,7 @@ sub answer {
 
 sub become {
   my ($kind, $flags, $environment, $program, @arguments) = @_;
-  syscall($prctl, 1, 9, 0, 0, 0) unless $flags & $surviving;
+  main::end_with_parent() unless $flags & $surviving;
   POSIX::_exit(1) if getppid() != $launcher;
   $SIG{PIPE} = 'DEFAULT';
   POSIX::sigprocmask(POSIX::SIG_UNBLOCK(), $ends);
@@ -56,7 +59,7 @@ sub become {
   %ENV = map { split /=/, $_, 2 } split /\n/, $environment;
   if ($kind eq 'P') {
     @ARGV = @arguments;
-    eval "$program; 1" or do { print STDERR $@; POSIX::_exit(1) };
+    eval { run_file($program); 1 } or do { print STDERR $@; POSIX::_exit(1) };
     STDOUT->flush;
     POSIX::_exit(0);
   }
@@ -64,6 +67,14 @@ sub become {
   exec { $program } $program, @arguments;
   print STDERR "$!\n";
   POSIX::_exit(127);
+}
+
+# `do` says why a file cannot be read only in $!, which the program may change.
+sub run_file {
+  my ($path) = @_;
+  -r $path or die "$path: $!\n";
+  { package main; do $path }
+  die $@ if $@ ne '';
 }
 
 sub launch {
@@ -100,11 +111,11 @@ sub report {
   answer($id, 'C', '');
 }
 
-sub evaluate {
+sub run_here {
   my ($id, $program) = @_;
   open my $output, '>', \my $text or return refuse($id, "output: $!");
   my $usual = select $output;
-  my $done = eval "package Brief; $program; 1";
+  my $done = eval { run_file($program); 1 };
   select $usual;
   $done ? report($id, 'O', $text // '', 0) : report($id, 'E', $@, 1);
 }
@@ -137,7 +148,7 @@ sub feed {
   delete $writing{$_[0]} if !defined $written || !length $entry->[1];
 }
 
-# What it started may hold its outputs open for ever.
+# Processes that the child started may hold its outputs open for ever.
 sub abandon {
   my $child = $children{$_[0]} // return;
   kill 'KILL', $child->{pid} if $child->{pid};
@@ -159,7 +170,7 @@ sub receive {
     my ($id, $kind, $fields) = unpack('x4 N a1 a*', substr($received, 0, 4 + $length));
     substr($received, 0, 4 + $length) = '';
     if ($kind eq 'K') { abandon($id) }
-    elsif ($kind eq 'B') { evaluate($id, unpack('(N/a*)*', $fields)) }
+    elsif ($kind eq 'B') { run_here($id, unpack('(N/a*)*', $fields)) }
     else { launch($id, $kind, unpack('(N/a*)*', $fields)) }
   }
 }

@@ -1,13 +1,14 @@
-# Prints which of some plain files a guest's root has, one a line. Arguments: the root, then paths in it. As in change-root,
-# openat2(2) lets no link, mount or `..` lead out of the root, and nothing is opened.
+# Prints which of the paths are plain files in a guest's root, one per line. Arguments: the root, then paths in it.
+#
+# System calls: openat2 (open_beneath of common.pl), which lets no link, mount or `..` lead out of the root; Node and the tools
+# follow them. No file is opened for reading.
+use strict;
 use Fcntl qw(:DEFAULT :mode);
-my ($openat2, $resolve, $path_only) = (437, 0x0f, 012000000); # O_PATH | O_CLOEXEC
+require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
+
 my ($root, @paths) = @ARGV;
-sysopen(my $top, $root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW) or die "root: $!\n";
+my $top = open_top($root);
 for my $path (@paths) {
-  my $how = pack('Q3', $path_only, 0, $resolve);
-  my $fd = syscall($openat2, fileno $top, "$path", $how, length $how);
-  next if $fd < 0;
-  open(my $handle, '<&=', $fd) or die "$path: $!\n";
-  print "$path\n" if S_ISREG((stat $handle)[2]);
+  my $found = open_beneath($top, $path, path_only()) or next;
+  print "$path\n" if S_ISREG((stat $found)[2]);
 }

@@ -1,7 +1,10 @@
-# Prints the ports of TCP sockets that listen, one a line, of both families.
+# Prints the ports of listening TCP sockets of both families, one per line. No arguments. It is run in the launcher's own
+# process (runBriefPerl), so it must not wait.
 #
-# For /proc/net/tcp the kernel walks all buckets of its table of connections, 262,144 on a large host and once for
-# each family: 10 ms to find a handful that wait. Asked over netlink for those alone it looks at nothing else.
+# For /proc/net/tcp the kernel walks all buckets of its table of connections for each family, which are 262,144 on a large
+# host: 10 ms for a few listening sockets. Over netlink it returns these directly.
+#
+# System calls: socket with AF_NETLINK, send, recv (sock_diag(7)). Node has no netlink sockets, and ss(8) would be a process.
 use strict;
 my ($netlink, $raw, $sock_diag, $by_family, $dump, $tcp, $listen) = (16, 3, 4, 20, 0x301, 6, 1 << 10);
 socket(my $socket, $netlink, $raw, $sock_diag) or die "socket: $!\n";

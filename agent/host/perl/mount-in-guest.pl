@@ -1,22 +1,17 @@
-# Mounts a directory of the host in a container that is about to start: over /mnt, with the container's own ids, without
-# devices. The container itself may not walk to it. lxc runs this as root on the host, with LXC_PID.
-# Argument: the directory.
+#!/usr/bin/perl
+# Mounts a directory of the host on /mnt of a container that is about to start, with the container's own ids and without
+# devices. The container itself has no access to the directory's path. Argument: the directory. lxc runs a copy of this
+# program as root on the host, with LXC_PID.
+#
+# System calls: open_tree, mount_setattr with MOUNT_ATTR_IDMAP, setns, move_mount of the same descriptor in the other
+# namespace, which mount(8) and nsenter(1) cannot combine.
 use strict;
 use Fcntl;
-use POSIX ();
+require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 
 my ($directory) = @ARGV;
-my ($nr_open_tree, $nr_move_mount, $nr_mount_setattr, $nr_setns) = (428, 429, 442, 308);
-$nr_setns = 268 if (POSIX::uname())[4] eq 'aarch64';
-my ($here, $empty_path, $clone, $close_on_exec) = (-100, 0x1000, 1, 02000000);
+my ($here, $empty_path, $clone) = (-100, 0x1000, 1);
 my ($new_ns, $from_empty_path, $nosuid, $nodev, $idmap) = (0x00020000, 4, 0x2, 0x4, 0x00100000);
-
-sub ask {
-  my ($what, $number, @arguments) = @_;
-  my $answer = syscall($number, @arguments);
-  die "$what: $!\n" if $answer < 0;
-  return $answer;
-}
 
 sub namespace_of {
   my ($kind) = @_;
@@ -25,8 +20,8 @@ sub namespace_of {
 }
 
 my ($ids, $mounts) = map { namespace_of($_) } 'user', 'mnt';
-my $mount = ask("mount $directory", $nr_open_tree, $here, "$directory", $clone | $close_on_exec);
+my $mount = ask("mount $directory", 'open_tree', $here, "$directory", $clone | close_on_exec());
 my $attributes = pack('Q4', $nosuid | $nodev | $idmap, 0, 0, fileno $ids);
-ask('ids', $nr_mount_setattr, $mount, '', $empty_path, $attributes, length $attributes);
-ask('enter', $nr_setns, fileno $mounts, $new_ns);
-ask('mount /mnt', $nr_move_mount, $mount, '', $here, '/mnt', $from_empty_path);
+ask('ids', 'mount_setattr', $mount, '', $empty_path, $attributes, length $attributes);
+ask('enter', 'setns', fileno $mounts, $new_ns);
+ask('mount /mnt', 'move_mount', $mount, '', $here, '/mnt', $from_empty_path);

@@ -1,13 +1,16 @@
-# The program that watches the kernel's notices, for perl: 6 MiB, where `nft monitor` keeps a copy of every table.
-# Arguments: the nft table, the bridge, the prefix of guests' interfaces. A line tells what was changed, and the
-# process that did it where the kernel names it (the port of its netlink socket):
+# Prints notices of the kernel about changes of the network, until it is killed. Arguments: the nft table, the bridge, the
+# prefix of guests' interfaces. Each line names what was changed, and the process that changed it if the kernel names it (the
+# port of its netlink socket):
 #
-#   ready          notices come from now on
+#   ready          from now on notices are printed
 #   tables PID     the nft table, in whatever family
 #   others PID     another nft table
 #   rates PID      a qdisc, class or filter of any interface
 #   links 0        the bridge, an interface of a guest or one that shapes what it sends, or an address of any interface
-#   lost           some did not come
+#   lost           notices were lost
+#
+# System calls: socket with AF_NETLINK, recv. Node has no netlink sockets. `nft monitor` keeps a copy of every table, where
+# this process takes 6 MiB.
 use strict;
 use Errno;
 
@@ -44,7 +47,7 @@ sub attribute {
   return '';
 }
 
-# Each message names its table; the last of a transaction the process.
+# Each message names its table; the last one of a transaction names the process.
 sub take_nft {
   my ($type, $at, $end) = @_;
   if (($type & 255) != $new_generation) {

@@ -1,15 +1,18 @@
-# The program that listens to samples of guests' packets (NFLOG), for perl. Arguments: the number of the log, seconds
-# between reports, the domains of miners' pools with a comma between them. What is alike is told once, with its number:
+# Prints reports on samples of guests' packets (NFLOG), until it is killed. Arguments: the number of the log, seconds between
+# reports, the domains of mining pools, separated by commas. Equal events become one line with their number:
 #
-#   ready                            samples come from now on
+#   ready                            from now on packets are counted
 #   o GUEST TARGET PROTOCOL PORT N   it opened flows; PORT 0 where the protocol has none
 #   r GUEST TARGET PROTOCOL PORT N   the target refused
-#   s GUEST TARGET PORT N            asked as miners ask their pool
-#   n GUEST TARGET PORT N            a TLS handshake with a miners' pool
+#   s GUEST TARGET PORT N            sent a request of the protocol between miners and pools
+#   n GUEST TARGET PORT N            a TLS handshake with a mining pool
 #   x GUEST CLIENT PORT KIND N       agreed to be a proxy: socks5, socks4, connect; PORT is the guest's
-#   end SEEN LOST                    of this report: packets, and those that were too many
+#   end SEEN LOST                    number of packets in this report, and of those that were lost
 #
-# What is in a packet is looked at here and goes no further.
+# The content of packets does not leave this process.
+#
+# System calls: socket with AF_NETLINK, send, recv (nfnetlink_log). Node has no netlink sockets, and no tool prints the
+# kernel's log groups without storing every packet.
 use strict;
 use Errno;
 use Socket qw(inet_ntop AF_INET AF_INET6);

@@ -1,10 +1,14 @@
-# Prints flows of the connection tracking table, asked for by netlink(7). Arguments: `unreplied` for all that got no
-# answer, or addresses, of which each is asked for as who opened the flow. A line each:
+# Prints flows of the connection tracking table. Arguments: `unreplied` for all that got no answer, or the addresses that
+# opened the flows. A flow is a line:
 #
 #   PROTOCOL SOURCE TARGET SPORT DPORT STATE LEFT BYTES REPLY_BYTES
 #
 # PROTOCOL is a number; STATE is unreplied, replied, or of TCP its number (linux/netfilter/nf_conntrack_tcp.h) after
-# `t`; LEFT the seconds until it is forgotten. At most 20,000 of each source or family; of the rest `more` tells.
+# `t`; LEFT the seconds until it is forgotten. At most 20,000 are printed for each source or family, and the number of the
+# others after `more`.
+#
+# System calls: socket with AF_NETLINK, send, recv (nfnetlink_conntrack). Node has no netlink sockets; conntrack(8) cannot let
+# the kernel filter by address, so it reads the whole table, and Debian does not install it.
 use strict;
 use Socket qw(inet_ntop inet_pton AF_INET AF_INET6);
 
@@ -90,7 +94,7 @@ if ($ARGV[0] eq 'unreplied') {
   dump_flows($_, $asked) for AF_INET, AF_INET6;
   exit;
 }
-# CTA_FILTER: the flags say which parts of the tuple count: the source address alone.
+# CTA_FILTER: the flags say which parts of the tuple count: only the source address.
 for my $address (@ARGV) {
   my $family = $address =~ /:/ ? AF_INET6 : AF_INET;
   my $packed = inet_pton($family, $address) // die "no address\n";

@@ -1,6 +1,9 @@
 # Writes down how the files of a tree share their data, where they have holes and what is compressed, from the maps of
-# their extents (FIEMAP). No data is read. Nobody may change the tree meanwhile. Arguments: the tree, the file to write,
-# bytes of memory for extents and names, the most bytes to write.
+# their extents. No data is read. Nobody may change the tree meanwhile. Arguments: the tree, the file to write, bytes of
+# memory for extents and names, the most bytes to write.
+#
+# System calls: ioctl with FS_IOC_FIEMAP, statx for times with nanoseconds, fgetxattr, flistxattr, prlimit64. Node has none of
+# them; filefrag(8) and getfattr(1) would be processes for each file.
 #
 # Prints how many bytes less than their length the large files take.
 #
@@ -16,14 +19,14 @@
 use strict;
 use warnings;
 use Fcntl qw(:DEFAULT :mode);
-use POSIX ();
+require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
+
+bound_memory();
 
 my ($tree, $output, $memory, $most_bytes) = @ARGV;
 my ($fiemap, $sync, $block, $smallest, $small_holes) = (0xC020660B, 0x1, 4096, 4096, 65536);
 my ($is_last, $is_unclear, $is_encoded, $is_inline) = (0x1, 0x6, 0x8, 0x380);
 my ($at_once, $least_saved) = (512, 128 << 20);
-my ($nr_statx, $nr_fgetxattr, $nr_flistxattr) = (332, 193, 196);
-($nr_statx, $nr_fgetxattr, $nr_flistxattr) = (291, 10, 13) if (POSIX::uname())[4] eq 'aarch64';
 # Memory in bytes, and what a file, an extent and a name take of it, as measured.
 my ($most_extents, %room) = (1 << 20, usual => $memory, sparse => $memory / 4);
 my ($cost_of_file, $cost_of_extent, $cost_of_name) = (320, 160, 160);
@@ -160,10 +163,10 @@ sub walk {
 sub read_attributes {
   my ($handle) = @_;
   my $names = "\0" x 65536;
-  my $length = syscall($nr_flistxattr, fileno $handle, $names, length $names);
+  my $length = call('flistxattr', fileno $handle, $names, length $names);
   return map {
     my ($name, $value) = ($_, "\0" x 65536);
-    my $size = syscall($nr_fgetxattr, fileno $handle, $name, $value, length $value);
+    my $size = call('fgetxattr', fileno $handle, $name, $value, length $value);
     $size < 0 ? () : (unpack('H*', $name), unpack('H*', substr($value, 0, $size)));
   } split /\0/, substr($names, 0, $length > 0 ? $length : 0);
 }
@@ -181,12 +184,12 @@ sub sum_up {
   return ($holes, $saved, $others);
 }
 
-# Fields of a file that is restored apart. One with several names is not: restic knows them.
+# Fields of a file that is restored separately. Files with several names are not, as restic restores their names.
 sub describe_large {
   my ($index) = @_;
   sysopen(my $handle, "$tree/" . path_of($index), O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return;
   my ($stat, $empty) = ("\0" x 256, '');
-  syscall($nr_statx, fileno $handle, $empty, 0x1000, 0x7ff, $stat) == 0 or return;
+  call('statx', fileno $handle, $empty, 0x1000, 0x7ff, $stat) == 0 or return;
   my ($user, $group, $mode) = unpack('x20 L L S', $stat);
   my @attributes = read_attributes($handle);
   return ('M', S_IMODE($mode), $user, $group, unpack('x112 q L', $stat), @attributes / 2, @attributes);

@@ -1,21 +1,21 @@
-# Reads root's login from a guest's root: the password field, then the authorized keys. Argument: the root. Prints the
-# password field on a line of its own, then the lines of the key files.
+# Reads root's login from a guest's root. Argument: the root. Prints the password field on a line of its own, then the lines
+# of the key files. Only plain files of limited size are read; their type is checked before they are opened.
 #
-# openat2(2) follows links, but only inside the root: RESOLVE_IN_ROOT, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_XDEV. Only
-# plain files of limited size are read; the type is checked before the file is opened.
+# System calls: openat2 (open_in_root of common.pl), which follows links, but only inside the root. Node and the tools follow
+# them out of it.
+use strict;
 use Fcntl qw(:DEFAULT :mode);
-my ($openat2, $resolve, $path_only, $largest) = (437, 0x13, 010000000, 1 << 16);
-sysopen(my $top, $ARGV[0], O_RDONLY | O_DIRECTORY | O_NOFOLLOW) or die "root: $!\n";
+require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
+
+my $largest = 1 << 16;
+my $top = open_top($ARGV[0]);
 
 sub read_plain {
   my ($path, $most) = @_;
-  my $how = pack('Q3', $path_only | 02000000, 0, $resolve); # O_CLOEXEC
-  my $fd = syscall($openat2, fileno $top, "$path", $how, length $how);
-  return '' if $fd < 0;
-  open(my $found, '<&=', $fd) or return '';
+  my $found = open_in_root($top, $path, path_only()) or return '';
   my ($mode, $size) = (stat $found)[2, 7];
   return '' unless S_ISREG($mode) && $size <= $most;
-  open(my $plain, '<', "/proc/self/fd/$fd") or return '';
+  my $plain = reopen($found) or return '';
   read($plain, my $text, $most) // return '';
   return $text;
 }

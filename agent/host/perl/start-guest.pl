@@ -1,5 +1,10 @@
-# Starts a guest: lxc-start with a user namespace that is made here. Arguments: lxc's path, the container's name, a log
-# file. Before it: the bounds, the mark of the confinement (agent/host/guest-namespace.ts), and confine.pl.
+# Starts a guest: runs lxc-start with a user namespace that is made here. Arguments: lxc's path, the container's name, a log
+# file, a mark that identifies filter and limits, the filter as confine() takes it, then the limits of the namespace:
+# `NAME=VALUE` for a file of /proc/sys/user, `NUMBER=VALUE` for a resource of prlimit(2). A process that has the mark in its
+# environment has the filter from an earlier start.
+#
+# System calls: clone with CLONE_NEWUSER, prlimit64 and a seccomp filter between fork and exec. Node cannot make them;
+# unshare(1) cannot make one namespace below another with a map written from the one between.
 #
 # The kernel counts namespaces, inotify and fanotify objects, queued signals and message queues by user and user
 # namespace, and again for the creator in each namespace above (ucounts). A limit in the guest's own namespace would
@@ -12,10 +17,14 @@
 # the namespace open by then, ends. If a process dies, a pipe closes and the start fails.
 use strict;
 use POSIX ();
+require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 
-our (%counts, %resources, $confinement);
-my ($lxc_path, $name, $log) = @ARGV;
-my ($clone, $prlimit) = (POSIX::uname())[4] eq 'aarch64' ? (220, 261) : (56, 302);
+my ($lxc_path, $name, $log, $confinement, $filter, @limits) = @ARGV;
+my (%counts, %resources);
+for (@limits) {
+  my ($what, $value) = /^(\w+)=(\d+)$/ or die "limit $_\n";
+  ($what =~ /^\d+$/ ? \%resources : \%counts)->{$what} = $value;
+}
 
 sub put {
   my ($path, $text) = @_;
@@ -30,10 +39,9 @@ sub take {
   return <$file>;
 }
 
-# A fork in a user namespace of its own (CLONE_NEWUSER); the map is its parent's to write.
+# A fork in a user namespace of its own (CLONE_NEWUSER); its parent must write the map.
 sub separate {
-  my $pid = syscall($clone, 0x10000000 | POSIX::SIGCHLD(), 0, 0, 0, 0);
-  $pid < 0 ? die "user namespace: $!\n" : return $pid;
+  return ask('user namespace', 'clone', 0x10000000 | POSIX::SIGCHLD(), 0, 0, 0, 0);
 }
 
 my ($base) = take("$lxc_path/$name/config") =~ /^lxc\.idmap = u 0 (\d+) 65536$/m or die "$name: no lxc.idmap\n";
@@ -45,8 +53,8 @@ my $endless = pack('Q2', ~0, ~0);
 my %usual;
 for my $resource (keys %resources) {
   my $old = pack('Q2', 0, 0);
-  my $raised = syscall($prlimit, 0, 0 + $resource, $endless, $old) == 0;
-  $usual{$resource} = $old if $raised; # takes CAP_SYS_RESOURCE
+  my $raised = call('prlimit64', 0, 0 + $resource, $endless, $old) == 0;
+  $usual{$resource} = $old if $raised; # needs CAP_SYS_RESOURCE
 }
 my $outer = separate();
 if (!$outer) {
@@ -55,7 +63,7 @@ if (!$outer) {
   -e "/proc/sys/user/$_" and put("/proc/sys/user/$_", $counts{$_}) for keys %counts;
   for my $resource (keys %resources) {
     my $most = pack('Q2', $resources{$resource}, $resources{$resource});
-    syscall($prlimit, 0, 0 + $resource, $most, 0);
+    call('prlimit64', 0, 0 + $resource, $most, 0);
   }
   my $inner = separate();
   if (!$inner) {
@@ -67,7 +75,7 @@ if (!$outer) {
   syswrite($making, "$inner\n");
   POSIX::_exit(0);
 }
-syscall($prlimit, 0, 0 + $_, $usual{$_}, 0) for keys %usual;
+call('prlimit64', 0, 0 + $_, $usual{$_}, 0) for keys %usual;
 close $_ for $held, $making, $mapped;
 for my $kind ('uid_map', 'gid_map') {
   put("/proc/$outer/$kind", join '', map { my ($id, undef, $count) = split; "$id $id $count\n" } split /\n/, take("/proc/self/$kind"));
@@ -75,7 +83,7 @@ for my $kind ('uid_map', 'gid_map') {
 syswrite($map, "\n");
 my ($inner) = (<$made> // '') =~ /^(\d+)$/ or die "user namespace: not made\n";
 if (($ENV{BERTH_CONFINEMENT} // '') ne $confinement) {
-  confine();
+  confine($filter);
   $ENV{BERTH_CONFINEMENT} = $confinement;
 }
 exec '/usr/bin/lxc-start', '-P', $lxc_path, '-n', $name, '-o', $log, '-l', 'ERROR',

@@ -1,32 +1,26 @@
-# Unpacks a tar archive from somebody else. Arguments: the archive, the target (an empty directory), the first of 65,536
-# host user ids that nobody has, then the program that unpacks standard input, which is also /archive, into its working
-# directory.
+# Unpacks an untrusted archive. Arguments: the archive, the target (an empty directory), the first of 65,536 unused host user
+# ids, then the program that unpacks standard input, which is also /archive, into its working directory.
 #
-# The program runs as root of a user namespace of those ids, without a network, in an empty root (isolate.pl, which comes
-# before this): the target lies on /target by an idmapped mount, so that root's files in the archive are root's on the
-# disk, and everything else is read-only. All that it starts ends with it.
+# The program runs as root of a user namespace of those ids, without a network, in an empty root (isolate.pl). The target is
+# mounted idmapped on /target, so that files of root in the archive belong to root on the disk. Everything else is read-only.
+# All processes that it starts end with it.
+#
+# System calls: unshare, open_tree, mount_setattr with MOUNT_ATTR_IDMAP, prctl and those of isolate.pl, between fork and exec.
+# mount(8) of Debian 12 cannot make idmapped mounts.
 use strict;
 use POSIX ();
+require(__FILE__ =~ s{[^/]+\z}{isolate.pl}r);
 
 my ($archive, $target, $base, @program) = @ARGV;
-my ($nr_open_tree, $nr_mount_setattr, $nr_unshare, $nr_prctl) = (428, 442, 272, 157);
-($nr_unshare, $nr_prctl) = (97, 167) if (POSIX::uname())[4] eq 'aarch64';
 my ($new_user, $new_others) = (0x10000000, 0x68000000); # others: pid, net, ipc
 my ($here, $empty_path) = (-100, 0x1000);
 my ($no_dev, $idmap) = (4, 0x00100000);
 my $place = '/target';
 
-sub ask {
-  my ($what, $number, @arguments) = @_;
-  my $answer = syscall($number, @arguments);
-  die "$what: $!\n" if $answer < 0;
-  return $answer;
-}
-
 sub set_mount {
   my ($fd, $path, $flags, $set, $propagation, $userns) = @_;
   my $attributes = pack('Q4', $set, 0, $propagation, $userns);
-  ask("mount $path", $nr_mount_setattr, $fd, "$path", $flags, $attributes, length $attributes);
+  ask("mount $path", 'mount_setattr', $fd, "$path", $flags, $attributes, length $attributes);
 }
 
 sub write_map {
@@ -38,18 +32,18 @@ sub write_map {
 open(STDIN, '<', $archive) or die "$archive: $!\n";
 chmod 0444, \*STDIN;
 own_mounts();
-ask('unshare', $nr_unshare, $new_others);
+ask('unshare', 'unshare', $new_others);
 
 pipe(my $mapped, my $map) && pipe(my $born, my $birth) or die "pipe: $!\n";
 my $child = fork // die "fork: $!\n";
 if (!$child) {
   close $_ for $map, $born;
-  ask('unshare', $nr_unshare, $new_user);
+  ask('unshare', 'unshare', $new_user);
   syswrite($birth, '.');
   sysread($mapped, my $ready, 1) or POSIX::_exit(1);
   $( = 0, $) = '0 0', $< = 0, $> = 0;
   die "user: $!\n" if "$< $>" ne '0 0';
-  syscall($nr_prctl, 1, 9, 0, 0, 0); # a change of user takes it back
+  end_with_parent(); # after the change of user, which revokes it
   chdir $place or die "$place: $!\n";
   umask 0;
   exec { $program[0] } @program or print(STDERR "$program[0]: $!\n"), POSIX::_exit(127);
@@ -58,7 +52,7 @@ close $_ for $mapped, $birth;
 sysread($born, my $lives, 1) or die "no user namespace\n";
 write_map("/proc/$child/$_") for 'uid_map', 'gid_map';
 open(my $userns, '<', "/proc/$child/ns/user") or die "user namespace: $!\n";
-my $tree = ask('open_tree', $nr_open_tree, $here, "$target", 1 | 02000000);
+my $tree = ask('open_tree', 'open_tree', $here, "$target", 1 | close_on_exec());
 set_mount($tree, '', $empty_path, $no_dev | $idmap, 0, fileno $userns);
 enter_empty_root(['tree', $tree, $place], ['read', $archive, '/archive']);
 syswrite($map, '.');

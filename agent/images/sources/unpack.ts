@@ -1,10 +1,8 @@
 import { open, rm } from 'node:fs/promises'
 import { BerthError } from '../../../shared/errors.js'
-import { readIsolatedProgram } from '../../host/perl-program.js'
 import { CommandError, runPerl } from '../../host/process.js'
 import { takeOnlyFile, unwrapExport } from './container-export.js'
 
-const unpackProgram = readIsolatedProgram('unpack-tree')
 const timeoutMs = 30 * 60_000
 
 /** Of each program: what xz -9 and zstd ask for is a tenth of it, and a header may ask for 4 GiB. */
@@ -65,7 +63,7 @@ async function runUnpacker(
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    await runPerl(unpackProgram, [archive, target, String(hostIdBase), ...command], {
+    await runPerl('unpack-tree', [archive, target, String(hostIdBase), ...command], {
       ...{ timeoutMs, signal, maxOutputBytes: 1 << 20 },
     })
   } catch (error) {
