@@ -16,7 +16,7 @@ export interface NamespaceBounds {
  * @param filter seccomp program for the container and its monitor, bytes of struct sock_filter
  */
 export function namespaceArguments(bounds: NamespaceBounds, filter: Buffer): string[] {
-  const limits = Object.entries({ ...bounds.counts, ...bounds.resources })
+  const limits = [...Object.entries(bounds.counts), ...Object.entries(bounds.resources)]
   return [
     confinementOf(bounds, filter),
     filter.toString('hex'),

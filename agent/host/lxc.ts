@@ -41,7 +41,7 @@ export async function lxcStart(
 
 /**
  * Whether an lxc process holds the container's command socket. lxc takes it before anything else, so this also detects
- * an orphaned lxc-start that has not made any process yet.
+ * an orphaned lxc-start that will only make processes later.
  */
 export function hasCommandSocket({ lxcPath, name }: LxcContainer): boolean {
   return (readKernelFile('/proc/net/unix') ?? '').includes(` @${lxcPath}/${name}/command\n`)
@@ -110,8 +110,8 @@ export interface ShellOptions {
 }
 
 /**
- * A shell in the container, in its namespaces, groups and confinement, on a terminal of the container's own. Where there is
- * none left, lxc-attach passes on what is typed and shown.
+ * A shell in the container, in its namespaces, groups and confinement, on a terminal of the container's own. When the
+ * container has used up its terminals, lxc-attach relays input and output.
  */
 export function lxcShell(container: LxcContainer, { filter, terminals, root }: ShellOptions): GuestTerminal {
   const variables = shellVariables.flatMap((variable) => ['--set-var', variable])

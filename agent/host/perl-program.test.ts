@@ -37,7 +37,7 @@ describe('Perl programs', () => {
       expect(textOf(name), name).not.to.match(/\bsyscall\b(?!\w)\s*\(|aarch64/)
   })
 
-  it('find common.pl beside themselves from any working directory', () => {
+  it('find common.pl from any working directory', () => {
     const options = { cwd: '/', encoding: 'utf8', stdio: 'pipe' } as const
     expect(execFileSync('perl', [perlProgram('list-existing'), '/etc', 'passwd', 'no'], options)).to.equal(
       'passwd\n',

@@ -1,4 +1,4 @@
-# What the programs in this directory share. A program loads it from its own directory:
+# Functions that the programs in this directory share. A program loads them from its own directory:
 #
 #   require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 #
