@@ -150,7 +150,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     const { terminal, says, seen } = await open(machine, 'shell')
     await says(/# $/, 'sleep 12345 & sleep 23456\r')
     await says(/23456\r\n/, '')
-    const keeper = /attach_on_terminal[^]*\/btest-lxc-terminal\//
+    const keeper = /guest-terminal\.pl [^]*\/btest-lxc-terminal\//
     const keepers = () => processes().filter(({ command }) => keeper.test(command))
     expect(keepers()).not.to.deep.equal([])
     terminal.close()
