@@ -1,8 +1,9 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import { perlProgram } from '../../agent/host/perl-program.js'
 import { runInSandbox } from '../../agent/host/sandbox.js'
 import { moduleUrl, nodeEval } from '../support/programs.js'
 import { refusal } from '../support/refusal.js'
@@ -40,6 +41,24 @@ describe('the sandbox of programs that read files from elsewhere', function () {
     expect(await said('echo made >file; cat file; echo $$; id -u')).to.equal(`made\n1\n${userId}`)
     for (const path of [join(scratch, 'secret'), '/proc/1/mountinfo', '/etc/passwd', '/root', '/sys/kernel'])
       expect(await said(`cat ${path} 2>&1 || true`), path).to.match(/No such file/)
+  })
+
+  it('gives its user the devices also with the umask of the agent', () => {
+    const args = [
+      `${userId}`,
+      input,
+      directory,
+      '',
+      '1000',
+      '/bin/sh',
+      '-c',
+      'echo x >/dev/null; umask; ls /dev',
+    ]
+    const script = 'umask 0077; exec perl "$@"'
+    const said = execFileSync('sh', ['-c', script, 'sh', perlProgram('in-sandbox'), ...args], {
+      encoding: 'utf8',
+    })
+    expect(said).to.equal('0077\nnull\nstdin\nurandom\nzero\n')
   })
 
   it('can be written to in its directory only', async () => {

@@ -51,6 +51,7 @@ sub enter_empty_root {
   my @entries = @_;
   my ($here, $empty_path, $no_follow, $place) = ($here_fd, 0x1000, 0x100, '/mnt');
   own_mounts() unless $own_mounts;
+  my $usual_umask = umask 022; # every user may pass /dev
   my @mounts;
   for my $entry (system_entries(), @entries) {
     my ($kind, $source, $target) = @$entry;
@@ -72,6 +73,7 @@ sub enter_empty_root {
   ask('pivot_root', 'pivot_root', '.', '.');
   ask('old root', 'umount2', '.', 2); # MNT_DETACH
   chdir '/' or die "/: $!\n";
+  umask $usual_umask;
   isolate_set($here, '/', 0, 1, 0);
 }
 
