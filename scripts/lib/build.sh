@@ -5,7 +5,7 @@
 build_product() {
   local inputs
   inputs=$(find agent gateway shared proto package.json package-lock.json tsconfig.json buf.gen.yaml \
-    scripts/lib/bundle.mjs scripts/lib/build-programs.mjs \
+    scripts/lib/bundle.ts scripts/lib/build-programs.ts \
     -path proto/gen -prune -o -type f ! -name '*.test.ts' ! -name '*.gen.ts' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
   [ "$(cat dist/.inputs 2>/dev/null)" = "$inputs" ] && return 0
   say 'Building'

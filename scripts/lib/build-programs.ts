@@ -1,13 +1,13 @@
-// Builds the product's programs into dist: node scripts/lib/build-programs.mjs
+// Builds the product's programs into dist: node --import tsx scripts/lib/build-programs.ts
 import { cpSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { bundle } from './bundle.mjs'
+import { bundle } from './bundle.js'
 
-// What is lazily loaded is in files of its own, beside the program.
-async function buildProgram(outdir, sources) {
-  const placeOf = (file) =>
+/** Code that a program loads lazily is in files of its own, next to the program. */
+async function buildProgram(outdir: string, sources: string[]): Promise<void> {
+  const addressOf = (file: string): string =>
     `new URL(${JSON.stringify(relative(outdir, join('dist', file)))}, import.meta.url).href`
-  await bundle({ entryPoints: sources, outdir, entryNames: '[name]', chunkNames: '[name]-[hash]' }, placeOf)
+  await bundle({ entryPoints: sources, outdir, entryNames: '[name]', chunkNames: '[name]-[hash]' }, addressOf)
 }
 
 await Promise.all([

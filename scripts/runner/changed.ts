@@ -1,0 +1,134 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { build } from 'esbuild'
+import { allEntryPoints, allFiles } from './compile.js'
+
+/* Finds the tests that a change may affect. docs/development.md states the rules. */
+
+/** For every file, the files that it needs. */
+export type Graph = ReadonlyMap<string, ReadonlySet<string>>
+
+/** Changes that may affect every test. */
+const affectAll =
+  /^(package(-lock)?\.json|tsconfig\.json|\.mocharc\.json|buf[.\w]*\.yaml|scripts\/(test|runner\/|lib\/(bundle|build|common)\.)[\w./-]*)$/
+
+/** Files whose text may name files that they start or read. */
+const namesFiles = /\.(ts|mjs|js|sh|py)$|^scripts\/\w+$/
+
+/** Files that code starts or reads by a name that it puts together, and that code. */
+const computedNames: readonly (readonly [files: RegExp, user: string])[] = [
+  [/^agent\/host\/perl\//, 'agent/host/perl-program.ts'],
+  [/^agent\/config-worker\.ts$/, 'agent/read-config.ts'],
+  [/^agent\/console\/main\.ts$/, 'agent/console/console-process.ts'],
+]
+
+/** Messages of the product name scripts and pages of the documentation, which it does not use. */
+const isProduct = (file: string): boolean => /^(agent|gateway|shared|proto)\/(?!.*\.test\.ts$)/.test(file)
+
+/** @param base a commit; the working tree is compared with it, untracked files included */
+export function changedFiles(base: string): string[] {
+  const changed = git('diff', '--name-only', '--no-renames', base)
+  return [...new Set([...changed, ...git('ls-files', '--others', '--exclude-standard')])]
+}
+
+/** The newest commit of this branch that origin/main has, or HEAD. */
+export function defaultBase(): string {
+  try {
+    return git('merge-base', 'HEAD', 'origin/main')[0] ?? 'HEAD'
+  } catch {
+    return 'HEAD'
+  }
+}
+
+export function affectedTests(changed: readonly string[], tests: readonly string[], graph: Graph): string[] {
+  if (changed.some((file) => affectAll.test(file))) return [...tests]
+  const users = invert(graph)
+  const affected = new Set<string>()
+  const add = (file: string): void => {
+    if (affected.has(file)) return
+    affected.add(file)
+    for (const user of users.get(file) ?? []) add(user)
+  }
+  for (const file of changed) add(generatedFrom(file))
+  return tests.filter((test) => affected.has(test))
+}
+
+/** Code that a protocol file is turned into; other files stand for themselves. */
+const generatedFrom = (file: string): string =>
+  file.startsWith('proto/') ? file.replace(/^proto\/(?!gen\/)(.*)\.proto$/, 'proto/gen/$1.ts') : file
+
+function invert(graph: Graph): Map<string, string[]> {
+  const users = new Map<string, string[]>()
+  for (const [file, needed] of graph)
+    for (const other of needed) users.set(other, [...(users.get(other) ?? []), file])
+  return users
+}
+
+/** Imports, without those of types only, and the files that texts name. */
+export async function readGraph(): Promise<Graph> {
+  const graph = new Map<string, Set<string>>()
+  const edge = (from: string, to: string): unknown =>
+    graph.set(from, (graph.get(from) ?? new Set<string>()).add(to))
+  for (const [from, { imports }] of Object.entries(await readImports()))
+    for (const { path, external } of imports) if (!external) edge(from, path)
+  const files = allFiles()
+  const find = fileFinder(files)
+  for (const file of files.filter((path) => namesFiles.test(path)))
+    for (const named of namedFiles(readFileSync(file, 'utf8'), find))
+      if (!isProduct(file) || isProduct(named)) edge(file, named)
+  for (const [pattern, user] of computedNames)
+    for (const file of files.filter((path) => pattern.test(path))) edge(user, file)
+  return graph
+}
+
+async function readImports(): Promise<Record<string, { imports: { path: string; external?: boolean }[] }>> {
+  const { metafile } = await build({
+    entryPoints: allEntryPoints(),
+    outdir: 'dist',
+    write: false,
+    metafile: true,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    packages: 'external',
+    external: ['*.svelte'],
+    logLevel: 'error',
+  })
+  return metafile.inputs
+}
+
+type FileFinder = (name: string) => readonly string[]
+
+/**
+ * The files of a name in a text: a path from the root of the repository, a program or folder in dist, or the base name of a
+ * file that is not TypeScript.
+ */
+export function fileFinder(all: readonly string[]): FileFinder {
+  const paths = new Set(all)
+  const byName = new Map<string, string[]>()
+  for (const path of all.filter((file) => !/\.(ts|md|svelte)$/.test(file) && basename(file).includes('.')))
+    byName.set(basename(path), [...(byName.get(basename(path)) ?? []), path])
+  return (name) => {
+    const built = /(?:^|\/)dist\/(.+)$/.exec(name)?.[1]
+    const path = (built ?? name).replace(/^\.\//, '')
+    const source = path.replace(/\.js$/, '.ts')
+    if (paths.has(path)) return [path]
+    if (paths.has(source) && !path.startsWith('.')) return [source]
+    if (built !== undefined) return all.filter((file) => file.startsWith(`${built}/`))
+    return byName.get(basename(path)) ?? []
+  }
+}
+
+const comments = /\/\*[\s\S]*?\*\/|(?<!:)\/\/.*$|^\s*#.*$/gm
+
+function namedFiles(text: string, find: FileFinder): string[] {
+  const names = new Set(text.replace(comments, '').match(/[\w@./-]*[\w-][./][\w./-]*\w/g))
+  return [...names].flatMap((name) => [...find(name)])
+}
+
+function git(...args: string[]): string[] {
+  const text = execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  return text.split('\n').filter(Boolean)
+}

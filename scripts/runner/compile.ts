@@ -1,0 +1,78 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { BuildOptions } from 'esbuild'
+import { bundle } from '../lib/bundle.js'
+
+/*
+ * Compiles product and tests once per run. The output directory looks like the repository: JavaScript with source maps for
+ * TypeScript, links for everything else. Types are not checked.
+ */
+
+const folders = ['agent', 'gateway', 'shared', 'proto', 'scripts', 'test']
+const linked = ['dist', 'node_modules', 'package.json']
+
+/** Files that tests write, and files of the panel that only its own build reads. */
+const isLeftOut = (file: string): boolean =>
+  /^test\/browser\/out\/|node_modules\/|^gateway\/panel\/(?!src\/)/.test(file)
+/** Imports in the panel's sources name files without an extension, so the panel's files that tests load are bundled. */
+const isOfPanel = (file: string): boolean => file.startsWith('gateway/panel/')
+const isPanelEntry = (file: string): boolean => /\.test\.ts$|\/i18n\/\w+\/index\.ts$/.test(file)
+const isSource = (file: string): boolean => file.endsWith('.ts') && !file.endsWith('.d.ts')
+
+/** @param directory is created; nothing in it may exist yet */
+export async function compile(directory: string): Promise<void> {
+  const files = folders.flatMap(filesBelow)
+  const others = files.filter((file) => !file.endsWith('.ts') && !isOfPanel(file))
+  for (const path of [...linked, ...others]) link(path, directory)
+  const { own, panel } = entryPoints(files)
+  const { devDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as PackageJson
+  await Promise.all([
+    compileInto(directory, { entryPoints: own, external: Object.keys(devDependencies) }),
+    compileInto(directory, { entryPoints: panel, packages: 'external' }),
+  ])
+}
+
+interface PackageJson {
+  readonly devDependencies: Record<string, string>
+}
+
+/** All files that tests may use. */
+export function allFiles(): string[] {
+  return [...folders, 'docs', 'systemd'].flatMap(filesBelow)
+}
+
+/** Every source of the repository that a test may load. */
+export function allEntryPoints(): string[] {
+  const { own, panel } = entryPoints(folders.flatMap(filesBelow))
+  return [...own, ...panel]
+}
+
+function entryPoints(files: readonly string[]): { own: string[]; panel: string[] } {
+  const sources = files.filter(isSource)
+  return {
+    own: sources.filter((file) => !isOfPanel(file)),
+    panel: sources.filter((file) => isOfPanel(file) && isPanelEntry(file)),
+  }
+}
+
+/** Every source keeps a file of its own, which tests import or start by its name. */
+async function compileInto(directory: string, options: BuildOptions): Promise<void> {
+  const addressOf = (file: string): string =>
+    JSON.stringify(pathToFileURL(join(resolve(directory), file)).href)
+  await bundle({ outdir: directory, outbase: '.', chunkNames: 'chunks/[hash]', ...options }, addressOf)
+}
+
+function filesBelow(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((file) => !isLeftOut(file))
+}
+
+function link(path: string, directory: string): void {
+  if (!existsSync(path)) return
+  const at = join(directory, path)
+  mkdirSync(dirname(at), { recursive: true })
+  symlinkSync(resolve(path), at)
+}

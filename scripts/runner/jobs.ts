@@ -1,0 +1,179 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/*
+ * Selects test files, puts them into jobs (one mocha process each) and orders the jobs. docs/development.md has the reasons.
+ */
+
+/** Folders with tests next to the code. The files of a folder share a process. */
+const unitFolders = ['agent', 'gateway', 'shared', 'scripts'] as const
+
+/** Folders whose files share processes, since loading the program takes longer than most of their tests. */
+const sharedFolders = ['api', 'fleet', 'operations', 'store'] as const
+const filesPerProcess = 10
+
+/** Files that only need loopback, a directory and network namespaces of their own. They compute more than they wait. */
+const computing = /^(?!test\/)|^test\/(api|browser|fleet|network|operations|store)\//
+
+/** Files that `quick` runs: they need neither root nor Debian packages. */
+const quick = /^(agent|gateway|shared|scripts|test\/operations)\//
+
+interface Group {
+  readonly name: string
+  readonly files: RegExp
+  /** Lanes that a file of the group takes. */
+  readonly lanes: number
+}
+
+/** No two files of a group run at the same time. */
+const groups: readonly Group[] = [
+  // scripts/up and scripts/down take a lock of the host.
+  { name: 'setup', files: /^test\/setup\//, lanes: 1 },
+  // They use the same interfaces and addresses.
+  { name: 'addressed', files: /^test\/agent\/(addresses|ipv6-source)/, lanes: 1 },
+  // Guests that overload the host. With four other files next to them, an agent answered too late.
+  { name: 'crowd', files: /^test\/host\/(hostile-|guest-io)/, lanes: 2 },
+]
+
+/** It receives every change in its network namespace, so it gets a namespace of its own. */
+const inOwnNetwork = /^test\/host\/netlink-watch/
+
+/** It leaves the image that it builds in a cache, which all other files with guests use. */
+const first = 'test/host/images.test.ts'
+
+/** A file without a recorded duration. */
+const defaultSeconds = 15
+const timesFile = 'test/times.txt'
+
+export type JobKind = 'host' | 'compute'
+
+/** Files that one mocha process runs. */
+export interface Job {
+  /** The file's name, or the name of several files. */
+  readonly label: string
+  readonly files: readonly string[]
+  readonly kind: JobKind
+  /** Expected duration. */
+  readonly seconds: number
+  readonly inOwnNetwork: boolean
+}
+
+/** Jobs that run one after another. */
+export interface Chain {
+  readonly jobs: readonly Job[]
+  readonly kind: JobKind
+  readonly group: string
+  readonly lanes: number
+  readonly seconds: number
+}
+
+export interface Selection {
+  /** Parts of paths; empty: all files. */
+  readonly parts: readonly string[]
+  readonly unitOnly: boolean
+  readonly quickOnly: boolean
+}
+
+export type Times = ReadonlyMap<string, number>
+
+export function findTests(): string[] {
+  const tests = [...unitFolders, 'test'].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.test.ts') && !name.includes('node_modules/'))
+      .map((name) => join(folder, name)),
+  )
+  return tests.sort()
+}
+
+export function selectTests(files: readonly string[], { parts, unitOnly, quickOnly }: Selection): string[] {
+  const wanted = parts.map((part) => part.replace(/^\.\//, ''))
+  return files
+    .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
+    .filter((file) => !unitOnly || !file.startsWith('test/'))
+    .filter((file) => !quickOnly || quick.test(file))
+}
+
+/** In the order in which the chains begin: the longest first, so that all lanes end at about the same time. */
+export function planChains(files: readonly string[], times: Times): Chain[] {
+  const jobs = planJobs(files, times)
+  const grouped = groups.map((group) => ({ group, members: jobs.filter((job) => isIn(group, job)) }))
+  const single = jobs.filter((job) => !groups.some((group) => isIn(group, job)))
+  const chains = [
+    ...grouped
+      .filter(({ members }) => members.length > 0)
+      .map(({ group, members }) => chainOf(members, group)),
+    ...single.map((job) => chainOf([job])),
+  ]
+  const isFirst = (chain: Chain): number => Number(chain.jobs[0]?.label === first)
+  return chains.sort((a, b) => isFirst(b) - isFirst(a) || b.seconds - a.seconds)
+}
+
+const isIn = (group: Group, { label }: Job): boolean => group.files.test(label)
+
+function chainOf(jobs: readonly Job[], group?: Group): Chain {
+  const seconds = jobs.reduce((sum, job) => sum + job.seconds, 0)
+  const longestFirst = [...jobs].sort((a, b) => b.seconds - a.seconds)
+  const kind = jobs[0]?.kind ?? 'host'
+  return { jobs: longestFirst, kind, group: group?.name ?? '', lanes: group?.lanes ?? 1, seconds }
+}
+
+function planJobs(files: readonly string[], times: Times): Job[] {
+  const shared = sharedFolders.flatMap((folder) => splitShared(`test/${folder}`, files))
+  const units = unitFolders.map((folder) => namedFiles(unitLabel(folder), below(folder, files)))
+  const single = files.filter((file) => !isShared(file)).map((file) => namedFiles(file, [file]))
+  return [...units, ...shared, ...single]
+    .filter((named) => named.files.length > 0)
+    .map((named) => jobOf(named, times))
+}
+
+interface NamedFiles {
+  readonly label: string
+  readonly files: readonly string[]
+}
+
+const namedFiles = (label: string, files: readonly string[]): NamedFiles => ({ label, files })
+const unitLabel = (folder: string): string => `${folder} (tests next to the code)`
+const below = (folder: string, files: readonly string[]): string[] =>
+  files.filter((file) => file.startsWith(`${folder}/`))
+const isShared = (file: string): boolean =>
+  !file.startsWith('test/') || sharedFolders.some((folder) => file.startsWith(`test/${folder}/`))
+
+function splitShared(folder: string, files: readonly string[]): NamedFiles[] {
+  const all = below(folder, files)
+  const starts = all.map((_, index) => index).filter((index) => index % filesPerProcess === 0)
+  return starts.map((start) => {
+    const part = all.slice(start, start + filesPerProcess)
+    const label = part.length === 1 && part[0] ? part[0] : `${folder} (${start / filesPerProcess + 1})`
+    return namedFiles(label, part)
+  })
+}
+
+function jobOf({ label, files }: NamedFiles, times: Times): Job {
+  return {
+    label,
+    files,
+    kind: files.every((file) => computing.test(file)) ? 'compute' : 'host',
+    seconds: times.get(label) ?? files.reduce((sum, file) => sum + (times.get(file) ?? defaultSeconds), 0),
+    inOwnNetwork: inOwnNetwork.test(label),
+  }
+}
+
+/** Jobs for the files of one that crashed or hung, whose results are unknown. */
+export function splitJob(job: Job): Job[] {
+  if (job.files.length === 1 || !job.label.startsWith('test/')) return []
+  return job.files.map((file) => ({ ...job, label: file, files: [file] }))
+}
+
+/** Durations of the recorded run, by file. Tests next to the code have one duration per folder. */
+export function readTimes(): Times {
+  const lines = readFileSync(timesFile, 'utf8').split('\n').filter(Boolean)
+  return new Map(lines.map((line) => [line.replace(/^\s*\d+ /, ''), Number.parseInt(line)]))
+}
+
+/** Entries in the file's form, by name so that a new record changes few lines. */
+export function formatTimes(times: Times): string {
+  const lines = [...times].map(([name, seconds]) => `${String(seconds).padStart(4)} ${name}\n`)
+  return lines.sort((a, b) => (a.slice(5) < b.slice(5) ? -1 : 1)).join('')
+}
+
+export { timesFile }

@@ -1,0 +1,66 @@
+import { expect } from 'chai'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Chain, JobKind } from './jobs.js'
+import { runInLanes } from './lanes.js'
+
+const chain = (group: string, kind: JobKind, lanes = 1): Chain => ({
+  group,
+  kind,
+  lanes,
+  jobs: [],
+  seconds: 1,
+})
+
+/** Runs chains one turn each. @returns the chains that ran at the same time, by turn */
+async function turnsOf(
+  chains: readonly Chain[],
+  lanes: { count: number; computing: number },
+): Promise<string[]> {
+  const running = new Set<string>()
+  const seen = new Set<string>()
+  await runInLanes(chains, lanes, async ({ group }) => {
+    running.add(group)
+    await turn()
+    seen.add([...running].sort().join(' '))
+    await turn()
+    running.delete(group)
+  })
+  return [...seen]
+}
+
+describe('lanes', () => {
+  for (const [name, chains, lanes, turns] of [
+    [
+      'run as many chains as there are lanes, in their order',
+      [chain('a', 'host'), chain('b', 'host'), chain('c', 'host')],
+      { count: 2, computing: 0 },
+      ['a b', 'c'],
+    ],
+    [
+      'let a chain that computes pass as long as too few of them run',
+      [chain('a', 'host'), chain('b', 'host'), chain('c', 'compute')],
+      { count: 2, computing: 1 },
+      ['a c', 'b'],
+    ],
+    [
+      'fill up with chains that compute when no others wait',
+      [chain('a', 'compute'), chain('b', 'compute')],
+      { count: 2, computing: 1 },
+      ['a b'],
+    ],
+    [
+      'run fewer chains next to one that takes two lanes',
+      [chain('a', 'host', 2), chain('b', 'host'), chain('c', 'host')],
+      { count: 3, computing: 0 },
+      ['a b', 'c'],
+    ],
+    [
+      'run a chain that takes more lanes than there are, with no other next to it',
+      [chain('a', 'host', 2), chain('b', 'host')],
+      { count: 1, computing: 0 },
+      ['a', 'b'],
+    ],
+    ['end when there is nothing to run', [], { count: 2, computing: 1 }, []],
+  ] as const)
+    it(name, async () => expect(await turnsOf(chains, lanes)).to.deep.equal(turns))
+})

@@ -1,0 +1,41 @@
+import type { Chain, JobKind } from './jobs.js'
+
+export interface Lanes {
+  /** Chains that run at the same time. */
+  readonly count: number
+  /** Chains that compute among them, as long as any wait: files that wait use the processors little. */
+  readonly computing: number
+}
+
+/** Runs chains in lanes. A chain that does not fit lets those behind it pass. */
+export async function runInLanes(
+  chains: readonly Chain[],
+  lanes: Lanes,
+  run: (chain: Chain) => Promise<void>,
+): Promise<void> {
+  const waiting = [...chains]
+  const running = new Map<Chain, Promise<void>>()
+  for (;;) {
+    for (let next = takeNext(waiting, [...running.keys()], lanes); next;) {
+      const chain = next
+      running.set(
+        chain,
+        run(chain).finally(() => running.delete(chain)),
+      )
+      next = takeNext(waiting, [...running.keys()], lanes)
+    }
+    if (running.size === 0) return
+    await Promise.race(running.values())
+  }
+}
+
+/** Removes the chain that begins next from those that wait. */
+export function takeNext(waiting: Chain[], running: readonly Chain[], lanes: Lanes): Chain | undefined {
+  const free = lanes.count - running.reduce((sum, chain) => sum + chain.lanes, 0)
+  const computing = running.filter(({ kind }) => kind === 'compute').length
+  const preferred: JobKind = computing < lanes.computing ? 'compute' : 'host'
+  const fits = (chain: Chain): boolean => chain.lanes <= free || running.length === 0
+  const next = waiting.find((chain) => fits(chain) && chain.kind === preferred) ?? waiting.find(fits)
+  if (next) waiting.splice(waiting.indexOf(next), 1)
+  return next
+}

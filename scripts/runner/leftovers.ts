@@ -1,0 +1,202 @@
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, readlinkSync, rmdirSync } from 'node:fs'
+import { join } from 'node:path'
+
+/*
+ * Removes what killed test runs left on the host. Everything that tests create there has a name, or is below a directory,
+ * that begins with `btest`.
+ */
+
+const testFolders = ['/tmp', '/var/tmp', '/run', '/var/lib', '/dev/shm']
+const below = (prefix: string): string => `/(tmp|var/tmp|run|var/lib)/${prefix}`
+
+/** Whether another test run uses such names now: its things are not leftovers. */
+export function isOtherRunActive(): boolean {
+  const mocha = /node_modules\/(\.bin\/mocha|mocha\/(bin|lib\/cli)\/)/
+  return readProcesses().some(({ command }) => mocha.test(command))
+}
+
+export interface LeftoverNames {
+  /** Begins the names of everything but clocks. */
+  readonly prefix: string
+  /** Part of the names of shared clocks of libfaketime. */
+  readonly clocks: string
+}
+
+export function removeLeftovers(
+  { prefix, clocks }: LeftoverNames = { prefix: 'btest', clocks: 'faketime' },
+): void {
+  // A supervisor may have started a process again before it was killed itself.
+  for (let round = 0; round < 2; round += 1) killProcesses(prefix)
+  removeNetwork(prefix)
+  removeMounts(prefix)
+  removeControlGroups('/sys/fs/cgroup', prefix)
+  removeFiles(prefix, clocks)
+}
+
+interface ProcessEntry {
+  readonly pid: number
+  readonly parent: number
+  readonly command: string
+}
+
+function killProcesses(prefix: string): void {
+  const all = readProcesses()
+  const named = all.filter(
+    ({ pid, command }) => new RegExp(below(prefix)).test(command) || hasDisk(pid, command, prefix),
+  )
+  // The first process of a container is a child of its monitor, and does not name the container.
+  const guests = named
+    .filter(({ command }) => command.startsWith('[lxc monitor]'))
+    .flatMap((monitor) => all.filter(({ parent }) => parent === monitor.pid))
+  const spared = ancestors(all)
+  for (const { pid } of [...guests, ...named]) if (!spared.has(pid)) kill(pid)
+}
+
+/** A virtual machine does not name its disk, but has it open. */
+function hasDisk(pid: number, command: string, prefix: string): boolean {
+  const pattern = new RegExp(`^${below(prefix)}`)
+  return /^(\S*\/)?qemu-system/.test(command) && openFiles(pid).some((path) => pattern.test(path))
+}
+
+/** This process and those that started it. */
+function ancestors(all: readonly ProcessEntry[]): Set<number> {
+  const parents = new Map(all.map(({ pid, parent }) => [pid, parent]))
+  const found = new Set<number>()
+  for (let pid: number | undefined = process.pid; pid !== undefined && pid > 0; pid = parents.get(pid))
+    found.add(pid)
+  return found
+}
+
+function removeNetwork(prefix: string): void {
+  const namespaces = list('ip', ['-json', 'netns', 'list']) as { name: string }[]
+  for (const { name } of namespaces) if (name.startsWith(prefix)) attempt('ip', ['netns', 'delete', name])
+  const links = list('ip', ['-json', 'link', 'show']) as { ifname: string; master?: string }[]
+  // Ports of bridges first: interfaces of guests have other names.
+  const ports = links.filter(({ master }) => master?.startsWith(prefix))
+  const own = links.filter(({ ifname }) => ifname.startsWith(prefix))
+  for (const { ifname } of [...ports, ...own]) attempt('ip', ['link', 'delete', ifname])
+  const { nftables } = list('nft', ['--json', 'list', 'tables'], { nftables: [] }) as NftTables
+  for (const { table } of nftables)
+    if (table?.name.startsWith(prefix)) attempt('nft', ['delete', 'table', table.family, table.name])
+}
+
+interface NftTables {
+  readonly nftables: readonly { table?: { family: string; name: string } }[]
+}
+
+/** The deepest mounts first, then the loop devices of files that tests made. */
+function removeMounts(prefix: string): void {
+  const pattern = new RegExp(`^${below(`(berth-)?${prefix}`)}`)
+  const lines = readFileSync('/proc/self/mounts', 'utf8').split('\n')
+  const places = lines
+    .map((line) => unescapeMount(line.split(' ')[1] ?? ''))
+    .filter((place) => pattern.test(place))
+  for (const place of places.sort().reverse()) attempt('umount', ['--lazy', place])
+  const { loopdevices } = list('losetup', ['--list', '--json'], { loopdevices: [] }) as LoopDevices
+  for (const device of loopdevices)
+    if (pattern.test(device['back-file'] ?? '')) attempt('losetup', ['--detach', device.name])
+}
+
+interface LoopDevices {
+  readonly loopdevices: readonly { name: string; 'back-file': string | null }[]
+}
+
+/** Spaces and the like are written in octal. Source: fstab(5) */
+const unescapeMount = (place: string): string =>
+  place.replace(/\\(\d{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
+
+function removeControlGroups(directory: string, prefix: string): void {
+  for (const name of names(directory, { foldersOnly: true })) {
+    const path = join(directory, name)
+    removeControlGroups(path, prefix)
+    if (!name.includes(prefix)) continue
+    try {
+      rmdirSync(path)
+    } catch {
+      // A process still uses it, or it is already gone.
+    }
+  }
+}
+
+function removeFiles(prefix: string, clocks: string): void {
+  const paths = [
+    ...testFolders.flatMap((folder) => namesWith(folder, (name) => name.startsWith(prefix))),
+    ...namesWith('/var/log', (name) => name.startsWith(`berth-${prefix}`)),
+    ...unusedClocks(clocks),
+  ]
+  if (paths.length > 0) attempt('rm', ['-rf', '--one-file-system', '--', ...paths])
+}
+
+/** Shared memory and semaphores of libfaketime that no process has mapped. */
+function unusedClocks(part: string): string[] {
+  const clocks = namesWith('/dev/shm', (name) => name.includes(part))
+  if (clocks.length === 0) return []
+  const maps = readProcesses().map(({ pid }) => readOr(`/proc/${pid}/maps`, ''))
+  return clocks.filter((path) => !maps.some((text) => text.includes(path)))
+}
+
+const namesWith = (folder: string, test: (name: string) => boolean): string[] =>
+  names(folder)
+    .filter(test)
+    .map((name) => join(folder, name))
+
+function names(directory: string, { foldersOnly = false } = {}): string[] {
+  try {
+    const entries = readdirSync(directory, { withFileTypes: true })
+    return entries.filter((entry) => !foldersOnly || entry.isDirectory()).map(({ name }) => name)
+  } catch {
+    return [] // it does not exist, or is gone by now
+  }
+}
+
+function readProcesses(): ProcessEntry[] {
+  return names('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map((pid) => ({
+      pid: Number(pid),
+      parent: Number(/^PPid:\s*(\d+)/m.exec(readOr(`/proc/${pid}/status`, ''))?.[1] ?? 0),
+      command: readOr(`/proc/${pid}/cmdline`, '').replaceAll('\0', ' '),
+    }))
+}
+
+function openFiles(pid: number): string[] {
+  return names(`/proc/${pid}/fd`).flatMap((name) => {
+    try {
+      return [readlinkSync(`/proc/${pid}/fd/${name}`)]
+    } catch {
+      return [] // closed by now
+    }
+  })
+}
+
+function readOr(path: string, other: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return other // the process has ended
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended.
+  }
+}
+
+/** JSON that a tool prints; tools that find nothing may print nothing. */
+function list(command: string, args: readonly string[], empty: unknown = []): unknown {
+  const text = execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  return text.trim() === '' ? empty : JSON.parse(text)
+}
+
+/** Things that cannot be removed stay: the next run tries again. */
+function attempt(command: string, args: readonly string[]): void {
+  try {
+    execFileSync(command, args, { stdio: 'ignore' })
+  } catch {
+    // Gone already, or still used.
+  }
+}

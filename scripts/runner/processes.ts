@@ -1,0 +1,235 @@
+import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process'
+import { existsSync, mkdirSync, openSync, closeSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Job } from './jobs.js'
+
+/* Runs jobs: one mocha process each, in a session of its own, and ends them with all their descendants. */
+
+const killAfterMs = 5000
+const outputLines = 30
+
+/** The reporter's result. */
+export interface ReportedResult {
+  readonly passed: number
+  readonly failed: number
+  readonly skipped: number
+  readonly failures: readonly string[]
+  readonly files: readonly (readonly [file: string, seconds: number])[]
+  readonly processorSeconds: number
+}
+
+export interface JobResult extends ReportedResult {
+  readonly job: Job
+  readonly seconds: number
+  /** Path of the output, unless it was shown as it came. */
+  readonly output: string | undefined
+  /** Whether the reporter wrote a result. */
+  readonly isComplete: boolean
+}
+
+export interface RunSettings {
+  /** Directory of the run: `compiled` has the tests. */
+  readonly scratch: string
+  /** Shows output as it comes. */
+  readonly isLive: boolean
+  readonly limitSeconds: number
+}
+
+interface RunningJob {
+  readonly job: Job
+  readonly directory: string
+  readonly child: ChildProcess
+}
+
+export class Processes {
+  readonly #running = new Set<RunningJob>()
+  #started = 0
+
+  constructor(private readonly settings: RunSettings) {}
+
+  async run(job: Job): Promise<JobResult> {
+    const { scratch, isLive, limitSeconds } = this.settings
+    const directory = join(scratch, 'runs', String((this.#started += 1)))
+    mkdirSync(directory, { recursive: true })
+    const output = isLive ? undefined : join(directory, 'output')
+    const running = { job, directory, child: start(job, directory, { scratch, output }) }
+    this.#running.add(running)
+    const began = performance.now()
+    const end = await endOf(running.child, limitSeconds)
+    this.#running.delete(running)
+    const seconds = (performance.now() - began) / 1000
+    return { ...judge(running, end, output), job, seconds, output }
+  }
+
+  /** Kills all jobs with their descendants. @returns what they were doing */
+  async interrupt(): Promise<string[]> {
+    const running = [...this.#running]
+    await Promise.all(running.map(({ child }) => killFamily(child)))
+    return running.map(({ job, directory }) => `${job.label}\n  interrupted in: ${readAt(directory)}\n\n`)
+  }
+}
+
+function start(
+  job: Job,
+  directory: string,
+  { scratch, output }: { scratch: string; output: string | undefined },
+): ChildProcess {
+  const [command = '', ...args] = [
+    ...namespaces(job),
+    process.execPath,
+    ...mochaArguments(job, directory, scratch),
+  ]
+  const file = output === undefined ? 'inherit' : openSync(output, 'w')
+  const stdio: StdioOptions = ['ignore', file, file]
+  const child = spawn(command, args, { stdio, detached: true })
+  if (typeof file === 'number') closeSync(file)
+  return child
+}
+
+/**
+ * Each process has mounts of its own: a network namespace that `ip netns exec` enters holds on to all mounts that exist
+ * then, also to those of other tests.
+ */
+function namespaces({ inOwnNetwork }: Job): string[] {
+  if (process.getuid?.() !== 0) return []
+  return ['unshare', '--mount', '--propagation', 'private', ...(inOwnNetwork ? ['--net'] : [])]
+}
+
+/** Mocha's cli.js: its other program starts a second Node to pass it options. */
+function mochaArguments({ files }: Job, directory: string, scratch: string): string[] {
+  const compiled = (file: string): string => join(scratch, 'compiled', file.replace(/\.ts$/, '.js'))
+  const reporter = ['--reporter', compiled('scripts/runner/reporter.ts')]
+  const mocha = ['--enable-source-maps', 'node_modules/mocha/lib/cli/cli.js', ...reporter]
+  return [...mocha, '--reporter-option', `results=${directory}`, ...files.map(compiled)]
+}
+
+/** How a process ended, as the end of a sentence. */
+interface ProcessEnd {
+  readonly isClean: boolean
+  readonly text: string
+}
+
+async function endOf(child: ChildProcess, limitSeconds: number): Promise<ProcessEnd> {
+  let killed: Promise<void> | undefined
+  const timer = setTimeout(() => {
+    killed = killFamily(child)
+  }, limitSeconds * 1000)
+  const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
+    child.once('exit', (...end) => resolve(end))
+    child.once('error', () => resolve([null, 'no start']))
+  })
+  clearTimeout(timer)
+  await killed
+  if (killed) return { isClean: false, text: `did not end within ${limitSeconds} s` }
+  return { isClean: code === 0, text: signal ? `ended by ${signal}` : `ended with code ${code}` }
+}
+
+/** A process that crashes, hangs, or fails although its tests passed counts as one failure. */
+function judge(
+  { job, directory }: RunningJob,
+  end: ProcessEnd,
+  output: string | undefined,
+): ReportedResult & { isComplete: boolean } {
+  const path = join(directory, 'result.json')
+  if (!existsSync(path)) {
+    const failure = `${job.label}\n  ${end.text} in: ${readAt(directory)}\n${lastLines(output)}\n`
+    return {
+      passed: 0,
+      failed: 1,
+      skipped: 0,
+      failures: [failure],
+      files: [],
+      processorSeconds: 0,
+      isComplete: false,
+    }
+  }
+  const result = JSON.parse(readFileSync(path, 'utf8')) as ReportedResult
+  if (end.isClean || result.failed > 0) return { ...result, isComplete: true }
+  return {
+    ...result,
+    failed: 1,
+    failures: [`${job.label}\n  ${end.text} after its tests\n\n`],
+    isComplete: true,
+  }
+}
+
+function readAt(directory: string): string {
+  const path = join(directory, 'at')
+  return existsSync(path) ? readFileSync(path, 'utf8') : 'loading'
+}
+
+function lastLines(path: string | undefined): string {
+  if (path === undefined) return ''
+  const lines = readFileSync(path, 'utf8').trimEnd().split('\n').slice(-outputLines)
+  return lines.map((line) => `    ${line}\n`).join('')
+}
+
+interface ProcessEntry {
+  readonly pid: number
+  readonly parent: number
+  readonly session: number
+  /** Time of its start: a number may be used again by another process. */
+  readonly started: string
+}
+
+/** Ends a process, all of its session and all descendants: first by SIGTERM, then by SIGKILL. */
+async function killFamily({ pid }: ChildProcess): Promise<void> {
+  if (pid === undefined) return
+  const family = familyOf(pid)
+  signal(family, 'SIGTERM')
+  for (const deadline = performance.now() + killAfterMs; performance.now() < deadline; await delay(50))
+    if (survivors(family).length === 0) return
+  signal(survivors(family), 'SIGKILL')
+}
+
+function familyOf(leader: number): ProcessEntry[] {
+  const entries = readProcesses()
+  const family = new Map<number, ProcessEntry>()
+  const add = (entry: ProcessEntry): void => {
+    if (family.has(entry.pid)) return
+    family.set(entry.pid, entry)
+    for (const other of entries) if (other.parent === entry.pid) add(other)
+  }
+  for (const entry of entries) if (entry.pid === leader || entry.session === leader) add(entry)
+  return [...family.values()]
+}
+
+function survivors(family: readonly ProcessEntry[]): ProcessEntry[] {
+  const started = new Map(readProcesses().map((entry) => [entry.pid, entry.started]))
+  return family.filter((entry) => started.get(entry.pid) === entry.started)
+}
+
+function signal(entries: readonly ProcessEntry[], name: NodeJS.Signals): void {
+  for (const { pid } of entries)
+    try {
+      process.kill(pid, name)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+    }
+}
+
+/** All processes but zombies. Source: proc_pid_stat(5) */
+function readProcesses(): ProcessEntry[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      const fields = readStat(name)
+      if (fields === undefined || fields[0] === 'Z') return []
+      const [, parent, , session] = fields
+      return [
+        { pid: Number(name), parent: Number(parent), session: Number(session), started: fields[19] ?? '' },
+      ]
+    })
+}
+
+/** Fields from the third on: a process's name may contain spaces and parentheses. */
+function readStat(pid: string): string[] | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^[\s\S]*\) /, '')
+      .split(' ')
+  } catch {
+    return undefined // it has ended
+  }
+}

@@ -1,0 +1,146 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join, relative, resolve } from 'node:path'
+import { inspect } from 'node:util'
+import { reporters, type MochaOptions, type Runnable, type Runner, type Suite, type Test } from 'mocha'
+import type { ReportedResult } from './processes.js'
+
+/*
+ * Mocha's spec output, plus two files in the directory that --reporter-option results=DIRECTORY names: `at` has the test or
+ * hook that runs, `result.json` the result of all tests. A process that a forgotten handle keeps open after its tests is
+ * ended.
+ */
+
+const limits = { messageCharacters: 2000, diffLines: 30, diffColumns: 200, stackLines: 5 }
+const endWithinMs = 30_000
+
+/** Directory of the compiled sources. */
+const root = resolve(import.meta.dirname, '../..')
+
+/** The part of an error of mocha that is shown. */
+interface ShownError {
+  readonly name?: string
+  readonly message?: string
+  readonly stack?: string | undefined
+  readonly cause?: unknown
+  readonly actual?: unknown
+  readonly expected?: unknown
+}
+
+export default class ResultsReporter extends reporters.Spec {
+  constructor(runner: Runner, options: MochaOptions) {
+    super(runner, options)
+    const { results: directory } = options.reporterOptions as { results: string }
+    const at = (runnable: Runnable): void => writeFileSync(join(directory, 'at'), titleOf(runnable))
+    runner.on('test', at).on('hook', at)
+    const times = measureFiles(runner)
+    runner.once('end', () => {
+      const { passes, failures, pending } = this.stats
+      const described = this.failures.map(describeFailure)
+      const files = times()
+      const write = (extra: readonly string[]): void =>
+        writeResult(directory, {
+          passed: passes,
+          failed: failures + extra.length,
+          skipped: pending,
+          failures: [...described, ...extra],
+          files,
+          processorSeconds: readProcessorSeconds(),
+        })
+      write([])
+      endLater(() => write([describeOpen(runner.suite)]))
+    })
+  }
+}
+
+function writeResult(directory: string, result: ReportedResult): void {
+  writeFileSync(join(directory, 'result.json'), JSON.stringify(result))
+}
+
+function endLater(report: () => void): void {
+  setTimeout(() => {
+    report()
+    process.exit()
+  }, endWithinMs).unref()
+}
+
+/** Seconds of the suites of each file, with hooks. */
+function measureFiles(runner: Runner): () => [file: string, seconds: number][] {
+  const spent = new Map<string, number>()
+  let began = 0
+  const isOfFile = ({ parent }: Suite): boolean => parent?.root === true
+  runner.on('suite', (suite) => {
+    if (isOfFile(suite)) began = performance.now()
+  })
+  runner.on('suite end', (suite) => {
+    if (!isOfFile(suite)) return
+    const file = fileOf(suite)
+    spent.set(file, (spent.get(file) ?? 0) + performance.now() - began)
+  })
+  return () => [...spent].map(([file, ms]) => [file, ms / 1000])
+}
+
+/** Of this process and of its descendants that have ended. Source: proc_pid_stat(5), fields 14 to 17. */
+function readProcessorSeconds(): number {
+  const ticksPerSecond = 100
+  const fields = readFileSync('/proc/self/stat', 'utf8')
+    .replace(/^.*\) /, '')
+    .split(' ')
+  const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0)
+  return ticks / ticksPerSecond
+}
+
+const titleOf = (runnable: Runnable): string => runnable.titlePath().join(' › ')
+const fileOf = ({ file }: { file?: string | undefined }): string =>
+  file ? relative(root, file).replace(/\.js$/, '.ts') : ''
+
+function describeFailure(test: Test): string {
+  const error = describeError(test.err).map((line) => `    ${line}`)
+  return [fileOf(test), `  ${titleOf(test)}`, ...error, '', ''].join('\n')
+}
+
+/** @param thrown usually an error; tests and hooks may throw any value */
+function describeError(thrown: unknown): string[] {
+  if (!(thrown instanceof Object)) return [String(thrown)]
+  const error = thrown as ShownError
+  const message = (error.message ?? inspect(thrown)).slice(0, limits.messageCharacters)
+  const name = error.name && !message.startsWith(error.name) ? `${error.name}: ` : ''
+  const cause = error.cause === undefined ? [] : ['caused by:', ...describeError(error.cause)]
+  return [...`${name}${message}`.split('\n'), ...diffOf(error), ...stackOf(error), ...cause]
+}
+
+/** Mocha has turned both sides into text by now. */
+function diffOf({ actual, expected }: ShownError): string[] {
+  if (typeof actual !== 'string' || typeof expected !== 'string' || actual === expected) return []
+  const lines = reporters.Base.generateDiff(actual, expected).split('\n')
+  const shown = lines.filter((line) => line.trim()).slice(0, limits.diffLines)
+  return shown.map((line) => line.slice(0, limits.diffColumns))
+}
+
+/** Lines of the repository, where the stack has any. */
+function stackOf({ stack }: ShownError): string[] {
+  const lines = String(stack ?? '').split('\n')
+  const calls = lines.map((line) => line.trim()).filter((line) => line.startsWith('at '))
+  const own = calls.filter((line) => !/node:|node_modules/.test(line))
+  return (own.length > 0 ? own : calls).slice(0, limits.stackLines).map((line) => `  ${line}`)
+}
+
+interface OpenHandle {
+  readonly localPort?: number
+  readonly remotePort?: number
+  readonly pid?: number
+  readonly spawnargs?: readonly string[]
+}
+
+/** Lists the handles that keep the process open, as far as Node knows them. */
+function describeOpen({ suites }: Suite): string {
+  const files = [...new Set(suites.map(fileOf))].join(' ')
+  const active = process as unknown as { _getActiveHandles(): OpenHandle[] }
+  const handles = active._getActiveHandles().flatMap(({ localPort, remotePort, pid, spawnargs }) => {
+    if (remotePort) return [`connection ${localPort} to ${remotePort}`]
+    return pid ? [`process ${pid} ${spawnargs?.join(' ')}`] : []
+  })
+  const open = [...process.getActiveResourcesInfo(), ...handles].join(', ')
+  const text = `${files}\n  still open ${endWithinMs / 1000} s after the tests: ${open}\n\n`
+  console.error(text)
+  return text
+}
