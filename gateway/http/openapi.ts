@@ -102,7 +102,7 @@ function pathParameters(route: Route, schemas: SharedSchemas): Json[] {
 }
 
 function queryParameters(route: Route, schemas: SharedSchemas): Json[] {
-  const required = (route.query as { required?: string[] } | undefined)?.required ?? []
+  const { required = [] }: { required?: string[] } = route.query ?? {}
   return Object.entries(propertiesOf(route.query)).map(([name, schema]) => ({
     name,
     in: 'query',
@@ -169,5 +169,6 @@ function failureOf(status: number, codes: readonly string[]): Json {
 }
 
 function propertiesOf(schema: TSchema | undefined): Record<string, TSchema> {
-  return (schema as { properties?: Record<string, TSchema> } | undefined)?.properties ?? {}
+  const { properties = {} }: { properties?: Record<string, TSchema> } = schema ?? {}
+  return properties
 }

@@ -235,7 +235,12 @@ class Transfer {
     const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // after an abort, a write may still be under way
     const pace = new Pace(() => receivedBytes, patienceMs)
     const signal = AbortSignal.any([this.parts.signal, pace.signal])
-    await pipeline(body, count, sink, { signal }).finally(() => (pace.close(), closed))
+    try {
+      await pipeline(body, count, sink, { signal })
+    } finally {
+      pace.close()
+      await closed
+    }
   }
 
   #speed(receivedBytes: number): number {
