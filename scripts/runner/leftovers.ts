@@ -76,13 +76,9 @@ function removeNetwork(prefix: string): void {
   const ports = links.filter(({ master }) => master?.startsWith(prefix))
   const own = links.filter(({ ifname }) => ifname.startsWith(prefix))
   for (const { ifname } of [...ports, ...own]) attempt('ip', ['link', 'delete', ifname])
-  const { nftables } = list('nft', ['--json', 'list', 'tables'], { nftables: [] }) as NftTables
-  for (const { table } of nftables)
-    if (table?.name.startsWith(prefix)) attempt('nft', ['delete', 'table', table.family, table.name])
-}
-
-interface NftTables {
-  readonly nftables: readonly { table?: { family: string; name: string } }[]
+  const tables = print('nft', ['list', 'tables']).split('\n')
+  for (const [, family = '', name = ''] of tables.map((line) => line.split(' ')))
+    if (name.startsWith(prefix)) attempt('nft', ['delete', 'table', family, name])
 }
 
 /** The deepest mounts first, then the loop devices of files that tests made. */
@@ -188,8 +184,12 @@ function kill(pid: number): void {
 
 /** JSON that a tool prints; tools that find nothing may print nothing. */
 function list(command: string, args: readonly string[], empty: unknown = []): unknown {
-  const text = execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  const text = print(command, args)
   return text.trim() === '' ? empty : JSON.parse(text)
+}
+
+function print(command: string, args: readonly string[]): string {
+  return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
 }
 
 /** Things that cannot be removed stay: the next run tries again. */

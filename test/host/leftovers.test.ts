@@ -45,7 +45,7 @@ describe('sweep of leftovers', () => {
   it('removes clocks of libfaketime, except those that a process uses', async () => {
     const [used, unused] = [`/dev/shm/${clocks}_used`, `/dev/shm/${clocks}_unused`]
     for (const path of [used, unused]) writeFileSync(path, 'clock')
-    const map = `import mmap, time; m = mmap.mmap(open("${used}", "r+b").fileno(), 0); time.sleep(600)`
+    const map = `import mmap, time; f = open("${used}", "r+b"); m = mmap.mmap(f.fileno(), 0); time.sleep(600)`
     const { pid } = start('python3', '-c', map)
     await waitFor(() => readFileSync(`/proc/${pid}/maps`, 'utf8').includes(used))
     removeLeftovers({ prefix, clocks })
