@@ -82,7 +82,9 @@ function start(
   ]
   const file = output === undefined ? 'inherit' : openSync(output, 'w')
   const stdio: StdioOptions = ['ignore', file, file]
-  const child = spawn(command, args, { stdio, detached: true })
+  // Users other than root may lack the folders of programs such as losetup.
+  const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin` }
+  const child = spawn(command, args, { stdio, env, detached: true })
   if (typeof file === 'number') closeSync(file)
   return child
 }
