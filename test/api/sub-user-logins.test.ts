@@ -13,18 +13,21 @@ describe('how sub-users log in', function () {
   let uuid: string
   let logged: string
 
-  beforeEach(async () => {
-    logged = ''
+  before(async () => {
     const write = (line: Buffer, _: string, done: () => void): void => {
       logged += line.toString()
       done()
     }
     gateway = await startTestGateway({ log: pino({ level: 'trace' }, new Writable({ write })) })
     calls = new SubUserCalls(gateway)
+  })
+  after(() => gateway.close())
+  beforeEach(async () => {
+    logged = ''
     uuid = (await gateway.fleet.addGuest({ name: 'own' })).uuid
     made = await calls.make({ container_name: 'own' })
   })
-  afterEach(() => gateway.close())
+  afterEach(() => calls.clear())
 
   const byName = (password: string, username = made.username) =>
     new Browser(gateway).request('POST', '/sub-user/login', { body: { username, password } })

@@ -11,13 +11,17 @@ describe('sub-users, made and changed', function () {
   let calls: SubUserCalls
   let [one, two]: Guest[] = []
 
-  beforeEach(async () => {
-    gateway = await startTestGateway()
+  before(async () => {
+    gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
     calls = new SubUserCalls(gateway)
+    await gateway.fleet.work('host-b')
+  })
+  after(() => gateway.close())
+  beforeEach(async () => {
     one = await gateway.fleet.addGuest({ name: 'one' })
     two = await gateway.fleet.addGuest({ name: 'two' })
   })
-  afterEach(() => gateway.close())
+  afterEach(() => calls.clear())
 
   const create = (body: object, options: RequestOptions = {}) =>
     gateway.request('POST', '/sub-user/create', { ...options, body })
@@ -230,10 +234,10 @@ describe('sub-users, made and changed', function () {
   })
 
   it('loses a container that is deleted, at every reader, and keeps it under another name', async () => {
-    const made = await calls.make({ container_names: ['one', 'two'] })
-    await gateway.fleet.work('host-a')
-    await gateway.request('DELETE', `/containers/${one!.uuid}/delete`)
-    await waitFor(() => gateway.fleet.view.findGuest(one!.uuid) === undefined, { what: 'it is gone' })
+    const gone = await gateway.fleet.addGuest({ name: 'gone' }, 'host-b')
+    const made = await calls.make({ container_names: ['gone', 'two'] })
+    await gateway.request('DELETE', `/containers/${gone.uuid}/delete`)
+    await waitFor(() => gateway.fleet.view.findGuest(gone.uuid) === undefined, { what: 'it is gone' })
     expect((await calls.find(made.id)).container_names).to.deep.equal(['two'])
     const stored = async () => {
       const account = await gateway.access.accounts.accounts.find(Number(made.id))

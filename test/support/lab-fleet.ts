@@ -49,6 +49,7 @@ export class LabFleet implements Fleet {
   /** What becomes of calls to agents: of an agent that misbehaves, or an answer that does not come. */
   twist = (client: AgentClient): AgentClient => client
   #isComplete: boolean | undefined
+  #lastId = 100
 
   private constructor(
     private readonly fleet: GatewayFleet,
@@ -157,10 +158,19 @@ export class LabFleet implements Fleet {
     return this.view.findGuest(uuid)!.guest
   }
 
-  /** The gateway has given others. */
+  /** Removes all guests from the agents' journals; resolves once the gateway shows none of them. */
+  async removeGuests(): Promise<void> {
+    for (const [hostId, agent] of this.agents) {
+      for (const { uuid } of agent.guests()) agent.removeGuest(uuid)
+      await this.caughtUp(hostId)
+    }
+  }
+
+  /** An id that neither the gateway nor an earlier call has given to a guest. */
   #freeId(): number {
     const ids = [...this.agents.values()].flatMap((agent) => agent.guests().map(({ id }) => id))
-    return Math.max(100, ...ids) + 1
+    this.#lastId = Math.max(this.#lastId, ...ids) + 1
+    return this.#lastId
   }
 
   /** Resolves when the gateway shows what the agent's journal has now. */

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import type { Account } from '../../gateway/accounts/account-record.js'
+import { administratorOf } from './administrator.js'
 import type { Body } from './body.js'
 import type { Reply, RequestOptions, TestGateway } from './test-gateway.js'
 
@@ -35,6 +36,15 @@ export class SubUserCalls {
     const { status, text, body } = await this.gateway.request('PATCH', `/sub-users/${id}`, { body: fields })
     expect(status, text).to.equal(200)
     return body.data
+  }
+
+  /** Removes all sub-users, administrators and containers, for the next test of a gateway. */
+  async clear(): Promise<void> {
+    const { subUsers, accounts } = this.gateway.access
+    const caller = administratorOf(1)
+    for (const { id } of await subUsers.list(caller)) await subUsers.remove(caller, id)
+    for (const { id } of await accounts.accounts.list('admin')) await accounts.accounts.remove('admin', id)
+    await this.gateway.fleet.removeGuests()
   }
 
   async find(id: string): Promise<Body> {
