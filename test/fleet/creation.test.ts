@@ -4,11 +4,11 @@ import type { GuestCreation } from '../../gateway/fleet/contract.js'
 import { GuestRegistry } from '../../gateway/fleet/guest-registry.js'
 import { wireMapping } from '../support/agent-calls.js'
 import { uuidOf } from '../support/lab-agent.js'
+import { startTestRedis, type TestRedis } from '../support/redis.js'
 import {
   codeOf,
   creationRequest,
   guestSpec as spec,
-  impatient,
   startTestFleet,
   type TestFleet,
 } from '../support/test-fleet.js'
@@ -22,8 +22,11 @@ function answerOf({ hostId, response: { guest, operation, sshPassword } }: Guest
 
 describe('names and ids across the fleet', function () {
   this.timeout(120_000)
+  let redis: TestRedis
+  before(async () => (redis = await startTestRedis()))
+  after(() => redis.stop())
   let test: TestFleet
-  beforeEach(async () => (test = await startTestFleet(impatient)))
+  beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
   it('a deletion that ended while no gateway watched frees the name at once', async () => {

@@ -10,17 +10,21 @@ import { joinGateway } from '../../agent/enrollment/join.js'
 import { ensureAuthority } from '../../gateway/pki/authority.js'
 import { joinPath, parseJoinToken } from '../../shared/join-token.js'
 import { describeError } from '../../shared/errors.js'
+import { startTestRedis, type TestRedis } from '../support/redis.js'
 import { codeOf, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 describe('joining', function () {
   this.timeout(120_000)
+  let redis: TestRedis
+  before(async () => (redis = await startTestRedis()))
+  after(() => redis.stop())
   let test: TestFleet
   let hostId: string
   let count = 0
   afterEach(() => test.close())
   beforeEach(async () => {
-    test = await startTestFleet()
+    test = await startTestFleet({}, { redis })
     hostId = (await test.fleet.hosts.createHost({ name: `host-${++count}`, address: '127.0.0.1:1' })).id
   })
 

@@ -10,6 +10,7 @@ import { FleetState } from '../../gateway/fleet/view.js'
 import { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import { listedOperations } from '../../shared/operation-limits.js'
 import type { LabAgent } from '../support/lab-agent.js'
+import { startTestRedis, type TestRedis } from '../support/redis.js'
 import { codeOf, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 import { expectInTime } from '../support/promised-time.js'
@@ -22,8 +23,11 @@ const record = {
 
 describe('operations that the gateway does not list', function () {
   this.timeout(120_000)
+  let redis: TestRedis
+  before(async () => (redis = await startTestRedis()))
+  after(() => redis.stop())
   let test: TestFleet
-  beforeEach(async () => (test = await startTestFleet()))
+  beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
   it('are older than those of one host that an agent sends, which are all listed', () => {

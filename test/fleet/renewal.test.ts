@@ -14,14 +14,12 @@ import { waitFor } from '../support/wait.js'
 
 describe('renewal of certificates', function () {
   this.timeout(120_000)
-  let test: TestFleet | undefined
-  afterEach(async () => {
-    await test?.close()
-    test = undefined
-  })
+  let test: TestFleet
+  afterEach(() => test.close())
 
   it('lifetimes of seconds: calls and the view go on through several of them', async () => {
-    const lifetimeMs = 6000
+    // A certificate is renewed after two thirds of it: the rest is for machines that stall.
+    const lifetimeMs = 9000
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })
     const { view } = test.fleet
     const { hostId, agent } = await test.addHost('one', { guests: 10 })
@@ -29,176 +27,177 @@ describe('renewal of certificates', function () {
     const serials = new Set<string>()
     let wasAway = 0
     const failures: string[] = []
-    const until = Date.now() + 4 * lifetimeMs
-    let calls = 0
-    while (Date.now() < until) {
+    const until = Date.now() + 60_000
+    while (serials.size < 4 && Date.now() < until) {
       serials.add(agent.tls.identity().serial)
       if (view.findHost(hostId)?.state !== 'online') wasAway++
       await test.fleet
         .agent(hostId)
         .guests.getGuestUsage({ uuid })
-        .then(
-          () => calls++,
-          (error: BerthError) => failures.push(error.message),
-        )
+        .catch((error: BerthError) => failures.push(error.message))
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
     agent.update(uuid, { statusReason: 'seen' })
     await test.fleet.reached(hostId, agent.revision)
     expect(view.findGuest(uuid)?.guest.statusReason).to.equal('seen')
     expect(failures).to.deep.equal([])
-    expect(calls).to.be.greaterThan(200)
     expect(wasAway).to.equal(0)
-    expect(serials.size).to.be.greaterThan(3)
+    expect(serials.size).to.equal(4)
     expect(view.findHost(hostId)!.certificateNotAfterMs).to.be.greaterThan(Date.now())
   })
+})
 
-  describe('of an agent whose certificate is not valid', () => {
-    const dayMs = 24 * hourMs
-    let authority: Authority
-    let foreign: TestPki
-    let leaf: KeyedCertificate
+describe('renewal for an agent whose certificate is not valid', function () {
+  this.timeout(120_000)
+  let test: TestFleet
+  const dayMs = 24 * hourMs
+  let authority: Authority
+  let foreign: TestPki
+  let leaf: KeyedCertificate
+  let hosts = 0
+  before(async () => {
+    foreign = await createTestPki()
+    leaf = await foreign.gatewayLeaf()
+    test = await startTestFleet({ agents: { reconnect_ms: 200 } })
+    authority = await ensureAuthority(join(test.directory, 'pki'), 30)
+  })
+  after(async () => {
+    await test.close()
+    await foreign.remove()
+  })
+
+  interface Given {
+    /** When the certificate was issued, for 30 days. */
+    readonly issuedDaysAgo: number
+    readonly issuer?: 'own' | 'foreign'
+    readonly known?: boolean
+    /** Serials of renewals that failed since. */
+    readonly failed?: number
+  }
+
+  /** Has a host that was away come back with a certificate as given. */
+  async function comeBack(name: string, { issuedDaysAgo, issuer = 'own', known = true, failed = 0 }: Given) {
+    const { hostId, agent } = await test.addHost(name, { guests: 1, firstId: ++hosts })
+    const { view } = test.fleet
+    await agent.stop()
+    const [privateKeyPem, identity] = [createPrivateKeyPem(), { role: 'agent', hostId } as const]
+    const csr = await createCsrPem(privateKeyPem)
+    const signer = issuer === 'own' ? authority : foreign.authority
+    const issued = await signer.signRequest(csr, identity, 30 * dayMs, Date.now() - issuedDaysAgo * dayMs)
+    const parts = { privateKeyPem, certificatePem: issued.certificatePem, caPem: signer.caPem }
+    await writeIdentity(join(test.directory, `agent-${name}`), parts)
+    const others = Array.from({ length: failed }, (_, n) => `ABC${n}`)
+    const serials = [known ? issued.serial : 'ABCD', ...others]
+    const valid = { serials, certificateNotAfterMs: issued.notAfterMs }
+    await new HostStore(test.store).update(hostId, (record) => ({ ...record, ...valid }))
+    await waitFor(() => view.findHost(hostId)?.certificateNotAfterMs === issued.notAfterMs, {
+      what: 'the record',
+    })
+    await waitFor(() => view.findHost(hostId)?.state === 'offline', { what: 'away' })
+    await agent.resume()
+    return { hostId, agent, serial: issued.serial }
+  }
+
+  const stateOf = (hostId: string): string | undefined => test.fleet.view.findHost(hostId)?.state
+  const serialOf = (agent: LabAgent): string => agent.tls.identity().serial
+
+  for (const [what, issuedDaysAgo] of [
+    ['expired 10 days ago', 40],
+    ['expired 179 days ago', 209],
+    ['is from 25 days in the future', -25],
+    ['is from 10 years in the future', -3650],
+  ] as const)
+    it(`renews a certificate that ${what}, by its key, and the host is back`, async () => {
+      const { hostId, agent, serial } = await comeBack(`back${issuedDaysAgo}`, { issuedDaysAgo })
+      await waitFor(() => stateOf(hostId) === 'online', { what: 'online' })
+      expect(serialOf(agent)).not.to.equal(serial)
+      expect(test.fleet.view.findHost(hostId)!.certificateNotAfterMs).to.be.within(
+        Date.now() + 29 * dayMs,
+        Date.now() + 31 * dayMs,
+      )
+      const uuid = agent.guests()[0]!.uuid
+      await test.fleet.agent(hostId).guests.getGuestUsage({ uuid })
+    })
+
+  describe('is refused', () => {
+    const cases = [
+      ['that expired 181 days ago', { issuedDaysAgo: 211 }],
+      ['that expired and is revoked', { issuedDaysAgo: 40, known: false }],
+      ['that expired and is of another authority', { issuedDaysAgo: 40, issuer: 'foreign' }],
+      ['of another authority', { issuedDaysAgo: 1, issuer: 'foreign' }],
+    ] as const
+    let refused: Awaited<ReturnType<typeof comeBack>>[]
     before(async () => {
-      foreign = await createTestPki()
-      leaf = await foreign.gatewayLeaf()
-    })
-    after(() => foreign.remove())
-
-    interface Given {
-      /** When the certificate was issued, for 30 days. */
-      readonly issuedDaysAgo: number
-      readonly issuer?: 'own' | 'foreign'
-      readonly known?: boolean
-      /** Serials of renewals that failed since. */
-      readonly failed?: number
-    }
-
-    /** Has a host that was away come back with a certificate as given. */
-    async function comeBack(
-      name: string,
-      { issuedDaysAgo, issuer = 'own', known = true, failed = 0 }: Given,
-    ) {
-      const { hostId, agent } = await test!.addHost(name, { guests: 1 })
-      const { view } = test!.fleet
-      await agent.stop()
-      const [privateKeyPem, identity] = [createPrivateKeyPem(), { role: 'agent', hostId } as const]
-      const csr = await createCsrPem(privateKeyPem)
-      const signer = issuer === 'own' ? authority : foreign.authority
-      const issued = await signer.signRequest(csr, identity, 30 * dayMs, Date.now() - issuedDaysAgo * dayMs)
-      const parts = { privateKeyPem, certificatePem: issued.certificatePem, caPem: signer.caPem }
-      await writeIdentity(join(test!.directory, `agent-${name}`), parts)
-      const others = Array.from({ length: failed }, (_, n) => `ABC${n}`)
-      const serials = [known ? issued.serial : 'ABCD', ...others]
-      const valid = { serials, certificateNotAfterMs: issued.notAfterMs }
-      await new HostStore(test!.store).update(hostId, (record) => ({ ...record, ...valid }))
-      await waitFor(() => view.findHost(hostId)?.certificateNotAfterMs === issued.notAfterMs, {
-        what: 'the record',
-      })
-      await waitFor(() => view.findHost(hostId)?.state === 'offline', { what: 'away' })
-      await agent.resume()
-      return { hostId, agent, serial: issued.serial }
-    }
-
-    const stateOf = (hostId: string): string | undefined => test!.fleet.view.findHost(hostId)?.state
-    const serialOf = (agent: LabAgent): string => agent.tls.identity().serial
-
-    beforeEach(async () => {
-      test = await startTestFleet({ agents: { reconnect_ms: 200 } })
-      authority = await ensureAuthority(join(test.directory, 'pki'), 30)
+      refused = await Promise.all(cases.map(([, given], index) => comeBack(`refused${index}`, given)))
+      // Nothing is to happen: time for several attempts, of which there is one each second at least.
+      await new Promise((resolve) => setTimeout(resolve, 3000))
     })
 
-    for (const [what, issuedDaysAgo] of [
-      ['expired 10 days ago', 40],
-      ['expired 179 days ago', 209],
-      ['is from 25 days in the future', -25],
-      ['is from 10 years in the future', -3650],
-    ] as const)
-      it(`renews a certificate that ${what}, by its key, and the host is back`, async () => {
-        const { hostId, agent, serial } = await comeBack('back', { issuedDaysAgo })
-        await waitFor(() => stateOf(hostId) === 'online', { what: 'online' })
-        expect(serialOf(agent)).not.to.equal(serial)
-        expect(test!.fleet.view.findHost(hostId)!.certificateNotAfterMs).to.be.within(
-          Date.now() + 29 * dayMs,
-          Date.now() + 31 * dayMs,
-        )
-        const uuid = agent.guests()[0]!.uuid
-        await test!.fleet.agent(hostId).guests.getGuestUsage({ uuid })
-      })
-
-    for (const [what, given] of [
-      ['expired 181 days ago', { issuedDaysAgo: 211 }],
-      ['expired and is revoked', { issuedDaysAgo: 40, known: false }],
-      ['expired and is of another authority', { issuedDaysAgo: 40, issuer: 'foreign' }],
-      ['is of another authority', { issuedDaysAgo: 1, issuer: 'foreign' }],
-    ] as const)
-      it(`renews no certificate that ${what}`, async () => {
-        const { hostId, agent, serial } = await comeBack('refused', given)
-        await new Promise((resolve) => setTimeout(resolve, 3000))
+    for (const [index, [what]] of cases.entries())
+      it(`for a certificate ${what}`, () => {
+        const { hostId, agent, serial } = refused[index]!
         expect(stateOf(hostId)).to.equal('offline')
         expect(serialOf(agent)).to.equal(serial)
       })
-
-    it('keeps the serial that the agent has when many renewals before this one were not installed', async () => {
-      const { hostId, agent, serial } = await comeBack('many', { issuedDaysAgo: 40, failed: 15 })
-      await waitFor(() => stateOf(hostId) === 'online', { what: 'online' })
-      expect(serialOf(agent)).not.to.equal(serial)
-      const { records } = await new HostStore(test!.store).list()
-      expect(records.find(({ id }) => id === hostId)?.serials).to.include(serial)
-    })
-
-    it('has no other call than those of a renewal on such a connection', () => {
-      const target = { hostId: 'h-one', address: '127.0.0.1:1', caPem: foreign.authority.caPem }
-      const connection = connectForRenewal({ ...target, leaf, isRevoked: () => false, silenceMs: 1000 })
-      connection.close()
-      expect(Object.keys(connection)).to.have.members(['certificates', 'peer', 'close'])
-    })
   })
 
-  describe('on the agent', () => {
-    let pki: TestPki
-    before(async () => {
-      pki = await createTestPki()
-    })
-    after(() => pki.remove())
+  it('keeps the serial that the agent has when many renewals before this one were not installed', async () => {
+    const { hostId, agent, serial } = await comeBack('many', { issuedDaysAgo: 40, failed: 15 })
+    await waitFor(() => stateOf(hostId) === 'online', { what: 'online' })
+    expect(serialOf(agent)).not.to.equal(serial)
+    const { records } = await new HostStore(test.store).list()
+    expect(records.find(({ id }) => id === hostId)?.serials).to.include(serial)
+  })
 
-    const codeOf = (work: Promise<unknown>): Promise<string> =>
-      work.then(
-        () => 'ok',
-        (error: unknown) => (error instanceof BerthError ? error.code : String(error)),
-      )
+  it('has no other call than those of a renewal on such a connection', () => {
+    const target = { hostId: 'h-one', address: '127.0.0.1:1', caPem: foreign.authority.caPem }
+    const connection = connectForRenewal({ ...target, leaf, isRevoked: () => false, silenceMs: 1000 })
+    connection.close()
+    expect(Object.keys(connection)).to.have.members(['certificates', 'peer', 'close'])
+  })
+})
 
-    it('each step can be repeated', async () => {
-      const { identityDir } = await pki.enrol('h-repeat')
-      const [first, second] = [
-        await createSigningRequest(identityDir),
-        await createSigningRequest(identityDir),
-      ]
-      const identity = { role: 'agent', hostId: 'h-repeat' } as const
-      const issued = await pki.authority.signRequest(first, identity, hourMs)
-      const again = await pki.authority.signRequest(second, identity, hourMs)
-      expect((await installCertificate(identityDir, issued.certificatePem)).serial).to.equal(issued.serial)
-      expect((await installCertificate(identityDir, issued.certificatePem)).serial).to.equal(issued.serial)
-      expect(await codeOf(installCertificate(identityDir, again.certificatePem))).to.equal('bad_certificate')
-      expect(getIdentity(identityDir).serial).to.equal(issued.serial)
-    })
+describe('renewal on the agent', () => {
+  let pki: TestPki
+  before(async () => {
+    pki = await createTestPki()
+  })
+  after(() => pki.remove())
 
-    it('only a certificate for the asked key, this host and from this authority is installed', async () => {
-      const { identityDir, serial } = await pki.enrol('h-strict')
-      const csr = await createSigningRequest(identityDir)
-      const identity = { role: 'agent', hostId: 'h-strict' } as const
-      const foreign = await createTestPki()
-      const bad = [
-        (await pki.authority.issue(identity, hourMs)).certificatePem,
-        (await pki.authority.signRequest(csr, { role: 'agent', hostId: 'h-else' }, hourMs)).certificatePem,
-        (await pki.authority.signRequest(csr, { role: 'gateway' }, hourMs)).certificatePem,
-        (await foreign.authority.signRequest(csr, identity, hourMs)).certificatePem,
-        (await pki.authority.signRequest(csr, identity, -1000)).certificatePem,
-        'junk',
-      ]
-      await foreign.remove()
-      for (const pem of bad)
-        expect(await codeOf(installCertificate(identityDir, pem))).to.equal('bad_certificate')
-      expect(getIdentity(identityDir).serial).to.equal(serial)
-    })
+  const codeOf = (work: Promise<unknown>): Promise<string> =>
+    work.then(
+      () => 'ok',
+      (error: unknown) => (error instanceof BerthError ? error.code : String(error)),
+    )
+
+  it('each step can be repeated', async () => {
+    const { identityDir } = await pki.enrol('h-repeat')
+    const [first, second] = [await createSigningRequest(identityDir), await createSigningRequest(identityDir)]
+    const identity = { role: 'agent', hostId: 'h-repeat' } as const
+    const issued = await pki.authority.signRequest(first, identity, hourMs)
+    const again = await pki.authority.signRequest(second, identity, hourMs)
+    expect((await installCertificate(identityDir, issued.certificatePem)).serial).to.equal(issued.serial)
+    expect((await installCertificate(identityDir, issued.certificatePem)).serial).to.equal(issued.serial)
+    expect(await codeOf(installCertificate(identityDir, again.certificatePem))).to.equal('bad_certificate')
+    expect(getIdentity(identityDir).serial).to.equal(issued.serial)
+  })
+
+  it('only a certificate for the asked key, this host and from this authority is installed', async () => {
+    const { identityDir, serial } = await pki.enrol('h-strict')
+    const csr = await createSigningRequest(identityDir)
+    const identity = { role: 'agent', hostId: 'h-strict' } as const
+    const foreign = await createTestPki()
+    const bad = [
+      (await pki.authority.issue(identity, hourMs)).certificatePem,
+      (await pki.authority.signRequest(csr, { role: 'agent', hostId: 'h-else' }, hourMs)).certificatePem,
+      (await pki.authority.signRequest(csr, { role: 'gateway' }, hourMs)).certificatePem,
+      (await foreign.authority.signRequest(csr, identity, hourMs)).certificatePem,
+      (await pki.authority.signRequest(csr, identity, -1000)).certificatePem,
+      'junk',
+    ]
+    await foreign.remove()
+    for (const pem of bad)
+      expect(await codeOf(installCertificate(identityDir, pem))).to.equal('bad_certificate')
+    expect(getIdentity(identityDir).serial).to.equal(serial)
   })
 })

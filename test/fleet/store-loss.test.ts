@@ -1,11 +1,11 @@
 import { expect } from 'chai'
-import { codeOf, creationRequest, impatient, startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 describe('a fleet whose store is away or has lost what it held', function () {
   this.timeout(120_000)
   let test: TestFleet
-  beforeEach(async () => (test = await startTestFleet(impatient)))
+  beforeEach(async () => (test = await startTestFleet()))
   afterEach(() => test.close())
 
   it('the store away: the view and calls go on, creations say so', async () => {

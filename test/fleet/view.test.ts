@@ -3,14 +3,18 @@ import { hostname } from 'node:os'
 import { powerOrder } from '../support/agent-calls.js'
 import { LabAgent } from '../support/lab-agent.js'
 import { freePort } from '../support/ports.js'
-import { codeOf, creationRequest, impatient, startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { startTestRedis, type TestRedis } from '../support/redis.js'
+import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
 describe('what the gateway shows of its hosts', function () {
   this.timeout(120_000)
+  let redis: TestRedis
+  before(async () => (redis = await startTestRedis()))
+  after(() => redis.stop())
   let test: TestFleet
-  beforeEach(async () => (test = await startTestFleet(impatient)))
+  beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
   it('shows everything of a host that joins, and its own writes at once', async () => {
@@ -81,7 +85,7 @@ describe('what the gateway shows of its hosts', function () {
   })
 
   it('a short break is bridged: guests never show as unknown', async () => {
-    const patient = await startTestFleet({ agents: { ...impatient.agents, reconnect_ms: 10_000 } })
+    const patient = await startTestFleet({ agents: { reconnect_ms: 60_000 } }, { redis })
     const { hostId, agent } = await patient.addHost('one', { guests: 3 })
     const isOnline = (): boolean => patient.fleet.view.findHost(hostId)?.state === 'online'
     let wasOffline = false
@@ -154,6 +158,9 @@ describe('what the gateway shows of its hosts', function () {
     const tellNothing = ({ domain }: LabAgent): void => {
       domain.changes.onChange = () => () => undefined
     }
+    await test.close()
+    // The creation waits as long as for a call until the guest is in the view.
+    test = await startTestFleet({ agents: { call_timeout_ms: 2000 } }, { redis })
     const { agent } = await test.addHost('one', { prepare: tellNothing })
     const { response } = await test.fleet.createGuest(creationRequest('untold'))
     await agent.stop()

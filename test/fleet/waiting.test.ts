@@ -4,6 +4,7 @@ import { notFound } from '../../shared/errors.js'
 import { powerOrder } from '../support/agent-calls.js'
 import { CutLine } from '../support/cut-line.js'
 import { freePort } from '../support/ports.js'
+import { startTestRedis, type TestRedis } from '../support/redis.js'
 import { RogueAgent } from '../support/rogue-agent.js'
 import { codeOf, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
@@ -17,11 +18,14 @@ const never = (): Promise<never> => new Promise(() => undefined)
 
 describe('callers that wait for a host', function () {
   this.timeout(120_000)
+  let redis: TestRedis
+  before(async () => (redis = await startTestRedis()))
+  after(() => redis.stop())
   let test: TestFleet
   afterEach(() => test.close())
 
   it('all return when it goes offline, whatever they wait for', async () => {
-    test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 100 } })
+    test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 100 } }, { redis })
     let calls = 0
     const onCall = (): Promise<never> => (calls++, never())
     const { hostId, agent } = await test.addRogue('one', { onCall })
@@ -44,7 +48,10 @@ describe('callers that wait for a host', function () {
   })
 
   it('all return when its connection falls silent', async () => {
-    test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 100, silence_ms: 1500 } })
+    test = await startTestFleet(
+      { agents: { call_timeout_ms: long, reconnect_ms: 100, silence_ms: 1500 } },
+      { redis },
+    )
     const onCall = (): Promise<never> => never()
     const { hostId, agent } = await test.addRogue('one', { onCall })
     const line = await CutLine.start(`http://${agent.address}`)
@@ -68,7 +75,7 @@ describe('callers that wait for a host', function () {
     let second: RogueAgent | undefined
     let asked: number
     beforeEach(async () => {
-      test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 60_000 } })
+      test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 60_000 } }, { redis })
       listen = `127.0.0.1:${await freePort()}`
       asked = 0
       const onCall = (): Promise<never> => (asked++, never())

@@ -9,6 +9,7 @@ import type { Store } from '../../gateway/store/store.js'
 import { GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import { validateConfig } from '../../shared/config.js'
 import { BerthError } from '../../shared/errors.js'
+import type { Logger } from 'pino'
 import { silentLog, startTestRedis, type TestRedis } from './redis.js'
 import { LabAgent, type LabAgentOptions } from './lab-agent.js'
 import { MemoryHost } from './memory-host.js'
@@ -41,16 +42,21 @@ export interface AddHostOptions extends Partial<LabAgentOptions> {
 /** Room for thousands of guests. */
 const large = { cpuCores: 64, ramTotalMb: 4_194_304, diskTotalGb: 65_536 }
 
-/** For tests that wait for agents to be given up. */
-export const impatient = { agents: { silence_ms: 3000, call_timeout_ms: 2000 } }
+export interface TestFleetOptions {
+  readonly log?: Logger
+  /** One that several fleets use, each with names of its own, and that its owner stops. Default: the fleet's own. */
+  readonly redis?: TestRedis | undefined
+}
+
+let fleets = 0
 
 export async function startTestFleet(
   overrides: Record<string, unknown> = {},
-  log = silentLog,
+  { log = silentLog, redis: shared }: TestFleetOptions = {},
 ): Promise<TestFleet> {
   const directory = await mkdtemp(join(tmpdir(), 'btest-fleet-'))
-  const redis = await startTestRedis()
-  const store = await redis.openStore()
+  const redis = shared ?? (await startTestRedis())
+  const store = await redis.openStore(`btest${++fleets}:`)
   const config = validateConfig(
     GatewayConfigSchema,
     { state_dir: directory, join_listen: '127.0.0.1:0', ...overrides },
@@ -102,7 +108,8 @@ export async function startTestFleet(
     close: async () => {
       await Promise.all(gateways.map((gateway) => gateway.close()))
       await Promise.all(agents.map((agent) => agent.destroy()))
-      await redis.stop()
+      await store.close()
+      if (!shared) await redis.stop()
       await rm(directory, { recursive: true, force: true })
     },
   }
