@@ -1,5 +1,6 @@
 import { expect } from 'chai'
-import { hostNamesOf } from './guest-rules.js'
+import { failedField } from '../test/support/failed-field.js'
+import { checkSshPassword, hostNamesOf } from './guest-rules.js'
 
 describe('hostNamesOf', () => {
   for (const [name, hostname, fqdn] of [
@@ -18,4 +19,21 @@ describe('hostNamesOf', () => {
   ] as const)
     it(`of ${name} are ${hostname}${fqdn ? ` and ${fqdn}` : ''}`, () =>
       expect(hostNamesOf(name)).to.deep.equal({ hostname, ...(fqdn ? { fqdn } : {}) }))
+})
+
+describe('passwords of guests', () => {
+  for (const password of ['letters1', 'x1'.repeat(32), '!"#$%&/()=a1'])
+    it(`may be ${password}`, () => checkSshPassword(password))
+
+  for (const password of [
+    'short1',
+    'lettersonly',
+    '12345678',
+    'with space 1',
+    'x1'.repeat(33),
+    'a1b2c3d\n',
+    'größe123',
+  ])
+    it(`may not be ${JSON.stringify(password)}`, () =>
+      expect(failedField(() => checkSshPassword(password, 'password'))).to.equal('password'))
 })

@@ -1,6 +1,11 @@
 import { expect } from 'chai'
 import { failedField } from '../test/support/failed-field.js'
-import { changePortMapping, checkPortMapping, type WantedMapping } from './port-mapping-rules.js'
+import {
+  changePortMapping,
+  checkPortMapping,
+  checkPortRange,
+  type WantedMapping,
+} from './port-mapping-rules.js'
 
 const one: WantedMapping = {
   ...{ protocol: 'tcp', hostIp: '', description: '' },
@@ -113,6 +118,9 @@ describe('rules of a port mapping', () => {
   it('write an address as it is written', () =>
     expect(checkPortMapping({ ...one, hostIp: '2001:DB8::0:1' }).hostIp).to.equal('2001:db8::1'))
 
+  it('take a description of 200 characters', () =>
+    expect(checkPortMapping({ ...one, description: '😀'.repeat(200) }).length).to.equal(1))
+
   for (const [name, change, field] of [
     ['another protocol', { protocol: 'icmp' }, 'protocol'],
     ['a port above all', { hostPort: 65_536 }, 'host_port'],
@@ -125,6 +133,8 @@ describe('rules of a port mapping', () => {
     ['a name for an address', { hostIp: 'localhost' }, 'host_ip'],
     ['a CIDR for an address', { hostIp: '10.0.0.0/8' }, 'host_ip'],
     ['a description of two lines', { description: 'a\nb' }, 'description'],
+    ['a control character of Latin-1', { description: 'a\u0085b' }, 'description'],
+    ['a description of 201 characters', { description: '😀'.repeat(201) }, 'description'],
   ] as const)
     it(`refuse ${name}`, () =>
       expect(failedField(() => checkPortMapping({ ...one, ...change }))).to.equal(field))
@@ -251,4 +261,21 @@ describe('rules of a port mapping', () => {
   ] as const)
     it(`changed: ${name}`, () =>
       expect(portsOf(checkPortMapping(changePortMapping(stored, change)))).to.deep.equal(ports))
+})
+
+describe('rules of a host’s range of ports', () => {
+  for (const [start, end] of [
+    [1024, 65_535],
+    [30_000, 30_000],
+  ] as const)
+    it(`take ${start} to ${end}`, () => checkPortRange('ports', { start, end }))
+
+  for (const [start, end, field] of [
+    [30_009, 30_008, 'ports.end'],
+    [1023, 30_008, 'ports.start'],
+    [30_009, 65_536, 'ports.end'],
+    [1024.5, 30_008, 'ports.start'],
+  ] as const)
+    it(`refuse ${start} to ${end}`, () =>
+      expect(failedField(() => checkPortRange('ports', { start, end }))).to.equal(field))
 })

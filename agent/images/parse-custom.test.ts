@@ -38,3 +38,33 @@ describe('the machine of an image that is added', () => {
   ] as const)
     it(`is ${what}`, () => expect(parse(fields)).to.deep.equal(expected))
 })
+
+describe('an image that is added is refused for', () => {
+  for (const [fields, field] of [
+    [{ id: 'debian-12' }, 'id'],
+    [{ virtualization: 'vm' }, 'type'],
+    [{ name: '' }, 'name'],
+    [{ name: 'two\nlines' }, 'name'],
+    [{ name: 'x'.repeat(101) }, 'name'],
+    [{ description: 'a\u2028b' }, 'description'],
+    [{ distro: 'a b' }, 'distro'],
+    [{ release: '$(id)' }, 'release'],
+    [{ variant: '../x' }, 'variant'],
+    [{ arch: 'sparc' }, 'arch'],
+    [{ arch: 'constructor' }, 'arch'],
+    [{ sha256: 'abc' }, 'sha256'],
+    [{ sha256: 'zz'.repeat(32) }, 'sha256'],
+    [{ os: 'beos' }, 'os'],
+    [{ os: 'windows', virtualization: 'lxc' }, 'os'],
+    [{ url: 'ftp://example.org/a' }, 'url'],
+    [{ url: 'file:///etc/shadow' }, 'url'],
+    [{ url: 'https://user:pw@example.org/a' }, 'url'],
+    [{ url: 'https://169.254.169.254/latest' }, 'url'],
+    [{ url: 'https://10.0.0.1/a' }, 'url'],
+    [{ url: 'https://[::1]/a' }, 'url'],
+    [{ url: 'https://2130706434/a' }, 'url'],
+    [{ url: `https://example.org/${'a'.repeat(2000)}` }, 'url'],
+    [{ url: 'https://example.org/a b' }, 'url'],
+  ] as const)
+    it(JSON.stringify(fields).slice(0, 60), () => expect(parse(fields)).to.equal(field))
+})

@@ -20,6 +20,8 @@ describe('the target of a certificate', () => {
     ['fe80::1%eth0', undefined],
     ['a\r\nb', undefined],
     ['x@y', undefined],
+    ['-a', undefined],
+    [`${'a'.repeat(64)}.example`, undefined],
     ['', undefined],
     [`${'a.'.repeat(130)}b`, undefined],
   ] as const)

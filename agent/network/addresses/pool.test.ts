@@ -65,6 +65,7 @@ describe('a public IPv4 pool', () => {
       [item({ gateway: '203.0.113.6' }), item({ address: '203.0.113.6' })],
       'items.1.address',
     ],
+    ['its own gateway', [item({ gateway: '203.0.113.5' })], 'items.0.address'],
     ["of the guests' network", [item({ address: '10.64.255.255' })], 'items.0.address'],
     ['twice', [item({}), item({})], 'items.1.address'],
     ['another interface', [item({ interface: 'eth9' })], 'items.0.interface'],

@@ -1,0 +1,49 @@
+import { expect } from 'chai'
+import { failedField } from '../../../test/support/failed-field.js'
+import { planRouting } from './plan-routing.js'
+
+const planned = (item: { prefix: string; prefix_len?: number }) => planRouting({ ipv6_prefixes: [item] })
+
+describe('pools as sent', () => {
+  it('leave lists alone that are not sent', () =>
+    expect(planRouting({})).to.deep.equal({
+      ...{ ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined },
+    }))
+
+  it('take an IPv4 address without a length as a single one', () =>
+    expect(planRouting({ items: [{ address: '203.0.113.9' }] }).ipv4Pool).to.deep.equal({
+      items: [{ address: '203.0.113.9', interface: '', prefixLen: 32, gateway: '' }],
+    }))
+
+  for (const item of [
+    { prefix: '2001:db8::/64' },
+    { prefix: '2001:DB8:0:0::/64' },
+    { prefix: '2001:db8::0', prefix_len: 64 },
+    { prefix: '2001:db8::/64', prefix_len: 64 },
+  ])
+    it(`take ${JSON.stringify(item)} in canonical form`, () =>
+      expect(planned(item).ipv6Prefixes?.items[0]).to.include({ prefix: '2001:db8::', prefixLen: 64 }))
+
+  for (const item of [
+    { prefix: '2001:db8::' },
+    { prefix: '2001:db8::/' },
+    { prefix: '/64' },
+    { prefix: '2001:db8::/64/zz' },
+    { prefix: '2001:db8::/0x40' },
+    { prefix: '2001:db8::/064' },
+    { prefix: '2001:db8::/ 64' },
+    { prefix: '2001:db8::%1/64' },
+    { prefix: '::ffff:10.0.0.0/104/64' },
+    { prefix: '2001:db8::1/64' },
+    { prefix: '2001:db8::/48', prefix_len: 64 },
+    { prefix: '2001:db8::/64/64', prefix_len: 64 },
+    { prefix: '10.0.0.0', prefix_len: 8 },
+  ])
+    it(`refuse ${JSON.stringify(item)}`, () =>
+      expect(failedField(() => planned(item))).to.equal('ipv6_prefixes.0.prefix'))
+
+  it('refuse a range of ports that ends before it begins', () => {
+    const backwards = { nat4_port_range: { start: 30_009, end: 30_008 } }
+    expect(failedField(() => planRouting(backwards))).to.equal('nat4_port_range.end')
+  })
+})

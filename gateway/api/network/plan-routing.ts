@@ -1,0 +1,88 @@
+import { Type, type Static } from 'typebox'
+import { invalidField } from '../../../shared/errors.js'
+import { parseAddress, parseCidrOrAddress } from '../../../shared/addresses.js'
+import { networkLimits } from '../../../shared/network-limits.js'
+import { checkPortRange } from '../../../shared/port-mapping-rules.js'
+import type { SetRoutingRequest } from '../../../proto/gen/berth/agent/v1/network.js'
+import { trimmed } from '../../http/normalize.js'
+import { InterfaceSchema, OptionalIpv4Schema, OptionalIpv6Schema } from '../guests/setting-schemas.js'
+
+const optional = Type.Optional
+const prefixLength = (maximum: number) => Type.Integer({ minimum: 0, maximum })
+
+/** More would not fit into one answer of an agent. */
+const maxPool = 4096
+
+const PoolSchema = Type.Array(
+  Type.Object({
+    address: Type.String({ format: 'ipv4' }),
+    interface: InterfaceSchema,
+    prefix_len: optional(prefixLength(32)),
+    gateway: OptionalIpv4Schema,
+  }),
+  { maxItems: maxPool },
+)
+
+const PrefixesSchema = Type.Array(
+  Type.Object({
+    interface: InterfaceSchema,
+    address: OptionalIpv6Schema,
+    prefix: Type.String({
+      ...trimmed,
+      maxLength: 49,
+      description: 'Network address; `/length` may stand behind it.',
+    }),
+    prefix_len: optional(prefixLength(128)),
+    gateway: OptionalIpv6Schema,
+  }),
+  { maxItems: 256 },
+)
+
+const { min: minimum, max: maximum } = networkLimits.natPort
+const port = Type.Integer({ minimum, maximum })
+export const RoutingBodySchema = Type.Object(
+  {
+    items: optional(PoolSchema),
+    public_ipv4_addresses: optional(PoolSchema),
+    ipv6_prefixes: optional(PrefixesSchema),
+    nat4_port_range: optional(Type.Object({ start: port, end: port })),
+  },
+  { title: 'NewRouting' },
+)
+export type RoutingBody = Static<typeof RoutingBodySchema>
+
+/** Undefined lists stay as they are. @throws {BerthError} `invalid_field` */
+export function planRouting(body: RoutingBody): SetRoutingRequest {
+  const pool = body.items ?? body.public_ipv4_addresses
+  const range = body.nat4_port_range
+  if (range) checkPortRange('nat4_port_range', range)
+  return {
+    ipv4Pool: pool && { items: pool.map(planPoolAddress) },
+    ipv6Prefixes: body.ipv6_prefixes && { items: body.ipv6_prefixes.map(planPrefix) },
+    nat4Ports: range && { start: range.start, end: range.end },
+  }
+}
+
+function planPoolAddress(item: Static<typeof PoolSchema>[number]) {
+  const { address, interface: name = '', prefix_len: prefixLen = 32, gateway = '' } = item
+  return { address, interface: name, prefixLen, gateway }
+}
+
+function planPrefix(item: Static<typeof PrefixesSchema>[number], index: number) {
+  const { interface: name = '', address = '', gateway = '' } = item
+  const network = parseNetwork(item.prefix, item.prefix_len)
+  const field = `ipv6_prefixes.${index}.prefix`
+  if (!network)
+    throw invalidField(field, `${field}: must be an IPv6 network, with its length behind it or in prefix_len`)
+  return { interface: name, address, gateway, ...network }
+}
+
+/** @returns undefined unless there is exactly one length, and no bits of the address beyond it */
+function parseNetwork(text: string, length?: number): { prefix: string; prefixLen: number } | undefined {
+  const [, address = '', behind] = /^([^/]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text) ?? []
+  const prefixLen = length ?? (behind === undefined ? undefined : Number(behind))
+  if (prefixLen === undefined || Number(behind ?? prefixLen) !== prefixLen) return undefined
+  const [network, first] = [parseCidrOrAddress(`${address}/${prefixLen}`), parseAddress(address)]
+  if (network?.family !== 'ipv6' || network.first !== first?.first) return undefined
+  return { prefix: first.text, prefixLen }
+}
