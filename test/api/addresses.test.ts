@@ -1,15 +1,16 @@
 import { expect } from 'chai'
-import { poolAddress as address, poolPrefix as prefix, RoutingClient } from '../support/routing-calls.js'
+import { poolAddress as address, poolPrefix as prefix, RoutingCalls } from '../support/routing-calls.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 describe('addresses of containers over HTTP', () => {
   let gateway: TestGateway
-  let routing: RoutingClient
-  beforeEach(async () => {
+  let routing: RoutingCalls
+  before(async () => {
     gateway = await startTestGateway()
-    routing = new RoutingClient(gateway)
+    routing = new RoutingCalls(gateway)
   })
-  afterEach(() => gateway.close())
+  after(() => gateway.close())
+  afterEach(() => routing.clear())
 
   it('gives 8 addresses to 8 of 40 creates at once, and 409 to the others, with nothing left of them', async () => {
     await routing.put({ items: Array.from({ length: 8 }, (_, index) => address(10 + index)) })

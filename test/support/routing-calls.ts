@@ -1,3 +1,4 @@
+import { expect } from 'chai'
 import type { Body } from './body.js'
 import type { Reply, TestGateway } from './test-gateway.js'
 
@@ -26,6 +27,17 @@ export class RoutingClient {
   async get(query = ''): Promise<Body> {
     const { body } = await this.gateway.request('GET', `/routing${query}`)
     return (body as { data: Body }).data
+  }
+
+  /** Removes all containers and empties the pools of all hosts, for the next test of a gateway. */
+  async clear(): Promise<void> {
+    const { fleet } = this.gateway
+    await fleet.removeGuests()
+    const nat4_port_range = { start: 20_000, end: 59_999 }
+    for (const hostId of fleet.agents.keys()) {
+      const reply = await this.put({ items: [], ipv6_prefixes: [], nat4_port_range }, `?host_id=${hostId}`)
+      expect(reply.status, reply.text).to.equal(200)
+    }
   }
 
   /** A container with what is named. */
