@@ -169,13 +169,16 @@ describe('Idempotency-Key over HTTP', () => {
 
 describe('idempotency store', () => {
   let redis: TestRedis
-  beforeEach(async () => {
+  let prefix: string
+  let count = 0
+  before(async () => {
     redis = await startTestRedis()
   })
-  afterEach(() => redis.stop())
+  after(() => redis.stop())
+  beforeEach(() => (prefix = `btest${++count}:`))
 
   const open = async () => {
-    const store = await redis.openStore()
+    const store = await redis.openStore(prefix)
     return { store, idempotency: new IdempotencyStore(store, new GatewayInstance(store), secret) }
   }
   const claimOf = async (idempotency: IdempotencyStore, key: string) => {
@@ -228,8 +231,8 @@ describe('idempotency store', () => {
   it('one operation makes one API key, however many gateways try at once', async () => {
     await createAdminKey(redis.stateDir, join(redis.stateDir, 'admin.key'))
     const options = { secret, stateDir: redis.stateDir, auditKeep: 100, limits: noLimits, log: silentLog }
-    const stores = await Promise.all([redis.openStore(), redis.openStore(), redis.openStore()])
-    await importAdminKey(stores[0], redis.stateDir)
+    const stores = await Promise.all([1, 2, 3].map(() => redis.openStore(prefix)))
+    await importAdminKey(stores[0]!, redis.stateDir)
     const gateways = stores.map((store) => createAccess({ ...options, store }))
     for (let round = 0; round < 10; round++) {
       const operationId = randomUUID()
@@ -249,7 +252,7 @@ describe('idempotency store', () => {
        import { GatewayInstance } from ${from('store/instance.ts')}
        import { Store } from ${from('store/store.ts')}
        const log = { info() {}, debug() {}, warn() {}, error() {} }
-       const store = new Store({ url: ${JSON.stringify(redis.url)}, prefix: 'btest:', log })
+       const store = new Store({ url: ${JSON.stringify(redis.url)}, prefix: ${JSON.stringify(prefix)}, log })
        store.on('up', () => void begin())
        store.start()
        async function begin() {

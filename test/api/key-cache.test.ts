@@ -62,19 +62,21 @@ describe('key cache', () => {
     createdAtMs: 0,
     parentId: 0,
   }
-  beforeEach(async () => {
+  let count = 0
+  before(async () => {
     redis = await startTestRedis()
-    writer = await redis.openStore()
-    store = new HeldStore({ url: redis.url, prefix: 'btest:', log: silentLog })
+  })
+  after(() => redis.stop())
+  beforeEach(async () => {
+    const prefix = `btest${++count}:`
+    writer = await redis.openStore(prefix)
+    store = new HeldStore({ url: redis.url, prefix, log: silentLog })
     cache = new KeyCache(store)
     store.start()
     await waitFor(() => store.ready())
     await insertKey(writer.client, keyNames(writer), record)
   })
-  afterEach(async () => {
-    await store.close()
-    await redis.stop()
-  })
+  afterEach(() => store.close())
 
   const disable = () =>
     writer.client.set(keyNames(writer).record(1), encodeRecord({ ...record, disabled: true }))

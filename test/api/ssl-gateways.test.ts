@@ -25,22 +25,25 @@ const nothing: WantedTls = {
 describe('TLS of several gateways', () => {
   let redis: TestRedis
   let authority: TestAuthority
+  let prefix: string
+  let count = 0
   const opened: { tls: Tls; store: Store }[] = []
-  beforeEach(async () => {
+  before(async () => {
     redis = await startTestRedis()
     authority = await TestAuthority.create()
   })
+  after(() => redis.stop())
+  beforeEach(() => (prefix = `btest${++count}:`))
   afterEach(async () => {
     for (const { tls, store } of opened.splice(0)) {
       await tls.close()
       await store.close()
     }
-    await redis.stop()
   })
 
   const upgrades = { matches: () => false, answer: () => Promise.resolve() }
   async function open(options: Partial<TlsOptions> = {}): Promise<Tls> {
-    const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })
+    const store = new Store({ url: redis.url, prefix, log: silentLog })
     const tls = new Tls({
       ...{ store, secret, log: silentLog, httpListen: undefined, plainIsPublic: false },
       listen: { host: '127.0.0.1', port: await freePort() },
