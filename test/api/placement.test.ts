@@ -5,6 +5,7 @@ import { PoolAddress, SetRoutingRequest } from '../../proto/gen/berth/agent/v1/n
 import { BerthError } from '../../shared/errors.js'
 import type { LabAgent } from '../support/lab-agent.js'
 import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { waitFor } from '../support/wait.js'
 
 const limits = { vcpuMilli: 1000, ramMb: 512, diskGb: 10 }
 const base = {
@@ -17,12 +18,10 @@ const ipv4 = '203.0.113.9'
 describe('addresses of the hosts’ own pools', function () {
   this.timeout(120_000)
   let test: TestFleet
-  let asked: string[]
-  let hosts: { hostId: string; agent: LabAgent }[]
-  beforeEach(async () => {
+  let asked: string[] = []
+  const hosts: { hostId: string; agent: LabAgent }[] = []
+  before(async () => {
     test = await startTestFleet()
-    asked = []
-    hosts = []
     // The emptier, the earlier asked.
     for (const [index, name] of ['empty', 'fuller', 'fullest'].entries())
       hosts.push(
@@ -35,13 +34,22 @@ describe('addresses of the hosts’ own pools', function () {
         }),
       )
   })
-  afterEach(() => test.close())
+  after(() => test.close())
+  beforeEach(() => (asked = []))
+  afterEach(async () => {
+    for (const [index, { hostId, agent }] of hosts.entries()) {
+      await waitFor(() => agent.domain.engine.stats().running === 0, { what: 'the end of its orders' })
+      for (const { uuid, name } of agent.guests()) if (!name.startsWith('sim-')) agent.removeGuest(uuid)
+      await setPools(index, {})
+      await test.fleet.reached(hostId, agent.revision)
+    }
+  })
 
   const setPools = (index: number, { ipv4: address, prefix }: { ipv4?: string; prefix?: string }) =>
     test.fleet.agent(hosts[index]!.hostId).routing.setRouting(
       SetRoutingRequest.fromPartial({
-        ...(address && { ipv4Pool: { items: [{ address }] } }),
-        ...(prefix && { ipv6Prefixes: { items: [{ prefix, prefixLen: 64 }] } }),
+        ipv4Pool: { items: address ? [{ address }] : [] },
+        ipv6Prefixes: { items: prefix ? [{ prefix, prefixLen: 64 }] : [] },
       }),
     )
   const create = (name: string, spec: object, more: object = {}) =>
@@ -66,7 +74,7 @@ describe('addresses of the hosts’ own pools', function () {
   ] as const)
     it(`are found where they are: ${name}`, async () => {
       await setPools(2, { ipv4, prefix: '2001:db8::' })
-      const { hostId, response } = await create('wants', spec)
+      const { hostId, response } = await create(`wants-${name.replaceAll(' ', '-')}`, spec)
       expect(asked).to.deep.equal(['empty', 'fuller', 'fullest'])
       expect(hostId).to.equal(hosts[2]!.hostId)
       const { publicIpv4s, ipv6Addresses } = response.guest!
@@ -106,11 +114,12 @@ describe('addresses of the hosts’ own pools', function () {
   it('are answered in 16 MiB at most, what concerns guests in 1', async () => {
     const { hostId, agent } = hosts[1]!
     const { settings, routing } = test.fleet.agent(hostId)
-    const honest = agent.domain.routing.getRouting()
+    const { routing: pools, policy } = agent.domain
+    const honest = pools.getRouting()
     const large = (megabytes: number) => 'x'.repeat(megabytes * 1024 * 1024)
     const answerOf = async (megabytes: number) => {
       const ipv4Pool = [PoolAddress.create({ address: ipv4, interface: large(megabytes) })]
-      agent.domain.routing.getRouting = () => ({ ...honest, ipv4Pool })
+      pools.getRouting = () => ({ ...honest, ipv4Pool })
       return (await routing.getRouting({})).ipv4Pool[0]?.interface.length
     }
     for (const megabytes of [2, 15]) expect(await answerOf(megabytes)).to.equal(large(megabytes).length)
@@ -118,8 +127,10 @@ describe('addresses of the hosts’ own pools', function () {
     expect(await answerOf(1)).to.equal(large(1).length)
     const [{ uuid } = { uuid: '' }] = agent.guests()
     expect((await settings.getTraffic({ uuid })).periodStart).to.match(/^\d{4}-\d\d-01$/)
-    const use = agent.domain.policy.readUse(agent.guests()[0]!)
-    agent.domain.policy.readUse = () => ({ ...use, periodStart: large(2) })
+    const use = policy.readUse(agent.guests()[0]!)
+    policy.readUse = () => ({ ...use, periodStart: large(2) })
     expect(await refusalOf(settings.getTraffic({ uuid }))).to.deep.equal(['agent_error', undefined])
+    delete (pools as Partial<typeof pools>).getRouting
+    delete (policy as Partial<typeof policy>).readUse
   })
 })
