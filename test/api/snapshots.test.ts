@@ -2,60 +2,28 @@ import { randomUUID } from 'node:crypto'
 import { expect } from 'chai'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { LabAgent } from '../support/lab-agent.js'
-import {
-  startTestGateway,
-  type Reply,
-  type RequestOptions,
-  type TestGateway,
-} from '../support/test-gateway.js'
+import { SnapshotLab, type Row } from '../support/snapshot-lab.js'
+import type { Reply, TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
-
-type Row = Record<string, unknown>
 
 describe('snapshots over HTTP', function () {
   this.timeout(120_000)
+  const lab = new SnapshotLab()
+  const { write, content, kept, take, taken, read, ids, restore, remove, setQuota, run, detail } = lab
   let gateway: TestGateway
   let agent: LabAgent
   let guest: Guest
   let path: string
-
   before(async () => {
-    gateway = await startTestGateway()
-    await gateway.fleet.work('host-a')
-    agent = gateway.fleet.agentOf('host-a')
+    await lab.start()
+    ;({ gateway, agent } = lab)
   })
-  after(() => gateway.close())
+  after(() => lab.close())
   beforeEach(async () => {
-    guest = await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })
-    path = `/containers/${guest.id}/snapshots`
-    write('first')
+    await lab.begin()
+    ;({ guest, path } = lab)
   })
-  afterEach(() => {
-    for (const name of Object.keys(agent.host.faults)) delete agent.host.faults[name as 'snapshot']
-  })
-
-  const write = (text: string): unknown => agent.host.contents.set(guest.uuid, text)
-  const content = (): string | undefined => agent.host.contents.get(guest.uuid)
-  const kept = (): string[] => [...(agent.host.snapshots.get(guest.uuid)?.values() ?? [])]
-  const take = (options: RequestOptions = {}): Promise<Reply> => gateway.request('POST', path, options)
-  const taken = async (options: RequestOptions = {}): Promise<string> => {
-    const { status, body, text } = await take(options)
-    expect(status, text).to.equal(201)
-    return body.data.id as string
-  }
-  const read = async (): Promise<{ quota: number; schedule: Row; snapshots: Row[] }> =>
-    (await gateway.request('GET', path)).body.data as never
-  const ids = async (): Promise<unknown[]> => (await read()).snapshots.map(({ id }) => id)
-  const restore = (id: string): Promise<Reply> => gateway.request('POST', `${path}/${id}/restore`)
-  const remove = (id: string): Promise<Reply> => gateway.request('DELETE', `${path}/${id}`)
-  const setQuota = (body: unknown): Promise<Reply> => gateway.request('PUT', `${path}/quota`, { body })
-  const run = async (): Promise<void> => {
-    agent.host.driver.run(guest.uuid)
-    agent.update(guest.uuid, { status: 'running', wanted: 'running' })
-    await gateway.fleet.caughtUp('host-a')
-  }
-  const detail = async (): Promise<Row> =>
-    (await gateway.request('GET', `/containers/${guest.id}`)).body.data as Row
+  afterEach(() => lab.endFaults())
 
   it('are taken, and shown field by field once they are', async () => {
     const { status, body } = await take({ body: { description: 'before the upgrade' } })
@@ -253,110 +221,10 @@ describe('snapshots over HTTP', function () {
     expect(await ids()).to.deep.equal([id])
   })
 
-  describe('quota', () => {
-    it('limits the space that snapshots retain, and refuses a snapshot that would exceed it', async () => {
-      const set = await setQuota({ space_limit_bytes: 2_500_000 })
-      expect(set.body.data.container).to.include({
-        ...{ snapshot_limit: 5, snapshot_space_limit_bytes: 2_500_000 },
-      })
-      const [first] = [await taken(), await taken()]
-      const refused = await take()
-      expect([refused.status, refused.body.code]).to.deep.equal([409, 'snapshot_space_exceeded'])
-      expect(await read()).to.include({ space_used_bytes: 2_000_000, space_limit_bytes: 2_500_000 })
-      expect(await detail()).to.include({
-        ...{ snapshot_space_used_bytes: 2_000_000, snapshot_space_limit_bytes: 2_500_000 },
-      })
-      expect((await remove(first)).status).to.equal(200)
-      await taken()
-    })
-
-    it('has a default of space again with 0, keeps what is not sent, and refuses more than the pool has', async () => {
-      await setQuota({ snapshot_limit: 3, space_limit_bytes: 5_000_000 })
-      expect((await setQuota({ quota: 4 })).body.data.container).to.include({
-        ...{ snapshot_limit: 4, snapshot_space_limit_bytes: 5_000_000 },
-      })
-      expect((await setQuota({ space_limit_bytes: 0 })).body.data.container).to.include({
-        ...{ snapshot_limit: 4, snapshot_space_limit_bytes: 2 * guest.limits!.diskGb * 1024 ** 3 },
-      })
-      const large = await setQuota({ space_limit_bytes: 2 ** 50 })
-      expect([large.body.code, large.body.details?.field]).to.deep.equal([
-        ...['resource_exhausted', 'space_limit_bytes'],
-      ])
-      for (const space_limit_bytes of [-1, 1.5, 'much', 2 ** 53])
-        expect((await setQuota({ space_limit_bytes })).status, String(space_limit_bytes)).to.equal(400)
-    })
-
-    it('lets a key that is bound to the container set the number, not the space', async () => {
-      const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
-      const set = (body: unknown): Promise<Reply> => gateway.request('PUT', `${path}/quota`, { key, body })
-      const before = await detail()
-      for (const body of [
-        { space_limit_bytes: 5_000_000 },
-        { space_limit_bytes: 0 },
-        { snapshot_limit: 2, space_limit_bytes: 5_000_000 },
-      ]) {
-        const { status, body: refusal } = await set(body)
-        expect([status, refusal.code, refusal.details?.field], JSON.stringify(body)).to.deep.equal([
-          ...[403, 'insufficient_scope', 'space_limit_bytes'],
-        ])
-      }
-      expect(await detail()).to.deep.equal(before)
-      expect((await set({ snapshot_limit: 2 })).body.data.quota).to.equal(2)
-    })
-
-    it('is set by either name, shown, and none where it is 0', async () => {
-      for (const [body, limit] of [
-        [{ snapshot_limit: 3 }, 3],
-        [{ quota: '2' }, 2],
-        [{ snapshot_limit: 0, quota: 7 }, 0],
-      ] as const) {
-        const reply = await setQuota(body)
-        const space = { snapshot_space_limit_bytes: 2 * guest.limits!.diskGb * 1024 ** 3 }
-        const container = { id: guest.id, name: guest.name, snapshot_limit: limit, ...space }
-        expect([reply.status, reply.body.data]).to.deep.equal([200, { quota: limit, container }])
-        expect((await read()).quota).to.equal(limit)
-      }
-      const { status, body } = await take()
-      expect([status, body.code]).to.deep.equal([403, 'quota_exceeded'])
-      expect((await detail()).snapshot_limit).to.equal(0)
-    })
-
-    for (const body of [{}, { snapshot_limit: -1 }, { quota: 1001 }, { snapshot_limit: 'many' }])
-      it(`refuses ${JSON.stringify(body)}`, async () => expect((await setQuota(body)).status).to.equal(400))
-
-    it('keeps what is more than it', async () => {
-      const id = await taken()
-      await setQuota({ quota: 0 })
-      expect(await ids()).to.deep.equal([id])
-    })
-
-    it('lets one of thirty at once have the last place', async () => {
-      await setQuota({ quota: 2 })
-      await taken()
-      const replies = await Promise.all(Array.from({ length: 30 }, () => take()))
-      const statuses = replies.map(({ status }) => status).sort()
-      expect(statuses).to.deep.equal([201, ...Array.from({ length: 29 }, () => 403)])
-      expect([(await ids()).length, kept().length]).to.deep.equal([2, 2])
-    })
-
-    it('is given at creation, five by default', async () => {
-      for (const [name, fields, limit] of [
-        ['snap-default', {}, 5],
-        ['snap-none', { snapshot_limit: 0 }, 0],
-        ['snap-text', { snapshot_limit: '3' }, 3],
-      ] as const) {
-        const body = { name, template_id: 'debian-12', start: false, ...fields }
-        expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
-        const { data } = (await gateway.request('GET', `/containers/${name}/snapshots`)).body
-        expect(data.quota).to.equal(limit)
-      }
-    })
-  })
-
   it('of others are hidden from a key that is bound to a container', async () => {
     const [other, own] = [guest, await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })]
     const foreign = await taken()
-    path = `/containers/${own.id}/snapshots`
+    path = lab.path = `/containers/${own.id}/snapshots`
     const id = await taken()
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [own.uuid] })
     const list = (await gateway.request('GET', '/snapshots', { key })).body.data as Row[]
@@ -396,7 +264,6 @@ describe('snapshots over HTTP', function () {
     await gateway.fleet.setHostState('host-a', 'offline')
     expect((await take()).body.code).to.equal('host_offline')
     await gateway.fleet.setHostState('host-a', 'online')
-    agent = gateway.fleet.agentOf('host-a')
     const { fleet } = gateway
     const ended = fleet.ended.bind(fleet)
     let release = (): void => undefined
