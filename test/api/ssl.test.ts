@@ -1,84 +1,21 @@
-import { once } from 'node:events'
-import { createServer, type Server } from 'node:net'
-import { connect as connectTls } from 'node:tls'
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import { request as httpRequest } from 'node:http'
+import { request as httpsRequest } from 'node:https'
 import { expect } from 'chai'
-import { freePort } from '../support/ports.js'
 import { makeAdmin, password } from '../support/browser.js'
-import { startTestGateway, type Reply, type TestGateway } from '../support/test-gateway.js'
-import { shownCertificate } from '../support/tls-client.js'
-import { encrypted, TestAuthority } from '../support/tls-material.js'
+import { name, SslLab } from '../support/ssl-lab.js'
+import type { TestGateway } from '../support/test-gateway.js'
+import type { TestAuthority } from '../support/tls-material.js'
 import { waitFor } from '../support/wait.js'
 
-const name = 'panel.example'
-const dayMs = 86_400_000
-
 describe('TLS of the API', () => {
+  const lab = new SslLab()
+  const { put, get, shown, upload, off, overTls, isRefused, ports } = lab
   let gateway: TestGateway
   let authority: TestAuthority
-  const ports = { http: 0, tls: 0 }
   before(async () => {
-    authority = await TestAuthority.create()
-    Object.assign(ports, { http: await freePort(), tls: await freePort() })
-    gateway = await startTestGateway({
-      trustedProxies: ['127.0.0.7'],
-      tls: {
-        listen: { host: '127.0.0.1', port: ports.tls },
-        httpListen: { host: '127.0.0.1', port: ports.http },
-        roots: [authority.rootPem],
-      },
-    })
+    await lab.start()
+    ;({ gateway, authority } = lab)
   })
-  after(() => gateway.close())
-
-  const put = (body: object, options = {}): Promise<Reply> =>
-    gateway.request('PUT', '/ssl', { body, ...options })
-  const get = async (): Promise<Reply['body']> => (await gateway.request('GET', '/ssl')).body.data
-  const shown = async (): Promise<string> =>
-    (await shownCertificate({ host: '127.0.0.1', port: ports.tls }, name)).fingerprint256
-  const upload = async (more: object = {}): Promise<Reply> => {
-    const { certPem, keyPem } = await authority.issue(name)
-    return put({ mode: 'uploaded', target: name, cert_pem: certPem, key_pem: keyPem, ...more })
-  }
-  const off = async (): Promise<void> => {
-    expect((await put({ enabled: false })).status).to.equal(200)
-  }
-
-  /** Over TLS, checked against the root. */
-  const overTls = (path: string, options: { agent?: HttpsAgent } = {}) =>
-    new Promise<{ status: number; hsts: string | undefined }>((resolve, reject) => {
-      const target = { host: '127.0.0.1', port: ports.tls, servername: name, path, ca: authority.rootPem }
-      const headers = { 'x-api-key': gateway.adminKey, host: name }
-      httpsRequest({ ...target, headers, ...options }, (response) => {
-        response.resume()
-        response.once('end', () =>
-          resolve({
-            status: response.statusCode ?? 0,
-            hsts: response.headers['strict-transport-security'],
-          }),
-        )
-      })
-        .once('error', reject)
-        .end()
-    })
-
-  /** To port 80. */
-  const overHttp = (path: string, host: string, method = 'GET') =>
-    new Promise<{ status: number; location: string | undefined }>((resolve, reject) => {
-      httpRequest({ host: '127.0.0.1', port: ports.http, path, method, headers: { host } }, (response) => {
-        response.resume()
-        resolve({ status: response.statusCode ?? 0, location: response.headers.location })
-      })
-        .once('error', reject)
-        .end()
-    })
-
-  const isRefused = (port: number): Promise<boolean> =>
-    shownCertificate({ host: '127.0.0.1', port }).then(
-      () => false,
-      (error: NodeJS.ErrnoException) => error.code === 'ECONNREFUSED',
-    )
+  after(() => lab.close())
 
   describe('modes', () => {
     it('is off at first, and nothing listens', async () => {
@@ -203,196 +140,17 @@ describe('TLS of the API', () => {
       await refused({ ...one, key_pem: other.key_pem }, 'private_key_mismatch', 'key_pem')
     })
 
-    it('one that has ended, and one that has not begun', async () => {
-      const now = Date.now()
-      const ended = await pair(name, { notBeforeMs: now - 9 * dayMs, notAfterMs: now - dayMs })
-      await refused(ended, 'certificate_expired', 'cert_pem')
-      const later = await pair(name, { notBeforeMs: now + dayMs })
-      await refused(later, 'certificate_not_yet_valid', 'cert_pem')
-    })
-
-    it('one for another name', async () => {
-      await refused(await pair('other.example'), 'certificate_name_mismatch', 'target')
-      await refused(await pair('192.0.2.1'), 'certificate_name_mismatch', 'target')
-    })
-
-    it('one that is not for servers', async () => {
-      await refused(await pair(name, { purposes: ['1.3.6.1.5.5.7.3.2'] }), 'certificate_unusable', 'cert_pem')
-    })
-
-    it('a chain with a gap', async () => {
-      const { leafPem, keyPem } = await authority.issue(name)
-      await refused({ cert_pem: leafPem, key_pem: keyPem }, 'certificate_chain_incomplete', 'cert_pem')
-    })
-
-    for (const bits of [1024, 8192])
-      it(`an RSA key of ${bits} bits`, async () => {
-        await refused(await pair(name, { rsaBits: bits }), 'certificate_key_size', 'key_pem')
-      }).timeout(120_000)
-
-    it('garbage', async () => {
-      const good = await pair(name)
-      for (const junk of ['x', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n', '\u0000'])
-        await refused({ ...good, cert_pem: junk }, 'certificate_invalid', 'cert_pem')
-      for (const junk of ['x', '-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n'])
-        await refused({ ...good, key_pem: junk }, 'private_key_invalid', 'key_pem')
-      await refused({ ...good, cert_pem: good.cert_pem + good.key_pem }, 'certificate_invalid', 'cert_pem')
-    })
-
-    it('a key with a passphrase', async () => {
-      const good = await pair(name)
-      for (const type of ['pkcs8', 'sec1'] as const)
-        await refused({ ...good, key_pem: encrypted(good.key_pem, type) }, 'private_key_encrypted', 'key_pem')
-    })
-
     it('half of an upload, a target that is none, and being on without a mode', async () => {
       const { cert_pem, key_pem } = await pair(name)
       await refused({ cert_pem }, 'missing_field', 'key_pem')
       await refused({ key_pem }, 'missing_field', 'cert_pem')
-      for (const target of ['a b', '*.example', 'https://x', '1.2.3.400', '-a', `${'a'.repeat(64)}.example`])
-        await refused({ target }, 'invalid_field', 'target')
+      await refused({ target: '*.example' }, 'invalid_field', 'target')
       await refused({ email: 'a@b\r\nc' }, 'invalid_field', 'email')
       await refused({ mode: 'disabled', enabled: true }, 'invalid_field', 'mode')
     })
 
     it('a target that the certificate in use is not for', async () => {
       await refused({ target: 'other.example' }, 'certificate_name_mismatch', 'target')
-    })
-  })
-
-  describe('ports', () => {
-    let taken: Server
-    beforeEach(async () => {
-      await off()
-      await waitFor(() => isRefused(ports.tls), { what: 'nothing listens' })
-      taken = createServer()
-    })
-    afterEach(() => new Promise<void>((done) => void taken.close(() => done())))
-    const take = (port: number) => new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
-
-    it('one that another program has: refused, and TLS stays off', async () => {
-      await take(ports.tls)
-      const { status, body } = await put({ mode: 'self_signed' })
-      expect([status, body.code]).to.deep.equal([409, 'port_conflict'])
-      expect((await get()).enabled).to.equal(false)
-    })
-
-    it('port 80 of another program: TLS is on, with a warning', async () => {
-      await waitFor(() =>
-        overHttp('/', name).then(
-          () => false,
-          () => true,
-        ),
-      )
-      await take(ports.http)
-      const { status, body } = await put({ mode: 'self_signed' })
-      expect(status).to.equal(200)
-      expect(String(body.data.warnings)).to.match(/in use/)
-    })
-  })
-
-  describe('port 80', () => {
-    before(async () => {
-      await off()
-      expect((await upload()).status).to.equal(200)
-      await waitFor(() =>
-        overHttp('/', name).then(
-          ({ status }) => status === 308,
-          () => false,
-        ),
-      )
-    })
-
-    for (const [path, host, location] of [
-      ['/', name, `https://${name}:PORT/`],
-      ['/a?b=c', `${name}:80`, `https://${name}:PORT/a?b=c`],
-      ['/x', '198.51.100.1', `https://${name}:PORT/x`],
-      ['/x', 'evil.example', `https://${name}:PORT/x`],
-      ['//evil.example/', name, `https://${name}:PORT//evil.example/`],
-      ['http://evil.example/', name, `https://${name}:PORT/`],
-      ['/', 'a@evil.example', `https://${name}:PORT/`],
-    ] as const)
-      it(`${path} of ${host} leads to TLS`, async () => {
-        expect(await overHttp(path, host)).to.deep.equal({
-          ...{ status: 308, location: location.replace('PORT', String(ports.tls)) },
-        })
-      })
-
-    it('keeps method and body, and answers no challenge that is not open', async () => {
-      expect((await overHttp('/api/v1/containers', name, 'POST')).status).to.equal(308)
-      expect((await overHttp('/.well-known/acme-challenge/x', name)).status).to.equal(404)
-    })
-  })
-
-  describe('HSTS', () => {
-    it('is not sent where the certificate is not trusted', async () => {
-      await put({ mode: 'self_signed', target: name })
-      const agent = new HttpsAgent({ rejectUnauthorized: false })
-      expect(await overTls('/healthz', { agent })).to.deep.equal({ status: 200, hsts: undefined })
-    })
-  })
-
-  describe('the access policy', () => {
-    const policy = (body: object) => gateway.request('PUT', '/access-policy', { body })
-    afterEach(() => policy({ enabled: false }))
-
-    it('holds over TLS, and not for port 80', async () => {
-      await upload()
-      expect((await overTls('/api/v1/dashboard')).status).to.equal(200)
-      expect((await policy({ enabled: true, allowed_sources: ['192.0.2.0/24'] })).status).to.equal(200)
-      expect((await overTls('/api/v1/dashboard')).status).to.equal(403)
-      expect((await overHttp('/', name)).status).to.equal(308)
-    })
-  })
-
-  describe('under load', () => {
-    it('exchanges the certificate without a failed request', async () => {
-      await upload()
-      const agent = new HttpsAgent({ keepAlive: true, maxSockets: 8 })
-      let [running, asked] = [true, 0]
-      const ask = async (options: { agent?: HttpsAgent }): Promise<void> => {
-        while (running) {
-          expect((await overTls('/healthz', options)).status).to.equal(200)
-          asked++
-        }
-      }
-      const asking = [...Array<undefined>(4)].flatMap(() => [ask({ agent }), ask({})])
-      const seen = new Set<string>()
-      for (let round = 0; round < 5; round++) {
-        const { status, body, text } = await upload()
-        expect(status, text).to.equal(200)
-        seen.add(body.data.certificate.fingerprint)
-        expect(await shown()).to.equal(body.data.certificate.fingerprint)
-      }
-      running = false
-      await Promise.all(asking)
-      agent.destroy()
-      expect(seen.size).to.equal(5)
-      expect(asked).to.be.greaterThan(20)
-    })
-  })
-
-  describe('a connection that is open', () => {
-    it('goes on with the certificate that it began with', async () => {
-      const before = (await upload()).body.data.certificate.fingerprint
-      const at = { host: '127.0.0.1', port: ports.tls, servername: name, ca: authority.rootPem }
-      const socket = connectTls(at)
-      await once(socket, 'secureConnect')
-      const ask = async (): Promise<string> => {
-        socket.write(`GET /healthz HTTP/1.1\r\nHost: ${name}\r\n\r\n`)
-        return String(((await once(socket, 'data')) as [Buffer])[0])
-      }
-      try {
-        expect(await ask()).to.match(/^HTTP\/1.1 200 /)
-        for (const exchange of [upload, () => put({ mode: 'self_signed' })]) {
-          expect((await exchange()).status).to.equal(200)
-          expect(await shown()).not.to.equal(before)
-          expect(await ask()).to.match(/^HTTP\/1.1 200 /)
-          expect(socket.getPeerCertificate().fingerprint256).to.equal(before)
-        }
-      } finally {
-        socket.destroy()
-      }
     })
   })
 
