@@ -1,6 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { expect } from 'chai'
-import { request as httpRequest } from 'node:http'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { ConsoleLab, ownProtocol } from '../support/console-lab.js'
 import type { ConsoleClient } from '../support/console-client.js'
@@ -225,65 +224,6 @@ describe('who gets a console', () => {
     it('when the guest is deleted', async () => {
       await thrownOut({ code: 4410, reason: 'deleted' }, () => lab.agent.removeGuest(guest.uuid))
     })
-  })
-
-  describe('as many as there may be', () => {
-    it('five of one caller and ten of a container; who leaves makes room', async () => {
-      const clients = []
-      for (let n = 0; n < 5; n++) clients.push((await lab.opened(guest)).client)
-      const refused = await lab.open(guest.name)
-      expect(await refused.ended()).to.deep.equal({ code: 4429, reason: 'too_many' })
-      const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'] })
-      for (let n = 0; n < 5; n++) await lab.opened(guest, { key })
-      const third = await lab.gateway.makeKey({ scopes: ['terminal:ssh'] })
-      expect((await (await lab.open(guest.name, { key: third })).ended()).code).to.equal(4429)
-      clients[0]!.say({ type: 'close' })
-      await clients[0]!.ended()
-      await lab.opened(guest, { key: third })
-    })
-
-    it('those that nobody uses give way', async () => {
-      const { client, terminal } = await lab.opened(guest)
-      for (let n = 0; n < 9; n++) {
-        const key = n < 4 ? undefined : await lab.gateway.makeKey({ scopes: ['terminal:ssh'] })
-        await lab.opened(guest, key === undefined ? {} : { key })
-      }
-      client.socket.terminate()
-      await waitFor(() => lab.gateway.api.consoles.size === 9, { what: 'left' })
-      await lab.opened(guest)
-      expect(terminal.closed).to.equal(true)
-    })
-  })
-
-  it('other requests that offer an upgrade are answered as if they did not', async () => {
-    const body = JSON.stringify({ container_name: guest.name })
-    const { hostname, port } = new URL(lab.gateway.url)
-    const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {
-      const sent = httpRequest(
-        {
-          ...{ hostname, port, method: 'POST', path: '/api/v1/ssh-ticket' },
-          headers: {
-            ...{ 'x-api-key': lab.gateway.adminKey, 'content-type': 'application/json' },
-            ...{
-              connection: 'Upgrade, HTTP2-Settings',
-              upgrade: 'h2c',
-              'http2-settings': 'AAMAAABkAARAAAAAAAIAAAAA',
-            },
-            'content-length': Buffer.byteLength(body),
-          },
-        },
-        (response) => {
-          let text = ''
-          response.on('data', (chunk: Buffer) => (text += chunk.toString()))
-          response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
-        },
-      )
-      sent.on('error', reject)
-      sent.end(body)
-    })
-    expect(answer.status, answer.text).to.equal(200)
-    const elsewhere = lab.connect('/api/v1/containers')
-    expect(await elsewhere.refusal()).to.deep.equal({ status: 401, code: 'unauthorized' })
   })
 
   async function idOf(name: string): Promise<number> {

@@ -189,69 +189,6 @@ describe('consoles', () => {
     })
   })
 
-  describe('clients of before', () => {
-    it('offer the ticket as subprotocol, wait for a line, and send text in five forms', async () => {
-      const ticket = await lab.ticket(guest.name)
-      const client = lab.connect('/api/ssh', {
-        protocols: [`clicd-ticket.${ticket}`],
-        query: { container: guest.name, ticket },
-      })
-      await waitFor(() => client.texts.some((text) => text.includes('SSH shell ready')), { what: 'the line' })
-      expect(client.socket.protocol).to.equal(`clicd-ticket.${ticket}`)
-      const terminal = lab.terminal(guest)
-      client.say({ type: 'resize', cols: 90, rows: 20 })
-      client.say({ type: 'resize', cols: -1, rows: 0 })
-      client.say({ type: 'input', data: 'a' })
-      client.say({ type: 'stdin', data: 'b' })
-      client.say({ type: 'data', data: 'c' })
-      client.socket.send('d{"type":"x"}')
-      client.type('e')
-      await waitFor(() => terminal.input === 'abcd{"type":"x"}e', { what: () => terminal.input })
-      expect(terminal.sizes).to.deep.equal(['80x24', '90x20'])
-    })
-
-    it('get all output, however much and without a word', async () => {
-      const ticket = await lab.ticket(guest.name)
-      const client = lab.connect('/api/v1/ssh', { query: { container: guest.name, ticket } })
-      await waitFor(() => client.texts.length === 2, { what: 'ready' })
-      const terminal = lab.terminal(guest)
-      const whole = 5_000_000
-      let shown = 0
-      await waitFor(
-        () => {
-          while (!terminal.paused && shown < whole) {
-            terminal.show(Buffer.alloc(10_000, 97))
-            shown += 10_000
-          }
-          return client.received === whole
-        },
-        { intervalMs: 1, what: () => `all, ${client.received}` },
-      )
-    })
-
-    it('cannot come back: their terminal ends with them', async () => {
-      const ticket = await lab.ticket(guest.name)
-      const client = lab.connect('/api/v1/ssh', { query: { container: guest.name, ticket } })
-      await waitFor(() => client.texts.length === 2, { what: 'ready' })
-      client.socket.terminate()
-      await waitFor(() => lab.terminal(guest).closed, { what: 'closed' })
-    })
-
-    it('are refused by HTTP', async () => {
-      const stopped = await lab.addGuest({ status: 'stopped' })
-      const bad = lab.connect('/api/ssh', { query: { container: guest.name, ticket: 'x' } })
-      expect(await bad.refusal()).to.deep.equal({ status: 401, code: 'unauthorized' })
-      const none = lab.connect('/api/ssh', { query: { container: guest.name } })
-      expect(await none.refusal()).to.deep.equal({ status: 401, code: 'unauthorized' })
-      const malformed = lab.connect('/api/ssh')
-      expect(await malformed.refusal()).to.deep.equal({ status: 400, code: 'invalid_request' })
-      const { status, body } = await lab.gateway.request('POST', '/ssh-ticket', {
-        body: { container: stopped.name },
-      })
-      expect([status, body.code]).to.deep.equal([409, 'invalid_state'])
-    })
-  })
-
   it('screens pass on all bytes, and nothing of ours', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'btest-vnc-'))
     const server = createServer((socket) => {
