@@ -56,7 +56,7 @@ describe('hostile input', function () {
   this.timeout(120_000)
   let gateway: TestGateway
   before(async () => {
-    gateway = await startTestGateway()
+    gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
   })
   after(() => gateway.close())
 
@@ -108,6 +108,92 @@ describe('hostile input', function () {
       { numRuns: 4 * runs },
     )
     expect([...gateway.fleet.guests()].length - before).to.equal(created)
+  })
+
+  it('in any field of a setting is refused or does no harm', async () => {
+    const guest = await gateway.fleet.addGuest()
+    const prefixes = { ipv6_prefixes: [{ prefix: '2001:db8::/64' }] }
+    await gateway.request('PUT', '/routing?host_id=host-a', { body: prefixes })
+    const hostile = fc.oneof(
+      fc.constantFrom(
+        '',
+        '\n',
+        'a;b',
+        '$(id)',
+        '#include',
+        '\u2028',
+        '__proto__',
+        '-1',
+        '1e9',
+        '65536',
+        '::/0',
+      ),
+      fc.jsonValue({ maxDepth: 3 }),
+      fc.double(),
+    )
+    const rule = { direction: 'in', protocol: 'tcp', action: 'DROP', network: 'all' }
+    const shapes: [string, string, (field: string, value: unknown) => object, string[]][] = [
+      [
+        ...([
+          '/port-mappings',
+          'POST',
+          (field: string, value: unknown) => ({ container_port: 80, [field]: value }),
+        ] as const),
+        [
+          'container_port',
+          'host_port',
+          'host_port_end',
+          'container_port_end',
+          'host_ip',
+          'protocol',
+          'description',
+        ],
+      ],
+      [
+        '/firewall',
+        'PUT',
+        (field, value) => ({ enabled: true, default_action: 'DROP', rules: [{ ...rule, [field]: value }] }),
+        ['id', 'direction', 'protocol', 'action', 'network', 'source_ip', 'port', 'description'],
+      ],
+      [
+        '/firewall',
+        'PUT',
+        (field, value) => ({ enabled: true, [field]: value }),
+        ['default_action', 'rules', 'enabled'],
+      ],
+      [
+        '/traffic-limit',
+        'PUT',
+        (field, value) => ({ [field]: value }),
+        ['traffic_mode', 'monthly_traffic_gb', 'traffic_reset_day'],
+      ],
+      [
+        '/resource-limit',
+        'PUT',
+        (field, value) => ({ [field]: value }),
+        ['vcpu', 'ram_mb', 'network_bw_mbps', 'io_read_mbps'],
+      ],
+      ['/expiry', 'PUT', (field, value) => ({ [field]: value }), ['expires_at']],
+      ['/ipv6', 'POST', (field, value) => ({ [field]: value }), ['ipv6_count', 'ipv6_addresses']],
+    ]
+    for (const [path, method, bodyOf, fields] of shapes)
+      await fc.assert(
+        fc.asyncProperty(fc.constantFrom(...fields), hostile, async (field, value) => {
+          const body = bodyOf(field, value)
+          const reply = await gateway.request(method, `/containers/${guest.id}${path}`, { body })
+          expect(reply.status, `${path} ${JSON.stringify(body)} ${reply.text}`).to.be.oneOf([200, 400, 409])
+        }),
+        { numRuns: 60 },
+      )
+    const pools = ['items', 'public_ipv4_addresses', 'ipv6_prefixes', 'nat4_port_range']
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom(...pools), hostile, async (field, value) => {
+        const reply = await gateway.request('PUT', '/routing?host_id=host-b', { body: { [field]: value } })
+        expect(reply.status, `${field} ${JSON.stringify(value)} ${reply.text}`).to.be.oneOf([200, 400])
+      }),
+      { numRuns: 60 },
+    )
+    expect((await gateway.request('GET', `/containers/${guest.id}`)).status).to.equal(200)
   })
 
   it('as a whole body is refused', async () => {

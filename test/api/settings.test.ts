@@ -2,7 +2,6 @@ import { expect } from 'chai'
 import { unlimitedTraffic } from '../../agent/guests/record.js'
 import type { AgentClient } from '../../gateway/fleet/contract.js'
 import { BerthError } from '../../shared/errors.js'
-import fc from 'fast-check'
 import { scopeCatalogue } from '../../gateway/access/scopes.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
@@ -244,104 +243,24 @@ describe('settings of a container', function () {
   })
 
   it('ignore fields that every object has', async () => {
+    const fields = Object.getOwnPropertyNames(Object.prototype)
+    expect(fields).to.include('__proto__').and.to.include('constructor')
     for (const setting of writes.filter(({ method }) => method !== 'DELETE'))
-      for (const field of [...Object.getOwnPropertyNames(Object.prototype), '__proto__'])
-        for (const value of ['x', { [field]: 1 }]) {
-          const { name } = await gateway.fleet.addGuest()
-          const body = { ...setting.body, [field]: value }
-          const { status, text } = await send({ ...setting, body }, name)
-          expect(status, `${setting.path} ${JSON.stringify(body)} ${text}`).to.equal(200)
-          const { body: log } = await gateway.request('GET', `/audit-logs?target=${name}`)
-          expect(log.data[0].detail, setting.path).not.to.contain(field)
+      for (const valueOf of [() => 'x', (field: string) => ({ [field]: 1 })]) {
+        const { name } = await gateway.fleet.addGuest()
+        const body = {
+          ...setting.body,
+          ...Object.fromEntries(fields.map((field) => [field, valueOf(field)])),
         }
-  })
-
-  it('refuse hostile values in any field, or take them and do no harm', async () => {
-    const guest = await gateway.fleet.addGuest()
-    const nasty = fc.oneof(
-      fc.constantFrom(
-        '',
-        '\n',
-        'a;b',
-        '$(id)',
-        '#include',
-        '\u2028',
-        '__proto__',
-        '-1',
-        '1e9',
-        '65536',
-        '::/0',
-      ),
-      fc.jsonValue({ maxDepth: 3 }),
-      fc.double(),
-    )
-    const rule = { direction: 'in', protocol: 'tcp', action: 'DROP', network: 'all' }
-    const shapes: [string, string, (field: string, value: unknown) => object, string[]][] = [
-      [
-        ...([
-          '/port-mappings',
-          'POST',
-          (field: string, value: unknown) => ({ container_port: 80, [field]: value }),
-        ] as const),
-        [
-          'container_port',
-          'host_port',
-          'host_port_end',
-          'container_port_end',
-          'host_ip',
-          'protocol',
-          'description',
-        ],
-      ],
-      [
-        '/firewall',
-        'PUT',
-        (field, value) => ({ enabled: true, default_action: 'DROP', rules: [{ ...rule, [field]: value }] }),
-        ['id', 'direction', 'protocol', 'action', 'network', 'source_ip', 'port', 'description'],
-      ],
-      [
-        '/firewall',
-        'PUT',
-        (field, value) => ({ enabled: true, [field]: value }),
-        ['default_action', 'rules', 'enabled'],
-      ],
-      [
-        '/traffic-limit',
-        'PUT',
-        (field, value) => ({ [field]: value }),
-        ['traffic_mode', 'monthly_traffic_gb', 'traffic_reset_day'],
-      ],
-      [
-        '/resource-limit',
-        'PUT',
-        (field, value) => ({ [field]: value }),
-        ['vcpu', 'ram_mb', 'network_bw_mbps', 'io_read_mbps'],
-      ],
-      ['/expiry', 'PUT', (field, value) => ({ [field]: value }), ['expires_at']],
-      ['/ipv6', 'POST', (field, value) => ({ [field]: value }), ['ipv6_count', 'ipv6_addresses']],
-    ]
-    for (const [path, method, bodyOf, fields] of shapes)
-      await fc.assert(
-        fc.asyncProperty(fc.constantFrom(...fields), nasty, async (field, value) => {
-          const body = bodyOf(field, value)
-          const reply = await gateway.request(method, `/containers/${guest.id}${path}`, { body })
-          expect(reply.status, `${path} ${JSON.stringify(body)} ${reply.text}`).to.be.oneOf([200, 400, 409])
-        }),
-        { numRuns: 60 },
-      )
-    const pools = ['items', 'public_ipv4_addresses', 'ipv6_prefixes', 'nat4_port_range']
-    await fc.assert(
-      fc.asyncProperty(fc.constantFrom(...pools), nasty, async (field, value) => {
-        const reply = await gateway.request('PUT', '/routing?host_id=host-b', { body: { [field]: value } })
-        expect(reply.status, `${field} ${JSON.stringify(value)} ${reply.text}`).to.be.oneOf([200, 400])
-      }),
-      { numRuns: 60 },
-    )
-    expect((await gateway.request('GET', `/containers/${guest.id}`)).status).to.equal(200)
+        const { status, text } = await send({ ...setting, body }, name)
+        expect(status, `${setting.path} ${JSON.stringify(body)} ${text}`).to.equal(200)
+        const { body: log } = await gateway.request('GET', `/audit-logs?target=${name}`)
+        for (const field of fields) expect(log.data[0].detail, setting.path).not.to.contain(field)
+      }
   })
 })
 
-/** What is asked is done, and nobody hears of it. */
+/** The agent changes what is requested, and its answer is lost. */
 function losingAnswers(client: AgentClient): AgentClient {
   const changeSetting: AgentClient['settings']['changeSetting'] = async (request) => {
     await client.settings.changeSetting(request)
