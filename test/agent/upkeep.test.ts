@@ -1,25 +1,69 @@
 import Database from 'better-sqlite3'
 import { expect } from 'chai'
 import { join } from 'node:path'
-import { AgentProcess } from '../support/agent-process.js'
+import { pino } from 'pino'
+import { startUpkeep } from '../../agent/daemon/upkeep.js'
+import { LabAgent } from '../support/lab-agent.js'
+import { createTestPki, type TestPki } from '../support/pki.js'
 import { waitFor } from '../support/wait.js'
 
+const log = pino({ level: 'silent' })
 const dayMs = 86_400_000
 
 describe('upkeep', function () {
   this.timeout(120_000)
+  let pki: TestPki
+  before(async () => {
+    pki = await createTestPki()
+  })
+  after(() => pki.remove())
+
+  /** The agent's program, in this process. */
+  async function startAgent(operations: Record<string, number>): Promise<LabAgent> {
+    const { identityDir } = await pki.enrol('h-upkeep')
+    return LabAgent.start({ identityDir, config: { operations } })
+  }
+
+  it('is done at once and again and again, whatever fails, until it is ended', async () => {
+    const rounds = { failing: 0, other: 0 }
+    const tasks = {
+      failing: async () => {
+        rounds.failing += 1
+        throw new Error('broken')
+      },
+      other: async () => void (rounds.other += 1),
+    }
+    const end = startUpkeep({ tasks, log, everyMs: 10 })
+    await waitFor(() => rounds.other >= 3)
+    await end()
+    const ended = { ...rounds }
+    expect(ended.failing).to.equal(ended.other)
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(rounds).to.deep.equal(ended)
+  })
+
+  it('ends after the round that is under way', async () => {
+    let finish = (): void => undefined
+    let finished = false
+    const gate = new Promise<void>((resolve) => (finish = resolve))
+    const slow = async (): Promise<void> => {
+      await gate
+      finished = true
+    }
+    const ended = startUpkeep({ tasks: { slow }, log })()
+    finish()
+    await ended
+    expect(finished).to.equal(true)
+  })
 
   it('of an agent takes operations out of the journal that ended too long ago', async () => {
-    const agent = await AgentProcess.create('u', { operations: { keep_days: 2 } })
+    const agent = await startAgent({ keep_days: 2 })
     try {
-      await agent.start()
-      await agent.ready()
-      await agent.kill('SIGTERM')
-      const journal = join(agent.directory, 'state', 'journal.db')
+      await agent.stop()
+      const journal = join(agent.stateDir, 'journal.db')
       addEnded(journal, { old: 2 * dayMs + 60_000, young: 2 * dayMs - 60_000 })
       addRemoved(journal, { forgotten: 2 * dayMs + 60_000, known: 2 * dayMs - 60_000 })
-      await agent.start()
-      await agent.ready()
+      await agent.resume()
       await waitFor(() => listOperations(journal).length === 1, { what: 'the old one to go' })
       expect(listOperations(journal)).to.deep.equal(['young'])
       await waitFor(() => listOperations(journal, 'removed_operations').length === 2, { what: 'forgetting' })
@@ -30,16 +74,13 @@ describe('upkeep', function () {
   })
 
   it('of an agent keeps no more operations, and ids of removed ones, than it is told to', async () => {
-    const agent = await AgentProcess.create('u', { operations: { keep: 100, remember: 1000 } })
+    const agent = await startAgent({ keep: 100, remember: 1000 })
     try {
-      await agent.start()
-      await agent.ready()
-      await agent.kill('SIGTERM')
-      const journal = join(agent.directory, 'state', 'journal.db')
+      await agent.stop()
+      const journal = join(agent.stateDir, 'journal.db')
       addEnded(journal, agesFrom(0, 'young', 130))
       addRemoved(journal, agesFrom(3_600_000, 'gone', 1000))
-      await agent.start()
-      await agent.ready()
+      await agent.resume()
       await waitFor(() => listOperations(journal).length === 100, { what: 'the oldest to go' })
       expect(listOperations(journal).at(-1), 'the youngest stay').to.equal('young0099')
       await waitFor(() => listOperations(journal, 'removed_operations').length === 1000, {

@@ -15,14 +15,14 @@ import { waitFor } from '../support/wait.js'
  */
 
 /** Requests on one connection, sent a few at a time. */
-const many = 1000
+const many = 400
 const together = 16
 /** Nothing may follow an ignored offer before its answer. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
 /** Bodies that are sent one by one take long, since each is audited. */
 const countOf = (request: string): number =>
-  togetherOf(request) === 1 && request.startsWith('POST') ? 200 : many
+  togetherOf(request) === 1 && request.startsWith('POST') ? 100 : many
 
 /** Sockets of this process's servers, raw and behind TLS, with what listens to each. */
 class ServerSockets {
