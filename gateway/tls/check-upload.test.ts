@@ -44,7 +44,7 @@ describe('an uploaded certificate', function () {
 
   for (const [what, options, code] of [
     ['that has ended', { notBeforeMs: Date.now() - 9 * dayMs, notAfterMs: Date.now() - dayMs }, 'expired'],
-    ['that has not begun', { notBeforeMs: Date.now() + dayMs }, 'not_yet_valid'],
+    ['that begins later', { notBeforeMs: Date.now() + dayMs }, 'not_yet_valid'],
     ['that is not for servers', { purposes: ['1.3.6.1.5.5.7.3.2'] }, 'unusable'],
   ] as const)
     it(`is refused ${what}`, async () =>

@@ -54,7 +54,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
       expect([await rows(), kept(), snapshotsLeft()]).to.deep.equal([[], [], 0])
     })
 
-  it('are canceled by the next agent where the one that was told is gone', async () => {
+  it('are canceled by the next agent where the agent of the request is gone', async () => {
     let begun = 0
     agent.host.backupFaults.send = () => {
       begun++
@@ -135,7 +135,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect(await all(own)).to.have.length(1)
     expect(await all(others)).to.deep.equal([])
     expect((await gateway.request('GET', path, { key: others })).status).to.equal(404)
-    // Of a container that it may not see, onto its own.
+    // A backup of a hidden container onto a container of the key.
     const onto = `/containers/${other.id}/backups/${id}/restore`
     expect((await gateway.request('POST', onto, { key: others })).status).to.equal(404)
     expect((await ended(await ask({ key: own })))['status']).to.equal('done')

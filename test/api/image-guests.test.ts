@@ -159,7 +159,7 @@ describe('images and their guests over HTTP', function () {
       expect((await lab.ended(made.body.data.task_id as string)).status).to.equal('done')
     })
 
-    it('of the catalogue are none', async () => {
+    it('do not include images of the catalogue', async () => {
       expect((await drop('debian-12')).body.code).to.equal('invalid_state')
       expect((await gateway.request('DELETE', '/images/custom')).body.code).to.equal('missing_field')
     })

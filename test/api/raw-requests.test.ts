@@ -23,7 +23,7 @@ describe('raw requests', function () {
     ['a backslash', 'GET /api/v1\\containers HTTP/1.1'],
     ['an absolute target', 'GET http://other.example/nothing HTTP/1.1'],
     ['a target with a bad port', 'GET http://other.example:99999/nothing HTTP/1.1'],
-    ['a target that is no URL', 'GET http://[bad HTTP/1.1'],
+    ['a target that is not a URL', 'GET http://[bad HTTP/1.1'],
     ['an asterisk', 'OPTIONS * HTTP/1.1'],
     ['an unknown method', 'PROPFIND /api/v1/containers HTTP/1.1'],
     ['__proto__', 'GET /api/v1/containers/__proto__ HTTP/1.1'],

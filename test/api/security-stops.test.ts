@@ -90,7 +90,7 @@ describe('guests that security stops, and other alerts', () => {
     security.interval_seconds = 60
   })
 
-  it('is not critical by one burst, however often it is looked at', async () => {
+  it('is not critical by one burst, however often it is checked', async () => {
     await shutdown(true)
     lab.clockMs += 10_000
     agent.host.sensor.scanPorts(address, target, 1000)

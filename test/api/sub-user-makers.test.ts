@@ -70,7 +70,7 @@ describe('sub-users of callers that are limited themselves', function () {
     expect(rotated.status).to.equal(200)
   })
 
-  it('of a key’s own containers alone is there for it; others are like none', async () => {
+  it('of the key’s own containers is shown to it; others do not exist for it', async () => {
     const mine = await calls.make({ container_name: 'one' })
     const others = [
       await calls.make({ container_name: 'two' }),

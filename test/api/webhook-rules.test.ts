@@ -5,7 +5,7 @@ import { startTestGateway, type Reply, type TestGateway } from '../support/test-
 import { waitFor } from '../support/wait.js'
 import { WebhookReceiver } from '../support/webhook-receiver.js'
 
-/** Of a gateway that may ask public addresses only. */
+/** The gateway may call public addresses only. */
 describe('rules of webhooks', () => {
   let gateway: TestGateway
   let receiver: WebhookReceiver
@@ -40,7 +40,7 @@ describe('rules of webhooks', () => {
   for (const [what, fields, code, field] of [
     ['a private address', { url: 'https://10.1.2.3/' }, 'invalid_field', 'url'],
     ['an unknown event', { events: ['guest.eaten'] }, 'invalid_field', 'events'],
-    ['an event that is streamed alone', { events: ['usage.host'] }, 'invalid_field', 'events'],
+    ['an event that is only streamed', { events: ['usage.host'] }, 'invalid_field', 'events'],
     ['no event', { events: [] }, 'invalid_field', 'events'],
     ['no name', { name: '' }, 'invalid_field', 'name'],
   ] as const)

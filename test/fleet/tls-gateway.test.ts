@@ -115,7 +115,7 @@ describe('certificates of peers', function () {
       dnsNames: [identityDnsName({ role: 'join' })],
     }
 
-    /** What joining says of a gateway with any certificate, and what it sent there. */
+    /** Joins a gateway with any certificate. @returns the error, and what was sent there */
     async function joinAt(pair: Pair): Promise<{ sent: string; error: string }> {
       let sent = ''
       const own = { key: pair.privateKeyPem, cert: pair.certificatePem + ca.certificatePem }

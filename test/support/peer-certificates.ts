@@ -16,7 +16,7 @@ const otherNames = {
   dnsNames: [identityDnsName({ role: 'agent', hostId: 'h-2' })],
 }
 
-/** What an attacker's library allows: level 0 takes any digest. */
+/** Settings of an attacker's library: level 0 allows any digest. */
 export const lax = { ciphers: 'DEFAULT@SECLEVEL=0' }
 
 /** Certificates that no honest peer shows. @param good parts of a good one of that side */
@@ -37,7 +37,7 @@ export function badCertificates(
     ],
     ['with a common name only', { ...good, uris: [], dnsNames: [], commonName: good.dnsNames[0]! }],
     ['with a wildcard', { ...good, uris: [], dnsNames: ['*.berth.internal', '*.agent.berth.internal'] }],
-    ['with a wildcard beside the role', { ...good, dnsNames: ['*.agent.berth.internal'] }],
+    ['with a wildcard in addition to the role', { ...good, dnsNames: ['*.agent.berth.internal'] }],
     ['with two roles', { ...good, uris: [...good.uris, ...otherNames.uris] }],
     ['signed with SHA-1', { ...good, hash: 'SHA-1' }],
     ['that is an authority', { ...good, isAuthority: true }],

@@ -2,7 +2,7 @@ import type { Body } from './body.js'
 import type { LabAgent } from './lab-agent.js'
 import { startTestGateway, type Reply, type TestGateway } from './test-gateway.js'
 
-/** Where the bad guest sends to. */
+/** The address that the bad guest attacks. */
 export const target = '198.51.100.9'
 
 interface LabGuest {

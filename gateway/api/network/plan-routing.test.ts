@@ -5,7 +5,7 @@ import { planRouting } from './plan-routing.js'
 const planned = (item: { prefix: string; prefix_len?: number }) => planRouting({ ipv6_prefixes: [item] })
 
 describe('pools as sent', () => {
-  it('leave lists alone that are not sent', () =>
+  it('keep lists that are not sent', () =>
     expect(planRouting({})).to.deep.equal({
       ...{ ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined },
     }))
