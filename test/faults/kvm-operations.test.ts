@@ -1,4 +1,4 @@
-import type { GuestAction } from '../support/guest-matrix.js'
+import type { GuestAction } from '../support/matrix-orders.js'
 import { powerCases } from '../support/guest-matrix-cases.js'
 import { describeGuestMatrix } from '../support/guest-matrix-files.js'
 import { matrixMachine } from '../support/matrix-guests.js'

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { BootChoice } from '../../agent/guests/record.js'
 import type { StepEvent } from '../../agent/operations/types.js'
-import type { GuestAction, GuestBefore } from './guest-matrix.js'
+import type { GuestAction, GuestBefore } from './matrix-orders.js'
 import type { MatrixOptions } from './operation-matrix.js'
 
 export interface MatrixCase extends Pick<

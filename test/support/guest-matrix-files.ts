@@ -4,9 +4,9 @@ import type { MatrixGuest } from './matrix-guests.js'
 import { describeOperationMatrix } from './operation-matrix.js'
 
 /**
- * Every step of some operations on guests, against real LXC or QEMU, btrfs and nft: failing, with the agent gone before
- * and after it, run twice, undone twice. After each case the host is what the journal says, by other means than the
- * agent's. Files of it run beside one another.
+ * Every step of some operations on guests, against real LXC or QEMU, btrfs and nft: the agent is gone after it and after
+ * its undo. After each case the host is what the journal says, by other means than the agent's.
+ * test/operations/guest-matrix.test.ts tries every other fault, on a host in memory.
  * @param tag as for `agentConfig`
  * @param more tests on the same host
  */
@@ -30,7 +30,7 @@ export function describeGuestMatrix(
     more?.(() => host)
     for (const { action, before: state, ...options } of cases)
       describeOperationMatrix(`${action}, ${state} before`, {
-        ...options,
+        ...{ ...options, faults: 'one' },
         prepare: () => host.prepare(action, state),
       })
   })

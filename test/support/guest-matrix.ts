@@ -1,5 +1,4 @@
 import { expect } from 'chai'
-import { randomUUID } from 'node:crypto'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,49 +8,31 @@ import { Closers } from '../../agent/daemon/closers.js'
 import { openDomain, type Domain } from '../../agent/daemon/domain.js'
 import { openHost, type LinuxHost } from '../../agent/daemon/host.js'
 import { purge } from '../../agent/daemon/purge.js'
-import { guestKinds } from '../../agent/guests/operations/kinds.js'
 import type { GuestRecord } from '../../agent/guests/record.js'
-import { Orders } from '../../agent/operations/orders.js'
 import type { OperationEngine } from '../../agent/operations/engine.js'
 import type { OperationRecord } from '../../agent/operations/types.js'
-import type { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
 import { validateConfig } from '../../shared/config.js'
-import {
-  createOrder,
-  createRequest,
-  powerOrder,
-  reinstallOrder,
-  resetPasswordOrder,
-  wireMapping,
-  type PowerAction,
-} from './agent-calls.js'
 import { agentConfig } from './agent-process.js'
 import { finishDeletions, readInventory, type Instance, type Inventory } from './inventory.js'
 import { readExpected } from './journal-inventory.js'
 import type { MatrixGuest } from './matrix-guests.js'
+import {
+  bringTo,
+  definitionOf,
+  guestUuid,
+  newPassword,
+  order,
+  submit,
+  takeSnapshot,
+  type GuestAction,
+  type GuestBefore,
+  type Made,
+} from './matrix-orders.js'
 import type { MatrixSubject } from './operation-matrix.js'
 import { scratchDirectory } from './scratch.js'
 import { waitFor } from './wait.js'
 
 const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
-/** What the operations under test give the guest. */
-const newPassword = 'matrix-word-1'
-/** Of the disk as it was before somebody wrote on it. */
-const snapshotId = '00000000-0000-4000-8000-00000000b00a'
-const guestUuid = '00000000-0000-4000-8000-00000000b001'
-const capacity = {
-  cpuCores: 2,
-  ramTotalMb: 4096,
-  readDisk: () => Promise.resolve({ totalBytes: 64 * 1024 ** 3, usedBytes: 0 }),
-}
-
-type Order = NonNullable<SubmitOperationRequest['order']>
-
-export type GuestAction =
-  PowerAction | 'create' | 'resetPassword' | 'reinstall' | 'snapshotRestore' | 'changeBoot'
-
-/** What the guest is before the operation under test. */
-export type GuestBefore = 'absent' | 'stopped' | 'running' | 'rescued'
 
 export interface GuestSubject extends MatrixSubject {
   /** As an agent has it: it knows all operations. */
@@ -106,12 +87,11 @@ export class GuestMatrixHost {
     await domain.reconciler.compareNetwork()
     domain.engine.recover()
     const made = { domain, guest: this.parts.guest }
-    if (before !== 'absent') await order(made, 'create', { start: before !== 'stopped' })
-    if (before === 'rescued') await order(made, 'changeBoot')
+    await bringTo(made, before)
     if (action === 'snapshotRestore') await this.#changeSince(made)
     return {
       changes: domain.changes,
-      definition: guestKinds(domain.context, capacity)[action],
+      definition: definitionOf(made, action),
       submit: (engine) => submit(made, engine, action),
       engine: domain.engine,
       order: (action, operationId) => submit(made, domain.engine, action, { operationId }),
@@ -120,10 +100,10 @@ export class GuestMatrixHost {
     }
   }
 
-  /** Takes a snapshot; then somebody writes on the disk. */
-  async #changeSince(made: MatrixSetup): Promise<void> {
-    await carryOut(made, { $case: 'snapshotCreate', value: { uuid: guestUuid, description: '' } }, snapshotId)
-    made.guest.writeTemplate(made.domain.context.volumes.pathOf(guestUuid), 'changed')
+  /** Takes a snapshot, then changes the disk. */
+  async #changeSince(made: Made): Promise<void> {
+    await takeSnapshot(made)
+    this.parts.guest.writeTemplate(made.domain.context.volumes.pathOf(guestUuid), 'changed')
   }
 
   /** After one comparison of the host with the journal, as a running agent makes them all the time. */
@@ -184,73 +164,3 @@ function withoutAddresses(inventory: Inventory, guests: readonly GuestRecord[]):
   for (const { ipv4, mac } of guests) text = text.replaceAll(ipv4, 'ADDRESS').replaceAll(mac, 'MAC')
   return JSON.parse(text)
 }
-
-interface MatrixSetup {
-  readonly domain: Domain
-  readonly guest: MatrixGuest
-}
-
-async function order(made: MatrixSetup, action: GuestAction, options: OrderOptions = {}): Promise<void> {
-  await isDone(made.domain, await submit(made, made.domain.engine, action, options))
-}
-
-async function carryOut({ domain }: MatrixSetup, order: Order, operationId: string): Promise<void> {
-  const asked = { operationId, requestedBy: 'test', order }
-  await isDone(domain, (await domain.orders.submit(asked)).operation)
-}
-
-async function isDone(domain: Domain, { id }: OperationRecord): Promise<void> {
-  const { status, error } = await domain.engine.wait(id)
-  expect(status, error).to.equal('done')
-}
-
-interface OrderOptions {
-  start?: boolean
-  operationId?: string
-}
-
-/** The same guest each time: name, id, port. Its power is cut: BusyBox's init takes its time to shut down. */
-async function submit(
-  { domain, guest }: MatrixSetup,
-  engine: OperationEngine,
-  action: GuestAction,
-  { start = true, operationId = randomUUID() }: OrderOptions = {},
-): Promise<OperationRecord> {
-  const orders = new Orders(engine, { ...domain.kinds, ...guestKinds(domain.context, capacity) })
-  const isRescued = domain.context.store.find(guestUuid)?.boot.mode === 'rescue'
-  const { order, ...asked } = requestOf(guest, action, { operationId, start, isRescued })
-  return (await orders.submit({ ...asked, order: order! })).operation
-}
-
-function requestOf(
-  { spec, templates }: MatrixGuest,
-  action: GuestAction,
-  { operationId, start, isRescued }: Required<OrderOptions> & { isRescued: boolean },
-): SubmitOperationRequest {
-  const created = createRequest(1, 'matrix', { start, portMappings: [mapping], ...spec })
-  const login = { sshAuthMode: 'password', sshPassword: newPassword }
-  switch (action) {
-    case 'create':
-      return createOrder({ ...created, operationId, uuid: guestUuid })
-    case 'resetPassword':
-      return resetPasswordOrder(guestUuid, { operationId, password: newPassword })
-    case 'reinstall':
-      return reinstallOrder(guestUuid, { operationId, templateId: templates[1], ...login })
-    case 'snapshotRestore':
-      return {
-        ...{ operationId, requestedBy: 'test' },
-        order: { $case: action, value: { uuid: guestUuid, snapshotId } },
-      }
-    case 'changeBoot': {
-      const value = { uuid: guestUuid, mode: isRescued ? 'disk' : 'rescue', image: '', force: true }
-      return { operationId, requestedBy: 'test', order: { $case: action, value } }
-    }
-    case 'start':
-    case 'stop':
-    case 'restart':
-    case 'delete':
-      return powerOrder(action, guestUuid, operationId)
-  }
-}
-
-const mapping = wireMapping({ containerPort: 22, hostPort: 23_022, description: 'ssh' })

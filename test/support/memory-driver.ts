@@ -1,21 +1,22 @@
 import { conflict } from '../../shared/errors.js'
 import type { HostVolumes } from '../../agent/daemon/host.js'
-import type {
-  AssignResult,
-  ConsoleMode,
-  ConsolePlace,
-  CurrentLogin,
-  Driver,
-  DriverCapabilities,
-  DriverDescription,
-  Login,
-  Machine,
-  ObservedGuest,
-  PasswordResult,
-  ResizeResult,
-  StopCause,
-  UsageSample,
-  VolumeCopy,
+import {
+  systemVolumeOf,
+  type AssignResult,
+  type ConsoleMode,
+  type ConsolePlace,
+  type CurrentLogin,
+  type Driver,
+  type DriverCapabilities,
+  type DriverDescription,
+  type Login,
+  type Machine,
+  type Observed,
+  type PasswordResult,
+  type ResizeResult,
+  type StopCause,
+  type UsageSample,
+  type VolumeCopy,
 } from '../../agent/drivers/contract.js'
 
 /** What a test makes of calls by their names: one waits, or throws instead of the host. */
@@ -44,6 +45,8 @@ export class MemoryDriver implements Driver {
   readonly passwords = new Map<string, string>()
   /** Pids of guests that run, by uuid. */
   readonly running = new Map<string, number>()
+  /** The volume that each guest booted last, by uuid. */
+  readonly booted = new Map<string, string>()
   /** What the guest makes of new addresses. */
   assigned: AssignResult = 'unchanged'
   sample: UsageSample = { cpuUsec: 1_000_000, memoryBytes: 1_048_576, rxBytes: 10, txBytes: 20, runnable: 0 }
@@ -82,6 +85,7 @@ export class MemoryDriver implements Driver {
   async start(machine: Machine, signal: AbortSignal, connected?: () => Promise<void>): Promise<void> {
     await this.#meet('start', machine)
     signal.throwIfAborted()
+    if (!this.running.has(machine.uuid)) this.booted.set(machine.uuid, systemVolumeOf(machine))
     this.run(machine.uuid)
     await connected?.()
   }
@@ -132,7 +136,7 @@ export class MemoryDriver implements Driver {
     this.logins.delete(machine.volume)
   }
 
-  async observe(): Promise<ObservedGuest[]> {
+  async observe(): Promise<Observed[]> {
     return [...this.running].map(([uuid, pid]) => ({ uuid, state: 'running', pid, startTime }))
   }
 
@@ -173,6 +177,7 @@ export class MemoryDriver implements Driver {
   async setPassword(machine: Machine, password: string): Promise<PasswordResult> {
     await this.#meet('setPassword', machine)
     this.passwords.set(machine.uuid, password)
+    this.logins.set(machine.volume, { ...this.logins.get(machine.volume), password })
     return 'applied'
   }
 

@@ -35,6 +35,10 @@ export interface MemoryHostOptions {
   readonly diskTotalGb?: number
 }
 
+const pathOf = (uuid: string): string => `/nowhere/${uuid}`
+const nextPathOf = (uuid: string): string => `/nowhere/${uuid}.next`
+const snapshotPathOf = (uuid: string, id: string): string => `/nowhere/${uuid}/${id}`
+
 /** What of a host outlives its agent: guests that run, what their packets have come to, images and room. */
 export class MemoryHost {
   readonly faults: Faults = {}
@@ -43,7 +47,7 @@ export class MemoryHost {
   backupBytes = 2_000_000
   readonly driver = new MemoryDriver(this.faults)
   readonly volumes = new Set<string>()
-  /** What is on guests' disks, where a test says so. */
+  /** Text on each guest's disk: the template's id until a test writes another one. */
   readonly contents = new Map<string, string>()
   /** Bytes that a disk was bounded to when its size was changed last. */
   readonly bounds = new Map<string, number>()
@@ -146,21 +150,29 @@ export class MemoryHost {
   /** What a disk has, and its snapshots: a text each. */
   #openVolumes(): HostVolumes {
     const { faults, contents, snapshots, next } = this
+    const { logins } = this.driver
+    const copyLogin = (from: string, to: string): void => {
+      const login = logins.get(from)
+      if (login) logins.set(to, login)
+    }
     const ofGuest = (uuid: string): Map<string, string> => {
       if (!snapshots.has(uuid)) snapshots.set(uuid, new Map())
       return snapshots.get(uuid)!
     }
     const prepare: HostVolumes['prepare'] = async (uuid, source) => {
       await faults.prepare?.(uuid)
-      const content = 'snapshot' in source ? ofGuest(uuid).get(source.snapshot) : ''
+      const template = 'templateId' in source ? source.templateId : ''
+      const content = 'snapshot' in source ? ofGuest(uuid).get(source.snapshot) : template
       if (content === undefined) throw conflict('snapshot_missing', 'no such snapshot')
       next.set(uuid, content)
+      if ('snapshot' in source) copyLogin(snapshotPathOf(uuid, source.snapshot), nextPathOf(uuid))
     }
     const exchange: HostVolumes['exchange'] = async (uuid) => {
       await faults.exchange?.(uuid)
       if (!next.has(uuid)) return 'nothing'
       contents.set(uuid, next.get(uuid)!)
       next.delete(uuid)
+      copyLogin(nextPathOf(uuid), pathOf(uuid))
       return 'exchanged'
     }
     return {
@@ -176,6 +188,7 @@ export class MemoryHost {
         await faults.snapshot?.(uuid)
         const made = !ofGuest(uuid).has(id)
         if (made) ofGuest(uuid).set(id, contents.get(uuid) ?? '')
+        if (made) copyLogin(pathOf(uuid), snapshotPathOf(uuid, id))
         return { made, sizeBytes: 1_000_000, retainedBytes: 1_000_000 * ofGuest(uuid).size }
       },
       listSnapshots: async (uuid) => [...ofGuest(uuid).keys()],
@@ -190,9 +203,7 @@ export class MemoryHost {
         this.freedChecks++
         return this.areFreed
       },
-      snapshotPathOf: (uuid, id) => `/nowhere/${uuid}/${id}`,
-      pathOf: (uuid) => `/nowhere/${uuid}`,
-      nextPathOf: (uuid) => `/nowhere/${uuid}.next`,
+      ...{ snapshotPathOf, pathOf, nextPathOf },
       rescuePathOf: (uuid) => `/nowhere/${uuid}.rescue`,
       imagePathOf: (id) => `/nowhere/images/${id}`,
       prepareRescue: async (uuid) => {
@@ -200,15 +211,16 @@ export class MemoryHost {
         this.rescues.add(uuid)
       },
       discardRescue: async (uuid) => this.rescues.delete(uuid),
-      clone: async (uuid) => {
+      clone: async (uuid, templateId) => {
         await this.faults.clone?.(uuid)
         this.volumes.add(uuid)
+        contents.set(uuid, templateId)
       },
       remove: async (uuid) => {
         await this.faults.remove?.(uuid)
         this.volumes.delete(uuid)
-        snapshots.delete(uuid)
-        contents.delete(uuid)
+        for (const things of [snapshots, contents, next]) things.delete(uuid)
+        this.rescues.delete(uuid)
       },
       list: async () => [...this.volumes],
       resize: async (uuid, limitBytes) => {

@@ -31,8 +31,13 @@ export interface MatrixOptions {
   /** Names of all steps in order, and of those with an undo: compared with the definition. */
   readonly steps: readonly string[]
   readonly undone: readonly string[]
-  /** Those at which it is tried; default: all. */
+  /** Steps at which faults are injected; default: all. */
   readonly tried?: readonly string[]
+  /**
+   * `one`: only stops the agent after each step and after each undo, so that every effect is applied to its own result
+   * once. Default: every fault.
+   */
+  readonly faults?: 'every' | 'one'
   /** The step whose failure all is undone from; default: the last. */
   readonly undoneFrom?: string
   readonly prepare: () => Promise<MatrixSubject>
@@ -87,19 +92,22 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     }
 
     const tried = (step: string): boolean => options.tried?.includes(step) ?? true
+    const isEvery = options.faults !== 'one'
+    const phasesGone = isEvery ? (['before', 'after'] as const) : (['after'] as const)
     for (const step of options.steps.filter(tried)) {
-      for (const phase of ['before-run', 'after-run'] as const) {
+      for (const phase of phasesGone)
+        it(`${step}: agent gone ${phase}-run`, async () => {
+          const id = await runUntilGone(subject, step, `${phase}-run`)
+          await expectDone(await recoverAndWait(subject, id))
+        })
+      if (!isEvery) continue
+
+      for (const phase of ['before-run', 'after-run'] as const)
         it(`${step}: fails ${phase}`, async () => {
           const record = await runToEnd(subject, failAt(step, phase, subject.definition.forwardOnly))
           if (subject.definition.forwardOnly) await expectDone(record)
           else await expectFailed(record, { step, phase })
         })
-
-        it(`${step}: agent gone ${phase}`, async () => {
-          const id = await runUntilGone(subject, step, phase)
-          await expectDone(await recoverAndWait(subject, id))
-        })
-      }
 
       it(`${step}: run twice`, async () => {
         await expectDone(await runToEnd(subject, undefined, twice(subject.definition, step, 'run')))
@@ -108,18 +116,19 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
 
     const last = options.undoneFrom ?? options.steps.at(-1) ?? ''
     for (const step of options.undone.filter(tried)) {
+      for (const phase of phasesGone)
+        it(`${step}: agent gone ${phase}-undo`, async () => {
+          const id = await runUntilGone(subject, step, `${phase}-undo`, failAt(last, 'after-run'))
+          const record = await recoverAndWait(subject, id)
+          await expectFailed(record, { step: last, phase: 'after-run' })
+        })
+      if (!isEvery) continue
+
       it(`${step}: undone twice`, async () => {
         const definition = twice(subject.definition, step, 'undo')
         const record = await runToEnd(subject, failAt(last, 'after-run'), definition)
         await expectFailed(record, { step: last, phase: 'after-run' })
       })
-
-      for (const phase of ['before-undo', 'after-undo'] as const)
-        it(`${step}: agent gone ${phase}`, async () => {
-          const id = await runUntilGone(subject, step, phase, failAt(last, 'after-run'))
-          const record = await recoverAndWait(subject, id)
-          await expectFailed(record, { step: last, phase: 'after-run' })
-        })
     }
   })
 }

@@ -1,0 +1,15 @@
+import { bootCases, diskCases, powerCases } from '../support/guest-matrix-cases.js'
+import { prepareInMemory } from '../support/memory-matrix.js'
+import { describeOperationMatrix } from '../support/operation-matrix.js'
+
+/*
+ * Every fault of every step of the operations on a guest, its disk and what it boots, on a host in memory.
+ * test/faults/guest-*.test.ts and kvm-*.test.ts try one fault of each step on a real host.
+ */
+describe('operations on guests in memory', () => {
+  for (const { action, before, ...options } of [...powerCases, ...diskCases, ...bootCases])
+    describeOperationMatrix(`${action}, ${before} before`, {
+      ...options,
+      prepare: () => prepareInMemory(action, before),
+    })
+})
