@@ -54,7 +54,7 @@ export class BackupHost {
   /** @param tag as for `agentConfig` */
   static async open(tag: string, kinds: readonly GuestKind[] = [lxc]): Promise<BackupHost> {
     const { path, wipe } = scratchDirectory(`btest-${tag}`)
-    const settings = agentConfig(path, tag, { backups: { patience_seconds: 3 } })
+    const settings = agentConfig(path, tag, { backups: { patience_seconds: 1 } })
     const config = validateConfig(AgentConfigSchema, settings, 'test')
     makeDirectories(config)
     await purge(config, log) // what a crashed run left
