@@ -22,7 +22,9 @@ describe('set-ups at the same time', function () {
   afterEach(async () => {
     for (const { process } of started.splice(0)) await end(process)
   })
-  after(() => rmSync(dir, { recursive: true, force: true }))
+  after(() => {
+    for (const made of [dir, '/var/log/berth-btestl']) rmSync(made, { recursive: true, force: true })
+  })
 
   function start(program: string, ...args: string[]): RunningScript {
     const process = spawn(program, args, { detached: true })
