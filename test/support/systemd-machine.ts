@@ -3,8 +3,8 @@ import { cpSync, existsSync, mkdirSync, realpathSync, symlinkSync, writeFileSync
 import { dirname, join } from 'node:path'
 import { poolLabel } from '../../agent/storage/quota.js'
 import { installBusyboxImage } from './busybox-image.js'
-import { scratchDirectory } from './scratch.js'
-import { copySystemdRoot } from './systemd-root.js'
+import { memoryDirectory, scratchDirectory } from './scratch.js'
+import { mountSystemdRoot } from './systemd-root.js'
 import { waitFor } from './wait.js'
 
 /** The checkout as the machine has it. */
@@ -49,12 +49,13 @@ export class SystemdMachine {
   static async create(name: string): Promise<SystemdMachine> {
     const scratch = scratchDirectory(name)
     try {
-      await fill(scratch.path, name)
+      const directory = memoryDirectory(scratch.path)
+      await fill(directory, name)
+      return new SystemdMachine(directory, name, scratch.wipe)
     } catch (error) {
       scratch.wipe()
       throw error
     }
-    return new SystemdMachine(scratch.path, name, scratch.wipe)
   }
 
   async start(): Promise<void> {
@@ -105,11 +106,13 @@ export class SystemdMachine {
 
 async function fill(directory: string, name: string): Promise<void> {
   const root = join(directory, 'root')
-  copySystemdRoot(root)
+  mountSystemdRoot(root)
   copyCheckout(root)
   markPackages(root, directory)
   prepareUnits(root)
-  await makePool(root, join(directory, 'pool'), (pool) => installBusyboxImage(pool, 'debian-12'))
+  await makePool(join(root, 'var/lib/berth/pool.img'), join(directory, 'pool'), (pool) =>
+    installBusyboxImage(pool, 'debian-12'),
+  )
   mkdirSync(join(directory, 'lxc', name), { recursive: true })
   writeFileSync(join(directory, 'devices'), deviceHook, { mode: 0o755 })
   writeFileSync(join(directory, 'lxc', name, 'config'), planConfig(directory, name).join('\n'))
@@ -183,13 +186,12 @@ function prepareUnits(root: string): void {
   writeFileSync(join(units, 'lxcfs.service.d/in-container.conf'), '[Unit]\nConditionVirtualization=\n')
 }
 
-/** A pool that has its first image already: there is no mirror to build from. */
+/** A pool that has its first image already, for an agent that must not build one from Debian's mirror. */
 export async function makePool(
-  root: string,
+  file: string,
   mountPoint: string,
   installImage: (pool: string) => Promise<void>,
 ): Promise<void> {
-  const file = join(root, 'var/lib/berth/pool.img')
   mkdirSync(dirname(file), { mode: 0o755 })
   mkdirSync(mountPoint)
   execFileSync('truncate', ['-s', '4G', file])

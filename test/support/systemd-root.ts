@@ -1,31 +1,47 @@
 import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 
 const cache = '/var/cache/berth-test'
+const weekMs = 7 * 24 * 3600 * 1000
 
 /**
- * Copies a Debian 12 with systemd and all that scripts/up installs on it: what test/setup/fresh-machine.test.ts left,
- * in two or three seconds, or else one built from Debian's mirror, in one to three minutes.
+ * Mounts a Debian 12 with systemd and all that scripts/up installs on it: what test/setup/fresh-machine.test.ts left,
+ * or else one built from Debian's mirror, in one to three minutes. Changes go to a directory next to the target.
  */
-export function copySystemdRoot(target: string): void {
+export function mountSystemdRoot(target: string): void {
   const kept = keptRoot()
   if (!existsSync(kept)) buildRoot(kept)
-  mkdirSync(target, { recursive: true })
-  execFileSync('cp', ['-a', `${kept}/.`, target])
+  const [upper, work] = [`${target}.changes`, `${target}.work`]
+  for (const directory of [target, upper, work]) mkdirSync(directory, { recursive: true })
+  const options = `lowerdir=${kept},upperdir=${upper},workdir=${work}`
+  execFileSync('mount', ['-t', 'overlay', '-o', options, 'btest', target])
   // This machine's names are in it. Without an id of its own systemd would take it for a first boot.
   for (const file of ['hostname', 'resolv.conf']) rmSync(join(target, 'etc', file), { force: true })
   writeFileSync(join(target, 'etc/hosts'), '127.0.0.1 localhost\n::1 localhost\n')
   writeFileSync(join(target, 'etc/machine-id'), `${randomBytes(16).toString('hex')}\n`)
 }
 
-/** Takes the root of a machine that does not run any more. */
+/** Takes the root of a machine that does not run any more, unless there is one from this week. */
 export function keepSystemdRoot(root: string): void {
+  const kept = statSync(keptRoot(), { throwIfNoEntry: false })
+  if (kept && Date.now() - kept.ctimeMs < weekMs) return
   mkdirSync(cache, { recursive: true, mode: 0o700 })
+  const fresh = `${keptRoot()}.${randomBytes(4).toString('hex')}`
   for (const name of readdirSync(cache))
     if (name.startsWith('systemd-root-')) rmSync(join(cache, name), { recursive: true })
-  execFileSync('mv', [root, keptRoot()])
+  execFileSync('cp', ['-a', root, fresh])
+  renameSync(fresh, keptRoot())
 }
 
 /** The packages of scripts/up, so that both name the same. */
@@ -41,7 +57,7 @@ function keptRoot(): string {
   return join(cache, `systemd-root-${hash}`)
 }
 
-/** @param more packages beside those of scripts/up */
+/** @param more packages in addition to those of scripts/up */
 export function buildRoot(kept: string, more: readonly string[] = []): void {
   mkdirSync(cache, { recursive: true, mode: 0o700 })
   const fresh = `${kept}.${randomBytes(4).toString('hex')}`

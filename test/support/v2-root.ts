@@ -60,7 +60,7 @@ export async function fillV2Root(root: string, scratch: string, publicKey: strin
   copyRoot(root)
   configure(root, publicKey)
   copyProduct(root)
-  await makePool(root, join(scratch, 'pool'), installImage)
+  await makePool(join(root, 'var/lib/berth/pool.img'), join(scratch, 'pool'), installImage)
   copyArchives(root)
   const boot = join(root, 'boot')
   const find = (prefix: string): string =>
