@@ -27,7 +27,7 @@ describe('guests of a host that shuts down', function () {
   const guest = (name: string): Guest => made.get(name)!
 
   before(async () => {
-    agent = await AgentProcess.create(tag, { lxc: { stop_timeout_seconds: 20 } })
+    agent = await AgentProcess.create(tag, { lxc: { stop_timeout_seconds: 10 } })
     await start()
     await agent.kill('SIGTERM')
     const pool = join(agent.directory, 'pool')

@@ -162,6 +162,7 @@ export class FleetHost {
       network: { interface_prefix: this.name },
       storage: this.#storage,
       lxc: { stop_timeout_seconds: 1 },
+      kvm: { stop_timeout_seconds: 5 }, // one that still boots hears no power button
       reconcile_interval_seconds: 2,
     }
   }
