@@ -192,10 +192,10 @@ export async function makePool(
   mountPoint: string,
   installImage: (pool: string) => Promise<void>,
 ): Promise<void> {
-  mkdirSync(dirname(file), { mode: 0o755 })
+  mkdirSync(dirname(file), { recursive: true, mode: 0o755 })
   mkdirSync(mountPoint)
-  execFileSync('truncate', ['-s', '4G', file])
-  execFileSync('mkfs.btrfs', ['-q', '-L', poolLabel, file], { stdio: 'ignore' })
+  execFileSync('truncate', ['-s', '16G', file])
+  execFileSync('mkfs.btrfs', ['-q', '-f', '-L', poolLabel, file], { stdio: 'ignore' })
   execFileSync('mount', ['-o', 'loop', file, mountPoint])
   try {
     mkdirSync(join(mountPoint, 'images'), { mode: 0o700 })
