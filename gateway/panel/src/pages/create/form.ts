@@ -1,0 +1,73 @@
+import type { CreateGuest } from '../../api/types.ts'
+
+/** What the form has, before it is a request. */
+export interface CreateForm {
+  name: string
+  virtualization: 'lxc' | 'kvm'
+  image: string
+  vcpu: number
+  ramMb: number
+  diskGb: number
+  host: string
+  ports: number
+  ipv4: number
+  ipv6: number
+  login: 'auto_password' | 'key'
+  publicKey: string
+  downMbps: number
+  upMbps: number
+  trafficGb: number
+  expiresAt: string
+  snapshots: number
+}
+
+export const emptyForm: CreateForm = {
+  ...{ name: '', virtualization: 'lxc', image: '', vcpu: 1, ramMb: 1024, diskGb: 10, host: '' },
+  ...{ ports: 2, ipv4: 0, ipv6: 0, login: 'auto_password', publicKey: '' },
+  ...{ downMbps: 0, upMbps: 0, trafficGb: 0, expiresAt: '', snapshots: 3 },
+}
+
+/** Sizes that are offered at a click: processors, MiB, GiB. */
+export const sizes = [
+  { id: 'S', vcpu: 1, ramMb: 1024, diskGb: 10 },
+  { id: 'M', vcpu: 2, ramMb: 2048, diskGb: 20 },
+  { id: 'L', vcpu: 4, ramMb: 4096, diskGb: 40 },
+  { id: 'XL', vcpu: 8, ramMb: 8192, diskGb: 80 },
+] as const
+
+/** The request that the form makes; what is as by default is left out. */
+export function planRequest(form: CreateForm): CreateGuest {
+  const when = <T>(given: boolean, fields: T): T | object => (given ? fields : {})
+  return {
+    name: form.name.trim(),
+    virtualization: form.virtualization,
+    template_id: form.image,
+    vcpu: form.vcpu,
+    ram_mb: form.ramMb,
+    disk_gb: form.diskGb,
+    ...when(form.host !== '', { host_id: form.host }),
+    assign_nat: form.ports > 0,
+    ...when(form.ports > 0, { port_mapping_count: form.ports }),
+    ...when(form.ipv4 > 0, { assign_ipv4: true, ipv4_count: form.ipv4 }),
+    ...when(form.ipv6 > 0, { assign_ipv6: true, ipv6_count: form.ipv6 }),
+    ssh_auth_mode: form.login,
+    ...when(form.login === 'key', { ssh_public_key: form.publicKey.trim() }),
+    ...when(form.downMbps > 0, { network_down_mbps: form.downMbps }),
+    ...when(form.upMbps > 0, { network_up_mbps: form.upMbps }),
+    ...when(form.trafficGb > 0, { monthly_traffic_gb: form.trafficGb }),
+    ...when(form.expiresAt !== '', { expires_at: `${form.expiresAt.replace('T', ' ')}:00` }),
+    snapshot_limit: form.snapshots,
+  }
+}
+
+/** The same as a command for a shell. @param origin of the gateway, as `https://panel.example` */
+export function curlLine(origin: string, body: CreateGuest): string {
+  const quoted = JSON.stringify(body, null, 2).replaceAll("'", String.raw`'\''`)
+  return [
+    'curl -X POST',
+    `${origin}/api/v1/containers`,
+    `-H "X-API-Key: $BERTH_KEY"`,
+    `-H 'Content-Type: application/json'`,
+    `-d '${quoted}'`,
+  ].join(' \\\n  ')
+}

@@ -1,0 +1,25 @@
+import type { SubUser } from '../../api/types.ts'
+
+/** Shown once, when a customer is created or the password is rotated. */
+export interface Credentials {
+  readonly username: string
+  readonly password: string
+  readonly access_code: string
+  readonly link: string
+}
+
+export type Permission = SubUser['permissions'][number]
+
+/** In the order of the form. */
+export const permissions = [
+  ...(['container:read', 'container:power', 'container:reinstall', 'container:password'] as const),
+  ...(['container:network', 'container:network:inner'] as const),
+  ...([
+    'snapshot:read',
+    'snapshot:create',
+    'snapshot:restore',
+    'snapshot:delete',
+    'snapshot:schedule',
+  ] as const),
+  ...(['image:read', 'task:read', 'terminal:ssh', 'terminal:vnc'] as const),
+] as const satisfies readonly Permission[]

@@ -1,0 +1,35 @@
+import { api, ask } from '../../api/client.ts'
+import type { Guest } from '../../api/types.ts'
+import { live } from '../../live/live.svelte.ts'
+import { session } from '../../session/session.svelte.ts'
+
+/** Whether a snapshot is taken before the disk is replaced; by default wherever that is possible. */
+export class SnapshotFirst {
+  wanted = $state(false)
+  /** `full`: the guest has as many as it may have. `refused`: not this caller's to make. */
+  state = $state<'unknown' | 'possible' | 'full' | 'refused'>('unknown')
+
+  /** Looks whether there is room for one. */
+  async offer({ id }: Pick<Guest, 'id'>): Promise<void> {
+    this.wanted = false
+    this.state = session.may('snapshot:create') && session.may('snapshot:read') ? 'unknown' : 'refused'
+    if (this.state === 'refused') return
+    try {
+      const params = { path: { id: String(id) } }
+      const { quota, snapshots } = await ask(() => api.GET('/containers/{id}/snapshots', { params }))
+      this.state = snapshots.length < quota ? 'possible' : 'full'
+      this.wanted = this.state === 'possible'
+    } catch {
+      this.state = 'possible' // what keeps it from being taken is told when it is tried
+    }
+  }
+
+  /** Takes it, if it is wanted; once it is there, what comes next may lose nothing. @throws {ApiFailure} */
+  async take({ id }: Pick<Guest, 'id'>, description: string): Promise<void> {
+    if (!this.wanted) return
+    const params = { path: { id: String(id) } }
+    await ask(() => api.POST('/containers/{id}/snapshots', { params, body: { description } }))
+    live.touch('snapshots')
+    this.wanted = false // a second attempt takes no second one
+  }
+}

@@ -1,0 +1,36 @@
+import type { TimelineEntry } from '../../api/types.ts'
+import { actionText } from '../../guests/task-texts.ts'
+import { texts } from '../../i18n/text.svelte.ts'
+import type { ChartMark } from '../../ui/Chart.svelte'
+
+/** What happened, in words; what has none is named as the API does. */
+export function entryTitle({ kind, action }: TimelineEntry): string {
+  if (kind === 'policy' || kind === 'restart') return texts.find(`timeline.${kind}`, action)
+  if (kind === 'alert') return texts.find(`abuse.${action}`, actionText(action))
+  return kind === 'change' ? texts.find(`change.${action}`, action) : actionText(action)
+}
+
+/** What exactly was changed; that it was this guest is known. */
+export function entryDetail({ detail }: TimelineEntry): string {
+  return detail.replace(/^id \d+(, |$)/, '')
+}
+
+/** The status of an entry, as badges name them. */
+export function entryStatus({ kind, status, task_id: task }: TimelineEntry): string {
+  return kind !== 'change' && task !== '' ? `task_${status}` : status
+}
+
+/** What is worth a mark on a chart: what changes how much a guest uses, and what goes wrong. */
+export function isMarked({ kind, action, status }: TimelineEntry): boolean {
+  if (kind === 'change') return status === 'success' && action === 'container.resource_limit'
+  return kind !== 'task' || marked.has(action)
+}
+
+/** The mark of an entry: nobody ordered what is bad. */
+export function markOf({ timestamp, kind }: TimelineEntry): ChartMark {
+  return { at: timestamp, bad: kind !== 'task' && kind !== 'change' }
+}
+
+const marked: ReadonlySet<string> = new Set([
+  ...['create', 'start', 'stop', 'restart', 'reinstall', 'snapshot-restore', 'backup-restore'],
+])
