@@ -1,20 +1,21 @@
-import { toast } from 'svelte-sonner'
 import { asFailure } from '../api/failure.ts'
 import { failureText } from '../i18n/failure-text.ts'
 import { t } from '../i18n/text.svelte.ts'
+import { notices } from './notices.svelte.ts'
 
 export function notifyDone(text: string): void {
-  toast.success(text)
+  void notices.show((toast) => toast.success(text))
 }
 
 /** Shows what went wrong, with the id that the log knows the request by. */
 export function notifyFailure(thrown: unknown): void {
   const failure = asFailure(thrown)
   const { requestId } = failure.about
-  toast.error(failureText(failure), {
+  const options = {
     ...(requestId && { description: t('error.request', { id: requestId }) }),
     duration: 10_000,
-  })
+  }
+  void notices.show((toast) => toast.error(failureText(failure), options))
 }
 
 /** Runs what a button does; what it throws is shown. @returns whether it succeeded */

@@ -1,0 +1,7 @@
+/** An entry of a menu. */
+export interface MenuEntry {
+  readonly label: string
+  readonly run: () => void
+  readonly danger?: boolean
+  readonly disabled?: boolean
+}

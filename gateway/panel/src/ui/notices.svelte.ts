@@ -1,0 +1,17 @@
+import type { toast } from 'svelte-sonner'
+
+type Toast = typeof toast
+
+/** Short notices in a corner. Their script is loaded after the first page, or with the first notice. */
+class Notices {
+  isWanted = $state(false)
+
+  async show(make: (given: Toast) => unknown): Promise<void> {
+    this.isWanted = true
+    // If the script cannot be loaded, the place of the notices says so.
+    const module = await import('svelte-sonner').catch(() => undefined)
+    if (module) make(module.toast)
+  }
+}
+
+export const notices = new Notices()
