@@ -48,6 +48,7 @@ describe('customers in the panel', () => {
       const text = await page.locator('body').innerText()
       expect(text, path).not.to.include('foreign')
       expect(text, path).not.to.include(made.access_code)
+      expect(text, 'devices are for administrators').not.to.include('Devices of the host')
     }
     const links = await page.evaluate<string[]>(
       `[...document.querySelectorAll('nav a[href^="#/"]')].map((one) => one.getAttribute('href')).filter((one) => !/[0-9]/.test(one))`,

@@ -1,8 +1,10 @@
 import { expect } from 'chai'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import type { Locator, Page, Request } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { waitFor } from '../support/wait.js'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 
 interface Schema {
@@ -174,6 +176,11 @@ const forms: readonly Form[] = [
       host_ip: 'is for integrations',
     },
   },
+  {
+    ...{ name: 'devices of the host', operation: 'PUT /containers/{id}/devices' },
+    ...{ page: '/containers/{guest}/settings', submit: 'Save' },
+    values: { 'device-tun': true, 'device-fuse': true },
+  },
 ]
 
 const sources = 'gateway/panel/src'
@@ -278,6 +285,27 @@ describe('the forms of the panel', function () {
     expect((await (await checked).response())!.status()).to.equal(200)
     await page.getByText('Target is reachable.').waitFor()
     expect(await page.locator('body').innerText()).not.to.include(generated)
+  })
+
+  it('show the devices that a container has, and when a change takes effect, but offer none to virtual machines', async () => {
+    const body = { devices: ['fuse'] }
+    await lab.gateway.request('PUT', `/containers/${guest.id}/devices`, { body })
+    await lab.show(page, `/containers/${guest.id}/settings`)
+    const card = page.locator('.card').filter({ has: page.locator('#device-tun') })
+    expect(await card.locator('#device-fuse').isChecked()).to.equal(true)
+    await card.getByText('takes effect when the guest starts next').waitFor()
+    await lab.picture(page, 'devices-wide')
+    await card.locator('#device-tun').check()
+    await card.getByRole('button', { name: 'Save' }).click()
+    const devices = async (): Promise<unknown> =>
+      (await lab.gateway.request('GET', `/containers/${guest.id}`)).body.data.devices
+    await waitFor(async () => isDeepStrictEqual(await devices(), ['tun', 'fuse']), {
+      what: 'both are allowed',
+    })
+    const machine = await lab.gateway.fleet.addGuest({ name: 'formed-kvm', virtualization: 'kvm' })
+    await lab.show(page, `/containers/${machine.id}/settings`)
+    await page.locator('#limit-vcpu').waitFor()
+    expect(await page.locator('#device-tun').count()).to.equal(0)
   })
 
   it('name every required field of every request in the component that sends it', () => {

@@ -2,10 +2,12 @@ import { changes } from './changes.ts'
 import { console } from './console.ts'
 import { errors } from './errors.ts'
 import { fleet } from './fleet.ts'
+import { guestSettings } from './guest-settings.ts'
 import { guests } from './guests.ts'
 import { session } from './session.ts'
 import { settings } from './settings.ts'
 import { suspension } from './suspension.ts'
+import { tasks } from './tasks.ts'
 import { timeline } from './timeline.ts'
 import { ui } from './ui.ts'
 import { webhooks } from './webhooks.ts'
@@ -13,6 +15,16 @@ import { why } from './why.ts'
 
 /** All texts in Chinese. */
 export const zh = {
-  ...{ ...ui, ...session, ...guests, ...console, ...fleet, ...settings, ...errors },
+  ...{
+    ...ui,
+    ...session,
+    ...guests,
+    ...guestSettings,
+    ...tasks,
+    ...console,
+    ...fleet,
+    ...settings,
+    ...errors,
+  },
   ...{ ...why, ...suspension, ...timeline, ...webhooks, ...changes },
 }
