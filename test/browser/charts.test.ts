@@ -61,7 +61,7 @@ describe('what happened to a guest, in the panel', function () {
     expect(await page.locator('[data-marks]').count(), 'nothing happened yet').to.equal(0)
     const { body } = await lab.gateway.request('POST', `/containers/${guest.id}/restart`, { body: {} })
     await ended(body.data.task_id as string)
-    await page.locator('[data-marks]').getByText('Orders').waitFor()
+    await page.locator('[data-marks]').getByText('Actions').waitFor()
     await waitFor(async () => (await pixels('--line-strong')) > before + 50, { what: 'a mark of the order' })
     expect(await page.locator('[data-marks]').innerText()).not.to.include('alerts')
     expect(await pixels('--bad'), 'nothing is wrong').to.equal(0)

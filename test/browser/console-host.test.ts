@@ -197,7 +197,7 @@ describe('a terminal of a real guest in the panel', function () {
       const other = await context.newPage()
       await other.goto(`${lab.gateway.url}/`)
       await other.locator('#main-content h1').waitFor()
-      await ends(view, 'Your right to this console was taken away.', async () => {
+      await ends(view, 'You no longer have access to this console.', async () => {
         await other.getByLabel(/^Account:/).click()
         await other.getByRole('menuitem', { name: 'Log out' }).click()
         await other.locator('#username').waitFor()

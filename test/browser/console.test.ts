@@ -135,7 +135,7 @@ describe('a terminal in the panel', function () {
     await other.goto(page.url())
     await new TerminalPage(other).state('open')
     await view.state('ended')
-    await page.getByText('The session goes on in another window.').waitFor()
+    await page.getByText('The session continues in another window.').waitFor()
     expect(guestsTerminal(guest)).to.equal(terminal)
     await page.getByRole('button', { name: 'Connect again' }).click()
     await view.state('open')
@@ -145,11 +145,11 @@ describe('a terminal in the panel', function () {
   it('has a page of its own, with the mode that is asked for', async () => {
     const { page } = await open()
     const own = page.context().waitForEvent('page')
-    await page.getByRole('link', { name: 'On a page of its own' }).click()
+    await page.getByRole('link', { name: 'Open in a new tab' }).click()
     const popup = await own
     await new TerminalPage(popup).state('open')
     expect(new URL(popup.url()).pathname).to.equal(`/console/${guest.uuid}`)
-    await popup.getByLabel('Kind of console').selectOption('serial')
+    await popup.getByLabel('Console type').selectOption('serial')
     await waitFor(() => guestsTerminal(guest).mode === 'serial', { what: 'the serial console' })
     await new TerminalPage(popup).state('open')
     expect(popup.url()).to.include('mode=serial')
@@ -189,8 +189,8 @@ describe('a terminal in the panel', function () {
 
   it('reads out what it shows, once that is switched on', async () => {
     const { view, terminal, page } = await open()
-    await page.getByLabel('More of the console').click()
-    await page.getByRole('menuitem', { name: 'For screen readers' }).click()
+    await page.getByLabel('More console actions').click()
+    await page.getByRole('menuitem', { name: 'Turn on screen reader mode' }).click()
     terminal.show('to be heard\r\n')
     await page.locator('.xterm-accessibility').getByText('to be heard').first().waitFor()
     await page.reload()

@@ -30,7 +30,7 @@ describe('guests in the panel', () => {
     await page.getByText('Done', { exact: true }).first().waitFor()
     await lab.picture(page, 'created-wide')
     expect((await names()).filter((name) => name === 'made')).to.have.length(1)
-    await page.getByRole('link', { name: 'Show the guest' }).click()
+    await page.getByRole('link', { name: 'Open guest' }).click()
     await page.getByRole('heading', { name: 'made' }).waitFor()
     expect(await page.locator('body').innerText()).not.to.include(secret)
   })
@@ -41,7 +41,7 @@ describe('guests in the panel', () => {
     await page.locator('#name').fill('made')
     await page.locator('#ram').fill('2048')
     await page.getByRole('button', { name: 'Create', exact: true }).click()
-    await page.getByText('The name is taken.').first().waitFor()
+    await page.getByText('The name is already in use.').first().waitFor()
     expect(await page.locator('body').innerText()).to.match(/Request [0-9a-f-]{36}/)
     expect(await page.locator('#ram').inputValue()).to.equal('2048')
   })
@@ -58,8 +58,8 @@ describe('guests in the panel', () => {
       expect(await button.isDisabled(), wrong).to.equal(true)
     }
     expect(await dialog.innerText())
-      .to.match(/ports: 1/)
-      .and.to.match(/snapshots: 0/)
+      .to.match(/Ports: 1/)
+      .and.to.match(/Snapshots: 0/)
     await lab.picture(page, 'delete-wide')
     await dialog.locator('#confirm-typed').fill('gone')
     await button.click()
@@ -73,12 +73,12 @@ describe('guests in the panel', () => {
       await fleet.addGuest({ name: `bulk-${at}`, status: at < 4 ? 'stopped' : 'running' })
     await lab.show(page, '/containers?text=bulk-')
     await page.getByText(/^6 of \d+$/).waitFor()
-    await page.getByLabel('Choose all').check()
+    await page.getByLabel('Select all').check()
     await page.getByRole('region').getByRole('button', { name: 'Start', exact: true }).click()
     const dialog = page.getByRole('dialog')
     expect(await dialog.innerText())
       .to.include('4 will start.')
-      .and.include('No action for 2')
+      .and.include('2 are already in that state')
     await lab.picture(page, 'bulk-wide')
     await dialog.getByRole('button', { name: 'Start 4' }).click()
     await waitFor(
@@ -88,7 +88,7 @@ describe('guests in the panel', () => {
       },
       { what: 'all run' },
     )
-    await page.getByText('Queued: 4').waitFor()
+    await page.getByText('4 tasks queued').waitFor()
   })
 
   it('are found by name, address and port, in the list and from everywhere', async function () {
@@ -124,8 +124,8 @@ describe('guests in the panel', () => {
     await page.locator('#name').focus()
     await page.keyboard.type('typed')
     await page.keyboard.press('Enter')
-    await page.getByRole('link', { name: 'Show the guest' }).waitFor()
-    await page.getByRole('link', { name: 'Show the guest' }).focus()
+    await page.getByRole('link', { name: 'Open guest' }).waitFor()
+    await page.getByRole('link', { name: 'Open guest' }).focus()
     await page.keyboard.press('Enter')
     const more = page.getByRole('button', { name: 'Actions for typed' })
     await more.focus()

@@ -78,11 +78,11 @@ describe('the panel by keyboard alone', function () {
     await tabTo(page.getByRole('button', { name: 'Create', exact: true }))
     await press('Enter')
     await page.getByText('Done', { exact: true }).first().waitFor()
-    await tabTo(page.getByRole('link', { name: 'Show the guest' }))
+    await tabTo(page.getByRole('link', { name: 'Open guest' }))
     await press('Enter')
     await page.getByRole('heading', { name: 'by-keys' }).waitFor()
     await tabTo(
-      page.getByRole('navigation', { name: 'Parts of the guest' }).getByRole('link', { name: 'Console' }),
+      page.getByRole('navigation', { name: 'Sections of the guest' }).getByRole('link', { name: 'Console' }),
     )
     await press('Enter')
     const view = new TerminalPage(page)

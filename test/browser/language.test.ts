@@ -25,7 +25,7 @@ describe('the language of the panel', function () {
     await page.locator('#name').fill('half-filled')
     await page.locator('#ram').fill('1536')
     await page.locator('input[name=size]').nth(1).focus()
-    await page.getByText('Network, quota, expiry').click()
+    await page.getByText('Network, quota and expiry').click()
     const filled = await page.evaluate(readForm)
     await choose(page, /^Account:/, '中文')
     await page.getByRole('button', { name: '创建', exact: true }).waitFor()

@@ -162,7 +162,7 @@ describe('logging in to the panel', () => {
     await page.context().clearCookies()
     await page.goto('about:blank')
     await page.goto(link)
-    await page.getByRole('alert').filter({ hasText: 'used already' }).waitFor()
+    await page.getByRole('alert').filter({ hasText: 'already used' }).waitFor()
     await page.context().close()
   })
 })

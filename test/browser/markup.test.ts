@@ -99,11 +99,11 @@ describe('texts with markup in the panel', function () {
       if (fields.includes(markup)) shown.push(path)
     }
     await lab.show(page, '/logs')
-    await page.getByRole('button', { name: 'Log-ins' }).click()
+    await page.getByRole('button', { name: 'Logins' }).click()
     await page.getByText(markup, { exact: false }).first().waitFor()
     await expectNoHarm(page, 'log-ins')
     await lab.show(page, `/sub-users/${customer}`)
-    await page.getByRole('button', { name: 'Log-ins' }).click()
+    await page.getByRole('button', { name: 'Logins' }).click()
     await page.getByText(markup, { exact: false }).first().waitFor()
     await expectNoHarm(page, 'log-ins of a customer')
     await page.getByRole('button', { name: 'Show tasks' }).click()

@@ -66,7 +66,7 @@ describe('the screen of a virtual machine in the panel', function () {
     })
 
   async function serialOf(page: Page): Promise<TerminalPage> {
-    await page.getByLabel('Kind of console').selectOption('serial')
+    await page.getByLabel('Console type').selectOption('serial')
     const view = new TerminalPage(page)
     await view.state('open')
     await waitFor(
@@ -108,12 +108,12 @@ describe('the screen of a virtual machine in the panel', function () {
   it('takes a text key by key, and refuses what has no key before any is pressed', async () => {
     const page = await open()
     await keepTyped(page)
-    await page.getByLabel('Kind of console').selectOption('vnc')
+    await page.getByLabel('Console type').selectOption('vnc')
     await page.locator('[data-picture=true]').waitFor({ timeout: 120_000 })
-    await page.getByRole('button', { name: 'Type a text' }).click()
+    await page.getByRole('button', { name: 'Type text' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Text').fill('aB中')
-    await dialog.getByText('This keyboard has no key for: 中').waitFor()
+    await dialog.getByText('This keyboard layout has no key for: 中').waitFor()
     expect(await dialog.getByRole('button', { name: /^Type/ }).isDisabled()).to.equal(true)
     await dialog.getByLabel('Text').fill('aB1!@#~\n')
     await dialog.getByRole('button', { name: 'Type 8 keys' }).click()
@@ -128,9 +128,9 @@ describe('the screen of a virtual machine in the panel', function () {
     const serial = await serialOf(page)
     await serial.type('echo booted; touch /run/this-boot\n')
     await serial.shows(/booted/)
-    await page.getByLabel('Kind of console').selectOption('vnc')
+    await page.getByLabel('Console type').selectOption('vnc')
     await page.locator('[data-picture=true]').waitFor({ timeout: 120_000 })
-    await page.getByLabel('More of the console').click()
+    await page.getByLabel('More console actions').click()
     await page.getByRole('menuitem', { name: 'Send Ctrl-Alt-Del' }).click()
     const again = await serialOf(page)
     await waitFor(

@@ -57,7 +57,7 @@ describe('the first administrator, by the link that is printed', function () {
     for (const screen of ['wide', 'phone'] as const) {
       const other = await (await lab.open({ screen })).newPage()
       expect((await other.goto(link))?.status(), 'as a page that is not there').to.equal(404)
-      await other.getByRole('heading', { name: 'This link leads nowhere' }).waitFor()
+      await other.getByRole('heading', { name: 'Invalid link' }).waitFor()
       expect(await other.locator('#password').count(), 'nothing to fill in').to.equal(0)
       expect(await tooWide(other)).to.equal(false)
       await lab.picture(other, `setup-used-${screen}`)

@@ -23,7 +23,7 @@ describe('several guests at once, in the panel', function () {
   async function choose(prefix: string, count: number): Promise<void> {
     await lab.show(page, `/containers?text=${prefix}`)
     await page.getByText(new RegExp(`^${count} of \\d+$`)).waitFor()
-    await page.getByLabel('Choose all').check()
+    await page.getByLabel('Select all').check()
   }
   const region = () => page.getByRole('region')
 
@@ -45,13 +45,13 @@ describe('several guests at once, in the panel', function () {
     const dialog = page.getByRole('dialog')
     expect(await dialog.innerText())
       .to.include('30 will start.')
-      .and.include('No action for 20')
+      .and.include('20 are already in that state')
     await dialog.getByRole('button', { name: 'Start 30' }).click()
     const failed = page.getByRole('alert').filter({ hasText: 'fifty-7' })
     await failed.waitFor()
     await lab.picture(page, 'bulk-failed-wide')
     expect(await failed.innerText()).not.to.include('fifty-8')
-    await page.getByText('Queued: 29').waitFor()
+    await page.getByText('29 tasks queued').waitFor()
     await page.getByText('1 chosen').waitFor()
     await waitFor(async () => (await running('fifty-')) === 49, { what: 'all others run' })
     block(false)

@@ -22,7 +22,7 @@ export interface NavPage {
   readonly path: string
   readonly label: Key
   readonly icon: typeof Boxes
-  /** Who sees it; absent: everybody. */
+  /** Scope that shows the page; absent: everybody sees it. */
   readonly scope?: string
   /** Only for administrators, whatever the scopes. */
   readonly admin?: boolean

@@ -1,6 +1,6 @@
-/** What happened to a guest. */
+/** Events in the timeline of a guest. */
 export const timeline = {
-  'timeline.filter': 'What is shown',
+  'timeline.filter': 'Filter',
   'timeline.kind.all': 'All',
   'timeline.kind.task': 'Tasks',
   'timeline.kind.change': 'Changes',
@@ -8,5 +8,5 @@ export const timeline = {
   'timeline.kind.policy': 'Policy',
   'timeline.kind.restart': 'Restarts',
   'timeline.policy': 'Stopped by policy: suspended, expired or traffic used up',
-  'timeline.restart': 'Restarted by itself',
+  'timeline.restart': 'Restarted unexpectedly',
 } as const

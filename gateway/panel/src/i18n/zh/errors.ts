@@ -27,7 +27,7 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.private_key_invalid': '私钥无效。',
   'error.private_key_encrypted': '私钥带有密码。',
   'error.private_key_mismatch': '私钥与证书不匹配。',
-  'error.confirmation_failed': '验证失败。',
+  'error.confirmation_failed': '密码或验证码错误。',
   'error.confirmation_required': '需要再次验证身份。',
   'error.csrf_refused': '页面已过期，请刷新。',
   'error.disk_shrink': '磁盘不能缩小。',
@@ -83,7 +83,7 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.unauthorized': '您尚未登录。',
   'error.unsupported': '此处不支持该操作。',
   'error.unsupported_media_type': '请求类型错误。',
-  // Of tasks.
+  // Errors of tasks.
   'error.already_running': '实例已在运行。',
   'error.backup_incomplete': '备份不完整。',
   'error.backup_missing': '备份已不存在。',

@@ -23,7 +23,7 @@ export const fleet: Readonly<Record<keyof typeof english, string>> = {
   'first.imageReady': '镜像已就绪',
   'first.guest': '创建第一个实例',
   'first.customer': '为客户创建链接',
-  'hosts.text': '运行实例的机器。',
+  'hosts.text': '运行实例的服务器。',
   'hosts.none': '暂无主机。',
   'hosts.add': '添加主机',
   'hosts.address': '地址',

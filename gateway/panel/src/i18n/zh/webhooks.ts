@@ -34,5 +34,5 @@ export const webhooks: Readonly<Record<keyof typeof english, string>> = {
   'status.delivery_waiting': '等待中',
   'status.delivery_retrying': '重试中',
   'status.delivery_delivered': '已送达',
-  'status.delivery_failed': '已放弃',
+  'status.delivery_failed': '失败',
 }

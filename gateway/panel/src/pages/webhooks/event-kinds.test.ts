@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { shownWords, wordsOf, type EventKind } from './event-kinds.ts'
 
-describe('what a webhook is told of', () => {
+describe('events of a webhook', () => {
   for (const [kinds, words] of [
     [['guest', 'task', 'host', 'alert'], ['*']],
     [['guest'], ['guest.*']],

@@ -1,4 +1,4 @@
-/** What a webhook may be told of, as a whole. */
+/** Groups of events that a webhook can receive. */
 export const eventKinds = ['guest', 'task', 'host', 'alert'] as const
 export type EventKind = (typeof eventKinds)[number]
 
