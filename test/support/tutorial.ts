@@ -1,14 +1,17 @@
 import { readFileSync } from 'node:fs'
 
+/** The shell blocks of a section, as a reader copies them. */
+function blocksOf(file: string, heading: string): string[] {
+  const section = readFileSync(file, 'utf8').split(`## ${heading}\n`)[1]?.split('\n## ')[0] ?? ''
+  return [...section.matchAll(/```sh\n(.*?)```/gs)].map((match) => match[1] ?? '')
+}
+
 /**
  * The tutorial's commands from create to delete, in one shell that stops at the first failure. `ssh` gets the password
  * that it would ask for.
  */
-export function tutorialShell(): string {
-  const text =
-    readFileSync('docs/getting-started.md', 'utf8').split('## From curl to a running guest\n')[1] ?? ''
-  const section = text.split('\n## ')[0] ?? ''
-  const blocks = [...section.matchAll(/```sh\n(.*?)```/gs)].map((match) => match[1] ?? '')
+function tutorialLines(): string[] {
+  const blocks = blocksOf('docs/getting-started.md', 'From curl to a running guest')
   if (blocks.length < 5)
     throw new Error('docs/getting-started.md: the commands from create to delete are missing')
   const quiet = '-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR'
@@ -16,19 +19,38 @@ export function tutorialShell(): string {
     'set -euo pipefail',
     `ssh() { sshpass -p "$(jq -r .data.ssh_password <<<"$answer")" ssh ${quiet} "$@"; }`,
     ...blocks,
-  ].join('\n')
+  ]
+}
+
+/** The README's commands as they are typed there. The last line waits until the guest is deleted. */
+function readmeLines(): string[] {
+  const [block = '', ...others] = blocksOf('README.md', 'Your first guest with curl')
+  if (others.length > 0 || block.match(/^curl /gm)?.length !== 3)
+    throw new Error('README.md: the three commands from create to delete are missing')
+  const status = `"$(api -o /dev/null -w '%{http_code}' "$API/containers/web1")"`
+  return [
+    'echo; echo README:',
+    block,
+    `until [ ${status} = 404 ]; do sleep 0.2; done; echo; echo web1 is deleted`,
+  ]
+}
+
+/** The tutorial, and then the commands of the README. */
+export function tutorialShell(): string {
+  return [...tutorialLines(), ...readmeLines()].join('\n')
 }
 
 /** The tutorial's commands with the changes it describes for a virtual machine, for a guest with or without systemd. */
 export function machineShell({ address, systemd }: { address: string; systemd: boolean }): string {
-  const lines = tutorialShell()
+  const lines = tutorialLines()
+    .join('\n')
     .replace('"virtualization": "lxc"', '"virtualization": "kvm"')
     .replace('-o ConnectionAttempts=20 ', '-o ConnectionAttempts=120 ')
     .replace(/^host=.*$/m, `host=${address}`)
   return systemd ? lines : lines.replace('systemctl is-system-running --wait', 'echo running')
 }
 
-/** Output that the commands must produce, one line of each. */
+/** Output that the tutorial's commands must produce, one line of each. */
 export const tutorialResults = [
   /^running$/m,
   /^udp\t\d+\t\d+\t7000$/m,
@@ -38,3 +60,11 @@ export const tutorialResults = [
     (action) => new RegExp(`^${action} web1: done`, 'm'),
   ),
 ]
+
+const answer = (field: string): string => String.raw`\{"success":true,[^\n]*"${field}":[^\n]*`
+
+/** Output of the README's commands: the answers of create, show and delete. */
+export const readmeResult = new RegExp(
+  String.raw`^README:\n${answer('ssh_password')}${answer('status')}${answer('task_id')}\nweb1 is deleted$`,
+  'm',
+)
