@@ -9,7 +9,7 @@ const repository = resolve(import.meta.dirname, '../..')
 export default defineConfig({
   root: import.meta.dirname,
   cacheDir: resolve(repository, 'node_modules/.cache/vite'),
-  plugins: [svelte(), boundInitialScript(120 * 1024), precompress()],
+  plugins: [svelte(), boundInitialScript(100 * 1024), precompress()],
   build: {
     outDir: resolve(repository, 'dist/gateway/panel'),
     emptyOutDir: true,
