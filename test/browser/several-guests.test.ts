@@ -52,7 +52,7 @@ describe('several guests at once, in the panel', function () {
     await lab.picture(page, 'bulk-failed-wide')
     expect(await failed.innerText()).not.to.include('fifty-8')
     await page.getByText('29 tasks queued').waitFor()
-    await page.getByText('1 chosen').waitFor()
+    await page.getByText('1 selected').waitFor()
     await waitFor(async () => (await running('fifty-')) === 49, { what: 'all others run' })
     block(false)
     await fleet.caughtUp('host-a')

@@ -4,7 +4,7 @@ export const guestSettings = {
   'boot.ask': 'Boot device of {{name}}',
   'boot.change': 'Change boot device',
   'boot.text':
-    'Disk, CD or rescue system. A running guest restarts now. If that fails, the old setting is kept.',
+    'Disk, CD or rescue system. A running guest is restarted. If that fails, the old setting is kept.',
   'boot.disk': 'disk',
   'boot.cdrom': 'CD',
   'boot.rescue': 'rescue system',
