@@ -1,6 +1,6 @@
 import type { CreateGuest } from '../../api/types.ts'
 
-/** What the form has, before it is a request. */
+/** Content of the form. `planRequest` turns it into a request. */
 export interface CreateForm {
   name: string
   virtualization: 'lxc' | 'kvm'

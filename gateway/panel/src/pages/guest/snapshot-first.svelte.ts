@@ -20,11 +20,11 @@ export class SnapshotFirst {
       this.state = snapshots.length < quota ? 'possible' : 'full'
       this.wanted = this.state === 'possible'
     } catch {
-      this.state = 'possible' // what keeps it from being taken is told when it is tried
+      this.state = 'possible' // taking the snapshot reports the obstacle
     }
   }
 
-  /** Takes it, if it is wanted; once it is there, what comes next may lose nothing. @throws {ApiFailure} */
+  /** Takes the snapshot if the user wants one. Call it before the disk is replaced. @throws {ApiFailure} */
   async take({ id }: Pick<Guest, 'id'>, description: string): Promise<void> {
     if (!this.wanted) return
     const params = { path: { id: String(id) } }

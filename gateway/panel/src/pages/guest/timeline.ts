@@ -3,14 +3,14 @@ import { actionText } from '../../guests/task-texts.ts'
 import { texts } from '../../i18n/text.svelte.ts'
 import type { ChartMark } from '../../ui/Chart.svelte'
 
-/** What happened, in words; what has none is named as the API does. */
+/** Text of the event; its name in the API if there is no text. */
 export function entryTitle({ kind, action }: TimelineEntry): string {
   if (kind === 'policy' || kind === 'restart') return texts.find(`timeline.${kind}`, action)
   if (kind === 'alert') return texts.find(`abuse.${action}`, actionText(action))
   return kind === 'change' ? texts.find(`change.${action}`, action) : actionText(action)
 }
 
-/** What exactly was changed; that it was this guest is known. */
+/** Details without the id of the guest, which the page shows already. */
 export function entryDetail({ detail }: TimelineEntry): string {
   return detail.replace(/^id \d+(, |$)/, '')
 }
