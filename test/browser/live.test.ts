@@ -53,6 +53,8 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
     await page.reload()
     await lab.show(page, '/containers')
     await settled()
+    // The last of the scripts that are loaded after the first page.
+    await page.locator('section[aria-label^="Notices"]').waitFor({ state: 'attached' })
     const asked: string[] = []
     page.context().on('request', (request) => asked.push(request.url()))
     await page.clock.runFor(60_000)
