@@ -33,6 +33,10 @@ export interface BackupNote {
   readonly usedBytes?: number
   /** Bytes that its large files save compared with their length; absent: none. */
   readonly savedBytes?: number
+  /** Bytes that a restore needs in addition while it moves and shares data; absent: not recorded by older versions. */
+  readonly movedBytes?: number
+  /** Kind of the guest; absent: not recorded by older versions. */
+  readonly virtualization?: 'lxc' | 'kvm'
   /** Template of the guest. Its image may contain some of the data. */
   readonly templateId?: string
   /** Name servers that the host assigned to the guest. */
@@ -40,10 +44,7 @@ export interface BackupNote {
 }
 
 /** Space that a backup needs, and facts about the original that a restore needs. */
-export interface BackupSize extends Pick<
-  BackupNote,
-  'usedBytes' | 'savedBytes' | 'templateId' | 'resolvers'
-> {
+export interface BackupSize extends Omit<BackupNote, 'createdBy' | 'description' | 'scheduled'> {
   /** Apparent length of all files. */
   readonly sizeBytes: number
   readonly fileCount: number

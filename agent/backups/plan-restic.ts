@@ -142,20 +142,26 @@ function parseSnapshot({ id: snapshotId, time, tags }: RawSnapshot): ResticSnaps
 function parseNote(tags: readonly string[]): BackupNote {
   const text = tags.find((tag) => tag.startsWith(notePrefix))?.slice(notePrefix.length) ?? ''
   try {
-    const { createdBy, description, scheduled, usedBytes, savedBytes, templateId, resolvers } = JSON.parse(
-      Buffer.from(text, 'base64url').toString(),
-    ) as Partial<BackupNote>
+    const note = JSON.parse(Buffer.from(text, 'base64url').toString()) as Partial<BackupNote>
+    const { createdBy, description, scheduled, templateId, resolvers, virtualization } = note
     return {
       ...{ createdBy: String(createdBy ?? ''), description: String(description ?? '') },
       scheduled: scheduled === true,
-      ...(Number.isSafeInteger(usedBytes) && { usedBytes: usedBytes! }),
-      ...(Number.isSafeInteger(savedBytes) && { savedBytes: savedBytes! }),
+      ...parseSizes(note),
+      ...((virtualization === 'lxc' || virtualization === 'kvm') && { virtualization }),
       ...(Array.isArray(resolvers) && { resolvers: resolvers.map(String) }),
       ...(typeof templateId === 'string' && { templateId }),
     }
   } catch {
     return { createdBy: '', description: '', scheduled: false }
   }
+}
+
+const sizes = ['usedBytes', 'savedBytes', 'movedBytes'] as const
+
+function parseSizes(note: Partial<BackupNote>): Pick<BackupNote, (typeof sizes)[number]> {
+  const known = sizes.filter((name) => Number.isSafeInteger(note[name]) && note[name]! >= 0)
+  return Object.fromEntries(known.map((name) => [name, note[name]]))
 }
 
 /** Of a line of `restic backup --json`. */

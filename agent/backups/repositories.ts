@@ -4,7 +4,7 @@ import { Semaphore } from '../../shared/async/semaphore.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { conflict } from '../../shared/errors.js'
 import { treeName } from '../host/beside-tree.js'
-import { readLayout } from '../host/file-layout.js'
+import { readLayout, type LayoutSpace } from '../host/file-layout.js'
 import type {
   BackupNote,
   BackupRepositories,
@@ -47,8 +47,7 @@ export class ResticRepositories implements BackupRepositories {
       const known = (await findSnapshots(restic)) ?? (await createRepository(restic))
       const sent = known.find(({ backup }) => backup.id === id)
       if (sent) return { sizeBytes: (await readSize(restic, sent)).sizeBytes, storedBytes: 0 }
-      const savedBytes = await this.#describe(tree, restic.pathOf(layoutName), watch)
-      const told = savedBytes > 0 ? { ...note, savedBytes } : note
+      const told = { ...note, ...(await this.#describe(tree, restic.pathOf(layoutName), watch)) }
       return backUp(
         restic,
         { id, tree, note: told, guest: at.guest, parent: known.at(-1)?.snapshotId },
@@ -58,14 +57,14 @@ export class ResticRepositories implements BackupRepositories {
   }
 
   /** A backup without a layout is a backup still: it takes more room once it is restored. */
-  async #describe(tree: string, layout: string, { signal }: WorkContext): Promise<number> {
+  async #describe(tree: string, layout: string, { signal }: WorkContext): Promise<LayoutSpace> {
     try {
       return await readLayout(tree, layout, signal)
     } catch (err) {
       signal.throwIfAborted()
       this.#options.log.warn({ err, tree }, 'the backup has no layout')
       await writeFile(layout, '')
-      return 0
+      return { savedBytes: 0, movedBytes: 0 }
     }
   }
 
@@ -168,13 +167,17 @@ async function readSize(restic: Restic, { snapshotId, backup }: ResticSnapshot):
   const args = ['stats', '--mode', 'restore-size', '--json', '--no-lock', snapshotId]
   const { stdout } = await restic.run({ args, timeoutMs: transferMs })
   const told = JSON.parse(stdout) as { total_size?: unknown; total_file_count?: unknown }
-  const { usedBytes, savedBytes, templateId, resolvers } = backup
+  const {
+    createdBy: _by,
+    description: _text,
+    scheduled: _cause,
+    id: _id,
+    createdAtMs: _at,
+    ...facts
+  } = backup
   return {
     ...{ sizeBytes: Number(told.total_size) || 0, fileCount: Number(told.total_file_count) || 0 },
-    ...(usedBytes !== undefined && { usedBytes }),
-    ...(savedBytes !== undefined && { savedBytes }),
-    ...(templateId !== undefined && { templateId }),
-    ...(resolvers && { resolvers }),
+    ...facts,
   }
 }
 

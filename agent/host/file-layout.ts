@@ -15,12 +15,19 @@ export interface LayoutBounds {
 
 const usualBounds: LayoutBounds = { memoryBytes: 256 * 1024 ** 2, writtenBytes: 48 * 1024 ** 2 }
 
+/** Space that a restore needs, compared with the length of the files. */
+export interface LayoutSpace {
+  /** Bytes that large files, which are restored one by one, save together. */
+  readonly savedBytes: number
+  /** Bytes needed in addition while data is moved and shared. */
+  readonly movedBytes: number
+}
+
 /**
  * Writes down which data the files of a tree share, where they have holes and what is compressed. Files beyond the bounds
- * are left out.
+ * are left out; one with large holes is written down without its ranges.
  * @param tree on btrfs; nothing may write to it
  * @param file to be written; its format is described in perl/read-layout.pl
- * @returns bytes that the large files save compared with their length
  * @throws {CommandError}
  */
 export async function readLayout(
@@ -28,10 +35,11 @@ export async function readLayout(
   file: string,
   signal: AbortSignal,
   { memoryBytes, writtenBytes } = usualBounds,
-): Promise<number> {
+): Promise<LayoutSpace> {
   const args = [tree, file, String(memoryBytes), String(writtenBytes)]
   const { stdout } = await runPerl('read-layout', args, { timeoutMs: longestMs, signal })
-  return Number(stdout) || 0
+  const [savedBytes = 0, movedBytes = 0] = stdout.split(' ').map(Number)
+  return { savedBytes, movedBytes }
 }
 
 export interface LayoutSource {

@@ -139,6 +139,19 @@ describe('backups over HTTP', function () {
     expect([...agent.host.driver.logins.keys()]).not.to.include(`/nowhere/${guest.uuid}.next`)
   })
 
+  it('are refused for a guest of the other kind, known to the gateway or only to the target', async () => {
+    const id = await backUp()
+    const fields = { virtualization: 'kvm', templateId: 'debian-12-kvm', status: 'stopped' } as const
+    const machine = await gateway.fleet.addGuest(fields, 'host-b')
+    const url = `/containers/${machine.id}/backups/${id}/restore`
+    const known = await gateway.request('POST', url)
+    expect([known.status, known.body.code]).to.deep.equal([400, 'unsupported'])
+    await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))
+    const body = { target_id: targetId, container_uuid: guest.uuid }
+    const failed = await ended(await gateway.request('POST', url, { body }))
+    expect([failed['status'], failed['error_code']]).to.deep.equal(['failed', 'unsupported'])
+  })
+
   it('are restored of a container that is gone, where the caller says what it was', async () => {
     const id = await backUp()
     await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))

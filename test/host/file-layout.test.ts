@@ -67,7 +67,9 @@ describe('the layout of a tree', function () {
   }
 
   it('has every file that shares data, has holes or is compressed', async () => {
-    expect(await readLayout(join(pool, 'volume'), layout, signal)).to.be.within(139 * mib, 141 * mib)
+    const { savedBytes, movedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
+    expect(savedBytes).to.be.within(139 * mib, 141 * mib)
+    expect(movedBytes).to.be.within(mib, 4 * mib)
     expect(files().sort()).to.include.members(['a', 'b', 'c', 'd', 'packed/copy', 'packed/text', 'sparse'])
     expect(files().filter((name) => ['data', 'copy', 'hard'].includes(name))).to.have.length(1)
     expect(listLargeFiles(readFileSync(layout, 'latin1'))).to.have.length(1)
@@ -79,6 +81,22 @@ describe('the layout of a tree', function () {
     expect(files()).to.include.members(['sparse'])
     expect(files().filter((name) => /^[a-d]$/.test(name))).to.have.length(1)
     expect(await restore('little-memory')).to.be.below(80 * mib)
+  })
+
+  it('has a file with large holes without its ranges, where these take too much memory', async () => {
+    run(
+      'volume',
+      `perl -e '
+         open(my $file, ">", "fragments") or die;
+         for my $index (0 .. 999) { sysseek($file, $index * 262144, 0); syswrite($file, "f" x 4096) }'`,
+    )
+    sh('sync', '-f', pool)
+    const bounds = { memoryBytes: 400_000, writtenBytes: 48 * mib }
+    const { savedBytes } = await readLayout(join(pool, 'volume'), layout, signal, bounds)
+    expect(listLargeFiles(readFileSync(layout, 'latin1'))?.map(({ path }) => path)).to.include('fragments')
+    expect(readFileSync(layout, 'latin1').split('F\0fragments\0')[1]).to.not.match(/\0H\0/)
+    expect(savedBytes).to.be.within(380 * mib, 390 * mib)
+    run('volume', 'rm fragments')
   })
 
   it('is never longer than it may be', async () => {

@@ -40,6 +40,7 @@ import { findDiskNumbers } from '../common/group-facts.js'
 import { parseCurrentLogin } from '../common/shadow-field.js'
 import { GuestNames } from '../common/guest-names.js'
 import { ensureFairDisk } from './fair-disk.js'
+import { checkRoot } from './check-root.js'
 import { adoptGuest, initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
 import { lxcPaths, type LxcPaths } from './paths.js'
@@ -172,8 +173,9 @@ export class LxcDriver implements Driver {
     // any directory will do
   }
 
-  async trimFetched(): Promise<void> {
-    // files of a system are small
+  /** Files of a system are small, but it may be a virtual machine's disk. */
+  trimFetched(volume: string): Promise<void> {
+    return checkRoot(volume)
   }
 
   async configure(machine: Machine): Promise<void> {

@@ -12,6 +12,7 @@ import { ifPresent, withGuest } from '../steps.js'
 import { volumeLimitOf } from '../volume-bound.js'
 import { parseBackupTarget, repositoryOf, type TargetInput } from './backup-order.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
+import { checkBackupFits } from './plan-backup-fit.js'
 import { forgetKept, mayRun, replaceDiskSteps } from './replace-disk.js'
 import { endRoom, makeRoom, noteRestored } from './restore-room.js'
 import { settleRestore } from './settle-restore.js'
@@ -81,6 +82,7 @@ function fetchStep({ context, capacity }: Parts): Step<RestoreInput> {
       await removeStrays(context, uuid)
       await volumes.discardNext(uuid)
       const size = await readSize(context, step)
+      checkBackupFits(store.get(uuid).spec, size)
       await makeRoom(context, { uuid, size }, capacity)
       await volumes.prepare(uuid, { empty: true }, volumeLimitOf(context, store.get(uuid)))
       await driverOf(context, store.get(uuid)).prepareEmpty(volumes.nextPathOf(uuid))

@@ -50,7 +50,7 @@ function sendStep(context: GuestContext): Step<BackupInput> {
       const { operationId: id, subject, input } = step
       const known = store.get(subject.id).backups.find((backup) => backup.id === id)
       const { createdBy = '', scheduled = false, usedBytes } = known ?? {}
-      const { templateId } = store.get(subject.id).spec
+      const { templateId, virtualization } = store.get(subject.id).spec
       const { resolvers } = context.machineOf(store.get(subject.id))
       const used = usedBytes === undefined ? {} : { usedBytes }
       const sent = await step.yieldWhile(
@@ -58,7 +58,10 @@ function sendStep(context: GuestContext): Step<BackupInput> {
           repositoryOf(context, subject.id, input),
           {
             ...{ id, tree: volumes.snapshotPathOf(subject.id, sentSnapshotId(id)) },
-            note: { createdBy, scheduled, description: input.description, templateId, resolvers, ...used },
+            note: {
+              ...{ createdBy, scheduled, description: input.description },
+              ...{ templateId, virtualization, resolvers, ...used },
+            },
           },
           step,
         ),

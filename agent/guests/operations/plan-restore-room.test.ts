@@ -16,6 +16,26 @@ describe('room for a backup that is restored', () => {
   ] as const)
     it(name, () => expect(planExtraBytes({ limitBytes, usedBytes, originalBytes })).to.equal(extraBytes))
 
+  for (const [name, size, wantedMib] of [
+    [
+      'a disk with holes, whose snapshots retain many times its data',
+      { savedBytes: 924, movedBytes: 0 },
+      100,
+    ],
+    ['data that a file shares with itself, until it is shared', { savedBytes: 924, movedBytes: 500 }, 600],
+    ['a backup of an older version, by what counted for the disk', { savedBytes: 924 }, 1124],
+  ] as const)
+    it(`has room for ${name}`, () => {
+      const bytes = Object.fromEntries(Object.entries(size).map(([key, value]) => [key, value * mib]))
+      const needed = planFetchedBytes({
+        sizeBytes: limitBytes,
+        usedBytes: 5 * limitBytes,
+        fileCount: 1,
+        ...bytes,
+      })
+      expect(needed / mib).to.be.within(wantedMib * 1.1 + 64, wantedMib * 1.1 + 65)
+    })
+
   it('has room for the metadata of many small files', () => {
     const small = planFetchedBytes({ sizeBytes: mib, fileCount: 10_000, usedBytes: 50 * mib })
     expect(small).to.be.within(110 * mib, 150 * mib)

@@ -6,17 +6,17 @@ const smallestBytes = 64 * 1024 ** 2
 const bytesPerFile = 8 * 1024
 
 /** Bytes that a backup may take while it is fetched. At that time only large files have holes and share data. */
-export function planFetchedBytes({
-  sizeBytes,
-  fileCount,
-  usedBytes = 0,
-  savedBytes = 0,
-}: BackupSize): number {
-  const originalBytes = Math.min(sizeBytes, usedBytes)
-  const apartBytes = savedBytes === 0 ? 0 : originalBytes // one of the large files, before it shares data
-  const writtenBytes = Math.max(sizeBytes - savedBytes, originalBytes) + apartBytes
+export function planFetchedBytes(size: BackupSize): number {
+  const { sizeBytes, fileCount, usedBytes = 0, savedBytes = 0 } = size
+  const writtenBytes = Math.max(0, sizeBytes - savedBytes) + planMovedBytes(size)
   const metadataBytes = Math.min(fileCount * bytesPerFile, Math.max(usedBytes, sizeBytes))
   return Math.ceil(writtenBytes * overhead) + metadataBytes + smallestBytes
+}
+
+/** Bytes for data that is moved so that it can be shared. In backups of older versions only large files have room for it. */
+function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }: BackupSize): number {
+  const originalBytes = Math.min(sizeBytes, usedBytes) // the figure includes snapshots of the original
+  return movedBytes ?? (savedBytes === 0 ? 0 : originalBytes)
 }
 
 export interface RestoredUse {

@@ -255,11 +255,18 @@ sub describe {
   call('utimensat', fileno $file, 0, $times, 0) == 0 or die "$path: $!\n";
 }
 
+# A file that was fetched separately has its holes already.
+sub has_only_holes {
+  my ($ranges) = @_;
+  for (my $at = 0; $at < length $$ranges;) { return 0 if (next_range($ranges, \$at))[0] ne 'H' }
+  return 1;
+}
+
 if (@apart && $apart[0] eq 'only') {
   each_in_layout(sub {
     my ($index, $path, $size, $ranges, $is_compressed, $about) = @_;
     return if $index != $apart[1];
-    reshape($path, $size, $ranges, $is_compressed);
+    reshape($path, $size, $ranges, $is_compressed) unless has_only_holes($ranges);
     take_shared($path, $size, $ranges);
     describe($path, $about);
   });

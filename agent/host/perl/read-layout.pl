@@ -5,7 +5,8 @@
 # System calls: ioctl with FS_IOC_FIEMAP, statx for times with nanoseconds, fgetxattr, flistxattr, prlimit64. Node has none of
 # them; filefrag(8) and getfattr(1) would be processes for each file.
 #
-# Prints how many bytes less than their length the large files take.
+# Prints how many bytes less than their length the large files take, and how many bytes more than at the end a restore
+# takes while it moves and shares data.
 #
 # The layout is a list of fields that end with NUL: `F PATH SIZE` begins a file. `M MODE USER GROUP SECONDS NANOSECONDS
 # COUNT` and so many names and values of attributes, in hex, follow for a large file, which takes far less room than its
@@ -15,7 +16,8 @@
 #
 # A guest may have any number of files and extents. So the memory for them, the extents of a file and the bytes that are
 # written are bounded. A file beyond a bound is left out, and takes more room once it is restored. Files with large holes
-# have memory of their own, as they would take the most.
+# have memory of their own, as they would take the most; such a file beyond a bound is written down without its ranges:
+# it is restored with holes in place of its zeros.
 use strict;
 use warnings;
 use Fcntl qw(:DEFAULT :mode);
@@ -26,13 +28,14 @@ bound_memory();
 my ($tree, $output, $memory, $most_bytes) = @ARGV;
 my ($fiemap, $sync, $block, $smallest, $small_holes) = (0xC020660B, 0x1, 4096, 4096, 65536);
 my ($is_last, $is_unclear, $is_encoded, $is_inline) = (0x1, 0x6, 0x8, 0x380);
-my ($at_once, $least_saved) = (512, 128 << 20);
+# Data is moved in parts of 256 MiB, and the kernel frees old extents, of up to 128 MiB, as a whole.
+my ($at_once, $least_saved, $most_moved) = (512, 128 << 20, 384 << 20);
 # Memory in bytes, and what a file, an extent and a name take of it, as measured.
 my ($most_extents, %room) = (1 << 20, usual => $memory, sparse => $memory / 4);
 my ($cost_of_file, $cost_of_extent, $cost_of_name) = (320, 160, 160);
 my ($extent, $range, $no_source) = ('Q3 L', 'a Q> Q L Q', ~0 & 0xffffffff); # packed, as arrays take ten times as much
 my ($extent_size, $range_size) = (28, 29);
-my (@files, %ranges, %seen, @plain, %encoded);
+my (@files, %ranges, %saved_without, %seen, @plain, %encoded);
 
 sub take_room {
   my ($kind, $bytes) = @_;
@@ -87,14 +90,15 @@ sub add_holes {
   $add->(size_of($index), 0, 0);
 }
 
+# @returns whether it is known with all its extents
 sub note_file {
   my ($path, $size, $links, $kind) = @_;
   my $cost = $cost_of_file + length $path;
   my $most = int(($room{$kind} - $cost) / $cost_of_extent);
-  return if $most <= 0;
-  sysopen(my $handle, "$tree/$path", O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return;
-  my $extents = read_extents($handle, $most < $most_extents ? $most : $most_extents) // return;
-  take_room($kind, $cost + $cost_of_extent * length($extents) / $extent_size) or return;
+  return 0 if $most <= 0;
+  sysopen(my $handle, "$tree/$path", O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return 0;
+  my $extents = read_extents($handle, $most < $most_extents ? $most : $most_extents) // return 0;
+  take_room($kind, $cost + $cost_of_extent * length($extents) / $extent_size) or return 0;
   push @files, pack('Q L', $size, $links) . $path;
   add_holes($#files, \$extents);
   each_packed(\$extents, $extent, $extent_size, sub {
@@ -102,6 +106,15 @@ sub note_file {
     if ($flags & $is_encoded) { note_encoded($#files, $logical, $physical, $length) }
     else { push @plain, pack('Q>Q3', $physical, $length, $#files, $logical) }
   });
+  return 1;
+}
+
+# A file with large holes whose extents are not known.
+sub note_without_extents {
+  my ($path, $size, $saved) = @_;
+  take_room('usual', $cost_of_file + length $path) or return;
+  push @files, pack('Q L', $size, 1) . $path;
+  ($ranges{$#files}, $saved_without{$#files}) = ('', $saved);
 }
 
 # The last block of a file can be shared with the last one of another only.
@@ -155,7 +168,10 @@ sub walk {
       push @directories, $path if S_ISDIR($mode) && take_room('usual', $cost_of_name + length $path);
       next unless S_ISREG($mode) && $size >= $smallest;
       next if $links > 1 && ($seen{$inode} || !take_room('usual', $cost_of_name) || $seen{$inode}++);
-      note_file($path, $size, $links, $size - 512 * $blocks >= $least_saved ? 'sparse' : 'usual');
+      my $saved = $size - 512 * $blocks;
+      my $is_sparse = $saved >= $least_saved;
+      note_file($path, $size, $links, $is_sparse ? 'sparse' : 'usual')
+        || $is_sparse && $links == 1 && note_without_extents($path, $size, $saved);
     }
   }
 }
@@ -171,17 +187,17 @@ sub read_attributes {
   } split /\0/, substr($names, 0, $length > 0 ? $length : 0);
 }
 
-# @returns how much of it is holes, how much less than its length it takes, and the number of its other ranges
+# @returns how much of it is holes, how much it shares, and the number of its ranges other than holes
 sub sum_up {
   my ($index) = @_;
-  my ($holes, $saved, $others) = (0, 0, 0);
+  my ($holes, $shared, $others) = ($saved_without{$index} // 0, 0, 0);
   each_packed(\$ranges{$index}, $range, $range_size, sub {
     my ($kind, undef, $length) = @_;
     $holes += $length if $kind eq 'H';
-    $saved += $length if $kind ne 'C';
+    $shared += $length if $kind eq 'S';
     $others++ if $kind ne 'H';
   });
-  return ($holes, $saved, $others);
+  return ($holes, $shared, $others);
 }
 
 # Fields of a file that is restored separately. Files with several names are not, as restic restores their names.
@@ -195,10 +211,13 @@ sub describe_large {
   return ('M', S_IMODE($mode), $user, $group, unpack('x112 q L', $stat), @attributes / 2, @attributes);
 }
 
+sub larger { $_[0] > $_[1] ? $_[0] : $_[1] }
+
 # @returns the text of a file; undefined where it is longer than `most`
 sub write_fields {
   my ($index, $most, @large) = @_;
   my $text = join("\0", 'F', path_of($index), size_of($index), @large, '');
+  return undef if length $text > $most;
   my @packed = unpack("(a$range_size)*", $ranges{$index});
   for (sort { substr($a, 1, 8) cmp substr($b, 1, 8) } @packed) {
     my ($kind, $offset, $length, $source, $at) = unpack($range, $_);
@@ -213,20 +232,30 @@ note_shared();
 @plain = %encoded = %seen = ();
 my (@large, @usual);
 for my $index (sort { $a <=> $b } keys %ranges) {
-  my ($holes, $saved, $others) = sum_up($index);
+  my ($holes, $shared, $others) = sum_up($index);
   next unless $others || $holes >= $small_holes;
-  if ($saved >= $least_saved && links_of($index) == 1) { push @large, [$index, $saved] }
-  else { push @usual, $index }
+  my $is_large = $holes + $shared >= $least_saved && links_of($index) == 1;
+  push @{$is_large ? \@large : \@usual}, [$index, $is_large, $holes, $shared, $others];
 }
-my ($saved, $left) = (0, $most_bytes);
+my ($saved, $moved_apart, $moved_at_once, $moved, $left) = (0, 0, 0, 0, $most_bytes);
 sysopen(my $out, $output, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600) or die "$output: $!\n";
-for ((@large, map { [$_] } @usual)) {
-  my ($index, $less) = @$_;
-  my @about = defined $less ? describe_large($index) : ();
-  my $text = write_fields($index, $left, @about) // next; # without it the file takes more room than it must
+for (@large, @usual) {
+  my ($index, $is_large, $holes, $shared, $others) = @$_;
+  my @about = $is_large ? describe_large($index) : ();
+  my $text = write_fields($index, $left, @about);
+  if (!defined $text) {
+    next unless @about && $holes >= $least_saved; # without it the file takes more room than it must
+    ($ranges{$index}, $shared, $others) = ('', 0, 0);
+    $text = write_fields($index, $left, @about) // next;
+  }
   $left -= length $text;
-  $saved += $less if @about;
   print $out $text or die "$output: $!\n";
+  my $own = size_of($index) - $holes - $shared;
+  if (@about) {
+    $saved += $holes + $shared;
+    $moved_apart = larger($moved_apart, $others ? $own + $shared : 0);
+  } elsif ($shared) { $moved += $own }
+  else { $moved_at_once = larger($moved_at_once, $own < $most_moved ? $own : $most_moved) }
 }
 close $out or die "$output: $!\n";
-print $saved;
+print "$saved ", $moved_apart + $moved + $moved_at_once;

@@ -179,12 +179,13 @@ function restoreRoute(parts: BackupParts): Route {
     data: QueuedBackupSchema,
     statuses: [202],
     conditional: true,
-    errors: [...writeErrors, 'backup_target_missing'],
+    errors: [...writeErrors, 'backup_target_missing', 'unsupported'],
     handle: async (context) => {
       const { uuid } = context.guest.guest
       const { backup_id: backupId } = context.params
       const { targetId, sourceUuid } = locate(parts.fleet.view, context)
       refuseSuspendedSource(parts.fleet.view, context.caller, sourceUuid)
+      refuseOtherKind(parts.fleet.view, context.guest, sourceUuid)
       const target = await openTarget(parts, targetId)
       const value = { uuid, target, backupId, sourceUuid }
       const order = { $case: 'backupRestore', value } as const
@@ -192,6 +193,14 @@ function restoreRoute(parts: BackupParts): Route {
       return queued(data, backupId)
     },
   })
+}
+
+/** The agent checks backups of guests that no host reports any more. @throws {BerthError} `unsupported` */
+function refuseOtherKind(view: FleetView, { guest }: GuestView, sourceUuid: string): void {
+  const source = view.findGuest(sourceUuid)?.guest
+  if (source === undefined || source.virtualization === guest.virtualization) return
+  const message = 'a virtual machine and a container cannot be restored from backups of each other'
+  throw new BerthError('invalid', 'unsupported', message)
 }
 
 function deleteRoute(parts: BackupParts): Route {

@@ -1,0 +1,16 @@
+import { join } from 'node:path'
+import { BerthError } from '../../../shared/errors.js'
+import { exists } from '../../host/mount.js'
+
+/**
+ * Checks what a backup has put into a volume: a container cannot start from a virtual machine's disk.
+ * @throws {BerthError} `unsupported`
+ */
+export async function checkRoot(volume: string): Promise<void> {
+  if (!(await exists(join(volume, 'disk.raw'))) || (await exists(join(volume, 'etc')))) return
+  throw new BerthError(
+    'invalid',
+    'unsupported',
+    'a backup of a virtual machine cannot be restored onto a container',
+  )
+}

@@ -1,0 +1,25 @@
+import { expect } from 'chai'
+import { checkBackupFits } from './plan-backup-fit.js'
+
+const gib = 1024 ** 3
+const mib = 1024 ** 2
+
+describe('whether a backup fits a guest', () => {
+  for (const [what, virtualization, kind, sizeBytes, refused] of [
+    ['accepts a container of any length', 'lxc', 'lxc', 50 * gib, ''],
+    ['accepts a disk of the same size with its other files', 'kvm', 'kvm', 2 * gib + 60 * mib, ''],
+    ['accepts a smaller disk', 'kvm', 'kvm', gib, ''],
+    ['accepts a backup of unknown kind', 'kvm', undefined, gib, ''],
+    ['refuses a larger disk', 'kvm', 'kvm', 3 * gib + mib, 'disk_too_small'],
+    ['refuses a container for a virtual machine', 'kvm', 'lxc', mib, 'unsupported'],
+    ['refuses a virtual machine for a container', 'lxc', 'kvm', gib, 'unsupported'],
+  ] as const)
+    it(what, () => {
+      const limits = { vcpuMilli: 1000, ramMb: 256, diskGb: 2 }
+      const rates = { networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 }
+      const backup = { sizeBytes, ...(kind && { virtualization: kind }) }
+      const check = (): void => checkBackupFits({ virtualization, limits: { ...limits, ...rates } }, backup)
+      if (refused === '') check()
+      else expect(check).to.throw().with.property('code', refused)
+    })
+})

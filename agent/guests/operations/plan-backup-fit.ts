@@ -1,0 +1,38 @@
+import { BerthError } from '../../../shared/errors.js'
+import type { BackupSize } from '../../backups/contract.js'
+import type { GuestRecord } from '../record.js'
+
+const gib = 1024 ** 3
+const kindNames = { lxc: 'container', kvm: 'virtual machine' } as const
+
+/** The guest that a backup is restored onto. */
+export type RestoredGuest = Pick<GuestRecord['spec'], 'virtualization' | 'limits'>
+
+/**
+ * Checks what is known of a backup before anything is fetched. Backups of older versions do not record their kind: the
+ * drivers check what was fetched.
+ * @throws {BerthError} `unsupported`, `disk_too_small`
+ */
+export function checkBackupFits(
+  { virtualization, limits }: RestoredGuest,
+  { sizeBytes, virtualization: kind }: Pick<BackupSize, 'sizeBytes' | 'virtualization'>,
+): void {
+  if (kind !== undefined && kind !== virtualization) throw otherKind(kind, virtualization)
+  // Disks are whole GiB long. The other files of a virtual machine have some MiB.
+  const neededGb = Math.floor(sizeBytes / gib)
+  if (virtualization === 'kvm' && neededGb > limits.diskGb) throw diskTooSmall(neededGb)
+}
+
+function otherKind(kind: 'lxc' | 'kvm', virtualization: 'lxc' | 'kvm'): BerthError {
+  const [original, guest] = [kindNames[kind], kindNames[virtualization]]
+  return new BerthError(
+    'invalid',
+    'unsupported',
+    `a backup of a ${original} cannot be restored onto a ${guest}`,
+  )
+}
+
+function diskTooSmall(neededGb: number): BerthError {
+  const message = `disk_gb: the disk of the backup needs at least ${neededGb} GB`
+  return new BerthError('conflict', 'disk_too_small', message, { field: 'disk_gb' })
+}
