@@ -154,6 +154,28 @@ describe('suspension over HTTP', () => {
     ])
   })
 
+  it('ends at its time with the event of its end; the audit log has only what callers did', async () => {
+    const stream = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey })
+    try {
+      await stream.wait(({ event }) => event === 'ready', 'a beginning')
+      await suspend({ mode: 'network', until: '2030-05-01' })
+      const agent = gateway.fleet.agentOf('host-a')
+      const { suspension } = agent.domain.context.store.get(guest.uuid)
+      agent.update(guest.uuid, { suspension: { ...suspension!, untilMs: Date.now() - 1000 } })
+      await agent.domain.policy.look()
+      expect((await stream.type('guest.unsuspended')).data.data).to.include({
+        id: guest.id,
+        policy_blocked: false,
+      })
+      const { body } = await gateway.request('GET', `/audit-logs?target=${guest.name}`)
+      expect((body.data as { action: string }[]).map(({ action }) => action)).to.deep.equal([
+        'container.suspend',
+      ])
+    } finally {
+      stream.close()
+    }
+  })
+
   it('works in batches', async () => {
     const other = await gateway.fleet.addGuest()
     const containers = [guest.id, other.name]

@@ -1,12 +1,22 @@
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { noBackupSchedule } from '../../agent/guests/record.js'
+import { PolicySettings } from '../../agent/guests/settings/policy.js'
 import { powerOrder } from '../support/agent-calls.js'
 import { BackupHost } from '../support/backup-host.js'
+import { refusal } from '../support/refusal.js'
 import { TestS3 } from '../support/s3-server.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { TestSftp } from '../support/sftp-server.js'
@@ -139,6 +149,38 @@ describe('backups of guests', function () {
     expect(first.record(uuid).status).to.equal('running')
     expect(first.inside(1, 'cat /root/data')).to.equal('before')
     await first.done(powerOrder('stop', uuid).order!)
+  })
+
+  it('are refused for a suspended guest; one that is suspended meanwhile stays suspended and stopped', async () => {
+    const to = localTarget()
+    const id = await first.backUp(uuid, to)
+    const policy = new PolicySettings(first.domain.context, first.domain.policy)
+    const aim = { uuid, ifRevision: 0 }
+    const order = { reason: 'unpaid', message: '', mode: 'stop', untilMs: 0 }
+    const isStopped = (): boolean => {
+      const { status, wanted } = first.record(uuid)
+      return status === 'stopped' && wanted === 'stopped'
+    }
+    for (const [step, code, content] of [
+      ['fetch', 'policy_blocked', 'later'],
+      ['exchange', '', 'absent'],
+    ] as const) {
+      await first.done(powerOrder('start', uuid).order!)
+      first.inside(1, 'echo later >/root/later; sync')
+      first.observer = async (event) => {
+        if (event.step === step && event.phase === 'after-run') await policy.suspend(aim, order)
+      }
+      expect((await restore(first, uuid, id, to)).errorCode).to.equal(code)
+      first.observer = () => undefined
+      await first.domain.policy.look()
+      await waitFor(isStopped, { timeoutMs: 60_000, what: 'the guest to be stopped' })
+      expect(existsSync(join(first.rootOf(uuid), 'root/later')) ? 'later' : 'absent').to.equal(content)
+      expect(await refusal(restore(first, uuid, id, to))).to.match(/^policy_blocked/)
+      expect(first.record(uuid)).to.include({ status: 'stopped', wanted: 'stopped' })
+      expect(first.record(uuid).suspension?.mode).to.equal('stop')
+      await policy.unsuspend(aim)
+      await first.done(powerOrder('stop', uuid).order!)
+    }
   })
 
   it('send again only what has changed', async () => {

@@ -129,6 +129,30 @@ describe('a virtual machine over HTTP', function () {
     expect(await ssh('echo in')).to.equal('in')
   })
 
+  it('is stopped by a suspension, which refuses every use of it, and runs again afterwards', async () => {
+    const post = (path: string, body: object = {}): Promise<GatewayReply> =>
+      gateway.request('POST', path, { body })
+    const isStatus = (status: string): Promise<unknown> =>
+      waitFor(async () => (await row())['status'] === status, { timeoutMs: 120_000, what: status })
+    const suspended = await post('/containers/vm1/suspend', { reason: 'unpaid', message: 'Please pay' })
+    expect(suspended.body['message']).to.equal('container suspended')
+    await isStatus('stopped')
+    expect(await row()).to.include({ policy: 'suspended', suspended_mode: 'stop' })
+    for (const [path, body] of [
+      ['/containers/vm1/start', {}],
+      ['/containers/vm1/restart', {}],
+      ['/containers/vm1/reset-password', {}],
+      ['/containers/vm1/reinstall', { template_id: 'debian-12' }],
+      ['/vnc-ticket', { container_name: 'vm1' }],
+      ['/ssh-ticket', { container_name: 'vm1' }],
+    ] as const) {
+      const { status, body: answer } = await post(path, body)
+      expect([status, answer['code']], path).to.deep.equal([403, 'policy_blocked'])
+    }
+    await post('/containers/vm1/unsuspend')
+    await isStatus('running')
+  })
+
   it('is deleted, and leaves nothing', async () => {
     await done(await gateway.request('DELETE', '/containers/vm1/delete'))
     expect((await gateway.request('GET', '/containers/vm1')).status).to.equal(404)

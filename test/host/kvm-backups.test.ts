@@ -2,13 +2,17 @@ import { randomUUID } from 'node:crypto'
 import { lstatSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import { PolicySettings } from '../../agent/guests/settings/policy.js'
 import { setLimits } from '../../agent/guests/settings/limits.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
+import { powerOrder } from '../support/agent-calls.js'
 import { BackupHost } from '../support/backup-host.js'
 import { kvm, machineAt } from '../support/guest-kinds.js'
+import { refusal } from '../support/refusal.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { sh } from '../support/sh.js'
 import { sshInto } from '../support/ssh-into.js'
+import { waitFor } from '../support/wait.js'
 
 const mib = 1024 ** 2
 const otherPassword = 'of-the-Other-1'
@@ -94,5 +98,17 @@ describe('backups of virtual machines', function () {
     expect((await restore(second, other, large)).errorCode).to.equal('disk_too_small')
     expect(second.record(other).status).to.equal('running')
     expect(await inside(second, other, 'cat /data/word', otherPassword)).to.equal('before')
+  })
+
+  it('are refused for a suspended virtual machine, which stays suspended and stopped', async () => {
+    const policy = new PolicySettings(second.domain.context, second.domain.policy)
+    const order = { reason: 'unpaid', message: '', mode: 'stop', untilMs: 0 }
+    await policy.suspend({ uuid: other, ifRevision: 0 }, order)
+    await waitFor(() => second.record(other).status === 'stopped', { timeoutMs: 60_000, what: 'its end' })
+    const id = first.record(uuid).backups[0]!.id
+    expect(await refusal(restore(second, other, id))).to.match(/^policy_blocked/)
+    expect(await refusal(second.done(powerOrder('start', other).order!))).to.match(/^policy_blocked/)
+    expect(second.record(other)).to.include({ status: 'stopped', wanted: 'stopped' })
+    expect(second.record(other).suspension?.mode).to.equal('stop')
   })
 })

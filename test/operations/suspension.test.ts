@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
+import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { BerthError } from '../../shared/errors.js'
 import { PolicySettings } from '../../agent/guests/settings/policy.js'
 import {
@@ -18,6 +19,11 @@ import { waitFor } from '../support/wait.js'
  */
 
 const snapshotId = '00000000-0000-4000-8000-00000000000a'
+const backupId = '00000000-0000-4000-8000-00000000000b'
+const target: BackupTarget = {
+  ...{ id: backupId, name: 'vault', password: 'of-the-vault-1', verifyPercent: 0 },
+  place: { $case: 'local', value: { path: '/nowhere' } },
+}
 
 /** What a customer may order of a guest; a suspension refuses all of it. */
 const refused: readonly ((uuid: string) => WireOrder)[] = [
@@ -33,6 +39,7 @@ const refused: readonly ((uuid: string) => WireOrder)[] = [
   }),
   (uuid) => ({ $case: 'resetPassword', value: { uuid, password: '' } }),
   (uuid) => ({ $case: 'snapshotRestore', value: { uuid, snapshotId } }),
+  (uuid) => ({ $case: 'backupRestore', value: { uuid, target, backupId, sourceUuid: uuid } }),
   (uuid) => ({ $case: 'changeBoot', value: { uuid, mode: 'rescue', image: '', force: true } }),
 ]
 const nameOf = (make: (uuid: string) => WireOrder): string => {
