@@ -7,6 +7,11 @@ describe('kills for memory in the kernel log', () => {
   for (const [name, text, pid] of [
     ['of a group', `3,893,2848,-;Memory cgroup out of memory: Killed process 28266 (node) ${rest}`, 28266],
     ['of the host', `3,12,99,-;Out of memory: Killed process 77 (qemu-system-x86) ${rest}`, 77],
+    [
+      'of the process that asked for memory',
+      `3,12,99,-;Out of memory (oom_kill_allocating_task): Killed process 77 (qemu) ${rest}`,
+      77,
+    ],
     ['of a kernel before 5.2', `3,12,99,-;Killed process 77 (init) ${rest}`, 77],
     [
       'by a name with parentheses',

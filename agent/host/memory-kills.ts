@@ -11,7 +11,9 @@ const rememberedMs = 60_000
  */
 export function parseMemoryKill(text: string): number | undefined {
   const found =
-    /^([0-7]),[^;]*;(?:Memory cgroup out of memory: |Out of memory: )?Killed process (\d+) \(/.exec(text)
+    /^([0-7]),[^;]*;(?:Memory cgroup out of memory: |Out of memory(?: \([a-z_]+\))?: )?Killed process (\d+) \(/.exec(
+      text,
+    )
   return found ? Number(found[2]) : undefined
 }
 

@@ -1,11 +1,21 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import { UsageReader } from '../../agent/drivers/common/usage.js'
 import type { ConsoleMode, Driver, Machine } from '../../agent/drivers/contract.js'
 import { setLimits, type LimitsChange } from '../../agent/guests/settings/limits.js'
 import { readCgroupLayout } from '../../agent/host/cgroup.js'
+import { parseMemoryKill } from '../../agent/host/memory-kills.js'
 import { findLiveProcess } from '../../agent/host/proc.js'
 import { probeAccelerator } from '../../agent/host/qemu.js'
 import type { GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -179,6 +189,24 @@ describe('a virtual machine', function () {
     stream.destroy()
   })
 
+  it('has a kernel whose cgroup v2 reports a memory kill as the agent reads it on a host', async () => {
+    const group = '/run/v2/kvm.payload.one'
+    const said = await inside(
+      `mkdir /run/v2 && mount -t cgroup2 none /run/v2 && echo +memory >/run/v2/cgroup.subtree_control &&
+       mkdir ${group} && echo 8M >${group}/memory.max &&
+       (sh -c 'echo $$ >${group}/cgroup.procs; echo $$; exec tail /dev/zero' || true) 2>&1 &&
+       cat ${group}/memory.events && timeout 1 cat /dev/kmsg | grep 'Killed process'; umount /run/v2`,
+    )
+    const directory = join(real.config.run_dir, 'v2')
+    mkdirSync(join(directory, 'kvm.payload.one'), { recursive: true })
+    writeFileSync(join(directory, 'kvm.payload.one/memory.events'), said)
+    const controllers = new Map(['cpu', 'memory', 'pids', 'io'].map((name) => [name, directory]))
+    const reader = new UsageReader({ version: 2, hierarchies: [directory], controllers }, 'kvm.payload.')
+    expect(reader.read('one', 'lo', 1).memoryKills).to.equal(1)
+    const record = said.split('\n').find((line) => line.includes('Killed process')) ?? said
+    expect(parseMemoryKill(record)).to.equal(Number(said.split('\n')[0]))
+  })
+
   it('takes a password at once by its agent', async () => {
     await real.done(resetPasswordOrder(uuid, { password: 'another1' }).order)
     expect(real.record(uuid).atNextStart).to.deep.equal([])
@@ -298,6 +326,36 @@ describe('a virtual machine', function () {
     await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), {
       ...{ timeoutMs: 60_000, what: 'it to come back' },
     })
+  })
+
+  /** Leaves QEMU no more memory than it has now: the kernel kills it for the next page. */
+  function starve(): void {
+    const { version, controllers } = readCgroupLayout()
+    const group = join(controllers.get('memory')!, `kvm.payload.xkvg-${real.record(uuid).id}`)
+    const [used, limit] =
+      version === 1 ? ['memory.usage_in_bytes', 'memory.limit_in_bytes'] : ['memory.current', 'memory.max']
+    try {
+      writeFileSync(join(group, limit), readFileSync(join(group, used)))
+    } catch {
+      return // it has taken more meanwhile, or is gone
+    }
+  }
+
+  it('whose QEMU is killed because memory ran out is reported as such, and started again', async () => {
+    const { pid } = (await observed())!
+    const alert = await waitFor(
+      () => {
+        starve()
+        return real.domain.abuse.alerts.open(Date.now()).find(({ guestUuid }) => guestUuid === uuid)
+      },
+      { timeoutMs: 60_000, what: 'an alert' },
+    )
+    expect(alert).to.include({ type: 'out_of_memory', severity: 'high', count: 1 })
+    expect(alert.detail).to.equal('the guest was killed: its memory of 256 MB ran out')
+    await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), {
+      ...{ timeoutMs: 60_000, what: 'it to come back' },
+    })
+    expect(real.record(uuid).wanted).to.equal('running')
   })
 
   it('that panics is shown so', async () => {
