@@ -37,7 +37,7 @@ interface Disk {
   readonly fill: string
 }
 
-/** What a guest has written to its disk. */
+/** Disks as guests have written them. */
 const disks: Readonly<Record<string, Disk>> = {
   'an empty disk': { dataMib: 0, usedMib: 64, fill: ':' },
   'a disk with holes': {
@@ -114,7 +114,7 @@ describe('disks of virtual machines and the space they take', function () {
     ({ $case: 'backupRestore', value: { uuid, target, backupId, sourceUuid } }) as const
   const restored = (...order: Parameters<typeof restoreOrder>) => host.done(restoreOrder(...order))
   const parts = () => ({ context: host.domain.context, capacity: host.domain.capacity })
-  /** A copy beside the pool, so that it takes no part in what is counted. */
+  /** A copy outside the pool, so that it does not count. */
   function keep(uuid: string): string {
     const copy = join(scratch.path, uuid)
     sh('cp', '--sparse=always', diskOf(uuid), copy)
