@@ -132,7 +132,7 @@ describe('disks of virtual machines and the space they take', function () {
       return found >= lowMib && found <= highMib
     }
     await waitFor(isWithin, {
-      timeoutMs: 60_000,
+      timeoutMs: 120_000,
       what: () => `${lowMib} to ${highMib} MiB counted, there are ${found}`,
     })
   }
