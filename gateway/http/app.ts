@@ -135,7 +135,7 @@ function checkProtocol(request: IncomingMessage): void {
   checkHostHeader(request)
   const { headers } = request
   if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue')
-    throw new BerthError('invalid', 'expectation_failed', 'Expect: only 100-continue can be met')
+    throw new BerthError('invalid', 'expectation_failed', 'Expect: only 100-continue is supported')
 }
 
 /** Whoever watches over the gateway is let in, from anywhere and when others flood it. */
@@ -172,5 +172,9 @@ function unknownPath(path: string): BerthError {
       'this endpoint is a WebSocket: send Upgrade: websocket',
     )
   if (!/^\/api(\/|$)/.test(path)) return new BerthError('not_found', 'not_found', 'page not found')
-  return new BerthError('unsupported', 'unsupported', 'this version has no such endpoint: see /docs')
+  return new BerthError(
+    'unsupported',
+    'unsupported',
+    'this endpoint does not exist in this version: see /docs',
+  )
 }

@@ -17,7 +17,10 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
   const announced = Number(request.headers['content-length'] ?? 0)
   if (announced === 0 && request.headers['transfer-encoding'] === undefined) return Buffer.alloc(0)
   if ((request.headers['content-encoding'] ?? 'identity') !== 'identity')
-    throw refuse('unsupported_media_type', 'encoded bodies are not supported')
+    throw refuse(
+      'unsupported_media_type',
+      'encoded request bodies are not supported: send it without Content-Encoding',
+    )
   if (announced > maxBytes) throw tooLarge(maxBytes)
   return collect(request, maxBytes)
 }
@@ -130,7 +133,7 @@ function collect(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
 }
 
 function tooLarge(maxBytes: number): BerthError {
-  return refuse('payload_too_large', `the body may not exceed ${maxBytes} bytes`)
+  return refuse('payload_too_large', `the body must not exceed ${maxBytes} bytes`)
 }
 
 /**

@@ -62,9 +62,9 @@ async function getTask(
 
 /** Messages for bound callers, who must not learn who has a port or address, or how much others have left. */
 const untold: Readonly<Record<string, string>> = {
-  port_conflict: 'this choice of host ports is not available',
-  address_in_use: 'this choice of addresses is not available',
-  resource_exhausted: 'there is not enough left of what is asked for',
+  port_conflict: 'these host ports are not available',
+  address_in_use: 'these addresses are not available',
+  resource_exhausted: 'not enough resources are available',
 }
 
 /** The error as a caller may see it; the code stays. */

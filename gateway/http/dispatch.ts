@@ -53,7 +53,7 @@ export function createDispatcher(
     exchange.route = route.path
     const caller = await callerOf(route, authenticator, ctx).catch(async (error: unknown) => {
       await noteForgery(options.access, route, ctx, error).catch((err: unknown) =>
-        options.log.error({ err, request_id: exchange.requestId }, 'note a forged request'),
+        options.log.error({ err, request_id: exchange.requestId }, 'log a forged request'),
       )
       throw error
     })

@@ -137,7 +137,11 @@ export function mayTurnOutBetter(status: number): boolean {
 }
 
 function hideInternal(): BerthError {
-  return new BerthError('internal', 'internal_error', 'internal error; the request id names it in the log')
+  return new BerthError(
+    'internal',
+    'internal_error',
+    'internal error: the log of the gateway contains the request id and the cause',
+  )
 }
 
 function headersOf(status: number, retryAfter = retryAfterSeconds): Record<string, string> {

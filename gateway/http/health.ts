@@ -46,7 +46,7 @@ async function readiness(deps: HealthDeps): Promise<Reply> {
   if (deps.isClosing()) return text(503, 'shutting down')
   try {
     await Promise.race([deps.store.ping(), timeout()])
-    return deps.fleet.isComplete ? text(200, 'ok') : text(503, 'fleet: the list of hosts is not read yet')
+    return deps.fleet.isComplete ? text(200, 'ok') : text(503, 'fleet: the list of hosts was not read yet')
   } catch (error) {
     return text(503, `store: ${deps.store.reason() || describeError(error)}`)
   }
@@ -71,7 +71,8 @@ function text(status: number, body: string): Reply {
 async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeContext): Promise<void> {
   const { peer, headers } = originOf(ctx.req)
   if (metricsFor !== 'key' && isLoopback(peer) && !isForwarded(headers)) return
-  if (metricsFor === 'loopback') throw new BerthError('forbidden', 'ip_not_allowed', 'only from this machine')
+  if (metricsFor === 'loopback')
+    throw new BerthError('forbidden', 'ip_not_allowed', 'only available from the machine of the gateway')
   const caller = await access.authenticator.authenticate(
     credentialsOf(ctx.req, ctx.state.exchange),
     ctx.state.exchange.address,
@@ -79,5 +80,9 @@ async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeCon
   access.callers.enter(caller.root, ctx.state.exchange)
   access.authorize(caller, 'metrics:read')
   if (isBound(caller))
-    throw new BerthError('forbidden', 'insufficient_scope', 'a key bound to containers may not read metrics')
+    throw new BerthError(
+      'forbidden',
+      'insufficient_scope',
+      'not available for keys that are bound to containers',
+    )
 }

@@ -48,5 +48,5 @@ export async function checkIfMatch(
 }
 
 function overtaken(): BerthError {
-  return conflict('precondition_failed', 'If-Match: the container is not in this state any more')
+  return conflict('precondition_failed', 'If-Match: the container was changed in the meantime')
 }

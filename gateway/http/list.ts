@@ -11,14 +11,20 @@ import type { Answer } from './route.js'
 const defaultPageSize = 50
 
 const pageProperties = {
-  page: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'From 1.' })),
+  page: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Number of the page, from 1.' }),
+  ),
   page_size: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 1000, description: `Default ${defaultPageSize} when page is sent.` }),
+    Type.Integer({
+      minimum: 1,
+      maximum: 1000,
+      description: `Rows per page. Default: ${defaultPageSize} if \`page\` is sent.`,
+    }),
   ),
   sort: Type.Optional(
     Type.String({
       maxLength: 200,
-      description: 'Field names, comma-separated; a leading "-" sorts from high to low.',
+      description: 'Field names, separated by commas. A leading "-" sorts in descending order.',
     }),
   ),
 }
@@ -62,7 +68,10 @@ export function parseListQuery<Name extends string>(
 function parseSort<Name extends string>(part: string, sortable: readonly Name[]) {
   const field = sortable.find((name) => name === part.replace(/^-/, ''))
   if (field === undefined)
-    throw invalidField('sort', `sort: must be of ${sortable.join(', ')}, with "-" for descending`)
+    throw invalidField(
+      'sort',
+      `sort: must contain only ${sortable.join(', ')}, with "-" for descending order`,
+    )
   return { field, descending: part.startsWith('-') }
 }
 

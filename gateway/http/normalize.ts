@@ -138,10 +138,7 @@ function restrictionReader(
     if (!leavesOpen(schema, value)) return read(value, at)
     if (required) return value
     if (!creates) return absent
-    throw invalidField(
-      at,
-      `${at}: is sent, but names nothing; leave it out, or say plainly what it is to allow`,
-    )
+    throw invalidField(at, `${at}: must not be empty: omit it, or list what to allow`)
   }
 }
 

@@ -24,7 +24,7 @@ export function buildOpenApi(routes: readonly Route[], { version, tags }: OpenAp
   return {
     openapi: '3.1.0',
     info: { title: 'Berth', version, description: introduction, license: { name: 'Proprietary' } },
-    servers: [{ url: '/api/v1' }, { url: '/api', description: 'The same, for older clients' }],
+    servers: [{ url: '/api/v1' }, { url: '/api', description: 'Same API, for older clients' }],
     security: [{ apiKey: [] }, { bearer: [] }, { session: [] }],
     tags: [...new Set(routes.map(({ tag }) => tag))].sort().map((name) => tagOf(name, tags)),
     paths,
@@ -37,8 +37,7 @@ export function buildOpenApi(routes: readonly Route[], { version, tags }: OpenAp
           in: 'cookie',
           name: 'berth',
           description:
-            'Of `POST /login`; `__Host-berth` under TLS. Changes also need `X-Berth-CSRF`, with the value of ' +
-            '`GET /session`, and an `Origin` that is this server.',
+            'Cookie of `POST /login`. Its name is `__Host-berth` under TLS. Changes also need `X-Berth-CSRF`, with the value of `GET /session`, and the `Origin` of this server.',
         },
       },
       headers: documentedHeaders,
@@ -48,32 +47,30 @@ export function buildOpenApi(routes: readonly Route[], { version, tags }: OpenAp
 }
 
 const introduction = [
-  'Every answer is an envelope: `success`, `message`, `data`; a failure has `code` (stable) and `request_id`.',
-  'Lists come whole unless `page` or `page_size` is sent; `X-Total-Count` has the number of rows.',
-  'Reads carry an `ETag`. POST takes an `Idempotency-Key`: the same key and body replay the first answer, unless ' +
-    'that was 404, 409, 412, 429 or 5xx: then the repeat runs.',
-  'Changes of a container take `If-Match` with the `ETag` of its detail: what was changed meanwhile is 412.',
-  '`RateLimit-Limit`, `-Remaining` and `-Reset` tell what a key may still send; beyond it is 429 with `Retry-After`.',
-  'Types are shown as they should be sent. Numbers and booleans are taken as text too, words in any case, `null` and ' +
-    'empty text in optional fields as absent; in fields that restrict they never widen. Unknown fields are ignored.',
+  'Every answer is an envelope with `success`, `message` and `data`. Errors also have a stable `code` and a `request_id`.',
+  'Lists are complete unless `page` or `page_size` is sent. `X-Total-Count` contains the number of rows.',
+  'Answers to GET have an `ETag`. POST accepts an `Idempotency-Key`: a repeated request with the same key and body gets the first answer again. After 404, 409, 412, 429 or 5xx the repeated request is carried out instead.',
+  'Changes of a container accept `If-Match` with the `ETag` of the container. If it was changed in the meantime, the answer is 412.',
+  '`RateLimit-Limit`, `-Remaining` and `-Reset` show how many requests a key can still send. Further requests are answered with 429 and `Retry-After`.',
+  'The documented types are the preferred ones. Numbers and booleans are also accepted as text, and fixed words in upper or lower case. In optional fields `null` and empty text count as omitted, except in fields that restrict rights, where they never extend rights. Unknown fields are ignored.',
 ].join('\n\n')
 
 function tagOf(name: string, tags: OpenApiOptions['tags']): Json {
   const description = tags[name]
-  if (description === undefined) throw new Error(`the tag ${name} has no text`)
+  if (description === undefined) throw new Error(`the tag ${name} has no description`)
   return { name, description }
 }
 
 /** Who may call, where that takes no right. */
 const callers: Readonly<Record<string, string>> = {
-  any: 'Any valid caller.',
-  session: 'Whoever has logged in; no key.',
-  public: 'Anybody.',
+  any: 'Available to any valid caller.',
+  session: 'Available to logged-in accounts, not to API keys.',
+  public: 'Available to everyone, without authentication.',
 }
 
 function operationOf(route: Route, schemas: SharedSchemas): Json {
-  const scope = callers[route.scope] ?? `Needs scope \`${route.scope}\`.`
-  const bound = route.bound === 'refused' ? ' Not for keys that are bound to containers.' : ''
+  const scope = callers[route.scope] ?? `Needs the scope \`${route.scope}\`.`
+  const bound = route.bound === 'refused' ? ' Not available for keys that are bound to containers.' : ''
   return {
     operationId: route.name,
     summary: route.summary,
@@ -113,7 +110,7 @@ function queryParameters(route: Route, schemas: SharedSchemas): Json[] {
 }
 
 function sortText(sortable: readonly string[]): string {
-  return `Of ${sortable.map((field) => `\`${field}\``).join(', ')}; \`-\` before a name sorts from high to low.`
+  return `Fields: ${sortable.map((field) => `\`${field}\``).join(', ')}. \`-\` before a name sorts in descending order.`
 }
 
 function headerParameters(route: Route): Json[] {
@@ -140,7 +137,7 @@ function responsesOf(route: Route, schemas: SharedSchemas): Json {
 }
 
 function unchangedSince(route: Route): Json {
-  return { description: 'Not changed since `If-None-Match`', headers: successHeaders(route) }
+  return { description: 'Not modified since `If-None-Match`', headers: successHeaders(route) }
 }
 
 function successOf(route: Route, schemas: SharedSchemas): Json {

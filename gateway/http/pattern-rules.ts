@@ -31,7 +31,7 @@ const rules: Readonly<Record<string, string>> = {
   [templateIdPattern]: templateId,
   [optionalTemplateIdPattern]: templateId,
   [uuidPattern]: 'must be a uuid in lower case',
-  [timeOfDayPattern]: 'must be a time of day, HH:MM',
+  [timeOfDayPattern]: 'must be a time of day in the form HH:MM',
   [descriptionPattern]: `${printableLine}, at most 200`,
   [suspensionTextPattern]: `${printableLine}, at most 500`,
   [imageNamePattern]: `${printableLine}, 1 to 100`,

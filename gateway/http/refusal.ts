@@ -55,27 +55,27 @@ const entriesText = (count: unknown): string => `${String(count)} ${count === 1 
 /** Descriptions by the violated keyword. */
 const rules: Readonly<Record<string, Describe>> = {
   enum: ({ allowedValues }) => `must be one of ${(allowedValues as unknown[]).join(', ')}`,
-  type: ({ type }) => types[String(type)] ?? 'is of the wrong type',
-  format: ({ format }) => formats[String(format)] ?? 'has the wrong form',
+  type: ({ type }) => types[String(type)] ?? 'has the wrong type',
+  format: ({ format }) => formats[String(format)] ?? 'has the wrong format',
   minimum: (_, schema) => rangeOf(schema),
   maximum: (_, schema) => rangeOf(schema),
   minLength: ({ limit }) =>
     limit === 1 ? 'must not be empty' : `must have at least ${String(limit)} characters`,
-  maxLength: ({ limit }) => `may have at most ${String(limit)} characters`,
-  pattern: ({ pattern }) => ruleOfPattern(String(pattern)) ?? 'has the wrong form',
+  maxLength: ({ limit }) => `must have at most ${String(limit)} characters`,
+  pattern: ({ pattern }) => ruleOfPattern(String(pattern)) ?? 'has the wrong format',
   minItems: ({ limit }) => `must have at least ${entriesText(limit)}`,
-  maxItems: ({ limit }) => `may have at most ${entriesText(limit)}`,
+  maxItems: ({ limit }) => `must have at most ${entriesText(limit)}`,
 }
 
 function ruleOf(error: ErrorObject | undefined): string {
   const schema = (error?.parentSchema ?? {}) as Rules
   const describe = error && rules[error.keyword]
-  return describe ? describe(error.params, schema) : 'has the wrong form'
+  return describe ? describe(error.params, schema) : 'has the wrong format'
 }
 
 function rangeOf({ minimum, maximum }: Rules): string {
   if (minimum === undefined || maximum === undefined)
-    return minimum === undefined ? `may be at most ${maximum}` : `must be at least ${minimum}`
+    return minimum === undefined ? `must be at most ${maximum}` : `must be at least ${minimum}`
   return `must be from ${minimum} to ${maximum}`
 }
 

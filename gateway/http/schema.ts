@@ -26,15 +26,15 @@ export function envelopeSchema(data: TSchema | undefined, more: Record<string, T
 export const ErrorSchema = Type.Object(
   {
     success: Type.Literal(false),
-    message: Type.String({ description: 'For people.' }),
-    code: Type.String({ pattern: '^[a-z0-9_]+$', description: 'Stable.' }),
+    message: Type.String({ description: 'Human-readable message. It may change.' }),
+    code: Type.String({ pattern: '^[a-z0-9_]+$', description: 'Stable error code.' }),
     details: Type.Optional(
       Type.Object({
         field: Type.Optional(Type.String({ description: 'Field, parameter or header that was refused.' })),
         task_id: Type.Optional(
           Type.String({
             description:
-              'With `agent_timeout`: the task that carries out the request. Read its result from `/tasks/{task_id}`.',
+              'Only for `agent_timeout`: id of the task that carries out the request. Its result is at `/tasks/{task_id}`.',
           }),
         ),
       }),
@@ -48,7 +48,7 @@ const timePattern = '^(\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2}:\\d{2})?$'
 
 /** Time in the server's zone; "" for never. */
 export const TimeSchema = Type.String({
-  description: '`YYYY-MM-DD HH:MM:SS` in the server’s time zone; empty: never or not yet.',
+  description: '`YYYY-MM-DD HH:MM:SS` in the server’s time zone. Empty: never, or not yet.',
   pattern: timePattern,
 })
 

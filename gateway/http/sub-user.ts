@@ -10,7 +10,7 @@ import type { Route } from './route.js'
 /** @throws {BerthError} `insufficient_scope` when the route is not for sub-users */
 export function refuseSubUser(route: Pick<Route, 'subUser'>, caller: Principal): void {
   if (caller.subUser && (route.subUser ?? 'refused') === 'refused')
-    throw new BerthError('forbidden', 'insufficient_scope', 'not for sub-users')
+    throw new BerthError('forbidden', 'insufficient_scope', 'not available for sub-users')
 }
 
 /** The scope that a caller needs: a sub-user without the route's own may have the narrow form of it. */
@@ -31,5 +31,5 @@ export function isConfinedToInnerPorts(caller: Principal): boolean {
 export function refuseBlocked(route: Pick<Route, 'method' | 'audit'>, caller: Principal, guest: Guest): void {
   const reads = route.method === 'GET' || route.audit === false
   if (!caller.subUser || !guest.policyBlocked || reads) return
-  throw new BerthError('forbidden', 'policy_blocked', 'the container is blocked, and can only be looked at')
+  throw new BerthError('forbidden', 'policy_blocked', 'the container is blocked: sub-users can only read it')
 }

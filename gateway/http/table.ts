@@ -17,14 +17,14 @@ export function checkRoutes(routes: readonly Route[]): void {
     const refuse = (why: string): never => {
       throw new Error(`route ${name}: ${why}`)
     }
-    if (!pathPattern.test(route.path)) refuse('bad path')
+    if (!pathPattern.test(route.path)) refuse('has a malformed path')
     if (!scopePattern.test(String(route.scope))) refuse('has no scope')
     refuseUnbounded(route, refuse)
     refuseUndecided(route, refuse)
     if (route.method !== 'GET' && (route.audit ?? '') === '') refuse('has no audit action')
     refuseNameless(route, names, refuse)
     const key = `${route.method} ${route.path.replaceAll(/\{\w+\}/g, '{}')}`
-    if (seen.has(key)) refuse('is there twice')
+    if (seen.has(key)) refuse('exists twice')
     seen.add(key)
   }
 }
@@ -45,7 +45,7 @@ const boundWords: readonly Bound[] = ['guest', 'task', 'own', 'same', 'refused']
 
 /** A path with a guest or a task must be looked up for its caller, or closed to bound callers. */
 function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never): void {
-  if (!boundWords.includes(bound)) refuse('does not say what a bound caller may do')
+  if (!boundWords.includes(bound)) refuse('does not define what bound callers may do')
   const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined
   if (named !== undefined && bound !== named && bound !== 'refused') refuse(`must be bound to its ${named}`)
   if ((bound === 'guest' || bound === 'task') && bound !== named) refuse(`names no ${bound}`)
@@ -55,8 +55,10 @@ const subUserWords: readonly SubUserAccess[] = ['allowed', 'inner', 'refused']
 
 /** Sub-users are bound callers: what is closed to these is closed to them. */
 function refuseUndecided({ bound, subUser }: Route, refuse: (why: string) => never): void {
-  if (bound === 'refused' && (subUser ?? 'refused') !== 'refused') refuse('is closed to bound callers')
-  if (bound !== 'refused' && !subUserWords.includes(subUser!)) refuse('does not say whether sub-users may')
+  if (bound === 'refused' && (subUser ?? 'refused') !== 'refused')
+    refuse('is not available for bound callers')
+  if (bound !== 'refused' && !subUserWords.includes(subUser!))
+    refuse('does not define whether sub-users may call it')
 }
 
 /** Puts fixed segments before parameters: `/containers/list` is tried before `/containers/{id}`. */

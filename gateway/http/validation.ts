@@ -54,7 +54,7 @@ export function parseQuery(text: string): Record<string, string> {
   const query = Object.create(null) as Record<string, string>
   if (text === '') return query
   for (const [name, value] of new URLSearchParams(text)) {
-    if (name in query) throw invalidField(fieldName(name), 'a query parameter may come only once')
+    if (name in query) throw invalidField(fieldName(name), 'a query parameter must not be repeated')
     if (value !== '') query[name] = value
   }
   return query

@@ -123,9 +123,14 @@ function replayOf(answer: StoredAnswer): Reply {
 
 function checkKey(key: string): string {
   if (/^[\x21-\x7e]{1,255}$/.test(key)) return key
-  throw new BerthError('invalid', 'invalid_field', 'Idempotency-Key: 1 to 255 printable ASCII characters', {
-    field: 'Idempotency-Key',
-  })
+  throw new BerthError(
+    'invalid',
+    'invalid_field',
+    'Idempotency-Key: must be 1 to 255 printable ASCII characters',
+    {
+      field: 'Idempotency-Key',
+    },
+  )
 }
 
 function fingerprintOf(write: Write): string {

@@ -111,7 +111,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       const log = await ask('GET', '/audit-logs')
       expect(log.text)
         .to.include('port_conflict')
-        .and.not.to.match(/in use|mapped|host ports are/)
+        .and.not.to.match(/in use|mapped|host ports must/)
     })
 
     it('is told so of addresses and of what is left, too', async () => {

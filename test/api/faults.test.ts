@@ -84,7 +84,9 @@ describe('HTTP under faults', function () {
       expect([status, answer.code]).to.deep.equal([504, 'agent_timeout'])
       const { task_id: task } = answer['details']
       expect(fleet.view.findOperation(task)).to.not.equal(undefined)
-      expect(answer.message).to.equal(`the host went offline: task ${task} continues when it is back`)
+      expect(answer.message).to.equal(
+        `the host went offline: task ${task} continues when the host is online again`,
+      )
     }
     await fleet.setHostState('host-a', 'online')
   })
@@ -123,7 +125,7 @@ describe('HTTP under faults', function () {
     gateway.fleet.isComplete = false
     const ready = await gateway.request('GET', '/readyz', { key: '' })
     gateway.fleet.isComplete = true
-    expect([ready.status, ready.text]).to.deep.equal([503, 'fleet: the list of hosts is not read yet\n'])
+    expect([ready.status, ready.text]).to.deep.equal([503, 'fleet: the list of hosts was not read yet\n'])
   })
 
   it('keeps what went wrong inside to the log, with the request id', async () => {

@@ -88,7 +88,7 @@ describe('images over HTTP', function () {
       expect(await lab.enabledIds()).to.deep.equal(['alpine-3.22', 'debian-12'])
       expect(lab.left()).to.deep.equal([])
       const again = await lab.download('alpine-3.22')
-      expect([again.status, again.body.message]).to.deep.equal([200, 'the image is there'])
+      expect([again.status, again.body.message]).to.deep.equal([200, 'the image is already downloaded'])
     })
 
     it('is one, however often its request is repeated', async () => {
@@ -223,7 +223,7 @@ describe('images over HTTP', function () {
       expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, size_bytes: 0, enabled: true })
       const body = { template_id: 'alpine-3.22' }
       const again = await gateway.request('DELETE', '/images/delete', { body })
-      expect([again.status, again.body.message]).to.deep.equal([200, 'the image was not there'])
+      expect([again.status, again.body.message]).to.deep.equal([200, 'the image was not downloaded'])
       expect((await lab.remove('nothing')).status).to.equal(404)
       expect((await gateway.request('DELETE', '/images/delete')).body.code).to.equal('missing_field')
     })

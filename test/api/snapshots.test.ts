@@ -273,7 +273,7 @@ describe('snapshots over HTTP', function () {
     fleet.ended = ended
     expect([status, body.code]).to.deep.equal([504, 'agent_timeout'])
     const task = body['details'].task_id as string
-    expect(body.message).to.equal(`not finished in time: task ${task} continues`)
+    expect(body.message).to.equal(`the task did not finish in time: task ${task} continues`)
     release()
     await waitFor(async () => (await ids()).includes(task), { what: 'the snapshot' })
   })

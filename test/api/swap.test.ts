@@ -76,7 +76,7 @@ describe('swap over HTTP', () => {
       const { status, body } = await post({ action: 'delete' })
       expect([status, body.message, body.data.swap_file]).to.deep.equal([
         200,
-        'this host has no swap file',
+        'the host does not have a swap file',
         '',
       ])
       expect(body.data).to.include({ size_mb: 0, enabled: false, total_mb: 0 })

@@ -8,10 +8,12 @@ const list = (description: string) => Type.Array(Type.String(), { description })
 
 const PolicySchema = Type.Object(
   {
-    enabled: Type.Boolean({ description: 'Only `allowed_sources` reach the gateway.' }),
-    allowed_sources: list('Addresses and CIDRs.'),
-    trusted_proxies: list('Proxies whose forwarded-for headers count, beside those of the configuration.'),
-    current_source: Type.String({ description: 'The address that this request comes from.' }),
+    enabled: Type.Boolean({ description: '`true`: only `allowed_sources` can reach the gateway.' }),
+    allowed_sources: list('IP addresses and CIDRs.'),
+    trusted_proxies: list(
+      'Trusted reverse proxies, in addition to those in the configuration. The gateway uses their forwarded-for headers.',
+    ),
+    current_source: Type.String({ description: 'Source address of this request, as the gateway sees it.' }),
   },
   { title: 'AccessPolicy' },
 )
@@ -22,9 +24,9 @@ const listBody = (description: string) =>
 const BodySchema = Type.Object(
   {
     enabled: Type.Optional(Type.Boolean()),
-    allowed_sources: listBody('Addresses and CIDRs. If omitted, the list is unchanged.'),
+    allowed_sources: listBody('IP addresses and CIDRs. If omitted, the list is unchanged.'),
     trusted_proxies: listBody(
-      'Addresses and CIDRs. `[]`: no proxy is trusted. If omitted, the list is unchanged.',
+      'IP addresses and CIDRs. `[]`: no proxy is trusted. If omitted, the list is unchanged.',
     ),
   },
   { title: 'NewAccessPolicy' },
@@ -44,7 +46,7 @@ export function accessPolicyRoutes(policies: AccessPolicies): Route[] {
       ...common,
       method: 'GET',
       name: 'getAccessPolicy',
-      summary: 'Which addresses may reach the gateway',
+      summary: 'Returns the access policy: the addresses that can reach the gateway',
       handle: (context) => ({ data: policyRow(policies, policies.policy, context) }),
     }),
     route({
@@ -55,7 +57,7 @@ export function accessPolicyRoutes(policies: AccessPolicies): Route[] {
       audit: 'access_policy.update',
       errors: ['access_policy_lockout'],
       summary:
-        'Changes the fields that are sent, at once at every gateway. A change that locks out the caller is refused.',
+        'Changes the fields sent. The change takes effect immediately on every gateway. A change that locks out the caller is refused',
       body: BodySchema,
       example: { enabled: true, allowed_sources: ['192.0.2.0/24', '2001:db8::/48'], trusted_proxies: [] },
       handle: async (context) => {

@@ -32,20 +32,21 @@ const fields = {
     ...restricts,
     minItems: 1,
     maxItems: 200,
-    description: `\`*\`, \`area:*\` or any of ${scopeCatalogue.join(', ')}. Omitted: ${defaultScopes.join(', ')}.`,
+    description: `The possible scopes are \`*\`, \`area:*\` and ${scopeCatalogue.join(', ')}. Default: ${defaultScopes.join(', ')}.`,
   }),
   expires_at: Type.String({
     ...restricts,
     ...trimmed,
     ...numeric,
     maxLength: 64,
-    description: '`YYYY-MM-DD HH:MM[:SS]`, RFC 3339, a date (its end) or Unix seconds. Empty: never.',
+    description:
+      '`YYYY-MM-DD HH:MM[:SS]`, RFC 3339, a date (the end of that day) or Unix seconds. Empty: the key does not expire.',
   }),
   disabled: Type.Boolean(restricts),
   container_uuids: Type.Array(Type.String({ format: 'uuid' }), {
     ...restricts,
     maxItems: 10_000,
-    description: 'Limits the key to these containers. Empty: all.',
+    description: 'Containers to which the key is limited. Empty: all containers.',
   }),
 }
 const optionalFields = {
@@ -62,7 +63,7 @@ type UpdateBody = Static<typeof UpdateSchema>
 const UpdateRowSchema = Type.Object({
   id: Type.Integer(),
   name: Type.String(),
-  prefix: Type.String({ description: 'The beginning of the key.' }),
+  prefix: Type.String({ description: 'First characters of the key.' }),
   scopes: Type.Array(Type.String()),
   expires_at: TimeSchema,
   disabled: Type.Boolean(),
@@ -71,13 +72,15 @@ const UpdateRowSchema = Type.Object({
 const ChangedRowSchema = Type.Object({
   ...UpdateRowSchema.properties,
   ignored: Type.Optional(
-    Type.Array(Type.String(), { description: 'Fields that were sent and are not known.' }),
+    Type.Array(Type.String(), {
+      description: 'Fields of the request that were ignored because they are not known.',
+    }),
   ),
 })
 const CreateRowSchema = Type.Object(
   {
     ...UpdateRowSchema.properties,
-    key: Type.String({ description: 'The whole key. It is shown here and never again.' }),
+    key: Type.String({ description: 'The complete key. It is returned only in this answer.' }),
     ip_whitelist: Type.String(),
   },
   { title: 'CreatedApiKey' },
@@ -88,7 +91,8 @@ const ListRowSchema = Type.Object(
     ip_whitelist: Type.String(),
     created_at: TimeSchema,
     created_by: Type.Integer({
-      description: 'Id of the key that made it and bounds it; 0: made at set-up, or by an administrator.',
+      description:
+        'Id of the key that created this key and limits its rights. 0: created at setup or by an administrator.',
     }),
     last_used: TimeSchema,
     last_used_ip: Type.String(),
@@ -117,7 +121,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       sortable,
       scope: 'apikey:read',
       bound: 'own',
-      summary: 'API keys',
+      summary: 'Lists the API keys',
       query: listQuery({ name: Type.String({ maxLength: 64 }), disabled: Type.Boolean() }),
       data: Type.Array(ListRowSchema),
       handle: async ({ caller, query }) => {
@@ -136,7 +140,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       bound: 'own',
       confirmed: true,
       audit: 'apikey.create',
-      summary: 'Make an API key',
+      summary: 'Creates an API key',
       body: CreateSchema,
       example: {
         name: 'billing',
@@ -159,7 +163,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
         )
         context.audit({ target: record.name, detail: `id ${record.id}, ${describeGrant(record)}` })
         const data = { ...updateRow(record, time), key, ip_whitelist: record.addresses.join(',') }
-        return { status: 201, message: 'API key created; this is the only time it is shown', data }
+        return { status: 201, message: 'API key created: store it now, it is not shown again', data }
       },
     }),
     route({
@@ -172,7 +176,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       bound: 'own',
       confirmed: true,
       audit: 'apikey.update',
-      summary: 'Change an API key; only the fields sent',
+      summary: 'Changes the fields sent of an API key',
       params: PathSchema,
       body: UpdateSchema,
       example: { disabled: true },
@@ -198,13 +202,14 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       bound: 'own',
       confirmed: true,
       audit: 'apikey.delete',
-      summary: 'Remove an API key, and the keys that a limited key made',
+      summary: 'Deletes an API key, and the keys that a limited key created',
       params: PathSchema,
       errors: ['not_found', 'invalid_state'],
       handle: async (context) => {
         const { caller, params } = context
         const [removed, ...others] = await keys.remove(callerIdOf(caller), params.id)
-        const also = others.length === 0 ? '' : `; with it keys ${others.map((key) => key.id).join(', ')}`
+        const also =
+          others.length === 0 ? '' : `, together with keys ${others.map((key) => key.id).join(', ')}`
         context.audit({ target: removed?.name ?? '', detail: `id ${params.id}${also}` })
         return { message: `API key deleted${also}` }
       },
@@ -216,7 +221,11 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
 function callerIdOf(caller: Principal): number {
   if (caller.kind === 'key') return caller.keyId
   if (caller.kind === 'session' && caller.accountKind === 'admin') return administratorId
-  throw new BerthError('forbidden', 'insufficient_scope', 'only administrators and keys make keys')
+  throw new BerthError(
+    'forbidden',
+    'insufficient_scope',
+    'only administrators and API keys can create API keys',
+  )
 }
 
 /** @throws {BerthError} `invalid_field` */
@@ -235,7 +244,7 @@ function parseFields(body: UpdateBody, time: TimeFormat): KeyFields {
 function parseScopes(scopes: readonly string[]): string[] {
   const unknown = scopes.find((scope) => !isGrantable(scope))
   if (unknown !== undefined)
-    throw invalidField('scopes', `scopes: there is no ${JSON.stringify(unknown.slice(0, 64))}`)
+    throw invalidField('scopes', `scopes: unknown scope ${JSON.stringify(unknown.slice(0, 64))}`)
   return [...new Set(scopes)]
 }
 

@@ -14,18 +14,23 @@ export const AuditRowSchema = Type.Object(
     action: Type.String(),
     target: Type.String(),
     detail: Type.String(),
-    user: Type.String({ description: '`api:` and the name of the key, or the name of who had logged in.' }),
-    key_id: Type.Integer({ description: 'Id of the key: another may have the same name. 0: no key.' }),
+    user: Type.String({
+      description: '`api:` and the name of the key, or the name of the account that was logged in.',
+    }),
+    key_id: Type.Integer({
+      description: 'Id of the key, since several keys can have the same name. 0: no key.',
+    }),
     by: Type.String({
-      description: '`key:12`, `admin:3`, `subuser:4`; `nobody`: a link, `system`: this machine.',
+      description:
+        'Caller: `key:12`, `admin:3` or `subuser:4`. `nobody`: the caller used a link. `system`: the gateway itself.',
     }),
     success: Type.Boolean(),
-    address: Type.String({ description: 'The client’s.' }),
+    address: Type.String({ description: 'Address of the caller.' }),
     request_id: Type.String(),
     count: Type.Optional(
       Type.Integer({
         description:
-          'How often it happened, if more than once: similar failures of one caller share one entry for an hour.',
+          'Number of similar events in this entry. Similar failures of one caller within an hour share one entry.',
       }),
     ),
     last_time: Type.Optional(TimeSchema),
@@ -58,7 +63,7 @@ export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
       subUser: 'refused',
       scope: 'audit:read',
       bound: 'own',
-      summary: 'What was changed, by whom, newest first',
+      summary: 'Lists the changes of all callers, newest first',
       query: AuditQuerySchema,
       data: Type.Array(AuditRowSchema),
       handle: ({ caller, query }) =>
@@ -71,7 +76,7 @@ export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
       subUser: 'allowed',
       scope: 'session',
       bound: 'own',
-      summary: 'The caller’s own changes, newest first',
+      summary: 'Lists the caller’s own changes, newest first',
       query: AuditQuerySchema,
       data: Type.Array(AuditRowSchema),
       handle: ({ caller, query }) => {
@@ -86,7 +91,7 @@ export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
       subUser: 'refused',
       scope: 'audit:read',
       bound: 'own',
-      summary: 'The same as a file, a JSON document per line',
+      summary: 'Exports the same entries as a file with one JSON document per line',
       produces: 'application/x-ndjson',
       query: ExportSchema,
       handle: async ({ caller, query }) => {

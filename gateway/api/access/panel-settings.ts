@@ -11,9 +11,12 @@ const LanguageSchema = Type.Object({ language: oneOf(languages) }, { title: 'Lan
 const OriginsSchema = Type.Object(
   {
     origins: Type.Array(Type.String(), {
-      description: 'Whose pages may open consoles, beside this server’s own.',
+      description: 'Origins whose pages can open consoles, in addition to the origin of this server.',
     }),
-    current_origin: Type.String({ description: 'Of the page that asks; of this server where no page does.' }),
+    current_origin: Type.String({
+      description:
+        'Origin of the page that sent this request. Without an `Origin` header: the origin of this server.',
+    }),
   },
   { title: 'WebsshOrigins' },
 )
@@ -22,7 +25,7 @@ const OriginsBodySchema = Type.Object({
     Type.Array(Type.String({ maxLength: 300 }), {
       ...restricts,
       maxItems: 100,
-      description: 'As `https://panel.example`; `[]`: none. Absent: as they are.',
+      description: 'Origins such as `https://panel.example`. `[]`: none. If omitted, the list is unchanged.',
     }),
   ),
 })
@@ -37,7 +40,7 @@ export function panelSettingRoutes(settings: PanelSettings): Route[] {
       scope: 'any',
       bound: 'same',
       tag: 'Settings',
-      summary: 'The language of the panel for whoever has chosen none',
+      summary: 'Returns the default language of the panel',
       data: LanguageSchema,
       handle: () => ({ data: { language: settings.language.current } }),
     }),
@@ -55,7 +58,7 @@ function languageRoute({ language }: PanelSettings, method: 'POST' | 'PUT'): Rou
     bound: 'refused',
     audit: 'language.update',
     tag: 'Settings',
-    summary: 'Sets the language of the panel for whoever has chosen none',
+    summary: 'Sets the default language of the panel. It applies to people without a chosen language',
     body: LanguageSchema,
     example: { language: 'en' },
     data: LanguageSchema,
@@ -80,7 +83,7 @@ function originRoutes({ websshOrigins }: PanelSettings): Route[] {
       ...common,
       method: 'GET',
       name: 'getWebsshOrigins',
-      summary: 'Whose pages may open consoles',
+      summary: 'Lists the origins whose pages can open consoles',
       handle: ({ headers }) => ({ data: originsRow(websshOrigins.current, headers) }),
     }),
     route({
@@ -88,7 +91,7 @@ function originRoutes({ websshOrigins }: PanelSettings): Route[] {
       method: 'PUT',
       name: 'updateWebsshOrigins',
       audit: 'webssh_origins.update',
-      summary: 'Replaces the list of whose pages may open consoles',
+      summary: 'Replaces the list of origins whose pages can open consoles',
       body: OriginsBodySchema,
       example: { origins: ['https://panel.example'] },
       handle: async (context) => {
@@ -109,7 +112,7 @@ function parseOrigin(text: string, index: number): string {
   if (!url || !/^https?:$/.test(url.protocol) || rest !== '')
     throw invalidField(
       `origins.${index}`,
-      `origins.${index}: must be as https://panel.example or http://127.0.0.1:8080`,
+      `origins.${index}: must be an origin, for example https://panel.example or http://127.0.0.1:8080`,
     )
   return url.origin
 }

@@ -48,7 +48,7 @@ export function publicUrlRoutes({ settings, publicUrl }: PublicUrlDeps): Route[]
       ...common,
       method: 'GET',
       name: 'getPublicUrl',
-      summary: 'The public URL of the panel',
+      summary: 'Returns the public URL of the panel',
       handle: () => ({ data: row() }),
     }),
     route({
@@ -56,7 +56,7 @@ export function publicUrlRoutes({ settings, publicUrl }: PublicUrlDeps): Route[]
       method: 'PUT',
       name: 'updatePublicUrl',
       audit: 'public_url.update',
-      summary: 'Sets the public URL of the panel. Links for customers begin with it',
+      summary: 'Sets the public URL of the panel. Links for customers begin with this URL',
       body: BodySchema,
       example: { public_url: 'https://panel.example.com' },
       handle: async (context) => {

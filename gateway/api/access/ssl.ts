@@ -16,12 +16,17 @@ const CertificateSchema = Type.Object(
   {
     subject: Type.String(),
     issuer: Type.String(),
-    names: Type.Array(Type.String(), { description: 'Host names and addresses.' }),
+    names: Type.Array(Type.String(), { description: 'Host names and IP addresses.' }),
     not_before: TimeSchema,
     not_after: TimeSchema,
-    fingerprint: Type.String({ description: 'SHA-256.' }),
-    trusted: Type.Boolean({ description: 'By browsers, without any further certificate.' }),
-    renews_at: Type.String({ ...TimeSchema, description: 'When it is replaced by itself; empty: never.' }),
+    fingerprint: Type.String({ description: 'SHA-256 fingerprint.' }),
+    trusted: Type.Boolean({
+      description: '`true`: browsers trust the certificate without any additional root certificate.',
+    }),
+    renews_at: Type.String({
+      ...TimeSchema,
+      description: 'Time of the automatic renewal. Empty: the certificate is not renewed automatically.',
+    }),
   },
   { title: 'TlsCertificate' },
 )
@@ -29,16 +34,22 @@ const CertificateSchema = Type.Object(
 const SslSchema = Type.Object(
   {
     enabled: Type.Boolean(),
-    mode: oneOf(tlsModes, 'Where the certificate comes from.'),
-    target: Type.String({ description: 'Host name or address that the certificate is for.' }),
-    email: Type.String({ description: 'Where the certificate authority writes to.' }),
+    mode: oneOf(tlsModes, 'Source of the certificate.'),
+    target: Type.String({ description: 'Host name or IP address for which the certificate is issued.' }),
+    email: Type.String({ description: 'Contact address for mail from the certificate authority.' }),
     detected_host: Type.Optional(
-      Type.String({ description: 'Name or address by which this request came; with GET only.' }),
+      Type.String({
+        description: 'Host name or IP address that the client used for this request. Only returned by GET.',
+      }),
     ),
-    needs_restart: Type.Boolean({ description: 'Never: what changes is in force with the answer.' }),
-    port: Type.Integer({ description: 'Where this gateway speaks TLS; 0: nowhere.' }),
-    certificate: Type.Union([CertificateSchema, Type.Null()], { description: 'null: there is none.' }),
-    warnings: Type.Array(Type.String(), { description: 'What an administrator should know.' }),
+    needs_restart: Type.Boolean({
+      description: 'Deprecated. Always `false`: changes take effect before the answer is sent.',
+    }),
+    port: Type.Integer({ description: 'Port on which this gateway serves HTTPS. 0: none.' }),
+    certificate: Type.Union([CertificateSchema, Type.Null()], {
+      description: '`null`: no certificate exists.',
+    }),
+    warnings: Type.Array(Type.String(), { description: 'Problems that an administrator should fix.' }),
   },
   { title: 'Ssl' },
 )
@@ -50,27 +61,39 @@ const pem = (description: string, more: object = {}) =>
 const ModeSchema = Type.Unsafe<TlsMode | 'self-signed'>({
   type: 'string',
   enum: [...tlsModes, 'self-signed'],
-  description: 'Where the certificate comes from. Absent: as it is.',
+  description: 'Source of the certificate. If omitted, it is unchanged.',
 })
 
 const BodySchema = Type.Object(
   {
-    enabled: Type.Optional(Type.Boolean({ description: 'Absent: as `mode` says, or as it is.' })),
+    enabled: Type.Optional(
+      Type.Boolean({
+        description: 'If omitted: `mode` decides if it is sent (`disabled` turns TLS off), else unchanged.',
+      }),
+    ),
     mode: Type.Optional(ModeSchema),
     target: Type.Optional(
       Type.String({
         maxLength: 260,
         description:
-          'Host name or address. Absent: unchanged, initially `detected_host`. Empty: removed while TLS is off.',
+          'Host name or IP address. If omitted, it is unchanged; the first value is `detected_host`. Empty: removed while TLS is off.',
       }),
     ),
     email: Type.Optional(
-      Type.String({ maxLength: 254, description: 'Absent: unchanged. Empty: removed while TLS is off.' }),
+      Type.String({
+        maxLength: 254,
+        description: 'If omitted, it is unchanged. Empty: removed while TLS is off.',
+      }),
     ),
-    cert_pem: pem('Of mode uploaded: the certificate and those that lead to its issuer. Absent: as it is.'),
-    key_pem: pem('Of mode uploaded: its private key, without a passphrase. Never shown.', {
-      writeOnly: true,
-    }),
+    cert_pem: pem(
+      'Only for mode `uploaded`: the certificate and the intermediate certificates, in PEM. If omitted, they are unchanged.',
+    ),
+    key_pem: pem(
+      'Only for mode `uploaded`: the private key of the certificate, in PEM, without a passphrase. It is never returned.',
+      {
+        writeOnly: true,
+      },
+    ),
     apply_now: Type.Optional(Type.Boolean({ description: 'Deprecated. Ignored.' })),
   },
   { title: 'NewSsl' },
@@ -94,7 +117,7 @@ export function sslRoutes({ tls, time }: SslRouteOptions): Route[] {
       ...common,
       method: 'GET',
       name: 'getSsl',
-      summary: 'TLS of this interface, and its certificate',
+      summary: 'Returns the TLS settings and the certificate of this API',
       handle: ({ headers }) => ({
         data: {
           ...sslRow(tls.documents.settings.current, { tls, time }),
@@ -108,7 +131,7 @@ export function sslRoutes({ tls, time }: SslRouteOptions): Route[] {
       name: 'updateSsl',
       confirmed: true,
       audit: 'ssl.update',
-      summary: 'Changes TLS at every gateway, once the certificate was tried; connections go on',
+      summary: 'Changes TLS on every gateway after a test of the certificate. Open connections are kept',
       body: BodySchema,
       example: { enabled: true, mode: 'letsencrypt', target: 'panel.example', email: 'admin@panel.example' },
       errors: [
@@ -150,7 +173,7 @@ function parseWanted(body: Static<typeof BodySchema>): WantedTls {
 /** ASCII, as certificate authorities take it. @throws {BerthError} `invalid_field` */
 function parseEmail(text: string): string {
   if (text === '' || /^[\w.+-]{1,64}@([a-z0-9-]+\.)+[a-z0-9-]+$/i.test(text)) return text
-  throw invalidField('email', 'email: must be an address of mail, for example "admin@panel.example"')
+  throw invalidField('email', 'email: must be an email address, for example "admin@panel.example"')
 }
 
 function auditText({ enabled, mode, target }: WantedTls): string {

@@ -1,7 +1,10 @@
 import { Type } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 
-const time = Type.String({ maxLength: 64, description: 'As all times; inclusive.' })
+const time = Type.String({
+  maxLength: 64,
+  description: 'Inclusive. `YYYY-MM-DD HH:MM[:SS]`, RFC 3339, a date or Unix seconds.',
+})
 
 /** Query parameters of logs. */
 export const spanQuery = { from: time, to: time } as const

@@ -18,7 +18,9 @@ const AdminSchema = Type.Object(
     username: Type.String(),
     disabled: Type.Boolean(),
     two_factor: Type.Boolean(),
-    invited: Type.Boolean({ description: 'Has a link to set the password, and not used it yet.' }),
+    invited: Type.Boolean({
+      description: '`true`: the link for setting the password was not used yet.',
+    }),
     created_at: TimeSchema,
     last_login: TimeSchema,
     last_login_ip: Type.String(),
@@ -35,7 +37,10 @@ const CreatedSchema = Type.Object(
       }),
     ),
     setup_token: Type.Optional(
-      Type.String({ description: 'For `{base}/setup#TOKEN`, 24 hours, once. Shown here and never again.' }),
+      Type.String({
+        description:
+          'Token for the link `{base}/setup#TOKEN`. It is valid once, for 24 hours, and is returned only in this answer.',
+      }),
     ),
   },
   { title: 'CreatedAdmin' },
@@ -62,7 +67,7 @@ function listRoute({ accounts: { admins, loginLog }, time }: AccountDeps): Route
     name: 'listAdmins',
     sortable: listedBy,
     query: listQuery({ username: Type.String({ maxLength: 64 }), disabled: Type.Boolean() }),
-    summary: 'Administrators who log in, in the order they were made',
+    summary: 'Lists the administrators, in the order of their creation',
     data: Type.Array(AdminSchema),
     handle: async ({ query }) => {
       const all = await admins.list()
@@ -81,7 +86,7 @@ function createRoute({ accounts: { admins }, time, publicUrl }: AdminDeps): Rout
     name: 'createAdmin',
     confirmed: true,
     audit: 'admin.create',
-    summary: 'Makes an administrator, with a password or with a link to set one',
+    summary: 'Creates an administrator with a password, or with a link for setting one',
     body: Type.Object({
       username: Type.String({ ...trimmed, minLength: 1, maxLength: 64 }),
       password: Type.Optional(NewPassword),
@@ -112,7 +117,8 @@ function updateRoute({ accounts: { admins, loginLog }, time }: AccountDeps): Rou
     name: 'updateAdmin',
     confirmed: true,
     audit: 'admin.update',
-    summary: 'Disables an administrator, whose sessions end, or enables him again',
+    summary:
+      'Disables an administrator and ends all of the administrator’s sessions, or enables the administrator again',
     params: PathSchema,
     body: Type.Object({ disabled: Type.Optional(Type.Boolean(restricts)) }),
     example: { disabled: true },
@@ -140,14 +146,14 @@ function deleteRoute({ accounts: { admins } }: AccountDeps): Route {
     name: 'deleteAdmin',
     confirmed: true,
     audit: 'admin.delete',
-    summary: 'Removes an administrator, whose sessions end',
+    summary: 'Deletes an administrator and ends all of the administrator’s sessions',
     params: PathSchema,
     errors: ['invalid_state'],
     handle: async (context) => {
       refuseBounded(context.caller)
       const admin = await admins.remove(context.params.id)
       context.audit({ target: admin.username, detail: `id ${admin.id}` })
-      return { message: 'administrator removed' }
+      return { message: 'administrator deleted' }
     },
   })
 }
@@ -155,7 +161,7 @@ function deleteRoute({ accounts: { admins } }: AccountDeps): Route {
 /** A key that ends, or works from some addresses only, would outlive its bounds as an administrator. */
 function refuseBounded(caller: Principal): void {
   if (!isUnbounded(caller))
-    throw new BerthError('forbidden', 'insufficient_scope', 'not for keys that are limited in any way')
+    throw new BerthError('forbidden', 'insufficient_scope', 'only available for keys without any limits')
 }
 
 function adminRow(

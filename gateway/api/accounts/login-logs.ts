@@ -17,13 +17,21 @@ import { parseSpan, spanQuery } from '../access/time-span.js'
 export const LoginRowSchema = Type.Object(
   {
     time: TimeSchema,
-    username: Type.String({ description: 'Empty where what was typed cannot be a name.' }),
-    ip: Type.String({ description: 'Empty where more failed than have rows of their own.' }),
+    username: Type.String({
+      description: 'User name that was typed. Empty: the text cannot be a user name.',
+    }),
+    ip: Type.String({
+      description: 'Source address. Empty: this entry combines the failures of many addresses.',
+    }),
     user_agent: Type.String(),
     success: Type.Boolean(),
     method: oneOf(loginMethods),
-    reason: Type.String({ description: `Empty, or of ${loginReasons.join(', ')}.` }),
-    count: Type.Integer({ description: 'How often within a minute; without `ip` within an hour.' }),
+    reason: Type.String({
+      description: `Reason of a failure: ${loginReasons.join(', ')}. Empty: the login succeeded.`,
+    }),
+    count: Type.Integer({
+      description: 'Number of equal attempts within a minute, or within an hour if `ip` is empty.',
+    }),
   },
   { title: 'LoginEntry' },
 )
@@ -65,7 +73,7 @@ export function loginLogRoutes({ accounts: { loginLog }, time }: LoginLogDeps): 
       path: '/login-logs',
       name: 'listLoginLogs',
       scope: 'loginlog:read',
-      summary: 'Who logged in, and who tried to, newest first',
+      summary: 'Lists the logins and failed login attempts of all accounts, newest first',
       query: QuerySchema,
       data: Type.Array(LoginRowSchema),
       handle: ({ query }) => answerLogins(loginLog, query, { time }),
@@ -76,7 +84,8 @@ export function loginLogRoutes({ accounts: { loginLog }, time }: LoginLogDeps): 
       name: 'listOwnLoginLogs',
       subUser: 'allowed',
       scope: 'session',
-      summary: 'One’s own log-ins, and attempts with one’s own name, newest first',
+      summary:
+        'Lists the caller’s own logins and the failed attempts with the caller’s user name, newest first',
       query: OwnLoginQuerySchema,
       data: Type.Array(LoginRowSchema),
       handle: ({ query, caller }) =>
@@ -88,7 +97,7 @@ export function loginLogRoutes({ accounts: { loginLog }, time }: LoginLogDeps): 
       path: '/login-logs/export',
       name: 'exportLoginLogs',
       scope: 'loginlog:read',
-      summary: 'The same as a file, a JSON document per line',
+      summary: 'Exports the same entries as a file with one JSON document per line',
       produces: 'application/x-ndjson',
       query: ExportSchema,
       handle: async ({ query }) => {

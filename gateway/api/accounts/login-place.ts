@@ -18,7 +18,7 @@ export function placeOf({ headers, address, secure }: LoginRequest): LoginPlace 
 /** The session of who asks. @throws {BerthError} `not_found` when it has just ended, `store_unavailable` */
 export function sessionOf(sessions: Sessions, { caller }: Pick<AnyContext, 'caller'>): Promise<Session> {
   if (caller.kind === 'session') return sessions.get(caller.sessionDigest)
-  throw new BerthError('internal', 'internal_error', 'a route of another scope than session')
+  throw new BerthError('internal', 'internal_error', 'this route does not have the scope session')
 }
 
 /** The cookie of a session that begins. */

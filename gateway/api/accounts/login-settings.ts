@@ -4,7 +4,7 @@ import { route, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 
 const SettingsSchema = Type.Object(
-  { require_2fa: oneOf(twoFactorRules, 'Who has to have a second factor.') },
+  { require_2fa: oneOf(twoFactorRules, 'Accounts that need a second factor.') },
   { title: 'LoginSettings' },
 )
 
@@ -23,7 +23,7 @@ export function loginSettingRoutes({ requireTwoFactor }: AccountSettings): Route
       ...common,
       method: 'GET',
       name: 'getLoginSettings',
-      summary: 'What logging in takes',
+      summary: 'Returns the login settings',
       handle: () => ({ data: { require_2fa: requireTwoFactor.current } }),
     }),
     route({
@@ -32,7 +32,7 @@ export function loginSettingRoutes({ requireTwoFactor }: AccountSettings): Route
       name: 'updateLoginSettings',
       confirmed: true,
       audit: 'login_settings.update',
-      summary: 'Says who has to have a second factor: without it they can set it up, and nothing else',
+      summary: 'Sets which accounts need a second factor. An account that still lacks it can only set it up',
       body: SettingsSchema,
       example: { require_2fa: 'admins' },
       handle: async (context) => {

@@ -19,7 +19,7 @@ export const StepSchema = Type.Object(
     username: Type.Optional(Type.String()),
     kind: Type.Optional(oneOf(kinds)),
     otp: Type.Optional(
-      Type.Boolean({ description: 'A code is wanted next, within 5 minutes: POST /login/otp.' }),
+      Type.Boolean({ description: '`true`: send a code to `POST /login/otp` within 5 minutes.' }),
     ),
   },
   { title: 'LoginStep' },
@@ -42,12 +42,14 @@ function passwordRoute({ logins }: Accounts): Route {
     path: '/login',
     name: 'login',
     audit: false,
-    summary: 'Logs in with name and password: the answer sets a cookie',
+    summary: 'Logs in with user name and password. The answer sets a session cookie',
     body: Type.Object({
       username: Type.String({ ...trimmed, minLength: 1, maxLength: 64 }),
       password: GivenPassword,
       keep: Type.Optional(
-        Type.Boolean({ description: 'Stays logged in for 12 hours without a request, instead of 2.' }),
+        Type.Boolean({
+          description: '`true`: the session ends after 12 hours without a request, instead of 2.',
+        }),
       ),
     }),
     example: { username: 'admin', password: 'correct horse battery' },
@@ -69,7 +71,7 @@ export function stepAnswer(
   if (!('pendingToken' in step)) return { data: whoOf(step), cookies: loginCookies(step, request) }
   const about = { secure: request.secure, seconds: pendingMs / 1000 }
   const cookies = [cookieHeader('berth', step.pendingToken, about)]
-  return { status: 202, message: 'a code is wanted', data: { otp: true }, cookies }
+  return { status: 202, message: 'a code is required', data: { otp: true }, cookies }
 }
 
 function codeRoute({ logins }: Accounts): Route {
@@ -78,7 +80,7 @@ function codeRoute({ logins }: Accounts): Route {
     path: '/login/otp',
     name: 'loginWithCode',
     audit: false,
-    summary: 'The second step, where the first answered 202: a code, or a recovery code',
+    summary: 'Completes a login that was answered with 202, with a code or a recovery code',
     body: SecondFactorSchema,
     example: { code: '123456' },
     data: WhoSchema,
@@ -102,7 +104,7 @@ function logoutRoute({ sessions }: Accounts): Route {
     tag: 'Accounts',
     cookies: true,
     audit: 'session.end',
-    summary: 'Ends this session',
+    summary: 'Logs out: ends this session',
     handle: async ({ caller, secure }) => {
       if (caller.kind === 'session') await sessions.endAll(caller.accountId, [caller.sessionDigest])
       return { message: 'logged out', cookies: [cookieHeader('berth', '', { secure, seconds: 0 })] }

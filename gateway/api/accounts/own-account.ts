@@ -14,9 +14,13 @@ const SessionSchema = Type.Object(
     username: Type.String(),
     kind: oneOf(kinds),
     scopes: Type.Array(Type.String()),
-    csrf: Type.String({ description: 'To be sent as `X-Berth-CSRF` with every request but GET.' }),
-    two_factor: Type.Boolean({ description: 'Whether logging in takes a code.' }),
-    two_factor_required: Type.Boolean({ description: 'It must be set up before anything else is allowed.' }),
+    csrf: Type.String({
+      description: 'CSRF token. Send it as `X-Berth-CSRF` with every request except GET.',
+    }),
+    two_factor: Type.Boolean({ description: '`true`: a login needs a code.' }),
+    two_factor_required: Type.Boolean({
+      description: '`true`: the account must set up a second factor before it can do anything else.',
+    }),
     recovery_codes_left: Type.Integer(),
     confirmed_at: TimeSchema,
     expires_at: TimeSchema,
@@ -26,8 +30,8 @@ const SessionSchema = Type.Object(
 const RowSchema = Type.Object(
   {
     id: Type.String(),
-    current: Type.Boolean({ description: 'The one that asks.' }),
-    address: Type.String({ description: 'Where the log-in came from.' }),
+    current: Type.Boolean({ description: '`true`: the session of this request.' }),
+    address: Type.String({ description: 'Address from which the session was opened.' }),
     user_agent: Type.String(),
     created_at: TimeSchema,
     last_seen: TimeSchema,
@@ -54,7 +58,7 @@ function sessionRoute({ accounts: { sessions, csrf, settings }, time }: AccountD
     method: 'GET',
     path: '/session',
     name: 'getSession',
-    summary: 'Who is logged in, and what changes must be sent with',
+    summary: 'Returns the account of this session and its CSRF token',
     data: SessionSchema,
     errors: ['not_found'],
     handle: async (context) => {
@@ -90,7 +94,7 @@ function passwordRoute({ accounts: { sessions, own: account } }: AccountDeps): R
     name: 'changePassword',
     audit: 'account.password',
     cookies: true,
-    summary: 'Changes the password; all other sessions end',
+    summary: 'Changes the password and ends all other sessions',
     body: Type.Object({ current_password: GivenPassword, password: NewPassword }),
     example: { current_password: 'correct horse battery', password: 'staple paper clip 7' },
     errors: ['confirmation_failed', 'not_found'],
@@ -111,7 +115,7 @@ function confirmRoute({ accounts: { sessions, own: account } }: AccountDeps): Ro
     path: '/account/confirm',
     name: 'confirmSession',
     audit: 'session.confirm',
-    summary: 'Gives password or code again: what opens doors for others wants that within ten minutes',
+    summary: 'Confirms the password or a 2FA code. Sensitive changes require this within the last 10 minutes',
     body: ProofSchema,
     example: { password: 'correct horse battery' },
     errors: ['confirmation_failed', 'not_found'],
@@ -131,7 +135,7 @@ function sessionRoutes({ accounts: { sessions }, time }: AccountDeps): Route[] {
       method: 'GET',
       path: '/account/sessions',
       name: 'listSessions',
-      summary: 'One’s own sessions, newest first',
+      summary: 'Lists the caller’s own sessions, newest first',
       data: Type.Array(RowSchema),
       errors: ['not_found'],
       handle: async (context) => {
@@ -146,7 +150,7 @@ function sessionRoutes({ accounts: { sessions }, time }: AccountDeps): Route[] {
       path: '/account/sessions/{id}',
       name: 'endSession',
       audit: 'session.end',
-      summary: 'Ends one of one’s own sessions',
+      summary: 'Ends one of the caller’s own sessions',
       params: Type.Object({ id: Type.String({ pattern: sessionIdPattern }) }),
       handle: async (context) => {
         const { account } = await sessionOf(sessions, context)
@@ -161,7 +165,7 @@ function sessionRoutes({ accounts: { sessions }, time }: AccountDeps): Route[] {
       path: '/account/sessions',
       name: 'endOtherSessions',
       audit: 'session.end',
-      summary: 'Ends all of one’s own sessions but this one',
+      summary: 'Ends all sessions of the caller except this one',
       data: Type.Object({ ended: Type.Integer() }),
       errors: ['not_found'],
       handle: async (context) => {

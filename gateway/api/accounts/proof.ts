@@ -11,15 +11,20 @@ export const GivenPassword = Type.String({ minLength: 1, maxLength: 1024 })
 export const NewPassword = Type.String({
   minLength: 1,
   maxLength: 1024,
-  description: 'At least 12 characters, of administrators.',
+  description: 'Administrators: at least 12 characters. Sub-users: at least 8.',
 })
 
 export const SecondFactorSchema = Type.Object({
   code: Type.Optional(
-    Type.String({ ...trimmed, minLength: 1, maxLength: 16, description: 'Of the authenticator app.' }),
+    Type.String({ ...trimmed, minLength: 1, maxLength: 16, description: 'Code of the authenticator app.' }),
   ),
   recovery_code: Type.Optional(
-    Type.String({ ...trimmed, minLength: 1, maxLength: 64, description: 'Instead; each works once.' }),
+    Type.String({
+      ...trimmed,
+      minLength: 1,
+      maxLength: 64,
+      description: 'Recovery code instead of `code`. Each works once.',
+    }),
   ),
 })
 
@@ -32,7 +37,9 @@ export const ProofSchema = Type.Object({
 export function secondFactorOf(body: Static<typeof SecondFactorSchema>): SecondFactor {
   if (body.code !== undefined) return { code: body.code }
   if (body.recovery_code !== undefined) return { recoveryCode: body.recovery_code }
-  throw new BerthError('invalid', 'missing_field', 'code: is required, or recovery_code', { field: 'code' })
+  throw new BerthError('invalid', 'missing_field', 'code: is required, or send recovery_code', {
+    field: 'code',
+  })
 }
 
 /** @throws {BerthError} `missing_field` */

@@ -12,7 +12,7 @@ const TokenSchema = Type.String({
   ...trimmed,
   minLength: 1,
   maxLength: 128,
-  description: 'What follows # in the link.',
+  description: 'Token of the link: the part after `#`.',
 })
 const exampleToken = 'Zc2bq0SgJ6wXkqsYw1z0mB3f1PpQh8v2tY7nLr5uEaM'
 
@@ -28,11 +28,11 @@ function linkRoute({ admins }: Accounts): Route {
     path: '/setup/link',
     name: 'readSetupLink',
     audit: false,
-    summary: 'Whom a set-up link is for; it stays as good as it was',
+    summary: 'Returns the account for which a setup link is valid. The link stays valid',
     body: Type.Object({ token: TokenSchema }),
     example: { token: exampleToken },
     data: Type.Object(
-      { username: Type.String({ description: 'Empty: who uses the link chooses a name.' }) },
+      { username: Type.String({ description: 'Empty: the user of the link chooses a user name.' }) },
       { title: 'SetupLink' },
     ),
     errors: ['not_found'],
@@ -49,14 +49,16 @@ function setupRoute({ admins, logins }: Accounts, log: AuditLog): Route {
     path: '/setup',
     name: 'setUp',
     audit: false,
-    summary: 'Uses a set-up link: makes the first administrator, or sets the password of the one it is for',
+    summary:
+      'Uses a setup link: creates the first administrator, or sets the password of the account of the link',
     body: Type.Object({
       token: TokenSchema,
       username: Type.Optional(
         Type.String({
           ...trimmed,
           maxLength: 64,
-          description: 'Of the first administrator; else it is known.',
+          description:
+            'User name of the first administrator. Ignored if the link is for an existing account.',
         }),
       ),
       password: NewPassword,

@@ -11,7 +11,9 @@ const common = {
 const RecoveryCodesSchema = Type.Object(
   {
     recovery_codes: Type.Array(
-      Type.String({ description: 'Each instead of a code, once. Not shown again.' }),
+      Type.String({
+        description: 'Recovery codes. Each replaces a code once. They are returned only in this answer.',
+      }),
     ),
   },
   { title: 'RecoveryCodes' },
@@ -26,11 +28,11 @@ export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDep
       path: '/account/totp',
       name: 'beginTwoFactor',
       audit: 'account.totp_begin',
-      summary: 'Begins to set up a second factor; its first code completes it within ten minutes',
+      summary: 'Starts the setup of a second factor. Confirm it with a first code within 10 minutes',
       data: Type.Object(
         {
-          secret: Type.String({ description: 'In base32, for who types it.' }),
-          uri: Type.String({ description: '`otpauth://`, for a QR code.' }),
+          secret: Type.String({ description: 'Secret in base32, for typing it into an app.' }),
+          uri: Type.String({ description: '`otpauth://` URL, for a QR code.' }),
         },
         { title: 'NewTwoFactor' },
       ),
@@ -48,7 +50,7 @@ export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDep
       name: 'confirmTwoFactor',
       audit: 'account.totp_on',
       cookies: true,
-      summary: 'Sets the second factor up with its first code; all other sessions end',
+      summary: 'Completes the setup of the second factor with its first code, and ends all other sessions',
       body: Type.Object({ code: Type.String({ ...trimmed, minLength: 1, maxLength: 16 }) }),
       example: { code: '123456' },
       data: RecoveryCodesSchema,
@@ -71,14 +73,17 @@ export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDep
       path: '/account/totp/recovery-codes',
       name: 'renewRecoveryCodes',
       audit: 'account.recovery_codes',
-      summary: 'Makes the recovery codes anew; all former ones are void',
+      summary: 'Replaces the recovery codes. All earlier codes become invalid',
       data: RecoveryCodesSchema,
       errors: ['invalid_state', 'not_found'],
       handle: async (context) => {
         const session = await sessionOf(sessions, context)
         context.audit({ target: session.account.username })
         const codes = await own.renewRecoveryCodes(session)
-        return { message: 'former recovery codes are void', data: { recovery_codes: codes } }
+        return {
+          message: 'recovery codes replaced: the earlier codes are invalid',
+          data: { recovery_codes: codes },
+        }
       },
     }),
     route({
@@ -88,7 +93,7 @@ export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDep
       name: 'removeTwoFactor',
       audit: 'account.totp_off',
       cookies: true,
-      summary: 'Removes the second factor; all other sessions end',
+      summary: 'Removes the second factor and ends all other sessions',
       errors: ['invalid_state', 'not_found'],
       handle: async (context) => {
         const session = await sessionOf(sessions, context)

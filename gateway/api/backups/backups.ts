@@ -37,13 +37,15 @@ const CreateBackupSchema = Type.Object(
 
 const RestoreBodySchema = Type.Object(
   {
-    target_id: Type.Optional(Type.String({ maxLength: 64, description: 'With container_uuid.' })),
+    target_id: Type.Optional(
+      Type.String({ maxLength: 64, description: 'Backup target. Only together with `container_uuid`.' }),
+    ),
     container_uuid: Type.Optional(
       Type.String({
         ...trimmed,
         format: 'uuid',
         description:
-          'With target_id: of a container that is not there any more, or whose backup is in no list. Not for callers bound to containers.',
+          'UUID of the container whose backup is restored, together with `target_id`. Needed if the container no longer exists or the backup is not listed. Not available for callers that are bound to containers.',
       }),
     ),
   },
@@ -98,7 +100,7 @@ function readRoutes({ fleet, targets, time }: BackupParts): Route[] {
       scope: 'backup:read',
       bound: 'own',
       tag: 'Backups',
-      summary: 'Backups of all containers, newest first',
+      summary: 'Lists the backups of all containers, newest first',
       data: Type.Array(BackupSchema),
       handle: async ({ caller, query }) =>
         listAnswer(rowsOf(guestsOf(caller, fleet.view), await shownBy()), query, {
@@ -113,7 +115,7 @@ function readRoutes({ fleet, targets, time }: BackupParts): Route[] {
       name: 'getContainerBackups',
       subUser: 'refused',
       scope: 'backup:read',
-      summary: 'Backups of a container, newest first, and their schedule',
+      summary: 'Lists the backups of a container, newest first, with their schedule',
       params: ContainerPathSchema,
       data: ContainerBackupsSchema,
       handle: async ({ guest }) => {
@@ -134,7 +136,7 @@ function createRoute(parts: BackupParts): Route {
     subUser: 'refused',
     scope: 'backup:create',
     audit: 'backup.create',
-    summary: 'Queues a backup of a container’s disk as it is then; it is listed once it was read back',
+    summary: 'Queues a backup of the current disk of a container. The backup is listed after it was verified',
     params: ContainerPathSchema,
     body: CreateBackupSchema,
     bodyOptional: true,
@@ -165,10 +167,7 @@ function restoreRoute(parts: BackupParts): Route {
     scope: 'backup:restore',
     audit: 'backup.restore',
     summary:
-      'Restores a backup onto this container. The backup may come from another container or host. A running container is ' +
-      'stopped after the backup was fetched, and started again. Afterwards the passwords and keys on the disk are those of ' +
-      'the time of the backup; with a backup of another container this container keeps its own login and host name, and ' +
-      'gets a new machine-id and new SSH host keys',
+      'Restores a backup onto this container. The backup may come from another container or host. A running container is stopped after the backup was fetched, and started again. Afterwards the passwords and keys on the disk are those of the time of the backup. With a backup of another container, this container keeps its own login and host name, and gets a new machine-id and new SSH host keys',
     params: BackupPathSchema,
     body: RestoreBodySchema,
     bodyOptional: true,
@@ -212,7 +211,7 @@ function deleteRoute(parts: BackupParts): Route {
     subUser: 'refused',
     scope: 'backup:delete',
     audit: 'backup.delete',
-    summary: 'Queues that a backup is deleted, with all that no other of the container needs',
+    summary: 'Queues the deletion of a backup and of all data that only this backup uses',
     params: BackupPathSchema,
     data: QueuedBackupSchema,
     statuses: [202],
@@ -241,7 +240,7 @@ async function openTarget({ targets }: BackupParts, id: string): Promise<BackupT
     return await targets.open(id)
   } catch (error) {
     if (!(error instanceof BerthError) || error.code !== 'not_found') throw error
-    throw conflict('backup_target_missing', 'the target of the backup was removed')
+    throw conflict('backup_target_missing', 'the target of this backup was removed: add the target again')
   }
 }
 

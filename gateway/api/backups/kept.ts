@@ -27,9 +27,15 @@ const KeptBackupSchema = Type.Object(
 )
 
 const ContainerQuerySchema = Type.Object({
-  container_uuid: Type.String({ pattern: uuidPattern, description: 'Of which backups are meant.' }),
+  container_uuid: Type.String({
+    pattern: uuidPattern,
+    description: 'UUID of the container whose backups are listed or deleted.',
+  }),
   host_id: Type.Optional(
-    Type.String({ maxLength: 64, description: 'Who is to ask; default: the first host.' }),
+    Type.String({
+      maxLength: 64,
+      description: 'Id of the host that contacts the target. Default: the first host.',
+    }),
   ),
 })
 type ContainerQuery = Static<typeof ContainerQuerySchema>
@@ -61,7 +67,7 @@ export function keptBackupRoutes(parts: BackupParts): Route[] {
       path: '/backup-targets/{id}/containers',
       name: 'listBackedUpContainers',
       scope: 'backuptarget:read',
-      summary: 'Containers that a backup to the target was ever ordered of, also those that are gone',
+      summary: 'Lists the containers that were ever backed up to the target, including deleted ones',
       params: TargetPathSchema,
       data: Type.Array(KnownContainerSchema),
       handle: async ({ params }) => {
@@ -77,7 +83,7 @@ export function keptBackupRoutes(parts: BackupParts): Route[] {
       path: '/backup-targets/{id}/backups',
       name: 'listKeptBackups',
       scope: 'backuptarget:read',
-      summary: 'What the target itself says it has of a container, newest first',
+      summary: 'Lists the backups of a container that the target contains, newest first',
       params: TargetPathSchema,
       query: ContainerQuerySchema,
       data: Type.Array(KeptBackupSchema),
@@ -101,7 +107,7 @@ export function keptBackupRoutes(parts: BackupParts): Route[] {
       name: 'deleteKeptBackup',
       scope: 'backuptarget:manage',
       audit: 'backup.delete',
-      summary: 'Queues that a backup is deleted of a container that is gone',
+      summary: 'Queues the deletion of a backup whose container no longer exists',
       params: KeptPathSchema,
       query: ContainerQuerySchema,
       data: QueuedDeletionSchema,

@@ -20,10 +20,10 @@ export const BackupScheduleSchema = Type.Object(
   {
     ...runs,
     retention: Type.Integer({
-      description: 'Scheduled backups that the target keeps; 0: as many as a container may have.',
+      description: 'Number of scheduled backups that the target retains. 0: the maximum for a container.',
     }),
-    target_id: Type.String({ description: 'Empty: none was ever chosen.' }),
-    target_name: Type.String({ description: 'Empty: the target was forgotten.' }),
+    target_id: Type.String({ description: 'Empty: no target was ever chosen.' }),
+    target_name: Type.String({ description: 'Empty: the target was removed.' }),
   },
   { title: 'BackupSchedule' },
 )
@@ -34,19 +34,20 @@ const BodySchema = Type.Object(
     interval_hours: Type.Optional(
       Type.Integer({
         ...{ minimum: interval.min, maximum: interval.max, ...zeroIsAbsent },
-        description: 'Required where it is on and was never set; absent or 0: as it is.',
+        description:
+          'Hours between two backups. Required when a schedule is enabled for the first time. If omitted or 0, it is unchanged.',
       }),
     ),
     time: Type.Optional(
       Type.String({
         ...{ ...trimmed, pattern: timeOfDayPattern, examples: ['03:30'] },
         description:
-          'HH:MM in the time zone of the container’s host: runs are then, and whole intervals away from it. Default 00:00.',
+          '`HH:MM` in the time zone of the container’s host. Backups run at this time and at multiples of the interval from it. Default: 00:00.',
       }),
     ),
     retention: integerWithin(
       limits.backups,
-      'Scheduled backups that the target keeps; 0: as many as a container may have. Those made by hand are never dropped.',
+      'Number of scheduled backups that the target retains. 0: the maximum for a container. Manual backups are never removed.',
     ),
     target_id: Type.Optional(TargetIdSchema),
   },
@@ -80,7 +81,8 @@ export function backupScheduleRoute(parts: BackupParts): Route {
     subUser: 'refused',
     tag: 'Backups',
     audit: 'backup.schedule',
-    summary: 'When backups of a container are made by themselves, and where they go; what is not sent stays',
+    summary:
+      'Sets the backup schedule of a container: times and target. Fields that are not sent stay unchanged',
     params: ContainerPathSchema,
     body: BodySchema,
     example: { enabled: true, interval_hours: 24, time: '03:30', retention: 7 },

@@ -4,7 +4,7 @@ import type { BackupParts } from './targets.js'
 
 export const TargetIdSchema = Type.String({
   maxLength: 64,
-  description: 'Default: the target, where there is but one.',
+  description: 'Id of the backup target. Default: the only target. Required if there are several.',
 })
 
 /** @throws {BerthError} `missing_field` where there are several; `backup_target_missing` */
@@ -15,11 +15,11 @@ export async function targetIdFor(
   const known = await targets.list()
   if (wanted !== undefined) {
     if (known.some(({ id }) => id === wanted)) return wanted
-    throw conflict('backup_target_missing', 'target_id: no such backup target')
+    throw conflict('backup_target_missing', 'target_id: this backup target does not exist')
   }
   const [only, ...others] = known
   if (only && others.length === 0) return only.id
-  if (!only) throw conflict('backup_target_missing', 'there is no backup target: an administrator adds one')
-  const message = 'target_id: is required, since there are several backup targets'
+  if (!only) throw conflict('backup_target_missing', 'no backup target exists: an administrator must add one')
+  const message = 'target_id: is required because there are several backup targets'
   throw new BerthError('invalid', 'missing_field', message, { field: 'target_id' })
 }

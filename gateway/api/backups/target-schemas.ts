@@ -7,27 +7,31 @@ import { trimmed } from '../../http/normalize.js'
 
 export const TargetTypeSchema = oneOf(
   targetTypes,
-  '`local`: a folder of each host, as of a network file system; `sftp`; `s3`: anything that speaks S3.',
+  '`local`: a directory on each host, for example a mounted network file system. `sftp`: an SFTP server. `s3`: an S3-compatible service.',
 )
 
 const word = (description: string, maxLength = 512) => Type.String({ ...trimmed, maxLength, description })
 const secret = (description: string) =>
-  Type.String({ maxLength: 16_384, writeOnly: true, description: `${description} Never shown.` })
+  Type.String({ maxLength: 16_384, writeOnly: true, description: `${description} It is never returned.` })
 
 const places = {
-  path: word('Of local and sftp: the folder, which is there already where it is local.'),
-  host: word('Of sftp.', 253),
-  port: Type.Integer({ minimum: 1, maximum: 65_535, description: 'Of sftp; default 22.' }),
-  user: word('Of sftp.', 64),
-  host_key: word('Of sftp: the server’s public key, as `ssh-keyscan` tells it: type and base64.', 16_384),
-  endpoint: word('Of s3: http:// or https://, host, and perhaps a port.'),
-  region: word('Of s3; may be empty.', 64),
-  bucket: word('Of s3.', 63),
-  prefix: word('Of s3: folders before every object; may be empty.'),
-  access_key_id: word('Of s3.', 256),
+  path: word('Directory, for `local` and `sftp`. A `local` directory must exist.'),
+  host: word('Host name or IP address of the server, for `sftp`.', 253),
+  port: Type.Integer({ minimum: 1, maximum: 65_535, description: 'Port, for `sftp`. Default: 22.' }),
+  user: word('User name, for `sftp`.', 64),
+  host_key: word(
+    'Public key of the server, for `sftp`: type and base64 data, as printed by `ssh-keyscan`.',
+    16_384,
+  ),
+  endpoint: word('URL for `s3`: http:// or https://, a host, and an optional port.'),
+  region: word('Region, for `s3`. It may be empty.', 64),
+  bucket: word('Name of the bucket, for `s3`.', 63),
+  prefix: word('Folders before the name of every object, for `s3`. It may be empty.'),
+  access_key_id: word('Access key id, for `s3`.', 256),
   ca_certificate: Type.String({
     maxLength: 16_384,
-    description: 'Of s3: PEM of who signed the server’s certificate; empty: those that the hosts trust.',
+    description:
+      'PEM certificate of the authority that signed the server’s certificate, for `s3`. Empty: the authorities that the hosts trust.',
   }),
 }
 
@@ -36,19 +40,19 @@ const figures = {
     minimum: 0,
     maximum: 100,
     description:
-      'How much of what is kept of a container is read back after each of its backups; default 100. 0: only whether it is there.',
+      'Percentage of a container’s stored data that is read back and verified after each backup. Default: 100. 0: only the existence of the data is checked.',
   }),
 }
 
 const secrets = {
-  private_key: secret('Of sftp: OpenSSH or PEM, without a passphrase.'),
-  secret_access_key: secret('Of s3.'),
+  private_key: secret('Private key for `sftp`, in OpenSSH or PEM format, without a passphrase.'),
+  secret_access_key: secret('Secret access key, for `s3`.'),
   encryption_password: secret(
-    'Encrypts the backups. At least 12 characters. Nobody can read the backups without it, and it cannot be changed later.',
+    'Password that encrypts the backups. At least 12 characters. Without it nobody can read the backups, and it cannot be changed later.',
   ),
 }
 
-const NameSchema = word('Unique, case aside.', 63)
+const NameSchema = word('Unique name. Upper and lower case are not distinguished.', 63)
 const optional = Object.fromEntries(
   Object.entries({ ...places, ...figures, ...secrets }).map(([field, schema]) => [
     field,
@@ -84,7 +88,7 @@ export const TargetRowSchema = Type.Object(
     access_key_id: Type.String(),
     ca_certificate: Type.String(),
     verify_percent: Type.Integer(),
-    backups: Type.Integer({ description: 'Of containers that there are now.' }),
+    backups: Type.Integer({ description: 'Number of backups of existing containers.' }),
     created_at: TimeSchema,
     updated_at: TimeSchema,
   },

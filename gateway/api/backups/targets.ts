@@ -32,7 +32,10 @@ export const TargetPathSchema = Type.Object({ id: Type.String({ maxLength: 64 })
 const CheckBodySchema = Type.Object(
   {
     host_id: Type.Optional(
-      Type.String({ maxLength: 64, description: 'Who is to try; default: the first host.' }),
+      Type.String({
+        maxLength: 64,
+        description: 'Id of the host that tests the target. Default: the first host.',
+      }),
     ),
   },
   { title: 'BackupTargetCheck' },
@@ -41,7 +44,7 @@ const CheckBodySchema = Type.Object(
 const CheckedSchema = Type.Object(
   {
     ok: Type.Boolean(),
-    code: Type.String({ description: 'Why not; empty: it works.' }),
+    code: Type.String({ description: 'Error code. Empty: the target works.' }),
     message: Type.String(),
     host_id: Type.String(),
     task_id: Type.String(),
@@ -53,7 +56,7 @@ const RemoveQuerySchema = Type.Object({
   force: Type.Optional(
     Type.Boolean({
       description:
-        'Also where containers have backups or schedules there: those are turned off; what is there stays there.',
+        '`true`: remove the target even if containers have backups or schedules there. The schedules are turned off. The data on the target is kept.',
     }),
   ),
 })
@@ -73,7 +76,7 @@ function readRoutes(parts: BackupParts): Route[] {
       path: '/backup-targets',
       name: 'listBackupTargets',
       scope: 'backuptarget:read',
-      summary: 'Where backups may go, by name; without secrets',
+      summary: 'Lists the backup targets by name, without secrets',
       data: Type.Array(TargetRowSchema),
       handle: async () => {
         const count = countBackups(fleet.view)
@@ -87,7 +90,7 @@ function readRoutes(parts: BackupParts): Route[] {
       path: '/backup-targets/{id}',
       name: 'getBackupTarget',
       scope: 'backuptarget:read',
-      summary: 'One place where backups may go; without secrets',
+      summary: 'Returns a backup target, without secrets',
       params: TargetPathSchema,
       data: TargetRowSchema,
       handle: async ({ params }) => ({ data: rowOf(parts, await targets.get(params.id)) }),
@@ -105,12 +108,12 @@ function changeRoutes(parts: BackupParts): Route[] {
       name: 'createBackupTarget',
       scope: 'backuptarget:manage',
       audit: 'backup_target.create',
-      summary: 'Adds a place where backups may go; nothing is done there yet',
+      summary: 'Adds a backup target. Nothing is written to it yet',
       body: CreateTargetSchema,
       example: {
         ...{ name: 'vault', type: 'sftp', host: 'backup.example.com', user: 'berth', path: '/backups' },
         ...{ private_key: '-----BEGIN OPENSSH PRIVATE KEY-----\n…', host_key: 'ssh-ed25519 AAAA…' },
-        encryption_password: 'a long one, kept elsewhere too',
+        encryption_password: 'a long password, stored elsewhere too',
       },
       data: TargetRowSchema,
       statuses: [201],
@@ -129,7 +132,8 @@ function changeRoutes(parts: BackupParts): Route[] {
       name: 'updateBackupTarget',
       scope: 'backuptarget:manage',
       audit: 'backup_target.update',
-      summary: 'Changes the fields sent; the type and the encryption password stay',
+      summary:
+        'Changes the fields sent of a backup target. Its type and encryption password cannot be changed',
       params: TargetPathSchema,
       body: ChangeTargetSchema,
       example: { verify_percent: 10 },
@@ -150,7 +154,7 @@ function changeRoutes(parts: BackupParts): Route[] {
       name: 'deleteBackupTarget',
       scope: 'backuptarget:manage',
       audit: 'backup_target.delete',
-      summary: 'Forgets a place of backups; what is there stays there',
+      summary: 'Removes a backup target from Berth. The data on the target is kept',
       params: TargetPathSchema,
       query: RemoveQuerySchema,
       errors: ['invalid_state'],
@@ -171,7 +175,7 @@ async function removeTarget(
   if (backups + scheduled > 0 && !query.force)
     throw conflict(
       'invalid_state',
-      `containers have ${backups} backups and ${scheduled} schedules there: delete them first, or use force`,
+      `containers have ${backups} backups and ${scheduled} schedules on this target: delete them first, or use force`,
     )
   await targets.remove(id)
   await upkeep.run()
@@ -186,7 +190,8 @@ function checkRoute(parts: BackupParts): Route {
     name: 'checkBackupTarget',
     scope: 'backuptarget:manage',
     audit: 'backup_target.check',
-    summary: 'Has a host keep something small there, read it back and delete it; answers once it knows',
+    summary:
+      'Tests a backup target: a host writes a small file, reads it back and deletes it. Answers with the result',
     params: TargetPathSchema,
     body: CheckBodySchema,
     bodyOptional: true,
@@ -226,7 +231,7 @@ function outcomeOf(operation: Operation): Pick<Static<typeof CheckedSchema>, 'ok
   const isTold = operation.errorCode.startsWith('backup_')
   return isTold
     ? { ok, code: operation.errorCode, message: operation.error }
-    : { ok, code: 'agent_error', message: 'the host failed, or the check was canceled' }
+    : { ok, code: 'agent_error', message: 'the test failed on the host, or was canceled' }
 }
 
 /** Only the fields that are meant: bodies may hold more. */

@@ -15,7 +15,7 @@ const TicketBodySchema = Type.Object(
       Type.String({ ...containerRef, maxLength: 128, description: 'Id, uuid or name of the container.' }),
     ),
     container: Type.Optional(
-      Type.String({ ...containerRef, maxLength: 128, description: 'Another name of `container_name`.' }),
+      Type.String({ ...containerRef, maxLength: 128, description: 'Alias of `container_name`.' }),
     ),
   },
   { title: 'TicketRequest' },
@@ -23,15 +23,15 @@ const TicketBodySchema = Type.Object(
 
 const TicketSchema = Type.Object(
   {
-    ticket: Type.String({ description: 'Good for one WebSocket to this container.' }),
-    expires_in: Type.Integer({ description: 'Seconds.' }),
+    ticket: Type.String({
+      description: 'The ticket is valid for one WebSocket connection to this container.',
+    }),
+    expires_in: Type.Integer({ description: 'Lifetime of the ticket in seconds.' }),
   },
   { title: 'Ticket' },
 )
 
-const limitText =
-  `It is valid for one connection within ${ticketSeconds} seconds. A caller gets at most ${ticketsPerMinute} tickets ` +
-  'a minute for each container: 429 `rate_limited`'
+const limitText = `It is valid for one connection within ${ticketSeconds} seconds. A caller gets at most ${ticketsPerMinute} tickets a minute for each container; more are answered with 429 \`rate_limited\``
 
 const texts = {
   ssh: {
@@ -40,9 +40,7 @@ const texts = {
   },
   vnc: {
     name: 'createVncTicket',
-    summary:
-      'Creates a ticket for the screen of a virtual machine, WebSocket `/vnc?container=NAME`; 400 `unsupported` for ' +
-      `LXC containers. ${limitText}`,
+    summary: `Creates a ticket for the screen of a virtual machine, WebSocket \`/vnc?container=NAME\`. Answers 400 \`unsupported\` for LXC containers. ${limitText}`,
   },
 } as const
 
@@ -67,7 +65,7 @@ function ticketRoute(kind: Grant['kind'], view: FleetView, tickets: ConsoleTicke
     handle: async (context) => {
       const { body, caller } = context
       const ref = body.container_name || body.container
-      if (!ref) throw invalidField('container_name', 'container_name: name the container')
+      if (!ref) throw invalidField('container_name', 'container_name: is required')
       const found = view.findGuest(ref)
       if (!found || !maySee(caller, found.guest.uuid)) throw notFound('container')
       const { name, uuid } = found.guest

@@ -12,13 +12,14 @@ const StreamQuerySchema = Type.Object({
     Type.String({
       ...trimmed,
       maxLength: 100,
-      description: `Of ${eventKinds.join(', ')}, separated by commas. Default: all that the caller may read.`,
+      description: `Kinds of events, separated by commas: ${eventKinds.join(', ')}. Default: all that the caller can read.`,
     }),
   ),
   last_event_id: Type.Optional(
     Type.String({
       maxLength: 64,
-      description: 'As the header `Last-Event-ID`, for who cannot send it; the header wins.',
+      description:
+        'Same as the header `Last-Event-ID`, for clients that cannot send headers. The header takes precedence.',
     }),
   ),
 })
@@ -34,7 +35,8 @@ export function eventRoutes(hub: EventHub): Route[] {
       bound: 'own',
       subUser: 'allowed',
       tag: 'Events',
-      summary: 'Changes as they happen, as server-sent events: what the caller could read elsewhere',
+      summary:
+        'Streams changes as server-sent events. The stream contains what the caller can read elsewhere',
       query: StreamQuerySchema,
       produces: 'text/event-stream',
       errors: ['events_unavailable'],
@@ -62,6 +64,6 @@ function parseKinds(text: string | undefined): ReadonlySet<EventKind> | undefine
   if (text === undefined) return undefined
   const words = text.split(',').map((word) => word.trim().toLowerCase())
   const unknown = words.find((word) => !(eventKinds as readonly string[]).includes(word))
-  if (unknown !== undefined) throw invalidField('kinds', `kinds: must be of ${eventKinds.join(', ')}`)
+  if (unknown !== undefined) throw invalidField('kinds', `kinds: must contain only ${eventKinds.join(', ')}`)
   return new Set(words as EventKind[])
 }

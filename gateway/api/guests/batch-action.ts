@@ -37,12 +37,12 @@ const BatchActionSchema = Type.Object({
   containers: Type.Array(Type.String({ minLength: 1, maxLength: 64, ...containerRef }), {
     minItems: 1,
     maxItems: mostGuests,
-    description: 'Ids, uuids or names.',
+    description: 'Ids, UUIDs or names of containers.',
   }),
   ...Type.Partial(Type.Object(reinstallFields)).properties,
   ...Type.Partial(Type.Object(suspensionFields)).properties,
   force: Type.Optional(
-    Type.Boolean({ description: 'Stop, restart and reinstall without a graceful shutdown.' }),
+    Type.Boolean({ description: '`true`: stop, restart or reinstall without a graceful shutdown.' }),
   ),
 })
 type BatchAction = Static<typeof BatchActionSchema>
@@ -66,8 +66,7 @@ export function batchActionRoute(parts: Parts): Route {
     audit: 'container.batch_action',
     tag: 'Containers',
     summary:
-      'Queues an action for several containers. Needs the scope of the action. All containers are checked before any action is queued. ' +
-      '`suspend` (with `reason`) and `unsuspend` are complete when answered and create no tasks',
+      'Queues an action for several containers. Needs the scope of the action. All containers are checked before any action is queued. `suspend` (with `reason`) and `unsuspend` are complete when answered and create no tasks',
     body: BatchActionSchema,
     example: { action: 'stop', containers: ['web1', 'web2'] },
     data: TaskIdsSchema,
@@ -75,7 +74,7 @@ export function batchActionRoute(parts: Parts): Route {
       failed: failedSchema,
       containers: Type.Optional(
         Type.Array(ReinstalledSchema, {
-          description: 'For `reinstall`: the new logins, as in the answer of a single reinstall.',
+          description: 'For `reinstall`: the new logins, as in the answer to a single reinstall.',
         }),
       ),
     },

@@ -28,7 +28,8 @@ const BatchCreateSchema = Type.Object({
     Type.Integer({
       minimum: 1,
       maximum: mostGuests,
-      description: 'Instead of `containers`: so many of the container described, as NAME-1, NAME-2, …',
+      description:
+        'Instead of `containers`: number of containers with the same settings. Their names are NAME-1, NAME-2, …',
     }),
   ),
   ...Type.Partial(CreateBodySchema).properties,
@@ -45,7 +46,7 @@ export function batchRoutes(parts: CreationParts): Route[] {
       bound: 'refused',
       audit: 'container.batch_create',
       tag: 'Containers',
-      summary: 'Queues the creation of several containers; all are checked before any is queued',
+      summary: 'Queues the creation of several containers. All are checked before any is queued',
       body: BatchCreateSchema,
       example: { containers: [{ name: 'web1', template_id: 'debian-12' }] },
       data: TaskIdsSchema,
@@ -143,7 +144,8 @@ function located<T>(index: number, check: () => T): T {
 function refuseSharedPlaces({ view }: Fleet, planned: readonly PlannedCreation[]): void {
   const addresses = planned.flatMap(({ spec }) => [...spec.publicIpv4s, ...spec.ipv6Addresses])
   const twice = addresses.find((address, index) => addresses.indexOf(address) !== index)
-  if (twice !== undefined) throw invalidField('containers', `containers: ${twice} is asked for twice`)
+  if (twice !== undefined)
+    throw invalidField('containers', `containers: ${twice} is requested more than once`)
   const oneHost = view.countHosts().total === 1
   planned.forEach(({ spec, hostId }, index) => {
     const others = planned.slice(0, index).filter((one) => oneHost || (hostId && one.hostId === hostId))
@@ -159,8 +161,8 @@ function refuseSharedPlaces({ view }: Fleet, planned: readonly PlannedCreation[]
 async function refuseTaken(fleet: Fleet, names: readonly string[], operationId: string): Promise<void> {
   const lower = names.map((name) => name.toLowerCase())
   const twice = names.find((_, index) => lower.indexOf(lower[index]!) !== index)
-  if (twice !== undefined) throw invalidField('containers', `containers: ${twice} is there twice`)
+  if (twice !== undefined) throw invalidField('containers', `containers: ${twice} appears more than once`)
   for (const name of names.filter((name) => fleet.view.findGuest(name) !== undefined))
     if (!(await fleet.isCreation(partOf(operationId, name))))
-      throw conflict('name_conflict', `${name}: a container has this name`)
+      throw conflict('name_conflict', `${name}: a container with this name exists`)
 }

@@ -16,17 +16,19 @@ const BootBodySchema = Type.Object(
   {
     mode: oneOf(
       bootModes,
-      '`disk`: its own. `cdrom`: an ISO image first, its disk after it; virtual machines alone. `rescue`: a system beside its disk, which a container has at `/mnt` and a virtual machine as `/dev/vdb`.',
+      '`disk`: the container’s own disk. `cdrom`: an ISO image first, then the disk; only for virtual machines. `rescue`: a rescue system; the disk is mounted at `/mnt` in an LXC container, and is `/dev/vdb` in a virtual machine.',
     ),
     image: Type.Optional(
       Type.String({
         ...trimmed,
         pattern: optionalTemplateIdPattern,
         description:
-          'Of `cdrom`: an image of type `iso`. Of `rescue`: absent or empty is the usual one. Of `disk`: none.',
+          'For `cdrom`: id of an image of type `iso`. For `rescue`: id of a rescue image; if omitted or empty, the default one. Not allowed for `disk`.',
       }),
     ),
-    force: Type.Optional(Type.Boolean({ description: 'Without a graceful shutdown of what runs now.' })),
+    force: Type.Optional(
+      Type.Boolean({ description: '`true`: stop the running system without a graceful shutdown.' }),
+    ),
   },
   { title: 'Boot' },
 )
@@ -35,7 +37,10 @@ type BootBody = Static<typeof BootBodySchema>
 const BootedSchema = Type.Object(
   {
     ...QueuedSchema.properties,
-    ssh_password: Type.String({ description: 'Of root in `rescue`, in clear, only here; else empty.' }),
+    ssh_password: Type.String({
+      description:
+        'Password of root in the `rescue` system, in plain text. It is returned only in this answer. Empty for other modes.',
+    }),
   },
   { title: 'QueuedBoot' },
 )
@@ -51,7 +56,7 @@ export function bootRoute(fleet: Fleet): Route {
     audit: 'container.boot',
     tag: 'Containers',
     summary:
-      'Queues that a container boots its disk, a CD or a rescue system: now if it runs, else at its next start; where that fails, it boots what it did before',
+      'Queues a boot from the disk, a CD or a rescue system: now if the container runs, else at its next start. If this fails, the earlier boot medium is restored',
     params: ContainerPathSchema,
     body: BootBodySchema,
     example: { mode: 'rescue' },
@@ -79,9 +84,9 @@ export function bootRoute(fleet: Fleet): Route {
 
 /** An image that a sub-user may not have is to it like one that is not there. @throws {BerthError} `invalid_field` */
 function imageOf({ mode, image = '' }: BootBody, { subUser }: Principal): string {
-  if (mode === 'cdrom' && image === '') throw invalidField('image', 'image: cdrom needs one')
-  if (mode === 'disk' && image !== '') throw invalidField('image', 'image: the disk has none')
+  if (mode === 'cdrom' && image === '') throw invalidField('image', 'image: is required for cdrom')
+  if (mode === 'disk' && image !== '') throw invalidField('image', 'image: not allowed for disk')
   if (image !== '' && subUser?.images && !subUser.images.has(image))
-    throw invalidField('image', `image: no template ${image}`)
+    throw invalidField('image', `image: template ${image} does not exist`)
   return image
 }

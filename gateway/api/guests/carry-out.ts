@@ -41,8 +41,8 @@ export async function awaitDone(fleet: Fleet, operation: OrderedOperation): Prom
 export function unfinishedError({ view }: Fleet, { hostId, operationId }: OrderedOperation): BerthError {
   const why =
     view.findHost(hostId)?.state === 'online'
-      ? `not finished in time: task ${operationId} continues`
-      : `the host went offline: task ${operationId} continues when it is back`
+      ? `the task did not finish in time: task ${operationId} continues`
+      : `the host went offline: task ${operationId} continues when the host is online again`
   return new BerthError('timeout', 'agent_timeout', why, { taskId: operationId })
 }
 

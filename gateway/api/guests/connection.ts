@@ -16,36 +16,39 @@ import { planRepair, RepairSchema, type ConnectionFailure, type ConnectionRepair
 
 /** What each step looks at, from the container outwards. */
 const stepTexts = {
-  allowed: 'whether it is blocked: suspension, expiry, quota, abuse',
-  running: 'whether it runs',
-  listening: 'whether a program in it listens on the port',
-  mapping: 'whether the port is reached from outside: by a mapping, or a public address',
-  address: 'whether the address that customers are given leads to the host',
-  firewall: 'whether its firewall lets `source` in',
-  guest: 'a connection from the host to the container',
-  connection: 'a connection through the mapping',
+  allowed: 'the container is not blocked by suspension, expiry, quota or abuse',
+  running: 'the container is running',
+  listening: 'a program in the container listens on the port',
+  mapping: 'the port can be reached from outside, through a mapping or a public address',
+  address: 'the address that customers are given leads to the host',
+  firewall: 'the firewall of the container accepts connections from `source`',
+  guest: 'the host can connect to the container',
+  connection: 'a connection through the mapping succeeds',
 } as const
 type StepName = keyof typeof stepTexts
 const names = Object.keys(stepTexts) as StepName[]
 
 const codeTexts = {
   suspended: 'the container is suspended',
-  expired: 'it has expired',
-  traffic_used_up: 'its traffic quota is used up',
-  stopped_for_abuse: 'it was stopped for abuse',
-  throttled: 'it is slow, as its traffic quota is used up',
-  not_running: 'it does not run',
-  nothing_listens: 'nothing in it listens on the port',
-  listens_on_loopback: 'what listens does so for the container itself alone',
-  not_visible: 'what listens in a virtual machine is not seen from outside',
-  no_mapping: 'no port of the host leads to it',
-  address_missing: 'the address of the mapping is none of the host',
+  expired: 'the container has expired',
+  traffic_used_up: 'the traffic quota of the container is used up',
+  stopped_for_abuse: 'the container was stopped because of abuse',
+  throttled: 'the container is throttled because its traffic quota is used up',
+  not_running: 'the container is not running',
+  nothing_listens: 'no program in the container listens on the port',
+  listens_on_loopback: 'the program listens only on the loopback address of the container',
+  not_visible: 'the host cannot see which ports a virtual machine listens on',
+  no_mapping: 'no port of the host is mapped to this port',
+  address_missing: 'the address of the mapping does not belong to the host',
   ...addressCodes,
-  firewall_drops: 'its firewall drops the connection',
-  guest_silent: 'the container does not answer: a firewall inside it, or it hangs',
-  guest_refuses: 'the container refuses, though something listens: a firewall inside it',
-  host_not_let_in: 'its firewall does not let the host in, so nothing was tried',
-  not_forwarded: 'the host does not pass the connection on',
+  firewall_drops: 'the firewall of the container drops the connection',
+  guest_silent:
+    'the container does not answer: a firewall inside it drops the connection, or the system hangs',
+  guest_refuses:
+    'the container refuses the connection although a program listens: a firewall inside it may reject it',
+  host_not_let_in:
+    'the firewall of the container does not accept connections from the host, so no connection was tried',
+  not_forwarded: 'the host does not forward the connection',
   earlier_step_failed: 'an earlier step failed',
 } as const
 type StepCode = keyof typeof codeTexts
@@ -61,9 +64,9 @@ const StepSchema = Type.Object(
     name: oneOf(names, `${listed(stepTexts)}.`),
     state: oneOf(['ok', 'failed', 'skipped']),
     code: Type.Union([oneOf(codes), Type.Literal('')], {
-      description: `Why it is not simply ok. ${listed(codeTexts)}.`,
+      description: `Reason why the state is not simply \`ok\`. ${listed(codeTexts)}.`,
     }),
-    message: Type.String({ description: 'The code in words; empty: ok.' }),
+    message: Type.String({ description: 'The code in words. Empty: no problem.' }),
   },
   { title: 'ConnectionStep' },
 )
@@ -71,25 +74,26 @@ type StepRow = Static<typeof StepSchema>
 
 const DiagnosisSchema = Type.Object(
   {
-    reachable: Type.Boolean({ description: 'No step failed.' }),
-    failed_step: Type.Union([oneOf(names), Type.Null()], { description: 'The first that failed.' }),
-    code: Type.String({ description: 'Of that step; empty: none failed.' }),
-    steps: Type.Array(StepSchema, { description: 'From the container outwards.' }),
+    reachable: Type.Boolean({ description: '`true`: no step failed.' }),
+    failed_step: Type.Union([oneOf(names), Type.Null()], { description: 'First step that failed.' }),
+    code: Type.String({ description: 'Code of the failed step. Empty: no step failed.' }),
+    steps: Type.Array(StepSchema, { description: 'Steps in order, from the container outwards.' }),
     container_port: Type.Integer(),
-    source: Type.String({ description: 'Whom the firewall was asked about.' }),
+    source: Type.String({ description: 'Source address that was checked against the firewall.' }),
     address: Type.String({
-      description: 'Where the port is reached from outside; empty: at every address of the host.',
+      description: 'Address to which clients connect from outside. Empty: every address of the host.',
     }),
-    port: Type.Integer({ description: 'There; 0: nowhere.' }),
+    port: Type.Integer({ description: 'Port to which clients connect from outside. 0: none.' }),
     shown_address: Type.String({
       description:
-        'The address that customers are given: an address of the container, or the public address of the host. Empty: not known.',
+        'Address that customers are given: an address of the container, or the public address of the host. Empty: not known.',
     }),
     listening_ports: Type.Array(Type.Integer(), {
-      description: 'Other ports that it listens on, where nothing listens on this one.',
+      description: 'Other ports on which the container listens, if nothing listens on this port.',
     }),
     repair: Type.Union([RepairSchema, Type.Null()], {
-      description: 'The request that would mend it; null: none, or none that this caller may send.',
+      description:
+        'Request that would fix the problem. `null`: no request can fix it, or the caller is not allowed to send it.',
     }),
   },
   { title: 'ConnectionDiagnosis' },
@@ -97,10 +101,13 @@ const DiagnosisSchema = Type.Object(
 
 const DiagnosisQuery = Type.Object({
   port: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 65_535, description: 'TCP port of the container; default 22.' }),
+    Type.Integer({ minimum: 1, maximum: 65_535, description: 'TCP port of the container. Default: 22.' }),
   ),
   source: Type.Optional(
-    Type.String({ maxLength: 64, description: 'Address of who cannot connect; default: the caller’s.' }),
+    Type.String({
+      maxLength: 64,
+      description: 'Address of the client that cannot connect. Default: the address of the caller.',
+    }),
   ),
 })
 
@@ -114,8 +121,7 @@ export function connectionRoute(fleet: Fleet): Route {
     scope: 'container:read',
     bound: 'guest',
     tag: 'Containers',
-    summary:
-      'Why a port of a container, SSH unless told otherwise, cannot be reached, and what would mend it',
+    summary: 'Finds out why a TCP port of a container, by default SSH, cannot be reached, and suggests a fix',
     params: ContainerPathSchema,
     query: DiagnosisQuery,
     data: DiagnosisSchema,

@@ -15,7 +15,9 @@ export type Action = 'start' | 'stop' | 'restart' | 'delete'
 type ActionContext = RequestContext<{ id: string }, unknown, ActionBody> & Subjects['guest']
 
 const ActionBodySchema = Type.Object({
-  force: Type.Optional(Type.Boolean({ description: 'Without a graceful shutdown, as pulling the plug.' })),
+  force: Type.Optional(
+    Type.Boolean({ description: '`true`: stop without a graceful shutdown, like a power cut.' }),
+  ),
 })
 type ActionBody = Static<typeof ActionBodySchema>
 
@@ -41,14 +43,14 @@ export const actions: readonly ActionDefinition[] = [
     action: 'start',
     method: 'POST',
     scope: 'container:power',
-    summary: 'Queues a start; a running container stays as it is and the task is done',
+    summary: 'Queues a start. If the container is already running, the task succeeds without a change',
     order: (fields) => ({ $case: 'start', value: fields }),
   },
   {
     action: 'stop',
     method: 'POST',
     scope: 'container:power',
-    summary: 'Queues a stop; a stopped container stays as it is and the task is done',
+    summary: 'Queues a stop. If the container is already stopped, the task succeeds without a change',
     forceable: true,
     order: (fields) => ({ $case: 'stop', value: fields }),
   },
@@ -56,7 +58,7 @@ export const actions: readonly ActionDefinition[] = [
     action: 'restart',
     method: 'POST',
     scope: 'container:power',
-    summary: 'Queues a restart; a stopped container is started',
+    summary: 'Queues a restart. A stopped container is started',
     forceable: true,
     order: (fields) => ({ $case: 'restart', value: fields }),
   },
@@ -64,7 +66,7 @@ export const actions: readonly ActionDefinition[] = [
     action: 'delete',
     method: 'DELETE',
     scope: 'container:delete',
-    summary: 'Queues the deletion of a container and all it holds',
+    summary: 'Queues the deletion of a container and of all its data',
     order: (fields) => ({ $case: 'delete', value: fields }),
   },
 ]
@@ -80,8 +82,7 @@ export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
       audit: 'container.create',
       tag: 'Containers',
       summary:
-        'Queues the creation of a container. A failed creation is undone: the container answers 404 from then on, and its ' +
-        'task contains the reason',
+        'Queues the creation of a container. A failed creation is undone: the container is answered with 404 from then on, and its task contains the reason',
       body: CreateBodySchema,
       example: createExample,
       data: CreatedSchema,

@@ -38,8 +38,7 @@ export function loginFields(modes: string) {
         ...trimmed,
         maxLength: 16_384,
         description:
-          'One line in the format of OpenSSH, without options: Ed25519, ECDSA, RSA of at least 2048 bits, or a security ' +
-          'key. Certificates and DSA keys are refused. Used in `key` mode, ignored in other modes.',
+          'One line in the format of OpenSSH, without options: Ed25519, ECDSA, RSA of at least 2048 bits, or a security key. Certificates and DSA keys are refused. Used in `key` mode, ignored in other modes.',
       }),
     ),
   }
@@ -48,7 +47,7 @@ export function loginFields(modes: string) {
 export const TemplateIdSchema = Type.String({
   ...trimmed,
   pattern: templateIdPattern,
-  description: 'An id of `GET /templates`: lower-case letters, digits, ".", "-".',
+  description: 'Id of a template, see `GET /templates`: lower-case letters, digits, "." and "-".',
 })
 
 /** Body of `POST /containers`. Unknown fields are ignored. */
@@ -56,47 +55,59 @@ export const CreateBodySchema = Type.Object(
   {
     name: Type.String({
       ...trimmed,
-      description: '1 to 63 letters, digits, ".", "_", "-"; not all digits, not a uuid; unique in the fleet.',
+      description:
+        '1 to 63 letters, digits, ".", "_" and "-". Must be unique in the fleet, must not consist of digits only, and must not be a UUID.',
     }),
     virtualization: optional(VirtualizationSchema),
     template_id: TemplateIdSchema,
-    vcpu: optional(Type.Number({ ...vcpuBounds, description: 'May be fractional. Default 1.' })),
-    ram_mb: integerWithin(limits.ramMb, 'Default 512.'),
-    disk_gb: integerWithin(limits.diskGb, 'Default 10.'),
-    host_id: optional(
-      Type.String({ ...trimmed, maxLength: 64, description: 'Default: the host with most room.' }),
+    vcpu: optional(
+      Type.Number({ ...vcpuBounds, description: 'Number of virtual CPUs, may be fractional. Default: 1.' }),
     ),
-    start: optional(Type.Boolean({ description: 'Start once created. Default true.' })),
-    assign_nat: optional(Type.Boolean({ description: 'Default true; false leaves no room for mappings.' })),
+    ram_mb: integerWithin(limits.ramMb, 'Memory in MiB. Default: 512.'),
+    disk_gb: integerWithin(limits.diskGb, 'Disk size in GiB. Default: 10.'),
+    host_id: optional(
+      Type.String({
+        ...trimmed,
+        maxLength: 64,
+        description: 'Id of the host. Default: the host with the most free resources.',
+      }),
+    ),
+    start: optional(
+      Type.Boolean({ description: '`true`: start the container after its creation. Default: `true`.' }),
+    ),
+    assign_nat: optional(
+      Type.Boolean({ description: '`false`: the container gets no port mappings. Default: `true`.' }),
+    ),
     port_mapping_count: integerWithin(
       limits.portMappings,
-      'NAT mappings to pick: the first leads to container port 22, the others to the container port of the ' +
-        'same number as their host port. 0 is as if it were absent: 1, or 0 where nat_port_mappings lead to port 22.',
+      'Number of NAT mappings with automatically chosen host ports. The first leads to container port 22, the others to the container port with the same number as their host port. If omitted or 0: 1, or 0 if `nat_port_mappings` contains a mapping to port 22.',
     ),
     nat_port_mappings: optional(
       Type.Array(MappingBodySchema, {
         maxItems: limits.portMappings.max,
-        description: 'Explicit mappings; host_port 0 or absent: pick one.',
+        description: 'Explicit mappings. A `host_port` that is 0 or omitted is chosen automatically.',
       }),
     ),
     extra_ports: optional(
       Type.Unknown({
         description:
-          'Array of container ports, each mapped to a picked host port unless it is mapped already. Any other type is ignored.',
+          'Array of container ports. Each is mapped to an automatically chosen host port unless it is already mapped. Values of any other type are ignored.',
       }),
     ),
     ...ipv4Fields,
-    assign_ipv6: optional(Type.Boolean({ description: 'One, where neither count nor list says more.' })),
+    assign_ipv6: optional(
+      Type.Boolean({ description: '`true`: assign one address, unless a count or a list requests more.' }),
+    ),
     ...ipv6ListFields,
     ...loginFields(
-      'Absent: `password` or `key` where that field alone is sent, else auto_password. `keep` is for reinstall only.',
+      'If omitted: `password` or `key` if only the field of that mode is sent, else `auto_password`. `keep` is only for reinstall.',
     ),
     expires_at: optional(ExpirySchema),
     ...rateFields,
     ...trafficFields,
     snapshot_limit: integerWithin(
       limits.snapshots,
-      `Snapshots that it may have. Default ${defaultSnapshotLimit}; 0: none.`,
+      `Maximum number of snapshots. Default: ${defaultSnapshotLimit}. 0: none.`,
     ),
     devices: optional(DevicesSchema),
     user_data: optional(

@@ -21,7 +21,9 @@ export const CreatedSchema = Type.Object(
     status: GuestStatusSchema,
     action: Type.Literal('create'),
     ssh_port: Type.Integer(),
-    ssh_password: Type.String({ description: 'In clear, only here; empty in `key` mode.' }),
+    ssh_password: Type.String({
+      description: 'Password in plain text. It is returned only in this answer. Empty in `key` mode.',
+    }),
   },
   { title: 'CreatedContainer' },
 )
@@ -92,13 +94,17 @@ export function osOf(view: FleetView, id: string): Os {
 }
 
 export function noTemplate(): BerthError {
-  return invalidField('template_id', 'template_id: no such template')
+  return invalidField('template_id', 'template_id: this template does not exist')
 }
 
 function createdRow({ hostId, response }: GuestCreation, operationId: string): CreatedContainer {
   const { guest, sshPassword } = response
   if (guest === undefined)
-    throw new BerthError('internal', 'agent_error', 'the agent answered without the container')
+    throw new BerthError(
+      'internal',
+      'agent_error',
+      'the host created no container: its answer does not contain it',
+    )
   return {
     task_id: operationId,
     id: guest.id,

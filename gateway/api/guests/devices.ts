@@ -29,7 +29,7 @@ export function deviceRoutes(fleet: Fleet): Route[] {
       audit: 'container.devices',
       tag: 'Containers',
       summary:
-        'Sets the devices of the host that a container may use, from its next start on. For administrators only',
+        'Sets the devices of the host that a container can use from its next start. Only for administrators',
       params: ContainerPathSchema,
       body: BodySchema,
       example: { devices: ['tun'] },

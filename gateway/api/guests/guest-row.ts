@@ -16,7 +16,7 @@ import { suspensionRow, suspensionRowFields } from './suspension-row.js'
 /** Shown in place of a password. */
 const maskedPassword = '********'
 
-export const GuestStatusSchema = oneOf(guestStatuses, '`unknown`: its host is away.')
+export const GuestStatusSchema = oneOf(guestStatuses, '`unknown`: the host of the container is offline.')
 export const textFilter = Type.String({ maxLength: 64 })
 export const VirtualizationSchema = oneOf(['lxc', 'kvm'])
 export const PortMappingSchema = Type.Object(
@@ -25,9 +25,13 @@ export const PortMappingSchema = Type.Object(
     host_port: Type.Integer(),
     protocol: oneOf(['tcp', 'udp']),
     description: Type.String(),
-    host_ip: Type.Optional(Type.String({ description: 'Absent: every address of the host.' })),
-    container_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
-    host_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
+    host_ip: Type.Optional(
+      Type.String({ description: 'Address of the host. If absent: every address of the host.' }),
+    ),
+    container_port_end: Type.Optional(
+      Type.Integer({ description: 'Last container port, only for a range.' }),
+    ),
+    host_port_end: Type.Optional(Type.Integer({ description: 'Last host port, only for a range.' })),
   },
   { title: 'PortMapping' },
 )
@@ -39,10 +43,10 @@ export const TrafficActionSchema = oneOf(['stop', 'throttle', 'none'])
 const pendingChanges = ['limits', 'password', 'addresses', 'devices'] as const
 export const bootModes = ['disk', 'cdrom', 'rescue'] as const
 
-const mbps = Type.Integer({ description: 'Mbps, 0 = unlimited' })
-const ioMbps = Type.Integer({ description: 'MB/s, 0 = unlimited' })
-const iops = Type.Integer({ description: 'Requests a second, 0 = unlimited' })
-const gbPerMonth = Type.Number({ description: 'GB per month, 0 = unlimited' })
+const mbps = Type.Integer({ description: 'Mbit/s. 0: unlimited.' })
+const ioMbps = Type.Integer({ description: 'MB/s. 0: unlimited.' })
+const iops = Type.Integer({ description: 'I/O operations per second. 0: unlimited.' })
+const gbPerMonth = Type.Number({ description: 'GB per month. 0: unlimited.' })
 
 /** A container in the list and in the detail. */
 export const GuestRowSchema = Type.Object(
@@ -62,21 +66,23 @@ export const GuestRowSchema = Type.Object(
     io_read_iops: iops,
     io_write_iops: iops,
     status: GuestStatusSchema,
-    status_reason: Type.String({ description: 'Why it is in `error`.' }),
+    status_reason: Type.String({ description: 'Reason for the status `error`.' }),
     ip: Type.String(),
-    ipv6: Type.String({ description: 'The first of `ipv6_addresses`.' }),
+    ipv6: Type.String({ description: 'First of `ipv6_addresses`.' }),
     public_ipv4s: Type.Array(Type.String()),
     ipv6_addresses: Type.Array(Type.String()),
-    ssh_port: Type.Integer({ description: 'Host port mapped to SSH; 0: none.' }),
+    ssh_port: Type.Integer({ description: 'Host port that is mapped to SSH. 0: none.' }),
     ssh_host: Type.String({
       description:
         'Name or address for SSH: an address of the container, or the public address of the host. Empty: not ' +
         'known, see `public_address` of the host.',
     }),
     ssh_command: Type.String({
-      description: 'Command line for SSH. Empty: the port or the address is not known.',
+      description: 'SSH command. Empty: the port or the address is not known.',
     }),
-    ssh_password: Type.String({ description: `\`${maskedPassword}\` when there is one.` }),
+    ssh_password: Type.String({
+      description: `\`${maskedPassword}\` if the container has a password, else empty.`,
+    }),
     port_mappings: Type.Array(PortMappingSchema),
     policy_blocked: Type.Boolean(),
     policy_reason: Type.String(),
@@ -89,8 +95,12 @@ export const GuestRowSchema = Type.Object(
     traffic_in_gb: gbPerMonth,
     traffic_out_gb: gbPerMonth,
     traffic_action: TrafficActionSchema,
-    traffic_throttle_mbps: Type.Integer({ description: '0: the host’s configured rate.' }),
-    traffic_reset_day: Type.Integer({ description: '0: the host’s default.' }),
+    traffic_throttle_mbps: Type.Integer({
+      description: 'Mbit/s while throttled. 0: the rate configured for the host.',
+    }),
+    traffic_reset_day: Type.Integer({
+      description: 'Day of the month on which the period begins. 0: the day configured for the host.',
+    }),
     snapshot_limit: Type.Integer({ description: 'Maximum number of snapshots.' }),
     snapshot_space_used_bytes: Type.Integer({
       description: 'Upper bound of the disk space that all snapshots together retain.',
@@ -98,14 +108,15 @@ export const GuestRowSchema = Type.Object(
     snapshot_space_limit_bytes: Type.Integer({
       description: 'Limit of the space that all snapshots together may retain.',
     }),
-    throttled: Type.Boolean({ description: 'The quota is used up and the rate is bounded.' }),
+    throttled: Type.Boolean({ description: '`true`: the traffic quota is used up and the rate is reduced.' }),
     at_next_start: Type.Array(oneOf(pendingChanges), {
-      description: 'What was changed while it ran and holds from its next start.',
+      description:
+        'Settings that were changed while the container was running and take effect at its next start.',
     }),
     owners: Type.Optional(
       Type.Array(Type.Object({ id: Type.String(), username: Type.String() }, { title: 'Owner' }), {
         description:
-          'Sub-users that have it. Only in the list and the detail, for callers with `subuser:read` that are bound to no containers; never in events and webhooks.',
+          'Sub-users with access to the container. Only in the list and the detail, for callers with `subuser:read` that are not bound to containers. Never in events and webhooks.',
       }),
     ),
     devices: Type.Array(oneOf(guestDevices), {
@@ -114,7 +125,7 @@ export const GuestRowSchema = Type.Object(
     boot: Type.Object(
       {
         mode: oneOf(bootModes),
-        image: Type.String({ description: 'What it boots in place of its disk; empty: nothing.' }),
+        image: Type.String({ description: 'Image to boot instead of the disk. Empty: boot from the disk.' }),
       },
       { title: 'ContainerBoot' },
     ),

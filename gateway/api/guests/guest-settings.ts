@@ -51,7 +51,8 @@ export const UpdatedSchema = Type.Optional(
   Type.Object(
     {
       ignored: Type.Array(Type.String(), {
-        description: 'Fields that were sent and are not known here, or not taken.',
+        description:
+          'Fields of the request that were ignored because they are not known or not allowed here.',
       }),
     },
     { title: 'Updated' },

@@ -18,12 +18,25 @@ import { ContainerPathSchema } from './containers.js'
 
 const LimitsBodySchema = Type.Object(
   {
-    vcpu: Type.Optional(Type.Number({ ...vcpuBounds, ...zeroIsAbsent, description: '0: as it is.' })),
-    ram_mb: Type.Optional(Type.Integer({ ...ramBounds, ...zeroIsAbsent, description: '0: as it is.' })),
+    vcpu: Type.Optional(
+      Type.Number({
+        ...vcpuBounds,
+        ...zeroIsAbsent,
+        description: 'Number of virtual CPUs. If omitted or 0, it is unchanged.',
+      }),
+    ),
+    ram_mb: Type.Optional(
+      Type.Integer({
+        ...ramBounds,
+        ...zeroIsAbsent,
+        description: 'Memory in MiB. If omitted or 0, it is unchanged.',
+      }),
+    ),
     disk_gb: Type.Optional(
       Type.Integer({
         ...{ minimum: limits.diskGb.min, maximum: limits.diskGb.max, ...zeroIsAbsent },
-        description: 'It only grows, also while the container runs. 0: as it is.',
+        description:
+          'Disk size in GiB. It can only grow, also while the container is running. If omitted or 0, it is unchanged.',
       }),
     ),
     ...rateFields,
@@ -51,7 +64,7 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
       name: 'updateResourceLimit',
       subUser: 'refused',
       audit: 'container.resource_limit',
-      summary: 'Changes the limits sent, at once; the others stay',
+      summary: 'Changes the limits sent, immediately. Limits that are not sent stay unchanged',
       body: LimitsBodySchema,
       example: { vcpu: 2, ram_mb: 1024, disk_gb: 20, network_down_mbps: 100, network_up_mbps: 50 },
       data: UpdatedSchema,
@@ -68,7 +81,7 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
         }
         const change = { $case: 'limits', value: wanted } as const
         const { guest } = await changeSetting(fleet, context, { change, detail: describeFields(wanted) })
-        const later = guest.atNextStart.includes('limits') ? ', in full at the next start' : ''
+        const later = guest.atNextStart.includes('limits') ? ', completely at the next start' : ''
         return updatedAnswer(`limits updated${later}`, body, LimitsBodySchema)
       },
     }),
@@ -78,7 +91,8 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
       name: 'setExpiry',
       subUser: 'refused',
       audit: 'container.expiry',
-      summary: 'When the container is stopped and blocked; it is never deleted',
+      summary:
+        'Sets when the container expires. An expired container is stopped and blocked, but never deleted',
       body: ExpiryBodySchema,
       example: { expires_at: '2030-12-31 23:59:59' },
       errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],

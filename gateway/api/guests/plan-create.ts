@@ -61,12 +61,14 @@ function checkUserData({ virtualization, user_data: userData = '' }: CreateBody,
   if (userData === '') return
   if (virtualization === 'kvm') parseUserData(userData, os)
   else
-    throw new BerthError('invalid', 'unsupported', 'user_data: containers take none', { field: 'user_data' })
+    throw new BerthError('invalid', 'unsupported', 'user_data: only available for virtual machines', {
+      field: 'user_data',
+    })
 }
 
 function planDevices({ virtualization, devices = [] }: CreateBody): string[] {
   if (devices.length > 0 && virtualization === 'kvm')
-    throw new BerthError('invalid', 'unsupported', 'devices: only available for containers', {
+    throw new BerthError('invalid', 'unsupported', 'devices: only available for LXC containers', {
       field: 'devices',
     })
   return parseGuestDevices(devices)
@@ -92,7 +94,7 @@ interface AskedAddresses {
 }
 
 function planList(field: string, flag: string, { assign, list = [] }: AskedAddresses): string[] {
-  if (assign === false && list.length > 0) throw invalidField(field, `${field}: needs ${flag}`)
+  if (assign === false && list.length > 0) throw invalidField(field, `${field}: requires ${flag}`)
   return planAddresses(field, list)
 }
 

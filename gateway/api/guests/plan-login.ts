@@ -14,7 +14,7 @@ const noSecrets = { sshPassword: '', sshPublicKey: '' }
 /** Login of a new guest. @throws {BerthError} `invalid_field`, `missing_field` */
 export function planLogin(body: LoginFields, os: Os = 'linux'): PlannedLogin {
   if (body.ssh_auth_mode === 'keep')
-    throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is for reinstall only')
+    throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is only for reinstall')
   return planNewLogin(body, os)
 }
 
@@ -46,7 +46,7 @@ function impliedMode(password: string, keyLine: string): 'auto_password' | 'pass
     throw new BerthError(
       'invalid',
       'missing_field',
-      'ssh_auth_mode: is required where both ssh_password and ssh_public_key are sent',
+      'ssh_auth_mode: is required if both ssh_password and ssh_public_key are sent',
       { field: 'ssh_auth_mode' },
     )
   if (password !== '') return 'password'

@@ -68,7 +68,7 @@ export function planMappings(body: CreateBody, os: Os = 'linux'): PortMapping[] 
     ...explicit.filter((mapping) => !leadsTo(login, mapping)),
   ]
   if (mappings.length > limits.portMappings.max)
-    throw invalidField('port_mapping_count', `at most ${limits.portMappings.max} port mappings`)
+    throw invalidField('port_mapping_count', `at most ${limits.portMappings.max} port mappings are allowed`)
   refuseDoubleHostPorts(mappings)
   return mappings
 }
@@ -128,7 +128,7 @@ export function refuseDoubleHostPorts(mappings: readonly PortMapping[]): void {
     for (const later of fixed.slice(index + 1)) {
       if (later.hostPort > mapping.hostPortEnd) break
       if (later.protocol === mapping.protocol && sharesAddress(later, mapping))
-        throw invalidField('nat_port_mappings', 'nat_port_mappings: a host port is there twice')
+        throw invalidField('nat_port_mappings', 'nat_port_mappings: a host port appears more than once')
     }
   })
 }
@@ -144,6 +144,6 @@ function refuseMappings(body: CreateBody): PortMapping[] {
     ['extra_ports', extraPorts(body.extra_ports).length > 0],
   ]
   const field = asks.find(([, asked]) => asked)?.[0]
-  if (field !== undefined) throw invalidField(field, `${field}: needs assign_nat`)
+  if (field !== undefined) throw invalidField(field, `${field}: requires assign_nat`)
   return []
 }

@@ -18,12 +18,12 @@ export const RepairSchema = Type.Object(
   {
     action: oneOf(actions),
     method: oneOf(['POST', 'PUT']),
-    path: Type.String({ description: 'Below `/api/v1`.' }),
+    path: Type.String({ description: 'Path below `/api/v1`.' }),
     body: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
-      description: 'To be sent; null: it takes a choice that the caller has to make.',
+      description: 'Request body. `null`: the caller must choose its content.',
     }),
     if_match: Type.String({
-      description: 'For `If-Match`, so that nothing newer is overwritten; empty: not needed.',
+      description: 'Value for `If-Match`, so that no newer change is overwritten. Empty: not needed.',
     }),
   },
   { title: 'ConnectionRepair' },

@@ -82,6 +82,6 @@ export function planAddresses(field: string, addresses: readonly string[] = []):
     return address.text
   })
   const twice = canonical.findIndex((text, index) => canonical.indexOf(text) < index)
-  if (twice >= 0) throw invalidField(`${field}.${twice}`, `${field}.${twice}: is there twice`)
+  if (twice >= 0) throw invalidField(`${field}.${twice}`, `${field}.${twice}: appears more than once`)
   return canonical
 }

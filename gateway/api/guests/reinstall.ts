@@ -12,9 +12,11 @@ import { queueOrder, type OrderCase } from './queue-order.js'
 export const reinstallFields = {
   template_id: TemplateIdSchema,
   ...loginFields(
-    'Absent: `password` or `key` where that field alone is sent, else auto_password. `keep`: the login of now.',
+    'If omitted: `password` or `key` if only the field of that mode is sent, else `auto_password`. `keep`: the current login stays.',
   ),
-  force: Type.Optional(Type.Boolean({ description: 'Without a graceful shutdown of what runs now.' })),
+  force: Type.Optional(
+    Type.Boolean({ description: '`true`: stop the running system without a graceful shutdown.' }),
+  ),
 }
 const ReinstallBodySchema = Type.Object(reinstallFields, { title: 'Reinstall' })
 export type ReinstallBody = Static<typeof ReinstallBodySchema>
@@ -25,7 +27,8 @@ const ReinstalledSchema = Type.Object(
   {
     ...QueuedSchema.properties,
     ssh_password: Type.String({
-      description: 'Of the new login, in clear, only here; empty in the modes `key` and `keep`.',
+      description:
+        'Password of the new login, in plain text. It is returned only in this answer. Empty in the modes `key` and `keep`.',
     }),
   },
   { title: 'QueuedReinstall' },
@@ -42,7 +45,7 @@ export function reinstallRoute(fleet: Fleet): Route {
     audit: 'container.reinstall',
     tag: 'Containers',
     summary:
-      'Queues a new disk from a template with a new login; all else stays, and the old disk comes back where it fails',
+      'Queues a reinstall from a template: a new disk with a new login. All other settings stay. If it fails, the old disk is restored',
     params: ContainerPathSchema,
     body: ReinstallBodySchema,
     example: { template_id: 'debian-12', ssh_auth_mode: 'auto_password' },

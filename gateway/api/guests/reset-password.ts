@@ -10,7 +10,7 @@ const ResetBodySchema = Type.Object(
     password: Type.Optional(
       Type.String({
         maxLength: 1024,
-        description: `Must be ${sshPasswordRule}. Absent or empty: a password is generated.`,
+        description: `Must be ${sshPasswordRule}. If omitted or empty, a password is generated.`,
       }),
     ),
   },
@@ -18,7 +18,7 @@ const ResetBodySchema = Type.Object(
 )
 
 const PasswordSchema = Type.Object(
-  { password: Type.String({ description: 'In clear, only here.' }) },
+  { password: Type.String({ description: 'Password in plain text. It is returned only in this answer.' }) },
   { title: 'Password' },
 )
 
@@ -33,7 +33,7 @@ export function resetPasswordRoute(fleet: Fleet): Route {
     audit: 'container.reset_password',
     tag: 'Containers',
     summary:
-      'Sets a new password of root, running or stopped; the message says when it holds from the next start',
+      'Sets a new password for root of a running or stopped container. The message says if it takes effect at the next start',
     params: ContainerPathSchema,
     body: ResetBodySchema,
     bodyOptional: true,
@@ -51,7 +51,7 @@ export function resetPasswordRoute(fleet: Fleet): Route {
       const order = { $case: 'resetPassword', value: { uuid: guest.uuid, password } } as const
       const { sshPassword } = await carryOut(fleet, context, { action: 'reset-password', order })
       const later = fleet.view.findGuest(guest.uuid)?.guest.atNextStart.includes('password')
-      const message = later ? 'password set at the next start' : 'password set'
+      const message = later ? 'password set: it takes effect at the next start' : 'password set'
       return { message, data: { password: sshPassword } }
     },
   })

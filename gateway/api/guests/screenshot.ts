@@ -14,7 +14,7 @@ export function screenshotRoute(fleet: Fleet): Route {
     bound: 'guest',
     subUser: 'allowed',
     tag: 'Containers',
-    summary: 'The screen of a virtual machine that runs',
+    summary: 'Returns an image of the screen of a running virtual machine',
     params: ContainerPathSchema,
     produces: 'image/png',
     errors: ['unsupported', 'guest_not_running', 'policy_blocked', 'host_offline', 'agent_timeout'],
@@ -28,7 +28,7 @@ export function screenshotRoute(fleet: Fleet): Route {
 
 async function takeScreenshot(fleet: Fleet, { hostId, guest }: GuestView): Promise<Answer<never>> {
   if (guest.virtualization !== 'kvm')
-    throw new BerthError('invalid', 'unsupported', 'a container has no screen')
+    throw new BerthError('invalid', 'unsupported', 'only virtual machines have a screen')
   const { image } = await fleet.agent(hostId).guests.getScreenshot({ uuid: guest.uuid })
   const body = Buffer.from(image)
   return { prepared: { body, etag: etagOf(body) }, headers: { 'Content-Type': 'image/png' } }

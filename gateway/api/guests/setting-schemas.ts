@@ -24,22 +24,22 @@ const port = (minimum: number, description?: string) =>
 export const HostIpSchema = Type.String({
   ...trimmed,
   maxLength: 64,
-  description: 'Host address it answers on; `0.0.0.0`: every one.',
+  description: 'Address of the host at which the mapping accepts connections. `0.0.0.0`: every address.',
 })
 export const ProtocolSchema = oneOf(['tcp', 'udp'])
 
 /** A requested port mapping. */
 export const MappingBodySchema = Type.Object(
   {
-    protocol: optional(oneOf(['tcp', 'udp'], 'Default tcp.')),
+    protocol: optional(oneOf(['tcp', 'udp'], 'Default: `tcp`.')),
     container_port: port(1),
-    host_port: optional(port(0, '0 or absent: one is picked.')),
+    host_port: optional(port(0, 'If omitted or 0, a port is chosen automatically.')),
     host_ip: optional(HostIpSchema),
     container_port_end: optional(
-      port(0, 'Last port of a range; it follows from host_port_end where absent.'),
+      port(0, 'Last container port of a range. If omitted, it is derived from `host_port_end`.'),
     ),
     host_port_end: optional(
-      port(0, 'Last port of a range; it follows from container_port_end where absent.'),
+      port(0, 'Last host port of a range. If omitted, it is derived from `container_port_end`.'),
     ),
     description: optional(
       Type.String({
@@ -53,12 +53,13 @@ export const MappingBodySchema = Type.Object(
 
 export const MappingChangeSchema = Type.Partial(MappingBodySchema)
 
-const mbps = integerWithin(limits.networkMbps, 'Mbps, 0 = unlimited')
-const ioMbps = integerWithin(limits.ioMbps, 'MB/s, 0 = unlimited')
-const iops = integerWithin(limits.iops, 'Requests a second, 0 = unlimited')
-const legacy = (both: string) => `Legacy: ${both}. Split fields above 0 go first; it goes before those of 0.`
+const mbps = integerWithin(limits.networkMbps, 'Mbit/s. 0: unlimited.')
+const ioMbps = integerWithin(limits.ioMbps, 'MB/s. 0: unlimited.')
+const iops = integerWithin(limits.iops, 'I/O operations per second. 0: unlimited.')
+const legacy = (both: string) =>
+  `Deprecated: sets ${both}. Separate fields above 0 take precedence; separate fields of 0 do not.`
 const legacyMbps = integerWithin(limits.networkMbps, legacy('both directions'))
-const legacyIoMbps = integerWithin(limits.ioMbps, legacy('reads and writes'))
+const legacyIoMbps = integerWithin(limits.ioMbps, legacy('both reads and writes'))
 
 export const rateFields = {
   network_down_mbps: mbps,
@@ -75,26 +76,26 @@ export const vcpuBounds = { minimum: limits.vcpuMilli.min / 1000, maximum: limit
 export const ramBounds = { minimum: limits.ramMb.min, maximum: limits.ramMb.max }
 
 const gbPerMonth = (what: string) =>
-  integerWithin(networkLimits.trafficGb, `${what}, GB of 10^9 bytes a month; 0 = unlimited`)
+  integerWithin(networkLimits.trafficGb, `${what}, in GB (10^9 bytes) per month. 0: unlimited.`)
 
 export const trafficFields = {
-  traffic_mode: optional(oneOf(['total', 'split', 'in_out'], '`in_out` means `split`.')),
-  monthly_traffic_gb: gbPerMonth('Both directions, in `total` mode'),
-  traffic_in_gb: gbPerMonth('What it receives, in `split` mode'),
-  traffic_out_gb: gbPerMonth('What it sends, in `split` mode'),
+  traffic_mode: optional(oneOf(['total', 'split', 'in_out'], '`in_out` is an alias of `split`.')),
+  monthly_traffic_gb: gbPerMonth('Quota for both directions together, in `total` mode'),
+  traffic_in_gb: gbPerMonth('Quota for received traffic, in `split` mode'),
+  traffic_out_gb: gbPerMonth('Quota for sent traffic, in `split` mode'),
   traffic_action: optional(
     oneOf(
       ['stop', 'throttle', 'none'],
-      'When a quota is used up: stop and refuse starts (default), bound the rate, or nothing.',
+      'Action when a quota is used up. `stop` (default): stop the container and refuse starts. `throttle`: reduce the rate. `none`: do nothing.',
     ),
   ),
   traffic_throttle_mbps: integerWithin(
     limits.networkMbps,
-    'Rate while throttled; 0: the host’s configured one.',
+    'Mbit/s while throttled. 0: the rate configured for the host.',
   ),
   traffic_reset_day: integerWithin(
     networkLimits.resetDay,
-    'Day of the month on which the count restarts. 29 to 31: the last day in shorter months. 0: the host’s default.',
+    'Day of the month on which the period begins. 29 to 31: the last day in shorter months. 0: the day configured for the host.',
   ),
 }
 
@@ -103,15 +104,16 @@ export const ExpirySchema = Type.String({
   ...numeric,
   maxLength: 64,
   description:
-    'YYYY-MM-DD HH:MM[:SS], RFC 3339, a date (its end) or Unix seconds; empty, 0 or 0000-00-00: never. From a time ' +
-    'that has passed the container is blocked at once.',
+    'YYYY-MM-DD HH:MM[:SS], RFC 3339, a date (the end of that day) or Unix seconds. Empty, 0 or 0000-00-00: never. With a time in the past the container is blocked immediately.',
 })
 
 const addressCount = (description: string) => integerWithin(networkLimits.addresses, description)
 
 export const ipv4Fields = {
-  assign_ipv4: optional(Type.Boolean({ description: 'One, where neither count nor list says more.' })),
-  ipv4_count: addressCount('Picked from the pool, beside those of public_ipv4s.'),
+  assign_ipv4: optional(
+    Type.Boolean({ description: '`true`: assign one address, unless a count or a list requests more.' }),
+  ),
+  ipv4_count: addressCount('Number of addresses taken from the pool, in addition to `public_ipv4s`.'),
   public_ipv4s: optional(
     Type.Array(Type.String({ format: 'ipv4', examples: ['203.0.113.7'] }), {
       maxItems: networkLimits.addresses.max,
@@ -121,7 +123,7 @@ export const ipv4Fields = {
 
 /** Also the fields of `POST …/ipv6`. */
 export const ipv6ListFields = {
-  ipv6_count: addressCount('Picked from the prefix, beside those of ipv6_addresses.'),
+  ipv6_count: addressCount('Number of addresses taken from the prefix, in addition to `ipv6_addresses`.'),
   ipv6_addresses: optional(
     Type.Array(Type.String({ format: 'ipv6', examples: ['2001:db8::7'] }), {
       maxItems: networkLimits.addresses.max,
@@ -134,11 +136,12 @@ export const InterfaceSchema = optional(
   Type.String({
     ...trimmed,
     pattern: interfacePattern,
-    description: 'Of the host, 15 characters at most; empty: its way out.',
+    description:
+      'Network interface of the host, at most 15 characters. Empty: the interface of the default route.',
     examples: ['eth0'],
   }),
 )
 
 /** An optional address. */
-export const OptionalIpv4Schema = optional(Type.String({ format: 'ipv4', description: 'Empty: none.' }))
-export const OptionalIpv6Schema = optional(Type.String({ format: 'ipv6', description: 'Empty: none.' }))
+export const OptionalIpv4Schema = optional(Type.String({ format: 'ipv4', description: 'Empty: no address.' }))
+export const OptionalIpv6Schema = optional(Type.String({ format: 'ipv6', description: 'Empty: no address.' }))

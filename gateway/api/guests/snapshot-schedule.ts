@@ -18,14 +18,14 @@ const { snapshotIntervalHours: interval } = limits
 export const ScheduleSchema = Type.Object(
   {
     enabled: Type.Boolean(),
-    interval_hours: Type.Integer({ description: '0: never set.' }),
+    interval_hours: Type.Integer({ description: 'Hours between two snapshots. 0: never set.' }),
     last_run: TimeSchema,
     next_run: TimeSchema,
     time: Type.String({ description: '`HH:MM` in the time zone of the container’s host.' }),
     retention: Type.Integer({
-      description: 'Scheduled snapshots that are kept; 0: as many as the quota allows.',
+      description: 'Number of scheduled snapshots to retain. 0: as many as the quota allows.',
     }),
-    created_by: Type.String({ description: 'Who set it.' }),
+    created_by: Type.String({ description: 'Caller that set the schedule.' }),
   },
   { title: 'SnapshotSchedule' },
 )
@@ -36,19 +36,20 @@ const ScheduleBodySchema = Type.Object(
     interval_hours: optional(
       Type.Integer({
         ...{ minimum: interval.min, maximum: interval.max, ...zeroIsAbsent },
-        description: 'Required where it is on and was never set; absent or 0: as it is.',
+        description:
+          'Hours between two snapshots. Required when a schedule is enabled for the first time. If omitted or 0, it is unchanged.',
       }),
     ),
     time: optional(
       Type.String({
         ...{ ...trimmed, pattern: timeOfDayPattern, examples: ['03:30'] },
         description:
-          'HH:MM in the time zone of the container’s host: runs are then, and whole intervals away from it. Default 00:00.',
+          '`HH:MM` in the time zone of the container’s host. Snapshots are taken at this time and at multiples of the interval from it. Default: 00:00.',
       }),
     ),
     retention: integerWithin(
       limits.snapshots,
-      'Scheduled snapshots that are kept; 0: as many as the quota allows. Those made by hand are never dropped.',
+      'Number of scheduled snapshots to retain. 0: as many as the quota allows. Manual snapshots are never removed.',
     ),
   },
   { title: 'NewSnapshotSchedule' },
@@ -79,7 +80,7 @@ export function scheduleRoute(fleet: Fleet): Route {
     bound: 'guest',
     tag: 'Snapshots',
     audit: 'snapshot.schedule',
-    summary: 'When snapshots of a container are taken by themselves; what is not sent stays',
+    summary: 'Sets the snapshot schedule of a container. Fields that are not sent stay unchanged',
     params: ContainerPathSchema,
     body: ScheduleBodySchema,
     example: { enabled: true, interval_hours: 24, time: '03:30', retention: 3 },

@@ -22,9 +22,9 @@ const SnapshotSchema = Type.Object(
     container_name: Type.String(),
     created_at: TimeSchema,
     created_by: Type.String(),
-    scheduled: Type.Boolean({ description: 'Taken by a schedule.' }),
+    scheduled: Type.Boolean({ description: '`true`: a schedule took the snapshot.' }),
     size_bytes: Type.Integer({
-      description: 'What counted for the container’s disk when it was taken; 0: not known.',
+      description: 'Disk usage of the container in bytes when the snapshot was taken. 0: not known.',
     }),
     description: Type.String(),
   },
@@ -64,12 +64,12 @@ const QuotaBodySchema = Type.Object(
   {
     snapshot_limit: integerWithin(
       limits.snapshots,
-      'Maximum number of snapshots. 0: none. Existing snapshots beyond it stay.',
+      'Maximum number of snapshots. 0: none. Existing snapshots above the limit are kept.',
     ),
-    quota: integerWithin(limits.snapshots, 'Another name of snapshot_limit, which takes precedence.'),
+    quota: integerWithin(limits.snapshots, 'Alias of `snapshot_limit`, which takes precedence.'),
     space_limit_bytes: integerWithin(
       limits.snapshotSpaceBytes,
-      'Disk space that its snapshots may retain together; 0: the default, twice the size of its disk. Existing snapshots beyond it stay. Only for callers that are not bound to containers.',
+      'Disk space that all snapshots together may retain. 0: the default, twice the disk size. Existing snapshots above the limit are kept. Only for callers that are not bound to containers.',
     ),
   },
   { title: 'SnapshotQuota' },
@@ -121,7 +121,7 @@ function readRoutes({ fleet, time }: Parts): Route[] {
       scope: 'snapshot:read',
       bound: 'own',
       tag: 'Snapshots',
-      summary: 'Snapshots of all containers, newest first',
+      summary: 'Lists the snapshots of all containers, newest first',
       data: Type.Array(SnapshotSchema),
       handle: ({ caller, query }) =>
         listAnswer(listVisible(fleet.view, caller, time), query, {
@@ -136,7 +136,7 @@ function readRoutes({ fleet, time }: Parts): Route[] {
       name: 'getContainerSnapshots',
       subUser: 'allowed',
       scope: 'snapshot:read',
-      summary: 'Snapshots of a container, newest first, and how many it may have',
+      summary: 'Lists the snapshots of a container, newest first, and its snapshot limit',
       params: ContainerPathSchema,
       data: ContainerSnapshotsSchema,
       handle: ({ guest }) => ({
@@ -162,7 +162,7 @@ function writeRoutes({ fleet, time }: Parts): Route[] {
       subUser: 'allowed',
       scope: 'snapshot:create',
       audit: 'snapshot.create',
-      summary: 'Takes a snapshot; answers once it is taken',
+      summary: 'Takes a snapshot. Answers when it is taken',
       params: ContainerPathSchema,
       body: CreateSnapshotSchema,
       bodyOptional: true,
@@ -212,7 +212,7 @@ function writeRoutes({ fleet, time }: Parts): Route[] {
       subUser: 'allowed',
       scope: 'snapshot:delete',
       audit: 'snapshot.delete',
-      summary: 'Deletes a snapshot; answers once it is done',
+      summary: 'Deletes a snapshot. Answers when it is done',
       params: SnapshotPathSchema,
       conditional: true,
       errors: writeErrors,
@@ -235,7 +235,7 @@ function quotaRoute(fleet: Fleet): Route {
     subUser: 'refused',
     scope: 'snapshot:schedule',
     audit: 'snapshot.quota',
-    summary: 'How many snapshots a container may have, and how much space they may retain',
+    summary: 'Sets how many snapshots a container may have, and how much space they may retain',
     params: ContainerPathSchema,
     body: QuotaBodySchema,
     example: { snapshot_limit: 3, space_limit_bytes: 21_474_836_480 },
@@ -290,7 +290,7 @@ function getTaken(view: FleetView, { guest, operationId }: Context): GuestSnapsh
   const shown = view.findGuest(guest.guest.uuid)
   const snapshot = shown?.guest.snapshots.find(({ id }) => id === operationId)
   if (shown && snapshot) return { view: shown, snapshot }
-  throw conflict('invalid_state', 'the snapshot was deleted meanwhile')
+  throw conflict('invalid_state', 'the snapshot was deleted in the meantime')
 }
 
 function listVisible(view: FleetView, caller: Principal, time: TimeFormat): SnapshotRow[] {

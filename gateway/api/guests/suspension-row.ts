@@ -10,11 +10,13 @@ const policyNames = ['suspended', 'expired', 'traffic', 'security'] as const
 /** Fields of a container's row that describe its suspension. */
 export const suspensionRowFields = {
   policy: Type.Optional(
-    oneOf(policyNames, 'The first reason why the container is blocked. Absent: not blocked.'),
+    oneOf(policyNames, 'First reason why the container is blocked. If absent: not blocked.'),
   ),
   suspended_mode: Type.Optional(oneOf(suspensionModes)),
   suspended_reason: Type.Optional(
-    Type.String({ description: 'Absent for sub-users and for keys that are bound to containers.' }),
+    Type.String({
+      description: 'Internal reason. Absent for sub-users and for keys that are bound to containers.',
+    }),
   ),
   suspended_message: Type.Optional(Type.String({ description: 'Message for the customer.' })),
   suspended_at: Type.Optional(TimeSchema),

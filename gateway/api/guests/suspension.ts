@@ -17,16 +17,14 @@ const textOf = (description: string) =>
 
 /** Fields of a suspension, shared with batches. */
 export const suspensionFields = {
-  reason: textOf(
-    'For the provider, not shown to the customer. At most 500 printable characters on one line.',
-  ),
+  reason: textOf('Internal reason, not shown to the customer. At most 500 printable characters on one line.'),
   message: Type.Optional(
-    textOf('Shown to the customer. At most 500 printable characters on one line. Default: none.'),
+    textOf('Message for the customer. At most 500 printable characters on one line. Default: empty.'),
   ),
   mode: Type.Optional(
     oneOf(
       suspensionModes,
-      '`stop` (default) stops the container; `network` keeps it running without any network.',
+      '`stop` (default): stop the container. `network`: keep it running, but cut off its network.',
     ),
   ),
   until: Type.Optional(
@@ -35,8 +33,7 @@ export const suspensionFields = {
       ...numeric,
       maxLength: 64,
       description:
-        'When the suspension ends by itself: YYYY-MM-DD HH:MM[:SS], RFC 3339, a date (its end) or Unix seconds. ' +
-        'Default: no end, until it is lifted.',
+        'Automatic end of the suspension: YYYY-MM-DD HH:MM[:SS], RFC 3339, a date (the end of that day) or Unix seconds. Default: none, the suspension lasts until it is lifted.',
     }),
   ),
 }
@@ -68,8 +65,7 @@ export function suspensionRoutes(parts: SuspensionParts): Route[] {
       name: 'suspendContainer',
       audit: 'container.suspend',
       summary:
-        'Suspends a container. Until the suspension is lifted nobody can start, restart, reinstall or restore it, change its boot medium, ' +
-        'reset its password or open its console (403 `policy_blocked`). A repeated request replaces the suspension',
+        'Suspends a container. Until the suspension is lifted, nobody can start, restart, reinstall or restore the container, change its boot medium, reset its password or open its console (403 `policy_blocked`). A repeated request replaces the suspension',
       body: SuspendBodySchema,
       example: { reason: 'invoice 2042 is overdue', message: 'Please pay invoice 2042.', mode: 'stop' },
       handle: async (context) => {
@@ -84,7 +80,7 @@ export function suspensionRoutes(parts: SuspensionParts): Route[] {
       name: 'unsuspendContainer',
       audit: 'container.unsuspend',
       summary:
-        'Lifts a suspension. A container that the suspension stopped is started again. Other reasons that block it stay',
+        'Lifts a suspension. A container that the suspension stopped is started again. Other reasons that block the container stay in effect',
       handle: async (context) => {
         const change = planUnsuspension()
         const { suspension } = await changeSuspension(parts.fleet, context, change)

@@ -16,22 +16,21 @@ const days = 90
 const EntrySchema = Type.Object(
   {
     time: TimeSchema,
-    timestamp: Type.Integer({ description: 'Seconds since 1970.' }),
+    timestamp: Type.Integer({ description: 'Time in seconds since 1970.' }),
     kind: oneOf(
       timelineKinds,
-      '`task`: what was ordered; `change`: a setting; `alert`: abuse that was noticed, and what followed; `policy`: ' +
-        'stopped because it was suspended, had expired or had used up its traffic; `restart`: started again after it ended by itself.',
+      '`task`: a task. `change`: a changed setting. `alert`: detected abuse and the reaction to it. `policy`: a stop because of suspension, expiry or used-up traffic. `restart`: an automatic restart after the container ended unexpectedly.',
     ),
-    action: Type.String({ description: 'Of a task, of an audit entry, or the type of an alert.' }),
+    action: Type.String({ description: 'Action of the task or of the audit entry, or type of the alert.' }),
     status: Type.String({
-      description: 'Of a task; `success` or `failure` of a change; the severity of an alert.',
+      description: 'Status of the task, `success` or `failure` of the change, or severity of the alert.',
     }),
     user: Type.String(),
     address: Type.String({
-      description: 'Of who asked for it, or whom an alert is about; empty: not known.',
+      description: 'Address of the caller, or of the target of an alert. Empty: not known.',
     }),
     detail: Type.String(),
-    task_id: Type.String({ description: 'Empty: none.' }),
+    task_id: Type.String({ description: 'Empty: no task.' }),
   },
   { title: 'TimelineEntry' },
 )
@@ -54,12 +53,12 @@ export function timelineRoute(deps: TimelineDeps): Route {
     scope: 'container:read',
     bound: 'guest',
     tag: 'Containers',
-    summary:
-      'What happened to a container, the newest first: tasks with `task:read`, changes with `audit:read` (else one’s ' +
-      `own) of ${days} days; alerts with \`security:read\``,
+    summary: `Lists the events of a container, newest first: tasks with \`task:read\`, changes of the last ${days} days with \`audit:read\` (else only the caller’s own), alerts with \`security:read\``,
     params: ContainerPathSchema,
     query: Type.Object({
-      limit: Type.Optional(Type.Integer({ minimum: 1, maximum: most, description: 'Default 100.' })),
+      limit: Type.Optional(
+        Type.Integer({ minimum: 1, maximum: most, description: 'Maximum number of entries. Default: 100.' }),
+      ),
     }),
     data: Type.Array(EntrySchema),
     handle: async ({ caller, guest, query: { limit = 100 } }) => {

@@ -18,22 +18,25 @@ const steps: Readonly<Record<Range, { readonly seconds: number; readonly most: n
 }
 
 const RangeSchema = Type.Optional(
-  oneOf(['day', 'month', 'year'], 'Minutes of a day (default), hours of a month, days (UTC) of a year.'),
+  oneOf(
+    ['day', 'month', 'year'],
+    'Period of the values. `day` (default): one value per minute. `month`: per hour. `year`: per day (UTC).',
+  ),
 )
 const figure = (unit: string) =>
-  Type.Union([Type.Number({ minimum: 0 }), Type.Null()], { description: `${unit}; null: not known.` })
+  Type.Union([Type.Number({ minimum: 0 }), Type.Null()], { description: `${unit}. \`null\`: not known.` })
 
 const PointSchema = Type.Object(
   {
     time: TimeSchema,
-    timestamp: Type.Integer({ description: 'Seconds since 1970: the beginning of the step.' }),
-    cpu_usage_pct: figure('Mean of the step, 0 to 100'),
+    timestamp: Type.Integer({ description: 'Start of the step, in seconds since 1970.' }),
+    cpu_usage_pct: figure('Average in the step, 0 to 100'),
     memory_usage_bytes: figure('Bytes'),
     disk_usage_bytes: figure('Bytes that count towards the disk size, as in `/containers/{id}/usage`'),
-    network_rx_bytes_per_sec: figure('Received, bytes a second'),
-    network_tx_bytes_per_sec: figure('Sent, bytes a second'),
-    io_read_bytes_per_sec: figure('Read from the disk, bytes a second'),
-    io_write_bytes_per_sec: figure('Written to the disk, bytes a second'),
+    network_rx_bytes_per_sec: figure('Received bytes per second'),
+    network_tx_bytes_per_sec: figure('Sent bytes per second'),
+    io_read_bytes_per_sec: figure('Bytes per second read from the disk'),
+    io_write_bytes_per_sec: figure('Bytes per second written to the disk'),
   },
   { title: 'UsagePoint' },
 )
@@ -43,7 +46,7 @@ const historyFields = {
   range: oneOf(['day', 'month', 'year']),
   step_seconds: Type.Integer(),
   points: Type.Array(PointSchema, {
-    description: 'The oldest first, one a step without holes, from the first of which anything is known.',
+    description: 'Values, oldest first, one per step without gaps, beginning with the first known one.',
   }),
 }
 const ContainerHistorySchema = Type.Object(historyFields, { title: 'ContainerHistory' })
@@ -65,7 +68,7 @@ export function historyRoutes({ fleet, time }: HistoryDeps): Route[] {
       scope: 'container:read',
       bound: 'guest',
       tag: 'Containers',
-      summary: 'What a container used over time',
+      summary: 'Returns the resource usage of a container over time',
       params: ContainerPathSchema,
       query: Type.Object({ range: RangeSchema }),
       data: ContainerHistorySchema,
@@ -84,7 +87,7 @@ export function historyRoutes({ fleet, time }: HistoryDeps): Route[] {
       scope: 'host:read',
       bound: 'same',
       tag: 'Overview',
-      summary: 'What a host used over time',
+      summary: 'Returns the resource usage of a host over time',
       query: Type.Object({ ...HostQuerySchema.properties, range: RangeSchema }),
       data: HostHistorySchema,
       errors: ['host_offline', 'agent_timeout'],

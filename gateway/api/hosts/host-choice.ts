@@ -4,7 +4,10 @@ import type { FleetView, HostView } from '../../fleet/contract.js'
 
 export const HostQuerySchema = Type.Object({
   host_id: Type.Optional(
-    Type.String({ maxLength: 64, description: 'Default: the first host; the answer names it.' }),
+    Type.String({
+      maxLength: 64,
+      description: 'Id of the host. Default: the first host. The answer contains the id that was used.',
+    }),
   ),
 })
 
@@ -23,6 +26,6 @@ export function chooseHost(view: FleetView, hostId: string | undefined): HostVie
 /** @throws {BerthError} `invalid_field` */
 export function getNamedHost(view: FleetView, hostId: string): HostView {
   const host = view.findHost(hostId)
-  if (host === undefined) throw invalidField('host_id', 'host_id: no such host')
+  if (host === undefined) throw invalidField('host_id', 'host_id: this host does not exist')
   return host
 }

@@ -16,14 +16,15 @@ export const HostRowSchema = Type.Object(
     name: Type.String(),
     address: Type.String(),
     public_address: Type.String({
-      description: 'Name or address at which customers reach the guests of the host. Empty: not known.',
+      description:
+        'DNS name or IP address at which customers reach the containers of the host. Empty: not known.',
     }),
     public_address_source: oneOf(
       ['set', 'guess', 'none'],
       '`set`: set by an administrator. `guess`: derived from the addresses of the host. `none`: not known.',
     ),
     status: StateSchema,
-    draining: Type.Boolean({ description: '`true`: no new containers are placed on this host.' }),
+    draining: Type.Boolean({ description: '`true`: the host is draining, and gets no new containers.' }),
     containers: count,
     created_at: TimeSchema,
     last_seen: TimeSchema,

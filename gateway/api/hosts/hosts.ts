@@ -18,29 +18,27 @@ const HostNameSchema = Type.String({ ...trimmed, minLength: 1, maxLength: 63 })
 const AddressSchema = Type.String({
   ...trimmed,
   maxLength: 262,
-  description: 'host:port at which the gateway dials the agent.',
+  description: 'Address, as host:port, at which the gateway connects to the agent.',
 })
 const PublicAddressSchema = Type.String({
   ...trimmed,
   maxLength: 253,
   description:
-    'DNS name or IP address at which customers reach the guests of the host, used in SSH commands. Empty: derived from ' +
-    'what the agent reports.',
+    'DNS name or IP address at which customers reach the containers of the host. It is used in SSH commands. Empty: derived from what the agent reports.',
 })
 const HostPathSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
 
 const JoinTokenSchema = Type.Object(
   {
-    join_token: Type.String({ description: 'One-time; only here.' }),
+    join_token: Type.String({ description: 'Token that is valid once. It is returned only in this answer.' }),
     expires_at: TimeSchema,
-    command: Type.String({ description: 'To be run as root on the host.' }),
+    command: Type.String({ description: 'Command to run as root on the host.' }),
     join_address: Type.String({
-      description: 'host:port at which the agent of the host reaches this gateway.',
+      description: 'Address, as host:port, at which the agent of the host reaches this gateway.',
     }),
     join_local_only: Type.Boolean({
       description:
-        'Whether only an agent on the machine of the gateway reaches `join_address`, as with a loopback address. For ' +
-        'other machines set `join_listen` or `join_address` in `gateway.yaml`, then create a new join token.',
+        '`true`: only an agent on the same machine as the gateway can reach `join_address`, for example because it is a loopback address. For other machines set `join_listen` or `join_address` in `gateway.yaml`, then create a new join token.',
     }),
   },
   { title: 'JoinToken' },
@@ -59,7 +57,10 @@ const ChangeBodySchema = Type.Object({
 })
 const RemoveQuerySchema = Type.Object({
   force: Type.Optional(
-    Type.Boolean({ description: 'Forget the host with the containers on it; they are not touched.' }),
+    Type.Boolean({
+      description:
+        '`true`: remove the host although it has containers. The containers themselves are not changed.',
+    }),
   ),
 })
 
@@ -85,7 +86,7 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       scope: 'host:read',
       bound: 'own',
       tag: 'Hosts',
-      summary: 'Hosts of the fleet',
+      summary: 'Lists the hosts of the fleet',
       query: listQuery({ status: StateSchema, name: HostNameSchema }),
       data: Type.Array(HostRowSchema),
       handle: ({ caller, query }) => {
@@ -105,7 +106,7 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       scope: 'host:read',
       bound: 'own',
       tag: 'Hosts',
-      summary: 'One host',
+      summary: 'Returns a host',
       params: HostPathSchema,
       data: HostRowSchema,
       handle: ({ caller, params }) => ({ data: getRow({ view, time }, caller, params.id) }),
@@ -123,7 +124,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       bound: 'refused',
       audit: 'host.create',
       tag: 'Hosts',
-      summary: 'Adds a host; its agent joins with the token',
+      summary: 'Adds a host. Its agent joins with the token in the answer',
       body: CreateBodySchema,
       example: { name: 'node1', address: '192.0.2.20:7443', public_address: 'node1.example.com' },
       data: CreatedSchema,
@@ -149,7 +150,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       bound: 'refused',
       audit: 'host.join_token',
       tag: 'Hosts',
-      summary: 'A new join token for a host; an earlier unused one is void',
+      summary: 'Creates a new join token for a host. An earlier unused token becomes invalid',
       params: HostPathSchema,
       data: JoinTokenSchema,
       statuses: [201],
@@ -190,7 +191,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       confirmed: true,
       audit: 'host.delete',
       tag: 'Hosts',
-      summary: 'Removes a host from the fleet; its certificate is worth nothing from then on',
+      summary: 'Removes a host from the fleet. Its certificate is revoked',
       params: HostPathSchema,
       query: RemoveQuerySchema,
       errors: ['invalid_state'],
@@ -214,7 +215,7 @@ async function changeHost(
   const change = pick(body)
   const detail = Object.entries(change).map(
     ([field, value]) =>
-      `${field === 'publicAddress' ? 'public_address' : field} ${value === '' ? 'guessed' : value}`,
+      `${field === 'publicAddress' ? 'public_address' : field} ${value === '' ? 'derived automatically' : value}`,
   )
   context.audit({ target: name, detail: [`id ${params.id}`, ...detail].join(', ') })
   await fleet.hosts.updateHost(params.id, change)

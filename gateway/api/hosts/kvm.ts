@@ -5,7 +5,9 @@ import { Capabilities, type HostDescription } from '../../../proto/gen/berth/age
 export const kvmFields = {
   kvm: Type.Boolean(),
   kvm_acceleration: Type.String(),
-  kvm_reason: Type.String({ description: 'Why it has none, or none better.' }),
+  kvm_reason: Type.String({
+    description: 'Reason why KVM or its acceleration is not available. Empty: both are available.',
+  }),
 }
 
 type KvmRow = { [Field in keyof typeof kvmFields]: Static<(typeof kvmFields)[Field]> }

@@ -17,7 +17,7 @@ const DashboardSchema = Type.Object(
     running: count,
     stopped: count,
     total_containers: count,
-    unknown: Type.Integer({ minimum: 0, description: 'On hosts that are away.' }),
+    unknown: Type.Integer({ minimum: 0, description: 'Number of containers on offline hosts.' }),
     hosts: count,
     hosts_online: count,
   },
@@ -65,7 +65,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       scope: 'dashboard:read',
       bound: 'own',
       tag: 'Overview',
-      summary: 'Containers of the fleet, counted',
+      summary: 'Returns the numbers of containers in the fleet',
       query: HostQuerySchema,
       data: DashboardSchema,
       handle: ({ caller, query }) => ({ data: dashboard(view, caller, query.host_id) }),
@@ -78,7 +78,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       scope: 'host:read',
       bound: 'same',
       tag: 'Overview',
-      summary: 'Resources of a host, as last reported',
+      summary: 'Returns the last reported resources of a host',
       query: HostQuerySchema,
       data: HostInfoSchema,
       errors: ['host_offline'],
@@ -92,7 +92,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       scope: 'host:read',
       bound: 'own',
       tag: 'Overview',
-      summary: 'Condition of a host',
+      summary: 'Returns the condition of a host',
       query: HostQuerySchema,
       data: HostReportSchema,
       errors: ['host_offline'],
@@ -181,5 +181,5 @@ function conditionOf(host: HostView, warnings: readonly string[]): 'ok' | 'warni
 }
 
 function neverReported(): BerthError {
-  return new BerthError('unavailable', 'host_offline', 'the host has not reported yet')
+  return new BerthError('unavailable', 'host_offline', 'the host did not send a report yet')
 }

@@ -14,25 +14,28 @@ const count = Type.Integer({ minimum: 0 })
 const SwapSchema = Type.Object(
   {
     host_id: Type.String(),
-    total_mb: Type.Integer({ minimum: 0, description: 'Of all swap that the host uses, MiB.' }),
+    total_mb: Type.Integer({ minimum: 0, description: 'All swap that the host uses, in MiB.' }),
     used_mb: count,
     free_mb: count,
-    enabled: Type.Boolean({ description: 'The swap file is in use.' }),
+    enabled: Type.Boolean({ description: '`true`: the swap file is in use.' }),
     swap_file: Type.String({
-      description: 'Path of Berth’s own swap file on the host; empty: there is none.',
+      description: 'Path of Berth’s swap file on the host. Empty: it does not exist.',
     }),
-    size_mb: Type.Integer({ minimum: 0, description: 'Of the swap file, in use or not.' }),
+    size_mb: Type.Integer({
+      minimum: 0,
+      description: 'Size of the swap file in MiB, whether it is in use or not.',
+    }),
   },
   { title: 'Swap' },
 )
 
 const SwapBodySchema = Type.Object(
   {
-    action: Type.Optional(oneOf(swapActions, 'Default: resize.')),
+    action: Type.Optional(oneOf(swapActions, 'Default: `resize`.')),
     size_mb: Type.Optional(
       Type.Integer({
         ...{ minimum: 0, maximum: swapMb.max },
-        description: `MiB, at least ${swapMb.min}; create and resize need it, others ignore it.`,
+        description: `Size in MiB, at least ${swapMb.min}. Required for \`create\` and \`resize\`, ignored for other actions.`,
       }),
     ),
   },
@@ -53,7 +56,7 @@ export function swapRoutes(fleet: Fleet): Route[] {
       subUser: 'refused',
       scope: 'swap:read',
       bound: 'same',
-      summary: 'Swap of a host',
+      summary: 'Returns the swap of a host',
       errors: agentErrors,
       handle: async ({ query }) => ({
         data: await readSwap(fleet, chooseHost(fleet.view, query.host_id).id),
@@ -66,7 +69,8 @@ export function swapRoutes(fleet: Fleet): Route[] {
       scope: 'swap:manage',
       bound: 'refused',
       audit: 'swap.change',
-      summary: 'Creates, resizes, enables, disables or deletes a host’s swap file. Answers when it is done',
+      summary:
+        'Creates, resizes, enables, disables or deletes the swap file of a host. Answers when it is done',
       body: SwapBodySchema,
       example: { action: 'resize', size_mb: 2048 },
       errors: [
@@ -135,6 +139,6 @@ function swapRow(hostId: string, swap: GetSwapResponse): Static<typeof SwapSchem
 }
 
 function messageOf({ enabled, size_mb: size }: Static<typeof SwapSchema>): string {
-  if (size === 0) return 'this host has no swap file'
+  if (size === 0) return 'the host does not have a swap file'
   return enabled ? `the swap file has ${size} MB` : `the swap file has ${size} MB and is not in use`
 }

@@ -11,7 +11,7 @@ export function versionRoute(version: string): Route {
     bound: 'same',
     subUser: 'allowed',
     tag: 'Overview',
-    summary: 'Version of the gateway that answers; those of agents are with their hosts',
+    summary: 'Returns the version of this gateway. Versions of agents are shown with their hosts',
     data: Type.Object({ version: Type.String() }, { title: 'Version' }),
     handle: () => ({ data: { version } }),
   })

@@ -22,14 +22,14 @@ const WordSchema = Type.String({
   ...trimmed,
   ...numeric,
   pattern: imageWordPattern,
-  description: '1 to 64 letters, digits, ".", "_", "+", "-".',
+  description: '1 to 64 letters, digits, ".", "_", "+" and "-".',
 })
 
 const CustomBodySchema = Type.Object(
   {
     type: oneOf(
       ['lxc', 'kvm', 'iso'],
-      '`iso`: a CD that virtual machines boot by `PUT /containers/{id}/boot`.',
+      '`iso`: a CD that virtual machines boot through `PUT /containers/{id}/boot`.',
     ),
     name: Type.String({
       ...trimmed,
@@ -47,35 +47,38 @@ const CustomBodySchema = Type.Object(
     arch: Type.String({
       ...trimmed,
       maxLength: 32,
-      description: '`amd64` (`x86_64`), `arm64` (`aarch64`), …',
+      description: 'CPU architecture: `amd64` (`x86_64`), `arm64` (`aarch64`), …',
     }),
     url: Type.String({
       ...trimmed,
       pattern: imageUrlPattern,
       examples: ['https://images.example.org/alpine.tar.xz'],
       description:
-        'An http or https URL of an archive of a root file system (tar, also with gzip, bzip2, xz or zstd), of a disk for `kvm`, or of a CD for `iso`. Hosts ask public addresses by https alone, unless their configuration allows more. Or `upload:NAME`: a file that is copied into the directory `uploads` of each host before it is downloaded.',
+        'An http or https URL of an archive of a root file system (tar, optionally compressed with gzip, bzip2, xz or zstd), of a disk image for `kvm`, or of a CD image for `iso`. Hosts only connect to public addresses, and only through https, unless their configuration allows more. Or `upload:NAME`: a file that must be copied into the directory `uploads` of each host before the download.',
     }),
     sha256: Type.String({
       ...trimmed,
       pattern: sha256Pattern,
       examples: ['ab'.repeat(32)],
-      description: '64 hexadecimal digits: the SHA-256 of the file.',
+      description: 'SHA-256 checksum of the file, 64 hexadecimal digits.',
     }),
     variant: Type.Optional(WordSchema),
     os: Type.Optional(
       oneOf(
         ['linux', 'windows'],
-        'Default `linux`. `windows`: keys are ignored, the first port mapping leads to 3389.',
+        'Default: `linux`. With `windows`, SSH keys are ignored and the first port mapping leads to port 3389.',
       ),
     ),
     firmware: Type.Optional(
-      oneOf(['bios', 'uefi'], 'Of virtual machines. Default `uefi` for `windows`, else `bios`.'),
+      oneOf(['bios', 'uefi'], 'Firmware of virtual machines. Default: `uefi` for `windows`, else `bios`.'),
     ),
     secure_boot: Type.Optional(
-      Type.Boolean({ description: 'The firmware boots what Microsoft signed alone; needs `uefi`.' }),
+      Type.Boolean({
+        description:
+          '`true`: secure boot. The firmware only boots systems signed by Microsoft. Requires `uefi`.',
+      }),
     ),
-    tpm: Type.Optional(Type.Boolean({ description: 'Virtual machines have a TPM 2.0 of their own.' })),
+    tpm: Type.Optional(Type.Boolean({ description: '`true`: each virtual machine has its own TPM 2.0.' })),
     ...hostField,
   },
   { title: 'CustomImage' },
@@ -105,7 +108,7 @@ function addRoute({ fleet, customImages }: CustomImageParts): Route {
     scope: 'image:download',
     audit: 'image.custom_add',
     summary:
-      'Adds an image from a URL, on all hosts and on those that join later, or on the one that is named; it is downloaded by `POST /images/download`, or at its first use',
+      'Adds an image from a URL, either to one host or to all current and future hosts. It is downloaded by `POST /images/download` or at its first use',
     query: Type.Object(hostField),
     body: CustomBodySchema,
     example: {
@@ -126,7 +129,7 @@ function addRoute({ fleet, customImages }: CustomImageParts): Route {
       )
       if (named === undefined) await customImages.add(request) // some host has taken it
       const [shown] = holdersOf(fleet.view, request.id, more.hosts[0])
-      if (!shown) throw conflict('invalid_state', 'the image was removed meanwhile')
+      if (!shown) throw conflict('invalid_state', 'the image was removed in the meantime')
       return { status: 201, message: 'image added', data: imageRow(shown, caller), more, unsettled }
     },
   })
@@ -140,7 +143,7 @@ function removeRoute({ fleet, customImages }: CustomImageParts): Route {
     name: 'removeCustomImage',
     scope: 'image:delete',
     audit: 'image.custom_remove',
-    summary: 'Removes an image that was added, from the disk too; containers made from it live on',
+    summary: 'Removes a custom image and its data on the disk. Containers that were created from it are kept',
     query: LooseIdSchema,
     body: LooseIdSchema,
     bodyOptional: true,
@@ -152,7 +155,7 @@ function removeRoute({ fleet, customImages }: CustomImageParts): Route {
       context.audit({ target: id })
       const held = holdersOf(fleet.view, id, hostId)
       if (held.every(({ template }) => !template.custom))
-        throw conflict('invalid_state', 'the image is none that was added')
+        throw conflict('invalid_state', 'only custom images can be removed')
       const asked = held.map((found) => found.hostId)
       if (hostId === undefined)
         await customImages.remove(id) // before: a look would add it again

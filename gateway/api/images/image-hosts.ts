@@ -10,19 +10,23 @@ import { getNamedHost } from '../hosts/host-choice.js'
 /* Images are each host's own: what is asked of one is asked of the host that is named, or of all that have it. */
 
 const HostIdSchema = Type.Optional(
-  Type.String({ ...trimmed, maxLength: 64, description: 'Default: all hosts that have it.' }),
+  Type.String({
+    ...trimmed,
+    maxLength: 64,
+    description: 'Id of the host. Default: all hosts that have the image.',
+  }),
 )
 export const hostField = { host_id: HostIdSchema }
 export const IdSchema = Type.String({
   ...trimmed,
   pattern: templateIdPattern,
-  description: 'An id of `GET /images`: lower-case letters, digits, ".", "-".',
+  description: 'Id of an image, see `GET /images`: lower-case letters, digits, "." and "-".',
 })
 
 /** What is told beside the message. */
 export const doneFields = {
-  hosts: Type.Array(Type.String(), { description: 'Ids of the hosts on which it was done.' }),
-  failed: Type.Array(FailedSchema, { description: 'Hosts, by id, on which it was not done.' }),
+  hosts: Type.Array(Type.String(), { description: 'Ids of the hosts on which the action succeeded.' }),
+  failed: Type.Array(FailedSchema, { description: 'Hosts on which the action failed, by id.' }),
 }
 
 export interface DoneOnHosts<Result> {

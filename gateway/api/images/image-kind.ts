@@ -8,7 +8,7 @@ type ImageKind = (typeof imageKinds)[number]
 /** Containers are created from images without a kind; images with a kind are booted instead of a disk. */
 const ImageKindSchema = oneOf(
   imageKinds,
-  '`iso`: a CD image. `rescue`: a rescue system. Absent: an image for new containers.',
+  '`iso`: CD images. `rescue`: rescue systems. If absent: images for new containers.',
 )
 
 /** Fields that describe the purpose of an image. */

@@ -14,7 +14,7 @@ const ToggleSchema = Type.Object(
 const hostQuery = Type.Object(hostField)
 
 const TaskSchema = Type.Object({ host_id: Type.String(), task_id: Type.String() }, { title: 'ImageTask' })
-const tasksField = { tasks: Type.Array(TaskSchema, { description: 'What was queued, on each host.' }) }
+const tasksField = { tasks: Type.Array(TaskSchema, { description: 'Queued tasks, one per host.' }) }
 
 const ofImages = { bound: 'refused', tag: 'Images' } as const
 const agentErrors = ['not_found', 'host_offline', 'agent_timeout']
@@ -39,7 +39,7 @@ function downloadRoute(fleet: Fleet): Route {
     name: 'downloadImage',
     scope: 'image:download',
     audit: 'image.download',
-    summary: 'Queues the download of an image; 200 where it is there',
+    summary: 'Queues the download of an image. Answers 200 if it is already downloaded',
     query: hostQuery,
     body: TargetSchema,
     example,
@@ -58,7 +58,7 @@ function cancelRoute(fleet: Fleet): Route {
     name: 'cancelImageDownload',
     scope: 'image:download',
     audit: 'image.cancel',
-    summary: 'Cancels the download of an image; nothing is left of it once this answers',
+    summary: 'Cancels the download of an image. The downloaded part is deleted before the answer is sent',
     query: hostQuery,
     body: TargetSchema,
     example,
@@ -85,7 +85,7 @@ function deleteRoute(fleet: Fleet): Route {
     name: 'deleteImage',
     scope: 'image:delete',
     audit: 'image.delete',
-    summary: 'Deletes an image from the disk; its template stays, and containers made from it live on',
+    summary: 'Deletes an image from the disk. Its template and containers that were created from it are kept',
     query: LooseTargetSchema,
     body: LooseTargetSchema,
     bodyOptional: true,
@@ -98,7 +98,9 @@ function deleteRoute(fleet: Fleet): Route {
       const { results, more, unsettled } = await onHosts(fleet, context, asked, (host) =>
         fleet.agent(host).images.deleteImage({ templateId: id }),
       )
-      const message = results.some(({ deleted }) => deleted) ? 'image deleted' : 'the image was not there'
+      const message = results.some(({ deleted }) => deleted)
+        ? 'image deleted'
+        : 'the image was not downloaded'
       return { message, more, unsettled }
     },
   })
@@ -112,7 +114,7 @@ function toggleRoute(fleet: Fleet): Route {
     name: 'toggleImage',
     scope: 'image:toggle',
     audit: 'image.toggle',
-    summary: 'Lets containers be made from an image, or not',
+    summary: 'Enables or disables an image for new containers',
     query: hostQuery,
     body: ToggleSchema,
     example: { ...example, enabled: false },
@@ -155,7 +157,7 @@ async function download(fleet: Fleet, context: Context, target: Target): Promise
     return { status: 202, message: 'download queued', more: { ...more, tasks }, unsettled }
   if (results.some(({ outcome }) => outcome === 'running'))
     throw conflict('task_running', 'the image is being downloaded')
-  return { message: 'the image is there', more: { ...more, tasks }, unsettled }
+  return { message: 'the image is already downloaded', more: { ...more, tasks }, unsettled }
 }
 
 interface DownloadOrder {

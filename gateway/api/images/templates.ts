@@ -16,7 +16,8 @@ const TemplateSchema = Type.Object(
     description: Type.String(),
     type: VirtualizationSchema,
     available: Type.Boolean({
-      description: 'The image is there on at least one host; else its first use makes it.',
+      description:
+        '`true`: the image is available on at least one host. Otherwise it is downloaded or built at its first use.',
     }),
   },
   { title: 'Template' },
@@ -37,7 +38,7 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
       scope: 'image:read',
       bound: 'own',
       tag: 'Templates',
-      summary: 'What containers can be created from',
+      summary: 'Lists the templates from which containers can be created',
       query: listQuery({
         host_id: textFilter,
         type: VirtualizationSchema,

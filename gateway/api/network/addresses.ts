@@ -15,11 +15,19 @@ import { ContainerPathSchema } from '../guests/containers.js'
 
 const optional = Type.Optional
 const ScanBodySchema = Type.Object({
-  cidr: Type.String({ ...trimmed, maxLength: 18, description: 'IPv4, /24 or smaller.' }),
+  cidr: Type.String({ ...trimmed, maxLength: 18, description: 'IPv4 network, /24 or smaller.' }),
   interface: InterfaceSchema,
   gateway: OptionalIpv4Schema,
-  verify: optional(Type.Boolean({ description: 'Ask by ARP who has the address. Default true.' })),
-  limit: optional(Type.Integer({ minimum: 0, maximum: 256, description: 'Addresses at most; 0: all.' })),
+  verify: optional(
+    Type.Boolean({ description: '`true`: check by ARP which addresses are in use. Default: `true`.' }),
+  ),
+  limit: optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 256,
+      description: 'Maximum number of addresses in the answer. 0: all.',
+    }),
+  ),
 })
 
 const statuses = [
@@ -36,7 +44,9 @@ const ScanSchema = Type.Array(
   Type.Object({
     ...PoolAddressSchema.properties,
     status: oneOf(statuses),
-    usable: Type.Boolean({ description: 'May be put into the pool, or is there.' }),
+    usable: Type.Boolean({
+      description: '`true`: the address can be added to the pool, or is already in it.',
+    }),
     reason: Type.String(),
   }),
 )
@@ -44,8 +54,8 @@ const ScanSchema = Type.Array(
 const ipv6Modes = ['routed', 'proxied', 'nat66', ''] as const
 const Ipv6StatusSchema = Type.Object({
   host_id: Type.String(),
-  available: Type.Boolean({ description: 'Containers can be given addresses.' }),
-  reachable: Type.Boolean({ description: 'The host has a way to the IPv6 Internet.' }),
+  available: Type.Boolean({ description: '`true`: containers on the host can get IPv6 addresses.' }),
+  reachable: Type.Boolean({ description: '`true`: the host has a route to the IPv6 Internet.' }),
   reason: Type.String(),
   prefixes: Type.Array(Ipv6PrefixSchema),
   mode: oneOf(ipv6Modes),
@@ -55,7 +65,7 @@ const AssignBodySchema = Type.Object(ipv6ListFields)
 const AssignedSchema = Type.Object({
   id: Type.Integer(),
   name: Type.String(),
-  ipv6: Type.String({ description: 'The first of `ipv6_addresses`.' }),
+  ipv6: Type.String({ description: 'First of `ipv6_addresses`.' }),
   ipv6_addresses: Type.Array(Type.String()),
 })
 
@@ -76,7 +86,7 @@ function scanRoute(fleet: Fleet): Route {
     scope: 'routing:write',
     bound: 'refused',
     audit: 'routing.ipv4_scan',
-    summary: 'What is known of the addresses of a public segment',
+    summary: 'Lists the addresses of a public network and their use',
     body: ScanBodySchema,
     example: { cidr: '203.0.113.0/24', interface: 'eth0' },
     data: ScanSchema,
@@ -98,7 +108,7 @@ function scanRoute(fleet: Fleet): Route {
 function planScanned(text: string): string {
   const range = parseCidrOrAddress(text)
   if (range?.family !== 'ipv4' || range.last - range.first > 255n)
-    throw invalidField('cidr', 'cidr: must be an IPv4 network of /24 or smaller')
+    throw invalidField('cidr', 'cidr: must be an IPv4 network, /24 or smaller')
   return range.text
 }
 
@@ -117,7 +127,7 @@ function ipv6StatusRoute(fleet: Fleet): Route {
     subUser: 'refused',
     scope: 'ipv6:read',
     bound: 'same',
-    summary: 'Whether a host can give its containers IPv6 addresses, and why not',
+    summary: 'Returns whether a host can give containers IPv6 addresses, or the reason why not',
     data: Ipv6StatusSchema,
     errors: agentErrors,
     handle: async ({ query }) => {
@@ -140,7 +150,8 @@ function assignRoute(fleet: Fleet): Route {
     bound: 'guest',
     audit: 'container.ipv6',
     tag: 'Routing',
-    summary: 'Gives a container more IPv6 addresses, at once; without a body one, unless it has some',
+    summary:
+      'Assigns more IPv6 addresses to a container immediately. Without a body: one, if the container has none',
     params: ContainerPathSchema,
     body: AssignBodySchema,
     example: { ipv6_count: 1, ipv6_addresses: ['2001:db8::7'] },
@@ -155,8 +166,11 @@ function assignRoute(fleet: Fleet): Route {
       const change = { $case: 'assignIpv6', value: { count, addresses } } as const
       const { guest } = await changeSetting(fleet, context, { change, detail })
       const { id, name, ipv6Addresses: all } = guest
-      const later = guest.atNextStart.includes('addresses') ? ', inside it at the next start' : ''
-      return { message: `IPv6 assigned${later}`, data: { id, name, ipv6: all[0] ?? '', ipv6_addresses: all } }
+      const later = guest.atNextStart.includes('addresses') ? ', inside the container at the next start' : ''
+      return {
+        message: `IPv6 addresses assigned${later}`,
+        data: { id, name, ipv6: all[0] ?? '', ipv6_addresses: all },
+      }
     },
   })
 }

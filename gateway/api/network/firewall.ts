@@ -21,12 +21,15 @@ const optional = Type.Optional
 const { directions, protocols, actions, networks } = firewallWords
 
 const ruleFields = {
-  direction: oneOf(directions, 'Who opens the connection: the other side (`in`) or the container (`out`).'),
-  protocol: oneOf(protocols, '`icmp` is ICMP and ICMPv6.'),
+  direction: oneOf(
+    directions,
+    'Side that opens the connection: the other side (`in`) or the container (`out`).',
+  ),
+  protocol: oneOf(protocols, '`icmp` includes ICMP and ICMPv6.'),
   action: oneOf(actions),
 }
-const sourceIp = 'The other side: address, CIDR or range `A-B`; empty: any.'
-const port = 'Of the side that is connected to: `80`, `80,443`, `1000-2000`; tcp and udp only; empty: any.'
+const sourceIp = 'The other side: an address, a CIDR or a range `A-B`. Empty: any.'
+const port = 'Destination port: `80`, `80,443` or `1000-2000`, only for tcp and udp. Empty: any.'
 
 const RuleSchema = Type.Object(
   {
@@ -43,8 +46,8 @@ const RuleSchema = Type.Object(
 const FirewallSchema = Type.Object(
   {
     enabled: Type.Boolean(),
-    default_action: oneOf(actions, 'For what no rule matches.'),
-    rules: Type.Array(RuleSchema, { description: 'The first that matches decides.' }),
+    default_action: oneOf(actions, 'Action for connections that match no rule.'),
+    rules: Type.Array(RuleSchema, { description: 'The first matching rule decides.' }),
   },
   { title: 'Firewall' },
 )
@@ -58,19 +61,25 @@ const text = (description: string, more: object = {}) =>
 const FirewallBodySchema = Type.Object(
   {
     enabled: Type.Boolean(),
-    default_action: optional(oneOf(actions, 'Required where it is on; else absent: as it is.')),
+    default_action: optional(
+      oneOf(actions, 'Required if the firewall is enabled. If omitted otherwise, it is unchanged.'),
+    ),
     rules: optional(
       Type.Array(
         Type.Object({
-          id: text('As read; absent for a new rule.', trimmed),
+          id: text('Id of an existing rule. If omitted, the rule is new.', trimmed),
           ...ruleFields,
-          network: optional(oneOf(networks, 'Default all.')),
+          network: optional(oneOf(networks, 'Default: `all`.')),
           // Not `trimmed`, so that blanks do not become nothing: a rule without source or port matches more.
           source_ip: text(sourceIp),
           port: text(port, numeric),
-          description: text('One line.'),
+          description: text('Description on one line.'),
         }),
-        { ...restricts, maxItems: networkLimits.firewallRules, description: 'Absent: as they are.' },
+        {
+          ...restricts,
+          maxItems: networkLimits.firewallRules,
+          description: 'If omitted, the rules are unchanged.',
+        },
       ),
     ),
   },
@@ -97,7 +106,8 @@ function readRoute(fleet: Fleet): Route {
     method: 'GET',
     name: 'getFirewall',
     subUser: 'allowed',
-    summary: 'The firewall of a container; its ETag serves If-Match as the detail’s does',
+    summary:
+      'Returns the firewall of a container. Its ETag can be used for If-Match like that of the container',
     errors: ['host_offline', 'agent_timeout'],
     handle: async ({ guest: { hostId, guest } }) => {
       const answer = await fleet.agent(hostId).settings.getFirewall({ uuid: guest.uuid })
@@ -115,7 +125,8 @@ function replaceRoute(fleet: Fleet): Route {
     conditional: true,
     name: 'replaceFirewall',
     subUser: 'allowed',
-    summary: 'Replaces the firewall at once, what is not sent stays; established connections obey it too',
+    summary:
+      'Replaces the firewall immediately, also for established connections. Fields that are not sent stay unchanged',
     body: FirewallBodySchema,
     example: {
       enabled: true,
@@ -171,7 +182,7 @@ async function sendFirewall(
 /** @throws {BerthError} `invalid_field`, `missing_field` */
 function planFirewall(body: FirewallBody, stored?: Firewall): Firewall {
   if (body.enabled && body.default_action === undefined)
-    throw new BerthError('invalid', 'missing_field', 'default_action: is required where enabled is true', {
+    throw new BerthError('invalid', 'missing_field', 'default_action: is required if enabled is true', {
       field: 'default_action',
     })
   const { default_action: defaultAction = firewallRow(stored).default_action } = body
@@ -199,7 +210,7 @@ function refuseUnknown(rule: object, index: number): void {
   const unknown = Object.keys(rule).find((name) => !Object.hasOwn(RuleSchema.properties, name))
   if (unknown === undefined) return
   const field = `rules.${index}.${fieldName(unknown)}`
-  throw invalidField(field, `${field}: a rule has no such field`)
+  throw invalidField(field, `${field}: is not a field of a rule`)
 }
 
 /** Shows a container without a firewall as off. */

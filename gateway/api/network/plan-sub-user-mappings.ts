@@ -56,6 +56,6 @@ function isSaid(value: string | number | undefined): boolean {
 }
 
 function notTheirs(field: Field): BerthError {
-  const message = `${names[field]}: is not chosen by sub-users`
+  const message = `${names[field]}: sub-users cannot choose it`
   return new BerthError('forbidden', 'insufficient_scope', message, { field: names[field] })
 }

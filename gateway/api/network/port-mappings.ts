@@ -20,7 +20,11 @@ const optional = Type.Optional
 const MappingsSchema = Type.Array(PortMappingSchema)
 const IndexPathSchema = Type.Object({
   ...ContainerPathSchema.properties,
-  index: Type.Integer({ minimum: 0, maximum: 65_535, description: 'Position in port_mappings.' }),
+  index: Type.Integer({
+    minimum: 0,
+    maximum: 65_535,
+    description: 'Position of the mapping in `port_mappings`.',
+  }),
 })
 const RandomPortQuerySchema = Type.Object({
   host_ip: optional(HostIpSchema),
@@ -29,7 +33,7 @@ const RandomPortQuerySchema = Type.Object({
 })
 const RandomPortSchema = Type.Object({
   port: Type.Integer(),
-  ports: optional(Type.Array(Type.Integer(), { description: 'Where `count` is sent.' })),
+  ports: optional(Type.Array(Type.Integer(), { description: 'Only present if `count` was sent.' })),
 })
 
 type ChangeBody = Static<typeof MappingChangeSchema>
@@ -57,7 +61,8 @@ function addRoute(fleet: Fleet): Route {
     name: 'addPortMapping',
     subUser: 'allowed',
     audit: 'container.port_mapping_add',
-    summary: 'Maps a port or a range of ports of the host to a container; answers all its mappings',
+    summary:
+      'Maps a port or a range of ports of the host to a container. Answers all mappings of the container',
     params: ContainerPathSchema,
     body: MappingBodySchema,
     example: { protocol: 'tcp', container_port: 80, host_port: 0, description: 'web' },
@@ -82,7 +87,7 @@ function updateRoute(fleet: Fleet): Route {
     name: 'updatePortMapping',
     subUser: 'inner',
     audit: 'container.port_mapping_update',
-    summary: 'Changes the fields sent of a mapping; answers all mappings',
+    summary: 'Changes the fields sent of a mapping. Answers all mappings of the container',
     params: IndexPathSchema,
     body: MappingChangeSchema,
     example: { container_port: 8080 },
@@ -115,7 +120,7 @@ function removeRoute(fleet: Fleet): Route {
     name: 'removePortMapping',
     subUser: 'allowed',
     audit: 'container.port_mapping_remove',
-    summary: 'Removes a mapping; answers the remaining ones',
+    summary: 'Removes a mapping. Answers the remaining mappings of the container',
     params: IndexPathSchema,
     handle: async (context) => {
       const { index } = context.params
@@ -133,7 +138,7 @@ function randomPortRoute(fleet: Fleet): Route {
     path: '/containers/{id}/random-port',
     name: 'getRandomPort',
     subUser: 'allowed',
-    summary: 'Ports of the host that are free now; nothing is reserved',
+    summary: 'Lists free ports of the host. They are not reserved',
     params: ContainerPathSchema,
     query: RandomPortQuerySchema,
     data: RandomPortSchema,

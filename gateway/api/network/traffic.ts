@@ -23,7 +23,7 @@ import {
 } from '../guests/guest-settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
-const gb = Type.Number({ description: 'GB of 10^9 bytes; 0 = unlimited' })
+const gb = Type.Number({ description: 'GB (10^9 bytes). 0: unlimited.' })
 const bytes = (description: string) => Type.Integer({ minimum: 0, description })
 
 const TrafficSchema = Type.Object(
@@ -33,22 +33,26 @@ const TrafficSchema = Type.Object(
     in_limit_gb: gb,
     out_limit_gb: gb,
     total_used_bytes: bytes(
-      'IP packets with their headers, of what left the host or came from outside. What TCP sends in one piece to be ' +
-        'segmented later counts with one header: up to some 3.5 % less than on the wire. Up to 9 s old where no ' +
-        'container of the host has a quota, else 3 s (`traffic.interval_seconds` in `agent.yaml`).',
+      'Bytes of IP packets with their headers that left the host or came from outside. Segments that TCP hands to the network card in one piece count with one header: up to about 3.5 % less than on the wire. The value is up to 9 s old if no container of the host has a quota, else up to 3 s (`traffic.interval_seconds` in `agent.yaml`).',
     ),
-    rx_used_bytes: bytes('What the container received.'),
-    tx_used_bytes: bytes('What it sent.'),
-    used_pct: Type.Number({ minimum: 0, description: 'Of the fuller quota; 0 where there is none.' }),
-    reset_date: Type.String({ pattern: '^(\\d{4}-\\d{2})?$', description: 'Month in which counting began.' }),
+    rx_used_bytes: bytes('Bytes that the container received.'),
+    tx_used_bytes: bytes('Bytes that the container sent.'),
+    used_pct: Type.Number({
+      minimum: 0,
+      description: 'Percentage of the quota that is used, of the more used one in `split` mode. 0: no quota.',
+    }),
+    reset_date: Type.String({
+      pattern: '^(\\d{4}-\\d{2})?$',
+      description: 'Month in which the period began.',
+    }),
     period_start: Type.String({
       pattern: '^(\\d{4}-\\d{2}-\\d{2})?$',
-      description: 'Day on which it began.',
+      description: 'Day on which the period began, in the time zone of the host.',
     }),
-    resets_at: localTimeSchema('When it begins anew; like `period_start` in the time zone of the host.'),
+    resets_at: localTimeSchema('End of the period, in the time zone of the host.'),
     utc_offset: Type.String({
       pattern: '^[+-]\\d{2}:\\d{2}$',
-      description: 'Of that time zone at `resets_at`.',
+      description: 'UTC offset of the time zone of the host at `resets_at`.',
     }),
     action: TrafficActionSchema,
   },
@@ -80,7 +84,7 @@ function readRoute(fleet: Fleet): Route {
     name: 'getTraffic',
     subUser: 'allowed',
     scope: 'container:read',
-    summary: 'What a container has sent and received in the current period',
+    summary: 'Returns the traffic of a container in the current period',
     data: TrafficSchema,
     errors,
     handle: async ({ guest: { hostId, guest } }) => {
@@ -99,10 +103,11 @@ function changeRoutes(fleet: Fleet): Route[] {
       name: 'resetTraffic',
       subUser: 'refused',
       audit: 'container.traffic_reset',
-      summary: 'Sets the counters of the period to zero; a container blocked by its quota may start again',
+      summary:
+        'Resets the traffic counters of the current period. A container that was blocked by its quota can be started again',
       handle: async (context) => {
         const change = { $case: 'resetTraffic', value: {} } as const
-        await changeSetting(fleet, context, { change, detail: 'counters to zero' })
+        await changeSetting(fleet, context, { change, detail: 'counters set to zero' })
         return { message: 'traffic reset' }
       },
     }),
@@ -113,7 +118,7 @@ function changeRoutes(fleet: Fleet): Route[] {
       name: 'updateTrafficLimit',
       subUser: 'refused',
       audit: 'container.traffic_limit',
-      summary: 'Changes the fields sent of a monthly quota; the others stay',
+      summary: 'Changes the fields sent of a monthly quota. Fields that are not sent stay unchanged',
       body: TrafficBodySchema,
       example: { traffic_mode: 'total', monthly_traffic_gb: 1000, traffic_action: 'throttle' },
       data: UpdatedSchema,

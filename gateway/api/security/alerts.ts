@@ -15,7 +15,7 @@ export interface SecurityDeps {
 }
 
 const hostQuery = {
-  host_id: Type.Optional(Type.String({ maxLength: 64, description: 'Default: all hosts.' })),
+  host_id: Type.Optional(Type.String({ maxLength: 64, description: 'Id of the host. Default: all hosts.' })),
 }
 const filters = {
   type: oneOf(abuseTypes),
@@ -29,19 +29,19 @@ const counts = (words: readonly string[]) =>
 
 const SummarySchema = Type.Object(
   {
-    host_id: Type.String({ description: 'Empty: all hosts.' }),
-    critical: Type.Integer({ description: 'Alerts that are kept, of this severity.' }),
+    host_id: Type.String({ description: 'Id of the host. Empty: all hosts.' }),
+    critical: Type.Integer({ description: 'Number of retained alerts with this severity.' }),
     high: Type.Integer(),
     medium: Type.Integer(),
-    low: Type.Integer({ description: '0: nothing is told that is less than medium.' }),
-    total_alerts: Type.Integer({ description: 'Alerts that are kept.' }),
-    total: Type.Integer({ description: 'The same.' }),
-    active: Type.Integer({ description: 'Found within the last 15 minutes.' }),
+    low: Type.Integer({ description: 'Always 0: alerts below `medium` are not reported.' }),
+    total_alerts: Type.Integer({ description: 'Number of retained alerts.' }),
+    total: Type.Integer({ description: 'Same as `total_alerts`.' }),
+    active: Type.Integer({ description: 'Number of alerts that were detected within the last 15 minutes.' }),
     by_severity: counts(severities),
     by_type: counts(abuseTypes),
-    containers: Type.Integer({ description: 'Containers with active alerts.' }),
-    pending_stops: Type.Integer({ description: 'Containers that are about to be stopped.' }),
-    blocked: Type.Integer({ description: 'Containers that were stopped and may not start.' }),
+    containers: Type.Integer({ description: 'Number of containers with active alerts.' }),
+    pending_stops: Type.Integer({ description: 'Number of containers that are about to be stopped.' }),
+    blocked: Type.Integer({ description: 'Number of containers that were stopped and cannot be started.' }),
     last_alert_at: TimeSchema,
   },
   { title: 'SecuritySummary' },
@@ -59,7 +59,7 @@ export function securityReadRoutes({ fleet, time }: SecurityDeps): Route[] {
       bound: 'own',
       subUser: 'refused',
       tag: 'Security',
-      summary: 'What was noticed of containers that harm others, newest first',
+      summary: 'Lists alerts about containers that attack or abuse other systems, newest first',
       query: Type.Object({ ...listQuery(filters).properties, ...hostQuery }),
       sortable,
       data: Type.Array(AlertRowSchema),
@@ -79,7 +79,7 @@ export function securityReadRoutes({ fleet, time }: SecurityDeps): Route[] {
       bound: 'own',
       subUser: 'refused',
       tag: 'Security',
-      summary: 'How many alerts there are, of what kind',
+      summary: 'Returns the numbers of alerts by severity and type',
       query: Type.Object(hostQuery),
       data: SummarySchema,
       handle: ({ caller, query }) => {

@@ -10,10 +10,12 @@ import { ContainerPathSchema } from '../guests/containers.js'
 import { changeSetting, describeFields, leaveSetting, nothingToChange } from '../guests/guest-settings.js'
 
 const fields = {
-  auto_shutdown_exempt: Type.Boolean({ description: 'It is not stopped for what it does to others.' }),
+  auto_shutdown_exempt: Type.Boolean({
+    description: '`true`: the container is never stopped because of alerts.',
+  }),
   smtp: oneOf(
     smtpChoices,
-    'Port 25 of others: open (as of a mail server, which may send ten times as much before it is told), closed, or as its host is configured.',
+    'Outgoing connections to port 25. `open`: allowed, as for a mail server, with ten times the usual number before an alert. `closed`: blocked. `default`: as configured for the host.',
   ),
 }
 const RowSchema = Type.Object(fields, { title: 'ContainerSecurity' })
@@ -38,7 +40,7 @@ export function guestSecurityRoutes(fleet: Fleet): Route[] {
       method: 'GET',
       name: 'getContainerSecurity',
       scope: 'security:read',
-      summary: 'What is done when a container harms others',
+      summary: 'Returns how Berth reacts to alerts about a container',
       data: RowSchema,
       handle: ({ guest }) => ({ data: securityRow(guest.guest) }),
     }),
@@ -48,7 +50,7 @@ export function guestSecurityRoutes(fleet: Fleet): Route[] {
       name: 'updateContainerSecurity',
       scope: 'security:settings',
       audit: 'container.security',
-      summary: 'Changes the fields sent; not for keys bound to containers',
+      summary: 'Changes the fields sent. Not available for keys that are bound to containers',
       conditional: true,
       body: BodySchema,
       example: { auto_shutdown_exempt: false, smtp: 'open' },
@@ -60,7 +62,7 @@ export function guestSecurityRoutes(fleet: Fleet): Route[] {
           throw new BerthError(
             'forbidden',
             'insufficient_scope',
-            'a key bound to containers may not change this',
+            'not available for callers that are bound to containers',
           )
         if (exempt === undefined && smtp === undefined) {
           await leaveSetting(fleet, context)

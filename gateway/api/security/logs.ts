@@ -15,7 +15,7 @@ const LogRowSchema = Type.Object(
   {
     src_ip: Type.String(),
     dst_ip: Type.String(),
-    src_port: Type.Integer({ description: '0: not recorded, or the protocol has none.' }),
+    src_port: Type.Integer({ description: 'Port number. 0: not recorded, or the protocol has no ports.' }),
     dst_port: Type.Integer(),
     protocol: Type.String(),
     state: Type.String({
@@ -46,10 +46,10 @@ const LogQuery = Type.Object({
   container: Type.Optional(
     Type.String({
       ...{ ...containerRef, maxLength: 64 },
-      description: 'Name, uuid or numeric id of a container. Default: all containers.',
+      description: 'Name, UUID or numeric id of a container. Default: all containers.',
     }),
   ),
-  host_id: Type.Optional(Type.String({ maxLength: 64, description: 'Default: all hosts.' })),
+  host_id: Type.Optional(Type.String({ maxLength: 64, description: 'Id of the host. Default: all hosts.' })),
 })
 
 export function securityLogRoute({ fleet, time }: SecurityDeps): Route {
@@ -63,8 +63,7 @@ export function securityLogRoute({ fleet, time }: SecurityDeps): Route {
     sortable,
     tag: 'Security',
     summary:
-      'Connections that alerts are about, newest first, of all containers or of one. With `container` also its ' +
-      'connections of the moment, at most 100 rows; without it at most 1000 rows of each host that is online and answers',
+      'Lists connections that alerts refer to, newest first, of all containers or of one. With `container` the list also contains its current connections and has at most 100 rows. Without it the list has at most 1000 rows from each host that is online and answers',
     query: LogQuery,
     data: Type.Array(LogRowSchema),
     errors: ['not_found', 'host_offline', 'agent_timeout'],

@@ -11,7 +11,7 @@ const SettingsSchema = Type.Object(
     host_id: Type.String(),
     auto_shutdown: Type.Boolean({
       description:
-        'A container with a critical alert, of whatever type but mining and proxy, is cut off and stopped after a minute.',
+        '`true`: a container with a critical alert of any type except mining and proxy loses its network, and is stopped after a minute.',
     }),
   },
   { title: 'SecuritySettings' },
@@ -20,8 +20,8 @@ const SettingsSchema = Type.Object(
 const ChangedSchema = Type.Object(
   {
     ...SettingsSchema.properties,
-    cancelled_tasks: Type.Integer({ description: 'Containers that were about to be stopped, and are not.' }),
-    cleared_blocks: Type.Integer({ description: 'Containers that may start again.' }),
+    cancelled_tasks: Type.Integer({ description: 'Number of containers whose pending stop was canceled.' }),
+    cleared_blocks: Type.Integer({ description: 'Number of containers that can be started again.' }),
   },
   { title: 'ChangedSecuritySettings' },
 )
@@ -30,7 +30,11 @@ const SettingsBodySchema = Type.Object({ auto_shutdown: Type.Boolean() }, { titl
 const CheckBodySchema = Type.Object(
   {
     container_name: Type.Optional(
-      Type.String({ ...containerRef, maxLength: 64, description: 'Default: all containers.' }),
+      Type.String({
+        ...containerRef,
+        maxLength: 64,
+        description: 'Id, UUID or name of the container. Default: all containers.',
+      }),
     ),
   },
   { title: 'CheckSecurity' },
@@ -52,7 +56,7 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
       bound: 'refused',
       audit: 'security.check',
       summary:
-        'Judges at once what was seen so far; within five seconds of another check it has the outcome of that',
+        'Evaluates the collected data immediately. A check within five seconds of another check returns the result of that check',
       body: CheckBodySchema,
       bodyOptional: true,
       example: { container_name: 'web1' },
@@ -74,7 +78,7 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
       scope: 'security:read',
       bound: 'same',
       subUser: 'refused',
-      summary: 'Shows how a host reacts to alerts',
+      summary: 'Returns how a host reacts to alerts',
       data: SettingsSchema,
       errors,
       handle: async ({ query }) => {
@@ -91,7 +95,8 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
       scope: 'security:settings',
       bound: 'refused',
       audit: 'security.settings',
-      summary: 'Sets what a host does about alerts; switched off, it stops nobody and lifts its blocks',
+      summary:
+        'Sets how a host reacts to alerts. When `auto_shutdown` is disabled, pending stops are canceled and blocks are lifted',
       body: SettingsBodySchema,
       example: { auto_shutdown: true },
       data: ChangedSchema,
@@ -140,6 +145,7 @@ async function check(
 function hostsOf(fleet: Fleet, hostId: string | undefined): string[] {
   if (hostId !== undefined) return [chooseHost(fleet.view, hostId).id]
   const online = fleet.view.hosts().filter(({ state }) => state === 'online')
-  if (online.length === 0) throw new BerthError('unavailable', 'host_offline', 'no host is reachable')
+  if (online.length === 0)
+    throw new BerthError('unavailable', 'host_offline', 'no host is reachable: try again later')
   return online.map(({ id }) => id)
 }

@@ -12,7 +12,7 @@ import { GivenPassword } from '../accounts/proof.js'
 const SubUserStepSchema = Type.Object(
   {
     ...StepSchema.properties,
-    container_uuids: Type.Optional(Type.Array(Type.String(), { description: 'Its containers.' })),
+    container_uuids: Type.Optional(Type.Array(Type.String(), { description: 'Containers of the sub-user.' })),
   },
   { title: 'SubUserLoginStep' },
 )
@@ -38,7 +38,7 @@ export function subUserLoginRoutes(deps: SubUserLoginDeps): Route[] {
       ...login,
       path: '/sub-user/login',
       name: 'loginAsSubUser',
-      summary: 'Logs a sub-user in with name and password: the answer sets a cookie',
+      summary: 'Logs in a sub-user with name and password. The answer sets a session cookie',
       body: Type.Object({
         username: Type.String({ ...trimmed, minLength: 1, maxLength: 64 }),
         password: GivenPassword,
@@ -54,7 +54,8 @@ export function subUserLoginRoutes(deps: SubUserLoginDeps): Route[] {
       ...login,
       path: '/sub-user/access',
       name: 'loginWithAccessCode',
-      summary: 'Logs a sub-user in with the code of its link and its password: the answer sets a cookie',
+      summary:
+        'Logs in a sub-user with the access code of its link and its password. The answer sets a session cookie',
       body: Type.Object({
         code: Type.String({ ...trimmed, minLength: 1, maxLength: 64 }),
         password: GivenPassword,

@@ -29,7 +29,7 @@ export function subUserLogRoutes({ subUsers, audit, accounts, time }: SubUserLog
       path: '/sub-users/{id}/audit-logs',
       name: 'listSubUserAuditLogs',
       scope: 'audit:read',
-      summary: 'What a sub-user changed, newest first',
+      summary: 'Lists the changes made by a sub-user, newest first',
       query: AuditQuerySchema,
       data: Type.Array(AuditRowSchema),
       handle: async ({ caller, params, query }) => {
@@ -43,7 +43,7 @@ export function subUserLogRoutes({ subUsers, audit, accounts, time }: SubUserLog
       path: '/sub-users/{id}/login-logs',
       name: 'listSubUserLoginLogs',
       scope: 'loginlog:read',
-      summary: 'When a sub-user logged in, and who tried to in its name, newest first',
+      summary: 'Lists the logins and failed login attempts of a sub-user, newest first',
       query: OwnLoginQuerySchema,
       data: Type.Array(LoginRowSchema),
       handle: async ({ caller, params, query }) => {

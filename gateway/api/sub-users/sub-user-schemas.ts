@@ -11,7 +11,7 @@ const optional = Type.Optional
 const ContainerRefSchema = Type.String({
   ...containerRef,
   maxLength: 64,
-  description: 'Name, uuid or numeric id.',
+  description: 'Name, UUID or numeric id of a container.',
 })
 const maxContainers = 1000
 
@@ -19,30 +19,34 @@ const terms = {
   container_names: optional(
     Type.Array(ContainerRefSchema, {
       ...{ ...restricts, maxItems: maxContainers },
-      description: 'Containers that it gets: names, uuids or numeric ids. Empty: none.',
+      description: 'Containers of the sub-user: names, UUIDs or numeric ids. Empty: none.',
     }),
   ),
   permissions: optional(
     Type.Array(oneOf(subUserPermissions), {
       ...{ ...restricts, maxItems: subUserPermissions.length },
       description:
-        'What it may do with them; absent at creation: all that the caller has of it. `container:network:inner` is ' +
-        'to change the ports inside of mappings alone.',
+        'Permissions for these containers. Default at creation: all permissions that the caller has. `container:network:inner` only allows changing the container ports of mappings.',
     }),
   ),
   allowed_image_ids: optional(
     Type.Array(TemplateIdSchema, {
       ...{ ...restricts, maxItems: 1000 },
-      description: 'Images that it may reinstall from. Empty: none.',
+      description: 'Ids of the images that the sub-user can use for reinstalls. Empty: none.',
     }),
   ),
   image_limit_configured: optional(
-    Type.Boolean({ ...restricts, description: '`false`: any enabled image, without `allowed_image_ids`.' }),
+    Type.Boolean({
+      ...restricts,
+      description:
+        '`true`: only images in `allowed_image_ids` can be used for reinstalls. `false`: any enabled image.',
+    }),
   ),
   port_mapping_limit: optional(
     Type.Integer({
       ...{ ...restricts, minimum: 0, maximum: networkLimits.port.max },
-      description: 'It adds no mapping where more host ports would lead to the container, over all mappings.',
+      description:
+        'Maximum number of mapped host ports per container. The sub-user cannot add a mapping that would exceed it.',
     }),
   ),
   expires_at: optional({ ...ExpirySchema, ...restricts }),
@@ -61,7 +65,8 @@ export const CreateSubUserSchema = Type.Object(
     username: optional(
       Type.String({
         ...{ ...trimmed, pattern: usernamePattern },
-        description: 'Absent: one is made. Of a caller that is bound to containers it gets a random end.',
+        description:
+          'If omitted, a name is generated. If the caller is bound to containers, a random suffix is appended.',
       }),
     ),
     ...terms,
@@ -72,19 +77,25 @@ export const CreateSubUserSchema = Type.Object(
 export const ChangeSubUserSchema = Type.Object(terms, { title: 'SubUserChange' })
 
 export const RotateSchema = Type.Object(
-  { rotate_code: optional(Type.Boolean({ description: 'A new access code too: the old link ends.' })) },
+  {
+    rotate_code: optional(
+      Type.Boolean({ description: '`true`: also create a new access code. The old link becomes invalid.' }),
+    ),
+  },
   { title: 'RotatePassword' },
 )
 
 const credentials = {
   username: Type.String(),
   password: Type.String({
-    description: 'In clear, only here; empty where the sub-user was there already.',
-  }),
-  access_code: Type.String({ description: 'Of its link `/u/CODE`, which asks for the password.' }),
-  link: Type.String({
     description:
-      'Complete link to log in. Empty: the public URL of the panel is not known, see `/public-url`.',
+      'Password in plain text. It is returned only in this answer. Empty if the sub-user already existed.',
+  }),
+  access_code: Type.String({
+    description: 'Access code of the link `/u/CODE`, which asks for the password.',
+  }),
+  link: Type.String({
+    description: 'Complete login link. Empty: the public URL of the panel is not known, see `/public-url`.',
   }),
 }
 
@@ -109,19 +120,21 @@ export const SubUserRowSchema = Type.Object(
   {
     id: Type.String(),
     username: Type.String(),
-    container_name: Type.String({ description: 'The first of `container_names`.' }),
+    container_name: Type.String({ description: 'First of `container_names`.' }),
     container_uuid: Type.String(),
-    container_names: words('As they are called now.'),
-    container_uuids: words('In the same order.'),
+    container_names: words('Current names of the containers.'),
+    container_uuids: words('UUIDs of the containers, in the same order as `container_names`.'),
     access_code: credentials.access_code,
     link: credentials.link,
     permissions: Type.Array(oneOf(subUserPermissions)),
-    allowed_image_ids: words('Images that it may reinstall from, where `image_limit_configured`.'),
+    allowed_image_ids: words(
+      'Ids of the images that the sub-user can use for reinstalls, if `image_limit_configured` is `true`.',
+    ),
     image_limit_configured: Type.Boolean(),
-    current_image_ids: words('What its containers were made from.'),
+    current_image_ids: words('Ids of the images from which its containers were created.'),
     port_mapping_limit: Type.Integer(),
     created_at: TimeSchema,
-    created_by: Type.String({ description: 'Who made it: `key:ID` or `admin:ID`.' }),
+    created_by: Type.String({ description: 'Caller that created the sub-user: `key:ID` or `admin:ID`.' }),
     last_login: TimeSchema,
     last_login_ip: Type.String(),
     last_login_ua: Type.String(),

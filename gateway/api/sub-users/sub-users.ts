@@ -27,7 +27,9 @@ const sortable = ['id', 'username', 'container_name', 'created_at', 'last_login'
 const ChangedSchema = Type.Object({
   ...SubUserRowSchema.properties,
   ignored: Type.Optional(
-    Type.Array(Type.String(), { description: 'Fields that were sent and are not known.' }),
+    Type.Array(Type.String(), {
+      description: 'Fields of the request that were ignored because they are not known.',
+    }),
   ),
 })
 
@@ -43,7 +45,7 @@ function listRoute({ subUsers, logins, ...parts }: SubUserDeps): Route {
     name: 'listSubUsers',
     sortable,
     scope: 'subuser:read',
-    summary: 'Sub-users, in the order they were made',
+    summary: 'Lists the sub-users, in the order of their creation',
     query: listQuery({ username: Type.String({ maxLength: 64 }), disabled: Type.Boolean() }),
     data: Type.Array(SubUserRowSchema),
     handle: async ({ caller, query }) => {
@@ -76,10 +78,10 @@ function createRoute({ subUsers, ...parts }: SubUserDeps): Route {
       const { caller, body } = context
       const shown = await subUsers.create(caller, planCreation(parts, body, caller), repeatableId(context))
       const isNew = shown.password !== ''
-      audit(context, shown.account, `${isNew ? 'made' : 'was there'}, ${describe(shown.account)}`)
+      audit(context, shown.account, `${isNew ? 'created' : 'already existed'}, ${describe(shown.account)}`)
       const message = isNew
-        ? 'sub-user created; this is the only time its password is shown'
-        : 'the sub-user was there; its password is not shown again'
+        ? 'sub-user created: store the password now, it is not shown again'
+        : 'the sub-user already exists: its password is not shown again'
       return { message, data: createdRow(parts, shown) }
     },
   })
@@ -93,7 +95,7 @@ function rotateRoute({ subUsers, linkOf }: SubUserDeps): Route {
     name: 'rotateSubUserPassword',
     scope: 'subuser:update',
     audit: 'sub_user.rotate_password',
-    summary: 'Makes a new password, and ends what the sub-user has open',
+    summary: 'Generates a new password and ends all sessions, consoles and streams of the sub-user',
     params: SubUserPathSchema,
     body: RotateSchema,
     bodyOptional: true,
@@ -110,7 +112,7 @@ function rotateRoute({ subUsers, linkOf }: SubUserDeps): Route {
       })
       audit(context, account, rotateCode ? 'password and access code' : 'password')
       return {
-        message: 'password changed; this is the only time it is shown',
+        message: 'password changed: store it now, it is not shown again',
         data: { username: account.username, password, access_code: accessCode, link: linkOf(accessCode) },
       }
     },
@@ -125,7 +127,7 @@ function changeRoute({ subUsers, logins, ...parts }: SubUserDeps): Route {
     name: 'updateSubUser',
     scope: 'subuser:update',
     audit: 'sub_user.update',
-    summary: 'Changes a sub-user; only the fields sent, in force with its next request',
+    summary: 'Changes the fields sent of a sub-user, from its next request on',
     params: SubUserPathSchema,
     body: ChangeSubUserSchema,
     example: { disabled: true },
@@ -154,7 +156,7 @@ function removeRoute({ subUsers }: SubUserDeps): Route {
     name: 'deleteSubUser',
     scope: 'subuser:update',
     audit: 'sub_user.delete',
-    summary: 'Removes a sub-user, and ends what it has open',
+    summary: 'Deletes a sub-user and ends all its sessions, consoles and streams',
     params: SubUserPathSchema,
     errors: ['not_found'],
     handle: async (context) => {

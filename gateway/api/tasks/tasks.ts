@@ -35,7 +35,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       scope: 'task:read',
       bound: 'own',
       tag: 'Tasks',
-      summary: `Tasks, newest first; of each host its newest ${listedOperations}`,
+      summary: `Lists the tasks, newest first. Only the newest ${listedOperations} tasks of each host are listed`,
       query: TaskListQuery,
       data: Type.Array(TaskRowSchema),
       handle: async ({ caller, query }) => {
@@ -51,7 +51,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       scope: 'task:read',
       bound: 'task',
       tag: 'Tasks',
-      summary: 'One task',
+      summary: 'Returns a task',
       params: TaskPathSchema,
       data: TaskRowSchema,
       handle: ({ task }) => ({ data: taskRow(task, time) }),
@@ -65,7 +65,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       bound: 'task',
       audit: 'task.delete',
       tag: 'Tasks',
-      summary: 'Cancels a pending task or one that can be stopped, removes an ended one',
+      summary: 'Cancels a pending task or a running task that can be canceled. Removes a finished task',
       params: TaskPathSchema,
       errors: ['task_running', 'host_offline', 'agent_timeout'],
       handle: (context) => endTask(fleet, context),
@@ -103,13 +103,13 @@ async function endTask(
     case 'pending':
       return cancelTask(fleet, found, 'task canceled')
     case 'running':
-      return cancelTask(fleet, found, 'the task is being stopped, and what it did undone')
+      return cancelTask(fleet, found, 'the task is being canceled: its changes are undone')
     case 'done':
     case 'failed':
     case 'canceled':
       return removeTask(fleet, found)
     default:
-      throw conflict('task_running', 'the task is running and cannot be stopped')
+      throw conflict('task_running', 'the task is running and cannot be canceled')
   }
 }
 

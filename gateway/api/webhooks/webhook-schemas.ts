@@ -13,19 +13,19 @@ const fields = {
     minLength: 1,
     maxLength: 63,
     pattern: webhookNamePattern,
-    description: 'Unique, case aside.',
+    description: 'Unique name. Upper and lower case are not distinguished.',
   }),
   url: Type.String({
     ...trimmed,
     maxLength: 2000,
     description:
-      'https:// of a public address, unless the configuration allows more. Shown to whoever may see webhooks.',
+      'https URL of a public address, unless the configuration allows more. It is visible to all callers that can read webhooks.',
   }),
   events: Type.Array(Type.String({ ...trimmed, maxLength: 64 }), {
     maxItems: 50,
-    description: `\`*\`, \`guest.*\`, \`task.*\`, \`host.*\`, \`alert.*\`, or of ${webhookTypes.join(', ')}. Default: \`*\`.`,
+    description: `\`*\`, \`guest.*\`, \`task.*\`, \`host.*\`, \`alert.*\` or any of ${webhookTypes.join(', ')}. Default: \`*\`.`,
   }),
-  disabled: Type.Boolean({ description: 'Nothing is queued, and what is queued waits.' }),
+  disabled: Type.Boolean({ description: '`true`: new events are not queued, and queued events wait.' }),
 }
 
 export const CreateWebhookSchema = Type.Object(
@@ -44,7 +44,9 @@ export const ChangeWebhookSchema = Type.Object(
     url: Type.Optional(fields.url),
     events: Type.Optional(fields.events),
     disabled: Type.Optional(fields.disabled),
-    rotate_secret: Type.Optional(Type.Boolean({ description: 'Another secret, in the answer.' })),
+    rotate_secret: Type.Optional(
+      Type.Boolean({ description: '`true`: generate a new secret and return it in the answer.' }),
+    ),
   },
   { title: 'WebhookChange' },
 )
@@ -58,7 +60,12 @@ export const WebhookSchema = Type.Object(
 export const MadeWebhookSchema = Type.Object(
   {
     ...WebhookSchema.properties,
-    secret: Type.Optional(Type.String({ description: 'Only here. Signs what is sent: docs/events.md.' })),
+    secret: Type.Optional(
+      Type.String({
+        description:
+          'Secret that signs the messages, see docs/events.md. It is returned only in this answer.',
+      }),
+    ),
   },
   { title: 'WebhookWithSecret' },
 )
@@ -68,20 +75,24 @@ const count = Type.Integer({ minimum: 0 })
 export const DeliverySchema = Type.Object(
   {
     id: Type.String(),
-    event_id: Type.String({ description: '`webhook-id` of its messages, the same for every attempt.' }),
+    event_id: Type.String({
+      description: 'Value of the header `webhook-id`. All attempts have the same value.',
+    }),
     type: Type.String(),
-    container_uuid: Type.String({ description: 'Empty: about no container.' }),
+    container_uuid: Type.String({ description: 'Empty: the event does not concern a container.' }),
     status: oneOf(
       ['waiting', 'retrying', 'delivered', 'failed'],
-      '`failed`: it was tried for a day, and is no more.',
+      '`failed`: no attempt succeeded within a day. There are no more attempts.',
     ),
     attempts: count,
     created_at: TimeSchema,
     last_attempt_at: TimeSchema,
     next_attempt_at: TimeSchema,
-    response_status: Type.Integer({ description: 'Of the last attempt; 0: no answer.' }),
+    response_status: Type.Integer({ description: 'HTTP status of the last attempt. 0: no answer.' }),
     duration_ms: count,
-    error: Type.String({ description: 'Of the last attempt; empty: it was taken, or there was none.' }),
+    error: Type.String({
+      description: 'Error of the last attempt. Empty: it succeeded, or no attempt was made.',
+    }),
   },
   { title: 'WebhookDelivery' },
 )

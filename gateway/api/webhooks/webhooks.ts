@@ -46,7 +46,7 @@ function readRoutes({ webhooks: { records }, time }: Parts): Route[] {
       method: 'GET',
       path: '/webhooks',
       name: 'listWebhooks',
-      summary: 'Who is told of changes, by name; without secrets',
+      summary: 'Lists the webhooks by name, without secrets',
       sortable,
       query: listQuery({ name: Type.String({ maxLength: 63 }) }),
       data: Type.Array(WebhookSchema),
@@ -60,7 +60,7 @@ function readRoutes({ webhooks: { records }, time }: Parts): Route[] {
       method: 'GET',
       path: '/webhooks/{id}',
       name: 'getWebhook',
-      summary: 'One webhook, without its secret',
+      summary: 'Returns a webhook, without its secret',
       params: WebhookPathSchema,
       data: WebhookSchema,
       handle: ({ params }) => ({ data: webhookRow(records.get(params.id), time) }),
@@ -77,7 +77,7 @@ function changeRoutes({ webhooks, time }: Parts): Route[] {
       path: '/webhooks',
       name: 'createWebhook',
       audit: 'webhook.create',
-      summary: 'Has changes told to a URL; the answer has the secret that signs them',
+      summary: 'Adds a webhook: a URL that receives events. The answer contains the secret that signs them',
       body: CreateWebhookSchema,
       example: {
         name: 'billing',
@@ -105,7 +105,7 @@ function changeRoutes({ webhooks, time }: Parts): Route[] {
       path: '/webhooks/{id}',
       name: 'updateWebhook',
       audit: 'webhook.update',
-      summary: 'Changes the fields sent; what waits goes to the new URL',
+      summary: 'Changes the fields sent of a webhook. Waiting events are sent to the new URL',
       params: WebhookPathSchema,
       body: ChangeWebhookSchema,
       example: { disabled: true },
@@ -129,7 +129,7 @@ function changeRoutes({ webhooks, time }: Parts): Route[] {
       path: '/webhooks/{id}',
       name: 'deleteWebhook',
       audit: 'webhook.delete',
-      summary: 'Removes a webhook with what waits for it',
+      summary: 'Removes a webhook and its waiting events',
       params: WebhookPathSchema,
       handle: async (context) => {
         const { id, name, url } = records.get(context.params.id)
@@ -152,7 +152,7 @@ function deliveryRoutes({ webhooks, time }: Parts): Route[] {
       method: 'GET',
       path: '/webhooks/{id}/deliveries',
       name: 'listWebhookDeliveries',
-      summary: 'What waits, and the newest 200 that were delivered or given up',
+      summary: 'Lists the waiting deliveries, and the newest 200 deliveries that succeeded or failed',
       params: WebhookPathSchema,
       sortable: sortableDeliveries,
       query: listQuery({ status: DeliverySchema.properties.status, type: Type.String({ maxLength: 64 }) }),
@@ -169,7 +169,7 @@ function deliveryRoutes({ webhooks, time }: Parts): Route[] {
       path: '/webhooks/{id}/test',
       name: 'testWebhook',
       audit: 'webhook.test',
-      summary: 'Queues a message that says nothing',
+      summary: 'Sends a test event',
       params: WebhookPathSchema,
       data: OrderedSchema,
       statuses: [202],
@@ -184,7 +184,7 @@ function deliveryRoutes({ webhooks, time }: Parts): Route[] {
       path: '/webhooks/{id}/deliveries/{delivery_id}/redeliver',
       name: 'redeliverWebhook',
       audit: 'webhook.redeliver',
-      summary: 'Queues a delivery that has ended once more, as it was',
+      summary: 'Repeats a finished delivery with the same content',
       params: DeliveryPathSchema,
       data: OrderedSchema,
       statuses: [202],
@@ -204,7 +204,7 @@ function refuseUnreadable(caller: Principal, events: readonly string[]): void {
   const scopes = kindsOf(events).map(scopeOfKind)
   const missing = scopes.find((scope) => !coversScope(caller.scopes, scope))
   if (missing === undefined) return
-  throw new BerthError('forbidden', 'insufficient_scope', `these events need the scope ${missing}`)
+  throw new BerthError('forbidden', 'insufficient_scope', `these events require the scope ${missing}`)
 }
 
 /** Only the fields that are meant: bodies may hold more. */
@@ -224,7 +224,7 @@ function detailOf(body: Static<typeof ChangeWebhookSchema>): string {
     events?.join(' '),
     disabled === undefined ? undefined : `disabled ${disabled}`,
   ]
-  return [...said, rotate ? 'another secret' : undefined].filter((part) => part !== undefined).join(', ')
+  return [...said, rotate ? 'new secret' : undefined].filter((part) => part !== undefined).join(', ')
 }
 
 /** The rest is often a secret: who knows it may send. */
