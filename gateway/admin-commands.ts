@@ -99,7 +99,7 @@ export async function addAdmin(
   const password = await readPassword(passwordFile)
   await withStore(context, toolsFor(context), async ({ admins, audit }) => {
     await audited(audit, 'admin.create', username, () => admins.create(username, password))
-    console.log(`administrator ${username} made`)
+    console.log(`administrator ${username} created`)
   })
 }
 

@@ -25,24 +25,27 @@ command('serve', 'run the gateway').action(({ config }: Options) => main(config,
 command('check-config', 'check the configuration and print it with defaults').action(({ config }: Options) =>
   main(config, async (parsed) => void console.log(JSON.stringify(parsed, null, 2))),
 )
-command('purge', 'remove what this configuration has in a Redis server that is not the gateway’s own').action(
-  ({ config }: Options) => main(config, purge),
+command(
+  'purge',
+  'remove the data of this configuration from a Redis server that the gateway does not manage',
+).action(({ config }: Options) => main(config, purge))
+command(
+  'init',
+  'create the certificate authority, the secret and the API key of an administrator; existing files are kept',
 )
-command('init', 'make the certificate authority, the secret and an administrator’s key; keeps what is there')
-  .requiredOption('--admin-key-file <file>', 'gets the key, mode 0600; an existing file is kept')
+  .requiredOption('--admin-key-file <file>', 'file for the key, mode 0600; an existing file is kept')
   .action(({ config, adminKeyFile }: Options & { adminKeyFile: string }) =>
     main(config, (parsed) => init(parsed, adminKeyFile)),
   )
 
-command(
-  'disable-access-policy',
-  'let every address reach the gateway again; for who locked himself out',
-).action(({ config }: Options) => main(config, disableAccessPolicy))
+command('disable-access-policy', 'allow every address to reach the gateway again, after a lockout').action(
+  ({ config }: Options) => main(config, disableAccessPolicy),
+)
 
 const admin = program.command('admin').description('administrators who log in')
 
-command('add <name>', 'make an administrator', admin)
-  .requiredOption('--password-file <file>', 'has the password, of at least 12 characters')
+command('add <name>', 'create an administrator', admin)
+  .requiredOption('--password-file <file>', 'file with the password, of at least 12 characters')
   .action((name: string, { config, passwordFile }: Options & { passwordFile: string }) =>
     main(config, async (parsed) =>
       (await import('./admin-commands.js')).addAdmin(commandContext(parsed), name, passwordFile),
@@ -50,15 +53,15 @@ command('add <name>', 'make an administrator', admin)
   )
 command(
   'link <name>',
-  'print a link by which an administrator sets a new password; ends his sessions, removes password and second factor',
+  'print a link for setting a new password; ends the sessions of the administrator and removes the password and the second factor',
   admin,
 ).action((name: string, { config }: Options) =>
   main(config, async (parsed) =>
     (await import('./admin-commands.js')).recoverAdmin(commandContext(parsed), name),
   ),
 )
-command('first-link', 'print the link that makes the first administrator, while there is none', admin)
-  .requiredOption('--url-file <file>', 'keeps the link, mode 0600; removed once there is an administrator')
+command('first-link', 'print the setup link for the first administrator, if no administrator exists', admin)
+  .requiredOption('--url-file <file>', 'file for the link, mode 0600; removed when an administrator exists')
   .action(({ config, urlFile }: Options & { urlFile: string }) =>
     main(config, async (parsed) =>
       (await import('./admin-commands.js')).keepFirstLink(commandContext(parsed), urlFile),
@@ -129,7 +132,7 @@ async function init(config: GatewayConfig, adminKeyFile: string): Promise<void> 
   const { readOrCreateKey } = await import('../shared/sealing.js')
   await ensureAuthority(join(config.state_dir, 'pki'), config.certificates.ca_days)
   await readOrCreateKey(join(config.state_dir, 'secret'))
-  if (await exists(adminKeyFile)) return console.log(`${adminKeyFile} is there already`)
+  if (await exists(adminKeyFile)) return console.log(`${adminKeyFile} already exists`)
   await createAdminKey(config.state_dir, adminKeyFile)
   console.log(`${adminKeyFile} written`)
 }

@@ -42,7 +42,7 @@ export function createMetrics(
 function createObserver(registry: Registry): HttpMetrics['observe'] {
   const histogram = new Histogram({
     name: 'berth_http_request_duration_seconds',
-    help: 'From the request line read to the answer handed to the socket',
+    help: 'Seconds from reading the request line to handing the answer to the socket',
     labelNames: ['method', 'route', 'status'] as const,
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
     registers: [registry],
@@ -79,7 +79,7 @@ function addStoreGauge(registry: Registry, store: StoreHealth): void {
 function addCertificateGauge(registry: Registry, tls: Pick<Tls, 'certificateEndsAtMs'>): void {
   new Gauge({
     name: 'berth_tls_certificate_end_timestamp_seconds',
-    help: 'When the certificate of the API ends, seconds since 1970; absent without TLS',
+    help: 'End of the API certificate in seconds since 1970; absent without TLS',
     registers: [registry],
     collect() {
       this.remove()
@@ -92,7 +92,7 @@ function addCertificateGauge(registry: Registry, tls: Pick<Tls, 'certificateEnds
 function addFleetGauges(registry: Registry, view: FleetView): void {
   new Gauge({
     name: 'berth_guests',
-    help: 'Guests by status; unknown while their host is away',
+    help: 'Guests by status; unknown while their host is offline',
     labelNames: ['status'],
     registers: [registry],
     collect() {
@@ -102,7 +102,7 @@ function addFleetGauges(registry: Registry, view: FleetView): void {
   })
   new Gauge({
     name: 'berth_host_up',
-    help: 'Whether the host’s agent is connected',
+    help: 'Whether the agent of the host is connected',
     labelNames: ['host'],
     registers: [registry],
     collect() {
@@ -112,7 +112,7 @@ function addFleetGauges(registry: Registry, view: FleetView): void {
   })
   new Gauge({
     name: 'berth_security_alerts',
-    help: 'Alerts of containers that harm others, found within the last 15 minutes',
+    help: 'Alerts about guests that abuse other systems, detected within the last 15 minutes',
     labelNames: ['host', 'type', 'severity'],
     registers: [registry],
     collect() {
@@ -135,29 +135,41 @@ interface AgentFigure {
 const mebibyte = 1_048_576
 
 const agentFigures: readonly AgentFigure[] = [
-  { name: 'berth_host_cpu_usage_ratio', help: 'Of all processors, 0 to 1', read: (m) => m.cpuUsagePct / 100 },
+  {
+    name: 'berth_host_cpu_usage_ratio',
+    help: 'Usage of all processors, 0 to 1',
+    read: (m) => m.cpuUsagePct / 100,
+  },
   { name: 'berth_host_memory_total_bytes', help: 'Memory', read: (m) => m.ramTotalMb * mebibyte },
   { name: 'berth_host_memory_used_bytes', help: 'Memory in use', read: (m) => m.ramUsedMb * mebibyte },
-  { name: 'berth_host_disk_total_bytes', help: 'Storage pool', read: (m) => m.diskTotalBytes },
-  { name: 'berth_host_disk_used_bytes', help: 'Storage pool in use', read: (m) => m.diskUsedBytes },
+  { name: 'berth_host_disk_total_bytes', help: 'Size of the storage pool', read: (m) => m.diskTotalBytes },
+  {
+    name: 'berth_host_disk_used_bytes',
+    help: 'Used space of the storage pool',
+    read: (m) => m.diskUsedBytes,
+  },
   {
     name: 'berth_host_disk_reserve_bytes',
-    help: 'Of the storage pool: with less than that free nothing new is taken',
+    help: 'Free space of the storage pool below which nothing new is accepted',
     read: (m) => m.diskReserveBytes,
   },
-  { name: 'berth_host_warnings', help: 'Warnings of its host-report', read: (m) => m.warnings.length },
+  { name: 'berth_host_warnings', help: 'Warnings in the report of the host', read: (m) => m.warnings.length },
   { name: 'berth_host_load1', help: 'Load average of one minute', read: (m) => m.load1 },
   { name: 'berth_host_load5', help: 'Load average of five minutes', read: (m) => m.load5 },
   { name: 'berth_host_load15', help: 'Load average of a quarter of an hour', read: (m) => m.load15 },
-  { name: 'berth_host_nat_ports_used', help: 'NAT ports mapped', read: (m) => m.natPortsUsed },
-  { name: 'berth_agent_resident_memory_bytes', help: 'Of the agent', read: (m) => m.agentRssBytes },
+  { name: 'berth_host_nat_ports_used', help: 'Mapped NAT ports', read: (m) => m.natPortsUsed },
+  {
+    name: 'berth_agent_resident_memory_bytes',
+    help: 'Resident memory of the agent',
+    read: (m) => m.agentRssBytes,
+  },
   {
     name: 'berth_agent_event_loop_lag_seconds',
-    help: 'Of the agent',
+    help: 'Event loop lag of the agent',
     read: (m) => m.agentEventLoopLagMs / 1000,
   },
-  { name: 'berth_agent_operations_running', help: 'Operations at work', read: (m) => m.operationsRunning },
-  { name: 'berth_agent_operations_pending', help: 'Operations waiting', read: (m) => m.operationsPending },
+  { name: 'berth_agent_operations_running', help: 'Running operations', read: (m) => m.operationsRunning },
+  { name: 'berth_agent_operations_pending', help: 'Pending operations', read: (m) => m.operationsPending },
   {
     name: 'berth_agent_cpu_seconds_total',
     help: 'Processor time of the agent',
@@ -166,31 +178,31 @@ const agentFigures: readonly AgentFigure[] = [
   },
   {
     name: 'berth_agent_operations_done_total',
-    help: 'Since the agent started',
+    help: 'Operations that succeeded since the agent started',
     counter: true,
     read: (m) => m.operationsDone,
   },
   {
     name: 'berth_agent_operations_failed_total',
-    help: 'Since the agent started',
+    help: 'Operations that failed since the agent started',
     counter: true,
     read: (m) => m.operationsFailed,
   },
   {
     name: 'berth_agent_security_packets_total',
-    help: 'Packets of guests that the watch for abuse looked at',
+    help: 'Packets of guests that were checked for abuse',
     counter: true,
     read: (m) => m.securityPackets,
   },
   {
     name: 'berth_agent_security_packets_lost_total',
-    help: 'Packets that it should have looked at, and could not',
+    help: 'Packets of guests that could not be checked for abuse',
     counter: true,
     read: (m) => m.securityPacketsLost,
   },
   {
     name: 'berth_agent_repairs_total',
-    help: 'Differences found and repaired since the agent started',
+    help: 'Differences that were found and repaired since the agent started',
     counter: true,
     read: (m) => m.repairs,
   },

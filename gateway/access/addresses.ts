@@ -15,7 +15,8 @@ export function parseAddressList(field: string, text: string): string[] {
     .split(/[,\n]/)
     .map((part) => part.trim())
     .filter((part) => part !== '')
-  if (parts.length > maxEntries) throw invalidField(field, `${field}: at most ${maxEntries} entries`)
+  if (parts.length > maxEntries)
+    throw invalidField(field, `${field}: must have at most ${maxEntries} entries`)
   return [...new Set(parts.map((part) => parseEntry(field, part)))]
 }
 

@@ -55,7 +55,7 @@ export class ApiKeys {
   constructor(private readonly options: ApiKeysOptions) {
     this.#names = keyNames(options.store)
     const { operation: nameOf } = this.#names
-    this.#made = new MadeSecrets({ nameOf, secret: options.secret, use: 'made API keys' })
+    this.#made = new MadeSecrets({ nameOf, secret: options.secret, use: 'use created API keys' })
   }
 
   /** Registers a listener that runs after keys were removed. */
@@ -80,7 +80,7 @@ export class ApiKeys {
     fields: KeyFields & { name: string },
     operationId?: string,
   ): Promise<CreatedKey> {
-    return this.options.store.transact('make an API key', async (client) => {
+    return this.options.store.transact('create an API key', async (client) => {
       // Meanwhile its maker may be deleted or lose rights, and another attempt may make it.
       await client.watch(this.#names.version)
       const made = operationId === undefined ? undefined : await this.#made.find(client, operationId)
@@ -117,7 +117,8 @@ export class ApiKeys {
   async #readMade(client: StoreClient, { id, key }: { id: number; key: string }): Promise<CreatedKey> {
     await client.unwatch()
     const text = await client.get(this.#names.record(id))
-    if (text === null) throw conflict('invalid_state', `key ${id}, which this request made, was deleted`)
+    if (text === null)
+      throw conflict('invalid_state', `key ${id}, which this request created, was deleted in the meantime`)
     return { record: decodeRecord(text), key }
   }
 

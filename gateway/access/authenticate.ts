@@ -64,14 +64,14 @@ export class CallerAuthenticator implements Authenticator {
   #limited(error: unknown, address: string): unknown {
     const isRefusal = error instanceof BerthError && ['unauthenticated', 'forbidden'].includes(error.kind)
     const waitMs = isRefusal ? this.parts.limit.take(sourceOf(address)) : 0
-    return waitMs === 0 ? error : rateLimited('too many failed authentications; try again later', waitMs)
+    return waitMs === 0 ? error : rateLimited('too many failed authentications: try again later', waitMs)
   }
 
   async #findSession(find: () => Promise<Principal | undefined>): Promise<Principal> {
     await this.#trustMemory()
     const caller = await find()
     if (caller === undefined)
-      throw new BerthError('unauthenticated', 'unauthorized', 'the session has ended; log in again')
+      throw new BerthError('unauthenticated', 'unauthorized', 'the session has ended: log in again')
     return caller
   }
 
@@ -122,5 +122,5 @@ function checkKey(key: ResolvedKey, address: string, nowMs: number): void {
   if (isExpired(rights, nowMs))
     throw new BerthError('unauthenticated', 'key_expired', 'this API key has expired')
   if (!key.admits(address))
-    throw new BerthError('forbidden', 'ip_not_allowed', 'this API key may not be used from this address')
+    throw new BerthError('forbidden', 'ip_not_allowed', 'this API key is not allowed from this address')
 }

@@ -110,9 +110,9 @@ describe('changing a key', () => {
     )
     expect(change(keys, 2, 3, { scopes: ['container:power'] }).scopes).to.deep.equal(['container:power'])
     expect(change(keys, 2, 4, { name: 'renamed' }).name).to.equal('renamed')
-    expect(() => change(keys, 2, 3, { scopes: ['*'] })).to.throw('more than this key holds')
-    expect(() => change(keys, 2, 4, { disabled: false })).to.throw('only to keys it made')
-    expect(() => change(keys, 2, 1, { name: 'x' })).to.throw('reaches beyond')
+    expect(() => change(keys, 2, 3, { scopes: ['*'] })).to.throw('exceeds the rights')
+    expect(() => change(keys, 2, 4, { disabled: false })).to.throw('only to keys that it created')
+    expect(() => change(keys, 2, 1, { name: 'x' })).to.throw('rights that the calling key does not have')
     expect(change(keys, 1, 4, { disabled: false }).disabled).to.equal(false)
   })
 
@@ -122,7 +122,7 @@ describe('changing a key', () => {
       record(2, { scopes: ['apikey:*'] }),
       record(3, { scopes: [], parentId: 2 }),
     )
-    expect(() => change(keys, 1, 3, { scopes: ['swap:read'] })).to.throw('key 2, which made this one')
+    expect(() => change(keys, 1, 3, { scopes: ['swap:read'] })).to.throw('key 2, which created this key')
   })
 
   it('leaves a usable administrator', () => {

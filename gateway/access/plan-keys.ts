@@ -85,7 +85,10 @@ const blank: KeyRecord = {
 /** @throws {BerthError} `invalid_state` when the chain of makers has its greatest length */
 export function checkChainLength(maker: KeyChain): void {
   if (maker.records.length >= maxChain)
-    throw conflict('invalid_state', 'this key is too many steps away from the first one to make another')
+    throw conflict(
+      'invalid_state',
+      'the chain of keys that created this key is too long: create the new key with an earlier key',
+    )
 }
 
 /** Whom a key counts for that this one, or an administrator, creates. */
@@ -165,11 +168,14 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
   // What a bounded key grants must end with it, which is true only of keys it made.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
-    throw forbidden('a key that is limited itself can give more rights only to keys it made')
+    throw forbidden('a limited key can give more rights only to keys that it created')
   const maker = keys.get(target.parentId)
   const excess = maker && findExcess(ownRights(changed), rightsOf(keys, maker))
   if (maker && excess)
-    throw conflict('invalid_state', `${excess}: more than key ${maker.id}, which made this one, may do`)
+    throw conflict(
+      'invalid_state',
+      `${excess}: exceeds the rights of key ${maker.id}, which created this key`,
+    )
 }
 
 /**
@@ -203,7 +209,7 @@ function descendantsOf(keys: Keys, ancestor: KeyRecord): KeyRecord[] {
 /** Checked before an error could reveal anything about the key. */
 function checkReach(keys: Keys, callerId: number, target: KeyRecord): void {
   if (target.id !== callerId && !mayManage(keys, callerId, target))
-    throw forbidden('this key reaches beyond the one that asks')
+    throw forbidden('this key has rights that the calling key does not have')
 }
 
 function checkOther(callerId: number, target: KeyRecord): void {
@@ -221,15 +227,20 @@ function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void 
   if (lost(true) || lost(false))
     throw conflict(
       'invalid_state',
-      'this would leave no usable key with the scope * on all containers; a key that is off or limited takes those it made with it',
+      'at least one usable key with the scope * on all containers must remain: disabling or limiting a key also affects the keys that it created',
     )
 }
 
 function refuseExcess(excess: Dimension | undefined): void {
   if (excess)
-    throw new BerthError('forbidden', 'insufficient_scope', `${excess}: more than this key holds itself`, {
-      field: excess,
-    })
+    throw new BerthError(
+      'forbidden',
+      'insufficient_scope',
+      `${excess}: exceeds the rights of the calling key`,
+      {
+        field: excess,
+      },
+    )
 }
 
 function forbidden(message: string): BerthError {

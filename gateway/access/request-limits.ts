@@ -78,6 +78,6 @@ export class RequestLimits {
     const most = which === 'at once' ? this.limit.atOnce : this.limit.perSecond
     // One line per caller and minute, so that a flood of requests does not flood the log.
     if (this.#lines.take(caller) === 0) this.log.warn({ caller, most }, `more requests ${which} than allowed`)
-    return rateLimited(`more than ${most} requests ${which} from ${this.whose}; try again later`, waitMs)
+    return rateLimited(`more than ${most} requests ${which} from ${this.whose}: try again later`, waitMs)
   }
 }

@@ -79,7 +79,11 @@ export const authorize: Authorize = (caller, scope) => {
   if (scope === 'public') return
   if (scope === 'session') {
     if (caller.kind === 'session') return
-    throw new BerthError('forbidden', 'insufficient_scope', 'only for people who have logged in')
+    throw new BerthError(
+      'forbidden',
+      'insufficient_scope',
+      'only available with a login session, not with an API key',
+    )
   }
   if (caller.kind === 'session' && caller.mustEnrol)
     throw new BerthError(
@@ -88,5 +92,5 @@ export const authorize: Authorize = (caller, scope) => {
       'set up a second factor first: POST /account/totp',
     )
   if (scope === 'any' || coversScope(caller.scopes, scope)) return
-  throw new BerthError('forbidden', 'insufficient_scope', `this needs the scope ${scope}`)
+  throw new BerthError('forbidden', 'insufficient_scope', `this requires the scope ${scope}`)
 }

@@ -52,13 +52,13 @@ export class AccountStore {
     plan: (id: number, others: readonly Kinds[K][]) => Kinds[K],
     also: Also<Kinds[K]> = () => undefined,
   ): Promise<Kinds[K]> {
-    return this.store.transact('make an account', async (client) => {
+    return this.store.transact('create an account', async (client) => {
       await client.watch(this.#version)
       const others = await this.#readAll(client, kind)
       const account = plan(await client.incr(this.store.key('account-next')), others)
       const nameKey = this.#nameKey(account.username)
       if ((await client.exists(nameKey)) === 1)
-        throw conflict('name_conflict', `there is an account ${account.username} already`)
+        throw conflict('name_conflict', `an account named ${account.username} already exists`)
       const multi = client.multi()
       multi.set(this.#records.key(String(account.id)), JSON.stringify(account))
       multi.set(nameKey, String(account.id)).sAdd(this.#idsKey(kind), String(account.id)).incr(this.#version)

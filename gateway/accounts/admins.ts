@@ -107,7 +107,7 @@ export class Admins {
   async firstLink(): Promise<string | undefined> {
     if ((await this.list()).length > 0) return undefined
     const token = createToken()
-    await this.parts.store.run('make the first set-up link', (client) =>
+    await this.parts.store.run('create the first setup link', (client) =>
       client.set(this.#firstKey, digestToken(token), { expiration: { type: 'PX', value: linkMs } }),
     )
     return token
@@ -116,7 +116,9 @@ export class Admins {
   /** Whether a link has been made for the first administrator and not been used. */
   async hasFirstLink(): Promise<boolean> {
     if ((await this.list()).length > 0) return false
-    return (await this.parts.store.run('look for the link', (client) => client.exists(this.#firstKey))) === 1
+    return (
+      (await this.parts.store.run('find the setup link', (client) => client.exists(this.#firstKey))) === 1
+    )
   }
 
   /** Whether any link leads in now, be it for the first administrator or for one that is there. */
@@ -200,7 +202,7 @@ export class Admins {
   }
 
   #read(key: string): Promise<string | null> {
-    return this.parts.store.run('look up a link', (client) => client.get(key))
+    return this.parts.store.run('look up a setup link', (client) => client.get(key))
   }
 
   /** String: the digest of the first administrator's link. */
@@ -250,5 +252,5 @@ function checkName(username: string): void {
 }
 
 function invalidLink(): BerthError {
-  return new BerthError('not_found', 'not_found', 'this link is not valid: it was used, or is too old')
+  return new BerthError('not_found', 'not_found', 'this link is not valid: it was used or has expired')
 }

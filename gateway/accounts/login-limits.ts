@@ -135,5 +135,5 @@ function attemptOf({ username, address, device }: Trier): AttemptSource {
 }
 
 function tooMany(waitMs: number) {
-  return rateLimited('too many failed logins; try again later', waitMs)
+  return rateLimited('too many failed logins: try again later', waitMs)
 }

@@ -40,7 +40,7 @@ export class LoginLog {
    */
   async note(attempt: LoginAttempt, root = String(attempt.accountId)): Promise<void> {
     const { accountId, address, userAgent, reason } = attempt
-    await this.store.run('log a log-in', async (client) => {
+    await this.store.run('log a login', async (client) => {
       const last: LastLogin = { atMs: steadyClock.now(), address, userAgent }
       await Promise.all([
         this.#addRow(client, attempt, root),
@@ -80,7 +80,7 @@ export class LoginLog {
   /** Newest first. @throws {BerthError} `store_unavailable` */
   async read(filter: LoginFilter): Promise<LoginRecord[]> {
     const wanted = [true, false].filter((success) => filter.success !== !success)
-    return this.store.run('read the log of log-ins', async (client) => {
+    return this.store.run('read the login log', async (client) => {
       const repeats = await client.hGetAll(this.#repeats)
       const rows = await Promise.all(wanted.map((success) => this.#readStream(client, success, repeats)))
       const matching = rows.flat().filter((record) => matchesLogin(record, filter))
@@ -91,7 +91,7 @@ export class LoginLog {
   /** By account id. @throws {BerthError} `store_unavailable` */
   async lastLogins(accountIds: readonly number[]): Promise<Map<number, LastLogin>> {
     if (accountIds.length === 0) return new Map()
-    const texts = await this.store.run('read the last log-ins', (client) =>
+    const texts = await this.store.run('read the last logins', (client) =>
       client.hmGet(this.#last, accountIds.map(String)),
     )
     const found = accountIds.map((id, at) => [id, texts[at]] as const)
@@ -102,13 +102,13 @@ export class LoginLog {
 
   /** @throws {BerthError} `store_unavailable` */
   async forgetAccount(accountId: number): Promise<void> {
-    await this.store.run('forget the last log-in', (client) => client.hDel(this.#last, String(accountId)))
+    await this.store.run('forget the last login', (client) => client.hDel(this.#last, String(accountId)))
   }
 
   /** What is too old goes, and the counts of rows that went. @throws {BerthError} `store_unavailable` */
   async trim(): Promise<void> {
     const oldest = String(steadyClock.earliest() - this.retention.days * dayMs)
-    await this.store.run('trim the log of log-ins', async (client) => {
+    await this.store.run('remove old entries of the login log', async (client) => {
       const streams = [true, false].map((success) => this.#stream(success))
       await Promise.all(streams.map((stream) => client.xTrim(stream, 'MINID', oldest as never)))
       const counted = await client.hKeys(this.#repeats)

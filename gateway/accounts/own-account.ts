@@ -62,7 +62,7 @@ export class OwnAccount {
     refuseSecond(account)
     const { store, twoFactor } = this.parts
     const secret = twoFactor.makeSecret()
-    await store.run('begin a second factor', (client) =>
+    await store.run('start a second factor', (client) =>
       client.set(this.#enrolmentKey(account.id), twoFactor.seal(secret, account.id), {
         expiration: { type: 'PX', value: enrolmentMs },
       }),
@@ -86,10 +86,11 @@ export class OwnAccount {
     const sealed = await store.run('read a second factor', (client) =>
       client.get(this.#enrolmentKey(account.id)),
     )
-    if (sealed === null) throw conflict('invalid_state', 'begin to set up the second factor first')
+    if (sealed === null)
+      throw conflict('invalid_state', 'start the setup of the second factor first: POST /account/totp')
     const step = twoFactor.findStep(twoFactor.open(sealed, account.id), code, 0)
     if (step === undefined)
-      throw new BerthError('invalid', 'invalid_field', 'code: wrong; is the clock of the device right?', {
+      throw new BerthError('invalid', 'invalid_field', 'code: wrong code, check the clock of the device', {
         field: 'code',
       })
     const { totp, codes } = twoFactor.begin(sealed, step)
@@ -165,9 +166,10 @@ function claimOf({ username }: Account, { address }: LoginPlace): PasswordClaim 
 }
 
 function noSecondFactor(): BerthError {
-  return conflict('invalid_state', 'there is no second factor')
+  return conflict('invalid_state', 'no second factor is set up')
 }
 
 function refuseSecond({ totp }: Account): void {
-  if (totp !== undefined) throw conflict('invalid_state', 'there is a second factor already; remove it first')
+  if (totp !== undefined)
+    throw conflict('invalid_state', 'a second factor is already set up: remove it first')
 }

@@ -67,7 +67,7 @@ export class Passwords {
 }
 
 function tooMany(): BerthError {
-  return rateLimited('too many passwords are waiting to be checked; try again later', 2000)
+  return rateLimited('too many passwords are waiting to be checked: try again later', 2000)
 }
 
 /** The same text however a keyboard composes it (RFC 8265, 4.2.1). */

@@ -23,7 +23,7 @@ export class PendingLogins {
   async begin({ id, generation }: Account, keep: boolean): Promise<string> {
     const token = createToken()
     const pending: Omit<PendingLogin, 'digest'> = { accountId: id, generation, keep }
-    await this.store.run('begin a log-in', (client) =>
+    await this.store.run('start a login', (client) =>
       client.set(this.#key(digestToken(token)), JSON.stringify(pending), {
         expiration: { type: 'PX', value: pendingMs },
       }),
@@ -35,7 +35,7 @@ export class PendingLogins {
   async try(token: string): Promise<PendingLogin | undefined> {
     if (!isToken(token)) return undefined
     const digest = digestToken(token)
-    const [text, tries] = await this.store.run('look up a log-in', async (client) => {
+    const [text, tries] = await this.store.run('look up a login', async (client) => {
       const found = await client.get(this.#key(digest))
       // Nothing is stored for a token that somebody made up.
       if (found === null) return [null, 0]
@@ -49,7 +49,7 @@ export class PendingLogins {
 
   /** @returns whether it was there: of two at once only one goes on. @throws {BerthError} `store_unavailable` */
   async end(digest: string): Promise<boolean> {
-    return this.store.run('end a log-in', async (client) => (await client.del(this.#key(digest))) === 1)
+    return this.store.run('end a login', async (client) => (await client.del(this.#key(digest))) === 1)
   }
 
   #key(digest: string): string {

@@ -13,5 +13,5 @@ function isUsable({ disabled, passwordHash }: AdminAccount): boolean {
 export function checkAdminLeft(all: readonly AdminAccount[], without: AdminAccount): void {
   if (!isUsable(without)) return
   if (all.some((one) => one.id !== without.id && isUsable(one))) return
-  throw conflict('invalid_state', 'this is the last administrator who can log in')
+  throw conflict('invalid_state', 'this is the last administrator who can log in: create another one first')
 }

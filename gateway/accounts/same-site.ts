@@ -29,7 +29,8 @@ function isOwnOrigin(origin: string, host: string, secure: boolean): boolean {
 
 /** @throws {BerthError} `csrf_refused` when another site's page sent it */
 export function refuseOtherSites(headers: IncomingHttpHeaders, secure: boolean): void {
-  if (isSameSite(headers, secure) === false) throw csrfRefused('another site’s page sent this')
+  if (isSameSite(headers, secure) === false)
+    throw csrfRefused('the request was sent by a page of another site')
 }
 
 export function csrfRefused(message: string): BerthError {

@@ -50,9 +50,9 @@ export class SessionCookies implements SessionCallers {
 
   #checkPage({ headers, secure = false }: Credentials, digest: string): void {
     if (isSameSite(headers, secure) !== true)
-      throw csrfRefused('Origin or Sec-Fetch-Site must say that a page of this server sends this')
+      throw csrfRefused('Origin or Sec-Fetch-Site must show that a page of this server sent the request')
     const sent = headers['x-berth-csrf']
     if (typeof sent !== 'string' || !this.csrf.matches(digest, sent))
-      throw csrfRefused('X-Berth-CSRF must be the value of GET /session')
+      throw csrfRefused('X-Berth-CSRF must be the CSRF token from GET /session')
   }
 }

@@ -55,7 +55,7 @@ export function planTargetChange(before: BackupTarget, change: TargetFields): Ba
   const known = fieldsOf(before)
   for (const field of ['type', 'encryption_password'] as const)
     if (change[field] !== undefined && change[field] !== known[field])
-      throw invalidField(field, `${field}: stays as it is: make another target`)
+      throw invalidField(field, `${field}: cannot be changed: add another target instead`)
   return planTarget(before.id, { ...known, ...withoutEmptySecrets(change) })
 }
 

@@ -79,10 +79,13 @@ export class BackupTargets {
    */
   async create(id: string, fields: TargetFields): Promise<TargetRecord> {
     const target = planTarget(id, fields)
-    return this.#write('make a backup target', (known) => {
+    return this.#write('create a backup target', (known) => {
       const made = known.find((record) => record.id === id)
       if (!made && known.length >= maxTargets)
-        throw conflict('resource_exhausted', `there are ${maxTargets} backup targets already`)
+        throw conflict(
+          'resource_exhausted',
+          `at most ${maxTargets} backup targets are allowed: remove one first`,
+        )
       return made ?? this.#record(target, Date.now())
     })
   }
@@ -165,5 +168,5 @@ function refuseTaken({ id, shown: { name } }: TargetRecord, known: readonly Targ
   const isTaken = known.some(
     (other) => other.id !== id && other.shown.name.toLowerCase() === name.toLowerCase(),
   )
-  if (isTaken) throw conflict('name_conflict', `a backup target named ${name} exists`)
+  if (isTaken) throw conflict('name_conflict', `a backup target named ${name} already exists`)
 }

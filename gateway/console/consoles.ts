@@ -185,7 +185,7 @@ function findRefusal(guest: GuestView): BerthError | undefined {
     )
   const status = statusOf(guest)
   if (status === 'running' || status === 'unknown') return undefined
-  return conflict('invalid_state', `the container is ${status}: it has no console`)
+  return conflict('invalid_state', `the container has no console: it is ${status}`)
 }
 
 function tooMany(what: string): BerthError {

@@ -91,7 +91,11 @@ export class ConsoleUpgrades {
     const { origin, host } = request.headers
     const scheme = exchange.secure ? 'https' : 'http'
     if (!mayOpen({ origin, host, scheme }, settings.websshOrigins.current))
-      throw new BerthError('forbidden', 'origin_not_allowed', 'pages of this origin may not open consoles')
+      throw new BerthError(
+        'forbidden',
+        'origin_not_allowed',
+        'pages of this origin are not allowed to open consoles',
+      )
   }
 
   async #open(asked: UpgradeRequest): Promise<void> {

@@ -130,7 +130,11 @@ export class GrpcAgentClient implements AgentClient {
 
   async #call(call: RepeatableCall): Promise<unknown> {
     if (this.#waiting >= maxWaiting)
-      throw new BerthError('unavailable', 'host_offline', 'the host has too many calls waiting')
+      throw new BerthError(
+        'unavailable',
+        'host_offline',
+        'too many calls are waiting for the host: try again later',
+      )
     this.#waiting++
     try {
       return await callWhileOnline(call)

@@ -345,7 +345,7 @@ export class GatewayFleet implements Fleet {
     } catch (error) {
       this.options.log.warn(
         { host: host.record.id, error },
-        'guests that are gone not released; the sweep will',
+        'reservations of deleted guests not released; the sweep will',
       )
     }
   }

@@ -44,7 +44,7 @@ export class GuestCache {
         client.hSet(this.#key(hostId), guest.uuid, encode(guest)),
       )
     } catch (error) {
-      this.log.debug({ host: hostId, guest: guest.uuid, error }, 'new guest not kept yet')
+      this.log.debug({ host: hostId, guest: guest.uuid, error }, 'new guest not stored yet')
     }
     this.note(hostId, guest.uuid)
   }
@@ -65,7 +65,7 @@ export class GuestCache {
     try {
       for (; left.length > 0; left.splice(0, batch)) await this.#write(left.slice(0, batch))
     } catch (error) {
-      this.log.debug({ error }, 'known guests not kept yet')
+      this.log.debug({ error }, 'known guests not stored yet')
       for (const { hostId, uuid } of left) this.note(hostId, uuid)
     }
   }

@@ -44,7 +44,7 @@ export class GuestRegistry {
         return { reservation: earlier, repeated: true }
       }
       if ((await client.get(this.#name(request.name))) !== null || isShown(request.name))
-        throw conflict('name_conflict', `a container named ${request.name} exists`)
+        throw conflict('name_conflict', `a container named ${request.name} already exists`)
       const id = await this.#nextId(client, isShown)
       const reservation = { ...request, uuid, id, reservedAtMs: steadyClock.now() }
       await this.#write(client, [reservation]).set(this.#nextIdKey, String(id)).exec()

@@ -70,7 +70,7 @@ export class StoredHostAdmin implements HostAdmin {
     if (guests > 0 && !force)
       throw conflict(
         'invalid_state',
-        `${guests} containers live on the host; with force=true they are forgotten`,
+        `the host has ${guests} containers: delete them first, or forget them with force=true`,
       )
     await tokens.void(hostId)
     await store.remove(hostId)
@@ -106,7 +106,7 @@ export class StoredHostAdmin implements HostAdmin {
       host.address.toLowerCase() === address.toLowerCase() &&
       this.options.view.findHost(host.id)?.state !== 'offline'
     const other = others.find(holds)
-    if (other) throw conflict('address_in_use', `the host ${other.name} has this address`)
+    if (other) throw conflict('address_in_use', `the host ${other.name} already has this address`)
   }
 
   #adopt(record: HostRecord): HostView {
@@ -130,8 +130,8 @@ function checkHost({ name, address }: { name?: string; address?: string }): void
   if (name !== undefined && !namePattern.test(name))
     throw invalidField(
       'name',
-      'name: 1 to 63 letters, digits, ".", "_" or "-", beginning with a letter or digit',
+      'name: must be 1 to 63 letters, digits, ".", "_" or "-", beginning with a letter or digit',
     )
   if (address !== undefined && !isHostPort(address))
-    throw invalidField('address', 'address: host:port of the agent, with a port from 1 to 65535')
+    throw invalidField('address', 'address: must be host:port of the agent, with a port from 1 to 65535')
 }

@@ -63,7 +63,7 @@ export class HostStore {
         return earlier
       }
       if ((await client.hExists(this.#removed, record.id)) === 1)
-        throw conflict('invalid_state', 'the host that this request added was removed')
+        throw conflict('invalid_state', 'the host that this request added was removed in the meantime')
       return this.#write(client, record, hosts, check)
     })
   }
@@ -121,5 +121,5 @@ export class HostStore {
 
 function checkName({ name }: HostRecord, others: readonly HostRecord[]): void {
   const other = others.find((host) => host.name.toLowerCase() === name.toLowerCase())
-  if (other) throw conflict('name_conflict', `a host named ${other.name} exists`)
+  if (other) throw conflict('name_conflict', `a host named ${other.name} already exists`)
 }

@@ -124,10 +124,10 @@ export class JoinServer {
   async #handle(request: IncomingMessage, address: string): Promise<JoinAnswer> {
     checkHostHeader(request)
     if (request.method !== 'POST' || request.url !== joinPath)
-      throw new BerthError('not_found', 'not_found', 'there is nothing here')
+      throw new BerthError('not_found', 'not_found', 'not found')
     const source = sourceOf(address)
     const waitMs = this.#limit.take(source)
-    if (waitMs > 0) throw rateLimited('too many attempts; wait a minute', waitMs)
+    if (waitMs > 0) throw rateLimited('too many attempts: wait a minute', waitMs)
     const body = await readBody(request)
     this.#guard.trust(request.socket)
     const answer = await this.options.join(parseRequest(body))
@@ -152,11 +152,11 @@ function parseRequest(body: string): JoinRequest {
   try {
     parsed = JSON.parse(body) as Partial<Record<keyof JoinRequest, unknown>> | null
   } catch {
-    throw new BerthError('invalid', 'invalid_json', 'the request is no JSON') // without the cause, which would quote the token
+    throw new BerthError('invalid', 'invalid_json', 'the request is not JSON') // without the cause, which would quote the token
   }
   const { token, csr, now_ms } = parsed ?? {}
   if (typeof token !== 'string' || typeof csr !== 'string')
-    throw new BerthError('invalid', 'missing_field', 'token and csr are needed')
+    throw new BerthError('invalid', 'missing_field', 'token and csr are required')
   return { token, csr, ...(typeof now_ms === 'number' && { now_ms }) }
 }
 

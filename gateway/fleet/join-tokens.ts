@@ -50,7 +50,12 @@ export class JoinTokens {
       return { hostId, id }
     } catch (cause) {
       const expired = cause instanceof jwt.TokenExpiredError
-      throw refused(expired ? 'the join token has expired' : 'the join token is not genuine', cause)
+      throw refused(
+        expired
+          ? 'the join token has expired: create a new one'
+          : 'the join token is not valid: this gateway did not create it',
+        cause,
+      )
     }
   }
 
@@ -68,11 +73,11 @@ export class JoinTokens {
       await client.multi().del(this.#key(token.hostId)).exec()
       return true
     })
-    if (!burned) throw refused('the join token was used already or replaced by a newer one')
+    if (!burned) throw refused('the join token was already used or replaced by a newer one: create a new one')
   }
 
   async void(hostId: string): Promise<void> {
-    await this.store.run('void join token', (client) => client.del(this.#key(hostId)))
+    await this.store.run('invalidate a join token', (client) => client.del(this.#key(hostId)))
   }
 
   #key(hostId: string): string {

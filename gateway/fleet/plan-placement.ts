@@ -112,11 +112,11 @@ function offline(hostId: string | undefined): BerthError {
 }
 
 function draining(): BerthError {
-  return new BerthError('conflict', 'invalid_state', 'the host takes no new guests: it is draining')
+  return new BerthError('conflict', 'invalid_state', 'the host accepts no new containers: it is draining')
 }
 
 function unsupported(): BerthError {
-  return new BerthError('invalid', 'unsupported', 'no host can run guests of this virtualization', {
+  return new BerthError('invalid', 'unsupported', 'no host supports this virtualization', {
     field: 'virtualization',
   })
 }
@@ -132,5 +132,9 @@ function disabled(): BerthError {
 }
 
 function exhausted(): BerthError {
-  return new BerthError('exhausted', 'resource_exhausted', 'no host has room for the guest')
+  return new BerthError(
+    'exhausted',
+    'resource_exhausted',
+    'no host has enough free resources for the container',
+  )
 }

@@ -38,7 +38,7 @@ export class UnlistedOperations {
     // All ids have this form: any other is not worth asking hosts for.
     if (!operationId.test(id)) return undefined
     if (!this.#searches.has(id) && this.#searches.keys.length >= maxSearches)
-      throw new BerthError('exhausted', 'rate_limited', 'too many old tasks are asked for; try again soon')
+      throw new BerthError('exhausted', 'rate_limited', 'too many old tasks are requested: try again later')
     return this.#searches.run(id, () => this.#askAll(id))
   }
 

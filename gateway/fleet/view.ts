@@ -183,7 +183,7 @@ export class FleetState implements FleetView {
     if (!operation) return void (host.refused = 'the agent reported an operation without valid id')
     const other = this.operationTable.find(operation.id)
     if (other && other.hostId !== host.record.id)
-      return void (host.refused = `operation ${operation.id} is of host ${other.hostId}`)
+      return void (host.refused = `operation ${operation.id} belongs to host ${other.hostId}`)
     return { hostId: host.record.id, operation }
   }
 

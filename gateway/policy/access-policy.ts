@@ -72,7 +72,7 @@ export class AccessPolicies {
     return this.#document.update((old) => {
       const policy = checkPolicy({ ...old, ...fields })
       const { allowed, address } = judge(compile(policy, this.#configured), asker)
-      if (!allowed) throw lockout(`it does not contain your own address ${address}`)
+      if (!allowed) throw lockout(`does not contain your own address ${address}`)
       return policy
     })
   }
@@ -88,10 +88,10 @@ function checkPolicy(policy: AccessPolicy): AccessPolicy {
   if (allProxies !== undefined)
     throw invalidField(
       'trusted_proxies',
-      `trusted_proxies: ${allProxies} is everybody, who could name any address`,
+      `trusted_proxies: must not be ${allProxies}: every client could then claim any address`,
     )
   if (policy.enabled && policy.allowedSources.length === 0)
-    throw lockout('an empty list would lock everyone out')
+    throw lockout('must not be empty: this would lock everyone out')
   return policy
 }
 

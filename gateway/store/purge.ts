@@ -14,7 +14,7 @@ export async function purgeStore(url: string, prefix: string): Promise<number> {
     throw new BerthError(
       'conflict',
       'store_shared',
-      `redis.prefix does not end with a colon: keys of others may begin with '${prefix}', too`,
+      `redis.prefix does not end with a colon: other keys may also begin with '${prefix}'`,
     )
   const ignore = (): void => undefined
   try {
@@ -35,7 +35,11 @@ async function checkUnused(client: StoreClient, prefix: string): Promise<void> {
   const leases = `${prefix}instance:`
   for await (const keys of scan(client, leases))
     if (keys.some((key) => isAliveHere(key.slice(leases.length)) ?? true))
-      throw new BerthError('conflict', 'store_shared', `another gateway uses the prefix ${prefix} there`)
+      throw new BerthError(
+        'conflict',
+        'store_shared',
+        `another gateway uses the prefix ${prefix} on this Redis server`,
+      )
 }
 
 async function removeKeys(client: StoreClient, prefix: string): Promise<number> {

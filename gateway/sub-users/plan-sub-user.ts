@@ -32,7 +32,7 @@ export function planTerms(
 ): SubUserTerms {
   const scopes = fields.scopes ?? defaultPermissions.filter((scope) => mayGive(maker, scope))
   if (fields.scopes === undefined && scopes.length === 0)
-    throw forbidden('the caller has nothing that a sub-user could be permitted', 'permissions')
+    throw forbidden('the caller has no permission that a sub-user can have', 'permissions')
   return checkWithinReach(maker, {
     username: fields.username,
     scopes,
@@ -72,12 +72,12 @@ export function maySeeSubUser(caller: Principal, { containerUuids }: SubUserTerm
 export function checkManageable(caller: Principal, terms: SubUserTerms): void {
   if (!maySeeSubUser(caller, terms)) throw notFound('sub-user')
   const missing = terms.scopes.find((scope) => !mayGive(caller, scope))
-  if (missing) throw forbidden(`this sub-user has the permission ${missing}, and the caller has not`)
+  if (missing) throw forbidden(`this sub-user has the permission ${missing}, which the caller does not have`)
 }
 
 function checkWithinReach<T extends SubUserTerms>(caller: Principal, terms: T): T {
   const missing = terms.scopes.find((scope) => !mayGive(caller, scope))
-  if (missing) throw forbidden(`permissions: the caller has no ${missing} itself`, 'permissions')
+  if (missing) throw forbidden(`permissions: the caller does not have ${missing} itself`, 'permissions')
   if (!terms.containerUuids.every((uuid) => maySee(caller, uuid))) throw notFound('container')
   return terms
 }
@@ -134,7 +134,10 @@ export function findSame(
   if (found === undefined) return undefined
   const other = termsCompared.find((name) => fields[name] !== undefined && !isSame(found[name], fields[name]))
   if (other === undefined) return found
-  throw conflict('invalid_state', `${found.username} is there for this, with other terms: PATCH changes them`)
+  throw conflict(
+    'invalid_state',
+    `sub-user ${found.username} already exists for these containers with other settings: change it with PATCH`,
+  )
 }
 
 const termsCompared = ['scopes', 'imageIds', 'portMappingLimit', 'expiresAtMs', 'disabled'] as const

@@ -54,7 +54,7 @@ interface MadePassword {
 /** Ends the making of an account that turns out to be there. */
 class AlreadyThere extends BerthError {
   constructor(readonly account: SubUserAccount) {
-    super('conflict', 'invalid_state', 'the sub-user is there')
+    super('conflict', 'invalid_state', 'the sub-user already exists')
   }
 }
 
@@ -262,7 +262,7 @@ export class SubUsers {
     const { password, passwordHash } = JSON.parse(found.key) as MadePassword
     const account = await accounts.find(found.id)
     if (account?.kind !== 'sub_user' || account.passwordHash !== passwordHash)
-      throw conflict('invalid_state', 'the password that this request made is not valid any more')
+      throw conflict('invalid_state', 'the password that this request created is no longer valid')
     return { account, password, accessCode: this.codeOf(account) }
   }
 

@@ -34,7 +34,7 @@ export function checkUpload({ certPem, keyPem }: Upload, context: UploadContext)
   const given = readCertificates(certPem)
   const leaf = given.find((certificate) => certificate.checkPrivateKey(key))
   if (leaf === undefined)
-    throw bad('private_key_mismatch', 'key_pem', 'the private key is of none of the certificates')
+    throw bad('private_key_mismatch', 'key_pem', 'the private key does not belong to any of the certificates')
   checkKeySize(leaf)
   checkLeaf(leaf, context)
   const chain = orderChain(leaf, given, context.roots)
@@ -52,7 +52,7 @@ function bad(code: UploadCode, field: 'cert_pem' | 'key_pem' | 'target', why: st
 /** Without a cause in what it throws, which could quote the key. */
 function readKey(pem: string): KeyObject {
   if (/-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m.test(pem))
-    throw bad('private_key_encrypted', 'key_pem', 'the private key has a passphrase; take it off first')
+    throw bad('private_key_encrypted', 'key_pem', 'the private key has a passphrase: remove it first')
   try {
     return createPrivateKey(pem)
   } catch {
@@ -63,7 +63,7 @@ function readKey(pem: string): KeyObject {
 function readCertificates(pem: string): X509Certificate[] {
   const why = `must be one to ${maxChain} certificates in PEM`
   if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem))
-    throw bad('certificate_invalid', 'cert_pem', 'has a private key in it, which belongs in key_pem')
+    throw bad('certificate_invalid', 'cert_pem', 'contains a private key, which belongs in key_pem')
   try {
     const found = parseChain(pem)
     if (found.length > 0 && found.length <= maxChain) return found
@@ -100,17 +100,17 @@ function checkLeaf(leaf: X509Certificate, { target, nowMs }: Pick<UploadContext,
   checkDates(leaf, nowMs)
   const purposes = leaf.keyUsage as string[] | undefined
   if (purposes !== undefined && !purposes.includes(serverAuth))
-    throw bad('certificate_unusable', 'cert_pem', 'the certificate is not for servers')
+    throw bad('certificate_unusable', 'cert_pem', 'the certificate is not valid for servers')
   if (!covers(leaf, target))
-    throw bad('certificate_name_mismatch', 'target', `the certificate is not for ${target}`)
+    throw bad('certificate_name_mismatch', 'target', `the certificate is not valid for ${target}`)
 }
 
 function checkDates(certificate: X509Certificate, nowMs: number): void {
   const { validFrom, validTo } = certificate
   if (Date.parse(validTo) <= nowMs)
-    throw bad('certificate_expired', 'cert_pem', `a certificate ended at ${validTo}`)
+    throw bad('certificate_expired', 'cert_pem', `a certificate expired at ${validTo}`)
   if (Date.parse(validFrom) > nowMs)
-    throw bad('certificate_not_yet_valid', 'cert_pem', `a certificate begins at ${validFrom}`)
+    throw bad('certificate_not_yet_valid', 'cert_pem', `a certificate is not valid before ${validFrom}`)
 }
 
 /** From the leaf to one that is signed by itself, or by a known root. */

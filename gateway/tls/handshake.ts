@@ -45,7 +45,7 @@ export async function tryHandshake(
     }
   } catch (cause) {
     const why = (cause as NodeJS.ErrnoException).code ?? 'no answer'
-    const message = `no connection can be made with the certificate: ${why}`
+    const message = `a test connection with the certificate failed: ${why}`
     // Without the cause: OpenSSL's words are in the code, and nothing of the key may be anywhere.
     throw new BerthError('invalid', 'certificate_unusable', message, { field: 'cert_pem' })
   }

@@ -62,7 +62,7 @@ function answer(options: HttpListenerOptions, request: IncomingMessage, response
     return text === undefined ? send(response, 404, 'no such challenge') : send(response, 200, text)
   }
   const location = locationOf(options, request.headers.host ?? '', target)
-  if (location === undefined) return send(response, 404, 'nothing is here')
+  if (location === undefined) return send(response, 404, 'not found')
   send(response, 308, 'moved to https', { Location: location })
 }
 

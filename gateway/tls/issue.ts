@@ -48,7 +48,7 @@ export class Issuer {
   async obtain(target: string, email: string): Promise<KeyedChain> {
     const done = await this.options.lock.tryRun(() => this.#order(target, email))
     if (done === undefined)
-      throw conflict('ssl_busy', 'a certificate is being obtained already; wait for two minutes at most')
+      throw conflict('ssl_busy', 'a certificate is already being obtained: wait up to two minutes')
     return done.result
   }
 

@@ -20,6 +20,6 @@ export function listenError({ host, port }: ListenAddress, cause: unknown): Bert
   const at = `port ${port} of ${host}`
   const { code, message } = cause as NodeJS.ErrnoException
   if (code === 'EADDRINUSE') return conflict('port_conflict', `${at} is in use by another program`)
-  if (code === 'EACCES') return conflict('port_denied', `the gateway may not listen on ${at}`)
+  if (code === 'EACCES') return conflict('port_denied', `the gateway is not permitted to listen on ${at}`)
   return conflict('port_denied', `the gateway cannot listen on ${at}: ${code ?? message}`)
 }

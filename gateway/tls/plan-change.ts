@@ -43,7 +43,7 @@ export function planTlsChange(wanted: WantedTls, context: TlsChangeContext): Tls
   const mode = wanted.mode ?? old.mode
   const enabled = wanted.enabled ?? (wanted.mode === undefined ? old.enabled : mode !== 'disabled')
   if (enabled && mode === 'disabled')
-    throw invalidField('mode', 'mode: must be self_signed, uploaded or letsencrypt where TLS is enabled')
+    throw invalidField('mode', 'mode: must be self_signed, uploaded or letsencrypt if TLS is enabled')
   const known = { target: old.target || context.detectedHost, email: old.email }
   if (!enabled) return { enabled, mode, ...planOff(wanted, known), certificate: { from: 'none' } }
   const next = { enabled, mode, target: wanted.target || known.target, email: wanted.email || known.email }

@@ -47,11 +47,11 @@ export class Renewal {
     if (!current) return []
     const facts = factsOf(current.chainPem)
     const ends = isEndNear(facts, steadyClock.now())
-      ? [`the certificate ends at ${new Date(facts.notAfterMs).toISOString()}`]
+      ? [`the certificate expires at ${new Date(facts.notAfterMs).toISOString()}`]
       : []
     const attempts = this.options.documents.renewal.value
     return attempts?.fingerprint === current.fingerprint && attempts.failures > 0
-      ? [...ends, `it was not renewed (${attempts.failures}): ${attempts.error}`]
+      ? [...ends, `its renewal failed ${attempts.failures} times: ${attempts.error}`]
       : ends
   }
 

@@ -11,7 +11,7 @@ import { isLoopback } from '../policy/source.js'
 export function parseTarget(text: string): string {
   const target = parseHostName(text)
   if (target !== undefined) return target
-  throw invalidField('target', 'target: must be a host name or an address, for example "panel.example"')
+  throw invalidField('target', 'target: must be a host name or an IP address, for example "panel.example"')
 }
 
 /**

@@ -201,7 +201,7 @@ export class Tls {
   async #replace(old: TlsSettings, next: TlsSettings): Promise<void> {
     await this.documents.settings.update((found) => {
       if (found.change === old.change) return next
-      throw conflict('ssl_changed', 'the TLS settings were changed meanwhile; look at them again')
+      throw conflict('ssl_changed', 'the TLS settings were changed in the meantime: read them again')
     })
   }
 
@@ -214,12 +214,12 @@ export class Tls {
         target: next.target,
         roots: this.#rootPems,
       })
-      if (seen.fingerprint !== fingerprint) throw new Error('it shows another certificate')
+      if (seen.fingerprint !== fingerprint) throw new Error('it uses another certificate')
     } catch (cause) {
       await this.#replace(next, { ...old, change: randomUUID() })
       await this.#listeners.converge()
       const message = `the listener does not answer with the new certificate: ${describeError(cause)}`
-      throw new BerthError('conflict', 'ssl_probe_failed', `${message}; the former settings are in force`)
+      throw new BerthError('conflict', 'ssl_probe_failed', `${message}; the earlier settings are in effect`)
     }
   }
 

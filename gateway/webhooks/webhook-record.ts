@@ -31,7 +31,7 @@ export const everyEvent = '*'
 export function checkEvents(events: readonly string[]): readonly string[] {
   const unknown = events.find((word) => typesOf([word]).length === 0)
   if (unknown === undefined && events.length > 0) return [...new Set(events)]
-  const known = `*, kind.*, or of ${webhookTypes.join(', ')}`
+  const known = `*, kind.* or one of ${webhookTypes.join(', ')}`
   throw invalidField('events', `events: must be ${known}`)
 }
 

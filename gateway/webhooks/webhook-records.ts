@@ -79,7 +79,7 @@ export class WebhookRecords {
     return this.#write(id, (before, all) => {
       if (before) return before
       if (all.length >= maxWebhooks)
-        throw conflict('resource_exhausted', `there are ${maxWebhooks} webhooks already`)
+        throw conflict('resource_exhausted', `at most ${maxWebhooks} webhooks are allowed: delete one first`)
       return record
     })
   }
@@ -122,7 +122,7 @@ export class WebhookRecords {
       )
       const others = all.filter((one) => one.id !== id)
       if (others.some(({ name }) => name.toLowerCase() === record.name.toLowerCase()))
-        throw conflict('name_conflict', `a webhook named ${record.name} exists`)
+        throw conflict('name_conflict', `a webhook named ${record.name} already exists`)
       return [...others, record].sort((a, b) => (a.name < b.name ? -1 : 1))
     })
     return after.find((one) => one.id === id)!

@@ -122,7 +122,7 @@ describe('TLS of several gateways', () => {
     })
     const former = await upload(tls)
     isBroken = true
-    expect(await refusal(upload(tls))).to.match(/^ssl_probe_failed: .*former settings/)
+    expect(await refusal(upload(tls))).to.match(/^ssl_probe_failed: .*earlier settings/)
     expect(tls.documents.settings.value!.current!.fingerprint).to.equal(former)
     expect(await shown(tls)).to.equal(former)
     isBroken = false

@@ -84,14 +84,14 @@ describe('joining', function () {
     const token = await newToken()
     const results = await Promise.all(Array.from({ length: 20 }, () => joinError(token)))
     expect(results.filter((result) => result === 'joined')).to.have.length(1)
-    expect(await joinError(token)).to.contain('used already')
+    expect(await joinError(token)).to.contain('already used')
   })
 
   it('a new token voids the earlier one, removing the host voids all', async () => {
     const [first, second] = [await newToken(), await newToken()]
     expect(await joinError(first)).to.contain('replaced by a newer one')
     await test.fleet.hosts.removeHost(hostId, { force: false })
-    expect(await joinError(second)).to.contain('used already or replaced')
+    expect(await joinError(second)).to.contain('already used or replaced')
     expect(existsSync(directory())).to.equal(false)
   })
 
@@ -105,7 +105,7 @@ describe('joining', function () {
       ...{ jwtid: 'x', expiresIn: 60 },
     } satisfies jwt.SignOptions
     const forged = jwt.sign(payload, authority.privateKeyPem, options)
-    expect(await joinError(`berth_jt_${forged}`)).to.contain('not genuine')
+    expect(await joinError(`berth_jt_${forged}`)).to.contain('did not create it')
     const own = readFileSync(join(test.directory, 'pki/authority.pem'), 'utf8')
     const expired = jwt.sign(payload, own, { ...options, expiresIn: -10 })
     expect(await joinError(`berth_jt_${expired}`)).to.contain('has expired')
@@ -113,14 +113,14 @@ describe('joining', function () {
       'has expired',
     )
     const otherAudience = jwt.sign(payload, own, { ...options, audience: 'other' })
-    expect(await joinError(`berth_jt_${otherAudience}`)).to.contain('not genuine')
+    expect(await joinError(`berth_jt_${otherAudience}`)).to.contain('did not create it')
     const [head = '', , tail = ''] = token.split('.')
     const none = Buffer.from(JSON.stringify({ alg: 'none', typ: 'JWT' })).toString('base64url')
-    expect(await joinError(`berth_jt_${none}.${token.split('.')[1]}.x`)).to.contain('not genuine')
+    expect(await joinError(`berth_jt_${none}.${token.split('.')[1]}.x`)).to.contain('did not create it')
     const changed = Buffer.from(JSON.stringify({ ...payload, sub: 'h-other', exp: 9e9 })).toString(
       'base64url',
     )
-    expect(await joinError(`${head}.${changed}.${tail}`)).to.contain('not genuine')
+    expect(await joinError(`${head}.${changed}.${tail}`)).to.contain('did not create it')
     expect(await joinError('berth_jt_junk')).to.contain('join token')
     expect(await joinError(token)).to.equal('joined')
   })

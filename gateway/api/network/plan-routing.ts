@@ -30,7 +30,7 @@ const PrefixesSchema = Type.Array(
     prefix: Type.String({
       ...trimmed,
       maxLength: 49,
-      description: 'Network address; `/length` may stand behind it.',
+      description: 'Network address. It may include the prefix length as `/length`.',
     }),
     prefix_len: optional(prefixLength(128)),
     gateway: OptionalIpv6Schema,
@@ -73,7 +73,7 @@ function planPrefix(item: Static<typeof PrefixesSchema>[number], index: number) 
   const network = parseNetwork(item.prefix, item.prefix_len)
   const field = `ipv6_prefixes.${index}.prefix`
   if (!network)
-    throw invalidField(field, `${field}: must be an IPv6 network, with its length behind it or in prefix_len`)
+    throw invalidField(field, `${field}: must be an IPv6 network, with its prefix length as /length or in prefix_len`)
   return { interface: name, address, gateway, ...network }
 }
 

@@ -20,7 +20,7 @@ export function problemKind(problem: Problem | undefined): string {
 /** What the authority said, made short and printable. */
 export function problemText(problem: Problem | undefined): string {
   const detail = typeof problem?.detail === 'string' ? printable(problem.detail) : ''
-  return [problemKind(problem), detail].filter(Boolean).join(': ') || 'it gave no reason'
+  return [problemKind(problem), detail].filter(Boolean).join(': ') || 'no reason given'
 }
 
 function printable(text: string): string {
@@ -28,23 +28,23 @@ function printable(text: string): string {
 }
 
 export function acmeRefused(problem: Problem | undefined): BerthError {
-  const message = `the certificate authority refuses: ${problemText(problem)}`
+  const message = `the certificate authority refused the request: ${problemText(problem)}`
   return new BerthError('conflict', 'acme_refused', message)
 }
 
 export function acmeUnavailable(why: string, options: { retryAfterSeconds?: number; cause?: unknown } = {}) {
-  const message = `the certificate authority cannot be asked: ${printable(why)}`
+  const message = `the certificate authority cannot be reached: ${printable(why)}`
   return new BerthError('unavailable', 'acme_unavailable', message, options)
 }
 
 /** @param retryAfterSeconds as the authority said; default an hour */
 export function acmeRateLimited(problem: Problem | undefined, retryAfterSeconds = 3600): BerthError {
-  const message = `the certificate authority was asked too often: ${problemText(problem)}`
+  const message = `the certificate authority received too many requests: ${problemText(problem)}`
   return new BerthError('unavailable', 'acme_rate_limited', message, { retryAfterSeconds })
 }
 
 export function acmeTimeout(cause: unknown): BerthError {
-  const message = 'the certificate authority did not finish in time; nothing was changed'
+  const message = 'the certificate authority did not finish in time: nothing was changed'
   return new BerthError('timeout', 'acme_timeout', message, { cause })
 }
 

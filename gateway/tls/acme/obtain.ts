@@ -66,7 +66,7 @@ export async function obtainCertificate(server: AcmeServer, order: AcmeOrder): P
       refused ??= error
     }
   }
-  throw refused ?? acmeUnavailable('no challenge can be answered')
+  throw refused ?? acmeUnavailable('it offers no supported challenge')
 }
 
 /** Whether another method may do better: this one was refused, or could not be used here. */
@@ -106,7 +106,7 @@ async function obtainBy(method: ChallengeMethod, attempt: Attempt): Promise<Keye
 /** Keeps the certificates alone. @throws {BerthError} `acme_unavailable` */
 function readChain(body: unknown): string {
   const pem = typeof body === 'string' ? parseChain(body).map(String).join('') : ''
-  if (pem === '') throw acmeUnavailable('it sends no certificate')
+  if (pem === '') throw acmeUnavailable('it sent no certificate')
   return pem
 }
 
@@ -122,7 +122,8 @@ async function authorize(url: string, method: ChallengeMethod, attempt: Attempt)
   const { body } = await server.post<Authorization>(url, undefined, signer)
   if (body.status === 'valid') return
   const challenge = body.challenges.find(({ type }) => type === method)
-  if (challenge === undefined) throw acmeRefused({ type: 'unsupported', detail: `it offers no ${method}` })
+  if (challenge === undefined)
+    throw acmeRefused({ type: 'unsupported', detail: `it does not offer ${method}` })
   const { token } = challenge
   const keyAuthorization = `${token}.${signer.key.thumbprint}`
   await order.present({ method, target: order.target, token, keyAuthorization })

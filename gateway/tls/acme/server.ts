@@ -83,7 +83,7 @@ export class AcmeServer {
     const directory = parseJson(raw.text) as Partial<Directory> | undefined
     const urls = [directory?.newNonce, directory?.newAccount, directory?.newOrder]
     if (raw.status !== 200 || !urls.every((url) => typeof url === 'string' && URL.canParse(url)))
-      throw acmeUnavailable(`status ${raw.status}, and no directory, at ${this.options.directory}`)
+      throw acmeUnavailable(`status ${raw.status} instead of a directory at ${this.options.directory}`)
     return (this.#directory = directory as Directory)
   }
 
@@ -111,7 +111,7 @@ export class AcmeServer {
     if (this.#nonce === '') await this.#send((await this.directory()).newNonce, { method: 'HEAD' })
     const nonce = this.#nonce
     this.#nonce = ''
-    if (nonce === '') throw acmeUnavailable('it gives no nonce')
+    if (nonce === '') throw acmeUnavailable('it sent no nonce')
     return nonce
   }
 
