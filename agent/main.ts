@@ -11,7 +11,7 @@ const defaultConfig = '/etc/berth/agent.yaml'
 
 /** Each command loads its own modules, since a daemon keeps in memory what is loaded. */
 const program = new Command('berth-agent')
-  .description('Berth on one host: runs its guests')
+  .description('Berth’s agent: runs the guests of one host')
   .version(version)
   .showHelpAfterError()
 
@@ -23,7 +23,7 @@ command('serve', 'run the agent').action(({ config }: Options) => {
 command('check-config', 'check the configuration and print it with defaults').action(({ config }: Options) =>
   main(config, async (parsed) => void console.log(JSON.stringify(parsed, null, 2))),
 )
-command('join <token>', 'join the gateway that made the token; - reads it from standard input').action(
+command('join <token>', 'join the gateway that created the token; - reads it from standard input').action(
   (token: string, { config }: Options) =>
     main(config, async (parsed) => {
       const { joinGateway, readJoinToken } = await import('./enrollment/join.js')
@@ -41,8 +41,8 @@ command('purge', 'remove all guests, rules, storage and state of this configurat
       await purge(parsed, createLogger({ name: 'berth-agent', level: parsed.log_level }))
     }),
 )
-command('stop-guests', 'shut all guests down, to be started again by the agent, which must not run meanwhile')
-  .option('--with-machine', 'only where systemd is shutting the machine down')
+command('stop-guests', 'shut down all guests; the agent starts them again, and must not run meanwhile')
+  .option('--with-machine', 'only while systemd is shutting the machine down')
   .action(({ config, withMachine }: Options & { withMachine?: true }) =>
     main(config, async (parsed) => {
       const { stopGuests, stopGuestsWithMachine } = await import('./daemon/stop-guests.js')

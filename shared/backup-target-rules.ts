@@ -41,8 +41,12 @@ const pathLength = 500
 export function checkBackupTarget(target: BackupTarget): void {
   const { place } = target
   must('id', patterns.id.test(target.id), 'must be a uuid')
-  must('name', patterns.name.test(target.name), '1 to 63 letters, digits, blanks, ".", "_" or "-"')
-  must('encryption_password', patterns.password.test(target.password), '12 to 256 characters on one line')
+  must('name', patterns.name.test(target.name), 'must be 1 to 63 letters, digits, spaces, ".", "_" or "-"')
+  must(
+    'encryption_password',
+    patterns.password.test(target.password),
+    'must be 12 to 256 characters on one line',
+  )
   checkInteger('verify_percent', target.verifyPercent, { min: 0, max: 100 })
   if (!place) throw new BerthError('invalid', 'missing_field', 'type: is required', { field: 'type' })
   if (place.$case === 'local') checkLocal(place.value)
@@ -51,31 +55,31 @@ export function checkBackupTarget(target: BackupTarget): void {
 }
 
 function checkLocal({ path }: LocalPlace): void {
-  must('path', isPath(path, patterns.absolutePath), 'an absolute path without ".." and blanks')
+  must('path', isPath(path, patterns.absolutePath), 'must be an absolute path without ".." and spaces')
 }
 
 function checkSftp({ host, port, user, path, privateKey, hostKey }: SftpPlace): void {
-  must('host', isHost(host), 'a host name or an address')
+  must('host', isHost(host), 'must be a host name or an IP address')
   checkInteger('port', port, { min: 1, max: 65_535 })
-  must('user', patterns.user.test(user), 'a user name')
-  must('path', isPath(path, patterns.remotePath), 'a path without ".." and blanks')
+  must('user', patterns.user.test(user), 'must be a user name')
+  must('path', isPath(path, patterns.remotePath), 'must be a path without ".." and spaces')
   must(
     'private_key',
     patterns.privateKey.test(privateKey),
-    'a private key without a passphrase, as its file has it',
+    'must be a private key without a passphrase, exactly as in its file',
   )
   parseSshPublicKey(hostKey, 'host_key', 1024) // the least that ssh(1) accepts of a server
 }
 
 function checkS3(place: S3Place): void {
-  must('endpoint', isEndpoint(place.endpoint), 'http:// or https://, a host and perhaps a port')
-  must('region', patterns.region.test(place.region), 'letters, digits and "-"')
-  must('bucket', patterns.bucket.test(place.bucket), 'the name of a bucket')
-  must('prefix', isPath(place.prefix, patterns.prefix), 'folders with "/" between them')
-  must('access_key_id', patterns.word.test(place.accessKeyId), 'printable characters')
+  must('endpoint', isEndpoint(place.endpoint), 'must be http:// or https://, a host and an optional port')
+  must('region', patterns.region.test(place.region), 'must be letters, digits and "-"')
+  must('bucket', patterns.bucket.test(place.bucket), 'must be the name of a bucket')
+  must('prefix', isPath(place.prefix, patterns.prefix), 'must be folders with "/" between them')
+  must('access_key_id', patterns.word.test(place.accessKeyId), 'must be printable characters')
   const isPem = place.caCertificate === '' || patterns.certificate.test(place.caCertificate)
-  must('ca_certificate', isPem, 'certificates in PEM')
-  must('secret_access_key', patterns.word.test(place.secretAccessKey), 'printable characters')
+  must('ca_certificate', isPem, 'must be certificates in PEM')
+  must('secret_access_key', patterns.word.test(place.secretAccessKey), 'must be printable characters')
 }
 
 function isPath(path: string, pattern: RegExp): boolean {

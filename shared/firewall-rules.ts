@@ -61,10 +61,10 @@ export interface Firewall extends WantedFirewall {
 export function checkFirewall(wanted: WantedFirewall): Firewall {
   const defaultAction = oneOf('default_action', wanted.defaultAction, ruleActions)
   if (wanted.rules.length > networkLimits.firewallRules)
-    throw invalidField('rules', `rules: at most ${networkLimits.firewallRules}`)
+    throw invalidField('rules', `rules: at most ${networkLimits.firewallRules} rules are allowed`)
   const ids = wanted.rules.map(({ id }) => id).filter((id) => id !== '')
   const twice = wanted.rules.findIndex(({ id }) => id !== '' && ids.indexOf(id) !== ids.lastIndexOf(id))
-  if (twice >= 0) throw invalidField(`rules.${twice}.id`, `rules.${twice}.id: is there twice`)
+  if (twice >= 0) throw invalidField(`rules.${twice}.id`, `rules.${twice}.id: appears more than once`)
   return { enabled: wanted.enabled, defaultAction, rules: wanted.rules.map(checkRule) }
 }
 
@@ -72,7 +72,8 @@ function checkRule(wanted: WantedRule, index: number): FirewallRule {
   const at = (field: string): string => `rules.${index}.${field}`
   const protocol = oneOf(at('protocol'), wanted.protocol, ruleProtocols)
   const network = oneOf(at('network'), wanted.network, networks)
-  if (!/^[A-Za-z0-9_-]{0,64}$/.test(wanted.id)) throw invalidField(at('id'), `${at('id')}: malformed`)
+  if (!/^[A-Za-z0-9_-]{0,64}$/.test(wanted.id))
+    throw invalidField(at('id'), `${at('id')}: has the wrong format`)
   const description = checkDescription(at('description'), wanted.description)
   return {
     id: wanted.id,
@@ -93,17 +94,17 @@ function checkSource(field: string, text: string, network: FirewallRule['network
   const range = /[^\S ]|\p{Cc}/u.test(text) ? undefined : parseAddressRange(text.trim())
   if (!range) throw invalidField(field, `${field}: must be an IP address, a CIDR or a range A-B`)
   if (network !== 'all' && network !== range.family)
-    throw invalidField(field, `${field}: is not of the rule's network ${network}`)
+    throw invalidField(field, `${field}: does not belong to the network ${network} of the rule`)
   return range.text
 }
 
 function checkRulePorts(field: string, text: string, protocol: FirewallRule['protocol']): string {
   if (onlyBlanks.test(text)) return ''
   if (protocol !== 'tcp' && protocol !== 'udp')
-    throw invalidField(field, `${field}: only for the protocols tcp and udp`)
+    throw invalidField(field, `${field}: only available for the protocols tcp and udp`)
   const parts = text.split(',')
   if (parts.length > networkLimits.rulePorts)
-    throw invalidField(field, `${field}: at most ${networkLimits.rulePorts} ports and ranges`)
+    throw invalidField(field, `${field}: must have at most ${networkLimits.rulePorts} ports and ranges`)
   const ranges = parts.map((part) => parsePortRange(field, part))
   return mergePorts(ranges)
     .map(([first, last]) => (first === last ? String(first) : `${first}-${last}`))

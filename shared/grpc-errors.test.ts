@@ -37,7 +37,7 @@ describe('errors over gRPC', () => {
     const { code, message } = fromServiceError(toServiceError(failure), { step: 'set firewall', left: true })
     expect([code, message]).to.deep.equal([
       'agent_error',
-      'the host failed: set firewall; what was set before stays in force',
+      'the host failed: set firewall; the earlier settings stay in effect',
     ])
   })
 

@@ -99,7 +99,7 @@ export function fromServiceError(
     return passedError('forbidden', code, error)
   if (kind && code) return passedError(kind, code, error)
   if (unanswered.has(error.code)) return new UnansweredError(left, error)
-  const undone = readText(error, 'berth-undone', /^1$/) ? '; what was set before stays in force' : ''
+  const undone = readText(error, 'berth-undone', /^1$/) ? '; the earlier settings stay in effect' : ''
   return new BerthError('internal', 'agent_error', `the host failed: ${step}${undone}`, { cause: error })
 }
 
@@ -121,7 +121,7 @@ export class UnansweredError extends BerthError {
     cause: unknown,
   ) {
     if (left) super('timeout', 'agent_timeout', unansweredText, { cause })
-    else super('unavailable', 'host_offline', 'the host is not reachable', { cause })
+    else super('unavailable', 'host_offline', 'the host is not reachable: try again later', { cause })
   }
 }
 

@@ -47,10 +47,10 @@ export function checkGuestName(name: string): void {
   if (!new RegExp(guestNamePattern).test(name))
     throw invalidField(
       'name',
-      'name: 1 to 63 letters, digits, ".", "_" or "-", beginning with a letter or digit',
+      'name: must be 1 to 63 letters, digits, ".", "_" or "-", beginning with a letter or digit',
     )
-  if (/^\d+$/.test(name)) throw invalidField('name', 'name: may not be all digits')
-  if (new RegExp(uuidPattern, 'i').test(name)) throw invalidField('name', 'name: may not look like a uuid')
+  if (/^\d+$/.test(name)) throw invalidField('name', 'name: must not consist of digits only')
+  if (new RegExp(uuidPattern, 'i').test(name)) throw invalidField('name', 'name: must not look like a UUID')
 }
 
 /** Names of a guest in its own system. */

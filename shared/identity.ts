@@ -55,12 +55,12 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
   const names = subjectAltNames(certificate)
   const uris = names.filter((name) => name.startsWith('URI:'))
   const identity = uris.length === 1 ? parseUri(uris[0]!.slice(4)) : undefined
-  if (!identity) throw badCertificate('names no Berth role')
+  if (!identity) throw badCertificate('does not name a Berth role')
   if (!names.includes(`DNS:${identityDnsName(identity)}`) || names.length !== 2)
     throw badCertificate('has other names than its role')
   if (certificate.ca) throw badCertificate('is an authority, not a leaf')
   if (!certificate.keyUsage?.includes(extendedKeyUsage[identity.role]))
-    throw badCertificate(`may not be used as ${identity.role}`)
+    throw badCertificate(`is not allowed to be used as ${identity.role}`)
   return {
     identity,
     serial: certificate.serialNumber,
@@ -103,7 +103,7 @@ export function createPeerCheck(
 
 function readPeer(raw: Buffer, { issuer }: PeerRule): CertificateIdentity {
   const certificate = new X509Certificate(raw)
-  if (issuer && !certificate.verify(issuer.publicKey)) throw badCertificate('is of another authority')
+  if (issuer && !certificate.verify(issuer.publicKey)) throw badCertificate('was issued by another authority')
   return readCertificateIdentity(certificate)
 }
 

@@ -52,7 +52,7 @@ export function parseJoinToken(token: string): JoinTokenContent {
     /^[0-9a-f]{64}$/.test(ca) &&
     typeof exp === 'number' &&
     typeof address === 'string'
-  if (!well || !isHostPort(address)) throw bad('it is not of this version')
+  if (!well || !isHostPort(address)) throw bad('it is from another version')
   return { hostId: sub, address, caFingerprint: ca, expiresAtMs: exp * 1000 }
 }
 
@@ -67,7 +67,7 @@ export function isHostPort(text: string): boolean {
 
 /** @throws {TypeError} unless `isHostPort` */
 export function splitHostPort(text: string): { host: string; port: number } {
-  if (!isHostPort(text)) throw new TypeError(`not host:port: ${text}`)
+  if (!isHostPort(text)) throw new TypeError(`must be host:port, not ${text}`)
   const at = text.lastIndexOf(':')
   return { host: text.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(text.slice(at + 1)) }
 }

@@ -31,10 +31,11 @@ const longestUrl = 2000
  */
 export function parseTargetUrl(text: string, policy: TargetPolicy, own: readonly string[] = []): URL {
   const url = text.length <= longestUrl ? tryParse(text) : undefined
-  if (!url) throw refused('url: no URL of at most 2000 characters')
+  if (!url) throw refused('url: must be a URL of at most 2000 characters')
   if (url.protocol !== 'https:' && !(url.protocol === 'http:' && policy.allowHttp))
-    throw refused(`url: ${policy.allowHttp ? 'http or https' : 'https'} only`)
-  if (url.username !== '' || url.password !== '') throw refused('url: without a user name or password')
+    throw refused(`url: only ${policy.allowHttp ? 'http or https' : 'https'} is allowed`)
+  if (url.username !== '' || url.password !== '')
+    throw refused('url: must not contain a user name or password')
   const literal = url.hostname.replace(/^\[|\]$/g, '')
   if (isIP(literal) !== 0) checkTarget(literal, policy, own)
   return url
@@ -50,7 +51,7 @@ export function checkTarget(address: string, policy: TargetPolicy, own: readonly
   if (allowed.length > 0 && containsCidr(allowed, address)) return
   if (own.includes(address) || !isPublic(address))
     throw refused(
-      `url: ${address} is not a public address: an administrator may allow it in ${policy.setting}`,
+      `url: ${address} is not a public address: an administrator can allow it in ${policy.setting}`,
     )
 }
 

@@ -84,7 +84,7 @@ function checkLengths(ports: MappingPorts, at: string): number {
   const host = lengthOf(`${at}host_port`, ports.hostPort, ports.hostPortEnd)
   const container = lengthOf(`${at}container_port`, ports.containerPort, ports.containerPortEnd)
   if (host !== undefined && container !== undefined && host !== container)
-    throw invalidField(`${at}host_port_end`, `${at}host_port_end: both ranges must be equally long`)
+    throw invalidField(`${at}host_port_end`, `${at}host_port_end: both ranges must have the same length`)
   return host ?? container ?? 1
 }
 
@@ -92,8 +92,8 @@ function lengthOf(field: string, first: number, end: number): number | undefined
   if (first !== 0) checkPort(field, first)
   if (end === 0) return undefined
   checkPort(`${field}_end`, end)
-  if (first === 0) throw invalidField(field, `${field}: is needed with ${field}_end`)
-  if (end < first) throw invalidField(`${field}_end`, `${field}_end: may not be below ${field}`)
+  if (first === 0) throw invalidField(field, `${field}: is required with ${field}_end`)
+  if (end < first) throw invalidField(`${field}_end`, `${field}_end: must not be below ${field}`)
   return end - first + 1
 }
 
@@ -112,5 +112,5 @@ function checkPort(field: string, port: number): number {
 export function checkPortRange(field: string, { start, end }: { start: number; end: number }): void {
   checkInteger(`${field}.start`, start, networkLimits.natPort)
   checkInteger(`${field}.end`, end, networkLimits.natPort)
-  if (end < start) throw invalidField(`${field}.end`, `${field}.end: may not be below ${field}.start`)
+  if (end < start) throw invalidField(`${field}.end`, `${field}.end: must not be below ${field}.start`)
 }

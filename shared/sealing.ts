@@ -89,6 +89,6 @@ async function createKey(path: string): Promise<Buffer> {
     await rm(temporary, { force: true })
   }
   const key = await readKey(path)
-  if (!key) throw new Error(`${path}: vanished while it was made`)
+  if (!key) throw new Error(`${path}: disappeared while it was created`)
   return key
 }

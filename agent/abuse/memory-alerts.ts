@@ -79,8 +79,8 @@ export function planMemoryAlert(
   const { uuid, id, name, ipv4, spec } = record
   const count = (before?.count ?? 0) + kills
   const severity = ended ? 'high' : 'medium'
-  const memory = `its memory of ${spec.limits.ramMb} MB ran out`
-  const killed = `${memory}, and the kernel killed ${count === 1 ? '1 process' : `${count} processes`} of it`
+  const memory = `the memory limit of ${spec.limits.ramMb} MB was reached`
+  const killed = `${memory}, and the kernel killed ${count === 1 ? '1 process' : `${count} processes`} of the guest`
   return {
     ...{ guestUuid: uuid, guestId: id, guestName: name, type: 'out_of_memory' },
     severity: before ? worse(before.severity, severity) : severity,

@@ -42,7 +42,7 @@ function planOpenings(rows: readonly FlowRow[], rate: number, levels: Levels): F
   if (severity === undefined || share < oneTarget || isSearch(tcp, target)) return []
   const [service, most] = largestShare(tcp, serviceOf)
   const port = most >= oneTarget ? portOf(service) : 0
-  const detail = `${Math.round(rate)} unanswered openings in a second, most to ${target}`
+  const detail = `${Math.round(rate)} unanswered connection attempts per second, most of them to ${target}`
   return [{ type: 'ddos', severity, target, port, detail }]
 }
 
@@ -64,12 +64,12 @@ function planPackets({ counts }: Evidence, rows: readonly FlowRow[], levels: Lev
   if (severity === undefined || sent < packetRatio * received || share < oneTarget) return []
   const [service, most] = largestShare(rows, serviceOf)
   const port = most >= oneTarget ? portOf(service) : 0
-  const detail = `${Math.round(sent)} packets in a second, ${Math.round(received)} came back, most to ${target}`
+  const detail = `${Math.round(sent)} packets per second sent, ${Math.round(received)} received, most of them to ${target}`
   return [{ type: 'ddos', severity, target, port, detail }]
 }
 
 function planForged(rate: number, levels: Levels): Finding[] {
   if (rate < levels.forged) return []
-  const detail = `${Math.round(rate)} packets in a second with addresses of others, which went nowhere`
+  const detail = `${Math.round(rate)} packets per second with forged source addresses, all dropped`
   return [{ type: 'ddos', severity: 'high', target: '*', port: 0, detail }]
 }

@@ -40,8 +40,8 @@ export function planMining({ claims, nowMs }: Evidence): Finding[] {
     ...({ type: 'mining', severity: 'high', target, port } as const),
     detail:
       kind === 'stratum'
-        ? `asks ${target} port ${port} for work, as miners do`
-        : `a miners' pool by name, at ${target}`,
+        ? `requests work from ${target} port ${port}, as mining programs do`
+        : `looked up a mining pool, at ${target}`,
   }))
 }
 
@@ -81,7 +81,7 @@ export function planReflections({ counts, nowMs }: Evidence, { reflection: level
       ['medium', mbps >= levels.medium_mbps],
     )
     if (severity === undefined || served < levels.ratio * asked) return []
-    const detail = `answers of UDP port ${port}: ${Math.round(mbps)} Mbit/s, ${Math.round(served / Math.max(asked, 1))} times what it was asked`
+    const detail = `answers of UDP port ${port}: ${Math.round(mbps)} Mbit/s, ${Math.round(served / Math.max(asked, 1))} times the size of the requests`
     return [{ type: 'reflection', severity, target: '*', port, detail }]
   })
 }

@@ -92,6 +92,6 @@ const unreadable: ReadonlySet<string> = new Set(['backup_damaged', 'backup_missi
 /** A target that is read from needs no room. */
 function blameHost(error: unknown): never {
   if (error instanceof BerthError && error.code === 'backup_target_full')
-    throw new BerthError('exhausted', 'storage_full', 'the backup does not fit')
+    throw new BerthError('exhausted', 'storage_full', 'not enough space for the backup')
   throw error
 }

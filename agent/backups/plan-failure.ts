@@ -14,24 +14,24 @@ const rules: readonly Rule[] = [
   {
     says: ['out of memory', 'cannot allocate memory', 'failed to create new os thread'],
     code: 'backup_memory',
-    message: 'what the target has takes more memory than backups.memory_mb of the host',
+    message: 'the data on the target needs more memory than backups.memory_mb of the host allows',
   },
   {
     says: ['wrong password or no key found'],
     code: 'backup_password_wrong',
-    message: 'what the target has is encrypted with another password',
+    message: 'the data on the target is encrypted with another password',
     final: true,
   },
   {
     says: ['host key verification failed', 'remote host identification', 'host key is known for'],
     code: 'backup_target_refused',
-    message: 'the server has another host key than the target names',
+    message: 'the server has another host key than the backup target',
     final: true,
   },
   {
     says: ['x509: ', 'tls: '],
     code: 'backup_target_refused',
-    message: 'the certificate of the target is not one that the host trusts for it',
+    message: 'the host does not trust the certificate of the target',
     final: true,
   },
   {
@@ -40,7 +40,7 @@ const rules: readonly Rule[] = [
       ...['minimum free drive threshold', 'minimum free disk threshold'],
     ],
     code: 'backup_target_full',
-    message: 'the target has no room left',
+    message: 'the target has no free space',
     final: true,
   },
   {
@@ -54,13 +54,13 @@ const rules: readonly Rule[] = [
       'read-only file system',
     ],
     code: 'backup_target_refused',
-    message: 'the target refuses its credentials or its folder',
+    message: 'the target refuses the credentials or the folder',
     final: true,
   },
   {
     says: ['already locked'],
     code: 'backup_busy',
-    message: 'something else is being done with the backups of this container',
+    message: 'another task is using the backups of this container: try again later',
   },
   {
     says: [
@@ -81,7 +81,7 @@ const rules: readonly Rule[] = [
       ],
     ],
     code: 'backup_target_unreachable',
-    message: 'the target cannot be reached, or broke off',
+    message: 'the target cannot be reached, or closed the connection',
   },
   {
     says: [
@@ -95,21 +95,21 @@ const rules: readonly Rule[] = [
       ...['not found in (the )?index', 'not found in repository', 'unexpected (pack|size|content)'],
     ],
     code: 'backup_damaged',
-    message: 'what the target has is not what was sent to it',
+    message: 'the data on the target differs from the data that was sent to it',
   },
   {
     says: ['\\bEOF\\b'],
     code: 'backup_target_unreachable',
-    message: 'the target broke off',
+    message: 'the target closed the connection',
   },
   {
     says: ['does not exist', 'no such file', 'not a directory'],
     code: 'backup_missing',
-    message: 'the target has it not',
+    message: 'the target does not contain the requested data',
   },
 ]
 
-const unknown: Rule = { says: [''], code: 'backup_target_failed', message: 'the target failed' }
+const unknown: Rule = { says: [''], code: 'backup_target_failed', message: 'the target reported an error' }
 
 const patterns = new Map(rules.map((rule) => [rule, new RegExp(rule.says.join('|'), 'i')]))
 

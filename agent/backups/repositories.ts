@@ -107,7 +107,7 @@ export class ResticRepositories implements BackupRepositories {
       const tag = randomUUID()
       await restic.run({ args: ['backup', '--stdin', '--host', probeName, '--tag', tag], stdin: content })
       const made = (await findSnapshots(restic))?.find(({ backup }) => backup.id === tag)
-      if (!made) throw conflict('backup_damaged', 'the target has lost at once what was sent to it')
+      if (!made) throw conflict('backup_damaged', 'the target lost data immediately after it was sent')
       await check(restic, 100)
       await restic.run({ args: ['unlock'] })
       await restic.run({ args: ['forget', made.snapshotId, '--prune'] })
@@ -137,7 +137,7 @@ async function checkFolder({ place }: BackupTarget): Promise<void> {
   if (place?.$case !== 'local') return
   const found = await stat(place.value.path).catch(() => undefined)
   if (!found?.isDirectory())
-    throw conflict('backup_target_unreachable', `there is no folder ${place.value.path} on this host`)
+    throw conflict('backup_target_unreachable', `the folder ${place.value.path} does not exist on this host`)
 }
 
 /** Undefined: there is no repository. */
@@ -159,7 +159,7 @@ async function createRepository(restic: Restic): Promise<ResticSnapshot[]> {
 /** @throws {BerthError} `backup_missing` */
 async function getSnapshot(restic: Restic, id: string): Promise<ResticSnapshot> {
   const found = (await findSnapshots(restic))?.find(({ backup }) => backup.id === id)
-  if (!found) throw conflict('backup_missing', 'the target has no such backup of the container')
+  if (!found) throw conflict('backup_missing', 'the target does not contain this backup of the container')
   return found
 }
 
@@ -211,7 +211,7 @@ async function backUp(restic: Restic, sent: BackupSource, watch: WorkContext): P
     },
   })
   if (code === 3) throw conflict('backup_incomplete', 'some files of the container could not be read')
-  if (!summary) throw conflict('backup_target_failed', 'restic did not say what it sent')
+  if (!summary) throw conflict('backup_target_failed', 'restic did not report what it sent')
   return { sizeBytes: summary.sizeBytes, storedBytes: summary.storedBytes }
 }
 

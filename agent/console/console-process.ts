@@ -40,7 +40,7 @@ export class ConsoleProcess implements ConsoleConnections {
       const connected = await tryConnect(this.#socket)
       if (connected) return connected
     }
-    throw new BerthError('internal', 'agent_error', 'the process that holds consoles did not start')
+    throw new BerthError('internal', 'agent_error', 'the console process did not start')
   }
 
   async #start(): Promise<void> {

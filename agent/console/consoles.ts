@@ -71,19 +71,19 @@ export class AgentConsoles {
 function checkUsable(record: GuestRecord): void {
   checkAllowed(record)
   if (record.status !== 'running')
-    throw conflict('invalid_state', `the container is ${record.status}: it has no console`)
+    throw conflict('invalid_state', `the container has no console: it is ${record.status}`)
 }
 
 function parseMode(text: string): ConsoleMode {
   if (modes.includes(text)) return text as ConsoleMode
-  throw invalidField('mode', 'mode: shell, serial or vnc')
+  throw invalidField('mode', 'mode: must be shell, serial or vnc')
 }
 
 /** 1 to 1000 each; 80 by 24 where none is given. */
 export function parseSize(size: Size | undefined): Size {
   const { columns, rows } = size ?? { columns: 80, rows: 24 }
   if ([columns, rows].some((count) => !Number.isInteger(count) || count < 1 || count > 1000))
-    throw invalidField('size', 'size: 1 to 1000 columns and rows')
+    throw invalidField('size', 'size: must be 1 to 1000 columns and rows')
   return { columns, rows }
 }
 
@@ -124,7 +124,7 @@ function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<
     })
     socket.on('error', () => undefined) // `close` follows
     socket.on('close', () => {
-      reject(new BerthError('internal', 'agent_error', 'the process that holds consoles ended'))
+      reject(new BerthError('internal', 'agent_error', 'the console process ended'))
       if (opened && !ended) user.send(lost)
       if (opened) user.end()
     })
@@ -134,7 +134,7 @@ function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<
 
 const lost: ConsoleResponse = {
   $case: 'exit',
-  value: { code: -1, reason: 'failed', detail: 'the process that holds consoles ended' },
+  value: { code: -1, reason: 'failed', detail: 'the console process ended' },
 }
 
 /** The codes that the process refuses with. */

@@ -27,7 +27,7 @@ export class Holder {
     if (request.resume === '') return this.#create(request).join(user)
     const held = this.#consoles.get(request.resume)
     if (!held?.belongsTo(request))
-      throw new BerthError('not_found', 'console_gone', 'this console is gone: open a new one')
+      throw new BerthError('not_found', 'console_gone', 'this console has ended: open a new one')
     return held.join(user, request)
   }
 

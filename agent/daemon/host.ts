@@ -155,7 +155,7 @@ export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: Agent
   const others = [...readInterfaces()].filter((name) => existsSync(`/sys/class/net/${name}/device`))
   const taken = [bridge, ...others].find((name) => pattern.test(name))
   if (taken === undefined) return
-  const message = `network.interface_prefix: ${taken} would be taken for a guest's interface`
+  const message = `network.interface_prefix: ${taken} exists and would be mistaken for the interface of a guest`
   throw invalidField('network.interface_prefix', message)
 }
 

@@ -90,7 +90,7 @@ export async function restoreKernelSettings(
     await putBack(change).catch((error: unknown) =>
       log.warn(
         { path: change.path, value: change.before, reason: describeError(error) },
-        'kernel setting not put back',
+        'kernel setting not restored',
       ),
     )
   await (record ? writeRecord(file, record) : rm(file, { force: true }))

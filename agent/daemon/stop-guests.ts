@@ -24,5 +24,5 @@ export async function stopGuests(config: AgentConfig, log: Logger): Promise<void
 /** The same when the machine itself shuts down, else nothing: a unit is stopped for other reasons, too. */
 export async function stopGuestsWithMachine(config: AgentConfig, log: Logger): Promise<void> {
   if (await isMachineStopping()) return stopGuests(config, log)
-  log.info('the machine runs on, and so do its guests')
+  log.info('the machine keeps running, and so do its guests')
 }

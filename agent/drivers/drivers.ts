@@ -119,7 +119,7 @@ async function withEach(
   work: (driver: LxcDriver | QemuDriver) => Promise<void>,
 ): Promise<void> {
   const findAcceleration = (): Promise<Acceleration> =>
-    Promise.resolve({ kind: 'tcg', reason: 'nothing is started' })
+    Promise.resolve({ kind: 'tcg', reason: 'no guest is started' })
   const opening = [openLxc(config, log), openKvm(config, log, { findAcceleration })]
   await allEnded(
     opening.map(async (opened) => {

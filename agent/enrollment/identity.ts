@@ -68,7 +68,7 @@ export function getIdentity(identityDir: string): AgentIdentity {
   throw new BerthError(
     'unavailable',
     'not_joined',
-    `no identity in ${identityDir}: join a gateway, with the command that its POST /hosts gives`,
+    `no identity in ${identityDir}: join a gateway with the command that its POST /hosts returns`,
   )
 }
 

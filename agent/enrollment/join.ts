@@ -38,7 +38,7 @@ export async function readJoinToken(argument: string, input: Readable): Promise<
 export async function joinGateway(token: string, identityDir: string): Promise<AgentIdentity> {
   const content = parseJoinToken(token)
   if (content.expiresAtMs <= Date.now())
-    throw new BerthError('invalid', 'join_token_invalid', 'the join token has expired; make a new one')
+    throw new BerthError('invalid', 'join_token_invalid', 'the join token has expired: create a new one')
   const caPem = await fetchAuthority(content)
   const { createCsrPem, createPrivateKeyPem } = await import('./csr.js')
   const privateKeyPem = createPrivateKeyPem()
@@ -66,7 +66,7 @@ async function fetchAuthority(content: JoinTokenContent): Promise<string> {
       throw new BerthError(
         'forbidden',
         'gateway_untrusted',
-        `${content.address} is not the gateway that made this token: its authority is another`,
+        `${content.address} is not the gateway that created this token: it has another certificate authority`,
       )
     return new X509Certificate(shown.raw).toString()
   } finally {
@@ -131,7 +131,7 @@ function parseAnswer(status: number, text: string): JoinAnswer {
   try {
     answer = JSON.parse(text) as typeof answer
   } catch (cause) {
-    throw new BerthError('internal', 'gateway_untrusted', 'the gateway answered no JSON', { cause })
+    throw new BerthError('internal', 'gateway_untrusted', 'the answer of the gateway is not JSON', { cause })
   }
   const { host_id, certificate, ca } = answer
   if (status !== 200 || !host_id || !certificate || !ca)

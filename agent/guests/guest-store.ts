@@ -239,7 +239,7 @@ export class GuestStore {
         'SELECT uuid FROM guests WHERE uuid = ? OR id = ? OR name = ?',
       )
       .get(guest.uuid, guest.id, guest.name)
-    if (taken) throw conflict('name_conflict', `a container with this name, id or uuid exists already`)
+    if (taken) throw conflict('name_conflict', 'a container with this name, id or UUID already exists')
   }
 
   #insertRow(guest: GuestInsert): void {

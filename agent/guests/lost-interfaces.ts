@@ -54,7 +54,7 @@ export class LostInterfaces {
       })
     } catch (err) {
       this.#failed.add(uuid)
-      log.warn({ err, guest: uuid }, 'make a lost interface anew')
+      log.warn({ err, guest: uuid }, 'recreate a lost interface')
       return []
     }
   }

@@ -39,7 +39,10 @@ function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: 
   const asked = sum(wanted.map(({ length }) => length))
   const grows = asked > (replaced ? lengthOf(replaced) : 0)
   if (grows && asked + sum(others.map(lengthOf)) > limit)
-    throw conflict('resource_exhausted', `a container has at most ${limit} host ports over all its mappings`)
+    throw conflict(
+      'resource_exhausted',
+      `a container can have at most ${limit} host ports in all its mappings`,
+    )
 }
 
 /**
@@ -52,7 +55,7 @@ export function refuseMorePorts(
   limit: number,
 ): void {
   if (length + sum(mappings.map(lengthOf)) <= limit) return
-  const message = `at most ${limit} ports of the container may be mapped by this caller`
+  const message = `this caller may map at most ${limit} ports of the container`
   throw new BerthError('forbidden', 'quota_exceeded', message)
 }
 
@@ -81,7 +84,7 @@ export function checkHostIp({ store, facts }: Pick<Journal, 'store' | 'facts'>, 
   if (hostIp === '') return
   const pooled = store.changes.db.prepare('SELECT 1 FROM ipv4_pool WHERE address = ?').get(hostIp)
   if (pooled || store.hasAddress(hostIp))
-    throw conflict('address_in_use', `${hostIp} is kept for a container of its own`)
+    throw conflict('address_in_use', `${hostIp} is reserved for a container`)
   if (!facts.listAddresses(hostIp.includes(':') ? 'ipv6' : 'ipv4').includes(hostIp))
     throw invalidField('host_ip', 'host_ip: must be an address of the host')
 }

@@ -51,7 +51,7 @@ export interface CreateRequest {
  */
 export function parseCreate(request: CreateOrder): CreateRequest {
   const { spec } = request
-  if (!spec?.limits) throw new BerthError('invalid', 'missing_field', 'spec: missing', { field: 'spec' })
+  if (!spec?.limits) throw new BerthError('invalid', 'missing_field', 'spec: is required', { field: 'spec' })
   checkGuestName(request.name)
   checkTemplateId(spec.templateId)
   return {
@@ -90,7 +90,8 @@ export function parseRequester(value: string): string {
 
 /** @throws {BerthError} `invalid_field` */
 export function checkTemplateId(id: string): void {
-  if (!new RegExp(templateIdPattern).test(id)) throw invalidField('template_id', 'template_id: malformed')
+  if (!new RegExp(templateIdPattern).test(id))
+    throw invalidField('template_id', 'template_id: has the wrong format')
 }
 
 function parseVirtualization(value: string): DriverKind {
@@ -101,18 +102,23 @@ function parseVirtualization(value: string): DriverKind {
 /** @throws {BerthError} `unsupported` for a container, `invalid_field` */
 function parseUserData({ userData, virtualization }: WireSpec): string {
   if (userData !== '' && virtualization !== 'kvm')
-    throw new BerthError('invalid', 'unsupported', 'user_data: containers take none', { field: 'user_data' })
+    throw new BerthError('invalid', 'unsupported', 'user_data: only available for virtual machines', {
+      field: 'user_data',
+    })
   if (userData.length > maxUserDataLength)
-    throw invalidField('user_data', `user_data: at most ${maxUserDataLength} characters`)
+    throw invalidField('user_data', `user_data: must have at most ${maxUserDataLength} characters`)
   return userData
 }
 
 function parseMappings(spec: WireSpec): CheckedMapping[] {
   if (!spec.assignNat) {
-    if (spec.portMappings.length > 0) throw invalidField('port_mappings', 'port_mappings: need assign_nat')
+    if (spec.portMappings.length > 0) throw invalidField('port_mappings', 'port_mappings: require assign_nat')
     return []
   }
   if (spec.portMappings.length > ranges.portMappings.max)
-    throw invalidField('port_mappings', `port_mappings: at most ${ranges.portMappings.max}`)
+    throw invalidField(
+      'port_mappings',
+      `port_mappings: at most ${ranges.portMappings.max} mappings are allowed`,
+    )
   return spec.portMappings.map((mapping) => checkPortMapping(mapping))
 }

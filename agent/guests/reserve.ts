@@ -33,7 +33,7 @@ export function reserveGuest(
 
 function chooseUserIdSlot({ store, userIdSlots }: GuestContext): number {
   const slot = store.freeUserIdSlot(userIdSlots)
-  if (slot === undefined) throw new BerthError('exhausted', 'resource_exhausted', 'no user id range is left')
+  if (slot === undefined) throw new BerthError('exhausted', 'resource_exhausted', 'no user id range is free')
   return slot
 }
 

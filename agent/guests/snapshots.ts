@@ -18,7 +18,7 @@ export function reserveSnapshot(
 }
 
 export function quotaExceeded(limit: number, have: number): BerthError {
-  const message = `the container may have ${limit} snapshots, and has ${have}`
+  const message = `the container may have ${limit} snapshots, and already has ${have}: delete one first`
   return new BerthError('forbidden', 'quota_exceeded', message)
 }
 

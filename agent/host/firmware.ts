@@ -29,9 +29,9 @@ export function firmwareFiles({
 export function findFirmwareHindrance(wish: FirmwareWish): string | undefined {
   const files = firmwareFiles(wish)
   const missing = files && [files.code, files.vars].find((path) => !existsSync(path))
-  if (missing !== undefined) return `${missing} is not there: install the package ovmf`
+  if (missing !== undefined) return `${missing} does not exist: install the package ovmf`
   return wish.tpm && !isExecutable(tpmProgram)
-    ? `${tpmProgram} is not there: install the package swtpm`
+    ? `${tpmProgram} does not exist: install the package swtpm`
     : undefined
 }
 

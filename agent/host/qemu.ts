@@ -65,8 +65,8 @@ export async function launchMachine(order: QemuLaunchOrder): Promise<number> {
 export function findQemuHindrance(): string | undefined {
   const needed = { [qemuProgram]: 'qemu-system-x86', [imageProgram]: 'qemu-utils' }
   const missing = Object.entries(needed).find(([program]) => !isExecutable(program))
-  if (missing) return `${missing[0]} is not there: install the package ${missing[1]}`
-  return existsSync(tunDevice) ? undefined : `${tunDevice} is not there`
+  if (missing) return `${missing[0]} does not exist: install the package ${missing[1]}`
+  return existsSync(tunDevice) ? undefined : `${tunDevice} does not exist`
 }
 
 /**

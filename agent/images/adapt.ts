@@ -16,7 +16,7 @@ const mostKeys = 32
  */
 export async function adaptTree(root: string): Promise<void> {
   const accounts = await readPlain(root, 'etc/passwd', largest.accounts)
-  if (!/^root:/m.test(accounts)) throw invalid('it has no root in /etc/passwd')
+  if (!/^root:/m.test(accounts)) throw invalid('/etc/passwd does not contain root')
   try {
     await changeRoot(root, planAdaptation(await readFacts(root)))
   } catch (error) {
@@ -66,5 +66,7 @@ async function isKind(root: string, path: string, kind: 'file' | 'directory'): P
 }
 
 function invalid(message: string, cause?: unknown): BerthError {
-  return new BerthError('invalid', 'image_invalid', `no root file system of a Linux: ${message}`, { cause })
+  return new BerthError('invalid', 'image_invalid', `not the root file system of a Linux: ${message}`, {
+    cause,
+  })
 }

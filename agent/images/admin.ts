@@ -57,16 +57,19 @@ export class ImageAdmin {
     const { store } = this.#images
     const known = store.findEntry(entry.id)
     if (known && JSON.stringify(known) !== JSON.stringify(entry))
-      throw conflict('name_conflict', `id: there is another image ${entry.id}`)
+      throw conflict('name_conflict', `id: the image ${entry.id} already exists`)
     if (known) return
     if (store.templates().length >= mostTemplates)
-      throw conflict('resource_exhausted', `a host has at most ${mostTemplates} images`)
+      throw conflict(
+        'resource_exhausted',
+        `a host can have at most ${mostTemplates} images: remove one first`,
+      )
     store.addCustom(entry)
   }
 
   /** With its image; guests made from it live on. @throws {BerthError} `not_found`, `invalid_state`, `task_running`, `image_in_use` */
   async removeCustom(id: string): Promise<void> {
-    if (!this.#images.get(id).custom) throw conflict('invalid_state', 'the image is none that was added')
+    if (!this.#images.get(id).custom) throw conflict('invalid_state', 'only custom images can be removed')
     this.#checkIdle(id)
     this.#images.store.forget(id) // from here on nothing is made from it; what a crash leaves, the next start removes
     await this.#images.removeFiles(id)
@@ -83,5 +86,5 @@ export class ImageAdmin {
 const mostTemplates = 500
 
 function inUse(): Error {
-  return conflict('image_in_use', 'a container is being made from the image')
+  return conflict('image_in_use', 'a container is being created from the image')
 }

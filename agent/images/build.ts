@@ -57,9 +57,19 @@ function bootstrapError(cause: CommandError): Error {
     case 'full':
       return new BerthError('exhausted', 'storage_full', 'the pool is full', { cause })
     case 'network':
-      return new BerthError('unavailable', 'mirror_unreachable', 'the mirror failed', { cause })
+      return new BerthError(
+        'unavailable',
+        'mirror_unreachable',
+        'the mirror cannot be reached, or closed the connection',
+        { cause },
+      )
     case 'signature':
-      return new BerthError('unavailable', 'image_signature', 'not signed by Debian', { cause })
+      return new BerthError(
+        'unavailable',
+        'image_signature',
+        'the packages of the mirror are not signed by Debian',
+        { cause },
+      )
     case 'other':
       return new BerthError('internal', 'image_build_failed', 'mmdebstrap failed', { cause })
   }

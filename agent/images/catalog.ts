@@ -122,7 +122,7 @@ function container(from: CatalogLine): CatalogEntry {
   return {
     ...described(from),
     ...{ variant: 'default', virtualization: 'lxc' },
-    description: `${name}, minimal; SSH is to be installed`,
+    description: `${name}, minimal; SSH must be installed`,
     source: { kind: 'simplestreams', distro, release, variant: 'default', fileType: 'root.tar.xz' },
   }
 }
@@ -147,7 +147,7 @@ function rescueDisk(): CatalogEntry {
   return {
     ...described([usualRescue.kvm, 'Rescue system', 'debian', 'bookworm']),
     ...{ release: '12', variant: 'rescue', virtualization: 'rescue' },
-    description: 'Debian 12 with tools for disks, beside the disk of a virtual machine',
+    description: 'Debian 12 with disk tools, for repairing the disk of a virtual machine',
     source: { kind: 'built', suite: 'bookworm' },
   }
 }

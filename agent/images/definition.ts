@@ -56,7 +56,7 @@ function checkMakeable(images: Images, id: string): void {
   const template = images.get(id)
   if (template.unsupported !== '') throw unsupportedHere(template)
   if (template.downloading) throw conflict('task_running', 'the image is being downloaded')
-  if (template.available) throw conflict('image_present', 'the image is there')
+  if (template.available) throw conflict('image_present', 'the image is already downloaded')
 }
 
 function makeStep(images: Images): Step<ImageMakeInput> {

@@ -89,7 +89,7 @@ export class Images {
 
   #check(field: string, id: string, types: readonly ImageType[]): void {
     const template = this.find(id)
-    if (!template) throw invalidField(field, `${field}: no template ${id}`)
+    if (!template) throw invalidField(field, `${field}: template ${id} does not exist`)
     const { virtualization, unsupported, disabled } = template
     if (!types.includes(virtualization))
       throw invalidField(field, `${field}: ${id} is ${virtualization}, not ${types.join(' or ')}`)
@@ -110,7 +110,8 @@ export class Images {
   async ensure(id: string, report: Report, signal: AbortSignal): Promise<void> {
     const entry = this.store.findEntry(id)
     const template = this.find(id)
-    if (!entry || !template) throw new BerthError('not_found', 'template_unknown', `no template ${id}`)
+    if (!entry || !template)
+      throw new BerthError('not_found', 'template_unknown', `template ${id} does not exist`)
     if (template.unsupported !== '') throw unsupportedHere(template)
     for (;;) {
       await this.#removals.settled(id)
@@ -218,7 +219,7 @@ function unsupported(
   canRun: (virtualization: 'lxc' | 'kvm') => boolean,
 ): string {
   const kind = virtualization === 'lxc' ? 'lxc' : 'kvm'
-  if (!canRun(kind)) return `this host runs no ${kind} guests`
-  if (arch !== hostArch) return `it is for ${arch}, and this host is ${hostArch}`
+  if (!canRun(kind)) return `this host cannot run ${kind} guests`
+  if (arch !== hostArch) return `it is for ${arch}, but this host is ${hostArch}`
   return (machine && findFirmwareHindrance(machine)) ?? ''
 }

@@ -19,7 +19,7 @@ import { parseTargetUrl, type TargetPolicy } from '../../shared/outbound-targets
  */
 export function parseCustom(request: AddCustomImageRequest, policy: TargetPolicy): CatalogEntry {
   const { id, name, description, distro, release, variant, url, sha256 } = request
-  if (!isCustomImageId(id)) throw invalidField('id', 'id: malformed')
+  if (!isCustomImageId(id)) throw invalidField('id', 'id: has the wrong format')
   const virtualization = oneOf('type', request.virtualization, ['lxc', 'kvm', 'iso'])
   const os = parseOs(request.os, virtualization)
   const machine = parseMachine(request, { virtualization, os })
@@ -50,7 +50,8 @@ function parseArchitecture(text: string): string {
 
 function parseOs(text: string, virtualization: ImageType): 'linux' | 'windows' {
   const os = text === '' ? 'linux' : oneOf('os', text, ['linux', 'windows'])
-  if (os === 'windows' && virtualization === 'lxc') throw invalidField('os', 'os: containers run linux alone')
+  if (os === 'windows' && virtualization === 'lxc')
+    throw invalidField('os', 'os: containers can only run linux')
   return os
 }
 
@@ -61,11 +62,13 @@ function parseMachine(
 ): FirmwareWish | undefined {
   const word = asked === '' ? (os === 'windows' ? 'uefi' : 'bios') : asked
   const firmware = oneOf('firmware', word, ['bios', 'uefi'])
-  if (secureBoot && firmware === 'bios') throw invalidField('secure_boot', 'secure_boot: needs firmware uefi')
+  if (secureBoot && firmware === 'bios')
+    throw invalidField('secure_boot', 'secure_boot: requires firmware uefi')
   const isPlain = firmware === 'bios' && !tpm
   if (virtualization === 'kvm') return isPlain ? undefined : { firmware, secureBoot, tpm }
   const field = asked === '' ? 'tpm' : 'firmware'
-  if (asked !== '' || tpm || secureBoot) throw invalidField(field, `${field}: of virtual machines alone`)
+  if (asked !== '' || tpm || secureBoot)
+    throw invalidField(field, `${field}: only available for virtual machines`)
   return undefined
 }
 

@@ -50,7 +50,7 @@ export async function makeImage(
 
 /** All of it on the disk before it has its name; read-only before, too (in the same folder it can be renamed still). */
 export async function publishImage(pool: Pool, work: string, id: string): Promise<void> {
-  if (!(await lstat(work)).isDirectory()) throw new Error(`${work} is no directory`)
+  if (!(await lstat(work)).isDirectory()) throw new Error(`${work} is not a directory`)
   await chmod(work, 0o755)
   await setReadOnly(work, true)
   await syncFilesystem(pool.path)

@@ -167,7 +167,7 @@ export class GuestSampler {
       if (last?.pid === pid && kills > 0) this.#onMemoryKills(record.uuid, kills)
     } catch (error) {
       // It may just have ended; the next comparison tells.
-      this.context.log.debug({ guest: record.uuid, reason: describeError(error) }, 'no sample')
+      this.context.log.debug({ guest: record.uuid, reason: describeError(error) }, 'no measurement yet')
     }
   }
 }

@@ -27,7 +27,7 @@ export function allocateIpv4(db: Database, cidr: string): string {
   const owned = new Set(all.map((text) => parseIpv4(text) ?? 0))
   const free: number[] = []
   for (let value = first; value <= last; value++) if (!owned.has(value)) free.push(value)
-  if (free.length === 0) throw new BerthError('exhausted', 'resource_exhausted', 'no IPv4 addresses left')
+  if (free.length === 0) throw new BerthError('exhausted', 'resource_exhausted', 'no IPv4 addresses are left')
   return formatIpv4(free[randomInt(free.length)]!)
 }
 

@@ -70,7 +70,8 @@ export class PortChoice {
   /** @throws {BerthError} `port_conflict` when out of range, mapped, or in use on the host */
   take(span: PortSpan): void {
     const { start, end } = this.range
-    if (span.first < start || span.last > end) throw portConflict(`host ports are ${start} to ${end}`)
+    if (span.first < start || span.last > end)
+      throw portConflict(`host ports must be from ${start} to ${end}`)
     if (!this.#isFree(span)) throw portConflict(`host port ${describe(span)} is in use`)
     this.#chosen.push(span)
   }
@@ -127,7 +128,7 @@ export class PortChoice {
       picked.push(first)
     }
     if (picked.length < count)
-      throw new BerthError('exhausted', 'resource_exhausted', `no ${protocol} ports left`)
+      throw new BerthError('exhausted', 'resource_exhausted', `no ${protocol} ports are free`)
     return picked
   }
 

@@ -14,12 +14,12 @@ export interface OperationEnding {
 
 /** Outcome of an operation that this version does not know: it ends, so that its subject is free for other orders. */
 export function unknownAction(action: string): OperationOutcome {
-  const message = `this version of the agent knows no operation ${action}`
+  const message = `this version of the agent does not know the operation ${action}`
   return { status: 'failed', code: 'unknown_action', message, undone: false }
 }
 
 export function unreadableInput({ record }: JournaledOperation, why: string): OperationOutcome {
-  const message = `the journal's entry of this operation is damaged: ${why}`
+  const message = `the journal entry of this operation is damaged: ${why}`
   return { status: 'failed', code: 'journal_damaged', message, undone: record.status === 'pending' }
 }
 

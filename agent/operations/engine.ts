@@ -99,7 +99,7 @@ export class OperationEngine {
     const task = this.#open.get(id)
     if (!task) {
       const { status } = this.store.get(id)
-      throw conflict('invalid_state', `the task has ended: ${status}`)
+      throw conflict('invalid_state', `the task has already ended: ${status}`)
     }
     if (task.begun) return this.#cancelRunning(id)
     this.#commitCancel(id)
@@ -114,7 +114,7 @@ export class OperationEngine {
   remove(id: string): void {
     const { status } = this.store.get(id)
     if (status === 'running') throw conflict('task_running', 'the task is running')
-    if (status === 'pending') throw conflict('invalid_state', 'the task has not ended')
+    if (status === 'pending') throw conflict('invalid_state', 'the task is not finished: cancel it first')
     this.store.remove(id, this.#clock.now())
   }
 
@@ -202,7 +202,7 @@ export class OperationEngine {
 
   #journal(order: Submission, requestHash: string, forwardOnly: boolean) {
     const { changes } = this.options
-    if (!this.#definitions.has(order.action)) throw new Error(`no operation ${order.action}`)
+    if (!this.#definitions.has(order.action)) throw new Error(`operation ${order.action} does not exist`)
     // Queued after the commit: inside an outer transaction a task could run that is then rolled back.
     if (changes.db.inTransaction) throw new Error('submit() inside of a transaction')
     return changes.transaction(() => {
@@ -217,7 +217,7 @@ export class OperationEngine {
   #supersede(subject: SubjectRef): Task[] {
     const tasks = this.#scheduler.tasks(subject).filter((task) => !task.begun && !task.forwardOnly)
     for (const { id } of tasks)
-      this.#commitCancel(id, { code: 'superseded', message: 'the container is deleted first' })
+      this.#commitCancel(id, { code: 'superseded', message: 'the container is being deleted' })
     return tasks
   }
 

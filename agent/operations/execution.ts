@@ -103,7 +103,7 @@ export class Execution {
     for (let attempt = 1; ; attempt++) {
       const error = await this.#attempt({ phase: 'run', index, repeated: repeated || attempt > 1 })
       if (!error || !this.definition.forwardOnly) return error
-      const stage = `${step.name}: failed, tried again`
+      const stage = `${step.name}: failed, trying again`
       await this.#journal(() => this.parts.store.beginStep(this.#id, this.#written(index, stage), error))
       await this.parts.pause(planBackoffMs(this.parts.retry, attempt))
     }

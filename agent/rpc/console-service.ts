@@ -31,7 +31,7 @@ const maxInputBytes = 64 * 1024
 
 export function createConsoleService(parts: ConsoleServiceParts): ConsoleService {
   const open = new Set<ServedConsole>()
-  const leaving = new BerthError('unavailable', 'host_offline', 'the agent is being stopped')
+  const leaving = new BerthError('unavailable', 'host_offline', 'the agent is stopping')
   return {
     serve: (socket, check) => {
       const served: ServedConsole = new ServedConsole(socket, {
@@ -103,7 +103,7 @@ class ServedConsole {
     if (!message) return
     if (this.#open) return this.#open.receive(checkMessage(message))
     if (this.#early) return void this.#early.push(message)
-    if (message.$case !== 'start') throw invalidField('start', 'start: must come first')
+    if (message.$case !== 'start') throw invalidField('start', 'start: must be sent first')
     this.#early = []
     this.#framed.pause()
     this.#begin(message.value, this.#early).catch((error: unknown) => this.fail(error))
@@ -124,8 +124,8 @@ class ServedConsole {
 
 /** @throws {BerthError} `invalid_field` */
 function checkMessage(message: ConsoleRequest): ConsoleRequest {
-  if (message.$case === 'start') throw invalidField('start', 'start: comes once')
+  if (message.$case === 'start') throw invalidField('start', 'start: must be sent only once')
   if (message.$case === 'data' && message.value.length > maxInputBytes)
-    throw invalidField('data', `data: at most ${maxInputBytes} bytes`)
+    throw invalidField('data', `data: must have at most ${maxInputBytes} bytes`)
   return message.$case === 'resize' ? { $case: 'resize', value: parseSize(message.value) } : message
 }

@@ -51,7 +51,7 @@ export function createGuestSettingsService(parts: GuestSettingsParts): GuestSett
 /** @throws {BerthError} `missing_field` for no change, or one of a newer gateway */
 function change(kinds: SettingKinds, request: ChangeSettingRequest): Promise<GuestRecord> {
   const { change: wanted } = request
-  if (!wanted) throw new BerthError('invalid', 'missing_field', 'change: missing', { field: 'change' })
+  if (!wanted) throw new BerthError('invalid', 'missing_field', 'change: is required', { field: 'change' })
   const kind = kinds[wanted.$case] as SettingKind<WireChange['$case']>
   return kind(targetOf(request), wanted.value)
 }

@@ -119,7 +119,7 @@ describe('journal database', () => {
     const db = openDatabase(path)
     db.pragma('user_version = 999')
     db.close()
-    expect(() => openDatabase(path)).to.throw('journal is of version 999')
+    expect(() => openDatabase(path)).to.throw('the journal has version 999')
   })
 
   it('has a SQLite without the WAL-reset corruption of 3.7.0 to 3.51.2', () => {

@@ -274,7 +274,7 @@ function migrate(db: Database.Database, wanted: number): void {
   const version = db.pragma('user_version', { simple: true }) as number
   if (version > migrations.length)
     throw new Error(
-      `journal is of version ${version}, this program knows ${migrations.length}: use a newer berth-agent`,
+      `the journal has version ${version}, but this program only knows ${migrations.length}: use a newer berth-agent`,
     )
   for (const [index, sql] of migrations.slice(version, wanted).entries()) {
     db.transaction(() => {

@@ -31,10 +31,10 @@ describe('planPool', () => {
       expect(planPool(want, { ...nothing, ...have })).to.deep.equal({ steps }))
 
   for (const [name, want, have, why] of [
-    ['device with ext4', device, { signatures: ['ext4'] }, /holds ext4/],
-    ['device with partitions', device, { signatures: ['gpt', 'PMBR'] }, /holds gpt, PMBR/],
-    ['device with two signatures', device, { signatures: ['btrfs', 'ext4'] }, /holds btrfs, ext4/],
-    ['loop file of another kind', loop, { loopFileExists: true, signatures: ['xfs'] }, /holds xfs/],
+    ['device with ext4', device, { signatures: ['ext4'] }, /contains ext4/],
+    ['device with partitions', device, { signatures: ['gpt', 'PMBR'] }, /contains gpt, PMBR/],
+    ['device with two signatures', device, { signatures: ['btrfs', 'ext4'] }, /contains btrfs, ext4/],
+    ['loop file of another kind', loop, { loopFileExists: true, signatures: ['xfs'] }, /contains xfs/],
     ['foreign mount', loop, { mount: { ...btrfs, fsType: 'ext4' } }, /must be btrfs/],
     ['read-only mount', loop, { mount: { ...btrfs, options: ['ro'] } }, /read-only/],
     ['another device', device, { mount: btrfs }, /storage.device is/],

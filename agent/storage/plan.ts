@@ -62,5 +62,7 @@ function planSource(want: PoolWant, source: string, signatures: readonly string[
   const mount = { op: 'mount', source, target: want.pool, loop: source === want.loopFile } as const
   if (signatures.length === 0) return { steps: [{ op: 'format', path: source }, mount] }
   if (signatures.length === 1 && signatures[0] === 'btrfs') return { steps: [mount] }
-  return { refuse: `${source} holds ${signatures.join(', ')}: not formatted. Wipe it or name another` }
+  return {
+    refuse: `${source} contains ${signatures.join(', ')}: it was not formatted. Wipe it or choose another device`,
+  }
 }

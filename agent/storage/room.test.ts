@@ -15,7 +15,7 @@ const outcome = (totalGib: number, freeGib: number, diskGib: number): string => 
 describe('room in the pool', () => {
   for (const [name, total, free, disk, expected] of [
     ['a disk of the whole pool', 50, 40, 50, /^room$/],
-    ['a disk of more than the pool', 50, 50, 51, /^resource_exhausted disk_gb: .* has 50\.0 GiB/],
+    ['a disk of more than the pool', 50, 50, 51, /^resource_exhausted disk_gb: .* has only 50\.0 GiB/],
     ['a pool with just the reserve', 50, 1, 10, /^room$/],
     ['a pool with less than the reserve', 50, 0.99, 1, /^resource_exhausted disk_gb: .* full: 1\.0 of 50\.0/],
     ['a large pool with less than 2 %', 1000, 19, 1, /full/],
@@ -31,7 +31,7 @@ describe('room in the pool', () => {
       'full',
       ...[100, 1.9],
       [
-        'storage pool 98 % full, 1.9 of 100.0 GiB are free: no new containers, snapshots or larger disks until there is room',
+        'storage pool 98 % full, 1.9 of 100.0 GiB are free: new containers, snapshots and larger disks are refused until space is freed',
       ],
     ],
     ['none', 0, 0, []],

@@ -10,7 +10,7 @@ const gib = 1024 ** 3
  */
 export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: number): void {
   if (diskBytes > totalBytes)
-    throw exhausted(`the host's pool has ${toGib(totalBytes)} GiB`, { field: 'disk_gb' })
+    throw exhausted(`the host's pool has only ${toGib(totalBytes)} GiB`, { field: 'disk_gb' })
   checkFree({ totalBytes, usedBytes }, { field: 'disk_gb' })
 }
 
@@ -40,7 +40,11 @@ export function planRoomWarnings(pool: PoolCapacity): string[] {
     usedBytes >= totalBytes * warnedAt || totalBytes - usedBytes < 2 * planReserveBytes(totalBytes)
   if (totalBytes === 0 || !isNear) return []
   const used = `storage pool ${Math.round((usedBytes / totalBytes) * 100)} % full, ${describeFree(pool)}`
-  return [isFull(pool) ? `${used}: no new containers, snapshots or larger disks until there is room` : used]
+  return [
+    isFull(pool)
+      ? `${used}: new containers, snapshots and larger disks are refused until space is freed`
+      : used,
+  ]
 }
 
 function isFull({ totalBytes, usedBytes }: PoolCapacity): boolean {

@@ -110,7 +110,7 @@ export class Volumes {
    */
   async prepareRescue(guest: string, templateId: string, limitBytes: number): Promise<void> {
     const target = { directory: this.#pool.guests, name: `${guest}${rescueSuffix}`, readOnly: false }
-    await this.#working(guest, `make a system to mend ${guest}`, async () => {
+    await this.#working(guest, `make a rescue system for ${guest}`, async () => {
       await this.discardRescue(guest)
       await snapshotSubvolume(await this.#findSource(guest, { templateId }), target)
       await setLimit(this.rescuePathOf(guest), limitBytes)
@@ -313,7 +313,7 @@ export class Volumes {
     const { templateId } = source
     const path = join(this.#pool.images, templateId)
     if (template.test(templateId) && (await exists(path))) return path
-    throw conflict('image_missing', `no image of template ${templateId} on this host`)
+    throw conflict('image_missing', `the image of template ${templateId} does not exist on this host`)
   }
 
   async #destroySnapshots(guest: string, ids: readonly string[]): Promise<void> {

@@ -30,7 +30,8 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
       const [planned, room] = await Promise.all([plan(swap, wish), swap.readRoom()])
       const change = planned instanceof BerthError ? null : planned
       const reserve = (): void => {
-        if (busy() || ended !== before) throw conflict('task_running', 'a change of the swap is under way')
+        if (busy() || ended !== before)
+          throw conflict('task_running', 'the swap is already being changed: try again later')
         if (planned instanceof BerthError) throw planned
         const isMade = planned.from?.slot !== planned.to.slot
         if (isMade) checkSpace(room, planned.to.sizeBytes)

@@ -40,7 +40,7 @@ export function planSwapChange({ action, sizeBytes }: SwapWish, state: Pick<Swap
   const from = { slot, sizeBytes: current.sizeBytes, enabled }
   switch (action) {
     case 'create':
-      throw conflict('invalid_state', 'there is a swap file already: resize or enable it')
+      throw conflict('invalid_state', 'a swap file already exists: resize or enable it')
     case 'enable':
     case 'disable':
       return { from, to: { ...from, enabled: action === 'enable' } }
@@ -53,7 +53,7 @@ export function planSwapChange({ action, sizeBytes }: SwapWish, state: Pick<Swap
 
 function planFirst(action: SwapAction, sizeBytes: number): SwapSetting {
   if (action === 'create' || action === 'resize') return { slot: 0, sizeBytes, enabled: true }
-  throw conflict('invalid_state', 'there is no swap file: create one')
+  throw conflict('invalid_state', 'no swap file exists: create one')
 }
 
 export function otherOf(slot: SwapSlot): SwapSlot {
@@ -76,7 +76,7 @@ export function checkRelease(
   const reserved = Math.min(totalBytes * reserveShare, mostReserved)
   const roomBytes = Math.max(0, availableBytes - reserved) + otherFreeBytes
   if (usedBytes <= roomBytes) return
-  const message = `${toMb(usedBytes)} MB are in the swap file, and ${toMb(roomBytes)} MB have room elsewhere`
+  const message = `the swap file contains ${toMb(usedBytes)} MB, but only ${toMb(roomBytes)} MB fit elsewhere`
   throw new BerthError('conflict', 'memory_in_use', message)
 }
 
@@ -87,7 +87,7 @@ export function checkRelease(
 export function checkSpace({ totalBytes, usedBytes }: PoolCapacity, sizeBytes: number): void {
   const freeBytes = Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))
   if (sizeBytes <= freeBytes) return
-  const message = `size_mb: a new swap file may have ${Math.floor(freeBytes / 1024 ** 2)} MB on the host's disk now`
+  const message = `size_mb: a new swap file can have at most ${Math.floor(freeBytes / 1024 ** 2)} MB on the host's disk at present`
   throw new BerthError('exhausted', 'resource_exhausted', message, { field: 'size_mb' })
 }
 

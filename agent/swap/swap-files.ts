@@ -130,7 +130,7 @@ export class SwapFiles implements HostSwap {
       await swapOn(path)
     } catch (cause) {
       if (!(cause instanceof CommandError && /Invalid argument|not permitted/.test(cause.stderr))) throw cause
-      throw conflict('swap_unsupported', `the host takes no swap file at ${path}: ${cause.stderr.trim()}`)
+      throw conflict('swap_unsupported', `the host cannot use a swap file at ${path}: ${cause.stderr.trim()}`)
     }
   }
 

@@ -16,7 +16,7 @@ describe('room for a disk', function () {
         () => 'made',
         (error: Error) => error.message,
       )
-      expect(refused).to.contain("the host's pool has 8.0 GiB")
+      expect(refused).to.contain("the host's pool has only 8.0 GiB")
     } finally {
       await agent.destroy()
     }

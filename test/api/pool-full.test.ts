@@ -103,7 +103,7 @@ describe('a pool that is full, over HTTP', function () {
     }
     expect(await figure('berth_host_disk_reserve_bytes')).to.equal(10 * gib)
     use(495)
-    await waitFor(async () => (await warnings())[0]?.includes('no new containers'), {
+    await waitFor(async () => (await warnings())[0]?.includes('new containers'), {
       what: 'the last warning',
     })
   })

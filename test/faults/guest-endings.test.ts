@@ -111,7 +111,7 @@ describe('guests that end without an order', function () {
       what: () => `an alert\n${agent.logTail()}`,
     })
     expect(alert).to.include({ type: 'out_of_memory', severity: 'high', count: 1 })
-    expect(alert.detail).to.equal('the guest was killed: its memory of 256 MB ran out')
+    expect(alert.detail).to.equal('the guest was killed: the memory limit of 256 MB was reached')
     await waitFor(() => ![undefined, before].includes(readInits(instance).get('xe-2')), {
       what: 'a new first process',
     })
@@ -138,7 +138,9 @@ describe('guests that end without an order', function () {
       what: () => `an alert\n${agent.logTail()}`,
     })
     expect(alert).to.include({ type: 'out_of_memory', severity: 'medium', count: 1 })
-    expect(alert.detail).to.equal('its memory of 256 MB ran out, and the kernel killed 1 process of it')
+    expect(alert.detail).to.equal(
+      'the memory limit of 256 MB was reached, and the kernel killed 1 process of the guest',
+    )
     expect([readInits(instance).get('xe-3'), (await untilStatus(3, 'running')).statusReason]).to.deep.equal([
       ...[init, ''],
     ])

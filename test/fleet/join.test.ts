@@ -136,7 +136,7 @@ describe('joining', function () {
       exp: content.expiresAtMs / 1000,
     }
     const other = `${head}.${Buffer.from(JSON.stringify(payload)).toString('base64url')}.${tail}`
-    expect(await joinError(other)).to.contain('is not the gateway that made this token')
+    expect(await joinError(other)).to.contain('is not the gateway that created this token')
     expect(await joinError(token)).to.equal('joined')
   })
 

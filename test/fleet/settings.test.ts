@@ -73,7 +73,7 @@ describe('settings of a guest, gateway to agent', function () {
     const refusal = await added.catch((error: unknown) => error)
     expect(refusal).to.be.instanceOf(BerthError).and.include({
       code: 'agent_error',
-      message: 'the host failed: change setting; what was set before stays in force',
+      message: 'the host failed: change setting; the earlier settings stay in effect',
     })
   })
 

@@ -110,7 +110,7 @@ describe('first boot of an lxc guest', function () {
     await host.driver.configure(machine)
     await host.driver.start(machine, new AbortController().signal)
     expect(await failureOf(host.driver.initialize(machine, login, machine.volume))).to.contain(
-      'the guest runs',
+      'stop the container first',
     )
   })
 

@@ -98,7 +98,9 @@ describe('public IPv4 of guests', function () {
     expect(await warnings()).to.not.contain(publicB)
     await pair.attach({ ...pair.b, publicIpv4s: [] })
     await pair.attach(pair.b)
-    await waitFor(async () => (await warnings()).includes(`but ${mac} on up0 answers`), { what: 'a warning' })
+    await waitFor(async () => (await warnings()).includes(`but ${mac} on up0 also answers`), {
+      what: 'a warning',
+    })
     lab.in(lab.client, 'ip', 'address', 'delete', `${publicB}/32`, 'dev', 'eth0')
     await pair.attach({ ...pair.b, publicIpv4s: [] })
     await pair.repairs()
@@ -121,7 +123,9 @@ describe('public IPv4 of guests', function () {
     expect(await failure(pair.routing({ ipv4Pool: [poolItem(publicB), poolItem(routedA)] }))).to.contain(
       publicA,
     )
-    expect(await failure(pair.routing({ ipv4Pool: [poolItem(hostAddress)] }))).to.contain("host's own")
+    expect(await failure(pair.routing({ ipv4Pool: [poolItem(hostAddress)] }))).to.contain(
+      'belongs to the host',
+    )
     const { ipv4Pool, ipv4Assignments } = await pair.readRouting()
     expect(ipv4Pool.map(({ address }) => address)).to.deep.equal([publicA, publicB, '198.51.100.12', routedA])
     expect(ipv4Assignments).to.deep.include({ ...poolItem(publicB), guestUuid: pair.b.uuid })

@@ -112,7 +112,7 @@ describe('IPv6 of guests', function () {
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(
       proxied,
     )
-    expect(await failure(pair.routing({ ipv6Prefixes: [] }))).to.contain('is a container')
+    expect(await failure(pair.routing({ ipv6Prefixes: [] }))).to.contain('is assigned to a container')
     const { ipv6Assignments } = await pair.readRouting()
     expect(ipv6Assignments.map(({ address, prefixLen }) => [address, prefixLen])).to.deep.equal([
       [proxied, 112],
@@ -167,13 +167,13 @@ describe('IPv6 of guests', function () {
     }
     // Beside those that guests have addresses of.
     await pair.routing({ ipv6Prefixes: [...before.ipv6Prefixes, prefix] })
-    const reason = 'IPv6 prefixes belong on gone0, which is not there'
+    const reason = 'IPv6 prefixes are configured for gone0, which does not exist'
     expect((await pair.ipv6Status()).reason).to.not.contain(reason)
     pair.show('link', 'delete', 'gone0')
     expect(await pair.ipv6Status()).to.include({ available: true, reason })
     expect(await pair.book.call('warnings')).to.include(reason)
     const order = { ipv4Count: 0, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: ['2001:db8:99::9'] }
-    expect(await failure(pair.book.call('choose', order))).to.contain('is of no prefix')
+    expect(await failure(pair.book.call('choose', order))).to.contain('is not in a prefix')
     await pair.routing({ ipv6Prefixes: before.ipv6Prefixes })
   })
 

@@ -109,7 +109,7 @@ describe('a guest that somebody takes off the bridge', function () {
       it('is put back by the next agent', async () => {
         onHost('ip', 'route', 'flush', a.ipv4)
         agent = lab.agent()
-        expect(await agent.ensure(all)).to.include(`${a.device} put back on berth0`)
+        expect(await agent.ensure(all)).to.include(`${a.device} returned to berth0`)
         expect(await agent.ensure(all)).to.deep.equal([])
         const hasLeft = (): boolean => lab.ask(inA, `tcp:${clientAddress}:80`, quick) !== ''
         await waitFor(hasLeft, {
@@ -123,7 +123,7 @@ describe('a guest that somebody takes off the bridge', function () {
         onHost('ip', 'link', 'set', a.device, ...move)
         for (const to of [`${linkLocal}%eth0`, hostAddress])
           expect(lab.ask(inA, `udp:${to}:53`), to).to.equal('')
-        const repairs = ['nft tables made', `${a.device} put back on berth0`]
+        const repairs = ['nft tables created', `${a.device} returned to berth0`]
         expect(await agent.ensure(all)).to.include.members(repairs)
       })
     })

@@ -127,7 +127,7 @@ describe('counters of bytes', function () {
     await fresh.end()
     lab.in(lab.host, 'nft', 'flush', 'ruleset')
     expect(await read()).to.deep.equal({})
-    expect(await agent.ensure(all)).to.deep.equal(['nft tables made'])
+    expect(await agent.ensure(all)).to.deep.equal(['nft tables created'])
     expect(await read()).to.deep.equal(before)
     expect(await grown(() => ping(lab.client, publicA, 972))).to.deep.equal({
       rxBytes: 4000,

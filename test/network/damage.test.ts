@@ -27,7 +27,7 @@ describe('damage to the network', function () {
   it('rebuilds everything after a foreign flush', async () => {
     lab.in(lab.host, 'nft', 'flush', 'ruleset')
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')
-    expect(await pair.agent.ensure(all)).to.deep.equal(['nft tables made'])
+    expect(await pair.agent.ensure(all)).to.deep.equal(['nft tables created'])
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(inA, `tcp:${hostAddress}:8080`)).to.equal('')
     lab.in(
@@ -72,7 +72,7 @@ describe('damage to the network', function () {
     lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'address', '02:00:00:00:00:07')
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv4.conf.berth0.route_localnet=1', 'net.ipv4.ip_forward=0')
     expect(await pair.agent.ensure(all)).to.include.members([
-      'bridge berth0 mended',
+      'bridge berth0 repaired',
       'net.ipv4.ip_forward: 0 → 1',
       'net.ipv4.conf.berth0.route_localnet: 1 → 0',
     ])

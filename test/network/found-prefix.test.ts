@@ -93,7 +93,7 @@ describe('a prefix that was found', function () {
     expect(ipv6Prefixes.map(({ prefix }) => prefix)).to.deep.equal(['2001:db8:52::', '2001:db8:51::'])
     expect((await choose())[0]).to.match(/^2001:db8:52:/)
     expect((await warnings()).join()).to.match(
-      /2001:db8:51::\/64 of up0, which guests have addresses of, is not there any more,new addresses are of .*2001:db8:52::/,
+      /2001:db8:51::\/64 of up0, from which guests have addresses, no longer exists,new addresses are taken from .*2001:db8:52::/,
     )
     await pair.book.call('detach', pair.a)
     await pair.book.call('remove', pair.a.uuid)

@@ -115,7 +115,7 @@ describe('owners of ports and addresses', function () {
       lab.in(lab.host, 'ip', 'link', 'add', 'berth0', 'type', 'veth', 'peer', 'name', 'berth1')
       try {
         const failed = await fresh.ensure([b]).catch((error: Error) => error.message)
-        expect(failed).to.contain('is no bridge')
+        expect(failed).to.contain('is not a bridge')
       } finally {
         lab.in(lab.host, 'ip', 'link', 'delete', 'berth0')
         lab.in(lab.host, 'ip', 'link', 'set', 'berth9', 'name', 'berth0')

@@ -29,7 +29,7 @@ describe('repair of a full host', function () {
   it(`of 1,000 firewalls of 20 rules and 200 public addresses takes no ${seconds} s`, async () => {
     lab.in(lab.host, 'nft', 'flush', 'ruleset')
     const begin = performance.now()
-    expect(await agent.ensure(guests)).to.deep.equal(['nft tables made'])
+    expect(await agent.ensure(guests)).to.deep.equal(['nft tables created'])
     expectInTime(begin, seconds * 1000, 'all is there again')
     expect(await agent.ensure(guests)).to.deep.equal([])
   })

@@ -95,7 +95,7 @@ describe('rates', function () {
 
   it('a converged host is left alone', async () => {
     const all = [rates(a, 10, 20), rates(b, 0, 0)]
-    expect(await shaper.call('ensure', all)).to.deep.equal([`rates of ${a.device} set anew`])
+    expect(await shaper.call('ensure', all)).to.deep.equal([`rates of ${a.device} set again`])
     expect(await shaper.call('ensure', all)).to.deep.equal([])
   })
 
@@ -115,7 +115,7 @@ describe('rates', function () {
       const all = [rates(a, 20, 20), rates(b, 0, 0)]
       await shaper.call('ensure', all)
       lab.in(lab.host, program, ...command.split(' '))
-      expect(await shaper.call('ensure', all)).to.deep.equal([`rates of ${a.device} set anew`])
+      expect(await shaper.call('ensure', all)).to.deep.equal([`rates of ${a.device} set again`])
       expect(await shaper.call('ensure', all)).to.deep.equal([])
       await expectBoth(20)
     })
@@ -128,7 +128,7 @@ describe('rates', function () {
     expect(reached()).to.equal(false)
     await shaper.call('ensure', all)
     lab.in(lab.host, 'ip', ...`link set dev ${a.device} up`.split(' '))
-    expect(await shaper.call('ensure', all)).to.deep.equal([`rates of ${a.device} set anew`])
+    expect(await shaper.call('ensure', all)).to.deep.equal([`rates of ${a.device} set again`])
     expect([await shaper.call('ensure', all), reached()]).to.deep.equal([[], false])
     expect(await shaper.call('ensure', [rates(a, 0, 0), rates(b, 0, 0)])).to.have.length(1)
     await waitFor(reached, { what: 'the client' })
@@ -176,7 +176,7 @@ describe('rates', function () {
     lab.in(lab.host, 'ip', ...`link set dev ${a.device}u down`.split(' '))
     shaper.child.kill('SIGKILL')
     shaper = startShaper()
-    expect(await shaper.call('ensure', all)).to.deep.equal([`rates of ${a.device} set anew`])
+    expect(await shaper.call('ensure', all)).to.deep.equal([`rates of ${a.device} set again`])
     await expectBoth(20)
   })
 

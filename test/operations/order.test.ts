@@ -60,7 +60,7 @@ describe('the order of operations', () => {
     engine.submit(order('1', 'a', 'h'))
     expect((await engine.wait('1')).status).to.equal('done')
     expect(engine.get('later').status).to.equal('pending')
-    expect(engine.get('d')).to.include({ status: 'running', error: 'no', stage: 'x: failed, tried again' })
+    expect(engine.get('d')).to.include({ status: 'running', error: 'no', stage: 'x: failed, trying again' })
     healed = true
     expect(await engine.wait('d')).to.include({ status: 'done', error: '' })
     expect((await engine.wait('later')).status).to.equal('done')

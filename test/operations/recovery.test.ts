@@ -166,7 +166,7 @@ describe('operations over shutdown and recovery', () => {
     const second = lab.start([define('a', [])])
     const record = await second.wait('1')
     expect(record).to.include({ status: 'failed', errorCode: 'unknown_action' })
-    expect(record.error).to.include('knows no operation new')
+    expect(record.error).to.include('does not know the operation new')
     second.submit(order('2', 'a', 'g'))
     expect((await second.wait('2')).status).to.equal('done')
   })

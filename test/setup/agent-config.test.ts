@@ -28,7 +28,7 @@ describe('berth-agent', () => {
     const { status, stderr } = run('serve', `${dirs}network: { bridge: br0, interface_prefix: br }`)
     expect([status, stderr]).to.deep.equal([
       1,
-      "berth-agent: network.interface_prefix: br0 would be taken for a guest's interface\n",
+      'berth-agent: network.interface_prefix: br0 exists and would be mistaken for the interface of a guest\n',
     ])
   })
 

@@ -48,7 +48,7 @@ function tearFile(path: string, change: (bytes: Buffer) => Buffer | undefined): 
 }
 
 /** Says what to do: a command, or what to restore. */
-const advice = /restore .* from (a|the same) backup|let this host join again|join a gateway, with the command/
+const advice = /restore .* from (a|the same) backup|let this host join again|join a gateway with the command/
 
 describe('torn files', function () {
   this.timeout(120_000)

@@ -192,7 +192,7 @@ export class MemoryDriver implements Driver {
 
   async findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace> {
     await this.#meet('findConsole', machine)
-    if (!this.running.has(machine.uuid)) throw conflict('guest_not_running', 'the guest does not run')
+    if (!this.running.has(machine.uuid)) throw conflict('guest_not_running', 'the guest is not running')
     if (mode !== 'vnc') return { kind: 'program', program: mode, args: [machine.uuid], env: {} }
     if (!this.screen) throw conflict('unsupported', 'no screen')
     return { kind: 'socket', path: this.screen }

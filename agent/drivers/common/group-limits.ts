@@ -92,5 +92,5 @@ function refuseMissing({ controller }: GroupValue, limits: GroupLimits): void {
 }
 
 function memoryInUse(): Error {
-  return conflict('memory_in_use', 'the guest uses more memory than it is to have')
+  return conflict('memory_in_use', 'the guest uses more memory than the new limit')
 }

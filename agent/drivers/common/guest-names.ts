@@ -16,14 +16,14 @@ export class GuestNames {
     const name = this.parts.paths.nameOf(id)
     const owner = this.parts.configs.findUuid(name)
     if (owner === undefined || owner === uuid) return name
-    throw conflict('guest_foreign', `${name} is another guest's on this host: ${owner}`)
+    throw conflict('guest_foreign', `${name} belongs to another guest on this host: ${owner}`)
   }
 
   /** @throws {BerthError} `guest_foreign` also when something of that name runs without a configuration */
   freeNameOf(machine: Machine): string {
     const name = this.nameOf(machine)
     if (!this.isForeign(machine)) return name
-    throw conflict('guest_foreign', `${name} has processes on this host, and no configuration`)
+    throw conflict('guest_foreign', `${name} has processes on this host but no configuration`)
   }
 
   /** Whether the name is another guest's: ids are given again after a journal was lost, while old guests remain. */

@@ -10,7 +10,7 @@ export async function openPlain(path: string, flags: number): Promise<FileHandle
   const found = await file.stat()
   if (found.isFile() && found.nlink === 1) return file
   await file.close()
-  throw new Error(`${path} is no file of its own`)
+  throw new Error(`${path} is not a plain file`)
 }
 
 /** @returns undefined where there is no plain file, or a larger one */

@@ -206,7 +206,7 @@ export class LxcDriver implements Driver {
   async initialize(machine: Machine, login: Login, volume: string): Promise<void> {
     const name = this.#names.freeNameOf(machine)
     if (volume === machine.volume && this.#runtime.read(name).state !== 'stopped')
-      throw conflict('guest_running', 'the guest runs: its files are its own')
+      throw conflict('guest_running', 'stop the container first')
     await initializeGuest(volume, machine, login)
   }
 
@@ -225,7 +225,7 @@ export class LxcDriver implements Driver {
   async delete(machine: Machine): Promise<void> {
     await this.#ending(machine, async (target) => {
       if (this.#runtime.read(target.name).state !== 'stopped')
-        throw conflict('guest_running', `${target.name} has processes: it is not deleted`)
+        throw conflict('guest_running', `${target.name} still has processes: it is not deleted`)
       await removeLeftovers(this.#runtime, target)
       this.#discardConfig(target.name)
     })
@@ -314,7 +314,7 @@ export class LxcDriver implements Driver {
   async setPassword(machine: Machine, password: string): Promise<PasswordResult> {
     const { state } = this.#runtime.read(this.#names.freeNameOf(machine))
     if (state === 'starting' || state === 'stopping')
-      throw conflict('guest_busy', `the guest is ${state}: try again`)
+      throw conflict('guest_busy', `the guest is ${state}: try again later`)
     const running = state === 'running' ? this.#container(machine) : undefined
     const filter = planSocketFilter(this.options.allow ?? [])
     await setRootPassword(machine.volume, running, { password, filter })
@@ -341,9 +341,9 @@ export class LxcDriver implements Driver {
   }
 
   async findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace> {
-    if (mode === 'vnc') throw conflict('unsupported', 'a container has no screen')
+    if (mode === 'vnc') throw conflict('unsupported', 'only virtual machines have a screen')
     const { state, monitor } = this.#runtime.read(this.#names.nameOf(machine))
-    if (state !== 'running' || !monitor) throw conflict('guest_not_running', 'the guest does not run')
+    if (state !== 'running' || !monitor) throw conflict('guest_not_running', 'the guest is not running')
     const container = this.#container(machine)
     if (mode === 'serial') return { kind: 'program', ...lxcConsole(container) }
     const terminals = findTerminals(monitor.pid)
@@ -353,7 +353,7 @@ export class LxcDriver implements Driver {
   }
 
   screenshot(): Promise<Buffer> {
-    return Promise.reject(conflict('unsupported', 'a container has no screen'))
+    return Promise.reject(conflict('unsupported', 'only virtual machines have a screen'))
   }
 
   /** Stops watching; guests are untouched. */

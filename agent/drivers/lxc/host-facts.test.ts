@@ -6,7 +6,7 @@ describe('findCgroupHindrance', () => {
   for (const [what, version, hierarchies, tree, said] of [
     ['v2', 2, [root], root, undefined],
     ['v1 with an empty v2 tree', 1, ['/sys/fs/cgroup/memory', unified], unified, undefined],
-    ['v1 alone', 1, ['/sys/fs/cgroup/memory'], undefined, 'no cgroup2 tree is mounted'],
+    ['v1 alone', 1, ['/sys/fs/cgroup/memory'], undefined, 'no cgroup2 tree'],
     ['v2 with a hierarchy of v1', 2, [systemd, unified], unified, `${systemd} of v1 is mounted`],
   ] as const)
     it(`${what}: ${said ?? 'none'}`, () => {

@@ -32,20 +32,19 @@ export function findHindrance(lxcPath: string, cgroups: CgroupLayout): string | 
   try {
     accessSync(lxcStartProgram, constants.X_OK)
   } catch {
-    return `${lxcStartProgram} is not there: install the package lxc`
+    return `${lxcStartProgram} does not exist: install the package lxc`
   }
   if (!existsSync('/proc/self/ns/user')) return 'the kernel has no user namespaces'
   const unlimited = findCgroupHindrance(cgroups)
   if (unlimited !== undefined) return unlimited
   const closed = ancestors(lxcPath).find((path) => (statSync(path).mode & 0o001) === 0)
-  if (closed !== undefined) return `${closed} lets guests' root users not pass: chmod o+x ${closed}`
+  if (closed !== undefined) return `${closed} does not let the root users of guests pass: chmod o+x ${closed}`
   return undefined
 }
 
 /** lxc 5.0.2 ignores v2 limits where any v1 hierarchy is mounted: guests would have no limits. */
 export function findCgroupHindrance({ version, hierarchies, unified }: CgroupLayout): string | undefined {
-  if (unified === undefined)
-    return 'no cgroup2 tree is mounted below /sys/fs/cgroup, which guests keep their groups in'
+  if (unified === undefined) return 'no cgroup2 tree for the groups of guests is mounted below /sys/fs/cgroup'
   const left = hierarchies.filter((path) => path !== unified)
   if (version === 1 || left.length === 0) return undefined
   return (
@@ -71,7 +70,7 @@ export function describeCgroups({ version }: CgroupLayout): string[] {
 /** What guests with I/O limits miss where the pool is on no disk that can be throttled. */
 export function describeThrottling(numbers: string | undefined): string[] {
   if (numbers !== undefined) return []
-  return ['the pool is on no single disk: io_read_mbps and io_write_mbps of its guests do not hold']
+  return ['the pool is not on a single disk: io_read_mbps and io_write_mbps of its guests have no effect']
 }
 
 const lxcfsFiles = ['cpuinfo', 'diskstats', 'loadavg', 'meminfo', 'slabinfo', 'stat', 'swaps', 'uptime']

@@ -25,7 +25,6 @@ export function describeOutdated(found: readonly OutdatedGuest[]): string[] {
   const left = found.filter(({ monitor: { pid, startTime } }) => isSameProcess(pid, startTime))
   if (left.length === 0) return []
   return [
-    'started before this version of the agent, and without its bounds on sockets and namespaces until they are started ' +
-      `anew: ${left.map(({ name }) => name).join(', ')}`,
+    `started before this version of the agent, and without its bounds on sockets and namespaces until they are restarted: ${left.map(({ name }) => name).join(', ')}`,
   ]
 }

@@ -109,7 +109,7 @@ function planIdentity(machine: Machine): string[] {
  * volumes are.
  */
 function planMendedVolume({ boot, volume }: Machine, { mendHook }: ConfigFacts): string[] {
-  if (boot?.mode === 'cdrom') throw new Error('a container has no CD')
+  if (boot?.mode === 'cdrom') throw new Error('only virtual machines have a CD drive')
   if (boot?.mode !== 'rescue') return []
   return [
     'lxc.mount.entry = tmpfs mnt tmpfs create=dir,nodev,nosuid,size=4k 0 0',

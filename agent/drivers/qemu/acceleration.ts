@@ -20,15 +20,15 @@ const groupAccess = 0o060
  * nothing on a processor without it.
  */
 export async function findAcceleration(): Promise<Acceleration> {
-  if (!existsSync(device)) return translated(`${device} is not there`)
+  if (!existsSync(device)) return translated(`${device} does not exist`)
   if (!/^flags\s*:.*\b(?:vmx|svm)\b/m.test(readKernelFile('/proc/cpuinfo') ?? ''))
-    return translated('the processor offers no virtualization (no vmx or svm)')
+    return translated('the processor has no virtualization extensions (vmx or svm)')
   const hindrance = await probeAccelerator('kvm', probeTimeoutMs)
   if (hindrance !== undefined) return translated(`${device}: ${hindrance}`)
   const { mode, gid } = statSync(device)
   if (gid === 0 || (mode & groupAccess) !== groupAccess)
     return translated(
-      `${device} is for root alone, and guests run as users of their own: chgrp kvm, chmod 660`,
+      `${device} is only accessible to root, but guests run as users of their own: chgrp kvm, chmod 660`,
     )
   return { kind: 'kvm', reason: '', groupId: gid }
 }

@@ -46,7 +46,7 @@ export async function fitDisk(volume: string, bytes: number): Promise<void> {
 }
 
 function tooSmall(imageBytes: number): string {
-  return `disk_gb: the image's disk needs ${Math.ceil(imageBytes / gib)} GB at least`
+  return `disk_gb: the disk of the image needs at least ${Math.ceil(imageBytes / gib)} GB`
 }
 
 const trimTimeoutMs = 3_600_000

@@ -143,7 +143,7 @@ export class QemuDriver implements Driver {
   async initialize(machine: Machine, login: Login, volume: string): Promise<void> {
     const name = this.#names.freeNameOf(machine)
     if (volume === machine.volume && this.#runtime.read(name).state !== 'stopped')
-      throw conflict('guest_running', 'the guest runs: its disk is its own')
+      throw conflict('guest_running', 'stop the container first')
     await fitDisk(volume, machine.limits.diskBytes)
     const system = await readDiskSystem(volume)
     await writeInstance(volume, await makeInstance(login, system, this.options.keyFile))
@@ -327,7 +327,7 @@ export class QemuDriver implements Driver {
   #runningPaths(machine: Machine): ReturnType<QemuPaths['runOf']> {
     const name = this.#name(machine)
     if (this.#runtime.read(name).state === 'running') return this.#paths.runOf(name)
-    throw conflict('guest_not_running', 'the guest does not run')
+    throw conflict('guest_not_running', 'the guest is not running')
   }
 
   #name(machine: Machine): string {

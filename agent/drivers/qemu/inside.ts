@@ -28,7 +28,11 @@ export async function setWindowsPassword(
   { running, password }: { readonly running: boolean; readonly password: string },
 ): Promise<void> {
   if (running && (await setPasswordInside(run, { password, username: windowsAdministrator }))) return
-  throw new BerthError('conflict', 'guest_refused', 'its guest agent does not answer, which alone can set it')
+  throw new BerthError(
+    'conflict',
+    'guest_refused',
+    'the password cannot be set: the guest agent is not responding',
+  )
 }
 
 /**

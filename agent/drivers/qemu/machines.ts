@@ -46,7 +46,7 @@ const logPauseMs = 60_000
 
 const loggedEvents: Readonly<Record<string, string>> = {
   GUEST_PANICKED: 'the guest panicked',
-  BLOCK_IO_ERROR: "an error of the guest's disk",
+  BLOCK_IO_ERROR: 'the disk of the guest had an error',
 }
 
 /**
@@ -88,7 +88,7 @@ export class Machines {
    */
   async monitor(name: string, timeoutMs = commandTimeoutMs): Promise<QmpConnection> {
     const machine = this.#machines.get(name)
-    if (!machine) throw conflict('guest_not_running', 'the guest does not run')
+    if (!machine) throw conflict('guest_not_running', 'the guest is not running')
     if (machine.monitor && !machine.monitor.closed) return machine.monitor
     return this.#opening.run(machine, () => this.#open(name, machine, timeoutMs))
   }
@@ -125,7 +125,7 @@ export class Machines {
     monitor.unref()
     if (this.#machines.get(name) !== machine) {
       monitor.close()
-      throw conflict('guest_not_running', 'the guest does not run')
+      throw conflict('guest_not_running', 'the guest is not running')
     }
     machine.monitor = monitor
     void this.#readStatus(name, machine, monitor)

@@ -156,6 +156,6 @@ const patterns = {
 } as const
 
 function check(what: keyof typeof patterns, value: string): string {
-  if (!patterns[what].test(value)) throw new Error(`${what} is not of the expected form`)
+  if (!patterns[what].test(value)) throw new Error(`${what} has an unexpected format`)
   return value
 }

@@ -35,7 +35,8 @@ export class Power {
 
   async delete(machine: Machine): Promise<void> {
     await this.#ending(machine, async (name) => {
-      if (!this.#isStopped(name)) throw conflict('guest_running', `${name} has processes: it is not deleted`)
+      if (!this.#isStopped(name))
+        throw conflict('guest_running', `${name} still has processes: it is not deleted`)
       await this.#remove(name)
     })
   }

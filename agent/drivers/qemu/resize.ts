@@ -72,7 +72,7 @@ async function readDiskSize(monitor: QmpConnection): Promise<number> {
     .map(objectOf)
     .find((node) => node?.['node-name'] === parts.disk)
   const size = objectOf(disk?.['image'])?.['virtual-size']
-  if (typeof size !== 'number') throw conflict('machine_refused', 'QEMU tells no size of the disk')
+  if (typeof size !== 'number') throw conflict('machine_refused', 'QEMU did not report the size of the disk')
   return size
 }
 

@@ -31,5 +31,5 @@ export async function takeScreenshot(monitor: QmpConnection, work: string, userI
 
 function checkPng(image: Buffer): Buffer {
   if (image.length < mostBytes && image.subarray(0, 8).toString('hex') === '89504e470d0a1a0a') return image
-  throw new BerthError('internal', 'screenshot_failed', 'QEMU made no image of the screen')
+  throw new BerthError('internal', 'screenshot_failed', 'QEMU did not create an image of the screen')
 }

@@ -87,7 +87,7 @@ async function startTracked(context: QemuStartContext, machine: Machine, name: s
   prepareDirectory(run, machine.isolation.userIdBase)
   const pid = await startProcess(context, machine, name)
   const process = findLiveProcess(pid)
-  if (!process) throw new Error('it ended at once')
+  if (!process) throw new Error('it ended immediately')
   machines.track(name, machine.uuid, process)
 }
 

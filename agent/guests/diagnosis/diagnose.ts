@@ -73,7 +73,7 @@ export class ConnectionDiagnosis {
     const { keys } = this.#running
     const ofGuest = keys.filter((key) => key.startsWith(uuid)).length
     if (keys.length < mostLooks && ofGuest < mostLooksOfGuest) return
-    throw new BerthError('exhausted', 'rate_limited', 'others are looking: ask again in a moment')
+    throw new BerthError('exhausted', 'rate_limited', 'another check is running: try again in a few seconds')
   }
 
   async #look(record: GuestRecord, request: DiagnosisRequest): Promise<Diagnosis> {

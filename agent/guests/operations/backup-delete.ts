@@ -24,7 +24,7 @@ export function backupDeleteKind(context: GuestContext): OperationKind<'backupDe
           const known = store.find(subject.id)?.backups.find(({ id }) => id === backupId)
           // What is being made keeps its mark: by that others know its snapshot.
           if (known?.state === 'taking')
-            throw conflict('task_running', 'the backup is being made: cancel that')
+            throw conflict('task_running', 'the backup is being created: cancel its task first')
           updateBackup(store, subject.id, { id: backupId, state: 'deleting' })
         },
       }

@@ -26,7 +26,7 @@ export function parseBackupTarget(
   about: string,
   target: BackupTarget | undefined,
 ): TargetInput {
-  if (!target) throw new BerthError('invalid', 'missing_field', 'target: missing', { field: 'target' })
+  if (!target) throw new BerthError('invalid', 'missing_field', 'target: is required', { field: 'target' })
   checkBackupTarget(target)
   return { targetId: target.id, target: sealTarget(about, target) }
 }

@@ -83,8 +83,9 @@ async function acceptBoot(
 /** @throws {BerthError} `invalid_field` */
 function parseChoice({ mode: asked, image }: Order, kind: 'lxc' | 'kvm'): BootChoice {
   const mode = oneOf('mode', asked, ['disk', 'cdrom', 'rescue'])
-  if (mode === 'cdrom' && kind === 'lxc') throw invalidField('mode', 'mode: a container boots no CD')
-  if (mode === 'disk' && image !== '') throw invalidField('image', 'image: the disk has none')
+  if (mode === 'cdrom' && kind === 'lxc')
+    throw invalidField('mode', 'mode: only virtual machines can boot a CD')
+  if (mode === 'disk' && image !== '') throw invalidField('image', 'image: not allowed for disk')
   if (mode === 'disk') return { mode, image }
   if (mode === 'rescue' && image === '') return { mode, image: usualRescue[kind] }
   checkTemplateId(image)
@@ -99,7 +100,7 @@ function typesOf(mode: BootChoice['mode'], kind: 'lxc' | 'kvm') {
 /** A system that mends the disk is not made anew under the one that does. @throws {BerthError} `invalid_state` */
 function refuseWithoutChange({ boot }: GuestRecord, { mode }: BootChoice): void {
   if (mode === 'rescue' && boot.mode === 'rescue')
-    throw conflict('invalid_state', 'the container is in rescue: let it boot its disk first')
+    throw conflict('invalid_state', 'the container is in rescue mode: boot its disk first')
 }
 
 function imageStep(context: GuestContext): Step<BootInput> {
@@ -161,7 +162,7 @@ function commitStep(context: GuestContext): Step<BootInput> {
       if (input.mode === 'rescue') return
       await context.volumes
         .discardRescue(uuid)
-        .catch((err: unknown) => log.warn({ err }, 'remove a system that mended a disk'))
+        .catch((err: unknown) => log.warn({ err }, 'remove a rescue system'))
     }),
   }
 }

@@ -80,7 +80,10 @@ async function acceptReinstall(
     refuseSuspended(record)
     context.images.checkUsable(templateId, record.spec.virtualization)
     if (keeps && record.login === null)
-      throw conflict('invalid_state', 'ssh_auth_mode: no login of the container is known that could be kept')
+      throw conflict(
+        'invalid_state',
+        'ssh_auth_mode: keep is not possible, no stored login for this container',
+      )
     checkRoom(disk, record.spec.limits.diskGb * gib)
     if (order.liftBlock) liftAbuse(context.store, record)
   }

@@ -100,7 +100,7 @@ function checkChangeable(record: GuestRecord, { ifRevision }: Target): GuestReco
   if (record.status === 'error')
     throw conflict('invalid_state', 'the container is broken, it can only be deleted')
   if (ifRevision !== 0 && record.revision !== ifRevision)
-    throw conflict('precondition_failed', 'the container has changed meanwhile')
+    throw conflict('precondition_failed', 'the container was changed in the meantime')
   return record
 }
 

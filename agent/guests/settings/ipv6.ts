@@ -55,7 +55,7 @@ function chooseMore(
   if (had + ipv6Count + addresses.length > networkLimits.addresses.max)
     throw conflict(
       'resource_exhausted',
-      `a container has at most ${networkLimits.addresses.max} IPv6 addresses`,
+      `a container can have at most ${networkLimits.addresses.max} IPv6 addresses`,
     )
   return network.choose({ ipv4Count: 0, publicIpv4s: [], ipv6Count, ipv6Addresses: addresses }).ipv6Addresses
 }

@@ -40,7 +40,8 @@ export function settingKinds({ context, policy, capacity }: SettingParts): Setti
   return {
     addPortMapping: (target, wanted) => mappings.add(target, wanted),
     updatePortMapping: (target, { index, change }) => {
-      if (!change) throw new BerthError('invalid', 'missing_field', 'change: missing', { field: 'change' })
+      if (!change)
+        throw new BerthError('invalid', 'missing_field', 'change: is required', { field: 'change' })
       return mappings.update(target, index, change)
     },
     removePortMapping: (target, index) => mappings.remove(target, index),

@@ -10,21 +10,21 @@ const lastTimeMs = 253_402_300_799_000
 /** @returns canonical addresses. @throws {BerthError} `invalid_field` unless they are of the family and unique */
 export function parseAddresses(field: string, values: readonly string[], family: AddressFamily): string[] {
   if (values.length > networkLimits.addresses.max)
-    throw invalidField(field, `${field}: at most ${networkLimits.addresses.max}`)
+    throw invalidField(field, `${field}: at most ${networkLimits.addresses.max} addresses are allowed`)
   const addresses = values.map((value) => {
     const address = parseAddress(value)
     if (address?.family !== family) throw invalidField(field, `${field}: must be ${family} addresses`)
     return address.text
   })
   if (new Set(addresses).size < addresses.length)
-    throw invalidField(field, `${field}: an address is there twice`)
+    throw invalidField(field, `${field}: an address appears more than once`)
   return addresses
 }
 
 /** @param value ms since 1970; 0: none. @throws {BerthError} `invalid_field` */
 export function parseTime(field: string, value: number): number {
   if (!Number.isSafeInteger(value) || value < 0 || value > lastTimeMs)
-    throw invalidField(field, `${field}: no time`)
+    throw invalidField(field, `${field}: not a valid date and time`)
   return value
 }
 

@@ -49,7 +49,10 @@ export class PortMappings {
     const prepare = async (): Promise<void> => void (listening = await readListeningPorts([checked.protocol]))
     const write = (record: GuestRecord): (() => void) => {
       if (record.portMappings.length >= limits.portMappings.max)
-        throw conflict('resource_exhausted', `a container has at most ${limits.portMappings.max} mappings`)
+        throw conflict(
+          'resource_exhausted',
+          `a container can have at most ${limits.portMappings.max} mappings`,
+        )
       if (target.portLimit !== undefined) refuseMorePorts(record.portMappings, checked, target.portLimit)
       const position = store.nextPosition(record.uuid)
       this.#put({ record, position, listening }, checked)

@@ -34,6 +34,6 @@ export function setSecurity(
 /** @throws {BerthError} `invalid_field` */
 function parseSmtp(text: string): SmtpChoice {
   const found = smtpChoices.find((choice) => choice === text)
-  if (found === undefined) throw invalidField('smtp', `smtp: one of ${smtpChoices.join(', ')}`)
+  if (found === undefined) throw invalidField('smtp', `smtp: must be one of ${smtpChoices.join(', ')}`)
   return found
 }

@@ -23,7 +23,7 @@ const modulesOf = (tree: string): string => join(tree, 'usr/lib/grub/i386-pc')
  */
 export async function buildDisk(parts: BuildParts, recipe: Recipe, making: BuildContext): Promise<void> {
   if (recipe.arch !== 'amd64')
-    throw new BerthError('invalid', 'unsupported', 'disks are built for amd64 alone')
+    throw new BerthError('invalid', 'unsupported', 'disks are only built for amd64')
   making.report(0, 'asking the mirror')
   const sources = await findSources(recipe, parts.mirror, making.signal)
   await makeImage(parts, recipe.id, making, async (work) => {

@@ -35,7 +35,7 @@ export async function checkCd(file: string, mostBytes: number): Promise<void> {
   try {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(5), 0, 5, nameAt)
     if (!names.includes(buffer.toString('latin1', 0, bytesRead)))
-      throw new BerthError('invalid', 'image_invalid', 'no image of a CD: neither ISO 9660 nor UDF')
+      throw new BerthError('invalid', 'image_invalid', 'not a CD image: neither ISO 9660 nor UDF')
     const { size } = await handle.stat()
     if (size > mostBytes)
       throw new BerthError('exhausted', 'image_too_large', `the CD is larger than ${mostBytes} bytes`)

@@ -126,7 +126,11 @@ async function convert(
 ): Promise<void> {
   const bytes = format.kind === 'qcow2' ? format.virtualBytes : (await stat(file)).size
   if (bytes > place.mostBytes)
-    throw new BerthError('exhausted', 'image_too_large', `its disk is larger than ${place.mostBytes} bytes`)
+    throw new BerthError(
+      'exhausted',
+      'image_too_large',
+      `the disk of the image is larger than ${place.mostBytes} bytes`,
+    )
   const command = [
     '/usr/bin/qemu-img',
     'convert',
@@ -164,7 +168,9 @@ function conversionError(cause: CommandError): BerthError {
     return new BerthError('exhausted', 'storage_full', 'the pool is full', { cause })
   // 153: SIGXFSZ
   if (/File too large|exit code 153/.test(`${cause.stderr} ${cause.message}`))
-    return new BerthError('exhausted', 'image_too_large', 'what is in it does not fit', { cause })
+    return new BerthError('exhausted', 'image_too_large', 'not enough space for the content of the image', {
+      cause,
+    })
   return new BerthError(
     'invalid',
     'image_invalid',

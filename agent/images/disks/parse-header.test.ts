@@ -89,7 +89,7 @@ describe('parseHeader', () => {
       }),
       'another file',
     ],
-    ['unknown features', qcow2((h) => h.writeBigUInt64BE(1n << 40n, 72)), 'not known'],
+    ['unknown features', qcow2((h) => h.writeBigUInt64BE(1n << 40n, 72)), 'unknown'],
     ['encryption', qcow2((h) => h.writeUInt32BE(2, 32)), 'encrypted'],
     ['version 4', qcow2((h) => h.writeUInt32BE(4, 4)), 'version 4'],
     ['huge clusters', qcow2((h) => h.writeUInt32BE(63, 20)), 'clusters'],

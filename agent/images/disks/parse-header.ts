@@ -44,7 +44,7 @@ export function parseHeader(bytes: Buffer, mostBytes: number): DiskFormat {
   if (begin.startsWith(zipMagic)) return zip
   if (bytes.toString('latin1', tarMagicAt, tarMagicAt + 5) === 'ustar') return tar
   const other = others.find(([magic]) => begin.startsWith(magic))
-  if (other) throw invalid(`${other[1]} is not taken: convert it to qcow2 or raw`)
+  if (other) throw invalid(`${other[1]} is not supported: convert it to qcow2 or raw`)
   if (bytes.length < 512 || bytes.readUInt16BE(510) !== 0x55aa)
     throw invalid('neither qcow2 nor a raw disk with a boot sector')
   return { kind: 'raw' }
@@ -89,7 +89,7 @@ function parseQcow2(bytes: Buffer, mostBytes: number): DiskFormat {
 function checkVersion3(bytes: Buffer): void {
   const features = bytes.readBigUInt64BE(72)
   if (features & dataFileFeature) throw invalid('its data is in another file')
-  if (features & ~harmlessFeatures) throw invalid('it has features that are not known')
+  if (features & ~harmlessFeatures) throw invalid('it has unknown features')
   const length = bytes.readUInt32BE(100)
   if (length < 104 || length > bytes.length) throw invalid(`a header of ${length} bytes`)
   checkExtensions(bytes, length)

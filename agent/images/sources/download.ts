@@ -93,7 +93,7 @@ async function verified(order: DownloadOrder, again: () => Promise<boolean>): Pr
   if (order.sha256 === '' || found === order.sha256.toLowerCase()) return found
   if (await again()) return verified(order, async () => false)
   await discardDownload(order.file)
-  throw new BerthError('unavailable', 'checksum_mismatch', `SHA-256 is ${found}, not ${order.sha256}`)
+  throw new BerthError('unavailable', 'checksum_mismatch', `the SHA-256 is ${found}, not ${order.sha256}`)
 }
 
 /** In hexadecimal. */
@@ -168,7 +168,7 @@ class Transfer {
     if (![200, 206, 416].includes(answer.status)) throw new HttpStatusError(answer.status)
     if (answer.status === 416 && rangeSize(answer) === from) return
     const start = answer.status === 206 && rangeStart(answer) === from ? from : 0
-    if (answer.status === 206 && start !== from) throw new Error('the server sends another range')
+    if (answer.status === 206 && start !== from) throw new Error('the server sent another range')
     const total = totalOf(answer, start)
     await this.#checkRoom(total, start)
     await writeFile(
@@ -211,7 +211,7 @@ class Transfer {
     if (total > this.order.maxBytes) throw tooLarge(this.order.maxBytes)
     const { bavail, bsize } = await statfs(dirname(this.order.file))
     if (total - start > bavail * bsize)
-      throw new BerthError('exhausted', 'storage_full', `no room for ${total - start} bytes more`)
+      throw new BerthError('exhausted', 'storage_full', `no space for ${total - start} more bytes`)
   }
 
   async #receive(

@@ -66,7 +66,7 @@ function parseProducts(text: string): Static<typeof ProductsSchema> {
   try {
     value = JSON.parse(text)
   } catch (cause) {
-    throw invalid('no JSON', cause)
+    throw invalid('not JSON', cause)
   }
   if (!isProducts(value)) throw invalid('no list of products')
   return value
@@ -76,10 +76,12 @@ function parseProducts(text: string): Static<typeof ProductsSchema> {
 function resolveOn(base: string, path: string): string {
   const root = `${base.replace(/\/+$/, '')}/`
   const url = new URL(path, root).href
-  if (!url.startsWith(root)) throw invalid(`a path leads elsewhere: ${path.slice(0, 200)}`)
+  if (!url.startsWith(root)) throw invalid(`a path leads outside the server: ${path.slice(0, 200)}`)
   return url
 }
 
 function invalid(message: string, cause?: unknown): BerthError {
-  return new BerthError('unavailable', 'image_server_invalid', `the server's list: ${message}`, { cause })
+  return new BerthError('unavailable', 'image_server_invalid', `the list of the image server: ${message}`, {
+    cause,
+  })
 }

@@ -107,7 +107,9 @@ async function readMagic(archive: string): Promise<string> {
 
 function unpackError(cause: CommandError): BerthError {
   if (/Disk quota exceeded|No space left on device|disk full/.test(cause.stderr))
-    return new BerthError('exhausted', 'image_too_large', 'what is in the archive does not fit', { cause })
+    return new BerthError('exhausted', 'image_too_large', 'not enough space for the content of the archive', {
+      cause,
+    })
   return invalidArchive('it is damaged, or its format is not supported', cause)
 }
 

@@ -26,13 +26,13 @@ export function allocatePublicIpv4s(db: Database, { count, addresses }: AddressR
   const field = 'public_ipv4s'
   const explicit = addresses.map((text) => {
     const value = parseIpv4(text)
-    if (value === undefined) throw invalidField(field, `${field}: ${text} is no IPv4 address`)
+    if (value === undefined) throw invalidField(field, `${field}: ${text} is not an IPv4 address`)
     return formatIpv4(value)
   })
   refuseTwice(field, explicit)
   const pooled = db.prepare('SELECT 1 FROM ipv4_pool WHERE address = ?')
   for (const address of explicit) {
-    if (!pooled.get(address)) throw invalidField(field, `${field}: ${address} is not of the host's pool`)
+    if (!pooled.get(address)) throw invalidField(field, `${field}: ${address} is not in the pool of the host`)
     refuseAssigned(db, address)
   }
   const free = count === 0 ? [] : listFreePublic(db).filter((address) => !explicit.includes(address))
@@ -68,7 +68,7 @@ export interface Ipv6Request extends AddressRequest {
 export function allocateIpv6s(db: Database, request: Ipv6Request): string[] {
   const { count, addresses, sources, reason } = request
   if (count + addresses.length > 0 && sources.length === 0)
-    throw new BerthError('exhausted', 'resource_exhausted', `no IPv6 addresses: ${reason}`)
+    throw new BerthError('exhausted', 'resource_exhausted', `IPv6 addresses are not available: ${reason}`)
   const explicit = addresses.map((text) => parseExplicit(text, request))
   refuseTwice('ipv6_addresses', explicit)
   for (const address of explicit) refuseAssigned(db, address)
@@ -77,10 +77,12 @@ export function allocateIpv6s(db: Database, request: Ipv6Request): string[] {
 
 function parseExplicit(text: string, { sources, reserved }: Ipv6Request): string {
   const value = parseIpv6(text)
-  if (value === undefined) throw invalidField('ipv6_addresses', `ipv6_addresses: ${text} is no IPv6 address`)
+  if (value === undefined)
+    throw invalidField('ipv6_addresses', `ipv6_addresses: ${text} is not an IPv6 address`)
   const address = formatIpv6(value)
   const source = findSource(sources, address)
-  if (!source) throw invalidField('ipv6_addresses', `ipv6_addresses: ${address} is of no prefix of the host`)
+  if (!source)
+    throw invalidField('ipv6_addresses', `ipv6_addresses: ${address} is not in a prefix of the host`)
   if (value === source.network.first || reserved.has(address))
     throw invalidField('ipv6_addresses', `ipv6_addresses: ${address} is reserved`)
   return address
@@ -129,15 +131,16 @@ function pickRandom<T>(items: readonly T[], count: number): T[] {
 
 function refuseAssigned(db: Database, address: string): void {
   if (db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address))
-    throw conflict('address_in_use', `${address} is another container's`)
-  if (isMapped(db, address)) throw conflict('address_in_use', `${address} is the host_ip of a port mapping`)
+    throw conflict('address_in_use', `${address} is assigned to another container`)
+  if (isMapped(db, address))
+    throw conflict('address_in_use', `${address} is used as host_ip by a port mapping`)
 }
 
 function refuseTwice(field: string, addresses: readonly string[]): void {
   if (new Set(addresses).size < addresses.length)
-    throw invalidField(field, `${field}: an address is there twice`)
+    throw invalidField(field, `${field}: an address appears more than once`)
 }
 
 function exhausted(wanted: string, left: number): BerthError {
-  return new BerthError('exhausted', 'resource_exhausted', `${wanted} asked for, ${left} left`)
+  return new BerthError('exhausted', 'resource_exhausted', `${wanted} requested, ${left} left`)
 }

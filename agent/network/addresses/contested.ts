@@ -32,7 +32,7 @@ export class ContestedAddresses {
       .filter(([, { mac }]) => mac !== '')
       .map(
         ([address, { device, mac }]) =>
-          `${address} is a container's, but ${mac} on ${device} answers for it, too`,
+          `${address} is assigned to a container, but ${mac} on ${device} also answers for it`,
       )
   }
 
@@ -72,7 +72,7 @@ export class ContestedAddresses {
       const asked = this.#asked.get(address) // none: forgotten meanwhile
       if (asked) asked.mac = mac
     } catch (err) {
-      log.debug({ err, address, device }, 'nobody could be asked for the address')
+      log.debug({ err, address, device }, 'no ARP request could be sent for the address')
     }
   }
 }

@@ -27,7 +27,7 @@ export function parseIpv6Network(cidr: string): Ipv6Network | undefined {
 export function parseSubnet6(cidr: string): Ipv6Network {
   const network = parseIpv6Network(cidr)
   if (!network || network.first >> 121n !== 0x7en || network.prefixLength > 112)
-    throw invalidField('subnet6', `subnet6: ${cidr} is no unique local network of /112 or larger`)
+    throw invalidField('subnet6', `subnet6: ${cidr} is not a unique local network of /112 or larger`)
   return network
 }
 

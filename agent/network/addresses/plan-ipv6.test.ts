@@ -53,8 +53,8 @@ describe('IPv6 of the host', () => {
       facts([own64], { uplink: undefined }),
       ['nat66 fd62:6572:7468::/64'],
       'the host has an IPv6 address but no prefix for guests: they share it through NAT66; the prefix of eth0 is not ' +
-        'taken by itself, since any program makes such an interface: set it (PUT /routing), or name the interface in ' +
-        'network.uplinks',
+        'used automatically, since any program can create such an interface: set it (PUT /routing), or name the ' +
+        'interface in network.uplinks',
     ],
     [
       'a prefix that was found, on another interface than the way out is now',
@@ -68,7 +68,7 @@ describe('IPv6 of the host', () => {
       'a prefix that was found and is gone, with addresses of guests',
       facts([own64], { held: [set('2001:db8:2::', 64)] }),
       ['proxied 2001:db8:1::/64', 'missing 2001:db8:2::/64'],
-      'prefix found on eth0; the IPv6 prefix 2001:db8:2::/64 of eth0, which guests have addresses of, is not there any more',
+      'prefix found on eth0; the IPv6 prefix 2001:db8:2::/64 of eth0, from which guests have addresses, no longer exists',
     ],
     [
       'a prefix that was found and is gone, without any',
@@ -128,7 +128,7 @@ describe('IPv6 of the host', () => {
       'a prefix on an interface that is gone, and one that is there',
       facts([own64], { configured: [set('2001:db8:8::', 48, 'eth7'), set('2001:db8:9::', 48)] }),
       ['missing 2001:db8:8::/48', 'routed 2001:db8:9::/48'],
-      'IPv6 prefixes belong on eth7, which is not there',
+      'IPv6 prefixes are configured for eth7, which does not exist',
     ],
     [
       'more than the segment',

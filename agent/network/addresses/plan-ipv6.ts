@@ -101,15 +101,14 @@ function describeVirtual(facts: Ipv6Facts): string[] {
   const there = findPrefix({ ...facts, uplink: facts.defaultRoute })
   if (!there) return []
   return [
-    `the prefix of ${there.prefix.interface} is not taken by itself, since any program makes such an interface: ` +
-      'set it (PUT /routing), or name the interface in network.uplinks',
+    `the prefix of ${there.prefix.interface} is not used automatically, since any program can create such an interface: set it (PUT /routing), or name the interface in network.uplinks`,
   ]
 }
 
 function describeGone(held: readonly Ipv6Source[]): string[] {
   const gone = held.filter(({ isMissing }) => isMissing)
   return gone.map(
-    ({ prefix }) => `${describePrefix(prefix)}, which guests have addresses of, is not there any more`,
+    ({ prefix }) => `${describePrefix(prefix)}, from which guests have addresses, no longer exists`,
   )
 }
 
@@ -122,12 +121,11 @@ export function describeChanges({ sources }: Ipv6Plan, route: DefaultRoute | und
   const found = sources.filter(({ isFound }) => isFound)
   const gone = describeGone(found)
   const [used] = availableSources(sources)
-  if (gone.length > 0 && used) gone.push(`new addresses are of ${describePrefix(used.prefix)}`)
+  if (gone.length > 0 && used) gone.push(`new addresses are taken from ${describePrefix(used.prefix)}`)
   if (!used?.isFound || !route || route.interface === used.prefix.interface) return gone
   return [
     ...gone,
-    `addresses are given of ${describePrefix(used.prefix)} as before, but the host's way out is ${route.interface} now: ` +
-      'set prefixes (PUT /routing) to change that',
+    `addresses are still taken from ${describePrefix(used.prefix)}, but the default route of the host uses ${route.interface} now: set prefixes (PUT /routing) to change that`,
   ]
 }
 
@@ -147,7 +145,7 @@ function planConfigured(
 export function describeMissing(prefixes: readonly Ipv6Prefix[], interfaces: readonly string[]): string[] {
   const named = new Set(prefixes.map((prefix) => prefix.interface))
   const missing = [...named].filter((device) => !interfaces.includes(device))
-  return missing.map((device) => `IPv6 prefixes belong on ${device}, which is not there`)
+  return missing.map((device) => `IPv6 prefixes are configured for ${device}, which does not exist`)
 }
 
 /** Sources that new addresses can be taken from. */

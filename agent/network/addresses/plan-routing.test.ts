@@ -33,8 +33,14 @@ describe('a change of the IPv4 pool', () => {
     ['more', ['203.0.113.1', '203.0.113.2'], ['203.0.113.1'], [], 'allowed'],
     ['less, but nobody’s', ['203.0.113.1'], ['203.0.113.1'], [], 'allowed'],
     ['nothing, nothing used', [], [], ['203.0.113.9'], 'allowed'],
-    ['without what a guest has', ['203.0.113.2'], ['203.0.113.1'], [], '203.0.113.1 is a container'],
-    ['with what a mapping names', ['203.0.113.2'], [], ['203.0.113.2'], '203.0.113.2 is the host_ip'],
+    [
+      'without what a guest has',
+      ['203.0.113.2'],
+      ['203.0.113.1'],
+      [],
+      '203.0.113.1 is assigned to a container',
+    ],
+    ['with what a mapping names', ['203.0.113.2'], [], ['203.0.113.2'], '203.0.113.2 is used as host_ip'],
   ] as [string, string[], string[], string[], string][])
     it(name, () => {
       const used = { assigned, mapped: new Set(mapped) }
@@ -77,9 +83,13 @@ describe('a change of the range of host ports', () => {
   for (const [name, mapped, expected] of [
     ['nothing mapped', [], 'allowed'],
     ['both ends mapped', [span(30_000), span(30_990, 30_999)], 'allowed'],
-    ['a port below', [span(29_999)], 'port_conflict: host port 29999/tcp'],
+    ['a port below', [span(29_999)], 'port_conflict: tcp port 29999: used by a mapping'],
     ['a port above', [span(31_000)], 'port_conflict'],
-    ['a range that begins below', [span(29_990, 30_005)], 'port_conflict: host ports 29990-30005/tcp'],
+    [
+      'a range that begins below',
+      [span(29_990, 30_005)],
+      'port_conflict: tcp ports 29990-30005: used by a mapping',
+    ],
     ['a range that ends above', [span(30_990, 31_000)], 'port_conflict'],
   ] as [string, PortSpan[], string][])
     it(name, () =>

@@ -20,10 +20,10 @@ export interface UsedIpv4 {
 export function checkPoolChange(items: readonly PoolAddress[], { assigned, mapped }: UsedIpv4): void {
   const kept = new Set(items.map(({ address }) => address))
   const lost = assigned.find((address) => !kept.has(address))
-  if (lost !== undefined) throw conflict('address_in_use', `${lost} is a container's`)
+  if (lost !== undefined) throw conflict('address_in_use', `${lost} is assigned to a container`)
   // The mapping's traffic would go to the guest that gets the address.
   const named = items.find(({ address }) => mapped.has(address))
-  if (named) throw conflict('address_in_use', `${named.address} is the host_ip of a port mapping`)
+  if (named) throw conflict('address_in_use', `${named.address} is used as host_ip by a port mapping`)
 }
 
 /** IPv6 sources before and after a change. */
@@ -44,7 +44,7 @@ export function checkSourcesChange({ before, after }: SourcesChange, assigned: r
     return source !== undefined && source.mode !== 'nat66' && !findSource(after, address)
   }
   const lost = assigned.find(isLost)
-  if (lost !== undefined) throw conflict('address_in_use', `${lost} is a container's`)
+  if (lost !== undefined) throw conflict('address_in_use', `${lost} is assigned to a container`)
 }
 
 /** Checks that no guest has a prefix's host address or gateway. @throws {BerthError} `address_in_use` */
@@ -52,7 +52,7 @@ export function checkNamedAddresses(prefixes: readonly Ipv6Prefix[], assigned: r
   const held = new Set(assigned)
   const named = prefixes.flatMap(({ address, gateway }) => [address, gateway])
   const taken = named.find((address) => held.has(address))
-  if (taken !== undefined) throw conflict('address_in_use', `${taken} is a container's`)
+  if (taken !== undefined) throw conflict('address_in_use', `${taken} is assigned to a container`)
 }
 
 /** Checks that mapped host ports stay in the range. @throws {BerthError} `port_conflict` */
@@ -61,5 +61,5 @@ export function checkPortsChange({ start, end }: PortRange, mapped: readonly Por
   if (!outside) return
   const { first, last, protocol } = outside
   const ports = first === last ? `port ${first}` : `ports ${first}-${last}`
-  throw conflict('port_conflict', `host ${ports}/${protocol} would be outside, and is mapped`)
+  throw conflict('port_conflict', `${protocol} ${ports}: used by a mapping, must stay inside the range`)
 }

@@ -21,21 +21,21 @@ const facts: ScanFacts = {
     ['198.51.100.8', '02:00:00:00:00:08'],
     ['198.51.100.9', ''],
   ]),
-  silence: 'not asked for (verify)',
+  silence: 'not checked (verify)',
 }
 
 describe('scan of a segment', () => {
   for (const [address, status, usable, reason] of [
-    ['198.51.100.1', 'host', false, "the host's own, on eth0"],
-    ['198.51.100.254', 'gateway', false, 'the gateway of the segment'],
-    ['198.51.100.5', 'assigned', false, 'a container has it'],
+    ['198.51.100.1', 'host', false, 'belongs to the host, on eth0'],
+    ['198.51.100.254', 'gateway', false, 'gateway of the network'],
+    ['198.51.100.5', 'assigned', false, 'assigned to a container'],
     ['198.51.100.6', 'pool', true, 'in the pool, free'],
     ['198.51.100.7', 'pool', false, 'in the pool, but 02:00:00:00:00:07 answers for it'],
-    ['198.51.100.2', 'configured', true, 'on eth0 already'],
+    ['198.51.100.2', 'configured', true, 'already configured on eth0'],
     ['198.51.100.8', 'in_use', false, '02:00:00:00:00:08 answers for it'],
-    ['198.51.100.9', 'available', true, 'nobody answers for it'],
-    ['198.51.100.10', 'unknown', false, 'not asked for (verify)'],
-    ['203.0.113.9', 'unknown', true, 'of no network on eth0: usable if it is routed to this host'],
+    ['198.51.100.9', 'available', true, 'no answer to ARP'],
+    ['198.51.100.10', 'unknown', false, 'not checked (verify)'],
+    ['203.0.113.9', 'unknown', true, 'not in a network of eth0: usable if it is routed to this host'],
     ['198.51.100.0', 'unknown', false, 'network address of 198.51.100.0/24'],
     ['198.51.100.255', 'unknown', false, 'broadcast address of 198.51.100.0/24'],
   ] as const)

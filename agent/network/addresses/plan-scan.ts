@@ -67,23 +67,24 @@ function judge(address: string, facts: ScanFacts): Verdict {
     reason,
   })
   const mac = answers.get(address)
-  if (own.has(address)) return verdict('host', false, `the host's own, on ${own.get(address)}`)
-  if (address === segment.gateway) return verdict('gateway', false, 'the gateway of the segment')
-  if (assigned.has(address)) return verdict('assigned', false, 'a container has it')
+  if (own.has(address)) return verdict('host', false, `belongs to the host, on ${own.get(address)}`)
+  if (address === segment.gateway) return verdict('gateway', false, 'gateway of the network')
+  if (assigned.has(address)) return verdict('assigned', false, 'assigned to a container')
   if (pool.has(address))
     return mac
       ? verdict('pool', false, `in the pool, but ${mac} answers for it`)
       : verdict('pool', true, 'in the pool, free')
-  if (configured.has(address)) return verdict('configured', true, `on ${configured.get(address)} already`)
+  if (configured.has(address))
+    return verdict('configured', true, `already configured on ${configured.get(address)}`)
   if (edges.has(address)) return verdict('unknown', false, edges.get(address)!)
   if (mac) return verdict('in_use', false, `${mac} answers for it`)
   if (mac === '' && !facts.isOnLink(address))
     return verdict(
       'unknown',
       true,
-      `of no network on ${segment.interface}: usable if it is routed to this host`,
+      `not in a network of ${segment.interface}: usable if it is routed to this host`,
     )
-  if (mac === '') return verdict('available', true, 'nobody answers for it')
+  if (mac === '') return verdict('available', true, 'no answer to ARP')
   return verdict('unknown', false, facts.silence)
 }
 

@@ -18,7 +18,9 @@ describe('warnings of a pool', () => {
       [item('eth1'), item('eth1')],
       [],
       route,
-      ['public addresses of eth1 leave by way of eth0 and 198.51.100.254: its router must accept them'],
+      [
+        'public addresses of eth1 leave the host through eth0 and 198.51.100.254: its router must accept them',
+      ],
     ],
     [
       'another router',
@@ -26,7 +28,7 @@ describe('warnings of a pool', () => {
       [],
       route,
       [
-        'public addresses of eth0 and 203.0.113.1 leave by way of eth0 and 198.51.100.254: its router must accept them',
+        'public addresses of eth0 and 203.0.113.1 leave the host through eth0 and 198.51.100.254: its router must accept them',
       ],
     ],
     [
@@ -34,14 +36,14 @@ describe('warnings of a pool', () => {
       [item('eth0')],
       [],
       undefined,
-      ['public addresses have no way out: no IPv4 default route'],
+      ['public addresses cannot be used: the host has no IPv4 default route'],
     ],
     [
       'no interface',
       [item('eth0')],
       ['eth2'],
       route,
-      ['public addresses belong on eth2, which is not there'],
+      ['public addresses are configured for eth2, which does not exist'],
     ],
   ] as const)
     it(name, () => expect(planPoolWarnings(pool, missing, way)).to.deep.equal(warnings))
@@ -51,7 +53,7 @@ describe('warnings of port mappings', () => {
   it('name addresses that the host does not have', () => {
     const mapped = new Set(['198.51.100.1', '198.51.100.2', '2001:db8::2'])
     expect(describeUnserved(mapped, () => ['198.51.100.1', '2001:db8::2'])).to.deep.equal([
-      'port mappings name 198.51.100.2 (host_ip), which the host does not have',
+      'port mappings use 198.51.100.2 (host_ip), which the host does not have',
     ])
   })
 })

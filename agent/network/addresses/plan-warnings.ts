@@ -7,8 +7,11 @@ export function planPoolWarnings(
   missing: readonly string[],
   route: DefaultRoute | undefined,
 ): string[] {
-  const absent = missing.map((device) => `public addresses belong on ${device}, which is not there`)
-  if (pool.length > 0 && !route) return [...absent, 'public addresses have no way out: no IPv4 default route']
+  const absent = missing.map(
+    (device) => `public addresses are configured for ${device}, which does not exist`,
+  )
+  if (pool.length > 0 && !route)
+    return [...absent, 'public addresses cannot be used: the host has no IPv4 default route']
   // Guests' packets are routed before SNAT: all leave by the host's default route.
   const elsewhere = pool.filter(
     (item) => item.interface !== route?.interface || (item.gateway !== '' && item.gateway !== route.gateway),
@@ -18,7 +21,7 @@ export function planPoolWarnings(
   return [
     ...absent,
     ...[...ways].map(
-      (way) => `public addresses of ${way} leave by way of ${usual}: its router must accept them`,
+      (way) => `public addresses of ${way} leave the host through ${usual}: its router must accept them`,
     ),
   ]
 }
@@ -35,5 +38,5 @@ export function describeUnserved(
   const has = new Set(listAddresses())
   return [...mapped]
     .filter((address) => !has.has(address))
-    .map((address) => `port mappings name ${address} (host_ip), which the host does not have`)
+    .map((address) => `port mappings use ${address} (host_ip), which the host does not have`)
 }

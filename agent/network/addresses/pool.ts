@@ -49,7 +49,7 @@ const maxPrefixes = 256
  * @throws {BerthError} `invalid_field` naming the item, as `items.0.address`
  */
 export function parsePool(items: readonly PoolAddress[], rules: PoolRules): PoolAddress[] {
-  if (items.length > maxPool) throw invalidField('items', `items: at most ${maxPool}`)
+  if (items.length > maxPool) throw invalidField('items', `items: at most ${maxPool} addresses are allowed`)
   const parsed = items.map((item, index) => parsePoolAddress(item, `items.${index}`, rules))
   refuseTwice(
     parsed.map(({ address }) => address),
@@ -70,11 +70,11 @@ function parsePoolAddress(item: PoolAddress, at: string, rules: PoolRules): Pool
   const value = parseIpv4(item.address)
   if (value === undefined || !isUnicast(value)) throw bad(`${at}.address`, 'must be a unicast IPv4 address')
   const address = formatIpv4(value)
-  if (rules.ownAddresses.has(address)) throw bad(`${at}.address`, `${address} is the host's own`)
+  if (rules.ownAddresses.has(address)) throw bad(`${at}.address`, `${address} belongs to the host`)
   const edge = rules.edges.get(address)
   if (edge !== undefined) throw bad(`${at}.address`, `${address} is the ${edge}`)
   if (value >= rules.subnet.first - 2 && value <= rules.subnet.last + 1)
-    throw bad(`${at}.address`, `${address} is of the guests' private network`)
+    throw bad(`${at}.address`, `${address} is in the private network of the guests`)
   if (item.gateway !== '' && parseIpv4(item.gateway) === undefined)
     throw bad(`${at}.gateway`, 'must be an IPv4 address')
   return {
@@ -96,7 +96,8 @@ export function isUnicast(value: number): boolean {
  * @throws {BerthError} `invalid_field` naming the item, as `ipv6_prefixes.0.prefix`
  */
 export function parsePrefixes(items: readonly Ipv6Prefix[], rules: PoolRules): Ipv6Prefix[] {
-  if (items.length > maxPrefixes) throw invalidField('ipv6_prefixes', `ipv6_prefixes: at most ${maxPrefixes}`)
+  if (items.length > maxPrefixes)
+    throw invalidField('ipv6_prefixes', `ipv6_prefixes: at most ${maxPrefixes} prefixes are allowed`)
   const parsed = items.map((item, index) => parsePrefix(item, `ipv6_prefixes.${index}`, rules))
   const networks = parsed.map(ipv6NetworkOf)
   networks.forEach((network, index) => {
@@ -111,8 +112,8 @@ function parsePrefix(item: Ipv6Prefix, at: string, rules: PoolRules): Ipv6Prefix
   const prefixLen = parseLength(item.prefixLen, `${at}.prefix_len`, { min: 16, max: 126 })
   const network = parseIpv6Network(`${item.prefix}/${prefixLen}`)
   if (!network) throw bad(`${at}.prefix`, 'must be an IPv6 network address without host bits')
-  if (!isRoutable(network.first)) throw bad(`${at}.prefix`, 'must be of a routable network')
-  if (overlaps(network, rules.subnet6)) throw bad(`${at}.prefix`, "is of the guests' private network")
+  if (!isRoutable(network.first)) throw bad(`${at}.prefix`, 'must be in a routable network')
+  if (overlaps(network, rules.subnet6)) throw bad(`${at}.prefix`, 'is in the private network of the guests')
   return {
     interface: parseInterface(item.interface || rules.defaultInterfaces.ipv6, at, rules),
     address: parseWithin(item.address, `${at}.address`, network),
@@ -130,7 +131,7 @@ function isRoutable(value: bigint): boolean {
 function parseWithin(text: string, at: string, network: Ipv6Network): string {
   if (text === '') return ''
   const address = parseOne(text, at)
-  if (!holds(network, parseIpv6(address)!)) throw bad(at, 'is not of the prefix')
+  if (!holds(network, parseIpv6(address)!)) throw bad(at, 'is not in the prefix')
   return address
 }
 
@@ -142,8 +143,8 @@ function parseOne(text: string, at: string): string {
 
 function parseInterface(chosen: string, at: string, rules: PoolRules): string {
   if (chosen === '')
-    throw bad(`${at}.interface`, 'is needed: the host has no default route by an interface of its hardware')
-  if (!rules.interfaces.has(chosen)) throw bad(`${at}.interface`, 'the host has no such interface')
+    throw bad(`${at}.interface`, 'is required: the host has no default route through a hardware interface')
+  if (!rules.interfaces.has(chosen)) throw bad(`${at}.interface`, 'this interface does not exist on the host')
   return chosen
 }
 
@@ -156,7 +157,7 @@ function parseLength(value: number, at: string, { min, max }: { min: number; max
 function refuseTwice(values: readonly string[], at: (index: number) => string): void {
   const seen = new Set<string>()
   for (const [index, value] of values.entries()) {
-    if (seen.has(value)) throw bad(at(index), `${value} is there twice`)
+    if (seen.has(value)) throw bad(at(index), `${value} appears more than once`)
     seen.add(value)
   }
 }
@@ -164,7 +165,8 @@ function refuseTwice(values: readonly string[], at: (index: number) => string): 
 /** The network of a prefix that was checked before. @throws {BerthError} `internal_error` */
 export function ipv6NetworkOf({ prefix, prefixLen }: Pick<Ipv6Prefix, 'prefix' | 'prefixLen'>): Ipv6Network {
   const network = parseIpv6Network(`${prefix}/${prefixLen}`)
-  if (!network) throw new BerthError('internal', 'internal_error', `no IPv6 network: ${prefix}/${prefixLen}`)
+  if (!network)
+    throw new BerthError('internal', 'internal_error', `not an IPv6 network: ${prefix}/${prefixLen}`)
   return network
 }
 

@@ -154,7 +154,7 @@ describe('routing', () => {
     replacePrefixes(db, [missing])
     const status = await routing.getIpv6Status()
     expect(status).to.include({ available: false, mode: '' })
-    expect(status.reason).to.contain('IPv6 prefixes belong on gone0, which is not there')
+    expect(status.reason).to.contain('IPv6 prefixes are configured for gone0, which does not exist')
     replacePrefixes(db, [missing, { ...prefix('2001:db8:a::'), interface: 'eth0' }])
     expect(await routing.getIpv6Status()).to.include({ available: true, mode: 'routed' })
   })

@@ -46,8 +46,8 @@ const largest = 256
 export async function scanIpv4(request: ScanRequest, known: KnownAddresses): Promise<ScannedAddress[]> {
   const range = parseCidrOrAddress(request.cidr)
   if (range?.family !== 'ipv4' || range.last - range.first >= BigInt(largest))
-    throw invalidField('cidr', 'cidr: must be an IPv4 network of /24 or smaller')
-  if (!isUnicast(Number(range.first))) throw invalidField('cidr', 'cidr: must be of unicast addresses')
+    throw invalidField('cidr', 'cidr: must be an IPv4 network, /24 or smaller')
+  if (!isUnicast(Number(range.first))) throw invalidField('cidr', 'cidr: must contain only unicast addresses')
   const has = known.facts.listIpv4()
   const within = ({ address }: InterfaceIpv4): boolean => isWithin(address, range)
   const device = chooseInterface(request.interface, has.find(within)?.interface, known)
@@ -82,15 +82,16 @@ function readFacts(request: ScanRequest, { has, known, device, range }: Segment)
     edges: readEdges(onDevice),
     isOnLink: (address) =>
       onDevice.some((item) => isWithin(address, parseCidrOrAddress(`${item.address}/${item.prefixLength}`)!)),
-    silence: request.verify ? `${device} could not be asked: it is down` : 'not asked for (verify)',
+    silence: request.verify
+      ? `${device} is down: its addresses could not be checked`
+      : 'not checked (verify)',
   }
 }
 
 function chooseInterface(asked: string, connected: string | undefined, known: KnownAddresses): string {
   const chosen = asked || connected || known.facts.readDefaultRoutes().ipv4?.interface || ''
-  if (chosen === '') throw invalidField('interface', 'interface: is needed: the host has no default route')
-  if (!known.interfaces.has(chosen))
-    throw invalidField('interface', 'interface: the host has no such interface')
+  if (chosen === '') throw invalidField('interface', 'interface: is required: the host has no default route')
+  if (!known.interfaces.has(chosen)) throw invalidField('interface', 'interface: does not exist on the host')
   return chosen
 }
 

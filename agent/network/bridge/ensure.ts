@@ -11,11 +11,11 @@ import type { Subnet } from '../subnet.js'
 export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Promise<string[]> {
   const have = (await ip.findInterface(bridge)) as ObservedBridge | undefined
   if (have && have.linkinfo?.info_kind !== 'bridge')
-    throw new BerthError('conflict', 'invalid_state', `${bridge} exists and is no bridge`)
+    throw new BerthError('conflict', 'invalid_state', `${bridge} exists and is not a bridge`)
   const commands = planBridge(bridge, subnet, have)
   await ip.run(commands)
   if (commands.length === 0) return []
-  return [have ? `bridge ${bridge} mended` : `bridge ${bridge} made`]
+  return [have ? `bridge ${bridge} repaired` : `bridge ${bridge} created`]
 }
 
 /**
@@ -31,10 +31,10 @@ export async function ensurePorts(ip: Ip, bridge: string, devices: readonly stri
   for (const device of strays)
     try {
       await ip.run([`link set dev ${device} master ${bridge}`])
-      repairs.push(`${device} put back on ${bridge}`)
+      repairs.push(`${device} returned to ${bridge}`)
     } catch (cause) {
       if (readFlags(device) === undefined) continue // its guest has ended
-      repairs.push(`${device} could not be put back on ${bridge}: ${describeError(cause)}`)
+      repairs.push(`${device} could not be returned to ${bridge}: ${describeError(cause)}`)
     }
   return repairs
 }

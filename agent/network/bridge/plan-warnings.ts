@@ -132,8 +132,7 @@ export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string
   const names = tables.split('\n').filter(Boolean)
   if (names.length === 0) return []
   return [
-    `${program}-legacy has tables (${names.join(', ')}), which are not looked into: if ${program}-legacy -S FORWARD ` +
-      `shows that they drop what they do not know, accept interface ${bridge} there, in and out`,
+    `${program}-legacy has tables (${names.join(', ')}), which are not checked: if ${program}-legacy -S FORWARD shows that they drop unknown packets, accept interface ${bridge} there, in and out`,
   ]
 }
 
@@ -142,5 +141,5 @@ export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string
  * leave by the port it came from.
  */
 export function describeBridgeFilter(setting: string): string {
-  return `${setting} is 1: a guest does not reach its own mapped ports by the host's address, others do`
+  return `${setting} is 1: a guest cannot reach its own mapped ports at the address of the host, but others can`
 }

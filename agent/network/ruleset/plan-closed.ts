@@ -18,7 +18,7 @@ export function parseClosed(entries: readonly string[]): string[] {
   const field = 'network.closed_destinations'
   return entries.map((entry) => {
     const range = parseCidrOrAddress(entry)
-    if (!range) throw invalidField(field, `${field}: ${entry} is no address and no CIDR`)
+    if (!range) throw invalidField(field, `${field}: ${entry} is not an address or a CIDR`)
     return range.text
   })
 }

@@ -144,7 +144,7 @@ class TcShaper implements HostShaper {
     const failures: unknown[] = []
     for (const guest of guests) {
       try {
-        if (await this.#converge(guest)) repairs.push(`rates of ${guest.device} set anew`)
+        if (await this.#converge(guest)) repairs.push(`rates of ${guest.device} set again`)
       } catch (error) {
         failures.push(error)
       }

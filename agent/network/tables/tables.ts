@@ -49,7 +49,7 @@ export class Tables {
       return { repairs: describeChange(change), stale: await this.#apply(index, change) }
     const stale = findStaleFlows(change, (id) => index.findValue(id))
     await this.#rebuild(new ElementIndex().planAll(guests))
-    return { repairs: [have.exists ? 'nft tables rebuilt' : 'nft tables made'], stale }
+    return { repairs: [have.exists ? 'nft tables rebuilt' : 'nft tables created'], stale }
   }
 
   /**

@@ -187,5 +187,5 @@ function clean(line: string): string {
 }
 
 function gone(): BerthError {
-  return new BerthError('unavailable', 'machine_unreachable', 'the machine does not answer')
+  return new BerthError('unavailable', 'machine_unreachable', 'the virtual machine does not answer')
 }

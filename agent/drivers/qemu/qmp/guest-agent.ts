@@ -43,7 +43,7 @@ async function synchronize(connection: QmpConnection, timeoutMs: number): Promis
 }
 
 function missing(cause: unknown): BerthError {
-  return new BerthError('conflict', 'guest_agent_missing', 'no agent answers inside the guest', { cause })
+  return new BerthError('conflict', 'guest_agent_missing', 'the guest agent is not responding', { cause })
 }
 
 const pollMs = 20
@@ -65,7 +65,11 @@ export async function runInGuest(
     if (status?.['exited'] === true) return checkExit(path, status['exitcode'])
     await new Promise((resolve) => setTimeout(resolve, pollMs))
   }
-  throw new BerthError('timeout', 'machine_timeout', `${path} in the guest has not ended in ${timeoutMs} ms`)
+  throw new BerthError(
+    'timeout',
+    'machine_timeout',
+    `${path} in the guest did not end within ${timeoutMs} ms`,
+  )
 }
 
 function checkExit(path: string, code: unknown): void {
