@@ -1,13 +1,10 @@
 import Database from 'better-sqlite3'
 import { expect } from 'chai'
 import { join } from 'node:path'
-import { pino } from 'pino'
-import { startUpkeep } from '../../agent/daemon/upkeep.js'
 import { LabAgent } from '../support/lab-agent.js'
 import { createTestPki, type TestPki } from '../support/pki.js'
 import { waitFor } from '../support/wait.js'
 
-const log = pino({ level: 'silent' })
 const dayMs = 86_400_000
 
 describe('upkeep', function () {
@@ -23,38 +20,6 @@ describe('upkeep', function () {
     const { identityDir } = await pki.enrol('h-upkeep')
     return LabAgent.start({ identityDir, config: { operations } })
   }
-
-  it('is done at once and again and again, whatever fails, until it is ended', async () => {
-    const rounds = { failing: 0, other: 0 }
-    const tasks = {
-      failing: async () => {
-        rounds.failing += 1
-        throw new Error('broken')
-      },
-      other: async () => void (rounds.other += 1),
-    }
-    const end = startUpkeep({ tasks, log, everyMs: 10 })
-    await waitFor(() => rounds.other >= 3)
-    await end()
-    const ended = { ...rounds }
-    expect(ended.failing).to.equal(ended.other)
-    await new Promise((resolve) => setTimeout(resolve, 50))
-    expect(rounds).to.deep.equal(ended)
-  })
-
-  it('ends after the round that is under way', async () => {
-    let finish = (): void => undefined
-    let finished = false
-    const gate = new Promise<void>((resolve) => (finish = resolve))
-    const slow = async (): Promise<void> => {
-      await gate
-      finished = true
-    }
-    const ended = startUpkeep({ tasks: { slow }, log })()
-    finish()
-    await ended
-    expect(finished).to.equal(true)
-  })
 
   it('of an agent takes operations out of the journal that ended too long ago', async () => {
     const agent = await startAgent({ keep_days: 2 })

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { RoutingCalls } from '../support/routing-calls.js'
+import { RoutingClient } from '../support/routing-calls.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 describe('port mappings over HTTP', () => {
@@ -14,7 +14,7 @@ describe('port mappings over HTTP', () => {
     guest = await gateway.fleet.addGuest()
   })
   // Ports that one test maps are free in the next.
-  afterEach(() => new RoutingCalls(gateway).clear())
+  afterEach(() => new RoutingClient(gateway).clear())
 
   const path = (rest = '') => `/containers/${guest.name}/port-mappings${rest}`
   const add = (body: object) => gateway.request('POST', path(), { body })

@@ -1,13 +1,13 @@
 import { expect } from 'chai'
-import { poolAddress as address, poolPrefix as prefix, RoutingCalls } from '../support/routing-calls.js'
+import { poolAddress as address, poolPrefix as prefix, RoutingClient } from '../support/routing-calls.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 describe('routing over HTTP', () => {
   let gateway: TestGateway
-  let routing: RoutingCalls
+  let routing: RoutingClient
   before(async () => {
     gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
-    routing = new RoutingCalls(gateway)
+    routing = new RoutingClient(gateway)
   })
   after(() => gateway.close())
   afterEach(() => routing.clear())

@@ -3,8 +3,9 @@ import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } fro
 import { dirname, join, resolve } from 'node:path'
 import { expect } from 'chai'
 import { unpackTestImage } from '../support/debian-image.js'
+import { machineApi } from '../support/machine-api.js'
 import { readmeResult, tutorialResults, tutorialShell } from '../support/tutorial.js'
-import { scratchDirectory } from '../support/scratch.js'
+import { memoryDirectory, scratchDirectory } from '../support/scratch.js'
 import { keepSystemdRoot } from '../support/systemd-root.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
@@ -14,8 +15,9 @@ import { sh } from '../support/sh.js'
  * the checkout is in /root. It is set up as README and tutorial describe.
  */
 
-const { path: scratch, wipe } = scratchDirectory('btest-fresh')
-const root = join(scratch, 'root')
+const { path, wipe } = scratchDirectory('btest-fresh')
+let scratch = ''
+let root = ''
 const veth = 'btest-fr0'
 const forwarding = '/proc/sys/net/ipv4/ip_forward'
 const forwardedBefore = readFileSync(forwarding, 'utf8')
@@ -52,7 +54,9 @@ const notFresh = ['ca-certificates', 'curl', 'openssl', 'tzdata', 'less', 'nano'
 async function makeMachine(): Promise<void> {
   // Its mark says that packages are those of the lock file; inside they are read only.
   sh('bash', '-c', '. scripts/lib/common.sh; ensure_npm_packages /dev/null')
-  mkdirSync(root, { recursive: true })
+  scratch = memoryDirectory(path)
+  root = join(scratch, 'root')
+  mkdirSync(root)
   await unpackTestImage(root)
   sh('chroot', root, 'dpkg', '--purge', ...notFresh)
   mkdirSync(join(root, 'root/berth'), { recursive: true, mode: 0o700 })
@@ -107,6 +111,10 @@ function inside(command: string): { code: number | null; output: string } {
   return { code: status, output: stdout + stderr }
 }
 
+function quoted(command: readonly string[]): string {
+  return command.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ')
+}
+
 function succeed(command: string): string {
   const { code, output } = inside(command)
   expect(code, output).to.equal(0)
@@ -127,13 +135,17 @@ describe('a fresh Debian 12 with systemd', function () {
   })
   after(removeMachine)
 
-  it('up installs what is missing and brings up both units', () => {
+  it('up installs what is missing, brings up both units and builds the first image', () => {
     const output = succeed('/root/berth/scripts/up')
     expect(output).to.match(/Installing \d+ Debian packages: .*lxc.*redis-server/)
     expect(output).to.include('Berth is up').and.include('journalctl -u berth-agent')
     expect(succeed('systemctl is-active berth-agent berth-gateway')).to.equal('active\nactive\n')
     expect(succeed('systemctl is-enabled berth-agent berth-gateway')).to.equal('enabled\nenabled\n')
     expect(succeed('systemctl --failed --no-legend')).to.equal('')
+    const tasks = machineApi((...command) => succeed(quoted(command))).ask<
+      { action: string; status: string }[]
+    >('/tasks')
+    expect(tasks.map(({ action, status }) => `${action} ${status}`)).to.deep.equal(['image_build done'])
   })
 
   it('what the packages brought is not running: no Redis of the distribution’s, no bridge of lxc’s', () => {

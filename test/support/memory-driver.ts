@@ -11,7 +11,7 @@ import {
   type DriverDescription,
   type Login,
   type Machine,
-  type Observed,
+  type ObservedGuest,
   type PasswordResult,
   type ResizeResult,
   type StopCause,
@@ -136,7 +136,7 @@ export class MemoryDriver implements Driver {
     this.logins.delete(machine.volume)
   }
 
-  async observe(): Promise<Observed[]> {
+  async observe(): Promise<ObservedGuest[]> {
     return [...this.running].map(([uuid, pid]) => ({ uuid, state: 'running', pid, startTime }))
   }
 
