@@ -22,8 +22,7 @@ export default tseslint.config(
       'no-restricted-syntax': [
         'error',
         {
-          selector:
-            ':matches(PropertyDefinition, MethodDefinition[kind!=constructor])[accessibility=private]',
+          selector: ':matches(PropertyDefinition, MethodDefinition[kind!=constructor])[accessibility=private]',
           message: 'a private member has a name with #',
         },
       ],
@@ -52,10 +51,7 @@ export default tseslint.config(
     files: ['agent/**/*.ts', 'gateway/**/*.ts', 'shared/**/*.ts'],
     ignores: ['**/*.test.ts', 'agent/main.ts', 'gateway/main.ts'],
     rules: {
-      'no-restricted-properties': [
-        'error',
-        { object: 'process', property: 'env', message: 'read in main.ts only' },
-      ],
+      'no-restricted-properties': ['error', { object: 'process', property: 'env', message: 'read in main.ts only' }],
     },
   },
   {

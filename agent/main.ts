@@ -34,12 +34,11 @@ command('join <token>', 'join the gateway that created the token; - reads it fro
       console.log(`joined as ${hostId}`)
     }),
 )
-command('purge', 'remove all guests, rules, storage and state of this configuration').action(
-  ({ config }: Options) =>
-    main(config, async (parsed) => {
-      const { purge } = await import('./daemon/purge.js')
-      await purge(parsed, createLogger({ name: 'berth-agent', level: parsed.log_level }))
-    }),
+command('purge', 'remove all guests, rules, storage and state of this configuration').action(({ config }: Options) =>
+  main(config, async (parsed) => {
+    const { purge } = await import('./daemon/purge.js')
+    await purge(parsed, createLogger({ name: 'berth-agent', level: parsed.log_level }))
+  }),
 )
 command('stop-guests', 'shut down all guests; the agent starts them again, and must not run meanwhile')
   .option('--with-machine', 'only while systemd is shutting the machine down')
@@ -73,10 +72,7 @@ async function main(configPath: string, run: (config: AgentConfig) => Promise<vo
   }
 }
 
-async function serve(
-  config: AgentConfig,
-  { startDaemon }: typeof import('./daemon/daemon.js'),
-): Promise<void> {
+async function serve(config: AgentConfig, { startDaemon }: typeof import('./daemon/daemon.js')): Promise<void> {
   const log = createLogger({ name: 'berth-agent', level: config.log_level })
   const { startWhenPossible } = await import('../shared/start-again.js')
   const daemon = await startWhenPossible(() => startDaemon({ config, log, version }), log)

@@ -91,11 +91,7 @@ function createLinks(config: GatewayConfig, store: Store, log: Logger): AdminToo
 const system = { ref: 'system', user: 'system:host' } as const
 
 /** Makes an administrator with the password in a file. @throws {ConfigError} where the file cannot be read */
-export async function addAdmin(
-  context: CommandContext,
-  username: string,
-  passwordFile: string,
-): Promise<void> {
+export async function addAdmin(context: CommandContext, username: string, passwordFile: string): Promise<void> {
   const password = await readPassword(passwordFile)
   await withStore(context, toolsFor(context), async ({ admins, audit }) => {
     await audited(audit, 'admin.create', username, () => admins.create(username, password))

@@ -72,15 +72,15 @@ async function startParts(
   const externalUrl = redisUrl || config.redis.url
   const redis = externalUrl ? undefined : startPrivateRedis(config, log, onClose)
   const store = new Store({
-    ...{ url: redis?.url ?? externalUrl, prefix: config.redis.prefix, log },
+    url: redis?.url ?? externalUrl,
+    prefix: config.redis.prefix,
+    log,
     serverProblem: () => redis?.problem ?? '',
   })
   const limits = limitsOf(config)
   const retention = retentionOf(config)
   const auditKeep = config.audit.keep
-  const access = createAccess({
-    ...{ store, secret, stateDir: config.state_dir, auditKeep, retention, limits, log },
-  })
+  const access = createAccess({ store, secret, stateDir: config.state_dir, auditKeep, retention, limits, log })
   const { max_body_bytes: maxBodyBytes, trusted_proxies: trustedProxies, metrics: metricsFor } = config.http
   const policies = new AccessPolicies({ store, trustedProxies, log })
   const settings = new PanelSettings(store, log)
@@ -116,7 +116,16 @@ async function startParts(
   const panelDirectory = join(import.meta.dirname, 'panel')
   const about = { version, panelDirectory, log, isClosing }
   const api = createApi({
-    ...{ fleet, access, store, backupTargets, customImages, upkeep, events, webhooks, time, ...about },
+    fleet,
+    access,
+    store,
+    backupTargets,
+    customImages,
+    upkeep,
+    events,
+    webhooks,
+    time,
+    ...about,
     ...http,
   })
   const server = await startHttpServer(api, splitHostPort(config.listen), log)
@@ -131,11 +140,7 @@ async function startParts(
 }
 
 /** The store is kept running in the background. */
-function startPrivateRedis(
-  config: GatewayConfig,
-  log: Logger,
-  onClose: (close: Close) => void,
-): RedisProcess {
+function startPrivateRedis(config: GatewayConfig, log: Logger, onClose: (close: Close) => void): RedisProcess {
   const redis = redisProcessOf(config, log)
   redis.start().catch((err: unknown) => log.error({ err }, 'private redis-server'))
   onClose(() => redis.stop())

@@ -25,10 +25,9 @@ command('serve', 'run the gateway').action(({ config }: Options) => main(config,
 command('check-config', 'check the configuration and print it with defaults').action(({ config }: Options) =>
   main(config, async (parsed) => void console.log(JSON.stringify(parsed, null, 2))),
 )
-command(
-  'purge',
-  'remove the data of this configuration from a Redis server that the gateway does not manage',
-).action(({ config }: Options) => main(config, purge))
+command('purge', 'remove the data of this configuration from a Redis server that the gateway does not manage').action(
+  ({ config }: Options) => main(config, purge),
+)
 command(
   'init',
   'create the certificate authority, the secret and the API key of an administrator; existing files are kept',
@@ -56,9 +55,7 @@ command(
   'print a link for setting a new password; ends the sessions of the administrator and removes the password and the second factor',
   admin,
 ).action((name: string, { config }: Options) =>
-  main(config, async (parsed) =>
-    (await import('./admin-commands.js')).recoverAdmin(commandContext(parsed), name),
-  ),
+  main(config, async (parsed) => (await import('./admin-commands.js')).recoverAdmin(commandContext(parsed), name)),
 )
 command('first-link', 'print the setup link for the first administrator, if no administrator exists', admin)
   .requiredOption('--url-file <file>', 'file for the link, mode 0600; removed when an administrator exists')

@@ -18,11 +18,7 @@ export interface Metrics extends HttpMetrics {
 const lagLookMs = 100
 
 /** Metrics of the gateway and, as last reported, of every agent. */
-export function createMetrics(
-  view: FleetView,
-  store: StoreHealth,
-  tls: Pick<Tls, 'certificateEndsAtMs'>,
-): Metrics {
+export function createMetrics(view: FleetView, store: StoreHealth, tls: Pick<Tls, 'certificateEndsAtMs'>): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({
     register: registry,

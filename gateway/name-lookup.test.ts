@@ -58,8 +58,7 @@ describe('lookups of names', () => {
 
   it('drops the oldest names beyond the limit', async () => {
     const names = new NameLookup({ timeoutMs: 5000, keepMs: 60_000, keep: 2, servers })
-    for (const name of ['a.example', 'b.example', 'c.example', 'c.example', 'a.example'])
-      await names.resolve(name)
+    for (const name of ['a.example', 'b.example', 'c.example', 'c.example', 'a.example']) await names.resolve(name)
     expect(queries / 2).to.equal(4)
   })
 })

@@ -18,8 +18,6 @@ export class PanelSettings {
   constructor(store: Store, log: Logger) {
     this.language = new StoredDocument<Language>({ store, name: 'language', initial: 'en', log })
     this.publicUrl = new StoredDocument<string>({ store, name: 'public-url', initial: '', log })
-    this.websshOrigins = new StoredDocument<readonly string[]>({
-      ...{ store, name: 'webssh-origins', initial: [], log },
-    })
+    this.websshOrigins = new StoredDocument<readonly string[]>({ store, name: 'webssh-origins', initial: [], log })
   }
 }

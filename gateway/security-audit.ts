@@ -52,9 +52,7 @@ export class SecurityAudit {
     const own = view.operations().filter(({ operation }) => operation.requestedBy === securityUser)
     const ids = new Set(own.map(({ operation }) => operation.id))
     for (const id of this.#known) if (!ids.has(id)) this.#known.delete(id)
-    const fresh = own.filter(
-      ({ operation: { id, createdAtMs } }) => !this.#known.has(id) && createdAtMs > sinceMs,
-    )
+    const fresh = own.filter(({ operation: { id, createdAtMs } }) => !this.#known.has(id) && createdAtMs > sinceMs)
     try {
       for (const one of fresh) if (await this.#write(one)) this.#known.add(one.operation.id)
     } catch (error) {
@@ -65,9 +63,10 @@ export class SecurityAudit {
   /** @returns false when another gateway is about to */
   async #write({ operation, hostId }: OperationView): Promise<boolean> {
     const { store, audit } = this.parts
-    const [written, claim] = ['written', 'claim'].map((name) =>
-      store.key('security-audit', name, operation.id),
-    ) as [string, string]
+    const [written, claim] = ['written', 'claim'].map((name) => store.key('security-audit', name, operation.id)) as [
+      string,
+      string,
+    ]
     const step = 'note an action against abuse'
     if ((await store.run(step, (client) => client.get(written))) !== null) return true
     const set = { condition: 'NX', expiration: { type: 'EX', value: seconds.claimed } } as const
@@ -84,9 +83,7 @@ export class SecurityAudit {
     })
     const detail = `${this.#reasonOf(subject?.id ?? '')}, host ${hostId}, task ${id}`
     await audit.finish(entry, { success: true, target, detail, containerUuid: subject?.id })
-    await store.run(step, (client) =>
-      client.set(written, '1', { expiration: { type: 'EX', value: seconds.known } }),
-    )
+    await store.run(step, (client) => client.set(written, '1', { expiration: { type: 'EX', value: seconds.known } }))
     return true
   }
 

@@ -129,8 +129,7 @@ export function serveRequests(
   })
   server.on('upgrade', (request, connection, head) => {
     // An upgrade behind unanswered requests cannot be answered in order; excess requests end here, too.
-    if (requests.isBusy(connection))
-      return endAfterAnswers(requests, connection as Socket, timeouts.headersMs)
+    if (requests.isBusy(connection)) return endAfterAnswers(requests, connection as Socket, timeouts.headersMs)
     if (!upgrades) return void connection.destroy()
     guard.trust(request.socket)
     void upgrades.answer(request, connection, head)

@@ -56,9 +56,7 @@ function limitsOf({ type, minimum, maximum, exclusiveMinimum, maxItems, anyOf }:
   if (anyOf) return anyOf.map((choice) => `\`${choice.const}\``).join(', ')
   if (maxItems !== undefined) return `at most ${maxItems} entries`
   if (maximum === undefined) return type ?? ''
-  return exclusiveMinimum !== undefined
-    ? `above ${exclusiveMinimum}, to ${maximum}`
-    : `${minimum} to ${maximum}`
+  return exclusiveMinimum !== undefined ? `above ${exclusiveMinimum}, to ${maximum}` : `${minimum} to ${maximum}`
 }
 
 interface Entry {
@@ -79,9 +77,7 @@ function sections(schema: Node, example: string): string {
     if (last?.meaning === meaning) last.keys.push(keyLine(key, node))
     else entries.push({ keys: [keyLine(key, node)], meaning })
   }
-  return [...sections]
-    .map(([title, entries]) => `### ${title}\n\n${entries.map(entryText).join('\n')}`)
-    .join('\n\n')
+  return [...sections].map(([title, entries]) => `### ${title}\n\n${entries.map(entryText).join('\n')}`).join('\n\n')
 }
 
 function sectionOf(key: string): string {

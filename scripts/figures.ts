@@ -9,8 +9,7 @@ import ts from 'typescript'
 
 const isTest = (file: string): boolean => file.startsWith('test/') || /\.test\.ts$/.test(file)
 const isSource = (file: string): boolean =>
-  /\.(ts|mjs|svelte|pl|sh|proto)$|^scripts\/\w+$/.test(file) &&
-  !/^docs\/|\.gen\.ts$|^test\/browser\/out\//.test(file)
+  /\.(ts|mjs|svelte|pl|sh|proto)$|^scripts\/\w+$/.test(file) && !/^docs\/|\.gen\.ts$|^test\/browser\/out\//.test(file)
 
 interface SourceFile {
   readonly file: string
@@ -22,9 +21,7 @@ function readSources(): SourceFile[] {
   const files = execFileSync('git', ['ls-files'], { encoding: 'utf8' }).split('\n').filter(isSource)
   return files.map((file) => {
     const text = readFileSync(file, 'utf8')
-    const parsed = file.endsWith('.ts')
-      ? ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true)
-      : undefined
+    const parsed = file.endsWith('.ts') ? ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true) : undefined
     return { file, lines: text.split('\n').length - 1, parsed }
   })
 }

@@ -22,7 +22,7 @@ import { Processes, type JobResult } from './runner/processes.js'
 /* The test runner: started by scripts/test, which installs and builds what tests need. See docs/development.md. */
 
 /** A process that takes longer hangs. */
-const limitSeconds = 900
+const limitSeconds = 1800
 const slowestCount = 10
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
@@ -52,16 +52,10 @@ async function main(): Promise<void> {
 function parseArguments(): { parts: string[]; isQuick: boolean; options: Options } {
   const program = new Command('scripts/test')
     .description('Runs the tests. The last line of the output is "N passed, N failed".')
-    .argument(
-      '[parts...]',
-      '"quick": only tests without root and Debian packages; else parts of paths of test files',
-    )
+    .argument('[parts...]', '"quick": only tests without root and Debian packages; else parts of paths of test files')
     .option('--unit', 'only tests next to the code')
     .option('--list', 'list the processes in the order in which they would begin')
-    .option(
-      '--changed [base]',
-      'only tests affected by changes since a commit (default: since origin/main, or HEAD)',
-    )
+    .option('--changed [base]', 'only tests affected by changes since a commit (default: since origin/main, or HEAD)')
     .option('--lanes <count>', 'number of test processes at the same time')
     .option('--record', `write the durations to ${timesFile}`)
     .parse()

@@ -9,16 +9,7 @@ describe('addresses', () => {
   ] as const)
     it(`reads ${text}`, () => expect(parseAddress(text)?.text).to.equal(canonical))
 
-  for (const text of [
-    '',
-    '1.2.3',
-    '010.0.0.1',
-    '1.2.3.4 ',
-    'fe80::1%eth0',
-    '1.2.3.4/32',
-    '1.2.3.4-1.2.3.5',
-    'x',
-  ])
+  for (const text of ['', '1.2.3', '010.0.0.1', '1.2.3.4 ', 'fe80::1%eth0', '1.2.3.4/32', '1.2.3.4-1.2.3.5', 'x'])
     it(`takes ${JSON.stringify(text)} for no address`, () => expect(parseAddress(text)).to.equal(undefined))
 
   for (const [text, canonical, first, last] of [
@@ -31,16 +22,26 @@ describe('addresses', () => {
     [' 10.0.0.1 - 10.0.0.1 ', '10.0.0.1', 0x0a000001n, 0x0a000001n],
     ['::1-::ff', '::1-::ff', 1n, 255n],
   ] as const)
-    it(`reads ${text}`, () =>
-      expect(parseAddressRange(text)).to.deep.include({ text: canonical, first, last }))
+    it(`reads ${text}`, () => expect(parseAddressRange(text)).to.deep.include({ text: canonical, first, last }))
 
   for (const text of [
-    ...['10.0.0.0/33', '::/129', '10.0.0.0/', '10.0.0.0/8/8', '10.0.0.0/+8', '/8'],
-    ...['10.0.0.9-10.0.0.1', '10.0.0.1-::1', '10.0.0.1-', '-10.0.0.1', '10.0.0.1-10.0.0.2-10.0.0.3'],
-    ...['10.0.0.0/8-10.0.0.1', '10.0.\n0.1', '10.0.0.1;flush ruleset', 'localhost'],
+    '10.0.0.0/33',
+    '::/129',
+    '10.0.0.0/',
+    '10.0.0.0/8/8',
+    '10.0.0.0/+8',
+    '/8',
+    '10.0.0.9-10.0.0.1',
+    '10.0.0.1-::1',
+    '10.0.0.1-',
+    '-10.0.0.1',
+    '10.0.0.1-10.0.0.2-10.0.0.3',
+    '10.0.0.0/8-10.0.0.1',
+    '10.0.\n0.1',
+    '10.0.0.1;flush ruleset',
+    'localhost',
   ])
-    it(`takes ${JSON.stringify(text)} for no range`, () =>
-      expect(parseAddressRange(text)?.text).to.equal(undefined))
+    it(`takes ${JSON.stringify(text)} for no range`, () => expect(parseAddressRange(text)?.text).to.equal(undefined))
 
   it('takes a range for no CIDR', () => expect(parseCidrOrAddress('10.0.0.1-10.0.0.2')).to.equal(undefined))
 })

@@ -15,11 +15,9 @@ describe('works that are waited for', () => {
         end()
       }),
     )
-    const failure = await allEnded([
-      slow,
-      Promise.reject(new Error('one')),
-      Promise.reject(new Error('two')),
-    ]).catch((error: unknown) => error)
+    const failure = await allEnded([slow, Promise.reject(new Error('one')), Promise.reject(new Error('two'))]).catch(
+      (error: unknown) => error,
+    )
     expect([(failure as Error).message, hasEnded]).to.deep.equal(['one', true])
   })
 })

@@ -22,8 +22,7 @@ const patterns = {
   prefix: new RegExp(`^(${segment}(/${segment})*)?$`),
   hostName: /^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/,
   user: /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/,
-  privateKey:
-    /^-----BEGIN [A-Z ]*PRIVATE KEY-----\n[\x20-\x7e\n]{1,16000}\n-----END [A-Z ]*PRIVATE KEY-----\n?$/,
+  privateKey: /^-----BEGIN [A-Z ]*PRIVATE KEY-----\n[\x20-\x7e\n]{1,16000}\n-----END [A-Z ]*PRIVATE KEY-----\n?$/,
   certificate: /^(-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]{1,8000}\n-----END CERTIFICATE-----\n?){1,4}$/,
   endpoint: /^https?:\/\/[A-Za-z0-9.:[\]-]{1,255}$/,
   region: /^[A-Za-z0-9-]{0,64}$/,
@@ -42,11 +41,7 @@ export function checkBackupTarget(target: BackupTarget): void {
   const { place } = target
   must('id', patterns.id.test(target.id), 'must be a uuid')
   must('name', patterns.name.test(target.name), 'must be 1 to 63 letters, digits, spaces, ".", "_" or "-"')
-  must(
-    'encryption_password',
-    patterns.password.test(target.password),
-    'must be 12 to 256 characters on one line',
-  )
+  must('encryption_password', patterns.password.test(target.password), 'must be 12 to 256 characters on one line')
   checkInteger('verify_percent', target.verifyPercent, { min: 0, max: 100 })
   if (!place) throw new BerthError('invalid', 'missing_field', 'type: is required', { field: 'type' })
   if (place.$case === 'local') checkLocal(place.value)

@@ -27,10 +27,7 @@ export function validateConfig<S extends TSchema>(schema: S, raw: unknown, sourc
   const validate = schemas.compile<Static<S>>(schema)
   if (validate(value)) return value
   const problems = (validate.errors ?? []).map((e) => {
-    const key = [
-      e.instancePath.slice(1).replaceAll('/', '.'),
-      e.params['additionalProperty'] as string | undefined,
-    ]
+    const key = [e.instancePath.slice(1).replaceAll('/', '.'), e.params['additionalProperty'] as string | undefined]
     return `${key.filter(Boolean).join('.') || 'file'}: ${e.message ?? 'invalid'}`
   })
   throw new ConfigError(`${source}: ${problems.join('; ')}`)

@@ -79,11 +79,7 @@ export class ConfigError extends Error {
 /** The messages of an error and its causes, outermost first, for logs and operation records. */
 export function describeError(error: unknown): string {
   const parts: string[] = []
-  for (
-    let at: unknown = error;
-    at !== undefined && at !== null;
-    at = at instanceof Error ? at.cause : undefined
-  ) {
+  for (let at: unknown = error; at !== undefined && at !== null; at = at instanceof Error ? at.cause : undefined) {
     parts.push(at instanceof Error ? at.message : typeof at === 'string' ? at : JSON.stringify(at))
   }
   return parts.join(': ')

@@ -4,11 +4,7 @@
  * @param ownerOf owner of an entry
  * @returns at most `most` of them, in the same order
  */
-export function fairlyNewest<T>(
-  newestFirst: readonly T[],
-  ownerOf: (entry: T) => string,
-  most: number,
-): readonly T[] {
+export function fairlyNewest<T>(newestFirst: readonly T[], ownerOf: (entry: T) => string, most: number): readonly T[] {
   if (newestFirst.length <= most) return newestFirst
   const depths = depthsOf(newestFirst.map(ownerOf))
   // Removes the oldest of the entries with the same depth first.

@@ -23,7 +23,6 @@ export function oneOf<const Word extends string>(field: string, value: string, w
 }
 
 export function checkDescription(field: string, text: string): string {
-  if (!isDescription(text))
-    throw invalidField(field, `${field}: must be at most 200 printable characters on one line`)
+  if (!isDescription(text)) throw invalidField(field, `${field}: must be at most 200 printable characters on one line`)
   return text
 }

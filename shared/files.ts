@@ -24,11 +24,7 @@ export async function writeFileAtomic(path: string, content: string | Buffer, mo
  * Makes a file, complete and on disk, unless there is one already.
  * @returns whether this call made it
  */
-export async function createFileAtomic(
-  path: string,
-  content: string | Buffer,
-  mode = 0o600,
-): Promise<boolean> {
+export async function createFileAtomic(path: string, content: string | Buffer, mode = 0o600): Promise<boolean> {
   const temporary = `${path}.${process.pid}.${temporaryCount++}.new`
   await writeFileAtomic(temporary, content, mode)
   try {

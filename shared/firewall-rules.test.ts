@@ -5,8 +5,14 @@ import { failedField } from '../test/support/failed-field.js'
 import { checkFirewall, type WantedRule } from './firewall-rules.js'
 
 const rule: WantedRule = {
-  ...{ id: '', direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all' },
-  ...{ sourceIp: '', port: '', description: '' },
+  id: '',
+  direction: 'in',
+  protocol: 'tcp',
+  action: 'ACCEPT',
+  network: 'all',
+  sourceIp: '',
+  port: '',
+  description: '',
 }
 const checkRule = (change: Partial<WantedRule>) =>
   checkFirewall({ enabled: true, defaultAction: 'DROP', rules: [rule, { ...rule, ...change }] }).rules[1]!
@@ -21,11 +27,7 @@ describe('rules of a firewall', () => {
     ['a range of one', { protocol: 'udp', port: '53-53' }, { port: '53' }],
     ['an address', { network: 'ipv4', sourceIp: ' 192.0.2.1 ' }, { sourceIp: '192.0.2.1' }],
     ['a CIDR with host bits', { sourceIp: '10.1.2.3/8' }, { sourceIp: '10.0.0.0/8' }],
-    [
-      'a range of addresses',
-      { sourceIp: '2001:DB8::1-2001:db8::F' },
-      { sourceIp: '2001:db8::1-2001:db8::f' },
-    ],
+    ['a range of addresses', { sourceIp: '2001:DB8::1-2001:db8::F' }, { sourceIp: '2001:db8::1-2001:db8::f' }],
     ['blanks for nothing', { sourceIp: ' ', port: ' ' }, { sourceIp: '', port: '' }],
     ['icmp', { protocol: 'icmp', direction: 'out', action: 'DROP', network: 'ipv6' }, { protocol: 'icmp' }],
     ['an id', { id: 'r-1_A' }, { id: 'r-1_A' }],
@@ -63,9 +65,7 @@ describe('rules of a firewall', () => {
   it('refuse an id that is there twice, another default and too many rules', () => {
     const check = (change: object) => () =>
       checkFirewall({ enabled: true, defaultAction: 'ACCEPT', rules: [], ...change })
-    expect(failedField(check({ rules: [rule, { ...rule, id: 'a' }, { ...rule, id: 'a' }] }))).to.equal(
-      'rules.1.id',
-    )
+    expect(failedField(check({ rules: [rule, { ...rule, id: 'a' }, { ...rule, id: 'a' }] }))).to.equal('rules.1.id')
     expect(failedField(check({ defaultAction: 'REJECT' }))).to.equal('default_action')
     expect(failedField(check({ rules: Array(201).fill(rule) }))).to.equal('rules')
   })

@@ -3,8 +3,14 @@ import { checkFirewall } from './firewall-rules.js'
 import { findDropping, type Arrival } from './firewall-verdict.js'
 
 const rule = (fields: object): object => ({
-  ...{ id: '', direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all' },
-  ...{ sourceIp: '', port: '', description: '' },
+  id: '',
+  direction: 'in',
+  protocol: 'tcp',
+  action: 'ACCEPT',
+  network: 'all',
+  sourceIp: '',
+  port: '',
+  description: '',
   ...fields,
 })
 const verdict = (rules: object[], arrival: Partial<Arrival> = {}, more: object = {}): string => {
@@ -36,8 +42,6 @@ describe('what a firewall says of a connection', () => {
   it('nobody known is matched by no rule for somebody', () =>
     expect(verdict([{ sourceIp: '0.0.0.0/0' }], { source: '' })).to.equal('default'))
   it('IPv6', () =>
-    expect(verdict([{ sourceIp: '2001:db8::/32' }], { family: 'ipv6', source: '2001:db8::9' })).to.equal(
-      'passes',
-    ))
+    expect(verdict([{ sourceIp: '2001:db8::/32' }], { family: 'ipv6', source: '2001:db8::9' })).to.equal('passes'))
   it('it is off', () => expect(verdict([], {}, { enabled: false })).to.equal('passes'))
 })

@@ -52,12 +52,7 @@ describe('errors over gRPC', () => {
     ['no answer', received(status.DEADLINE_EXCEEDED), 'timeout', 'agent_timeout'],
     ['its bug', received(status.INTERNAL, { 'berth-code': 'internal_error' }), 'internal', 'agent_error'],
     ['unknown method', received(status.UNIMPLEMENTED), 'internal', 'agent_error'],
-    [
-      'it refuses us',
-      received(status.UNAUTHENTICATED, { 'berth-code': 'unauthorized' }),
-      'internal',
-      'agent_error',
-    ],
+    ['it refuses us', received(status.UNAUTHENTICATED, { 'berth-code': 'unauthorized' }), 'internal', 'agent_error'],
     [
       'it forbids',
       received(status.PERMISSION_DENIED, { 'berth-code': 'insufficient_scope' }),

@@ -58,9 +58,7 @@ export function toServiceError(error: unknown, step?: string): ServiceError {
 /** The same as a message of its own, for streams that are not gRPC's. */
 export function toRefusal(error: BerthError): ConsoleRefusal {
   const { code, details, metadata } = toStatus(error)
-  const [word = '', field = ''] = ['berth-code', 'berth-field'].map((key) =>
-    String(metadata.get(key)[0] ?? ''),
-  )
+  const [word = '', field = ''] = ['berth-code', 'berth-field'].map((key) => String(metadata.get(key)[0] ?? ''))
   return { status: code, code: word, field, message: details }
 }
 
@@ -87,10 +85,7 @@ function serviceError(of: GrpcStatus): ServiceError {
  * gateway, its bugs and malformed statuses become `agent_error`.
  * @param call.left the call was sent on a connection: without an answer it may have been carried out
  */
-export function fromServiceError(
-  error: unknown,
-  { step, left }: { step: string; left: boolean },
-): BerthError {
+export function fromServiceError(error: unknown, { step, left }: { step: string; left: boolean }): BerthError {
   if (error instanceof BerthError) return error
   if (!isServiceError(error)) return new BerthError('internal', 'agent_error', step, { cause: error })
   const kind = passedKinds.get(error.code)
@@ -107,11 +102,7 @@ export function fromServiceError(
 const refusalsOfGuests: ReadonlySet<string> = new Set(['policy_blocked', 'quota_exceeded'])
 
 /** Statuses that come from no peer: the connection broke, was never there, or stayed silent. */
-const unanswered: ReadonlySet<status> = new Set([
-  status.UNAVAILABLE,
-  status.CANCELLED,
-  status.DEADLINE_EXCEEDED,
-])
+const unanswered: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.DEADLINE_EXCEEDED])
 
 /** The peer did not answer a call. */
 export class UnansweredError extends BerthError {

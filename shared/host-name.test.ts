@@ -25,8 +25,7 @@ describe('names and addresses of hosts', () => {
     it(`reads ${JSON.stringify(text)}`, () => expect(parseHostName(text)).to.equal(parsed))
 
   for (const host of ['127.0.0.1', '127.9.9.9', '::1', '::', '0.0.0.0', 'localhost', 'db.localhost'])
-    it(`does not treat ${host} as an address of another machine`, () =>
-      expect(isReachableName(host)).to.equal(false))
+    it(`does not treat ${host} as an address of another machine`, () => expect(isReachableName(host)).to.equal(false))
   for (const host of ['169.254.1.1', 'fe80::1', '224.0.0.1', '255.255.255.255', 'ff02::1', '::ffff:7f00:1'])
     it(`does not treat ${host} as a public address`, () => expect(isReachableName(host)).to.equal(false))
   for (const host of ['203.0.113.7', '10.0.0.1', '2001:db8::1', 'fd00::1', 'node1', 'localhost.example.com'])

@@ -114,8 +114,7 @@ function checkIdentity(read: CertificateIdentity, rule: PeerRule): void {
 }
 
 function checkValidity(read: CertificateIdentity, { renewableForMs }: PeerRule, nowMs?: number): void {
-  if ((nowMs ?? steadyClock.earliest()) >= read.notAfterMs + (renewableForMs ?? 0))
-    throw badCertificate('has expired')
+  if ((nowMs ?? steadyClock.earliest()) >= read.notAfterMs + (renewableForMs ?? 0)) throw badCertificate('has expired')
   if (renewableForMs === undefined && (nowMs ?? steadyClock.latest()) < read.notBeforeMs)
     throw badCertificate('is not valid yet')
 }

@@ -27,15 +27,7 @@ describe('words of custom images', () => {
     })
 
   it('are no ids of the catalogue, and no paths', () => {
-    for (const id of [
-      'debian-12',
-      'custom-',
-      'custom-A',
-      'custom-a/b',
-      'custom-..',
-      'custom--x',
-      'xcustom-a',
-    ])
+    for (const id of ['debian-12', 'custom-', 'custom-A', 'custom-a/b', 'custom-..', 'custom--x', 'xcustom-a'])
       expect(isCustomImageId(id), id).to.equal(false)
   })
 

@@ -19,8 +19,14 @@ export const uploadPattern = '^upload:([A-Za-z0-9][A-Za-z0-9._-]{0,127})$'
 
 /** Debian's names of architectures by what people call them. */
 const architectures: Readonly<Record<string, string>> = {
-  ...{ amd64: 'amd64', x86_64: 'amd64', 'x86-64': 'amd64', x64: 'amd64' },
-  ...{ arm64: 'arm64', aarch64: 'arm64', ppc64el: 'ppc64el', ppc64le: 'ppc64el' },
+  amd64: 'amd64',
+  x86_64: 'amd64',
+  'x86-64': 'amd64',
+  x64: 'amd64',
+  arm64: 'arm64',
+  aarch64: 'arm64',
+  ppc64el: 'ppc64el',
+  ppc64le: 'ppc64el',
 }
 
 export function isCustomImageId(id: string): boolean {

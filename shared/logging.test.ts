@@ -39,9 +39,7 @@ describe('the log', () => {
   })
 
   it('tells an error with what caused it', () => {
-    const text = logged((log) =>
-      log.error({ err: new Error('outer', { cause: new Error('inner') }) }, 'failed'),
-    )
+    const text = logged((log) => log.error({ err: new Error('outer', { cause: new Error('inner') }) }, 'failed'))
     expect(text).to.include('outer').and.to.include('inner')
   })
 })

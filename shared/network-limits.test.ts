@@ -15,6 +15,5 @@ describe('rules of a traffic limit', () => {
     [{ resetDay: 32 }, 'traffic_reset_day'],
     [{ resetDay: NaN }, 'traffic_reset_day'],
   ] as const)
-    it(`refuse ${JSON.stringify(wanted)}`, () =>
-      expect(failedField(() => checkTrafficLimit(wanted))).to.equal(field))
+    it(`refuse ${JSON.stringify(wanted)}`, () => expect(failedField(() => checkTrafficLimit(wanted))).to.equal(field))
 })

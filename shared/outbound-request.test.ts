@@ -10,24 +10,16 @@ import { TestAuthority } from '../test/support/tls-material.js'
 import { waitFor } from '../test/support/wait.js'
 import { BerthError } from './errors.js'
 import { checkedLookup } from './outbound-lookup.js'
-import {
-  discardBody,
-  OutboundClient,
-  readText,
-  type OutboundOptions,
-  type OutboundOrder,
-} from './outbound-request.js'
+import { discardBody, OutboundClient, readText, type OutboundOptions, type OutboundOrder } from './outbound-request.js'
 
 const large = Buffer.alloc(3_000_000, 'a')
 const head = (...lines: string[]): string => ['HTTP/1.1 200 OK', ...lines, '', ''].join('\r\n')
 const inChunks = (body: Buffer): string => `${body.length.toString(16)}\r\n${body.toString()}\r\n`
 
 describe('requests to others', function () {
-  this.timeout(60_000)
   let server: RawServer | undefined
   let client: OutboundClient
-  const serve = async (answer: (socket: Socket) => void): Promise<string> =>
-    (server = await startRawServer(answer)).url
+  const serve = async (answer: (socket: Socket) => void): Promise<string> => (server = await startRawServer(answer)).url
   const open = (options: Partial<OutboundOptions> = {}): OutboundClient =>
     (client = new OutboundClient({
       timeouts: { connectMs: 30_000, headersMs: 30_000, bodyMs: 30_000 },
@@ -85,11 +77,7 @@ describe('requests to others', function () {
       ['headers without end', `${head().slice(0, -2)}X: ${'x'.repeat(40_000)}`, 'HPE_HEADER_OVERFLOW'],
       ['a header with a zero byte', head('X: a\0b'), 'HPE_INVALID_HEADER_TOKEN'],
       ['two lengths', head('Content-Length: 1', 'Content-Length: 2'), 'HPE_UNEXPECTED_CONTENT_LENGTH'],
-      [
-        'a length and chunks',
-        head('Content-Length: 1', 'Transfer-Encoding: chunked'),
-        'HPE_INVALID_TRANSFER_ENCODING',
-      ],
+      ['a length and chunks', head('Content-Length: 1', 'Transfer-Encoding: chunked'), 'HPE_INVALID_TRANSFER_ENCODING'],
       ['no size of a chunk', `${head('Transfer-Encoding: chunked')}zz\r\n`, 'HPE_INVALID_CHUNK_SIZE'],
       ['another protocol', 'HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n', 'answer_missing'],
       ['a hint, and then the answer', 'HTTP/1.1 103 X\r\n\r\nHTTP/1.1 100 X\r\n\r\n' + head() + 'ok', 'ok'],
@@ -114,9 +102,7 @@ describe('requests to others', function () {
         setImmediate(() => socket.resetAndDestroy())
       })
       const { body } = await client.send(url)
-      const closed = new Promise((resolve) =>
-        (body as unknown as { socket: Socket }).socket.once('close', resolve),
-      )
+      const closed = new Promise((resolve) => (body as unknown as { socket: Socket }).socket.once('close', resolve))
       await closed
       expect(await readText(body, 10)).to.equal('ok')
     })
@@ -260,9 +246,7 @@ describe('requests to others', function () {
         const chunks: Buffer[] = []
         request.on('data', (chunk: Buffer) => chunks.push(chunk))
         request.on('end', () =>
-          response.end(
-            JSON.stringify([method, path, headers['content-length'], Buffer.concat(chunks).toString()]),
-          ),
+          response.end(JSON.stringify([method, path, headers['content-length'], Buffer.concat(chunks).toString()])),
         )
       })
       good.listen(0, '127.0.0.1')
@@ -276,12 +260,7 @@ describe('requests to others', function () {
 
     it('have their body and its length, whatever the method', async () => {
       for (const method of ['POST', 'PUT', 'DELETE'])
-        expect(JSON.parse(await ask(`${url}/a?b`, { method, body: 'ä' }))).to.deep.equal([
-          method,
-          '/a?b',
-          '2',
-          'ä',
-        ])
+        expect(JSON.parse(await ask(`${url}/a?b`, { method, body: 'ä' }))).to.deep.equal([method, '/a?b', '2', 'ä'])
       expect(connections.size, 'one connection').to.equal(1)
     })
 

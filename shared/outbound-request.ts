@@ -131,8 +131,7 @@ export class OutboundClient {
 
   /** Ends what is under way. */
   close(): void {
-    for (const exchange of this.#exchanges)
-      exchange.fail(new OutboundError('client_closed', 'the client was closed'))
+    for (const exchange of this.#exchanges) exchange.fail(new OutboundError('client_closed', 'the client was closed'))
     this.#http.destroy()
     this.#https.destroy()
   }
@@ -142,7 +141,9 @@ export class OutboundClient {
     // Node tells the length of some methods' bodies alone.
     const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
     return (isSecure ? httpsRequest : httpRequest)(url, {
-      ...{ method, headers: { ...length, ...headers }, agent: isSecure ? this.#https : this.#http },
+      method,
+      headers: { ...length, ...headers },
+      agent: isSecure ? this.#https : this.#http,
       ...(this.options.maxHeaderBytes && { maxHeaderSize: this.options.maxHeaderBytes }),
     })
   }
@@ -192,8 +193,7 @@ class Exchange {
 
   #timeAnswer(socket: Socket): void {
     const { connectMs, headersMs } = this.timeouts
-    const ask = (): void =>
-      this.#expire(headersMs, () => this.fail(timeout('headers_timeout', 'no answer', headersMs)))
+    const ask = (): void => this.#expire(headersMs, () => this.fail(timeout('headers_timeout', 'no answer', headersMs)))
     if (!socket.connecting) return ask() // one that is used again
     this.#expire(connectMs, () => this.fail(timeout('connect_timeout', 'no connection', connectMs)))
     socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', ask)
@@ -240,8 +240,7 @@ export async function readText(body: Readable, maxBytes: number): Promise<string
   let bytes = 0
   for await (const chunk of body as AsyncIterable<Buffer>) {
     bytes += chunk.length
-    if (bytes > maxBytes)
-      throw new OutboundError('answer_too_large', `the answer is larger than ${maxBytes} bytes`)
+    if (bytes > maxBytes) throw new OutboundError('answer_too_large', `the answer is larger than ${maxBytes} bytes`)
     chunks.push(chunk)
   }
   return new TextDecoder().decode(Buffer.concat(chunks))
@@ -271,8 +270,7 @@ function timeout(code: OutboundCode, what: string, ms: number): OutboundError {
 
 /** Of several addresses that were tried each has its own. */
 function withMessage(error: Error): Error {
-  if (error instanceof AggregateError)
-    error.message ||= error.errors.map(({ message }: Error) => message).join(', ')
+  if (error instanceof AggregateError) error.message ||= error.errors.map(({ message }: Error) => message).join(', ')
   return error
 }
 

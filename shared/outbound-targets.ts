@@ -14,9 +14,21 @@ export interface TargetPolicy {
 
 /** Of IPv4 all that is not a public host's (IANA's registry of special-purpose addresses). */
 const refusedIpv4 = [
-  ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12'],
-  ...['192.0.0.0/24', '192.0.2.0/24', '192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15'],
-  ...['198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/3', '168.63.129.16/32'],
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.88.99.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/3',
+  '168.63.129.16/32',
 ]
 /** What has an IPv4 address inside (6to4, Teredo) leads to that. */
 const refusedIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
@@ -34,8 +46,7 @@ export function parseTargetUrl(text: string, policy: TargetPolicy, own: readonly
   if (!url) throw refused('url: must be a URL of at most 2000 characters')
   if (url.protocol !== 'https:' && !(url.protocol === 'http:' && policy.allowHttp))
     throw refused(`url: only ${policy.allowHttp ? 'http or https' : 'https'} is allowed`)
-  if (url.username !== '' || url.password !== '')
-    throw refused('url: must not contain a user name or password')
+  if (url.username !== '' || url.password !== '') throw refused('url: must not contain a user name or password')
   const literal = url.hostname.replace(/^\[|\]$/g, '')
   if (isIP(literal) !== 0) checkTarget(literal, policy, own)
   return url
@@ -50,9 +61,7 @@ export function checkTarget(address: string, policy: TargetPolicy, own: readonly
   const allowed = policy.allowedTargets.filter((entry) => sameFamily(entry, address))
   if (allowed.length > 0 && containsCidr(allowed, address)) return
   if (own.includes(address) || !isPublic(address))
-    throw refused(
-      `url: ${address} is not a public address: an administrator can allow it in ${policy.setting}`,
-    )
+    throw refused(`url: ${address} is not a public address: an administrator can allow it in ${policy.setting}`)
 }
 
 function isPublic(address: string): boolean {

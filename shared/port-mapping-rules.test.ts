@@ -1,15 +1,15 @@
 import { expect } from 'chai'
 import { failedField } from '../test/support/failed-field.js'
-import {
-  changePortMapping,
-  checkPortMapping,
-  checkPortRange,
-  type WantedMapping,
-} from './port-mapping-rules.js'
+import { changePortMapping, checkPortMapping, checkPortRange, type WantedMapping } from './port-mapping-rules.js'
 
 const one: WantedMapping = {
-  ...{ protocol: 'tcp', hostIp: '', description: '' },
-  ...{ hostPort: 2222, hostPortEnd: 0, containerPort: 22, containerPortEnd: 0 },
+  protocol: 'tcp',
+  hostIp: '',
+  description: '',
+  hostPort: 2222,
+  hostPortEnd: 0,
+  containerPort: 22,
+  containerPortEnd: 0,
 }
 const portsOf = ({ hostPort, hostPortEnd, containerPort, containerPortEnd }: WantedMapping) => [
   [hostPort, hostPortEnd],
@@ -136,8 +136,7 @@ describe('rules of a port mapping', () => {
     ['a control character of Latin-1', { description: 'a\u0085b' }, 'description'],
     ['a description of 201 characters', { description: '😀'.repeat(201) }, 'description'],
   ] as const)
-    it(`refuse ${name}`, () =>
-      expect(failedField(() => checkPortMapping({ ...one, ...change }))).to.equal(field))
+    it(`refuse ${name}`, () => expect(failedField(() => checkPortMapping({ ...one, ...change }))).to.equal(field))
 
   const range = checkPortMapping({ ...one, hostPortEnd: 2231 })
   for (const [name, stored, change, ports] of [

@@ -11,11 +11,7 @@ describe('sealing', () => {
 
   it('opens what it sealed', () => {
     fc.assert(
-      fc.property(
-        fc.string(),
-        fc.string(),
-        (text, context) => open(key, seal(key, text, context), context) === text,
-      ),
+      fc.property(fc.string(), fc.string(), (text, context) => open(key, seal(key, text, context), context) === text),
     )
   })
 

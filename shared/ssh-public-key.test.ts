@@ -122,25 +122,10 @@ describe('parseSshPublicKey', () => {
     const key = generate('other', '-t', 'ed25519')
     const file = join(directory, 'other')
     const rfc4716 = execFileSync('ssh-keygen', ['-e', '-f', `${file}.pub`]).toString()
-    const pem = execFileSync('ssh-keygen', [
-      '-e',
-      '-m',
-      'PKCS8',
-      '-f',
-      join(directory, 'rsa-2048.pub'),
-    ]).toString()
+    const pem = execFileSync('ssh-keygen', ['-e', '-m', 'PKCS8', '-f', join(directory, 'rsa-2048.pub')]).toString()
     const authority = generate('authority', '-t', 'ed25519')
     expect(authority).to.contain('ssh-ed25519')
-    execFileSync('ssh-keygen', [
-      '-q',
-      '-s',
-      join(directory, 'authority'),
-      '-I',
-      'x',
-      '-n',
-      'root',
-      `${file}.pub`,
-    ])
+    execFileSync('ssh-keygen', ['-q', '-s', join(directory, 'authority'), '-I', 'x', '-n', 'root', `${file}.pub`])
     const certificate = readFileSync(`${file}-cert.pub`, 'utf8').trim()
     for (const [what, sent, message] of [
       ['a private key', readFileSync(file, 'utf8'), /is a private key/],

@@ -38,11 +38,7 @@ const maxLineLength = 16_384
  * @throws {BerthError} `invalid_field`
  * Source: RFC 4253 6.6, RFC 5656 3.1, RFC 8709 4, openssh-portable PROTOCOL.u2f
  */
-export function parseSshPublicKey(
-  line: string,
-  field = 'ssh_public_key',
-  minRsaBits = minLoginRsaBits,
-): string {
+export function parseSshPublicKey(line: string, field = 'ssh_public_key', minRsaBits = minLoginRsaBits): string {
   try {
     return parseLine(line.trim(), minRsaBits)
   } catch (error) {
@@ -60,8 +56,7 @@ function refusal(field: string, why: string): BerthError {
 
 function parseLine(line: string, minRsaBits: number): string {
   refuseOtherFormats(line)
-  if (/[^\P{Cc}\t]|[\u2028\u2029]/u.test(line))
-    throw new KeyFault('must be one line without control characters')
+  if (/[^\P{Cc}\t]|[\u2028\u2029]/u.test(line)) throw new KeyFault('must be one line without control characters')
   if (line.length > maxLineLength) throw new KeyFault(`must be at most ${maxLineLength} characters`)
   const [type = '', blob = '', ...comment] = line.split(/[ \t]+/)
   const checkBody = Object.hasOwn(bodyChecks, type) ? bodyChecks[type] : undefined
@@ -119,8 +114,7 @@ class Fields {
   /** A positive `mpint`, without leading zeros. */
   positive(): Buffer {
     const bytes = this.next()
-    if (bytes.length === 0 || bytes[0]! >= 0x80)
-      throw new KeyFault('is damaged: a number in it is not positive')
+    if (bytes.length === 0 || bytes[0]! >= 0x80) throw new KeyFault('is damaged: a number in it is not positive')
     const first = bytes.findIndex((byte) => byte !== 0)
     if (first < 0) throw new KeyFault('is damaged: a number in it is zero')
     return bytes.subarray(first)
@@ -162,10 +156,7 @@ function checkEcdsa(fields: Fields, { type }: KeyRule): void {
 
 /** OpenSSL checks the coordinates while it imports them. */
 function isOnCurve(crv: string, coordinates: Buffer): boolean {
-  const [x, y] = [
-    coordinates.subarray(0, coordinates.length / 2),
-    coordinates.subarray(coordinates.length / 2),
-  ]
+  const [x, y] = [coordinates.subarray(0, coordinates.length / 2), coordinates.subarray(coordinates.length / 2)]
   try {
     const jwk = { kty: 'EC', crv, x: x.toString('base64url'), y: y.toString('base64url') }
     createPublicKey({ format: 'jwk', key: jwk })

@@ -9,10 +9,7 @@ describe('starting again', () => {
 
   for (const [name, error] of [
     ['a full disk', errorOf('ENOSPC')],
-    [
-      'a full disk below another error',
-      new BerthError('internal', 'x', 'step', { cause: errorOf('ENOSPC') }),
-    ],
+    ['a full disk below another error', new BerthError('internal', 'x', 'step', { cause: errorOf('ENOSPC') })],
     ['a full disk, as SQLite reports it', errorOf('SQLITE_FULL')],
     ['too many open files', errorOf('EMFILE')],
   ] as const)

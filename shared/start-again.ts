@@ -3,8 +3,7 @@ import type { Logger } from 'pino'
 import { describeError } from './errors.js'
 
 /** Temporary conditions that need no change of configuration: a full disk, too many open files, no memory. */
-const temporaryCodes =
-  /^(ENOSPC|EDQUOT|EMFILE|ENFILE|ENOMEM|EAGAIN|SQLITE_FULL|SQLITE_IOERR.*|SQLITE_CANTOPEN)$/
+const temporaryCodes = /^(ENOSPC|EDQUOT|EMFILE|ENFILE|ENOMEM|EAGAIN|SQLITE_FULL|SQLITE_IOERR.*|SQLITE_CANTOPEN)$/
 const retryMs = 2000
 
 /** True if the error or one of its causes is a temporary condition. */

@@ -15,7 +15,6 @@ const text = new RegExp(suspensionTextPattern, 'u')
 
 /** @throws {BerthError} `invalid_field` */
 export function checkSuspensionText(field: string, value: string): string {
-  if (!text.test(value))
-    throw invalidField(field, `${field}: must be at most 500 printable characters on one line`)
+  if (!text.test(value)) throw invalidField(field, `${field}: must be at most 500 printable characters on one line`)
   return value
 }

@@ -134,19 +134,7 @@ function instantOf(local: number, wall: (ms: number) => number): number {
 function parseRfc3339(text: string): number | undefined {
   const match = rfc3339Pattern.exec(text)
   if (!match) return undefined
-  const [
-    ,
-    year,
-    month,
-    day,
-    hour,
-    minute,
-    second,
-    fraction = '',
-    sign,
-    offsetHour = '0',
-    offsetMinute = '0',
-  ] = match
+  const [, year, month, day, hour, minute, second, fraction = '', sign, offsetHour = '0', offsetMinute = '0'] = match
   const local = realTime([year, month, day, hour, minute, second])
   if (local === undefined || Number(offsetHour) > 23 || Number(offsetMinute) > 59) return undefined
   const offsetMs = (Number(offsetHour) * 60 + Number(offsetMinute)) * 60_000

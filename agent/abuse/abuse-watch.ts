@@ -85,9 +85,7 @@ export class AbuseWatch {
    * whole table for each guest.
    */
   readHostLogs(): LoggedRow[] {
-    const rows = this.parts.context.store
-      .list()
-      .flatMap(({ uuid }) => this.#rowsOf(uuid).map((row) => ({ uuid, row })))
+    const rows = this.parts.context.store.list().flatMap(({ uuid }) => this.#rowsOf(uuid).map((row) => ({ uuid, row })))
     return rows.sort((a, b) => b.row.atMs - a.row.atMs).slice(0, mostHostLogs)
   }
 

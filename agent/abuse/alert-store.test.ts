@@ -18,16 +18,21 @@ describe('alerts that are kept', () => {
   const put = (detail: string, ageDays: number): string => {
     const atMs = nowMs - ageDays * dayMs
     const alert: AlertState = {
-      ...{
-        guestUuid: 'uuid',
-        guestId: 1,
-        guestName: 'web',
-        sourceIp: '10.0.0.2',
-        targetIp: '*',
-        targetPort: 0,
-      },
-      ...{ type: 'ddos', severity: 'high', detail, firstAtMs: atMs, lastAtMs: atMs, count: 1 },
-      ...{ action: '', stopAtMs: 0, criticalAtMs: 0 },
+      guestUuid: 'uuid',
+      guestId: 1,
+      guestName: 'web',
+      sourceIp: '10.0.0.2',
+      targetIp: '*',
+      targetPort: 0,
+      type: 'ddos',
+      severity: 'high',
+      detail,
+      firstAtMs: atMs,
+      lastAtMs: atMs,
+      count: 1,
+      action: '',
+      stopAtMs: 0,
+      criticalAtMs: 0,
     }
     return alerts.put(undefined, alert)
   }

@@ -3,8 +3,16 @@ import type { OpenedFlow } from './contract.js'
 import { GuestEvidence } from './guest-evidence.js'
 
 const flow = (sourcePort: number, target: string): OpenedFlow => ({
-  ...{ protocol: 'udp', source: '10.0.0.2', target, sourcePort, targetPort: 53, state: 'UNREPLIED' },
-  ...{ unreplied: true, leftSeconds: 20, bytes: 60, replyBytes: 0 },
+  protocol: 'udp',
+  source: '10.0.0.2',
+  target,
+  sourcePort,
+  targetPort: 53,
+  state: 'UNREPLIED',
+  unreplied: true,
+  leftSeconds: 20,
+  bytes: 60,
+  replyBytes: 0,
 })
 
 const startMs = 1_000_000_000
@@ -23,8 +31,7 @@ describe('evidence', () => {
 
   it('has each flow once', () => {
     const evidence = new GuestEvidence()
-    for (const atMs of [startMs, startMs + 30_000])
-      evidence.addFlows([flow(1, '198.18.0.1')], atMs, () => 10_000)
+    for (const atMs of [startMs, startMs + 30_000]) evidence.addFlows([flow(1, '198.18.0.1')], atMs, () => 10_000)
     expect(evidence.size).to.equal(1)
   })
 

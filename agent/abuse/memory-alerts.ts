@@ -61,9 +61,7 @@ export class MemoryAlerts {
     const { alerts, context } = this.parts
     const open = alerts
       .open(nowMs)
-      .find(
-        (alert) => alert.guestUuid === record.uuid && alert.type === 'out_of_memory' && isOpen(alert, nowMs),
-      )
+      .find((alert) => alert.guestUuid === record.uuid && alert.type === 'out_of_memory' && isOpen(alert, nowMs))
     const alert = planMemoryAlert(open, report, { record, nowMs })
     alerts.put(open?.id, alert)
     context.log.warn({ guest: record.uuid, detail: alert.detail }, 'out of memory')
@@ -82,11 +80,20 @@ export function planMemoryAlert(
   const memory = `the memory limit of ${spec.limits.ramMb} MB was reached`
   const killed = `${memory}, and the kernel killed ${count === 1 ? '1 process' : `${count} processes`} of the guest`
   return {
-    ...{ guestUuid: uuid, guestId: id, guestName: name, type: 'out_of_memory' },
+    guestUuid: uuid,
+    guestId: id,
+    guestName: name,
+    type: 'out_of_memory',
     severity: before ? worse(before.severity, severity) : severity,
-    ...{ sourceIp: ipv4, targetIp: '', targetPort: 0 },
+    sourceIp: ipv4,
+    targetIp: '',
+    targetPort: 0,
     detail: ended ? `the guest was killed: ${memory}` : killed,
-    ...{ firstAtMs: before?.firstAtMs ?? nowMs, lastAtMs: nowMs, count },
-    ...{ action: '', stopAtMs: 0, criticalAtMs: 0 },
+    firstAtMs: before?.firstAtMs ?? nowMs,
+    lastAtMs: nowMs,
+    count,
+    action: '',
+    stopAtMs: 0,
+    criticalAtMs: 0,
   }
 }

@@ -32,9 +32,7 @@ describe('the watch for abuse', () => {
     sensor = new MemorySensor()
     store = new GuestStore(new Changes(openDatabase(':memory:')))
     const none = { publicIpv4s: [], ipv6Addresses: [] }
-    store.insert(
-      guestOnNetwork({ uuid: 'guest', device: 'bt70', mac: '02:00:00:00:00:70', ipv4: source, ...none }),
-    )
+    store.insert(guestOnNetwork({ uuid: 'guest', device: 'bt70', mac: '02:00:00:00:00:70', ipv4: source, ...none }))
   })
   afterEach(async () => {
     for (const watch of opened.splice(0)) await watch.close()
@@ -42,11 +40,7 @@ describe('the watch for abuse', () => {
 
   /** Looks are asked for. @param security of agent.yaml */
   async function start(security: object = {}): Promise<AbuseWatch> {
-    const config = validateConfig(
-      AgentConfigSchema,
-      { security: { interval_seconds: 60, ...security } },
-      'test',
-    )
+    const config = validateConfig(AgentConfigSchema, { security: { interval_seconds: 60, ...security } }, 'test')
     const context = { config, store, log: silentLog, deviceOf: (id: number) => `bt${id}`, now: () => nowMs }
     const watch = new AbuseWatch({ context, sensor, policy: { judge: () => Promise.resolve() } })
     opened.push(watch)
@@ -63,9 +57,7 @@ describe('the watch for abuse', () => {
   function ask(hosts: readonly string[], refused: readonly string[]): void {
     const sample =
       (kind: 'opened' | 'refused') =>
-      (target: string): PacketSample => ({
-        ...{ kind, guest: source, target, protocol: 'tcp', port: 443, count: 1 },
-      })
+      (target: string): PacketSample => ({ kind, guest: source, target, protocol: 'tcp', port: 443, count: 1 })
     sensor.report([...hosts.map(sample('opened')), ...refused.map(sample('refused'))])
     const before = sensor.counts.get('guest') ?? noCounts
     sensor.counts.set('guest', {
@@ -76,8 +68,16 @@ describe('the watch for abuse', () => {
     })
   }
   const answeredFlow = (target: string, index: number): OpenedFlow => ({
-    ...{ protocol: 'tcp', source, target, sourcePort: 30_000 + index, targetPort: 443 },
-    ...{ state: 'ESTABLISHED', unreplied: false, leftSeconds: 300, bytes: 900, replyBytes: 9000 },
+    protocol: 'tcp',
+    source,
+    target,
+    sourcePort: 30_000 + index,
+    targetPort: 443,
+    state: 'ESTABLISHED',
+    unreplied: false,
+    leftSeconds: 300,
+    bytes: 900,
+    replyBytes: 9000,
   })
 
   const [alive, dead] = [addresses('198.19.1', 200), addresses('198.19.2', 30)]
@@ -122,11 +122,7 @@ describe('the watch for abuse', () => {
     sensor.flows = alive.slice(0, 5).map(answeredFlow)
     ask([...alive.slice(0, 5), ...dead], dead)
     const [alert] = await look(watch)
-    expect([alert?.type, alert?.severity, alert?.targetPort]).to.deep.equal([
-      'horizontal_scan',
-      'medium',
-      443,
-    ])
+    expect([alert?.type, alert?.severity, alert?.targetPort]).to.deep.equal(['horizontal_scan', 'medium', 443])
   })
 
   it('that is switched off takes back what one before it made on the host, and stops nobody', async () => {
@@ -140,8 +136,17 @@ describe('the watch for abuse', () => {
       targetIp: '*',
     }
     before.alerts.put(undefined, {
-      ...{ ...pending, targetPort: 0, type: 'ddos', severity: 'critical', detail: '', firstAtMs: nowMs },
-      ...{ lastAtMs: nowMs, count: 3, action: 'stop_pending', stopAtMs: nowMs + 1, criticalAtMs: nowMs },
+      ...pending,
+      targetPort: 0,
+      type: 'ddos',
+      severity: 'critical',
+      detail: '',
+      firstAtMs: nowMs,
+      lastAtMs: nowMs,
+      count: 3,
+      action: 'stop_pending',
+      stopAtMs: nowMs + 1,
+      criticalAtMs: nowMs,
     })
     expect(sensor.isRemoved).to.equal(false)
     const watch = await start({ enabled: false })

@@ -236,11 +236,7 @@ export class AbuseMonitor {
   }
 
   /** Writes a finding into the alert that it belongs to, or a new one. */
-  #note(
-    own: AlertRecord[],
-    finding: Finding,
-    { record, view }: { record: GuestRecord; view: Evidence },
-  ): void {
+  #note(own: AlertRecord[], finding: Finding, { record, view }: { record: GuestRecord; view: Evidence }): void {
     const { alerts, context } = this.parts
     const { nowMs } = view
     const place = planAlertPlace(own, finding)

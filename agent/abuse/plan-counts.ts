@@ -23,20 +23,23 @@ export interface ServiceTraffic {
 }
 
 export const noCounts: PacketCounts = {
-  ...{ opened: 0, accepted: 0, refused: 0, unreachable: 0, mail: 0 },
-  ...{ sent: 0, received: 0, limited: 0, forged: 0, amplified: new Map() },
+  opened: 0,
+  accepted: 0,
+  refused: 0,
+  unreachable: 0,
+  mail: 0,
+  sent: 0,
+  received: 0,
+  limited: 0,
+  forged: 0,
+  amplified: new Map(),
 }
 
 /** What was counted since `before`; a counter that is lower began anew. */
 export function planGrowth(before: PacketCounts, now: PacketCounts): PacketCounts {
   const { amplified } = now
-  const numbers = Object.entries(now).filter(
-    (entry): entry is [string, number] => typeof entry[1] === 'number',
-  )
-  const grown = numbers.map(([name, value]) => [
-    name,
-    growth(before[name as keyof PacketCounts] as number, value),
-  ])
+  const numbers = Object.entries(now).filter((entry): entry is [string, number] => typeof entry[1] === 'number')
+  const grown = numbers.map(([name, value]) => [name, growth(before[name as keyof PacketCounts] as number, value)])
   const served = [...amplified].map(([port, { askedBytes, servedBytes }]) => {
     const had = before.amplified.get(port) ?? { askedBytes: 0, servedBytes: 0 }
     const bytes = {
@@ -56,8 +59,5 @@ function growth(before: number, now: number): number {
 }
 
 export function isQuiet(counts: PacketCounts): boolean {
-  return (
-    counts.amplified.size === 0 &&
-    Object.values(counts).every((value) => value === 0 || typeof value !== 'number')
-  )
+  return counts.amplified.size === 0 && Object.values(counts).every((value) => value === 0 || typeof value !== 'number')
 }

@@ -40,9 +40,7 @@ function flows(spread: Spread): FlowRow[] {
 /** Growth in looks of ten seconds until now, by the second. */
 function counts(perSecond: Partial<CountRow>, looks = 6): CountRow[] {
   return Array.from({ length: looks }, (_, index) => {
-    const grown = Object.fromEntries(
-      Object.entries(perSecond).map(([name, value]) => [name, Number(value) * 10]),
-    )
+    const grown = Object.fromEntries(Object.entries(perSecond).map(([name, value]) => [name, Number(value) * 10]))
     const { amplified = new Map() } = perSecond
     return { ...noCounts, ...grown, amplified, seconds: 10, atMs: nowMs - (looks - 1 - index) * 10_000 }
   })
@@ -55,7 +53,11 @@ function served(mbps: number, ratio: number, looks = 2): CountRow[] {
 
 function claims(kind: AbuseClaim['kind'], clients = 1): AbuseClaim[] {
   return Array.from({ length: clients }, (_, index) => ({
-    ...{ atMs: nowMs - 5000, kind, target: `203.0.113.${index}`, port: 1080, way: 'socks5' },
+    atMs: nowMs - 5000,
+    kind,
+    target: `203.0.113.${index}`,
+    port: 1080,
+    way: 'socks5',
   }))
 }
 
@@ -66,9 +68,7 @@ function evidence(parts: Partial<Evidence>): Evidence {
 }
 
 const found = (parts: Partial<Evidence>): string[] =>
-  detect(evidence(parts), thresholds).map(
-    ({ type, severity, target, port }) => `${severity} ${type} ${target} ${port}`,
-  )
+  detect(evidence(parts), thresholds).map(({ type, severity, target, port }) => `${severity} ${type} ${target} ${port}`)
 
 const one = '198.18.0.0'
 const syn = flows({ outcome: 'opened', ports: 1, port: 80, count: 60, seconds: 8 })
@@ -84,11 +84,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
   ['15 ports over five minutes', { rows: flows({ ports: 15, seconds: 290 }) }, []],
   ['one port a second', { rows: flows({ ports: 60, seconds: 60 }) }, [`medium port_scan ${one} 0`]],
   ['100 ports', { rows: flows({ ports: 100 }) }, [`high port_scan ${one} 0`]],
-  [
-    '1,000 ports in five minutes',
-    { rows: flows({ ports: 1000, seconds: 290 }) },
-    [`critical port_scan ${one} 0`],
-  ],
+  ['1,000 ports in five minutes', { rows: flows({ ports: 1000, seconds: 290 }) }, [`critical port_scan ${one} 0`]],
   [
     '1,000 ports that ended',
     { rows: flows({ ports: 1000, seconds: 290 }).map((row) => ({ ...row, atMs: row.atMs - 70_000 })) },
@@ -114,11 +110,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     { rows: flows({ targets: 250, port: 80, seconds: 299 }) },
     ['high horizontal_scan * 80'],
   ],
-  [
-    '1,000 targets',
-    { rows: flows({ targets: 1000, port: 80, seconds: 290 }) },
-    ['critical horizontal_scan * 80'],
-  ],
+  ['1,000 targets', { rows: flows({ targets: 1000, port: 80, seconds: 290 }) }, ['critical horizontal_scan * 80']],
   [
     'dead links of a crawler',
     {
@@ -132,38 +124,23 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
   [
     'dead peers of a torrent',
     {
-      rows: Array.from(
-        { length: 300 },
-        (_, i) => flows({ port: 10_000 + i * 7, prefix: `198.${i % 200}` })[0]!,
-      ),
+      rows: Array.from({ length: 300 }, (_, i) => flows({ port: 10_000 + i * 7, prefix: `198.${i % 200}` })[0]!),
     },
     [],
   ],
   ['200 dead nodes of bitcoin', { rows: flows({ targets: 200, port: 8333 }) }, []],
-  [
-    '1,000 dead nodes of bitcoin',
-    { rows: flows({ targets: 1000, port: 8333 }) },
-    ['medium horizontal_scan * 8333'],
-  ],
+  ['1,000 dead nodes of bitcoin', { rows: flows({ targets: 1000, port: 8333 }) }, ['medium horizontal_scan * 8333']],
   ['19 logins', { rows: logins({ count: 19 }) }, []],
   ['20 logins', { rows: logins({ count: 20 }) }, [`medium brute_force ${one} 22`]],
   ['30 logins', { rows: logins({ count: 30 }) }, [`high brute_force ${one} 22`]],
-  [
-    '30 in two minutes',
-    { rows: logins({ port: 3389, count: 30, seconds: 110 }) },
-    [`high brute_force ${one} 3389`],
-  ],
+  ['30 in two minutes', { rows: logins({ port: 3389, count: 30, seconds: 110 }) }, [`high brute_force ${one} 3389`]],
   ['30 in IPv6', { rows: logins({ prefix: 'fd00::', count: 30 }) }, ['high brute_force fd00::1 22']],
   ['30 that are only asked for', { rows: logins({ outcome: 'opened', count: 30 }) }, []],
   ['30 at a port that is closed', { rows: logins({ outcome: 'refused', count: 30 }) }, []],
   ['30 that were let in', { rows: logins({ count: 30, replyBytes: 4700 }) }, []],
   ['30 greetings', { rows: logins({ count: 30, replyBytes: 260 }) }, []],
   ['30 that nobody counted', { rows: logins({ count: 30 }).map(({ replyBytes: _, ...row }) => row) }, []],
-  [
-    '30 short ones by FTP',
-    { rows: logins({ port: 21, count: 30, replyBytes: 260 }) },
-    [`high brute_force ${one} 21`],
-  ],
+  ['30 short ones by FTP', { rows: logins({ port: 21, count: 30, replyBytes: 260 }) }, [`high brute_force ${one} 21`]],
   ['logins at 25 targets', { rows: logins({ targets: 25, seconds: 280 }) }, ['high brute_force * 22']],
   ['logins at 100 targets', { rows: logins({ targets: 100, seconds: 280 }) }, ['critical brute_force * 22']],
   ['commands on 50 machines', { rows: logins({ targets: 50, replyBytes: 4700 }) }, []],
@@ -228,11 +205,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
   ],
   ['200 servers in an hour', { mail: mail({ targets: 200, seconds: 3500 }) }, ['critical spam * 25']],
   ['100 mails of a mail server', { mail: mail({ count: 100 }), isMailServer: true }, []],
-  [
-    '300 mails of a mail server',
-    { mail: mail({ count: 300 }), isMailServer: true },
-    [`medium spam ${one} 25`],
-  ],
+  ['300 mails of a mail server', { mail: mail({ count: 300 }), isMailServer: true }, [`medium spam ${one} 25`]],
   ['work for a pool', { claims: claims('stratum') }, ['high mining 203.0.113.0 1080']],
   ['a pool by name', { claims: claims('pool') }, ['high mining 203.0.113.0 1080']],
   ['the port of a pool', { rows: flows({ outcome: 'answered', port: 3333, count: 50 }) }, []],
@@ -248,11 +221,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     },
     ['medium reflection * 11211'],
   ],
-  [
-    '9 Mbit/s where looks are rare',
-    { counts: served(54, 20, 1).map((row) => ({ ...row, seconds: 60 })) },
-    [],
-  ],
+  ['9 Mbit/s where looks are rare', { counts: served(54, 20, 1).map((row) => ({ ...row, seconds: 60 })) }, []],
   ['50 Mbit/s of answers', { counts: served(50, 20) }, ['high reflection * 11211']],
   ['200 Mbit/s of answers', { counts: served(200, 20) }, ['critical reflection * 11211']],
   ['answers as long as questions', { counts: served(200, 3) }, []],

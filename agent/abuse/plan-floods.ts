@@ -33,10 +33,7 @@ export function planFloods(evidence: Evidence, { ddos: levels }: Thresholds): Fi
 type Levels = Thresholds['ddos']
 
 function planOpenings(rows: readonly FlowRow[], rate: number, levels: Levels): Finding[] {
-  const severity = levelOf(
-    ['critical', rate >= levels.critical_openings],
-    ['high', rate >= levels.high_openings],
-  )
+  const severity = levelOf(['critical', rate >= levels.critical_openings], ['high', rate >= levels.high_openings])
   const tcp = rows.filter(({ protocol }) => protocol === 'tcp')
   const [target, share] = largestShare(tcp, (row) => row.target)
   if (severity === undefined || share < oneTarget || isSearch(tcp, target)) return []
@@ -57,8 +54,7 @@ function planPackets({ counts }: Evidence, rows: readonly FlowRow[], levels: Lev
   const [sent, received] = [rateOf(last, (row) => row.sent), rateOf(last, (row) => row.received)]
   const long = recentRows(counts, (last[0]?.atMs ?? 0) + 1, 30)
   const lasting =
-    sum(long, ({ seconds }) => seconds) >= lastingSeconds &&
-    rateOf(long, (row) => row.sent) >= levels.critical_packets
+    sum(long, ({ seconds }) => seconds) >= lastingSeconds && rateOf(long, (row) => row.sent) >= levels.critical_packets
   const severity = levelOf(['critical', lasting], ['high', sent >= levels.high_packets])
   const [target, share] = largestShare(rows, (row) => row.target)
   if (severity === undefined || sent < packetRatio * received || share < oneTarget) return []

@@ -11,8 +11,7 @@ const freshSeconds = 15
  */
 export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number {
   if (finding.type === 'ddos') return counts.at(-1)?.atMs ?? 0
-  if (finding.type === 'reflection')
-    return counts.findLast(({ amplified }) => amplified.has(finding.port))?.atMs ?? 0
+  if (finding.type === 'reflection') return counts.findLast(({ amplified }) => amplified.has(finding.port))?.atMs ?? 0
   // That a flow got no answer is noted long after it began, and what was answered when the host's table is looked at.
   const seen = rows.filter(({ outcome }) => outcome === 'opened' || outcome === 'refused')
   return planSamples(seen, finding).at(-1)?.atMs ?? 0

@@ -34,16 +34,13 @@ export function mayGuess(evidence: Evidence, thresholds: Thresholds): boolean {
     const byTarget = groupBy(ofPort, ({ target }) => target)
     if (byTarget.size >= targets / 5) return true
     if (databases.includes(port)) return false
-    return [...byTarget.values()].some(
-      (asked) => sum(recentRows(asked, evidence.nowMs, 120), countOf) >= medium / 2,
-    )
+    return [...byTarget.values()].some((asked) => sum(recentRows(asked, evidence.nowMs, 120), countOf) >= medium / 2)
   })
 }
 
 function loginsOf({ rows, nowMs }: Evidence, { brute_force: levels }: Thresholds): FlowRow[] {
   return recentRows(rows, nowMs, 300).filter(
-    ({ protocol, port }) =>
-      protocol === 'tcp' && (levels.ports.includes(port) || levels.database_ports.includes(port)),
+    ({ protocol, port }) => protocol === 'tcp' && (levels.ports.includes(port) || levels.database_ports.includes(port)),
   )
 }
 
@@ -73,10 +70,7 @@ function judgeOne({ target, port, guesses, nowMs }: Guesses, { brute_force: leve
 }
 
 function judgeMany(port: number, targets: number, { brute_force: levels }: Thresholds): Finding | undefined {
-  const severity = levelOf(
-    ['critical', targets >= levels.critical_targets],
-    ['high', targets >= levels.high_targets],
-  )
+  const severity = levelOf(['critical', targets >= levels.critical_targets], ['high', targets >= levels.high_targets])
   if (severity === undefined) return undefined
   const detail = `short logins at ${targets} targets, port ${port}, within 300 s`
   return { type: 'brute_force', severity, target: '*', port, detail }

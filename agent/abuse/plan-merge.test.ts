@@ -5,7 +5,11 @@ import { isOpen, planAlert, planAlertPlace, planSamples, quietMs, type AlertStat
 
 const guest = { guestUuid: 'uuid', guestId: 1, guestName: 'web1', sourceIp: '10.0.0.2' }
 const finding = (severity: Severity, target = '198.18.0.1'): Finding => ({
-  ...{ type: 'port_scan', severity, target, port: 0, detail: '' },
+  type: 'port_scan',
+  severity,
+  target,
+  port: 0,
+  detail: '',
 })
 
 /** One look after another, so many seconds apart. @param burstSeconds after that it was not seen itself again */

@@ -70,10 +70,13 @@ interface AlertSighting {
   readonly seenAtMs: number
 }
 
-const unknown: Pick<
-  AlertState,
-  'firstAtMs' | 'count' | 'action' | 'stopAtMs' | 'criticalAtMs' | 'suspicion'
-> = { firstAtMs: 0, count: 0, action: '', stopAtMs: 0, criticalAtMs: 0 }
+const unknown: Pick<AlertState, 'firstAtMs' | 'count' | 'action' | 'stopAtMs' | 'criticalAtMs' | 'suspicion'> = {
+  firstAtMs: 0,
+  count: 0,
+  action: '',
+  stopAtMs: 0,
+  criticalAtMs: 0,
+}
 
 /** The alert after a finding. @param before undefined: it is a new one */
 export function planAlert(
@@ -85,10 +88,16 @@ export function planAlert(
   const { severity, ...critical } = judgeCritical(known, finding, seenAtMs)
   return {
     ...guest,
-    ...{ type: finding.type, targetIp, targetPort, detail: finding.detail },
+    type: finding.type,
+    targetIp,
+    targetPort,
+    detail: finding.detail,
     severity: before ? worse(before.severity, severity) : severity,
-    ...{ firstAtMs: known.firstAtMs || nowMs, lastAtMs: nowMs, count: known.count + 1 },
-    ...{ action: known.action, stopAtMs: known.stopAtMs },
+    firstAtMs: known.firstAtMs || nowMs,
+    lastAtMs: nowMs,
+    count: known.count + 1,
+    action: known.action,
+    stopAtMs: known.stopAtMs,
     ...critical,
   }
 }

@@ -19,8 +19,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
     // Each packet that is dropped counts, and what nobody gets is no reason to stop who sends it.
     [
       'critical',
-      !evidence.isMailClosed &&
-        (flows >= levels.critical * factor || hourly >= levels.critical_targets * factor),
+      !evidence.isMailClosed && (flows >= levels.critical * factor || hourly >= levels.critical_targets * factor),
     ],
     ['high', flows >= levels.high * factor || targets.size >= levels.high_targets * factor],
     ['medium', flows >= levels.medium * factor || targets.size >= levels.medium_targets * factor],

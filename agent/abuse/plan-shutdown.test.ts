@@ -4,9 +4,21 @@ import { planShutdown, type ShutdownView } from './plan-shutdown.js'
 
 const nowMs = 1_000_000
 const critical: AlertState = {
-  ...{ guestUuid: 'uuid', guestId: 1, guestName: 'web1', sourceIp: '10.0.0.2', targetIp: '*', targetPort: 0 },
-  ...{ type: 'ddos', severity: 'critical', detail: '', firstAtMs: 0, lastAtMs: nowMs - 5000, count: 3 },
-  ...{ action: '', stopAtMs: 0, criticalAtMs: nowMs - 5000 },
+  guestUuid: 'uuid',
+  guestId: 1,
+  guestName: 'web1',
+  sourceIp: '10.0.0.2',
+  targetIp: '*',
+  targetPort: 0,
+  type: 'ddos',
+  severity: 'critical',
+  detail: '',
+  firstAtMs: 0,
+  lastAtMs: nowMs - 5000,
+  count: 3,
+  action: '',
+  stopAtMs: 0,
+  criticalAtMs: nowMs - 5000,
 }
 const pending = { ...critical, action: 'stop_pending', stopAtMs: nowMs - 1 } as const
 const on: ShutdownView = { nowMs, enabled: true, lookMs: 10_000, isStoppable: () => true }
@@ -24,12 +36,7 @@ describe('stops for abuse', () => {
     ['come at its end', pending, {}, 'stop'],
     ['do not where it ended meanwhile', { ...pending, lastAtMs: nowMs - 31_000 }, {}, 'cancel'],
     ['do where looks are rare', { ...pending, lastAtMs: nowMs - 100_000 }, { lookMs: 60_000 }, 'stop'],
-    [
-      'are canceled once it is switched off',
-      { ...pending, stopAtMs: nowMs + 1 },
-      { enabled: false },
-      'cancel',
-    ],
+    ['are canceled once it is switched off', { ...pending, stopAtMs: nowMs + 1 }, { enabled: false }, 'cancel'],
     ['are canceled for a guest that is exempt by now', pending, { isStoppable: () => false }, 'cancel'],
     ['begin again when it does', { ...critical, action: 'canceled', stopAtMs: nowMs - 6000 }, {}, 'begin'],
     [

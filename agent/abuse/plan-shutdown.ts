@@ -25,8 +25,7 @@ export type ShutdownStep = 'begin' | 'stop' | 'cancel'
  */
 export function planShutdown(alert: AlertState, view: ShutdownView): ShutdownStep | undefined {
   const { nowMs, enabled, lookMs, isStoppable } = view
-  const isDue =
-    enabled && alert.severity === 'critical' && !neverStopped.has(alert.type) && isStoppable(alert)
+  const isDue = enabled && alert.severity === 'critical' && !neverStopped.has(alert.type) && isStoppable(alert)
   const goesOn = (withinMs: number): boolean => alert.lastAtMs >= nowMs - Math.max(withinMs, 2 * lookMs)
   if (alert.action === 'stop_pending') {
     if (!isDue) return 'cancel'

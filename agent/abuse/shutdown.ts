@@ -46,7 +46,8 @@ export class AbuseShutdown {
     const { security } = context.config
     const nowMs = context.now()
     const view = {
-      ...{ nowMs, lookMs: security.interval_seconds * 1000 },
+      nowMs,
+      lookMs: security.interval_seconds * 1000,
       enabled: this.enabled && security.enabled,
       isStoppable: (alert: AlertState) => this.#isStoppable(alert),
     }

@@ -69,11 +69,7 @@ export interface SentBackup {
  */
 export interface BackupRepositories {
   /** Keeps a tree that nobody changes; done once for each id. */
-  send(
-    at: Repository,
-    sent: { id: string; tree: string; note: BackupNote },
-    watch: WorkContext,
-  ): Promise<SentBackup>
+  send(at: Repository, sent: { id: string; tree: string; note: BackupNote }, watch: WorkContext): Promise<SentBackup>
   /**
    * Whether all is there that the backups of the guest need, and a share of it reads as it was written.
    * @throws {BerthError} `backup_damaged`

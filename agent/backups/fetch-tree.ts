@@ -47,11 +47,7 @@ export async function fetchTree(fetching: FetchContext): Promise<void> {
   await restic.run({ args, tree, timeoutMs: transferMs }).catch(blameHost)
   for (const file of large) await fetchLarge(fetching, layout!.path, file)
   watch.report(1, 'sharing data')
-  await applyLayout(
-    tree,
-    { layout: layout?.path, image, apart: large.map(({ index }) => index) },
-    watch.signal,
-  )
+  await applyLayout(tree, { layout: layout?.path, image, apart: large.map(({ index }) => index) }, watch.signal)
 }
 
 async function fetchLarge(

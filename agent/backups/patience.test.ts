@@ -16,7 +16,10 @@ describe('patience with a target', () => {
 
   it('ends once it has failed for long', () => {
     expect([0, 1000, 30_000, 59_999, 60_000].map((ms) => isOverAt(ms))).to.deep.equal([
-      ...[false, false, false, false],
+      false,
+      false,
+      false,
+      false,
       true,
     ])
   })

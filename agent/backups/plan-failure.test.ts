@@ -4,10 +4,7 @@ import { isAbsent, planFailure, readComplaint } from './plan-failure.js'
 /* As restic 0.14 and OpenSSH 9.2 say it. */
 const said: [string, string][] = [
   ['Fatal: wrong password or no key found', 'backup_password_wrong'],
-  [
-    'Host key verification failed.\nFatal: unable to start the sftp session, error: EOF',
-    'backup_target_refused',
-  ],
+  ['Host key verification failed.\nFatal: unable to start the sftp session, error: EOF', 'backup_target_refused'],
   ['subprocess ssh: root@127.0.0.1: Permission denied (publickey).', 'backup_target_refused'],
   ['Fatal: create repository at sftp:target:/x failed: permission denied', 'backup_target_refused'],
   [
@@ -19,10 +16,7 @@ const said: [string, string][] = [
     'backup_target_refused',
   ],
   ['The request signature we calculated does not match the signature you provided.', 'backup_target_refused'],
-  [
-    'Save(<data/a6>) returned error, retrying after 1s: write /x: no space left on device',
-    'backup_target_full',
-  ],
+  ['Save(<data/a6>) returned error, retrying after 1s: write /x: no space left on device', 'backup_target_full'],
   [
     'Save(<data/a6>) returned error, retrying after 1s: client.PutObject: Storage backend has reached its minimum free drive threshold.',
     'backup_target_full',
@@ -32,10 +26,7 @@ const said: [string, string][] = [
     'Fatal: unable to open config file: Stat: Get "https://s3": dial tcp: lookup s3: no such host\nIs there a repository at the following location?',
     'backup_target_unreachable',
   ],
-  [
-    'Fatal: unable to open repository: unable to start the sftp session, error: EOF',
-    'backup_target_unreachable',
-  ],
+  ['Fatal: unable to open repository: unable to start the sftp session, error: EOF', 'backup_target_unreachable'],
   ['Fatal: unable to open config file: stat /x/config: no such file or directory', 'backup_missing'],
   ['Fatal: unable to open config file: Stat: The specified key does not exist.', 'backup_missing'],
   ['pack 0a: does not match id\nFatal: repository contains errors', 'backup_damaged'],
@@ -60,16 +51,12 @@ describe('what restic says', () => {
   it('is taken from what was said before, where the last tells nothing', () => {
     const last = 'Save(<data/a6>) returned error, retrying after 2s: Save: closed'
     expect(planFailure(last).code).to.equal('backup_target_failed')
-    expect(planFailure(last, `read: connection reset by peer\n${last}`).code).to.equal(
-      'backup_target_unreachable',
-    )
+    expect(planFailure(last, `read: connection reset by peer\n${last}`).code).to.equal('backup_target_unreachable')
     expect(planFailure('no space left on device', 'connection refused').code).to.equal('backup_target_full')
   })
 
   it('of places and files is not told', () => {
-    expect(planFailure('Fatal: create repository at s3:https://inside/x failed').message).not.to.include(
-      'inside',
-    )
+    expect(planFailure('Fatal: create repository at s3:https://inside/x failed').message).not.to.include('inside')
   })
 
   for (const [line, complaint] of [

@@ -4,10 +4,56 @@ import { listLargeFiles, planExcludes } from './plan-large-files.js'
 
 describe('large files of a backup', () => {
   const layout = [
-    ...['F', 'small', '70000', 'H', '0', '65536'],
-    ...['F', 'var/disk', '1000000', 'M', '33188', '0', '0', '1', '2', '1', '6e', '76', 'H', '0', '900000'],
-    ...['F', 'copy', '1000000', 'M', '33188', '0', '0', '1', '2', '0', 'S', '0', '1000000', 'M', '0'],
-    ...['F', '\xff', '1000000', 'M', '33188', '0', '0', '1', '2', '0', 'C', '0', '4096', ''],
+    'F',
+    'small',
+    '70000',
+    'H',
+    '0',
+    '65536',
+    'F',
+    'var/disk',
+    '1000000',
+    'M',
+    '33188',
+    '0',
+    '0',
+    '1',
+    '2',
+    '1',
+    '6e',
+    '76',
+    'H',
+    '0',
+    '900000',
+    'F',
+    'copy',
+    '1000000',
+    'M',
+    '33188',
+    '0',
+    '0',
+    '1',
+    '2',
+    '0',
+    'S',
+    '0',
+    '1000000',
+    'M',
+    '0',
+    'F',
+    '\xff',
+    '1000000',
+    'M',
+    '33188',
+    '0',
+    '0',
+    '1',
+    '2',
+    '0',
+    'C',
+    '0',
+    '4096',
+    '',
   ].join('\0')
 
   it('are found by their index in the layout, unless their name cannot be an argument', () =>
@@ -22,15 +68,12 @@ describe('large files of a backup', () => {
     ['an end within a range', layout.split('\0').slice(0, -2).join('\0') + '\0'],
     ['an impossible number of attributes', 'F\0f\x009\0M\x001\x000\x000\x001\x002\x001e99\0'],
   ] as const)
-    it(`are not read from a damaged layout, with ${what}`, () =>
-      expect(listLargeFiles(damaged)).to.equal(undefined))
+    it(`are not read from a damaged layout, with ${what}`, () => expect(listLargeFiles(damaged)).to.equal(undefined))
   it('do not exist in an empty layout', () => expect(listLargeFiles('')).to.deep.equal([]))
   it('are so few that the kernel takes their paths as arguments', () => {
     const folder = Array.from({ length: 16 }, () => '*'.repeat(250)).join('/')
     const files = Array.from({ length: 500 }, (_, index) =>
-      ['F', `${folder}/${index}`, '1000000', 'M', '0', '0', '0', '1', '2', '0', 'H', '0', '900000', ''].join(
-        '\0',
-      ),
+      ['F', `${folder}/${index}`, '1000000', 'M', '0', '0', '0', '1', '2', '0', 'H', '0', '900000', ''].join('\0'),
     )
     const large = listLargeFiles(files.join(''))!
     expect(large).to.have.lengthOf.above(50)
@@ -43,9 +86,7 @@ describe('large files of a backup', () => {
   it('are excluded together with everything outside the tree', () => {
     const patterns = planExcludes('volume', []).filter((word) => word !== '--exclude')
     const matches = (name: string): boolean =>
-      patterns.some((pattern) =>
-        new RegExp(`^${pattern.replaceAll('?', '.').replaceAll('*', '.*')}$`).test(name),
-      )
+      patterns.some((pattern) => new RegExp(`^${pattern.replaceAll('?', '.').replaceAll('*', '.*')}$`).test(name))
     expect(matches('/volume')).to.equal(false)
     for (const name of ['/v', '/layout', '/volumes', '/Volume', '/volumf', '/planted'])
       expect(matches(name)).to.equal(true)

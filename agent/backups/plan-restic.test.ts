@@ -7,15 +7,28 @@ const guest = '00000000-0000-4000-8000-00000000000b'
 const secrets = ['the-password', 'BODY OF THE KEY', 'the-secret']
 
 const targetAt = (place: NonNullable<BackupTarget['place']>): BackupTarget => ({
-  ...{ id, name: 'vault', password: 'the-password', verifyPercent: 100, place },
+  id,
+  name: 'vault',
+  password: 'the-password',
+  verifyPercent: 100,
+  place,
 })
 const sftp = {
-  ...{ host: 'vault.example.com', port: 22, user: 'berth', path: 'kept/here' },
-  ...{ privateKey: '-----BEGIN KEY-----\nBODY OF THE KEY', hostKey: 'ssh-ed25519  AAAA of nobody' },
+  host: 'vault.example.com',
+  port: 22,
+  user: 'berth',
+  path: 'kept/here',
+  privateKey: '-----BEGIN KEY-----\nBODY OF THE KEY',
+  hostKey: 'ssh-ed25519  AAAA of nobody',
 }
 const s3 = {
-  ...{ endpoint: 'https://s3.example.com', region: 'eu-1', bucket: 'b', prefix: 'p/q', accessKeyId: 'AK' },
-  ...{ secretAccessKey: 'the-secret', caCertificate: 'PEM\n' },
+  endpoint: 'https://s3.example.com',
+  region: 'eu-1',
+  bucket: 'b',
+  prefix: 'p/q',
+  accessKeyId: 'AK',
+  secretAccessKey: 'the-secret',
+  caCertificate: 'PEM\n',
 }
 
 describe('how restic is told', () => {
@@ -31,9 +44,7 @@ describe('how restic is told', () => {
   it('of a server of sftp, whose own words are options of ssh', () => {
     const { args, env, files } = planRepository(targetAt({ $case: 'sftp', value: sftp }), guest, '/run/x')
     expect(args.slice(0, 3)).to.deep.equal(['--repo', `sftp:target:kept/here/${guest}`, '--option'])
-    expect(args[3]).to.match(
-      /^sftp\.command=ssh -F \/dev\/null .* -p 22 -l berth vault\.example\.com -s sftp$/,
-    )
+    expect(args[3]).to.match(/^sftp\.command=ssh -F \/dev\/null .* -p 22 -l berth vault\.example\.com -s sftp$/)
     expect(args[3]).to.include('-o StrictHostKeyChecking=yes -o UserKnownHostsFile=/run/x/known_hosts')
     expect(env).to.deep.equal({ RESTIC_PASSWORD: 'the-password' })
     expect(files).to.deep.equal({
@@ -48,13 +59,14 @@ describe('how restic is told', () => {
     const plan = planRepository(targetAt({ $case: 's3', value: s3 }), guest, '/run/x')
     expect(plan).to.deep.equal({
       args: [
-        ...['--repo', `s3:https://s3.example.com/b/p/q/${guest}`, '--option', 's3.region=eu-1'],
-        ...['--cacert', '/run/x/authority.pem'],
+        '--repo',
+        `s3:https://s3.example.com/b/p/q/${guest}`,
+        '--option',
+        's3.region=eu-1',
+        '--cacert',
+        '/run/x/authority.pem',
       ],
-      env: {
-        ...{ RESTIC_PASSWORD: 'the-password', AWS_ACCESS_KEY_ID: 'AK' },
-        AWS_SECRET_ACCESS_KEY: 'the-secret',
-      },
+      env: { RESTIC_PASSWORD: 'the-password', AWS_ACCESS_KEY_ID: 'AK', AWS_SECRET_ACCESS_KEY: 'the-secret' },
       files: { 'authority.pem': 'PEM\n' },
     })
     const plain = targetAt({ $case: 's3', value: { ...s3, prefix: '', region: '', caCertificate: '' } })
@@ -111,10 +123,7 @@ describe('what restic says of backups', () => {
   })
 
   for (const [line, message] of [
-    [
-      '{"message_type":"status","bytes_done":5,"total_bytes":10}',
-      { kind: 'status', doneBytes: 5, totalBytes: 10 },
-    ],
+    ['{"message_type":"status","bytes_done":5,"total_bytes":10}', { kind: 'status', doneBytes: 5, totalBytes: 10 }],
     ['{"message_type":"status"}', { kind: 'status', doneBytes: 0, totalBytes: 0 }],
     [
       '{"message_type":"summary","total_bytes_processed":7,"data_added":3}',

@@ -59,7 +59,8 @@ function planS3(place: S3Place, { name, at, secret }: RunPlace): ResticPlan {
   const folder = prefix === '' ? name : `${prefix}/${name}`
   return {
     args: [
-      ...['--repo', `s3:${endpoint}/${bucket}/${folder}`],
+      '--repo',
+      `s3:${endpoint}/${bucket}/${folder}`,
       ...(region === '' ? [] : ['--option', `s3.region=${region}`]),
       ...(caCertificate === '' ? [] : ['--cacert', `${at}/${authorityFile}`]),
     ],
@@ -71,21 +72,36 @@ function planS3(place: S3Place, { name, at, secret }: RunPlace): ResticPlan {
 /** Nothing of the host's own configuration counts, and nobody but the server named is talked to. */
 function sshCommand({ host, port, user }: SftpPlace, place: string): string {
   const options = [
-    ...['BatchMode=yes', 'IdentitiesOnly=yes', 'IdentityAgent=none', 'StrictHostKeyChecking=yes'],
-    ...[`UserKnownHostsFile=${place}/${hostsFile}`, 'GlobalKnownHostsFile=/dev/null', 'UpdateHostKeys=no'],
-    ...[
-      'ConnectTimeout=15',
-      'ServerAliveInterval=10',
-      'ServerAliveCountMax=3',
-      'ForwardAgent=no',
-      'ClearAllForwardings=yes',
-    ],
+    'BatchMode=yes',
+    'IdentitiesOnly=yes',
+    'IdentityAgent=none',
+    'StrictHostKeyChecking=yes',
+    `UserKnownHostsFile=${place}/${hostsFile}`,
+    'GlobalKnownHostsFile=/dev/null',
+    'UpdateHostKeys=no',
+    'ConnectTimeout=15',
+    'ServerAliveInterval=10',
+    'ServerAliveCountMax=3',
+    'ForwardAgent=no',
+    'ClearAllForwardings=yes',
   ]
   return [
     // In a file of its own: of what it writes to standard error restic may have shown nothing when it ends.
-    ...['ssh', '-F', '/dev/null', '-E', `${place}/${sshLog}`, '-i', `${place}/${keyFile}`],
+    'ssh',
+    '-F',
+    '/dev/null',
+    '-E',
+    `${place}/${sshLog}`,
+    '-i',
+    `${place}/${keyFile}`,
     ...options.flatMap((option) => ['-o', option]),
-    ...['-p', String(port), '-l', user, host, '-s', 'sftp'],
+    '-p',
+    String(port),
+    '-l',
+    user,
+    host,
+    '-s',
+    'sftp',
   ].join(' ')
 }
 
@@ -133,8 +149,7 @@ export function parseSnapshots(text: string): ResticSnapshot[] {
 function parseSnapshot({ id: snapshotId, time, tags }: RawSnapshot): ResticSnapshot | undefined {
   const words = Array.isArray(tags) ? tags.filter((tag) => typeof tag === 'string') : []
   const id = words.find((tag) => idPattern.test(tag))
-  if (id === undefined || typeof snapshotId !== 'string' || !/^[0-9a-f]{64}$/.test(snapshotId))
-    return undefined
+  if (id === undefined || typeof snapshotId !== 'string' || !/^[0-9a-f]{64}$/.test(snapshotId)) return undefined
   const createdAtMs = Date.parse(String(time)) || 0
   return { snapshotId, backup: { id, createdAtMs, ...parseNote(words) } }
 }
@@ -145,7 +160,8 @@ function parseNote(tags: readonly string[]): BackupNote {
     const note = JSON.parse(Buffer.from(text, 'base64url').toString()) as Partial<BackupNote>
     const { createdBy, description, scheduled, templateId, resolvers, virtualization } = note
     return {
-      ...{ createdBy: String(createdBy ?? ''), description: String(description ?? '') },
+      createdBy: String(createdBy ?? ''),
+      description: String(description ?? ''),
       scheduled: scheduled === true,
       ...parseSizes(note),
       ...((virtualization === 'lxc' || virtualization === 'kvm') && { virtualization }),

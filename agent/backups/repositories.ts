@@ -48,11 +48,7 @@ export class ResticRepositories implements BackupRepositories {
       const sent = known.find(({ backup }) => backup.id === id)
       if (sent) return { sizeBytes: (await readSize(restic, sent)).sizeBytes, storedBytes: 0 }
       const told = { ...note, ...(await this.#describe(tree, restic.pathOf(layoutName), watch)) }
-      return backUp(
-        restic,
-        { id, tree, note: told, guest: at.guest, parent: known.at(-1)?.snapshotId },
-        watch,
-      )
+      return backUp(restic, { id, tree, note: told, guest: at.guest, parent: known.at(-1)?.snapshotId }, watch)
     })
   }
 
@@ -95,9 +91,7 @@ export class ResticRepositories implements BackupRepositories {
   }
 
   list(at: Repository, watch: WorkContext): Promise<StoredBackup[]> {
-    return this.#ask(at, watch, async (restic) =>
-      ((await findSnapshots(restic)) ?? []).map(({ backup }) => backup),
-    )
+    return this.#ask(at, watch, async (restic) => ((await findSnapshots(restic)) ?? []).map(({ backup }) => backup))
   }
 
   async probe(target: BackupTarget, watch: WorkContext): Promise<void> {
@@ -167,18 +161,8 @@ async function readSize(restic: Restic, { snapshotId, backup }: ResticSnapshot):
   const args = ['stats', '--mode', 'restore-size', '--json', '--no-lock', snapshotId]
   const { stdout } = await restic.run({ args, timeoutMs: transferMs })
   const told = JSON.parse(stdout) as { total_size?: unknown; total_file_count?: unknown }
-  const {
-    createdBy: _by,
-    description: _text,
-    scheduled: _cause,
-    id: _id,
-    createdAtMs: _at,
-    ...facts
-  } = backup
-  return {
-    ...{ sizeBytes: Number(told.total_size) || 0, fileCount: Number(told.total_file_count) || 0 },
-    ...facts,
-  }
+  const { createdBy: _by, description: _text, scheduled: _cause, id: _id, createdAtMs: _at, ...facts } = backup
+  return { sizeBytes: Number(told.total_size) || 0, fileCount: Number(told.total_file_count) || 0, ...facts }
 }
 
 interface BackupSource {
@@ -196,10 +180,18 @@ async function backUp(restic: Restic, sent: BackupSource, watch: WorkContext): P
   const tags = planTags(sent.id, sent.note).flatMap((tag) => ['--tag', tag])
   const { code } = await restic.run({
     args: [
-      ...['backup', treeName, layoutName, '--json', '--host', sent.guest, ...tags],
+      'backup',
+      treeName,
+      layoutName,
+      '--json',
+      '--host',
+      sent.guest,
+      ...tags,
       ...(sent.parent ? ['--parent', sent.parent] : ['--force']),
     ],
-    ...{ tree: sent.tree, timeoutMs: transferMs, okCodes: [0, 3] },
+    tree: sent.tree,
+    timeoutMs: transferMs,
+    okCodes: [0, 3],
     onStdoutLine: (line) => {
       const message = parseResticMessage(line)
       if (message?.kind === 'summary') summary = message

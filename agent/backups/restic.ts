@@ -62,8 +62,7 @@ export class Restic {
     const place = await mkdtemp(join(options.directory, 'run-'))
     try {
       const { files } = planRepository(at.target, at.name, place)
-      for (const [name, content] of Object.entries(files))
-        await writeFile(join(place, name), content, { mode: 0o600 })
+      for (const [name, content] of Object.entries(files)) await writeFile(join(place, name), content, { mode: 0o600 })
       return await work(new Restic(options, at, place))
     } finally {
       await rm(place, { recursive: true, force: true })
@@ -123,7 +122,10 @@ export class Restic {
       env: {
         ...hostEnvironment,
         ...env,
-        ...{ HOME: this.place, TMPDIR: this.place, RESTIC_PROGRESS_FPS: '2', GOMAXPROCS: '2' },
+        HOME: this.place,
+        TMPDIR: this.place,
+        RESTIC_PROGRESS_FPS: '2',
+        GOMAXPROCS: '2',
       },
       ...(okCodes && { okCodes }),
       ...(stdin && { stdin }),

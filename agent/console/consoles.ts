@@ -46,12 +46,16 @@ export class AgentConsoles {
     const place = await driverOf(context, record).findConsole(context.machineOf(record), mode)
     const keepMs = start.keep && mode !== 'vnc' ? this.parts.keepMs : 0
     const request: HoldRequest = {
-      ...{ guestUuid: record.uuid, principal: checkText('principal', start.principal, 200) },
-      ...{ share: checkText('share', start.share, 200) || start.principal, unlimited: start.unlimited },
+      guestUuid: record.uuid,
+      principal: checkText('principal', start.principal, 200),
+      share: checkText('share', start.share, 200) || start.principal,
+      unlimited: start.unlimited,
       resume: checkText('resume', start.resume, 64),
       received: start.received ?? null,
       size: parseSize(start.size),
-      ...{ place, keepMs, limits: consoleLimits },
+      place,
+      keepMs,
+      limits: consoleLimits,
     }
     const told = { ...user, send: (response: ConsoleResponse) => user.send(this.#explain(record, response)) }
     if (mode === 'vnc') return this.#screens.open(request, told)
@@ -146,7 +150,5 @@ const kinds: Readonly<Record<string, BerthError['kind']>> = {
 function refusalOf(detail: string): BerthError {
   const [code = '', ...words] = detail.split(' ')
   const kind = kinds[code]
-  return kind
-    ? new BerthError(kind, code, words.join(' '))
-    : new BerthError('internal', 'agent_error', detail)
+  return kind ? new BerthError(kind, code, words.join(' ')) : new BerthError('internal', 'agent_error', detail)
 }

@@ -17,15 +17,13 @@ function makeConsole(keepMs = 60_000) {
     close: () => undefined,
   }
   const held = new HeldConsole({
-    ...{
-      id: 'c',
-      guestUuid: 'g',
-      principal: 'key:1',
-      share: 'key:1',
-      unlimited: false,
-      keepMs,
-      size: { columns: 80, rows: 24 },
-    },
+    id: 'c',
+    guestUuid: 'g',
+    principal: 'key:1',
+    share: 'key:1',
+    unlimited: false,
+    keepMs,
+    size: { columns: 80, rows: 24 },
     open: (given) => {
       listener = given
       return terminal

@@ -14,9 +14,16 @@ describe('the consoles of a host', () => {
   const open = (guestUuid: string, principal: string): OpenConsole =>
     holder.open(
       {
-        ...{ guestUuid, principal, resume: '', received: null, keepMs: 60_000, limits },
-        ...{ share: principal.replace(/\/.*/, ''), unlimited: principal === 'admin' },
-        ...{ size: { columns: 80, rows: 24 }, place: { kind: 'socket', path: '/nowhere' } },
+        guestUuid,
+        principal,
+        resume: '',
+        received: null,
+        keepMs: 60_000,
+        limits,
+        share: principal.replace(/\/.*/, ''),
+        unlimited: principal === 'admin',
+        size: { columns: 80, rows: 24 },
+        place: { kind: 'socket', path: '/nowhere' },
       },
       { send: () => undefined, end: () => undefined },
     )

@@ -41,7 +41,13 @@ export class Holder {
     const id = randomBytes(16).toString('base64url')
     try {
       const held = new HeldConsole({
-        ...{ id, guestUuid, principal, share, unlimited, keepMs, size },
+        id,
+        guestUuid,
+        principal,
+        share,
+        unlimited,
+        keepMs,
+        size,
         open: (listener) => this.openTerminal(place, size, listener),
         onGone: () => {
           this.#consoles.delete(id)

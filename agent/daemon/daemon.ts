@@ -88,8 +88,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   const { config, log } = options
   const identityDir = join(config.state_dir, 'identity')
   const tls = createServerCredentials(identityDir)
-  for (const directory of [config.state_dir, config.run_dir])
-    await mkdir(directory, { recursive: true, mode: 0o711 })
+  for (const directory of [config.state_dir, config.run_dir]) await mkdir(directory, { recursive: true, mode: 0o711 })
   closers.add(lockState(join(config.state_dir, 'lock.db')))
   const host = await (options.openHost ?? openHost)(config, log, closers)
   const domain = await openDomain(host, options, closers)
@@ -144,8 +143,7 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
 
 /** Guests that run stay where they are. */
 async function adoptProcessors({ drivers, processors, store }: GuestContext): Promise<void> {
-  for (const driver of Object.values(drivers))
-    if (driver) processors.adopt(await driver.readProcessors(), store.list())
+  for (const driver of Object.values(drivers)) if (driver) processors.adopt(await driver.readProcessors(), store.list())
 }
 
 /**
@@ -238,16 +236,17 @@ function servicesOf(
     }),
     routing: createRoutingService(routing, log),
     operations: createOperationService({ engine, orders, changes, log }),
-    images: createImageService({
-      ...{ admin: domain.imageAdmin, changes, log },
-      policy: targetPolicy(context.config.images),
-    }),
+    images: createImageService({ admin: domain.imageAdmin, changes, log, policy: targetPolicy(context.config.images) }),
     security: createSecurityService({ abuse, changes, log }),
     hosts: createHostService({ describe, swap, history, log }),
     watch: createWatchService({
-      ...{ changes, describe, metrics },
+      changes,
+      describe,
+      metrics,
       kinds: watchKinds({
-        ...{ guests: context.store, operations: engine.store, images: images.store },
+        guests: context.store,
+        operations: engine.store,
+        images: images.store,
         alerts: abuse.alerts,
       }),
       failed: (err) => log.error({ err }, 'watch failed'),

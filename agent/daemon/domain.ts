@@ -75,10 +75,7 @@ export interface DomainOptions {
 
 export async function openDomain(host: Host, options: DomainOptions, closers: Closers): Promise<Domain> {
   const { config, log } = options
-  const [journalPath, secretPath] = [
-    join(config.state_dir, 'journal.db'),
-    join(config.state_dir, 'secret.key'),
-  ]
+  const [journalPath, secretPath] = [join(config.state_dir, 'journal.db'), join(config.state_dir, 'secret.key')]
   checkJournalPresent(journalPath, secretPath)
   const db = openDatabase(journalPath)
   closers.add(() => db.close())
@@ -87,7 +84,9 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   const changes = new Changes(db)
   const store = new GuestStore(changes)
   const images = new Images({
-    ...{ pool: host.images, changes, log },
+    pool: host.images,
+    changes,
+    log,
     canRun: (kind) => host.drivers.enabled[kind] !== undefined,
     isUsed: (id) => isImageUsed({ operations: engine.store, guests: store }, id),
     isOrdered: (id) => isImageOrdered({ operations: engine.store, guests: store }, id),
@@ -150,7 +149,8 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   })
   closers.add(() => reconciler.close())
   const policy = new TrafficKeeper({
-    ...{ context, clock },
+    context,
+    clock,
     busy: (uuid) => engine.busy(guestSubject(uuid)),
     stop: (uuid, requestedBy) => stopNow(orders, uuid, requestedBy),
     start: (uuid) => startNow(orders, uuid),
@@ -167,8 +167,21 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   const backups = new ScheduledRuns({ kind: scheduledBackups(context), context, engine })
   for (const runs of [snapshots, backups]) closers.add(() => runs.close())
   return {
-    ...{ abuse, changes, context, engine, orders, capacity, policy, routing, images, imageAdmin, kinds },
-    ...{ reconciler, sampler, snapshots, backups },
+    abuse,
+    changes,
+    context,
+    engine,
+    orders,
+    capacity,
+    policy,
+    routing,
+    images,
+    imageAdmin,
+    kinds,
+    reconciler,
+    sampler,
+    snapshots,
+    backups,
   }
 }
 
@@ -226,7 +239,12 @@ function createContext(parts: ContextParts): GuestContext {
     log,
     machineOf: (record) =>
       machineOf(record, {
-        ...{ settings, bridge: config.network.bridge, gateway, prefixLength, resolvers, deviceOf },
+        settings,
+        bridge: config.network.bridge,
+        gateway,
+        prefixLength,
+        resolvers,
+        deviceOf,
         volumeOf: (uuid) => volumes.pathOf(uuid),
         bootOf: (record) => bootOf(record, volumes),
         cpusOf: (record) => processors.cpusOf(record),

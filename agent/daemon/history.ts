@@ -27,7 +27,9 @@ export function openHistory({ host, domain, config, feed }: HistorySources): Usa
     sampleHost: () => sampleHost(feed, now()),
     hostProcessors: host.cpuCores,
     writeEveryMs: config.metrics.history_write_seconds * 1000,
-    ...{ store, log, now },
+    store,
+    log,
+    now,
   })
 }
 

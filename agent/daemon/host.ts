@@ -123,9 +123,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
         createShaper(config.network.interface_prefix, watch),
       ),
     openSensor: () =>
-      new HostSensor(config, (reason) =>
-        log.warn({ reason }, 'the listener to samples ended and is started again'),
-      ),
+      new HostSensor(config, (reason) => log.warn({ reason }, 'the listener to samples ended and is started again')),
     gateway: subnet.gateway,
     prefixLength: subnet.prefixLength,
     ipv4Total: subnet.last - subnet.first + 1,
@@ -139,7 +137,9 @@ function openImages(config: AgentConfig, pool: Pool, trash: Trash): PoolImages {
   mkdirSync(uploads, { recursive: true, mode: 0o700 })
   const readFreeBytes = async (): Promise<number> => planFreeBytes(await readCapacity(pool, storage))
   return new PoolImages({
-    ...{ pool, trash, mirror: images.debian_mirror },
+    pool,
+    trash,
+    mirror: images.debian_mirror,
     hostIdBase: planFreeUserIds(lxc),
     readBound: async () => Math.min(images.max_image_gb * gib, await readFreeBytes()),
     fetch: { ...fetchSettings(images), directory: pool.downloads, readFreeBytes, uploads },

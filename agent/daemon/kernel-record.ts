@@ -26,20 +26,13 @@ const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
  * Records the host's own values: now those of limits that `ensureHostLimits` is about to raise, later those of settings
  * that the network changes. Settings of the bridge are not recorded, as they go with it.
  */
-export async function recordKernelSettings(
-  stateDir: string,
-  bridge: string,
-  file = kernelRecordFile,
-): Promise<void> {
+export async function recordKernelSettings(stateDir: string, bridge: string, file = kernelRecordFile): Promise<void> {
   const netns = readNetworkNamespace()
   const limits = planHostLimits(new Map())
   const has = readSettings(limits.map(({ path }) => path))
   const raised = planHostLimits(has).filter(({ path }) => has.has(path))
   await update(file, (record) =>
-    raised.reduce(
-      (noted, change) => planSettingChange(noted, netns, change),
-      planUser(record, { stateDir, netns }),
-    ),
+    raised.reduce((noted, change) => planSettingChange(noted, netns, change), planUser(record, { stateDir, netns })),
   )
   const user = { stateDir, netns }
   const mutex = new Mutex()
@@ -53,11 +46,7 @@ export async function recordKernelSettings(
 }
 
 /** Restored values stay in the record until all are written, so that a crash does not lose them. */
-async function release(
-  file: string,
-  user: KernelUser,
-  isUnused: (path: string) => boolean,
-): Promise<string[]> {
+async function release(file: string, user: KernelUser, isUnused: (path: string) => boolean): Promise<string[]> {
   const { record, restore } = planRelease(await readRecord(file), user, { isThere: existsSync, isUnused })
   if (restore.length === 0) return []
   const done: string[] = []
@@ -79,11 +68,7 @@ async function putBack({ path, before, value }: SysctlChange): Promise<boolean> 
 }
 
 /** Restores what is still as agents set it, unless another agent needs it. */
-export async function restoreKernelSettings(
-  stateDir: string,
-  log: Logger,
-  file = kernelRecordFile,
-): Promise<void> {
+export async function restoreKernelSettings(stateDir: string, log: Logger, file = kernelRecordFile): Promise<void> {
   const user = { stateDir, netns: readNetworkNamespace() }
   const { record, restore } = planLeave(await readRecord(file), user, existsSync)
   for (const change of restore)

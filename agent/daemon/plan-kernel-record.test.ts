@@ -44,8 +44,7 @@ describe('record of kernel settings', () => {
 
   it('knows settings of the network in each namespace, and the kernel’s once', () => {
     const both = [host, guest].reduce(
-      (record, netns) =>
-        planSettingChange(record, netns, { path: pidMax, before: netns === host ? 7 : 8, value: 8 }),
+      (record, netns) => planSettingChange(record, netns, { path: pidMax, before: netns === host ? 7 : 8, value: 8 }),
       planSettingChange(changed, guest, { path: forwarding, before: 5, value: 1 }),
     )
     expect(both.before).to.deep.equal({ [key]: 0, [`${guest}:${forwarding}`]: 5, [pidMax]: 7 })
@@ -119,8 +118,6 @@ describe('record of kernel settings', () => {
     })
 
     it('counts no agent whose state directory is gone', () =>
-      expect(planLeave(planUser(record, { stateDir: '/b', netns: host }), a, () => false).record).to.equal(
-        undefined,
-      ))
+      expect(planLeave(planUser(record, { stateDir: '/b', netns: host }), a, () => false).record).to.equal(undefined))
   })
 })

@@ -136,9 +136,6 @@ function namespaceOf(key: string): number | undefined {
   return netns === undefined ? undefined : Number(netns)
 }
 
-function keep(
-  values: Readonly<Record<string, number>>,
-  isKept: (key: string) => boolean,
-): Record<string, number> {
+function keep(values: Readonly<Record<string, number>>, isKept: (key: string) => boolean): Record<string, number> {
   return Object.fromEntries(Object.entries(values).filter(([key]) => isKept(key)))
 }

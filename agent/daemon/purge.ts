@@ -89,8 +89,14 @@ async function removeFiles(config: AgentConfig): Promise<void> {
 
 /** Files of the agent in its state directory, which may contain the operator's own. */
 const made = [
-  ...['identity', 'secret.key', 'history'],
-  ...['journal.db', 'journal.db-shm', 'journal.db-wal', 'lock.db', 'lock.db-journal'],
+  'identity',
+  'secret.key',
+  'history',
+  'journal.db',
+  'journal.db-shm',
+  'journal.db-wal',
+  'lock.db',
+  'lock.db-journal',
 ]
 
 function ignoreFilled(error: unknown): void {

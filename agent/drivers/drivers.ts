@@ -98,8 +98,7 @@ export class Drivers {
 
   async describe(): Promise<DriversDescription> {
     const drivers = new Map<DriverKind, DriverDescription>()
-    for (const driver of Object.values(this.enabled))
-      if (driver) drivers.set(driver.kind, await driver.describe())
+    for (const driver of Object.values(this.enabled)) if (driver) drivers.set(driver.kind, await driver.describe())
     if (this.config.kvm.enabled && !this.#kvm) drivers.set('kvm', describeMissing())
     return { drivers, cgroupVersion: this.#lxc.cgroupVersion, lxcfs: this.#lxc.hasLxcfs() }
   }
@@ -118,8 +117,7 @@ async function withEach(
   log: Logger,
   work: (driver: LxcDriver | QemuDriver) => Promise<void>,
 ): Promise<void> {
-  const findAcceleration = (): Promise<Acceleration> =>
-    Promise.resolve({ kind: 'tcg', reason: 'no guest is started' })
+  const findAcceleration = (): Promise<Acceleration> => Promise.resolve({ kind: 'tcg', reason: 'no guest is started' })
   const opening = [openLxc(config, log), openKvm(config, log, { findAcceleration })]
   await allEnded(
     opening.map(async (opened) => {

@@ -20,11 +20,7 @@ export async function createCsrPem(privateKeyPem: string): Promise<string> {
       name: 'O=Berth',
       keys: {
         privateKey: await importKey('pkcs8', key.export({ type: 'pkcs8', format: 'der' }), 'sign'),
-        publicKey: await importKey(
-          'spki',
-          createPublicKey(key).export({ type: 'spki', format: 'der' }),
-          'verify',
-        ),
+        publicKey: await importKey('spki', createPublicKey(key).export({ type: 'spki', format: 'der' }), 'verify'),
       },
       signingAlgorithm: algorithm,
     },
@@ -33,10 +29,6 @@ export async function createCsrPem(privateKeyPem: string): Promise<string> {
   return request.toString('pem')
 }
 
-function importKey(
-  format: 'pkcs8' | 'spki',
-  der: Buffer,
-  usage: 'sign' | 'verify',
-): Promise<webcrypto.CryptoKey> {
+function importKey(format: 'pkcs8' | 'spki', der: Buffer, usage: 'sign' | 'verify'): Promise<webcrypto.CryptoKey> {
   return webcrypto.subtle.importKey(format, der, algorithm, true, [usage])
 }

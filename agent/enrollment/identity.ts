@@ -78,15 +78,12 @@ export function getIdentity(identityDir: string): AgentIdentity {
  */
 export function parseIdentity(pem: string): AgentIdentity {
   try {
-    const [privateKeyPem = ''] =
-      pem.match(/-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n/) ?? []
+    const [privateKeyPem = ''] = pem.match(/-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n/) ?? []
     const [certificatePem = '', caPem = ''] =
       pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n/g) ?? []
     const certificate = new X509Certificate(certificatePem)
-    if (!certificate.checkPrivateKey(createPrivateKey(privateKeyPem)))
-      throw new Error('key of another certificate')
-    if (!certificate.verify(new X509Certificate(caPem).publicKey))
-      throw new Error('certificate of another authority')
+    if (!certificate.checkPrivateKey(createPrivateKey(privateKeyPem))) throw new Error('key of another certificate')
+    if (!certificate.verify(new X509Certificate(caPem).publicKey)) throw new Error('certificate of another authority')
     const { identity, serial, notAfterMs } = readCertificateIdentity(certificate)
     if (identity.role !== 'agent' || !identity.hostId) throw new Error('not an agent certificate')
     return { hostId: identity.hostId, privateKeyPem, certificatePem, caPem, serial, notAfterMs }

@@ -43,11 +43,7 @@ export async function joinGateway(token: string, identityDir: string): Promise<A
   const { createCsrPem, createPrivateKeyPem } = await import('./csr.js')
   const privateKeyPem = createPrivateKeyPem()
   const csr = await createCsrPem(privateKeyPem)
-  const answer = await sendRequest(
-    content,
-    caPem,
-    JSON.stringify({ token: token.trim(), csr, now_ms: Date.now() }),
-  )
+  const answer = await sendRequest(content, caPem, JSON.stringify({ token: token.trim(), csr, now_ms: Date.now() }))
   if (answer.host_id !== content.hostId)
     throw new BerthError('internal', 'gateway_untrusted', 'the gateway answered for another host')
   // Stores the authority that matched the fingerprint, not one from the answer.
@@ -59,8 +55,7 @@ async function fetchAuthority(content: JoinTokenContent): Promise<string> {
   const socket = await openTls(content, { rejectUnauthorized: false })
   try {
     let shown: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true)
-    while (shown?.raw && shown.issuerCertificate && shown.issuerCertificate !== shown)
-      shown = shown.issuerCertificate
+    while (shown?.raw && shown.issuerCertificate && shown.issuerCertificate !== shown) shown = shown.issuerCertificate
     const digest = shown?.raw ? createHash('sha256').update(shown.raw).digest('hex') : ''
     if (!shown || digest !== content.caFingerprint)
       throw new BerthError(
@@ -135,11 +130,7 @@ function parseAnswer(status: number, text: string): JoinAnswer {
   }
   const { host_id, certificate, ca } = answer
   if (status !== 200 || !host_id || !certificate || !ca)
-    throw new BerthError(
-      'forbidden',
-      answer.code ?? 'join_refused',
-      answer.message ?? `HTTP status ${status}`,
-    )
+    throw new BerthError('forbidden', answer.code ?? 'join_refused', answer.message ?? `HTTP status ${status}`)
   return { host_id, certificate, ca }
 }
 

@@ -26,10 +26,7 @@ export async function createSigningRequest(identityDir: string): Promise<string>
  * Replaces the certificate by the one for the last request.
  * @throws {BerthError} `bad_certificate` unless it is for that key, this host and from the same authority
  */
-export async function installCertificate(
-  identityDir: string,
-  certificatePem: string,
-): Promise<AgentIdentity> {
+export async function installCertificate(identityDir: string, certificatePem: string): Promise<AgentIdentity> {
   const current = getIdentity(identityDir)
   const certificate = parseCertificate(certificatePem)
   if (certificate.raw.equals(new X509Certificate(current.certificatePem).raw)) return current

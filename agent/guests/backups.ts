@@ -23,11 +23,7 @@ export function reserveBackup(
 }
 
 export function backupsExceeded(have: number): BerthError {
-  return new BerthError(
-    'forbidden',
-    'quota_exceeded',
-    `the container already has ${have} backups: delete one first`,
-  )
+  return new BerthError('forbidden', 'quota_exceeded', `the container already has ${have} backups: delete one first`)
 }
 
 /** A guest or a backup that is gone is left alone. */

@@ -35,7 +35,6 @@ export function checkCapacityChange(
   wanted: RequestedLimits,
   capacity: ProcessorsAndMemory,
 ): void {
-  const changed = (field: keyof RequestedLimits): number =>
-    wanted[field] === before[field] ? 0 : wanted[field]
+  const changed = (field: keyof RequestedLimits): number => (wanted[field] === before[field] ? 0 : wanted[field])
   checkCapacity({ vcpuMilli: changed('vcpuMilli'), ramMb: changed('ramMb') }, capacity)
 }

@@ -29,11 +29,7 @@ export interface GuestImages {
   osOf(templateId: string): 'linux' | 'windows'
   /** On this host. */
   has(templateId: string): boolean
-  ensure(
-    templateId: string,
-    report: (fraction: number, stage: string) => void,
-    signal: AbortSignal,
-  ): Promise<void>
+  ensure(templateId: string, report: (fraction: number, stage: string) => void, signal: AbortSignal): Promise<void>
 }
 
 /** A guest's traffic in the current period. */

@@ -7,9 +7,7 @@ import { hasGuestDevice } from '../host/guest-devices.js'
 export function checkDevices(devices: readonly GuestDevice[], virtualization: DriverKind): void {
   if (devices.length === 0) return
   if (virtualization === 'kvm')
-    throw unsupported(
-      'only available for LXC containers: a virtual machine has these devices in its own kernel',
-    )
+    throw unsupported('only available for LXC containers: a virtual machine has these devices in its own kernel')
   const missing = devices.find((device) => !hasGuestDevice(device))
   if (missing !== undefined) throw unsupported(`the host has no device ${missing}: load its kernel module`)
 }

@@ -174,17 +174,13 @@ export class GuestStore {
 
   /** Whether the address, of either family, belongs to a guest. */
   hasAddress(address: string): boolean {
-    return (
-      this.changes.db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address) !== undefined
-    )
+    return this.changes.db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address) !== undefined
   }
 
   /** Replaces all addresses of one family; the allocator has checked other uses. */
   setAddresses(uuid: string, family: 4 | 6, addresses: readonly string[]): void {
     this.changes.transaction(() => {
-      this.changes.db
-        .prepare('DELETE FROM guest_addresses WHERE guest_uuid = ? AND family = ?')
-        .run(uuid, family)
+      this.changes.db.prepare('DELETE FROM guest_addresses WHERE guest_uuid = ? AND family = ?').run(uuid, family)
       this.#insertAddresses(uuid, family, addresses)
       this.#touch(uuid)
     })
@@ -259,9 +255,7 @@ export class GuestStore {
     }
     const columns = Object.keys(values)
     this.changes.db
-      .prepare(
-        `INSERT INTO guests (${columns.join(', ')}) VALUES (${columns.map((c) => `@${c}`).join(', ')})`,
-      )
+      .prepare(`INSERT INTO guests (${columns.join(', ')}) VALUES (${columns.map((c) => `@${c}`).join(', ')})`)
       .run(values)
   }
 
@@ -272,8 +266,7 @@ export class GuestStore {
   }
 
   #insertMappings(uuid: string, mappings: readonly PortMapping[]): void {
-    for (const [position, mapping] of mappings.entries())
-      this.#insertMapping.run({ ...mapping, uuid, position })
+    for (const [position, mapping] of mappings.entries()) this.#insertMapping.run({ ...mapping, uuid, position })
   }
 
   #insertAddresses(uuid: string, family: 4 | 6, addresses: readonly string[]): void {

@@ -21,9 +21,7 @@ export class LostInterfaces {
   get warnings(): string[] {
     return [...this.#failed].flatMap((uuid) => {
       const record = this.context.store.find(uuid)
-      return record
-        ? [`guest ${record.name} has lost its interface ${this.#deviceOf(record)}: restart it`]
-        : []
+      return record ? [`guest ${record.name} has lost its interface ${this.#deviceOf(record)}: restart it`] : []
     })
   }
 
@@ -48,9 +46,7 @@ export class LostInterfaces {
         const record = store.find(uuid)
         if (record?.status !== 'running') return []
         const machine = this.context.machineOf(record)
-        return (await driverOf(this.context, record).connect(machine))
-          ? [`interface ${machine.nic.device}`]
-          : []
+        return (await driverOf(this.context, record).connect(machine)) ? [`interface ${machine.nic.device}`] : []
       })
     } catch (err) {
       this.#failed.add(uuid)

@@ -12,11 +12,7 @@ import { PortHolds } from './port-holds.js'
 import type { PortMapping } from './record.js'
 import { GuestStore } from './guest-store.js'
 
-const config = validateConfig(
-  AgentConfigSchema,
-  { network: { nat_ports: { start: 30000, end: 30099 } } },
-  'test',
-)
+const config = validateConfig(AgentConfigSchema, { network: { nat_ports: { start: 30000, end: 30099 } } }, 'test')
 
 describe('reserved mappings', () => {
   let store: GuestStore
@@ -28,8 +24,13 @@ describe('reserved mappings', () => {
   afterEach(() => store.changes.db.close())
 
   const want = (fields: Partial<WantedMapping>): WantedMapping => ({
-    ...{ protocol: 'tcp', hostIp: '', hostPort: 0, hostPortEnd: 0 },
-    ...{ containerPort: 0, containerPortEnd: 0, description: '' },
+    protocol: 'tcp',
+    hostIp: '',
+    hostPort: 0,
+    hostPortEnd: 0,
+    containerPort: 0,
+    containerPortEnd: 0,
+    description: '',
     ...fields,
   })
   const reserve = (wanted: Partial<WantedMapping>[], listening: string[] = []): PortMapping[] =>
@@ -51,8 +52,10 @@ describe('reserved mappings', () => {
     return 'no error'
   }
   const ports = (mapping: PortMapping | undefined): number[] => [
-    ...[mapping!.hostPort, mapping!.hostPortEnd],
-    ...[mapping!.containerPort, mapping!.containerPortEnd],
+    mapping!.hostPort,
+    mapping!.hostPortEnd,
+    mapping!.containerPort,
+    mapping!.containerPortEnd,
   ]
 
   it('get what they ask for, and what they do not name is picked around it', () => {
@@ -93,8 +96,10 @@ describe('reserved mappings', () => {
     const limited = structuredClone(config)
     limited.network.nat_ports.per_guest = limit
     const range = (count: number, first = 30050): Partial<WantedMapping> => ({
-      ...{ hostPort: first, hostPortEnd: first + count - 1 },
-      ...{ containerPort: 1, containerPortEnd: count },
+      hostPort: first,
+      hostPortEnd: first + count - 1,
+      containerPort: 1,
+      containerPortEnd: count,
     })
     const held = (count: number): PortMapping => {
       const hostPortEnd = 30000 + count - 1
@@ -107,13 +112,7 @@ describe('reserved mappings', () => {
       ['one more', [range(limit + 1)], [], undefined, 'resource_exhausted'],
       ['several mappings together', singles, [], undefined, 'no error'],
       ['one more of them', [...singles, {}], [], undefined, 'resource_exhausted'],
-      [
-        'tcp and udp apart',
-        [range(11), { ...range(10), protocol: 'udp' }],
-        [],
-        undefined,
-        'resource_exhausted',
-      ],
+      ['tcp and udp apart', [range(11), { ...range(10), protocol: 'udp' }], [], undefined, 'resource_exhausted'],
       ['with what it has', [range(5)], [held(10), held(5)], undefined, 'no error'],
       ['one more with what it has', [range(6)], [held(10), held(5)], undefined, 'resource_exhausted'],
       ['longer in place of another', [range(10)], [held(10)], held(3), 'no error'],
@@ -125,8 +124,10 @@ describe('reserved mappings', () => {
     ] as [string, Partial<WantedMapping>[], PortMapping[], PortMapping | undefined, string][])
       it(name, () => {
         const order = {
-          ...{ wanted: wanted.map((fields) => checkPortMapping(want(fields))), others },
-          ...{ listening: new Set<string>(), hasIpv6: false },
+          wanted: wanted.map((fields) => checkPortMapping(want(fields))),
+          others,
+          listening: new Set<string>(),
+          hasIpv6: false,
           ...(replaced && { replaced }),
         }
         const reserved = codeOfCall(() =>
@@ -142,9 +143,7 @@ describe('reserved mappings', () => {
     expect(codeOf([{ hostIp: '203.0.113.77' }])).to.equal('invalid_field host_ip')
     expect(codeOf([{ hostIp: '127.0.0.1' }])).to.equal('invalid_field host_ip')
     expect(codeOf([{ hostIp: '2001:db8::1' }])).to.equal('invalid_field host_ip')
-    store.changes.db
-      .prepare("INSERT INTO ipv4_pool (address, interface, prefix_len) VALUES (?, 'eth0', 24)")
-      .run(own)
+    store.changes.db.prepare("INSERT INTO ipv4_pool (address, interface, prefix_len) VALUES (?, 'eth0', 24)").run(own)
     expect(codeOf([{ hostIp: own }])).to.equal('address_in_use')
   })
 })

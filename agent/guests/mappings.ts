@@ -28,8 +28,7 @@ export function reserveMappings(journal: Journal, order: MappingOrder): PortMapp
   checkPortCount(order, journal.config.network.nat_ports.per_guest)
   for (const hostIp of new Set(wanted.map((mapping) => mapping.hostIp))) {
     checkHostIp(journal, hostIp)
-    if (hostIp.includes(':') && !hasIpv6)
-      throw invalidField('host_ip', 'host_ip: the container has no IPv6 address')
+    if (hostIp.includes(':') && !hasIpv6) throw invalidField('host_ip', 'host_ip: the container has no IPv6 address')
   }
   return chooseMappings(openChoice(journal, listening), wanted)
 }
@@ -39,10 +38,7 @@ function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: 
   const asked = sum(wanted.map(({ length }) => length))
   const grows = asked > (replaced ? lengthOf(replaced) : 0)
   if (grows && asked + sum(others.map(lengthOf)) > limit)
-    throw conflict(
-      'resource_exhausted',
-      `a container can have at most ${limit} host ports in all its mappings`,
-    )
+    throw conflict('resource_exhausted', `a container can have at most ${limit} host ports in all its mappings`)
 }
 
 /**
@@ -68,10 +64,7 @@ function sum(numbers: readonly number[]): number {
 }
 
 /** A choice of host ports from the host's current range, without held ones. */
-export function openChoice(
-  { store, config, portHolds }: Journal,
-  listening: ReadonlySet<string>,
-): PortChoice {
+export function openChoice({ store, config, portHolds }: Journal, listening: ReadonlySet<string>): PortChoice {
   const { db } = store.changes
   return new PortChoice(db, readNatPorts(db, config.network.nat_ports), listening).exclude(portHolds.spans)
 }
@@ -83,8 +76,7 @@ export function openChoice(
 export function checkHostIp({ store, facts }: Pick<Journal, 'store' | 'facts'>, hostIp: string): void {
   if (hostIp === '') return
   const pooled = store.changes.db.prepare('SELECT 1 FROM ipv4_pool WHERE address = ?').get(hostIp)
-  if (pooled || store.hasAddress(hostIp))
-    throw conflict('address_in_use', `${hostIp} is reserved for a container`)
+  if (pooled || store.hasAddress(hostIp)) throw conflict('address_in_use', `${hostIp} is reserved for a container`)
   if (!facts.listAddresses(hostIp.includes(':') ? 'ipv6' : 'ipv4').includes(hostIp))
     throw invalidField('host_ip', 'host_ip: must be an address of the host')
 }

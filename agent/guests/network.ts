@@ -5,18 +5,12 @@ import { ratesOf } from './policy.js'
 import type { GuestRecord } from './record.js'
 
 /** Whether the guest reaches port 25 of others. */
-export function sendsMail(
-  { security }: GuestRecord,
-  { security: { close_smtp: closed } }: AgentConfig,
-): boolean {
+export function sendsMail({ security }: GuestRecord, { security: { close_smtp: closed } }: AgentConfig): boolean {
   return security.smtp === 'default' ? !closed : security.smtp === 'open'
 }
 
 /** Converts a guest's record to the network's terms. */
-export function networkOf(
-  record: GuestRecord,
-  context: Pick<GuestContext, 'config' | 'deviceOf'>,
-): WantedNetwork {
+export function networkOf(record: GuestRecord, context: Pick<GuestContext, 'config' | 'deviceOf'>): WantedNetwork {
   return {
     uuid: record.uuid,
     mac: record.mac,

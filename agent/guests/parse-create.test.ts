@@ -48,8 +48,7 @@ const withSpec = (change: Partial<GuestSpec>): CreateOrder => ({
 const withLimits = (change: object): CreateOrder => withSpec({ limits: { ...spec.limits!, ...change } })
 const withMapping = (change: object): CreateOrder =>
   withSpec({ portMappings: [{ ...spec.portMappings[0]!, ...change }] })
-const withTraffic = (change: Partial<TrafficLimit>): CreateOrder =>
-  withSpec({ traffic: TrafficLimit.create(change) })
+const withTraffic = (change: Partial<TrafficLimit>): CreateOrder => withSpec({ traffic: TrafficLimit.create(change) })
 
 /** A key in OpenSSH's format: `ssh-ed25519` and 32 bytes. */
 const ed25519 = `ssh-ed25519 ${Buffer.from(`\0\0\0\x0bssh-ed25519\0\0\0 ${'k'.repeat(32)}`, 'latin1').toString('base64')}`
@@ -79,9 +78,11 @@ describe('parseCreate', () => {
       spec: {
         ...spec,
         limits: { ...spec.limits!, networkDownMbps: 100, networkUpMbps: 0 },
-        ...{ ipv4Count: 2, publicIpv4s: ['198.51.100.7'] },
-        ...{ ipv6Count: 1, ipv6Addresses: ['2001:0DB8::0001'] },
-        ...{ expiresAtMs: 1_800_000_000_000 },
+        ipv4Count: 2,
+        publicIpv4s: ['198.51.100.7'],
+        ipv6Count: 1,
+        ipv6Addresses: ['2001:0DB8::0001'],
+        expiresAtMs: 1_800_000_000_000,
         traffic: TrafficLimit.create({
           mode: 'split',
           inGb: 5,
@@ -91,12 +92,12 @@ describe('parseCreate', () => {
       },
     })
     expect(order).to.deep.include({
-      ...{ ipv4Count: 2, publicIpv4s: ['198.51.100.7'], ipv6Count: 1, ipv6Addresses: ['2001:db8::1'] },
-      ...{ expiresAtMs: 1_800_000_000_000 },
-      traffic: {
-        ...{ mode: 'split', monthlyGb: 0, inGb: 5, outGb: 0 },
-        ...{ action: 'throttle', throttleMbps: 10, resetDay: 0 },
-      },
+      ipv4Count: 2,
+      publicIpv4s: ['198.51.100.7'],
+      ipv6Count: 1,
+      ipv6Addresses: ['2001:db8::1'],
+      expiresAtMs: 1_800_000_000_000,
+      traffic: { mode: 'split', monthlyGb: 0, inGb: 5, outGb: 0, action: 'throttle', throttleMbps: 10, resetDay: 0 },
     })
     expect(order.limits).to.include({ networkDownMbps: 100, networkUpMbps: 0 })
   })
@@ -126,11 +127,7 @@ describe('parseCreate', () => {
     ['no virtualization', withSpec({ virtualization: '' }), 'invalid_field virtualization'],
     ['another virtualization', withSpec({ virtualization: 'xen' }), 'invalid_field virtualization'],
     ['user data for a container', withSpec({ userData: '#!/bin/sh' }), 'unsupported user_data'],
-    [
-      'endless user data',
-      withSpec({ virtualization: 'kvm', userData: 'x'.repeat(65_537) }),
-      'invalid_field user_data',
-    ],
+    ['endless user data', withSpec({ virtualization: 'kvm', userData: 'x'.repeat(65_537) }), 'invalid_field user_data'],
     ['no processor', withLimits({ vcpuMilli: 0 }), 'invalid_field vcpu'],
     ['NaN memory', withLimits({ ramMb: NaN }), 'invalid_field ram_mb'],
     ['a fraction of a disk', withLimits({ diskGb: 1.5 }), 'invalid_field disk_gb'],
@@ -139,11 +136,7 @@ describe('parseCreate', () => {
     ['half an address', withSpec({ ipv6Count: 0.5 }), 'invalid_field ipv6_count'],
     ['a name as address', withSpec({ publicIpv4s: ['host'] }), 'invalid_field public_ipv4s'],
     ['IPv6 as IPv4', withSpec({ publicIpv4s: ['2001:db8::1'] }), 'invalid_field public_ipv4s'],
-    [
-      'an address twice',
-      withSpec({ ipv6Addresses: ['2001:db8::1', '2001:DB8:0::1'] }),
-      'invalid_field ipv6_addresses',
-    ],
+    ['an address twice', withSpec({ ipv6Addresses: ['2001:db8::1', '2001:DB8:0::1'] }), 'invalid_field ipv6_addresses'],
     ['an address and more', withSpec({ ipv6Addresses: ['::1; flush'] }), 'invalid_field ipv6_addresses'],
     ['a zone', withSpec({ ipv6Addresses: ['fe80::1%eth0'] }), 'invalid_field ipv6_addresses'],
     ['a time before all times', withSpec({ expiresAtMs: -1 }), 'invalid_field expires_at'],
@@ -169,11 +162,7 @@ describe('parseCreate', () => {
       'invalid_field port_mappings',
     ],
     ['no login', withSpec({ sshAuthMode: '' }), 'invalid_field ssh_auth_mode'],
-    [
-      'a weak password',
-      withSpec({ sshAuthMode: 'password', sshPassword: 'abcdefgh' }),
-      'invalid_field ssh_password',
-    ],
+    ['a weak password', withSpec({ sshAuthMode: 'password', sshPassword: 'abcdefgh' }), 'invalid_field ssh_password'],
     [
       'a two-line password',
       withSpec({ sshAuthMode: 'password', sshPassword: 'abcdef1\nroot:x1' }),

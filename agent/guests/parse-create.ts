@@ -90,8 +90,7 @@ export function parseRequester(value: string): string {
 
 /** @throws {BerthError} `invalid_field` */
 export function checkTemplateId(id: string): void {
-  if (!new RegExp(templateIdPattern).test(id))
-    throw invalidField('template_id', 'template_id: has the wrong format')
+  if (!new RegExp(templateIdPattern).test(id)) throw invalidField('template_id', 'template_id: has the wrong format')
 }
 
 function parseVirtualization(value: string): DriverKind {
@@ -116,9 +115,6 @@ function parseMappings(spec: WireSpec): CheckedMapping[] {
     return []
   }
   if (spec.portMappings.length > ranges.portMappings.max)
-    throw invalidField(
-      'port_mappings',
-      `port_mappings: at most ${ranges.portMappings.max} mappings are allowed`,
-    )
+    throw invalidField('port_mappings', `port_mappings: at most ${ranges.portMappings.max} mappings are allowed`)
   return spec.portMappings.map((mapping) => checkPortMapping(mapping))
 }

@@ -29,8 +29,7 @@ export function planReconcile(comparisons: readonly Comparison[]): GuestRepair[]
 
 function planGuest({ record, observed, ended, held, blocked }: Comparison): GuestRepair | undefined {
   if (record.status === 'error' || observed === 'starting' || observed === 'stopping') return undefined
-  if (observed === 'running')
-    return differing(record, { status: 'running', wanted: 'running', statusReason: '' })
+  if (observed === 'running') return differing(record, { status: 'running', wanted: 'running', statusReason: '' })
   if (record.wanted === 'stopped') return differing(record, { status: 'stopped' })
   if (ended === 'guest')
     return differing(record, { status: 'stopped', wanted: 'stopped', statusReason: 'shut down from inside' })

@@ -12,8 +12,13 @@ import { unmeasuredSpace, type GuestRecord, type SnapshotRecord, type SnapshotSp
 const gib = 1024 ** 3
 
 const snapshotOf = (sizeGb: number): SnapshotRecord => ({
-  ...{ id: `s${sizeGb}`, createdAtMs: 1, createdBy: 'test', scheduled: false, description: '' },
-  ...{ sizeBytes: sizeGb * gib, state: 'ready' },
+  id: `s${sizeGb}`,
+  createdAtMs: 1,
+  createdBy: 'test',
+  scheduled: false,
+  description: '',
+  sizeBytes: sizeGb * gib,
+  state: 'ready',
 })
 
 /** A guest with a disk of 10 GB; figures in GB. */
@@ -57,9 +62,7 @@ describe('the space of snapshots', () => {
     ['one disk more than what snapshots retain where that is more', 80, 25, 35],
   ] as const)
     it(`raises the limit of the disk by ${name}`, () => {
-      const raised = planRaised(guestOf({ retainedBytes: retained }), {
-        ...{ measured: measured * gib, diskBytes: 10 * gib },
-      })
+      const raised = planRaised(guestOf({ retainedBytes: retained }), { measured: measured * gib, diskBytes: 10 * gib })
       expect(raised / gib).to.equal(expected)
     })
 
@@ -69,16 +72,14 @@ describe('the space of snapshots', () => {
     ['falls to the size of the newest snapshot that is left', { retained: 6, usage: 9, sizes: [3] }, [3, 3]],
     ['stays where the newest has no size', { retained: 6, usage: 9, sizes: [0] }, [6, 6]],
     ['is nothing without snapshots', { retained: 6, usage: 9, sizes: [] }, [0, 0]],
-    [
-      'never raises the disk with classic quotas',
-      { retained: 6, usage: 9, sizes: [3], counts: false },
-      [6, 0],
-    ],
+    ['never raises the disk with classic quotas', { retained: 6, usage: 9, sizes: [3], counts: false }, [6, 0]],
   ] as const satisfies readonly [string, SettleCase, [number, number]][])
     it(`${name} once the kernel has freed what was deleted`, () => {
       const record = guestOf({ retainedBytes: retained, allowanceBytes: 30 })
       const { retainedBytes, allowanceBytes } = planSettled(record, {
-        ...{ present: sizes.map(snapshotOf), usageBytes: usage * gib, snapshotsCount: counts },
+        present: sizes.map(snapshotOf),
+        usageBytes: usage * gib,
+        snapshotsCount: counts,
       })
       expect([retainedBytes / gib, allowanceBytes / gib]).to.deep.equal(expected)
     })

@@ -44,10 +44,7 @@ export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number):
  * The allowance right after a snapshot. It grows by at most one disk: a guest that exceeds its size does not get a
  * higher limit for it.
  */
-export function planRaised(
-  record: GuestRecord,
-  { measured, diskBytes }: { measured: number; diskBytes: number },
-) {
+export function planRaised(record: GuestRecord, { measured, diskBytes }: { measured: number; diskBytes: number }) {
   const highest = Math.max(planSpaceLimit(record), planRetained(record)) + diskBytes
   return Math.min(measured, highest)
 }

@@ -47,9 +47,7 @@ describe('policy', () => {
     ['the lower one', record({ overQuota: true }, { action: 'throttle' }, [5, 100]), 5, 10],
   ] as const)
     it(`bounds: ${name}`, () =>
-      expect(ratesOf(judged, { config, deviceOf })).to.include({
-        ...{ device: 'bt7', downMbps: down, upMbps: up },
-      }))
+      expect(ratesOf(judged, { config, deviceOf })).to.include({ device: 'bt7', downMbps: down, upMbps: up }))
 
   for (const [name, judged, cut] of [
     ['one that has expired', record({ expired: true }), true],
@@ -60,7 +58,12 @@ describe('policy', () => {
     it(`cuts off: ${name}`, () => expect(ratesOf(judged, { config, deviceOf }).cut).to.equal(cut))
 
   const suspension = (mode: GuestSuspension['mode']): GuestSuspension => ({
-    ...{ mode, reason: 'unpaid', message: '', sinceMs: 1, untilMs: 0, resumes: false },
+    mode,
+    reason: 'unpaid',
+    message: '',
+    sinceMs: 1,
+    untilMs: 0,
+    resumes: false,
   })
   for (const [name, policy, mode, blocks, mayRun] of [
     ['suspended', {}, 'stop', ['suspended'], false],

@@ -23,7 +23,9 @@ export function blocksOf({ policy, traffic, suspension }: PolicyFacts): Block[] 
 /** The reason why the guest is blocked, as text for users; empty: not blocked. */
 export function policyReasonOf(judged: PolicyFacts): string {
   const texts: Readonly<Record<Block, string>> = {
-    ...{ suspended: 'suspended', expired: 'expired', traffic: 'traffic quota used up' },
+    suspended: 'suspended',
+    expired: 'expired',
+    traffic: 'traffic quota used up',
     security: `security: ${judged.policy.abuse ?? ''}`,
   }
   return blocksOf(judged)
@@ -47,16 +49,14 @@ export function isThrottled({ policy, traffic }: PolicyFacts): boolean {
  * @throws {BerthError} `policy_blocked`
  */
 export function refuseSuspended({ suspension }: Pick<GuestRecord, 'suspension'>): void {
-  if (suspension)
-    throw new BerthError('forbidden', 'policy_blocked', 'the container is suspended: unsuspend it first')
+  if (suspension) throw new BerthError('forbidden', 'policy_blocked', 'the container is suspended: unsuspend it first')
 }
 
 /** @throws {BerthError} `policy_blocked` */
 export function checkAllowed(judged: PolicyFacts): void {
   refuseSuspended(judged)
   const reason = policyReasonOf(judged)
-  if (reason !== '')
-    throw new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${reason}`)
+  if (reason !== '') throw new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${reason}`)
 }
 
 /**

@@ -58,7 +58,8 @@ export class Reconciler {
 
   /** Guests in the network's terms, kept until the list of guests changes. */
   #planned: { readonly records: readonly GuestRecord[]; readonly networks: readonly WantedNetwork[] } = {
-    ...{ records: [], networks: [] },
+    records: [],
+    networks: [],
   }
 
   readonly #context: GuestContext
@@ -116,10 +117,7 @@ export class Reconciler {
 
   start(intervalMs: number): void {
     this.#timer = setInterval(() => void this.pass(), intervalMs)
-    this.#networkTimer = setInterval(
-      () => void this.#guard('network', () => this.compareNetwork()),
-      networkMs,
-    )
+    this.#networkTimer = setInterval(() => void this.#guard('network', () => this.compareNetwork()), networkMs)
   }
 
   async close(): Promise<void> {

@@ -145,7 +145,10 @@ export interface SnapshotSpace {
 }
 
 export const unmeasuredSpace: Readonly<SnapshotSpace> = {
-  ...{ limitBytes: 0, retainedBytes: 0, allowanceBytes: 0, isMeasured: false },
+  limitBytes: 0,
+  retainedBytes: 0,
+  allowanceBytes: 0,
+  isMeasured: false,
 }
 
 /** When the agent takes snapshots by itself; agent/guests/schedule says what follows from it. */
@@ -168,8 +171,14 @@ export interface SnapshotSchedule {
 }
 
 export const noSchedule: Readonly<SnapshotSchedule> = {
-  ...{ enabled: false, intervalHours: 0, time: '', retention: 0, firstDay: '', createdBy: '' },
-  ...{ lastRunMs: 0, nextRunMs: 0 },
+  enabled: false,
+  intervalHours: 0,
+  time: '',
+  retention: 0,
+  firstDay: '',
+  createdBy: '',
+  lastRunMs: 0,
+  nextRunMs: 0,
 }
 
 /** When the agent makes backups by itself, and where they go. Its retention is of what the target keeps. */
@@ -183,7 +192,9 @@ export interface BackupSchedule extends SnapshotSchedule {
 
 export const noBackupSchedule: Readonly<BackupSchedule> = {
   ...noSchedule,
-  ...{ targetId: '', targetChangedAtMs: 0, target: '' },
+  targetId: '',
+  targetChangedAtMs: 0,
+  target: '',
 }
 
 /** A state of the guest's volume that is kept at a backup target. */

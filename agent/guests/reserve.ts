@@ -12,11 +12,7 @@ import type { GuestInsert } from './guest-store.js'
  * @param listening from `readListeningPorts`
  * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`
  */
-export function reserveGuest(
-  context: GuestContext,
-  order: CreateRequest,
-  listening: ReadonlySet<string>,
-): void {
+export function reserveGuest(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): void {
   const { virtualization, templateId, limits, start, ...kept } = order
   context.store.insert({
     ...kept, // fields for the guest's document; the store ignores the rest
@@ -37,10 +33,7 @@ function chooseUserIdSlot({ store, userIdSlots }: GuestContext): number {
   return slot
 }
 
-type Network = Pick<
-  GuestRecord,
-  'ipv4' | 'mac' | 'publicIpv4s' | 'ipv6Addresses' | 'portMappings' | 'firewall'
->
+type Network = Pick<GuestRecord, 'ipv4' | 'mac' | 'publicIpv4s' | 'ipv6Addresses' | 'portMappings' | 'firewall'>
 
 function chooseNetwork(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): Network {
   const { store, config, network } = context
@@ -48,7 +41,10 @@ function chooseNetwork(context: GuestContext, order: CreateRequest, listening: R
   const { publicIpv4s, ipv6Addresses } = network.choose(order)
   const hasIpv6 = ipv6Addresses.length > 0
   return {
-    ...{ ipv4, mac: macOf(ipv4), publicIpv4s: [...publicIpv4s], ipv6Addresses: [...ipv6Addresses] },
+    ipv4,
+    mac: macOf(ipv4),
+    publicIpv4s: [...publicIpv4s],
+    ipv6Addresses: [...ipv6Addresses],
     portMappings: reserveMappings(context, { wanted: order.portMappings, listening, hasIpv6 }),
     firewall: openFirewall,
   }

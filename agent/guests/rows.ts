@@ -51,16 +51,10 @@ const documentKeys = Object.keys(documentDefaults) as (keyof GuestDocument)[]
 
 /** The fields of a record or update that belong to the document. */
 export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument> {
-  return Object.fromEntries(
-    documentKeys.flatMap((key) => (part[key] === undefined ? [] : [[key, part[key]]])),
-  )
+  return Object.fromEntries(documentKeys.flatMap((key) => (part[key] === undefined ? [] : [[key, part[key]]])))
 }
 
-export function recordOf(
-  row: StoredGuestRow,
-  mappings: string,
-  addresses: readonly AddressRow[],
-): GuestRecord {
+export function recordOf(row: StoredGuestRow, mappings: string, addresses: readonly AddressRow[]): GuestRecord {
   const addressesOf = (wanted: 4 | 6): string[] =>
     addresses.flatMap(({ family, address }) => (family === wanted ? [address] : []))
   const { virtualization, templateId, limits, ...document } = JSON.parse(row.spec) as StoredGuest

@@ -28,8 +28,7 @@ export class RunningGuests {
     const { store, guestMutex } = this.context
     const repairs = running.map(async (observed) => {
       const record = store.find(observed.uuid)
-      if (!record || guestMutex.isLocked(record.uuid) || this.#isSeen(lookOf(observed, record), record))
-        return []
+      if (!record || guestMutex.isLocked(record.uuid) || this.#isSeen(lookOf(observed, record), record)) return []
       return guestMutex.run(record.uuid, () => this.#repair(observed))
     })
     return (await Promise.all(repairs)).flat()

@@ -1,13 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SnapshotTaken } from '../storage/volumes.js'
 import { driverOf, type GuestContext } from './context.js'
-import {
-  planAllowance,
-  planRaised,
-  planRetained,
-  planSettled,
-  refuseBeyondSpace,
-} from './plan-snapshot-space.js'
+import { planAllowance, planRaised, planRetained, planSettled, refuseBeyondSpace } from './plan-snapshot-space.js'
 import type { GuestRecord, SnapshotSpace } from './record.js'
 import { volumeLimitOf } from './volume-bound.js'
 
@@ -116,11 +110,7 @@ async function settleFreed(context: GuestContext, uuid: string): Promise<SpaceSt
  * Waits until the space of deleted snapshots is free, usually less than a second, and settles it.
  * @returns false: not free yet
  */
-export async function awaitSettled(
-  context: GuestContext,
-  uuid: string,
-  signal: AbortSignal,
-): Promise<boolean> {
+export async function awaitSettled(context: GuestContext, uuid: string, signal: AbortSignal): Promise<boolean> {
   const deadline = performance.now() + settleMs
   while (!(await context.volumes.areFreed(uuid))) {
     if (performance.now() > deadline) return false

@@ -52,6 +52,5 @@ export async function removeStrays({ store, volumes }: GuestContext, uuid: strin
   const { snapshots, backups } = store.get(uuid)
   const sent = backups.flatMap(({ id, state }) => (state === 'taking' ? [sentSnapshotId(id)] : []))
   const known = new Set([...snapshots.map(({ id }) => id), ...sent])
-  for (const id of await volumes.listSnapshots(uuid))
-    if (!known.has(id)) await volumes.deleteSnapshot(uuid, id)
+  for (const id of await volumes.listSnapshots(uuid)) if (!known.has(id)) await volumes.deleteSnapshot(uuid, id)
 }

@@ -18,10 +18,7 @@ export type GuestStep<Input = unknown> = Step<Input>
  * Builds the image unless the host has it, clones a disk from it, and prepares the disk for the first boot.
  * @param around runs what makes the disk, once there is an image
  */
-export function diskStep(
-  context: GuestContext,
-  around: (makeDisk: () => Promise<void>) => Promise<void>,
-): GuestStep {
+export function diskStep(context: GuestContext, around: (makeDisk: () => Promise<void>) => Promise<void>): GuestStep {
   return {
     name: 'disk',
     weight: 3,
@@ -72,10 +69,7 @@ export function configureStep(context: GuestContext, options: { undo: boolean })
  * Starts the guest and sets its rates as soon as there is a device to set them on.
  * @param isSkipped selects guests that are not started, without an error
  */
-export function startStep(
-  context: GuestContext,
-  isSkipped: (record: GuestRecord) => boolean = () => false,
-): GuestStep {
+export function startStep(context: GuestContext, isSkipped: (record: GuestRecord) => boolean = () => false): GuestStep {
   return {
     name: 'start',
     weight: 2,

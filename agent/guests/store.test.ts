@@ -13,20 +13,39 @@ import {
 import { GuestStore, type GuestInsert, type GuestUpdate } from './guest-store.js'
 
 const mapping = (hostPort: number, part: Partial<PortMapping> = {}): PortMapping => ({
-  ...{ protocol: 'tcp', hostIp: '', hostPort, hostPortEnd: hostPort },
-  ...{ containerPort: 22, containerPortEnd: 22, description: '' },
+  protocol: 'tcp',
+  hostIp: '',
+  hostPort,
+  hostPortEnd: hostPort,
+  containerPort: 22,
+  containerPortEnd: 22,
+  description: '',
   ...part,
 })
 
 const limits = {
-  ...{ vcpuMilli: 1000, ramMb: 256, diskGb: 1 },
-  ...{ networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 },
+  vcpuMilli: 1000,
+  ramMb: 256,
+  diskGb: 1,
+  networkDownMbps: 0,
+  networkUpMbps: 0,
+  ioReadMbps: 0,
+  ioWriteMbps: 0,
 }
 
 const guest: GuestInsert = {
-  ...{ uuid: 'u1', id: 1, name: 'one', status: 'running', wanted: 'running', userIdSlot: 0 },
+  uuid: 'u1',
+  id: 1,
+  name: 'one',
+  status: 'running',
+  wanted: 'running',
+  userIdSlot: 0,
   spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
-  ...{ ipv4: '10.64.0.2', mac: '02:be:0a:40:00:02', login: null, hasPassword: false, createdAtMs: 5 },
+  ipv4: '10.64.0.2',
+  mac: '02:be:0a:40:00:02',
+  login: null,
+  hasPassword: false,
+  createdAtMs: 5,
   portMappings: [mapping(20001), mapping(20100, { hostPortEnd: 20199, containerPortEnd: 121 })],
   publicIpv4s: ['198.51.100.9', '198.51.100.7'],
   ipv6Addresses: ['2001:db8::5'],
@@ -48,9 +67,7 @@ describe('guest store', () => {
 
   it('gives back what it was given', () => {
     const policy = { expired: false, overQuota: false }
-    const snapshots = {
-      ...{ snapshotLimit: 5, snapshots: [], snapshotSchedule: noSchedule, snapshotSpace: unmeasuredSpace },
-    }
+    const snapshots = { snapshotLimit: 5, snapshots: [], snapshotSchedule: noSchedule, snapshotSpace: unmeasuredSpace }
     const room = { fetchedBytes: 0, extraBytes: 0, nextExtraBytes: 0 }
     const backups = { backups: [], backupSchedule: noBackupSchedule, ...room }
     const common = {
@@ -89,10 +106,7 @@ describe('guest store', () => {
     const refused = (): void =>
       changes.transaction(() => {
         store.update('u1', { statusReason: 'refused' })
-        expect([store.get('u1').statusReason, store.list()[0]?.statusReason]).to.deep.equal([
-          'refused',
-          'refused',
-        ])
+        expect([store.get('u1').statusReason, store.list()[0]?.statusReason]).to.deep.equal(['refused', 'refused'])
         throw new Error('refused')
       })
     expect(refused).to.throw('refused')

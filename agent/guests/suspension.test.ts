@@ -14,30 +14,16 @@ const record = (
   wanted: PolicyRecord['wanted'],
   suspension: GuestSuspension | null = null,
   expired = false,
-): PolicyRecord => ({
-  ...{ wanted, suspension, policy: { expired, overQuota: false }, traffic: unlimitedTraffic },
-})
+): PolicyRecord => ({ wanted, suspension, policy: { expired, overQuota: false }, traffic: unlimitedTraffic })
 
 describe('planSuspend', () => {
   for (const [name, before, mode, resumes, wanted] of [
     ['a guest that runs resumes', record('running'), 'stop', true, undefined],
     ['a stopped guest does not resume', record('stopped'), 'stop', false, undefined],
     ['mode network stops nothing', record('running'), 'network', false, undefined],
-    [
-      'a repetition keeps that it resumes',
-      record('stopped', suspended('stop', true)),
-      'stop',
-      true,
-      undefined,
-    ],
+    ['a repetition keeps that it resumes', record('stopped', suspended('stop', true)), 'stop', true, undefined],
     ['from stop to network', record('stopped', suspended('stop', true)), 'network', false, 'running'],
-    [
-      'from stop to network, stopped',
-      record('stopped', suspended('stop', false)),
-      'network',
-      false,
-      undefined,
-    ],
+    ['from stop to network, stopped', record('stopped', suspended('stop', false)), 'network', false, undefined],
     ['from network to stop', record('running', suspended('network', false)), 'stop', true, undefined],
     ['an expired guest', record('stopped', suspended('stop', true), true), 'network', false, undefined],
   ] as const)

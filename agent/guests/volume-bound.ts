@@ -13,11 +13,7 @@ export function volumeLimitOf(context: GuestContext, record: GuestRecord): numbe
 }
 
 /** Like `volumeLimitOf`, for a known driver. */
-export function boundOf(
-  driver: Driver,
-  { machineOf }: Pick<GuestContext, 'machineOf'>,
-  record: GuestRecord,
-): number {
+export function boundOf(driver: Driver, { machineOf }: Pick<GuestContext, 'machineOf'>, record: GuestRecord): number {
   const limitBytes = driver.volumeLimitBytes(machineOf(record))
   if (limitBytes === 0) return 0
   return limitBytes + record.extraBytes + planAllowance(record) + record.fetchedBytes

@@ -6,11 +6,7 @@ import { thawGuest } from './thaw.js'
 const freezeTimeoutMs = 500
 
 /** That a guest cannot be frozen is no reason to have no snapshot of it, nor that it does not thaw at once. */
-export async function whileFrozen<T>(
-  context: GuestContext,
-  record: GuestRecord,
-  work: () => Promise<T>,
-): Promise<T> {
+export async function whileFrozen<T>(context: GuestContext, record: GuestRecord, work: () => Promise<T>): Promise<T> {
   const [driver, machine] = [driverOf(context, record), context.machineOf(record)]
   try {
     await driver

@@ -30,7 +30,8 @@ class Lab {
       [...this.guests].map((uuid) => ({ uuid, spec: { limits: { vcpuMilli: 1000 } } }) as GuestRecord)
     const changes = { onChange: (listener: Listener) => ((this.#listener = listener), () => undefined) }
     const store = {
-      ...{ changes, list: records },
+      changes,
+      list: records,
       find: (uuid: string) => records().find((record) => record.uuid === uuid),
     } as unknown as HistoryParts['store']
     const files = new SeriesFiles(this.directory)
@@ -40,7 +41,10 @@ class Lab {
       write(...given)
     }
     return new UsageHistory({
-      ...{ files, store, writeEveryMs, hostProcessors: 2 },
+      files,
+      store,
+      writeEveryMs,
+      hostProcessors: 2,
       sampleGuest: (uuid) => ({
         reading: this.running.has(uuid) ? this.#reading() : undefined,
         diskBytes: 5,
@@ -71,9 +75,7 @@ class Lab {
   }
 
   cpu(uuid: string, range: Range = 'day'): number[] {
-    return this.history
-      .readGuest(uuid, range)
-      .steps.map(({ cpuPercent }) => Math.round(cpuPercent * 100) / 100)
+    return this.history.readGuest(uuid, range).steps.map(({ cpuPercent }) => Math.round(cpuPercent * 100) / 100)
   }
 
   files(): string[] {

@@ -73,8 +73,7 @@ export class UsageHistory {
 
   /** Begins with the minute that comes; what is left of guests that are no more goes. */
   start(): void {
-    for (const key of this.parts.files.keys())
-      if (key !== hostSeries && !this.parts.store.find(key)) this.#forget(key)
+    for (const key of this.parts.files.keys()) if (key !== hostSeries && !this.parts.store.find(key)) this.#forget(key)
     this.look()
     this.#schedule()
   }
@@ -114,9 +113,7 @@ export class UsageHistory {
   /** At the end of a minute. Failures are logged: a history has gaps, and nothing else fails for it. */
   tick(): Promise<void> {
     if (this.#closed) return this.#recording.settled()
-    return this.#recording.run(() =>
-      this.#record().catch((err: unknown) => this.parts.log.warn({ err }, 'record use')),
-    )
+    return this.#recording.run(() => this.#record().catch((err: unknown) => this.parts.log.warn({ err }, 'record use')))
   }
 
   /** @param uuid of a guest that is there */

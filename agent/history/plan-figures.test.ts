@@ -3,8 +3,14 @@ import { planFigures, type Reading } from './plan-figures.js'
 import type { Figures } from './plan-series.js'
 
 const base: Reading = {
-  ...{ atMs: 1000, life: '1', memoryBytes: 100, cpuUsec: 0 },
-  ...{ rxBytes: 0, txBytes: 0, readBytes: 0, writeBytes: 0 },
+  atMs: 1000,
+  life: '1',
+  memoryBytes: 100,
+  cpuUsec: 0,
+  rxBytes: 0,
+  txBytes: 0,
+  readBytes: 0,
+  writeBytes: 0,
 }
 const later = (change: Partial<Reading>): Reading => ({ ...base, atMs: 61_000, ...change })
 const known = (figures: Figures): object =>
@@ -25,12 +31,7 @@ describe('planFigures', () => {
       later({ rxBytes: 6000, writeBytes: 60 }),
       { ...idle, rxBytesPerSec: 100, writeBytesPerSec: 1 },
     ],
-    [
-      'by the time between readings',
-      base,
-      later({ atMs: 11_000, txBytes: 100 }),
-      { ...idle, txBytesPerSec: 10 },
-    ],
+    ['by the time between readings', base, later({ atMs: 11_000, txBytes: 100 }), { ...idle, txBytesPerSec: 10 }],
     ['a first look has no rates', undefined, later({}), gauges],
     ['nor has another life', base, later({ life: '2', rxBytes: 9 }), gauges],
     ['nor the same reading', base, base, gauges],
@@ -43,12 +44,7 @@ describe('planFigures', () => {
       later({ rxBytes: 10 }),
       { ...idle, rxBytesPerSec: undefined },
     ],
-    [
-      'no figures of the disk',
-      base,
-      later({ readBytes: undefined }),
-      { ...idle, readBytesPerSec: undefined },
-    ],
+    ['no figures of the disk', base, later({ readBytes: undefined }), { ...idle, readBytesPerSec: undefined }],
     [
       'no figures of the network and the processors',
       base,
@@ -63,8 +59,6 @@ describe('planFigures', () => {
     })
 
   it('knows nothing of a disk that nobody looked at', () => {
-    expect(known(planFigures(undefined, undefined, { processors: 1, diskBytes: undefined }))).to.deep.equal(
-      {},
-    )
+    expect(known(planFigures(undefined, undefined, { processors: 1, diskBytes: undefined }))).to.deep.equal({})
   })
 })

@@ -38,7 +38,8 @@ export function planFigures(
     return grown >= 0 ? (grown * 1000) / elapsedMs : NaN
   }
   return figuresOf({
-    ...{ ...memory, ...disk },
+    ...memory,
+    ...disk,
     cpuPercent: Math.min(100, rate(({ cpuUsec }) => cpuUsec) / 1e4 / processors),
     rxBytesPerSec: rate(({ rxBytes }) => rxBytes),
     txBytesPerSec: rate(({ txBytes }) => txBytes),

@@ -94,11 +94,7 @@ describe('planHistory', () => {
   it('of a day forgets what is older', () => {
     const day = minutesBefore(noon - 24 * hourMs, [9])
     expect(planHistory(seriesOf({ day }), 'day', noon).steps).to.deep.equal([])
-    const still = planHistory(
-      seriesOf({ day: minutesBefore(noon - 24 * hourMs + minuteMs, [9]) }),
-      'day',
-      noon,
-    )
+    const still = planHistory(seriesOf({ day: minutesBefore(noon - 24 * hourMs + minuteMs, [9]) }), 'day', noon)
     expect(cpuOf(still.steps)[0]).to.equal(9)
     expect(still.steps).to.have.length(1440)
   })

@@ -50,10 +50,7 @@ export interface SeriesWrite {
 }
 
 export function figuresOf(known: Partial<Figures>): Figures {
-  return Object.fromEntries(figureNames.map((name) => [name, known[name] ?? NaN])) as Record<
-    FigureName,
-    number
-  >
+  return Object.fromEntries(figureNames.map((name) => [name, known[name] ?? NaN])) as Record<FigureName, number>
 }
 
 export function indexAt({ stepSeconds }: Tier, ms: number): number {
@@ -133,11 +130,7 @@ function rollUp(series: Buffer, range: Coarse, index: number): Figures | undefin
  * @param steps.from those before it are known to be there
  * @param steps.end the first that is not looked at
  */
-export function planRollUp(
-  series: Buffer,
-  range: Coarse,
-  { from, end }: { from: number; end: number },
-): Point[] {
+export function planRollUp(series: Buffer, range: Coarse, { from, end }: { from: number; end: number }): Point[] {
   const back = Math.floor(tiers[finer[range]].size / partsOf(range))
   const points: Point[] = []
   for (let index = Math.max(from, end - back); index < end; index++) {

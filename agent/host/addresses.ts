@@ -41,9 +41,7 @@ export interface InterfaceIpv4 {
 export function listIpv4Addresses(): InterfaceIpv4[] {
   return Object.entries(networkInterfaces()).flatMap(([name, addresses = []]) =>
     addresses.flatMap(({ family, address, cidr }) =>
-      family === 'IPv4'
-        ? [{ interface: name, address, prefixLength: Number(cidr?.split('/')[1] ?? 32) }]
-        : [],
+      family === 'IPv4' ? [{ interface: name, address, prefixLength: Number(cidr?.split('/')[1] ?? 32) }] : [],
     ),
   )
 }
@@ -131,10 +129,7 @@ function bytesOf(hex: string): number[] {
   return hex.match(/../g)!.map((byte) => parseInt(byte, 16))
 }
 
-function firstAddress(
-  addresses: readonly NetworkInterfaceInfo[] | undefined,
-  family: 'IPv4' | 'IPv6',
-): string {
+function firstAddress(addresses: readonly NetworkInterfaceInfo[] | undefined, family: 'IPv4' | 'IPv6'): string {
   const found = addresses?.find((address) => address.family === family && !/^fe[89ab]/i.test(address.address))
   return found?.address ?? ''
 }

@@ -6,12 +6,7 @@ import { run } from './process.js'
  * @param count of requests; Linux ignores one for an entry that it made less than a second ago
  * @throws {CommandError} for example on an interface without ARP
  */
-export async function announceIpv4(
-  device: string,
-  address: string,
-  signal: AbortSignal,
-  count = 1,
-): Promise<void> {
+export async function announceIpv4(device: string, address: string, signal: AbortSignal, count = 1): Promise<void> {
   await run('arping', ['-q', '-U', '-c', String(count), '-I', device, address], { timeoutMs: 5000, signal })
 }
 

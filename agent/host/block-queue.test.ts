@@ -46,9 +46,7 @@ describe('disks below a device', () => {
     ['LUKS on RAID on a partition and a disk', '253:0', ['8:0', '8:16']],
     ['one that is not there', '1:1', []],
   ] as const)
-    it(what, () =>
-      expect(listDisks(numbers, devices).map((disk) => disk.numbers)).to.have.members([...disks]),
-    )
+    it(what, () => expect(listDisks(numbers, devices).map((disk) => disk.numbers)).to.have.members([...disks]))
 
   it('with the file of a loop device', () => {
     expect(listDisks('7:1', devices)[0]?.backingFile).to.equal('/var/lib/x.img')

@@ -167,9 +167,7 @@ export class BtrfsView {
   /** 0: unlimited; undefined when the group does not exist (any more). */
   async limitBytes(group: string): Promise<number | undefined> {
     const [flags, limit] = await Promise.all(
-      ['limit_flags', 'max_referenced'].map((name) =>
-        this.#read(`qgroups/${group.replace('/', '_')}/${name}`),
-      ),
+      ['limit_flags', 'max_referenced'].map((name) => this.#read(`qgroups/${group.replace('/', '_')}/${name}`)),
     )
     if (flags === undefined) return undefined
     return (Number(flags) & 1) === 0 ? 0 : Number(limit) // linux/btrfs.h: BTRFS_QGROUP_LIMIT_MAX_RFER

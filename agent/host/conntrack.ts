@@ -33,11 +33,7 @@ export interface FlowFilter {
 export type FlowPlace = 'opener' | 'asked' | 'answerer' | 'answered'
 
 /* linux/netfilter/nfnetlink_conntrack.h */
-const [newFlow, getFlows, deleteFlow] = [0, 1, 2].map((message) => (1 << 8) | message) as [
-  number,
-  number,
-  number,
-]
+const [newFlow, getFlows, deleteFlow] = [0, 1, 2].map((message) => (1 << 8) | message) as [number, number, number]
 const [tupleOriginal, tupleReply, idOf, zoneOf] = [1, 2, 12, 18]
 const [tupleIp, tupleProtocol] = [1, 2]
 const [protocolNumber, destinationPort] = [1, 3]
@@ -96,8 +92,10 @@ export async function readTrackedFlows(
   const network = from.subarray(0, differing < 0 ? from.length : differing)
   const flows = await readFlows([network, ...others.map(bytesOf)])
   return flows.map(({ places, protocol, askedPort }) => ({
-    ...{ opener: textOf(places.opener), asked: textOf(places.asked) },
-    ...{ answerer: textOf(places.answerer), answered: textOf(places.answered) },
+    opener: textOf(places.opener),
+    asked: textOf(places.asked),
+    answerer: textOf(places.answerer),
+    answered: textOf(places.answered),
     protocol: protocol === protocolNumbers.tcp ? 'tcp' : protocol === protocolNumbers.udp ? 'udp' : undefined,
     askedPort,
   }))
@@ -130,9 +128,7 @@ async function deleteFlows(flows: readonly Flow[]): Promise<void> {
 }
 
 function failOn(answers: readonly NetlinkMessage[], accepted = 0): void {
-  const failed = answers
-    .map((answer) => errorIn(answer) ?? 0)
-    .find((error) => error !== 0 && error !== accepted)
+  const failed = answers.map((answer) => errorIn(answer) ?? 0).find((error) => error !== 0 && error !== accepted)
   if (failed !== undefined) throw new CommandError('conntrack', failed, '', `refused with error ${failed}`)
 }
 

@@ -30,9 +30,7 @@ export function findFirmwareHindrance(wish: FirmwareWish): string | undefined {
   const files = firmwareFiles(wish)
   const missing = files && [files.code, files.vars].find((path) => !existsSync(path))
   if (missing !== undefined) return `${missing} does not exist: install the package ovmf`
-  return wish.tpm && !isExecutable(tpmProgram)
-    ? `${tpmProgram} does not exist: install the package swtpm`
-    : undefined
+  return wish.tpm && !isExecutable(tpmProgram) ? `${tpmProgram} does not exist: install the package swtpm` : undefined
 }
 
 export function isExecutable(path: string): boolean {

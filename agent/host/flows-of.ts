@@ -39,24 +39,23 @@ const protocols: Readonly<Record<string, string>> = { 1: 'icmp', 6: 'tcp', 17: '
 
 /** linux/netfilter/nf_conntrack_tcp.h */
 const tcpStates = [
-  ...['NONE', 'SYN_SENT', 'SYN_RECV', 'ESTABLISHED', 'FIN_WAIT', 'CLOSE_WAIT', 'LAST_ACK', 'TIME_WAIT'],
-  ...['CLOSE', 'SYN_SENT2'],
+  'NONE',
+  'SYN_SENT',
+  'SYN_RECV',
+  'ESTABLISHED',
+  'FIN_WAIT',
+  'CLOSE_WAIT',
+  'LAST_ACK',
+  'TIME_WAIT',
+  'CLOSE',
+  'SYN_SENT2',
 ]
 const opening: ReadonlySet<string> = new Set(['SYN_SENT', 'SYN_SENT2'])
 
 /** A line of read-flows.pl. */
 export function parseFlow(line: string): OpenedFlow | undefined {
-  const [
-    protocol = '',
-    source = '',
-    target = '',
-    sourcePort,
-    targetPort,
-    told = '',
-    left,
-    bytes,
-    replyBytes,
-  ] = line.split(' ')
+  const [protocol = '', source = '', target = '', sourcePort, targetPort, told = '', left, bytes, replyBytes] =
+    line.split(' ')
   if (replyBytes === undefined) return undefined
   const state = told.startsWith('t') ? (tcpStates[Number(told.slice(1))] ?? 'NONE') : told.toUpperCase()
   return {

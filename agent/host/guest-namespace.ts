@@ -17,11 +17,7 @@ export interface NamespaceBounds {
  */
 export function namespaceArguments(bounds: NamespaceBounds, filter: Buffer): string[] {
   const limits = [...Object.entries(bounds.counts), ...Object.entries(bounds.resources)]
-  return [
-    confinementOf(bounds, filter),
-    filter.toString('hex'),
-    ...limits.map(([key, value]) => `${key}=${value}`),
-  ]
+  return [confinementOf(bounds, filter), filter.toString('hex'), ...limits.map(([key, value]) => `${key}=${value}`)]
 }
 
 /**

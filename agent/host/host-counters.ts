@@ -47,10 +47,7 @@ function readDiskBytes(): Pick<HostCounters, 'readBytes' | 'writeBytes'> {
 const sectorBytes = 512
 
 /** Source: Documentation/admin-guide/iostats.rst; sectors are of 512 bytes whatever the disk's are */
-export function sumDisks(
-  text: string,
-  disks: ReadonlySet<string>,
-): { readBytes: number; writeBytes: number } {
+export function sumDisks(text: string, disks: ReadonlySet<string>): { readBytes: number; writeBytes: number } {
   let [read, written] = [0, 0]
   for (const line of text.split('\n')) {
     const [, , name = '', , , sectorsRead, , , , sectorsWritten] = line.trim().split(/\s+/)

@@ -10,10 +10,7 @@ describe('interfaces that any program makes', () => {
   /** Makes an interface as it looks below /sys/class/net. */
   function make(name: string, type: string, entries: readonly string[]): void {
     for (const entry of ['', ...entries]) mkdirSync(join(directory, name, entry), { recursive: true })
-    writeFileSync(
-      join(directory, name, 'uevent'),
-      `${type && `DEVTYPE=${type}\n`}INTERFACE=${name}\nIFINDEX=2\n`,
-    )
+    writeFileSync(join(directory, name, 'uevent'), `${type && `DEVTYPE=${type}\n`}INTERFACE=${name}\nIFINDEX=2\n`)
   }
 
   before(() => {
@@ -33,9 +30,7 @@ describe('interfaces that any program makes', () => {
 
   for (const [name, expected] of [
     ...['eth0', 'wlan0', 'bond0', 'bond0.7'].map((name) => [name, false] as const),
-    ...['bond1', 'bond2', 'veth0', 'br0', 'br0.7', 'wg0', 'mac0', 'gone0'].map(
-      (name) => [name, true] as const,
-    ),
+    ...['bond1', 'bond2', 'veth0', 'br0', 'br0.7', 'wg0', 'mac0', 'gone0'].map((name) => [name, true] as const),
   ])
     it(`${name}: ${expected}`, () => expect(isVirtual(name, directory)).to.equal(expected))
 

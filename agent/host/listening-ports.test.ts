@@ -25,9 +25,7 @@ describe('listening ports', () => {
     const ports = await readListeningPorts()
     expect(ports).to.include(`tcp:${(server.address() as { port: number }).port}`)
     expect(ports).to.include(`udp:${socket.address().port}`)
-    expect([...(await readListeningPorts(['udp']))].filter((key) => !key.startsWith('udp:'))).to.deep.equal(
-      [],
-    )
+    expect([...(await readListeningPorts(['udp']))].filter((key) => !key.startsWith('udp:'))).to.deep.equal([])
     server.close()
     socket.close()
   })

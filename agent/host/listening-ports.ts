@@ -8,9 +8,7 @@ type Protocol = 'tcp' | 'udp'
  * their traffic away.
  * @param protocols the protocols to read
  */
-export async function readListeningPorts(
-  protocols: readonly Protocol[] = ['tcp', 'udp'],
-): Promise<Set<string>> {
+export async function readListeningPorts(protocols: readonly Protocol[] = ['tcp', 'udp']): Promise<Set<string>> {
   const lists = await Promise.all(
     protocols.map(async (protocol) => {
       const ports = await (protocol === 'tcp' ? readTcpPorts() : readProcPorts('udp'))
@@ -69,15 +67,11 @@ export function parseListeners(text: string, protocol: Protocol): ListeningSocke
     .map((line) => line.trim().split(/\s+/))
   return rows.flatMap(([, local = '', , state]) => {
     const [address = '', port = ''] = local.split(':')
-    return state === waiting[protocol]
-      ? [{ port: parseInt(port, 16), isReachable: !isLoopback(address) }]
-      : []
+    return state === waiting[protocol] ? [{ port: parseInt(port, 16), isReachable: !isLoopback(address) }] : []
   })
 }
 
 /** 127.0.0.0/8, also as IPv6 writes it, and ::1: words of 32 bits, each in the byte order of the machine. */
 function isLoopback(hex: string): boolean {
-  return /^(?:0{16}FFFF0000|0{16}0000FFFF)?(?:[0-9A-F]{6}7F|7F[0-9A-F]{6})$|^0{24}(?:01000000|00000001)$/.test(
-    hex,
-  )
+  return /^(?:0{16}FFFF0000|0{16}0000FFFF)?(?:[0-9A-F]{6}7F|7F[0-9A-F]{6})$|^0{24}(?:01000000|00000001)$/.test(hex)
 }

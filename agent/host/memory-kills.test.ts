@@ -13,11 +13,7 @@ describe('kills for memory in the kernel log', () => {
       77,
     ],
     ['of a kernel before 5.2', `3,12,99,-;Killed process 77 (init) ${rest}`, 77],
-    [
-      'by a name with parentheses',
-      `3,12,99,c;Memory cgroup out of memory: Killed process 5 (a (b)) ${rest}`,
-      5,
-    ],
+    ['by a name with parentheses', `3,12,99,c;Memory cgroup out of memory: Killed process 5 (a (b)) ${rest}`, 5],
     ['not of another record', '6,889,2848,-;Tasks state (memory values in pages):', undefined],
     ['not in the middle of a text', '4,1,2,-;eth0: Killed process 12 (x)', undefined],
     ['not written by a program', `14,9,2,-;Out of memory: Killed process 1 (init) ${rest}`, undefined],

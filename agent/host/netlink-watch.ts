@@ -25,7 +25,10 @@ export interface NetlinkNames {
  */
 export class NetlinkWatch {
   readonly #listeners: Readonly<Record<NetlinkTopic, Set<() => void>>> = {
-    ...{ tables: new Set(), others: new Set(), rates: new Set(), links: new Set() },
+    tables: new Set(),
+    others: new Set(),
+    rates: new Set(),
+    links: new Set(),
   }
   #child: ReturnType<typeof start> | undefined
   #restart: NodeJS.Timeout | undefined

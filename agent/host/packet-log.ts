@@ -122,5 +122,9 @@ export function parseSample(word: string, rest: readonly string[]): PacketSample
 }
 
 const kinds: Readonly<Record<string, PacketSample['kind']>> = {
-  ...{ o: 'opened', r: 'refused', s: 'stratum', n: 'pool', x: 'proxy' },
+  o: 'opened',
+  r: 'refused',
+  s: 'stratum',
+  n: 'pool',
+  x: 'proxy',
 }

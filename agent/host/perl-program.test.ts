@@ -39,9 +39,7 @@ describe('Perl programs', () => {
 
   it('find common.pl from any working directory', () => {
     const options = { cwd: '/', encoding: 'utf8', stdio: 'pipe' } as const
-    expect(execFileSync('perl', [perlProgram('list-existing'), '/etc', 'passwd', 'no'], options)).to.equal(
-      'passwd\n',
-    )
+    expect(execFileSync('perl', [perlProgram('list-existing'), '/etc', 'passwd', 'no'], options)).to.equal('passwd\n')
   })
 })
 

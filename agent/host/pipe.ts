@@ -117,8 +117,7 @@ export class ToolPipe {
     try {
       return await exchange(child, this.tool, line)
     } finally {
-      if (this.tool.recycleAfter !== Infinity)
-        this.#idle = setTimeout(() => void this.#retire(), idleMs).unref()
+      if (this.tool.recycleAfter !== Infinity) this.#idle = setTimeout(() => void this.#retire(), idleMs).unref()
     }
   }
 }
@@ -144,9 +143,7 @@ function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutpu
       how()
     }
     const onClose = (): void =>
-      settle(() =>
-        reject(new CommandError(tool.program, null, output.stderr, 'ended before the command was done')),
-      )
+      settle(() => reject(new CommandError(tool.program, null, output.stderr, 'ended before the command was done')))
     const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
     child.stdout.on('data', onStdout)
     child.stderr.on('data', onStderr)

@@ -1,14 +1,7 @@
 import { expect } from 'chai'
 import { spawn } from 'node:child_process'
 import { waitFor } from '../../test/support/wait.js'
-import {
-  findProcess,
-  findProgram,
-  parseHandledSignals,
-  parseNetDev,
-  parseProcessStat,
-  readChildren,
-} from './proc.js'
+import { findProcess, findProgram, parseHandledSignals, parseNetDev, parseProcessStat, readChildren } from './proc.js'
 
 describe('parseProcessStat', () => {
   const rest = '7 9 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1'

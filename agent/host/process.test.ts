@@ -42,9 +42,7 @@ describe('run', () => {
     const { stdout } = await run('printf', ['%s|', ...odd])
     expect(stdout).to.equal(odd.map((text) => `${text}|`).join(''))
     const env = { PATH: '/usr/bin:/bin', A: 'b=c d' }
-    expect((await run('sh', ['-c', 'echo "$A"; umask'], { env, ownUmask: true })).stdout).to.equal(
-      'b=c d\n0022\n',
-    )
+    expect((await run('sh', ['-c', 'echo "$A"; umask'], { env, ownUmask: true })).stdout).to.equal('b=c d\n0022\n')
     const binary = Buffer.from(Array.from({ length: 2_000_000 }, (_, at) => at % 256))
     expect((await run('wc', ['-c'], { stdin: binary })).stdout.trim()).to.equal('2000000')
   })
@@ -111,9 +109,7 @@ describe('the launcher', () => {
     await run('true', [])
     const killed = failureOf(run('sleep', ['31.17']))
     let survives = true
-    const survivor = failureOf(run('sleep', ['31.0171'], { survives: true })).finally(
-      () => (survives = false),
-    )
+    const survivor = failureOf(run('sleep', ['31.0171'], { survives: true })).finally(() => (survives = false))
     await bothBegin('31.17', '31.0171')
     process.kill(findLauncher(), 'SIGKILL')
     expect((await killed).code).to.equal(null)
@@ -161,11 +157,7 @@ describe('runPerl', () => {
 
   for (const [name, code, stderr] of [
     ['a program that dies, with its text only', 'die "why\\n"', /^why\n$/],
-    [
-      'a program that dies in a function of another file',
-      load('ask("it", "capset", 0, 0)'),
-      /^it: Bad address\n$/,
-    ],
+    ['a program that dies in a function of another file', load('ask("it", "capset", 0, 0)'), /^it: Bad address\n$/],
     ['a program that is not Perl', '}', /^Unmatched right curly bracket at .*program-\d+\.pl line 1/],
     ['a system call that is not known', load('call("fork")'), /^fork: not in the table of system calls\n$/],
     ['a filter that is empty', load('confine("")'), /^seccomp: no filter\n$/],
@@ -178,10 +170,7 @@ describe('runPerl', () => {
 
   it('fails for a program that does not exist', async () => {
     const error = await failureOf(runPerl(join(directory, 'missing'), []))
-    expect([error.code, error.stderr]).to.deep.equal([
-      1,
-      `${directory}/missing.pl: No such file or directory\n`,
-    ])
+    expect([error.code, error.stderr]).to.deep.equal([1, `${directory}/missing.pl: No such file or directory\n`])
   })
 
   it('does not take an undefined last value or an old error for a failure', async () => {

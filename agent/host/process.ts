@@ -131,10 +131,7 @@ class Output {
   readonly #partial = { stdout: '', stderr: '' }
 
   constructor(
-    private readonly options: Pick<
-      RunOptions,
-      'maxOutputBytes' | 'encoding' | 'onStderrLine' | 'onStdoutLine'
-    >,
+    private readonly options: Pick<RunOptions, 'maxOutputBytes' | 'encoding' | 'onStderrLine' | 'onStdoutLine'>,
   ) {}
 
   /** @returns false when more came than is kept, which is a failure unless its lines are followed */

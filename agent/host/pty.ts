@@ -180,8 +180,7 @@ function killGroup(pid: number): void {
 /** Adds to input that waits: little pieces become one, which takes less memory than they. */
 export function addInput(waiting: Buffer[], bytes: Buffer): void {
   const last = waiting.at(-1)
-  if (last && last.length + bytes.length <= joinedBytes)
-    waiting[waiting.length - 1] = Buffer.concat([last, bytes])
+  if (last && last.length + bytes.length <= joinedBytes) waiting[waiting.length - 1] = Buffer.concat([last, bytes])
   else waiting.push(bytes)
 }
 

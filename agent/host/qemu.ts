@@ -45,13 +45,16 @@ export interface QemuLaunchOrder {
 export async function launchMachine(order: QemuLaunchOrder): Promise<number> {
   const { tap, groups, files } = order
   const args = [
-    ...[`lock=${order.lock}`, `busy=${groups[0]}`],
+    `lock=${order.lock}`,
+    `busy=${groups[0]}`,
     ...groups.map((group) => `group=${group}`),
     ...Object.entries(order.sockets).map(([name, path]) => `listen=${name}:${path}`),
     ...files.map(({ name, path, access }) => `${access}=${name}:${path}`),
     ...(order.tpm === undefined ? [] : [`tpm=tpm:${order.tpm}`]),
     `tap=tap:${tap.device}:${tap.bridge}:${tap.mac}`,
-    ...[`uid=${order.userId}`, `cwd=${order.work}`, `log=${order.log}`],
+    `uid=${order.userId}`,
+    `cwd=${order.work}`,
+    `log=${order.log}`,
     ...(order.groupId === undefined ? [] : [`groups=${order.groupId}`]),
   ]
   const { stdout } = await runPerl('launch-machine', [...args, '--', ...order.command], {

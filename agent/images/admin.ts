@@ -60,10 +60,7 @@ export class ImageAdmin {
       throw conflict('name_conflict', `id: the image ${entry.id} already exists`)
     if (known) return
     if (store.templates().length >= mostTemplates)
-      throw conflict(
-        'resource_exhausted',
-        `a host can have at most ${mostTemplates} images: remove one first`,
-      )
+      throw conflict('resource_exhausted', `a host can have at most ${mostTemplates} images: remove one first`)
     store.addCustom(entry)
   }
 

@@ -8,11 +8,7 @@ describe('image bootstrap', () => {
       const command = planBootstrap(entry, '/pool/x', [`deb http://m/debian ${entry.suite} main`])
       expect(command).to.include.members(['--pid', '--fork', '--kill-child', '--mount'])
       expect(command).to.include('--keyring=/usr/share/keyrings/debian-archive-keyring.gpg')
-      expect(command.slice(-3)).to.deep.equal([
-        entry.suite,
-        '/pool/x',
-        `deb http://m/debian ${entry.suite} main`,
-      ])
+      expect(command.slice(-3)).to.deep.equal([entry.suite, '/pool/x', `deb http://m/debian ${entry.suite} main`])
     })
 
   it('progress only grows', () => {
@@ -36,10 +32,7 @@ describe('image bootstrap', () => {
     ['dpkg: error: cannot copy: No space left on device', 'full'],
     ["W: Failed to fetch http://m/x  Could not resolve 'm'", 'network'],
     ['E: Failed to fetch http://m/x  404  Not Found', 'network'],
-    [
-      "W: GPG error: http://m InRelease: signatures couldn't be verified: NO_PUBKEY 0E98404D386FA1D9",
-      'signature',
-    ],
+    ["W: GPG error: http://m InRelease: signatures couldn't be verified: NO_PUBKEY 0E98404D386FA1D9", 'signature'],
     ["E: The repository 'http://m bookworm Release' is not signed.", 'signature'],
     ['E: Sub-process returned an error code', 'other'],
   ] as const)

@@ -9,8 +9,16 @@ import type { SourceLines } from './mirror.js'
  */
 export function planBootstrap(entry: Recipe, target: string, sources: SourceLines): string[] {
   return [
-    ...['--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--'],
-    ...['mmdebstrap', '--mode=root', '--variant=minbase', '--format=directory'],
+    '--mount',
+    '--pid',
+    '--fork',
+    '--kill-child',
+    '--mount-proc',
+    '--',
+    'mmdebstrap',
+    '--mode=root',
+    '--variant=minbase',
+    '--format=directory',
     `--architectures=${entry.arch}`,
     `--include=${packagesOf(entry).join(',')}`,
     ...hooksOf(entry),
@@ -57,9 +65,7 @@ export function parseProgress(line: string): { fraction: number; stage: string }
 export function parseFailure(stderr: string): 'full' | 'network' | 'signature' | 'other' {
   if (/No space left on device|Disk quota exceeded/.test(stderr)) return 'full'
   if (/NO_PUBKEY|is not signed|not valid yet|expired|BADSIG/.test(stderr)) return 'signature'
-  if (
-    /Could not resolve|Failed to fetch|Unable to connect|Connection (failed|refused|timed out)/.test(stderr)
-  )
+  if (/Could not resolve|Failed to fetch|Unable to connect|Connection (failed|refused|timed out)/.test(stderr))
     return 'network'
   return 'other'
 }

@@ -64,12 +64,9 @@ function bootstrapError(cause: CommandError): Error {
         { cause },
       )
     case 'signature':
-      return new BerthError(
-        'unavailable',
-        'image_signature',
-        'the packages of the mirror are not signed by Debian',
-        { cause },
-      )
+      return new BerthError('unavailable', 'image_signature', 'the packages of the mirror are not signed by Debian', {
+        cause,
+      })
     case 'other':
       return new BerthError('internal', 'image_build_failed', 'mmdebstrap failed', { cause })
   }

@@ -111,7 +111,8 @@ function built(from: CatalogLine): CatalogEntry {
   const [, name, , suite] = from
   return {
     ...described(from),
-    ...{ variant: 'default', virtualization: 'lxc' },
+    variant: 'default',
+    virtualization: 'lxc',
     description: `${name} (${suite}), minimal, with systemd and SSH`,
     source: { kind: 'built', suite },
   }
@@ -121,7 +122,8 @@ function container(from: CatalogLine): CatalogEntry {
   const [, name, distro, release] = from
   return {
     ...described(from),
-    ...{ variant: 'default', virtualization: 'lxc' },
+    variant: 'default',
+    virtualization: 'lxc',
     description: `${name}, minimal; SSH must be installed`,
     source: { kind: 'simplestreams', distro, release, variant: 'default', fileType: 'root.tar.xz' },
   }
@@ -132,7 +134,9 @@ function builtDisk(from: CatalogLine): CatalogEntry {
   const [id, name, , suite] = from
   return {
     ...described(from),
-    ...{ id: diskIdOf(id), variant: 'cloud', virtualization: 'kvm' },
+    id: diskIdOf(id),
+    variant: 'cloud',
+    virtualization: 'kvm',
     description: `${name} (${suite}), a disk with cloud-init, guest agent and SSH`,
     source: { kind: 'built', suite },
   }
@@ -146,7 +150,9 @@ export function diskIdOf(id: string): string {
 function rescueDisk(): CatalogEntry {
   return {
     ...described([usualRescue.kvm, 'Rescue system', 'debian', 'bookworm']),
-    ...{ release: '12', variant: 'rescue', virtualization: 'rescue' },
+    release: '12',
+    variant: 'rescue',
+    virtualization: 'rescue',
     description: 'Debian 12 with disk tools, for repairing the disk of a virtual machine',
     source: { kind: 'built', suite: 'bookworm' },
   }
@@ -157,7 +163,9 @@ function cloudImage(from: CatalogLine): CatalogEntry {
   const [id, name, distro, release] = from
   return {
     ...described(from),
-    ...{ id: diskIdOf(id), variant: 'cloud', virtualization: 'kvm' },
+    id: diskIdOf(id),
+    variant: 'cloud',
+    virtualization: 'kvm',
     description: `${name}, cloud image with cloud-init`,
     source: { kind: 'simplestreams', distro, release, variant: 'cloud', fileType: 'disk-kvm.img' },
   }

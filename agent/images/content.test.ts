@@ -5,8 +5,7 @@ import { planContent } from './content.js'
 describe('image content', () => {
   for (const entry of recipes) {
     const steps = planContent(entry)
-    const pathOf = (step: (typeof steps)[number]): string =>
-      step.op === 'empty' ? step.directory : step.path
+    const pathOf = (step: (typeof steps)[number]): string => (step.op === 'empty' ? step.directory : step.path)
 
     it(`${entry.id}: stays inside the tree`, () => {
       for (const step of steps)
@@ -22,9 +21,7 @@ describe('image content', () => {
 
     it(`${entry.id}: asks Debian's own servers for its own release`, () => {
       const sources = steps.find((step) => pathOf(step).endsWith('debian.sources'))
-      expect(sources)
-        .to.have.property('text')
-        .that.includes(`Suites: ${entry.suite} ${entry.suite}-updates\n`)
+      expect(sources).to.have.property('text').that.includes(`Suites: ${entry.suite} ${entry.suite}-updates\n`)
       expect(sources).to.have.property('text').that.includes(`Suites: ${entry.suite}-security\n`)
     })
   }

@@ -13,8 +13,19 @@ export type ContentStep =
   | { readonly op: 'empty'; readonly directory: string }
 
 export const packages: readonly string[] = [
-  ...['systemd-sysv', 'dbus', 'openssh-server', 'iproute2', 'iputils-ping', 'netbase', 'procps'],
-  ...['ca-certificates', 'curl', 'less', 'nano', 'vim-tiny', 'tzdata'],
+  'systemd-sysv',
+  'dbus',
+  'openssh-server',
+  'iproute2',
+  'iputils-ping',
+  'netbase',
+  'procps',
+  'ca-certificates',
+  'curl',
+  'less',
+  'nano',
+  'vim-tiny',
+  'tzdata',
 ]
 
 /**
@@ -22,21 +33,40 @@ export const packages: readonly string[] = [
  * file system maintenance, the audit socket.
  */
 const maskedUnits: readonly string[] = [
-  ...['dev-hugepages.mount', 'proc-sys-fs-binfmt_misc.automount', 'sys-fs-fuse-connections.mount'],
-  ...['sys-kernel-config.mount', 'sys-kernel-debug.mount', 'sys-kernel-tracing.mount'],
-  ...['kmod-static-nodes.service', 'systemd-modules-load.service', 'systemd-binfmt.service'],
-  ...['systemd-firstboot.service', 'systemd-random-seed.service', 'systemd-repart.service'],
-  ...['systemd-pstore.service', 'systemd-remount-fs.service', 'systemd-tmpfiles-setup-dev.service'],
-  ...['systemd-tmpfiles-setup-dev-early.service', 'sshd-keygen.service', 'systemd-journald-audit.socket'],
-  ...['getty-static.service', 'systemd-ask-password-console.path'],
-  ...['e2scrub_reap.service', 'e2scrub_all.timer', 'fstrim.timer'],
-  ...['systemd-networkd.service', 'systemd-networkd.socket', 'systemd-networkd-wait-online.service'],
+  'dev-hugepages.mount',
+  'proc-sys-fs-binfmt_misc.automount',
+  'sys-fs-fuse-connections.mount',
+  'sys-kernel-config.mount',
+  'sys-kernel-debug.mount',
+  'sys-kernel-tracing.mount',
+  'kmod-static-nodes.service',
+  'systemd-modules-load.service',
+  'systemd-binfmt.service',
+  'systemd-firstboot.service',
+  'systemd-random-seed.service',
+  'systemd-repart.service',
+  'systemd-pstore.service',
+  'systemd-remount-fs.service',
+  'systemd-tmpfiles-setup-dev.service',
+  'systemd-tmpfiles-setup-dev-early.service',
+  'sshd-keygen.service',
+  'systemd-journald-audit.socket',
+  'getty-static.service',
+  'systemd-ask-password-console.path',
+  'e2scrub_reap.service',
+  'e2scrub_all.timer',
+  'fstrim.timer',
+  'systemd-networkd.service',
+  'systemd-networkd.socket',
+  'systemd-networkd-wait-online.service',
 ]
 
 /** Would wake every guest of a host at the same hours; `systemctl enable` brings them back. */
 const disabledUnits: readonly string[] = [
-  ...['timers.target.wants/apt-daily.timer', 'timers.target.wants/apt-daily-upgrade.timer'],
-  ...['timers.target.wants/dpkg-db-backup.timer', 'getty.target.wants/getty@tty1.service'],
+  'timers.target.wants/apt-daily.timer',
+  'timers.target.wants/apt-daily-upgrade.timer',
+  'timers.target.wants/dpkg-db-backup.timer',
+  'getty.target.wants/getty@tty1.service',
 ]
 
 /** Made anew by each guest; two guests with one host key could pass for each other. */

@@ -24,10 +24,7 @@ interface Parts {
 }
 
 /** The same, ordered by somebody: shown with the image from the order on. */
-export function imageDownloadKind({
-  images,
-  readDisk,
-}: Parts): OperationKind<'imageDownload', ImageMakeInput> {
+export function imageDownloadKind({ images, readDisk }: Parts): OperationKind<'imageDownload', ImageMakeInput> {
   return {
     action: 'image_download',
     accept: async ({ templateId }): Promise<AcceptedOrder<ImageMakeInput>> => {

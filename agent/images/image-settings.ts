@@ -16,9 +16,7 @@ export function targetPolicy(config: AgentConfig['images']): TargetPolicy {
 }
 
 /** The configuration of downloads. */
-export function fetchSettings(
-  config: AgentConfig['images'],
-): Pick<FetchParts, 'policy' | 'server' | 'maxBytes'> {
+export function fetchSettings(config: AgentConfig['images']): Pick<FetchParts, 'policy' | 'server' | 'maxBytes'> {
   return { policy: targetPolicy(config), server: config.server, maxBytes: config.max_download_gb * gib }
 }
 

@@ -59,9 +59,7 @@ interface Row {
   definition: string | null
 }
 
-const untouched: ImageState = {
-  ...{ sizeBytes: 0, builtAtMs: 0, enabled: true, ordered: false, making: false, failure: '' },
-}
+const untouched: ImageState = { sizeBytes: 0, builtAtMs: 0, enabled: true, ordered: false, making: false, failure: '' }
 const noProgress: Progress = { progress: 0, receivedBytes: 0, totalBytes: 0, bytesPerSec: 0 }
 
 /** Least time between two written reports: each is a synced commit and an event to every watcher. */
@@ -133,8 +131,7 @@ export class ImageStore {
   report(id: string, progress: Progress): void {
     this.#newest.set(id, progress)
     const writes =
-      this.#writes.get(id) ??
-      new Throttle(() => this.#show(id), { intervalMs: progressEveryMs, leading: true })
+      this.#writes.get(id) ?? new Throttle(() => this.#show(id), { intervalMs: progressEveryMs, leading: true })
     this.#writes.set(id, writes)
     writes.request()
   }
@@ -203,8 +200,15 @@ export class ImageStore {
     const { url, sha256 } = source.kind === 'url' ? source : { url: '', sha256: '' }
     return {
       ...entry,
-      ...{ source: source.kind, custom: Boolean(row?.definition), url, sha256 },
-      ...{ available: builtAtMs > 0, sizeBytes, disabled: !enabled, downloading, failure },
+      source: source.kind,
+      custom: Boolean(row?.definition),
+      url,
+      sha256,
+      available: builtAtMs > 0,
+      sizeBytes,
+      disabled: !enabled,
+      downloading,
+      failure,
       ...(this.#progress.get(entry.id) ?? noProgress),
       unsupported: this.#unsupported({ ...entry, source }),
       revision: row?.revision ?? 0,

@@ -110,8 +110,7 @@ export class Images {
   async ensure(id: string, report: Report, signal: AbortSignal): Promise<void> {
     const entry = this.store.findEntry(id)
     const template = this.find(id)
-    if (!entry || !template)
-      throw new BerthError('not_found', 'template_unknown', `template ${id} does not exist`)
+    if (!entry || !template) throw new BerthError('not_found', 'template_unknown', `template ${id} does not exist`)
     if (template.unsupported !== '') throw unsupportedHere(template)
     for (;;) {
       await this.#removals.settled(id)
@@ -147,8 +146,7 @@ export class Images {
   async sweep(): Promise<void> {
     const { isOrdered = () => false, pool } = this.#parts
     this.store.matchCatalog()
-    for (const { id } of this.store.templates())
-      this.store.update(id, { making: false, ordered: isOrdered(id) })
+    for (const { id } of this.store.templates()) this.store.update(id, { making: false, ordered: isOrdered(id) })
     await pool.sweep({
       isWanted: (id) => this.find(id) !== undefined && (isOrdered(id) || this.isUsed(id)),
       isKnown: (id) => this.find(id) !== undefined,

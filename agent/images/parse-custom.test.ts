@@ -4,9 +4,20 @@ import { BerthError } from '../../shared/errors.js'
 import { parseCustom } from './parse-custom.js'
 
 const request: AddCustomImageRequest = {
-  ...{ id: 'custom-x-0123456789ab', virtualization: 'kvm', name: 'x', description: '', distro: 'x' },
-  ...{ release: '1', arch: 'amd64', variant: '', url: 'https://192.0.2.1/x', sha256: 'ab'.repeat(32) },
-  ...{ os: '', firmware: '', secureBoot: false, tpm: false },
+  id: 'custom-x-0123456789ab',
+  virtualization: 'kvm',
+  name: 'x',
+  description: '',
+  distro: 'x',
+  release: '1',
+  arch: 'amd64',
+  variant: '',
+  url: 'https://192.0.2.1/x',
+  sha256: 'ab'.repeat(32),
+  os: '',
+  firmware: '',
+  secureBoot: false,
+  tpm: false,
 }
 const policy = { allowHttp: false, allowedTargets: ['192.0.2.0/24'], setting: 'images' }
 

@@ -50,8 +50,7 @@ function parseArchitecture(text: string): string {
 
 function parseOs(text: string, virtualization: ImageType): 'linux' | 'windows' {
   const os = text === '' ? 'linux' : oneOf('os', text, ['linux', 'windows'])
-  if (os === 'windows' && virtualization === 'lxc')
-    throw invalidField('os', 'os: containers can only run linux')
+  if (os === 'windows' && virtualization === 'lxc') throw invalidField('os', 'os: containers can only run linux')
   return os
 }
 
@@ -62,13 +61,11 @@ function parseMachine(
 ): FirmwareWish | undefined {
   const word = asked === '' ? (os === 'windows' ? 'uefi' : 'bios') : asked
   const firmware = oneOf('firmware', word, ['bios', 'uefi'])
-  if (secureBoot && firmware === 'bios')
-    throw invalidField('secure_boot', 'secure_boot: requires firmware uefi')
+  if (secureBoot && firmware === 'bios') throw invalidField('secure_boot', 'secure_boot: requires firmware uefi')
   const isPlain = firmware === 'bios' && !tpm
   if (virtualization === 'kvm') return isPlain ? undefined : { firmware, secureBoot, tpm }
   const field = asked === '' ? 'tpm' : 'firmware'
-  if (asked !== '' || tpm || secureBoot)
-    throw invalidField(field, `${field}: only available for virtual machines`)
+  if (asked !== '' || tpm || secureBoot) throw invalidField(field, `${field}: only available for virtual machines`)
   return undefined
 }
 

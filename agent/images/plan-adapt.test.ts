@@ -22,11 +22,7 @@ describe('what is changed in a root file system from elsewhere', () => {
       ['etc/NetworkManager/conf.d', 'etc/NetworkManager/conf.d/00-berth.conf', 'root'],
     ],
     ['ifupdown', { directories: new Set(['etc/network']) }, ['etc/network/interfaces', 'root']],
-    [
-      'wicked',
-      { directories: new Set(['etc/sysconfig/network']) },
-      ['etc/sysconfig/network/ifcfg-eth0', 'root'],
-    ],
+    ['wicked', { directories: new Set(['etc/sysconfig/network']) }, ['etc/sysconfig/network/ifcfg-eth0', 'root']],
     ['a machine-id', { files: new Set(['etc/machine-id']) }, ['etc/machine-id', 'root']],
     [
       'host keys and another init',
@@ -58,16 +54,15 @@ describe('what is changed in a root file system from elsewhere', () => {
   it('what sshd finds first is ours, and the rest stays', () => {
     const sshdConfig = 'PermitRootLogin no\nPort 2222\n'
     const [change] = planAdaptation({ ...nothing, directories: new Set(['etc/ssh']), sshdConfig })
-    expect(change).to.have.property(
-      'content',
-      `PermitRootLogin yes\nPasswordAuthentication yes\n${sshdConfig}`,
-    )
+    expect(change).to.have.property('content', `PermitRootLogin yes\nPasswordAuthentication yes\n${sshdConfig}`)
   })
 
   it('private keys stay private, nothing is executable or setuid', () => {
     const all = planAdaptation({
       directories: new Set(['etc/ssh', 'etc/systemd', 'etc/network', 'etc/NetworkManager']),
-      ...{ files: new Set(['etc/machine-id']), hostKeys: ['ssh_host_rsa_key'], sshdConfig: included },
+      files: new Set(['etc/machine-id']),
+      hostKeys: ['ssh_host_rsa_key'],
+      sshdConfig: included,
     })
     for (const change of all) if (change.kind === 'file') expect(change.mode & 0o7133).to.equal(0)
     expect(all.find((change) => 'path' in change && change.path.endsWith('rsa_key'))).to.include({

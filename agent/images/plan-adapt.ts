@@ -13,7 +13,12 @@ export interface TreeFacts {
 
 export const askedAbout = {
   directories: [
-    ...['etc', 'etc/ssh', 'etc/ssh/sshd_config.d', 'etc/systemd', 'etc/NetworkManager', 'etc/network'],
+    'etc',
+    'etc/ssh',
+    'etc/ssh/sshd_config.d',
+    'etc/systemd',
+    'etc/NetworkManager',
+    'etc/network',
     'etc/sysconfig/network',
   ],
   files: ['etc/machine-id', 'var/lib/dbus/machine-id'],
@@ -53,9 +58,7 @@ function planNetwork({ directories }: TreeFacts): RootChange[] {
       file('etc/NetworkManager/conf.d/00-berth.conf', unmanaged.networkManager),
     ]),
     ...when(directories.has('etc/network'), [file('etc/network/interfaces', unmanaged.ifupdown)]),
-    ...when(directories.has('etc/sysconfig/network'), [
-      file('etc/sysconfig/network/ifcfg-eth0', unmanaged.wicked),
-    ]),
+    ...when(directories.has('etc/sysconfig/network'), [file('etc/sysconfig/network/ifcfg-eth0', unmanaged.wicked)]),
   ]
 }
 
@@ -68,10 +71,7 @@ function planIdentity({ directories, files, hostKeys }: TreeFacts): RootChange[]
   return [
     ...askedAbout.files.filter((path) => files.has(path)).map((path) => file(path, '')),
     ...hostKeys.map((name) => file(`etc/ssh/${name}`, '', name.endsWith('.pub') ? 0o644 : 0o600)),
-    ...when(hostKeys.length > 0 && directories.has('etc/systemd'), [
-      directory('etc/systemd/system'),
-      ...units,
-    ]),
+    ...when(hostKeys.length > 0 && directories.has('etc/systemd'), [directory('etc/systemd/system'), ...units]),
   ]
 }
 

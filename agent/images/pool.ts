@@ -59,9 +59,7 @@ export class PoolImages implements ImagePool {
     const { virtualization: type } = entry
     if (recipe) return (type === 'lxc' ? buildImage : buildDisk)(this.parts, recipe, making)
     const install = type === 'iso' ? installCd : type === 'lxc' ? installArchive : installDisk
-    return makeFetched(entry, this.parts.fetch, making, (archive) =>
-      install(this.parts, { ...entry, archive }, making),
-    )
+    return makeFetched(entry, this.parts.fetch, making, (archive) => install(this.parts, { ...entry, archive }, making))
   }
 
   async remove(id: string): Promise<void> {

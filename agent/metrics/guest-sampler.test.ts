@@ -23,7 +23,8 @@ function samplerOf(
 ): GuestSampler {
   const spec = { virtualization: 'lxc', limits: { vcpuMilli: 1 } }
   return new GuestSampler({
-    ...{ log: pino({ level: 'silent' }), now },
+    log: pino({ level: 'silent' }),
+    now,
     drivers: { lxc: { kind: 'lxc', usage } },
     volumes: { usage: diskUsage },
     store: { find: (uuid: string) => ({ uuid, kind: 'lxc', spec }) },

@@ -76,9 +76,7 @@ export class GuestSampler {
 
   /** The guests that run, as last compared; new ones are sampled at once. */
   observed(observed: readonly ObservedGuest[]): void {
-    const running = observed.flatMap((o) =>
-      o.state === 'running' && o.pid ? [[o.uuid, o.pid] as const] : [],
-    )
+    const running = observed.flatMap((o) => (o.state === 'running' && o.pid ? [[o.uuid, o.pid] as const] : []))
     this.#pids = new Map(running)
     for (const uuid of this.#last.keys()) if (!this.#pids.has(uuid)) this.#last.delete(uuid)
     if (running.some(([uuid, pid]) => this.#last.get(uuid)?.pid !== pid)) void this.sample()
@@ -104,9 +102,7 @@ export class GuestSampler {
     const { uuid } = record
     try {
       const driver = driverOf(this.context, record)
-      const inside = this.#pids.has(uuid)
-        ? await driver.readDiskUse?.(this.context.machineOf(record))
-        : undefined
+      const inside = this.#pids.has(uuid) ? await driver.readDiskUse?.(this.context.machineOf(record)) : undefined
       return inside ?? (await this.context.volumes.usage([uuid])).get(uuid)
     } catch (error) {
       this.context.log.debug({ guest: uuid, reason: describeError(error) }, 'disk not read')
@@ -172,12 +168,7 @@ export class GuestSampler {
   }
 }
 
-function usageOf(
-  record: GuestRecord,
-  sample: UsageSample,
-  last: GuestSample | undefined,
-  nowMs: number,
-): ProcessUsage {
+function usageOf(record: GuestRecord, sample: UsageSample, last: GuestSample | undefined, nowMs: number): ProcessUsage {
   const elapsedMs = last ? Math.max(1, nowMs - last.usage.sampledAtMs) : 0
   const processors = record.spec.limits.vcpuMilli / 1000
   const used = last ? (sample.cpuUsec - last.sample.cpuUsec) / (elapsedMs * 1000 * processors) : 0

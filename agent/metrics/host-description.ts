@@ -1,9 +1,5 @@
 import { hostname, release } from 'node:os'
-import type {
-  DriverCapabilities,
-  Capabilities,
-  HostDescription,
-} from '../../proto/gen/berth/agent/v1/host.js'
+import type { DriverCapabilities, Capabilities, HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { DriverDescription } from '../drivers/contract.js'
 import type { DriverKind, DriversDescription } from '../drivers/drivers.js'
 import { readBootId } from '../host/proc.js'
@@ -49,17 +45,22 @@ export function describeCapabilities({ drivers, cgroupVersion, lxcfs }: DriversD
     kvm: drivers.get('kvm')?.available ?? false,
     kvmAcceleration: drivers.get('kvm')?.acceleration ?? '',
     storage: 'btrfs',
-    ...{ cgroupVersion, lxcfs },
+    cgroupVersion,
+    lxcfs,
     drivers: [...drivers].map(describeDriver),
   }
 }
 
-function describeDriver([
-  kind,
-  { available, reason = '', capabilities, acceleration, accelerationReason = '' },
-]: [DriverKind, DriverDescription]): DriverCapabilities {
+function describeDriver([kind, { available, reason = '', capabilities, acceleration, accelerationReason = '' }]: [
+  DriverKind,
+  DriverDescription,
+]): DriverCapabilities {
   return {
-    ...{ kind, available, reason, acceleration, accelerationReason },
+    kind,
+    available,
+    reason,
+    acceleration,
+    accelerationReason,
     consoles: [...capabilities.consoles],
     liveResize: [...capabilities.liveResize],
     setPassword: [...capabilities.setPassword],

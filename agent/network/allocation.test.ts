@@ -43,8 +43,7 @@ describe('allocation', () => {
     it('finds the last free one of 65,533', () => {
       const { first, last } = parseSubnet('10.64.0.0/16')
       db.transaction(() => {
-        for (let at = first; at <= last; at++)
-          if (at !== first + 777) addGuest(at - first + 1, formatIpv4(at))
+        for (let at = first; at <= last; at++) if (at !== first + 777) addGuest(at - first + 1, formatIpv4(at))
       })()
       expect(parseIpv4(allocateIpv4(db, '10.64.0.0/16'))).to.equal(first + 777)
     })

@@ -4,8 +4,15 @@ import { HostNetwork } from './host-network.js'
 
 describe('the network as one', () => {
   const guest: WantedNetwork = {
-    ...{ uuid: 'u1', device: 'bt1', mac: '02:be:0a:40:00:02', ipv4: '10.64.0.2', portMappings: [] },
-    ...{ publicIpv4s: [], ipv6Addresses: [], downMbps: 10, upMbps: 0 },
+    uuid: 'u1',
+    device: 'bt1',
+    mac: '02:be:0a:40:00:02',
+    ipv4: '10.64.0.2',
+    portMappings: [],
+    publicIpv4s: [],
+    ipv6Addresses: [],
+    downMbps: 10,
+    upMbps: 0,
   }
   let calls: string[]
   let failing: string
@@ -19,32 +26,37 @@ describe('the network as one', () => {
     }
     const listen = (listener: () => void): void => listener()
     return {
-      ...{ attach: answer('attach'), detach: answer('detach'), ensure: answer('ensure') },
-      ...{ apply: answer('apply'), remove: answer('remove'), close: answer('close') },
-      ...{ onForeignChange: listen, onLinks: listen, warnings: [name] },
+      attach: answer('attach'),
+      detach: answer('detach'),
+      ensure: answer('ensure'),
+      apply: answer('apply'),
+      remove: answer('remove'),
+      close: answer('close'),
+      onForeignChange: listen,
+      onLinks: listen,
+      warnings: [name],
     } as never
   }
 
   beforeEach(() => {
     calls = []
     failing = ''
-    const [rules, addresses, shaper]: [Rules, AddressBook, Shaper] = [
-      part('rules'),
-      part('addresses'),
-      part('rates'),
-    ]
+    const [rules, addresses, shaper]: [Rules, AddressBook, Shaper] = [part('rules'), part('addresses'), part('rates')]
     network = new HostNetwork(rules, addresses, shaper)
   })
 
-  const messageOf = (work: Promise<unknown>): Promise<string> =>
-    work.then(String, (error: Error) => error.message)
+  const messageOf = (work: Promise<unknown>): Promise<string> => work.then(String, (error: Error) => error.message)
 
   it('rules stand before what brings packets, and go after it', async () => {
     await network.attach(guest)
     await network.detach(guest)
     expect(calls).to.deep.equal([
-      ...['rules attach', 'addresses attach', 'rates apply'],
-      ...['addresses detach', 'rules detach', 'rates remove'],
+      'rules attach',
+      'addresses attach',
+      'rates apply',
+      'addresses detach',
+      'rules detach',
+      'rates remove',
     ])
   })
 
@@ -74,7 +86,9 @@ describe('the network as one', () => {
     expect(calls).to.include('rates ensure')
     failing = ''
     expect(await network.ensure([guest], ['addresses'])).to.deep.equal([
-      ...['rules mended', 'rates mended', 'addresses mended'],
+      'rules mended',
+      'rates mended',
+      'addresses mended',
     ])
   })
 

@@ -18,12 +18,12 @@ describe('host ports', () => {
   })
   afterEach(() => db.close())
 
-  const span = (
-    first: number,
-    last = first,
-    hostIp = '',
-    protocol: PortSpan['protocol'] = 'tcp',
-  ): PortSpan => ({ protocol, hostIp, first, last })
+  const span = (first: number, last = first, hostIp = '', protocol: PortSpan['protocol'] = 'tcp'): PortSpan => ({
+    protocol,
+    hostIp,
+    first,
+    last,
+  })
 
   function map(...spans: PortSpan[]): void {
     const insert = db.prepare(
@@ -31,9 +31,7 @@ describe('host ports', () => {
        VALUES ('u1', ?, ?, ?, ?, ?, 22, 22)`,
     )
     const offset = db.prepare<[], number>('SELECT count(*) FROM port_mappings').pluck().get()!
-    db.transaction(() =>
-      spans.forEach((s, i) => insert.run(offset + i, s.protocol, s.hostIp, s.first, s.last)),
-    )()
+    db.transaction(() => spans.forEach((s, i) => insert.run(offset + i, s.protocol, s.hostIp, s.first, s.last)))()
   }
 
   const choice = (within = range, listening: ReadonlySet<string> = none): PortChoice =>
@@ -113,12 +111,7 @@ describe('host ports', () => {
     ['a range between two', [span(20500, 20599), span(20700)], span(20600, 20699), 'no error'],
     ['one address against all', [span(20001)], span(20001, 20001, '198.51.100.1'), 'port_conflict'],
     ['all against one address', [span(20001, 20001, '198.51.100.1')], span(20001), 'port_conflict'],
-    [
-      'the same address',
-      [span(20001, 20005, '198.51.100.1')],
-      span(20003, 20003, '198.51.100.1'),
-      'port_conflict',
-    ],
+    ['the same address', [span(20001, 20005, '198.51.100.1')], span(20003, 20003, '198.51.100.1'), 'port_conflict'],
     ['another address', [span(20001, 20001, '198.51.100.1')], span(20001, 20001, '198.51.100.2'), 'no error'],
     [
       'the last of many addresses',
@@ -143,9 +136,7 @@ describe('host ports', () => {
     expect(one.pick({ protocol: 'tcp', hostIp: '', count: 5 }).toSorted()).to.deep.equal([
       30005, 30006, 30007, 30008, 30009,
     ])
-    expect(codeOf(() => one.pick({ protocol: 'tcp', hostIp: '198.51.100.1', count: 1 }))).to.equal(
-      'resource_exhausted',
-    )
+    expect(codeOf(() => one.pick({ protocol: 'tcp', hostIp: '198.51.100.1', count: 1 }))).to.equal('resource_exhausted')
   })
 
   it('overlap exactly where a comparison with every mapping says so', () => {

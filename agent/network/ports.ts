@@ -70,8 +70,7 @@ export class PortChoice {
   /** @throws {BerthError} `port_conflict` when out of range, mapped, or in use on the host */
   take(span: PortSpan): void {
     const { start, end } = this.range
-    if (span.first < start || span.last > end)
-      throw portConflict(`host ports must be from ${start} to ${end}`)
+    if (span.first < start || span.last > end) throw portConflict(`host ports must be from ${start} to ${end}`)
     if (!this.#isFree(span)) throw portConflict(`host port ${describe(span)} is in use`)
     this.#chosen.push(span)
   }
@@ -127,8 +126,7 @@ export class PortChoice {
       this.#chosen.push(span)
       picked.push(first)
     }
-    if (picked.length < count)
-      throw new BerthError('exhausted', 'resource_exhausted', `no ${protocol} ports are free`)
+    if (picked.length < count) throw new BerthError('exhausted', 'resource_exhausted', `no ${protocol} ports are free`)
     return picked
   }
 
@@ -141,8 +139,7 @@ export class PortChoice {
       .all(protocol, hostIp, hostIp)
     const chosen = this.#chosen.filter((span) => span.protocol === protocol && meet(span.hostIp, hostIp))
     const taken = new Set(this.#listening[protocol])
-    for (const { first, last } of [...rows, ...chosen])
-      for (let port = first; port <= last; port++) taken.add(port)
+    for (const { first, last } of [...rows, ...chosen]) for (let port = first; port <= last; port++) taken.add(port)
     return taken
   }
 

@@ -131,9 +131,7 @@ class HostRules implements Rules {
         this.#known.attach(guest)
         try {
           const stale = await this.#change((index) => index.planAttach(guest))
-          return (
-            isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
-          )
+          return isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
         } catch (cause) {
           // A refused guest must not come back with a later repair.
           this.#known.putBack(guest.uuid, before)
@@ -161,9 +159,7 @@ class HostRules implements Rules {
 
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
     return this.#mutex.run(
-      asStep('read counters', async () =>
-        countersByGuest(this.#known.list(), await this.#tables.readCounted()),
-      ),
+      asStep('read counters', async () => countersByGuest(this.#known.list(), await this.#tables.readCounted())),
     )
   }
 

@@ -32,10 +32,7 @@ export function parseSubnet(cidr: string): Subnet {
 /** @returns undefined unless the text is four decimal octets without leading zeros */
 export function parseIpv4(text: string): number | undefined {
   const octets = text.split('.')
-  if (
-    octets.length !== 4 ||
-    !octets.every((octet) => /^(0|[1-9]\d{0,2})$/.test(octet) && Number(octet) < 256)
-  )
+  if (octets.length !== 4 || !octets.every((octet) => /^(0|[1-9]\d{0,2})$/.test(octet) && Number(octet) < 256))
     return undefined
   return octets.reduce((sum, octet) => sum * 256 + Number(octet), 0)
 }

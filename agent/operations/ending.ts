@@ -65,10 +65,6 @@ export function commitEndAnyway(
       undone: false,
     }
     const again = ending.outcome.status === 'failed' && !ending.outcome.undone
-    commitEndAnyway(
-      store,
-      { clock, log },
-      again ? { ...ending, definition: undefined } : { ...ending, outcome },
-    )
+    commitEndAnyway(store, { clock, log }, again ? { ...ending, definition: undefined } : { ...ending, outcome })
   }
 }

@@ -17,14 +17,7 @@ import { defaultRetry, Interrupted, isStorageFault, planBackoffMs, systemClock }
 import { Scheduler, type Task } from './scheduler.js'
 import { OperationStore, type JournaledOperation, type OperationError } from './operation-store.js'
 import { repeated, type EngineOptions, type EngineStats, type Submission } from './submission.js'
-import type {
-  Clock,
-  OperationDefinition,
-  OperationOutcome,
-  OperationRecord,
-  RetryPolicy,
-  SubjectRef,
-} from './types.js'
+import type { Clock, OperationDefinition, OperationOutcome, OperationRecord, RetryPolicy, SubjectRef } from './types.js'
 
 const dayMs = 86_400_000
 const prunedAtOnce = 200

@@ -133,9 +133,7 @@ export class OperationStore {
          FROM operations WHERE finished_at_ms > 0)
        ORDER BY depth DESC, ended LIMIT ?`,
     )
-    this.#countEnded = db
-      .prepare<[], number>('SELECT count(*) FROM operations WHERE finished_at_ms > 0')
-      .pluck()
+    this.#countEnded = db.prepare<[], number>('SELECT count(*) FROM operations WHERE finished_at_ms > 0').pluck()
   }
 
   find(id: string): OperationRecord | undefined {
@@ -229,8 +227,7 @@ export class OperationStore {
    */
   prune({ endedBeforeMs, limit, nowMs }: { endedBeforeMs: number; limit: number; nowMs: number }): number {
     return this.changes.transaction(() => {
-      const rows =
-        endedBeforeMs === Infinity ? this.#crowded.all(limit) : this.#ended.all(endedBeforeMs, limit)
+      const rows = endedBeforeMs === Infinity ? this.#crowded.all(limit) : this.#ended.all(endedBeforeMs, limit)
       for (const { id } of rows) this.remove(id, nowMs)
       return rows.length
     })

@@ -2,14 +2,7 @@ import type { Logger } from 'pino'
 import { conflict } from '../../shared/errors.js'
 import type { Changes } from '../state/changes.js'
 import type { SubmittedOperation } from './removed.js'
-import type {
-  Clock,
-  OperationDefinition,
-  OperationRecord,
-  RetryPolicy,
-  StepObserver,
-  Subject,
-} from './types.js'
+import type { Clock, OperationDefinition, OperationRecord, RetryPolicy, StepObserver, Subject } from './types.js'
 
 export interface EngineOptions {
   changes: Changes

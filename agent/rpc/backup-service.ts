@@ -17,8 +17,7 @@ const listTimeoutMs = 60_000
 export function createBackupService({ backups, log }: BackupServiceParts): BackupServiceServer {
   return {
     listBackups: unary(log, 'list backups', async ({ target, uuid }) => {
-      if (!target)
-        throw new BerthError('invalid', 'missing_field', 'target: is required', { field: 'target' })
+      if (!target) throw new BerthError('invalid', 'missing_field', 'target: is required', { field: 'target' })
       checkBackupTarget(target)
       const signal = AbortSignal.timeout(listTimeoutMs)
       const at = { target, guest: parseUuid('uuid', uuid) }

@@ -1,12 +1,7 @@
 import type { Socket } from 'node:net'
 import type { Logger } from 'pino'
 import type { ConsoleStart } from '../../proto/gen/berth/agent/v1/console.js'
-import {
-  readRequest,
-  responseFrame,
-  type ConsoleRequest,
-  type ConsoleResponse,
-} from '../../shared/console-frames.js'
+import { readRequest, responseFrame, type ConsoleRequest, type ConsoleResponse } from '../../shared/console-frames.js'
 import { BerthError, invalidField, toBerthError } from '../../shared/errors.js'
 import { FramedSocket } from '../../shared/framed-socket.js'
 import { toRefusal } from '../../shared/grpc-errors.js'

@@ -22,9 +22,7 @@ export function encodeGuest(record: GuestRecord): Guest {
     limits: spec.limits,
     ipv6: record.ipv6Addresses[0] ?? '',
     portMappings: portMappings.map(encodeMapping),
-    sshPort:
-      portMappings.find((m) => m.protocol === 'tcp' && m.containerPort === loginPorts[record.os])?.hostPort ??
-      0,
+    sshPort: portMappings.find((m) => m.protocol === 'tcp' && m.containerPort === loginPorts[record.os])?.hostPort ?? 0,
     policyBlocked: policyReason !== '',
     policyReason,
     blocks: blocksOf(record),

@@ -30,8 +30,7 @@ export function createGuestSettingsService(parts: GuestSettingsParts): GuestSett
   return {
     changeSetting: unary(log, 'change setting', async (request) => encode(await change(kinds, request))),
     findFreePorts: unary(log, 'find free ports', async ({ protocol, hostIp, count }) => {
-      if (protocol !== 'tcp' && protocol !== 'udp')
-        throw invalidField('protocol', 'protocol: must be tcp or udp')
+      if (protocol !== 'tcp' && protocol !== 'udp') throw invalidField('protocol', 'protocol: must be tcp or udp')
       const most = { min: 1, max: limits.portMappings.max }
       return {
         ports: await mappings.findFree({ protocol, hostIp, count: checkInteger('count', count, most) }),
@@ -59,7 +58,8 @@ function change(kinds: SettingKinds, request: ChangeSettingRequest): Promise<Gue
 function targetOf({ uuid, ifRevision, operationId, portLimit }: ChangeSettingRequest): Target {
   return {
     uuid: parseUuid('uuid', uuid),
-    ...{ ifRevision, portLimit },
+    ifRevision,
+    portLimit,
     operationId: operationId === '' ? '' : parseUuid('operation_id', operationId),
   }
 }

@@ -1,9 +1,5 @@
 import type { Logger } from 'pino'
-import type {
-  GetSwapResponse,
-  HostDescription,
-  HostServiceServer,
-} from '../../proto/gen/berth/agent/v1/host.js'
+import type { GetSwapResponse, HostDescription, HostServiceServer } from '../../proto/gen/berth/agent/v1/host.js'
 import type { HistoryReader } from '../history/history.js'
 import type { HostSwap, SwapState } from '../swap/contract.js'
 import { currentOf } from '../swap/plan.js'

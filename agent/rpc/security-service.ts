@@ -20,7 +20,9 @@ export function createSecurityService({ abuse, changes, log }: SecurityServicePa
     setSecuritySettings: unary(log, 'set security settings', async (request) => {
       const { canceledStops, clearedBlocks } = await shutdown.set(request.settings?.autoShutdown ?? false)
       return {
-        ...{ settings: settings(), canceledStops: [...canceledStops], clearedBlocks: [...clearedBlocks] },
+        settings: settings(),
+        canceledStops: [...canceledStops],
+        clearedBlocks: [...clearedBlocks],
         revision: changes.revision,
       }
     }),
@@ -47,11 +49,7 @@ async function guestLogs(abuse: AbuseWatch, uuid: string): Promise<SecurityLog[]
   ]
 }
 
-export function encodeAlert({
-  criticalAtMs: _critical,
-  suspicion: _suspicion,
-  ...alert
-}: AlertRecord): Alert {
+export function encodeAlert({ criticalAtMs: _critical, suspicion: _suspicion, ...alert }: AlertRecord): Alert {
   return alert
 }
 
@@ -60,19 +58,20 @@ type TimedFlow = { readonly atMs: number; readonly flow: OpenedFlow }
 function encodeFlow({ atMs, flow }: TimedFlow, guestUuid: string): SecurityLog {
   return {
     guestUuid,
-    ...{ srcIp: flow.source, dstIp: flow.target, srcPort: flow.sourcePort, dstPort: flow.targetPort },
-    ...{ protocol: flow.protocol, state: flow.state, atMs },
+    srcIp: flow.source,
+    dstIp: flow.target,
+    srcPort: flow.sourcePort,
+    dstPort: flow.targetPort,
+    protocol: flow.protocol,
+    state: flow.state,
+    atMs,
   }
 }
 
 const states = { opened: 'OPENED', refused: 'REFUSED', unanswered: 'UNREPLIED', answered: 'REPLIED' } as const
 
 /** The port that it left from was not kept. */
-function encodeRow(
-  { target, port, protocol, outcome, atMs }: FlowRow,
-  guestUuid: string,
-  source: string,
-): SecurityLog {
+function encodeRow({ target, port, protocol, outcome, atMs }: FlowRow, guestUuid: string, source: string): SecurityLog {
   const state = states[outcome]
   return { srcIp: source, dstIp: target, srcPort: 0, dstPort: port, protocol, state, atMs, guestUuid }
 }

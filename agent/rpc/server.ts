@@ -12,14 +12,8 @@ import {
   type GuestSettingsServiceServer,
   type RoutingServiceServer,
 } from '../../proto/gen/berth/agent/v1/network.js'
-import {
-  OperationServiceService,
-  type OperationServiceServer,
-} from '../../proto/gen/berth/agent/v1/operation.js'
-import {
-  SecurityServiceService,
-  type SecurityServiceServer,
-} from '../../proto/gen/berth/agent/v1/security.js'
+import { OperationServiceService, type OperationServiceServer } from '../../proto/gen/berth/agent/v1/operation.js'
+import { SecurityServiceService, type SecurityServiceServer } from '../../proto/gen/berth/agent/v1/security.js'
 import { WatchServiceService, type WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
 import { consoleProtocol, sparingly } from '../../shared/framed-socket.js'
 import { splitHostPort } from '../../shared/join-token.js'

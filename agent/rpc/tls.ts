@@ -76,7 +76,11 @@ export function createServerCredentials(identityDir: string): AgentTls {
   }
   onIdentityReplaced(identityDir, reload)
   return {
-    ...{ credentials, guard, checkPeer, identity: () => identity, reload },
+    credentials,
+    guard,
+    checkPeer,
+    identity: () => identity,
+    reload,
     options: () => ({ requestCert: true, rejectUnauthorized: true, ...tlsRules, ...contextOf(identity) }),
     onReplaced: (listener) => replacedListeners.push(listener),
     onMoved: (listener) => movedListeners.push(listener),

@@ -64,9 +64,7 @@ export function watchKinds({ guests, operations, images, alerts }: WatchStores):
 
 /** The newest tasks and all unfinished ones. No guest can push out the tasks of others. */
 function listed(all: readonly OperationRecord[]): readonly OperationRecord[] {
-  const newest = new Set(
-    fairlyNewest(all, ({ subject }) => `${subject.kind} ${subject.id}`, listedOperations),
-  )
+  const newest = new Set(fairlyNewest(all, ({ subject }) => `${subject.kind} ${subject.id}`, listedOperations))
   return all.filter((record) => newest.has(record) || record.finishedAtMs === 0)
 }
 
@@ -76,11 +74,7 @@ interface Source<Entity> {
   readonly encode: (entity: Entity) => WatchEvent
 }
 
-function kind<Entity extends { readonly revision: number }>({
-  list,
-  find,
-  encode,
-}: Source<Entity>): WatchKind {
+function kind<Entity extends { readonly revision: number }>({ list, find, encode }: Source<Entity>): WatchKind {
   const seen = (entity: Entity): WatchedEntity => ({ revision: entity.revision, event: encode(entity) })
   return {
     list: (since) => list(since).map(seen),

@@ -163,9 +163,7 @@ export class Changes {
 
   #forget(): void {
     const newest = this.db
-      .prepare<[number], { revision: number }>(
-        'SELECT revision FROM removed ORDER BY revision DESC LIMIT 1 OFFSET ?',
-      )
+      .prepare<[number], { revision: number }>('SELECT revision FROM removed ORDER BY revision DESC LIMIT 1 OFFSET ?')
       .get(this.#keptRemovals)
     if (!newest) return
     this.db.prepare('DELETE FROM removed WHERE revision <= ?').run(newest.revision)

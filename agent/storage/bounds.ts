@@ -1,11 +1,5 @@
 import { listSubvolumes, syncFilesystem } from '../host/btrfs.js'
-import {
-  joinGroup,
-  readSubvolumeId,
-  removeEmptyGroups,
-  setLimit,
-  type BoundedGroup,
-} from '../host/btrfs-ioctl.js'
+import { joinGroup, readSubvolumeId, removeEmptyGroups, setLimit, type BoundedGroup } from '../host/btrfs-ioctl.js'
 import type { Pool } from './pool.js'
 
 /** Level of the agent's quota groups; unused by other programs. Levels from 1 on are free for anybody. */
@@ -107,8 +101,7 @@ export class Bounds {
     guests: readonly string[],
     read: (group: string) => Promise<number | undefined>,
   ): Promise<Map<string, number>> {
-    if (this.#pool.quota === 'classic' && guests.some((guest) => !this.#subvolumeIds.has(guest)))
-      await this.#readIds()
+    if (this.#pool.quota === 'classic' && guests.some((guest) => !this.#subvolumeIds.has(guest))) await this.#readIds()
     const figures = new Map<string, number>()
     await Promise.all(
       guests.map(async (guest) => {

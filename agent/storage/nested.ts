@@ -18,8 +18,7 @@ export async function findNestedSubvolumes(root: string): Promise<Buffer[]> {
     for (const child of await readDirectories(directory)) {
       const stats = await lstat(child)
       if (stats.ino === subvolumeInode) found.push(child)
-      else if (stats.isDirectory())
-        pending.push(child.length < maxPathBytes ? child : await moveUp(child, root))
+      else if (stats.isDirectory()) pending.push(child.length < maxPathBytes ? child : await moveUp(child, root))
     }
   }
   return found

@@ -27,8 +27,7 @@ describe('planPool', () => {
     ['btrfs device', device, { signatures: ['btrfs'] }, [mountDevice]],
     ['device mounted', device, { mount: btrfs, mountHasDevice: true }, []],
   ] as [string, PoolWant, Partial<PoolHave>, unknown[]][])
-    it(`${name}: ${steps.length} steps`, () =>
-      expect(planPool(want, { ...nothing, ...have })).to.deep.equal({ steps }))
+    it(`${name}: ${steps.length} steps`, () => expect(planPool(want, { ...nothing, ...have })).to.deep.equal({ steps }))
 
   for (const [name, want, have, why] of [
     ['device with ext4', device, { signatures: ['ext4'] }, /contains ext4/],

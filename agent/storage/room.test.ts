@@ -29,7 +29,8 @@ describe('room in the pool', () => {
     ['a small one with two reserves left', 8, 1.59, ['storage pool 80 % full, 1.6 of 8.0 GiB are free']],
     [
       'full',
-      ...[100, 1.9],
+      100,
+      1.9,
       [
         'storage pool 98 % full, 1.9 of 100.0 GiB are free: new containers, snapshots and larger disks are refused until space is freed',
       ],
@@ -37,15 +38,11 @@ describe('room in the pool', () => {
     ['none', 0, 0, []],
   ] as const)
     it(`warns of a pool ${name}`, () =>
-      expect(planRoomWarnings({ totalBytes: total * gib, usedBytes: (total - free) * gib })).to.deep.equal(
-        expected,
-      ))
+      expect(planRoomWarnings({ totalBytes: total * gib, usedBytes: (total - free) * gib })).to.deep.equal(expected))
 
   it('refuses what has no size where the pool is full', () => {
     expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49 * gib })).to.not.throw()
-    expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49.1 * gib })).to.throw(
-      /full: 0\.9 of 50\.0 GiB/,
-    )
+    expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49.1 * gib })).to.throw(/full: 0\.9 of 50\.0 GiB/)
   })
 
   it('keeps 1 GiB or 2 %, of a small pool a tenth', () => {

@@ -9,8 +9,7 @@ const gib = 1024 ** 3
  * @throws {BerthError} `resource_exhausted` of `disk_gb`
  */
 export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: number): void {
-  if (diskBytes > totalBytes)
-    throw exhausted(`the host's pool has only ${toGib(totalBytes)} GiB`, { field: 'disk_gb' })
+  if (diskBytes > totalBytes) throw exhausted(`the host's pool has only ${toGib(totalBytes)} GiB`, { field: 'disk_gb' })
   checkFree({ totalBytes, usedBytes }, { field: 'disk_gb' })
 }
 
@@ -21,8 +20,7 @@ export function checkFree(pool: PoolCapacity, options: { readonly field?: string
 
 /** What has no size of its own, but holds what is there. @throws {BerthError} `storage_full` */
 export function refuseFull(pool: PoolCapacity): void {
-  if (isFull(pool))
-    throw new BerthError('exhausted', 'storage_full', `the host's pool is full: ${describeFree(pool)}`)
+  if (isFull(pool)) throw new BerthError('exhausted', 'storage_full', `the host's pool is full: ${describeFree(pool)}`)
 }
 
 /** Bytes that something new may have, who is there already has the rest; 0: the pool is full. */
@@ -36,15 +34,10 @@ const warnedAt = 0.9
 /** What the operator should hear of the pool while there is room yet, and once there is none. */
 export function planRoomWarnings(pool: PoolCapacity): string[] {
   const { totalBytes, usedBytes } = pool
-  const isNear =
-    usedBytes >= totalBytes * warnedAt || totalBytes - usedBytes < 2 * planReserveBytes(totalBytes)
+  const isNear = usedBytes >= totalBytes * warnedAt || totalBytes - usedBytes < 2 * planReserveBytes(totalBytes)
   if (totalBytes === 0 || !isNear) return []
   const used = `storage pool ${Math.round((usedBytes / totalBytes) * 100)} % full, ${describeFree(pool)}`
-  return [
-    isFull(pool)
-      ? `${used}: new containers, snapshots and larger disks are refused until space is freed`
-      : used,
-  ]
+  return [isFull(pool) ? `${used}: new containers, snapshots and larger disks are refused until space is freed` : used]
 }
 
 function isFull({ totalBytes, usedBytes }: PoolCapacity): boolean {

@@ -241,10 +241,7 @@ export class Volumes {
 
   /** Guests that the pool has anything of. */
   async list(): Promise<string[]> {
-    const [volumes, snapshots] = await Promise.all([
-      namesIn(this.#pool.guests),
-      namesIn(this.#pool.snapshots),
-    ])
+    const [volumes, snapshots] = await Promise.all([namesIn(this.#pool.guests), namesIn(this.#pool.snapshots)])
     const guests = [...volumes.map((name) => name.replace(/\.(next|rescue)$/, '')), ...snapshots]
     return [...new Set(guests)].filter((name) => uuid.test(name))
   }

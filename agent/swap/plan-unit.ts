@@ -6,9 +6,7 @@ import { basename } from 'node:path/posix'
  * Source: systemd.unit(5), "String escaping for inclusion in unit names"
  */
 export function unitNameOf(path: string): string {
-  const escaped = [...Buffer.from(path.replace(/^\/+/, ''))].map((byte, index) =>
-    escapeByte(byte, index === 0),
-  )
+  const escaped = [...Buffer.from(path.replace(/^\/+/, ''))].map((byte, index) => escapeByte(byte, index === 0))
   return `${escaped.join('')}.swap`
 }
 

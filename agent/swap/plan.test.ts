@@ -39,13 +39,7 @@ describe('planChange', () => {
       ...(['resize', 128, [file(0, 64, 'idle')]] as const),
       { from: setting(0, 64, false), to: setting(1, 128, false) },
     ],
-    [
-      'enables',
-      'enable',
-      0,
-      [file(1, 64, 'idle')],
-      { from: setting(1, 64, false), to: setting(1, 64, true) },
-    ],
+    ['enables', 'enable', 0, [file(1, 64, 'idle')], { from: setting(1, 64, false), to: setting(1, 64, true) }],
     ['is enabled', 'enable', 0, [file(1, 64)], { from: setting(1, 64, true), to: setting(1, 64, true) }],
     ['nothing to delete', 'delete', 0, [], 'invalid_state'],
     [

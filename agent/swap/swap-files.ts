@@ -61,8 +61,7 @@ export class SwapFiles implements HostSwap {
   async read(): Promise<SwapState> {
     const areas = await readSwaps()
     const files = await Promise.all(slots.map((slot) => this.#find(slot, areas)))
-    const sum = (bytesOf: (area: SwapArea) => number): number =>
-      areas.reduce((total, area) => total + bytesOf(area), 0)
+    const sum = (bytesOf: (area: SwapArea) => number): number => areas.reduce((total, area) => total + bytesOf(area), 0)
     return {
       files: files.flatMap((file) => file ?? []),
       totalBytes: sum(({ sizeBytes }) => sizeBytes),
@@ -96,8 +95,7 @@ export class SwapFiles implements HostSwap {
   async make(slot: SwapSlot, sizeBytes: number, signal: AbortSignal): Promise<void> {
     const path = this.pathOf(slot)
     const found = await stat(path).catch(absent)
-    if (found && !(await isOwn(path)))
-      throw conflict('invalid_state', `${path} is not a swap file of the agent's`)
+    if (found && !(await isOwn(path))) throw conflict('invalid_state', `${path} is not a swap file of the agent's`)
     if (found?.size === sizeBytes + headerBytes) return
     await this.remove(slot)
     const isBtrfs = await this.#prepareDirectory()
@@ -196,8 +194,7 @@ const unfinished = (path: string): string => `${path}.new`
 
 /** Of the removal of a directory: it has something of others, or is gone. */
 export function ignoreFilled(error: unknown): void {
-  if (!['ENOTEMPTY', 'ENOENT', 'EEXIST', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? ''))
-    throw error
+  if (!['ENOTEMPTY', 'ENOENT', 'EEXIST', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
 }
 
 function absent(error: unknown): undefined {

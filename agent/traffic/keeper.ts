@@ -242,8 +242,7 @@ export class TrafficKeeper implements PolicyKeeper {
 
   /** Starts a guest that was stopped for an expiry that, by the present clock, has not passed. */
   #startAgain(before: GuestRecord, { uuid, policy, wanted }: GuestRecord): void {
-    const wasWrong =
-      before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
+    const wasWrong = before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
     if (!wasWrong || wanted !== 'stopped' || policyReasonOf(this.parts.context.store.get(uuid)) !== '') return
     this.parts.context.log.warn({ guest: uuid }, 'a wrong clock had stopped the guest; starting it again')
     this.parts.start(uuid)
@@ -255,7 +254,8 @@ export class TrafficKeeper implements PolicyKeeper {
     const stopped = expired && (policy.expired ? stoppedForExpiryMs : stoppedFor(record))
     return {
       ...policy,
-      ...{ expired, overQuota: isUsedUp(record.traffic, count) },
+      expired,
+      overQuota: isUsedUp(record.traffic, count),
       ...(expired && { expiredForMs: record.expiresAtMs }),
       ...(stopped && { stoppedForExpiryMs: stopped }),
     }

@@ -67,8 +67,7 @@ describe('period of traffic', () => {
     const time = createTimeFormat('America/Havana')
     const end = periodEndMs('2026-10-01', 1, time)
     expect(periodStart(end - 1, 1, time)).to.equal('2026-10-01')
-    for (const hours of [0, 1, 2])
-      expect(periodStart(end + hours * 3_600_000, 1, time)).to.equal('2026-11-01')
+    for (const hours of [0, 1, 2]) expect(periodStart(end + hours * 3_600_000, 1, time)).to.equal('2026-11-01')
   })
 })
 
@@ -107,15 +106,7 @@ describe('advance a period', () => {
     ['two months back', ['2027-01-01'], '2026-11-21', 1, '2026-11-01', '2027-01-01', false],
     ['over a year’s end', ['2027-02-01'], '2026-12-21', 1, '2026-12-01', '2027-02-01', false],
     ['to another reset day', ['2031-01-01'], '2026-11-21', 25, '2026-10-25', '2031-01-01', false],
-    [
-      'the same month again',
-      ['2026-11-01', '2031-01-01'],
-      '2026-11-30',
-      1,
-      '2026-11-01',
-      '2031-01-01',
-      false,
-    ],
+    ['the same month again', ['2026-11-01', '2031-01-01'], '2026-11-30', 1, '2026-11-01', '2031-01-01', false],
     ['its next month', ['2026-11-01', '2031-01-01'], '2026-12-01', 1, '2026-12-01', '', true],
     // A clock that was reset and corrected restarts no count.
     ['at 1971', ['2026-11-01'], '1971-01-02', 1, '1971-01-01', '2026-11-01', false],
@@ -125,9 +116,7 @@ describe('advance a period', () => {
     ['from 1971 to the month after', ['1971-01-01', '2026-11-01'], '2026-12-01', 1, '2026-12-01', '', true],
   ] as const)
     it(name, () =>
-      expect(advance(counted as [string] | undefined, now, resetDay)).to.deep.equal({
-        ...{ periodStart, periodLeft, reset },
-      }),
+      expect(advance(counted as [string] | undefined, now, resetDay)).to.deep.equal({ periodStart, periodLeft, reset }),
     )
 
   for (const [name, days, end, wanted] of [
@@ -154,9 +143,7 @@ describe('advance a period', () => {
       let counted = { periodStart: '2026-11-01', periodLeft: '' }
       let resets = 0
       for (const day of days) {
-        const { reset, ...advanced } = advancePeriod(counted, 1, (resetDay) =>
-          startAt(at(`${day} 12:00:00`), resetDay),
-        )
+        const { reset, ...advanced } = advancePeriod(counted, 1, (resetDay) => startAt(at(`${day} 12:00:00`), resetDay))
         counted = advanced
         if (reset) resets += 1
       }

@@ -10,9 +10,13 @@ const look = (change: Partial<CountLook>): CountLook => ({
   ...change,
 })
 const have: TrafficCount = {
-  ...{ periodStart: '2026-11-01', periodLeft: '' },
-  ...{ rxBytes: 1000, txBytes: 500 },
-  ...{ counterEpoch: 'boot-1', counterRx: 700, counterTx: 300 },
+  periodStart: '2026-11-01',
+  periodLeft: '',
+  rxBytes: 1000,
+  txBytes: 500,
+  counterEpoch: 'boot-1',
+  counterRx: 700,
+  counterTx: 300,
 }
 
 describe('plan a count', () => {
@@ -23,12 +27,7 @@ describe('plan a count', () => {
       { counters: counters(70, 30) },
       { ...have, rxBytes: 70, txBytes: 30, counterRx: 70, counterTx: 30 },
     ],
-    [
-      'never looked, and no counters',
-      undefined,
-      {},
-      { ...have, rxBytes: 0, txBytes: 0, counterRx: 0, counterTx: 0 },
-    ],
+    ['never looked, and no counters', undefined, {}, { ...have, rxBytes: 0, txBytes: 0, counterRx: 0, counterTx: 0 }],
     ['what came since', have, { counters: counters(705, 300) }, { ...have, rxBytes: 1005, counterRx: 705 }],
     ['the same again: nothing twice', have, { counters: counters(700, 300) }, have],
     ['no counters at the moment', have, {}, have],

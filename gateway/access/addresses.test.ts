@@ -33,8 +33,7 @@ describe('address lists', () => {
     "'; flush ruleset",
     Array.from({ length: 257 }, (_, i) => `10.0.${i >> 8}.${i & 255}`).join(','),
   ])
-    it(`refuses ${JSON.stringify(text.slice(0, 30))}`, () =>
-      expect(() => parseAddressList('f', text)).to.throw(/^f: /))
+    it(`refuses ${JSON.stringify(text.slice(0, 30))}`, () => expect(() => parseAddressList('f', text)).to.throw(/^f: /))
 
   it('finds an address in its lists, IPv4-mapped too', () => {
     const set = new AddressSet(parseAddressList('f', '10.0.0.0/24,192.0.2.7,2001:db8::/32'))
@@ -73,12 +72,7 @@ describe('address lists', () => {
   it('never fails but with its own error, and what it reads it reads again', () => {
     fc.assert(
       fc.property(
-        fc.oneof(
-          fc.string(),
-          fc.ipV4(),
-          fc.ipV6(),
-          fc.string({ unit: fc.constantFrom(...'0123456789.:/af,\n') }),
-        ),
+        fc.oneof(fc.string(), fc.ipV4(), fc.ipV6(), fc.string({ unit: fc.constantFrom(...'0123456789.:/af,\n') })),
         (text) => {
           let entries: string[]
           try {

@@ -15,15 +15,13 @@ export function parseAddressList(field: string, text: string): string[] {
     .split(/[,\n]/)
     .map((part) => part.trim())
     .filter((part) => part !== '')
-  if (parts.length > maxEntries)
-    throw invalidField(field, `${field}: must have at most ${maxEntries} entries`)
+  if (parts.length > maxEntries) throw invalidField(field, `${field}: must have at most ${maxEntries} entries`)
   return [...new Set(parts.map((part) => parseEntry(field, part)))]
 }
 
 function parseEntry(field: string, part: string): string {
   const range = parseCidrOrAddress(part)
-  if (!range)
-    throw invalidField(field, `${field}: not an IP address or CIDR: ${JSON.stringify(part.slice(0, 60))}`)
+  if (!range) throw invalidField(field, `${field}: not an IP address or CIDR: ${JSON.stringify(part.slice(0, 60))}`)
   return unmap(range.text)
 }
 

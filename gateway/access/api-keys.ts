@@ -75,11 +75,7 @@ export class ApiKeys {
    * @param operationId of a request that may be repeated: a repeat gets the same key
    * @throws {BerthError} `insufficient_scope`, `invalid_state`, `key_limit_reached`
    */
-  async create(
-    callerId: number,
-    fields: KeyFields & { name: string },
-    operationId?: string,
-  ): Promise<CreatedKey> {
+  async create(callerId: number, fields: KeyFields & { name: string }, operationId?: string): Promise<CreatedKey> {
     return this.options.store.transact('create an API key', async (client) => {
       // Meanwhile its maker may be deleted or lose rights, and another attempt may make it.
       await client.watch(this.#names.version)

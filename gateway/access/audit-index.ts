@@ -155,9 +155,7 @@ export class AuditIndex {
   }
 
   async #removeOldest(ref: string, count: number): Promise<void> {
-    const ids = await this.store.run('trim audit entries', (client) =>
-      client.zRange(this.#by(ref), 0, count - 1),
-    )
+    const ids = await this.store.run('trim audit entries', (client) => client.zRange(this.#by(ref), 0, count - 1))
     await this.#remove(ids, await this.read(ids))
   }
 

@@ -53,9 +53,7 @@ async function moveStream(
 ): Promise<void> {
   const key = store.key(name)
   for (let from = '-'; ;) {
-    const messages = await store.run('move audit entries', (client) =>
-      client.xRange(key, from, '+', { COUNT: atOnce }),
-    )
+    const messages = await store.run('move audit entries', (client) => client.xRange(key, from, '+', { COUNT: atOnce }))
     const entries = (messages ?? []).map(decode)
     const last = entries.at(-1)
     if (last === undefined) return

@@ -83,8 +83,7 @@ export class AuditStore implements AuditLog {
     const detail = shorten(outcome.detail, longest.detail)
     const fields = { success: success ? '1' : '0', target, detail, container: containerUuid }
     try {
-      if (!(await this.#isRepeat(entry, { ...outcome, target, detail })))
-        await this.#index.end(entry.id, fields)
+      if (!(await this.#isRepeat(entry, { ...outcome, target, detail }))) await this.#index.end(entry.id, fields)
     } catch (cause) {
       this.#late.add({ id: entry.id, outcome: fields })
       throw cause
@@ -130,9 +129,7 @@ export class AuditStore implements AuditLog {
   /** The number of all matching entries, if one index contains exactly those. */
   async #countAll(filter: AuditFilter): Promise<number | undefined> {
     const scope = scopeOf(filter)
-    const isWhole = ['action', 'user', 'target', 'success'].every(
-      (name) => filter[name as 'action'] === undefined,
-    )
+    const isWhole = ['action', 'user', 'target', 'success'].every((name) => filter[name as 'action'] === undefined)
     if (!isWhole || (scope !== 'all' && 'guests' in scope)) return undefined
     return filter.guests === 'all' || filter.all ? this.#index.count(scope, filter) : undefined
   }

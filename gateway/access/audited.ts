@@ -9,26 +9,19 @@ export interface AuditedResult<T> {
   readonly detail: string
 }
 
-type Start = Pick<AuditStart, 'action' | 'address' | 'requestId' | 'target'> &
-  Partial<Pick<AuditStart, 'caller'>>
+type Start = Pick<AuditStart, 'action' | 'address' | 'requestId' | 'target'> & Partial<Pick<AuditStart, 'caller'>>
 
 /**
  * Does something between the two halves of its audit entry, where no route's dispatch does so.
  * @throws {BerthError} `store_unavailable` before anything was done, and what `act` throws
  */
-export async function auditedBy<T>(
-  log: AuditLog,
-  start: Start,
-  act: () => Promise<AuditedResult<T>>,
-): Promise<T> {
+export async function auditedBy<T>(log: AuditLog, start: Start, act: () => Promise<AuditedResult<T>>): Promise<T> {
   const { action, address, requestId, target, caller = nobody } = start
   const entry = await log.begin({ action, address, requestId, target, caller })
   try {
     const done = await act()
     // Written later where the store is away just now: what was done stays done.
-    await log
-      .finish(entry, { success: true, target: done.target, detail: done.detail })
-      .catch(() => undefined)
+    await log.finish(entry, { success: true, target: done.target, detail: done.detail }).catch(() => undefined)
     return done.value
   } catch (error) {
     const detail = error instanceof BerthError ? error.code : 'internal_error'

@@ -119,8 +119,7 @@ function unauthorized(): BerthError {
 function checkKey(key: ResolvedKey, address: string, nowMs: number): void {
   const { rights } = key
   if (rights.disabled) throw new BerthError('unauthenticated', 'key_disabled', 'this API key is disabled')
-  if (isExpired(rights, nowMs))
-    throw new BerthError('unauthenticated', 'key_expired', 'this API key has expired')
+  if (isExpired(rights, nowMs)) throw new BerthError('unauthenticated', 'key_expired', 'this API key has expired')
   if (!key.admits(address))
     throw new BerthError('forbidden', 'ip_not_allowed', 'this API key is not allowed from this address')
 }

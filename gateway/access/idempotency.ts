@@ -64,11 +64,7 @@ export class IdempotencyStore implements Idempotency {
     const found = await this.#insert(id, fresh, request.caller)
     if (!found) return this.#claim(id, fresh)
     if (found.fingerprint !== fingerprint)
-      throw new BerthError(
-        'conflict',
-        'idempotency_conflict',
-        'this Idempotency-Key was used for another request',
-      )
+      throw new BerthError('conflict', 'idempotency_conflict', 'this Idempotency-Key was used for another request')
     if (found.state === 'done' && found.answer !== undefined)
       return { replay: this.#openAnswer(id, found.answer), operationId: found.operationId }
     return this.#takeOver(id, found)
@@ -113,19 +109,13 @@ export class IdempotencyStore implements Idempotency {
     return owner === this.instance.id ? this.#running.has(id) : this.instance.isAlive(owner)
   }
 
-  #startedRecord(
-    from: Pick<IdempotencyRecord, 'operationId' | 'fingerprint' | 'attempt'>,
-  ): IdempotencyRecord {
+  #startedRecord(from: Pick<IdempotencyRecord, 'operationId' | 'fingerprint' | 'attempt'>): IdempotencyRecord {
     const { operationId, fingerprint, attempt } = from
     return { operationId, fingerprint, attempt, state: 'running', owner: this.instance.id }
   }
 
   /** @returns the existing record, if there is one; it stays */
-  async #insert(
-    id: string,
-    record: IdempotencyRecord,
-    caller: Principal,
-  ): Promise<IdempotencyRecord | undefined> {
+  async #insert(id: string, record: IdempotencyRecord, caller: Principal): Promise<IdempotencyRecord | undefined> {
     const before = await this.store.run('remember a request', async (client) => {
       const expiration = { type: 'PX', value: this.#keepMs } as const
       // Sent together, so that the store syncs its log only once.

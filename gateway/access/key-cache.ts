@@ -167,8 +167,15 @@ function principalOf(
   const user = `api:${name}`
   const unlimited = isUnlimited(rights)
   return {
-    ...{ kind: 'key', ref: `key:${id}`, root, ...(boundRoot !== undefined && { boundRoot }) },
-    ...{ keyId: id, user, scopes, guests, unlimited },
+    kind: 'key',
+    ref: `key:${id}`,
+    root,
+    ...(boundRoot !== undefined && { boundRoot }),
+    keyId: id,
+    user,
+    scopes,
+    guests,
+    unlimited,
   }
 }
 

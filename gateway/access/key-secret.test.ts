@@ -17,16 +17,13 @@ describe('key secrets', () => {
     for (const digit of digits) counts.set(digit, (counts.get(digit) ?? 0) + 1)
     const expected = digits.length / 62
     expect(counts.size).to.equal(62)
-    for (const count of counts.values())
-      expect(Math.abs(count - expected)).to.be.lessThan(6 * Math.sqrt(expected))
+    for (const count of counts.values()) expect(Math.abs(count - expected)).to.be.lessThan(6 * Math.sqrt(expected))
   })
 
   it('are refused with any digit changed, cut or added', () => {
     const key = createKeySecret()
     for (let i = 0; i < key.length; i++)
-      expect(isKeySecret(key.slice(0, i) + (key[i] === 'a' ? 'b' : 'a') + key.slice(i + 1)), `${i}`).to.equal(
-        false,
-      )
+      expect(isKeySecret(key.slice(0, i) + (key[i] === 'a' ? 'b' : 'a') + key.slice(i + 1)), `${i}`).to.equal(false)
     for (const other of ['', 'berth_sk_', key.slice(0, -1), `${key}0`, `${key}\n`, ` ${key}`])
       expect(isKeySecret(other)).to.equal(false)
   })

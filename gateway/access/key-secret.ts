@@ -46,7 +46,6 @@ function checkOf(body: string): string {
 function randomBase62(length: number): string {
   let text = ''
   while (text.length < length)
-    for (const byte of randomBytes(length))
-      if (byte < 248 && text.length < length) text += alphabet[byte % 62] ?? ''
+    for (const byte of randomBytes(length)) if (byte < 248 && text.length < length) text += alphabet[byte % 62] ?? ''
   return text
 }

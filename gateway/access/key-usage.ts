@@ -45,9 +45,7 @@ export class KeyUsage {
     const writing = this.#pending
     if (writing.size === 0) return
     this.#pending = new Map()
-    const fields = [...writing].map(
-      ([id, use]) => [String(id), `${use.atMs} ${use.address}`] as [string, string],
-    )
+    const fields = [...writing].map(([id, use]) => [String(id), `${use.atMs} ${use.address}`] as [string, string])
     try {
       await this.store.run('note the use of keys', (client) => client.hSet(keyNames(this.store).used, fields))
     } catch {
@@ -63,9 +61,7 @@ export class KeyUsage {
 
   /** By key id. @throws {BerthError} `store_unavailable` */
   async readAll(): Promise<Map<number, KeyUse>> {
-    const stored = await this.store.run('read the use of keys', (client) =>
-      client.hGetAll(keyNames(this.store).used),
-    )
+    const stored = await this.store.run('read the use of keys', (client) => client.hGetAll(keyNames(this.store).used))
     const uses = new Map(Object.entries(stored).map(([id, text]) => [Number(id), parseUse(text)]))
     for (const [id, use] of this.#pending) uses.set(id, { ...use })
     return uses

@@ -28,8 +28,7 @@ const record = (id: number, fields: Partial<KeyRecord> = {}): KeyRecord => ({
   parentId: 0,
   ...fields,
 })
-const keysOf = (...records: KeyRecord[]): Map<number, KeyRecord> =>
-  new Map(records.map((key) => [key.id, key]))
+const keysOf = (...records: KeyRecord[]): Map<number, KeyRecord> => new Map(records.map((key) => [key.id, key]))
 const change = (keys: Keys, callerId: number, id: number, fields: KeyFields) =>
   planKeyChange({ keys, callerId, target: keys.get(id)!, nowMs }, fields)
 const removal = (keys: Keys, callerId: number, id: number) =>
@@ -117,11 +116,7 @@ describe('changing a key', () => {
   })
 
   it('is refused beyond what the maker of the key may do', () => {
-    const keys = keysOf(
-      record(1),
-      record(2, { scopes: ['apikey:*'] }),
-      record(3, { scopes: [], parentId: 2 }),
-    )
+    const keys = keysOf(record(1), record(2, { scopes: ['apikey:*'] }), record(3, { scopes: [], parentId: 2 }))
     expect(() => change(keys, 1, 3, { scopes: ['swap:read'] })).to.throw('key 2, which created this key')
   })
 
@@ -158,11 +153,7 @@ describe('removing a key', () => {
   })
 
   it('passes what an unlimited key made to its own maker', () => {
-    const keys = keysOf(
-      record(1),
-      record(2, { parentId: 1 }),
-      record(3, { parentId: 2, scopes: ['swap:read'] }),
-    )
+    const keys = keysOf(record(1), record(2, { parentId: 1 }), record(3, { parentId: 2, scopes: ['swap:read'] }))
     const { removed, adopted } = removal(keys, 1, 2)
     expect(removed.map((key) => key.id)).to.deep.equal([2])
     expect(adopted).to.deep.equal([record(3, { parentId: 1, scopes: ['swap:read'] })])
@@ -177,13 +168,12 @@ interface Request {
   address: string
   atMs: number
 }
-const requests: Request[] = ['container:read', 'container:power', 'apikey:create', 'audit:read'].flatMap(
-  (scope) =>
-    ['u1', 'u2', 'u3'].flatMap((container) =>
-      ['10.0.0.1', '10.0.1.1', '192.0.2.1'].flatMap((address) =>
-        [1500, 2500, 1e9].map((atMs) => ({ scope, container, address, atMs })),
-      ),
+const requests: Request[] = ['container:read', 'container:power', 'apikey:create', 'audit:read'].flatMap((scope) =>
+  ['u1', 'u2', 'u3'].flatMap((container) =>
+    ['10.0.0.1', '10.0.1.1', '192.0.2.1'].flatMap((address) =>
+      [1500, 2500, 1e9].map((atMs) => ({ scope, container, address, atMs })),
     ),
+  ),
 )
 
 function allows(keys: Keys, key: KeyRecord, request: Request): boolean {
@@ -234,12 +224,8 @@ function perform(keys: Map<number, KeyRecord>, step: Step, callerId: number, new
   if (!caller) return
   try {
     if (step.act === 'create')
-      keys.set(
-        newId,
-        record(newId, { ...planNewKey(step.fields, rightsOf(keys, caller)), parentId: callerId }),
-      )
-    else if (step.act === 'change' && target)
-      keys.set(target.id, change(keys, callerId, target.id, step.fields))
+      keys.set(newId, record(newId, { ...planNewKey(step.fields, rightsOf(keys, caller)), parentId: callerId }))
+    else if (step.act === 'change' && target) keys.set(target.id, change(keys, callerId, target.id, step.fields))
     else if (step.act === 'remove' && target) removeKey(keys, callerId, target.id)
   } catch (error) {
     expect(error).to.have.property('code').that.is.oneOf(['insufficient_scope', 'invalid_state'])
@@ -263,10 +249,7 @@ describe('any sequence of requests', () => {
           for (const key of keys.values())
             for (const request of requests)
               if (key.parentId !== 0 && allows(keys, key, request))
-                expect(
-                  allows(keys, keys.get(key.parentId)!, request),
-                  JSON.stringify({ key, request }),
-                ).to.equal(true)
+                expect(allows(keys, keys.get(key.parentId)!, request), JSON.stringify({ key, request })).to.equal(true)
         })
       }),
       { numRuns: 300 },
@@ -309,8 +292,7 @@ describe('any sequence of requests', () => {
 function administer(keys: Map<number, KeyRecord>, step: Step, members: number): void {
   const target = keys.get(2 + (step.on % members))
   if (!target) return
-  if (step.act === 'narrow')
-    keys.set(target.id, { ...target, scopes: ['audit:read'], containerUuids: ['u1'] })
+  if (step.act === 'narrow') keys.set(target.id, { ...target, scopes: ['audit:read'], containerUuids: ['u1'] })
   else if (step.by % 2 === 0) keys.set(target.id, { ...target, disabled: true })
   else removeKey(keys, 1, target.id)
 }

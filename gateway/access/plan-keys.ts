@@ -111,7 +111,10 @@ export function checkKeyLimit(keys: Keys, callerId: number, limit: CreationLimit
     return share
   }
   checkCreationLimit(creationShareOf(keys, callerId), [...keys.values()].map(shareOf), {
-    ...{ code: 'key_limit_reached', name: 'API keys', setting: 'api_keys', limit },
+    code: 'key_limit_reached',
+    name: 'API keys',
+    setting: 'api_keys',
+    limit,
   })
 }
 
@@ -157,9 +160,7 @@ function applyFields(record: KeyRecord, fields: KeyFields): KeyRecord {
 }
 
 function widens(changed: KeyRecord, before: KeyRecord): boolean {
-  return (
-    (before.disabled && !changed.disabled) || findExcess(ownRights(changed), ownRights(before)) !== undefined
-  )
+  return (before.disabled && !changed.disabled) || findExcess(ownRights(changed), ownRights(before)) !== undefined
 }
 
 function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed: KeyRecord): void {
@@ -172,10 +173,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const maker = keys.get(target.parentId)
   const excess = maker && findExcess(ownRights(changed), rightsOf(keys, maker))
   if (maker && excess)
-    throw conflict(
-      'invalid_state',
-      `${excess}: exceeds the rights of key ${maker.id}, which created this key`,
-    )
+    throw conflict('invalid_state', `${excess}: exceeds the rights of key ${maker.id}, which created this key`)
 }
 
 /**
@@ -201,8 +199,7 @@ export function planKeyRemoval(situation: Situation): { removed: KeyRecord[]; ad
 function descendantsOf(keys: Keys, ancestor: KeyRecord): KeyRecord[] {
   return [...keys.values()].filter(
     (key) =>
-      key.id !== ancestor.id &&
-      chainOf(key, (id) => keys.get(id)).records.some((maker) => maker.id === ancestor.id),
+      key.id !== ancestor.id && chainOf(key, (id) => keys.get(id)).records.some((maker) => maker.id === ancestor.id),
   )
 }
 
@@ -233,14 +230,9 @@ function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void 
 
 function refuseExcess(excess: Dimension | undefined): void {
   if (excess)
-    throw new BerthError(
-      'forbidden',
-      'insufficient_scope',
-      `${excess}: exceeds the rights of the calling key`,
-      {
-        field: excess,
-      },
-    )
+    throw new BerthError('forbidden', 'insufficient_scope', `${excess}: exceeds the rights of the calling key`, {
+      field: excess,
+    })
 }
 
 function forbidden(message: string): BerthError {

@@ -72,9 +72,7 @@ export const nobody: NobodyPrincipal = {
 
 /** Whether the caller may do everything, from everywhere, for ever: what it makes may do no more. */
 export function isUnbounded(caller: Principal): boolean {
-  return caller.kind === 'key'
-    ? caller.unlimited
-    : caller.kind === 'session' && caller.accountKind === 'admin'
+  return caller.kind === 'key' ? caller.unlimited : caller.kind === 'session' && caller.accountKind === 'admin'
 }
 
 /** The callers for which consoles and streams are counted. */

@@ -44,7 +44,6 @@ export class Trimming {
 
   async trim(): Promise<void> {
     if (!this.store.ready()) return
-    for (const trim of this.trims)
-      await trim().catch((err: unknown) => this.log.warn({ err }, 'remove old entries'))
+    for (const trim of this.trims) await trim().catch((err: unknown) => this.log.warn({ err }, 'remove old entries'))
   }
 }

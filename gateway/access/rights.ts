@@ -55,8 +55,7 @@ export function findExcess(want: Rights, limit: Rights): Dimension | undefined {
   if (!containsContainers(limit.containers, want.containers)) return 'container_uuids'
   const within = (outer: readonly string[]) => want.addresses.some((inner) => containsAddresses(outer, inner))
   if (!limit.addresses.every(within)) return 'ip_whitelist'
-  if (limit.expiresAtMs !== 0 && (want.expiresAtMs === 0 || want.expiresAtMs > limit.expiresAtMs))
-    return 'expires_at'
+  if (limit.expiresAtMs !== 0 && (want.expiresAtMs === 0 || want.expiresAtMs > limit.expiresAtMs)) return 'expires_at'
   return undefined
 }
 

@@ -26,14 +26,7 @@ describe('scopes', () => {
   })
 
   it('intersects to exactly what both allow', () => {
-    const scope = fc.constantFrom(
-      '*',
-      'container:*',
-      'apikey:*',
-      'container:read',
-      'apikey:read',
-      'audit:read',
-    )
+    const scope = fc.constantFrom('*', 'container:*', 'apikey:*', 'container:read', 'apikey:read', 'audit:read')
     const list = fc.uniqueArray(scope, { maxLength: 4 })
     fc.assert(
       fc.property(list, list, fc.constantFrom(...scopeCatalogue), (a, b, asked) => {

@@ -8,18 +8,7 @@ const verbs = {
   routing: ['read', 'write'],
   ipv6: ['read', 'assign'],
   task: ['read', 'delete'],
-  container: [
-    'read',
-    'create',
-    'power',
-    'reinstall',
-    'delete',
-    'resize',
-    'traffic',
-    'password',
-    'network',
-    'suspend',
-  ],
+  container: ['read', 'create', 'power', 'reinstall', 'delete', 'resize', 'traffic', 'password', 'network', 'suspend'],
   snapshot: ['read', 'create', 'delete', 'restore', 'schedule'],
   backup: ['read', 'create', 'delete', 'restore', 'schedule'],
   backuptarget: ['read', 'manage'],
@@ -79,18 +68,10 @@ export const authorize: Authorize = (caller, scope) => {
   if (scope === 'public') return
   if (scope === 'session') {
     if (caller.kind === 'session') return
-    throw new BerthError(
-      'forbidden',
-      'insufficient_scope',
-      'only available with a login session, not with an API key',
-    )
+    throw new BerthError('forbidden', 'insufficient_scope', 'only available with a login session, not with an API key')
   }
   if (caller.kind === 'session' && caller.mustEnrol)
-    throw new BerthError(
-      'forbidden',
-      'two_factor_required',
-      'set up a second factor first: POST /account/totp',
-    )
+    throw new BerthError('forbidden', 'two_factor_required', 'set up a second factor first: POST /account/totp')
   if (scope === 'any' || coversScope(caller.scopes, scope)) return
   throw new BerthError('forbidden', 'insufficient_scope', `this requires the scope ${scope}`)
 }

@@ -53,7 +53,13 @@ export function createAccounts({ store, secret, retention, log }: AccountsOption
   const parts = { store, accounts, passwords, sessions, pending, limits, devices, twoFactor, log: loginLog }
   const logins = new Logins(parts)
   return {
-    ...{ accounts, passwords, sessions, csrf, settings, logins, loginLog },
+    accounts,
+    passwords,
+    sessions,
+    csrf,
+    settings,
+    logins,
+    loginLog,
     own: new OwnAccount({ ...parts, logins }),
     admins: new Admins(parts),
     callers: new SessionCookies(sessions, csrf, settings),

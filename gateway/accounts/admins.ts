@@ -1,13 +1,7 @@
 import { BerthError, invalidField, notFound } from '../../shared/errors.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 import type { Store } from '../store/store.js'
-import {
-  usernamePattern,
-  usernameRule,
-  withoutSessions,
-  type AdminAccount,
-  type LinkRecord,
-} from './account-record.js'
+import { usernamePattern, usernameRule, withoutSessions, type AdminAccount, type LinkRecord } from './account-record.js'
 import type { AccountStore, AccountTransaction } from './account-store.js'
 import type { LoginLog } from './login-log.js'
 import { checkNewPassword, type PasswordClaim, type Passwords } from './passwords.js'
@@ -116,9 +110,7 @@ export class Admins {
   /** Whether a link has been made for the first administrator and not been used. */
   async hasFirstLink(): Promise<boolean> {
     if ((await this.list()).length > 0) return false
-    return (
-      (await this.parts.store.run('find the setup link', (client) => client.exists(this.#firstKey))) === 1
-    )
+    return (await this.parts.store.run('find the setup link', (client) => client.exists(this.#firstKey))) === 1
   }
 
   /** Whether any link leads in now, be it for the first administrator or for one that is there. */
@@ -143,10 +135,7 @@ export class Admins {
    * @param username of the first one; for others it is ignored
    * @throws {BerthError} `not_found` as `ownerOf`, `invalid_field`, `name_conflict`
    */
-  async redeem(
-    token: string,
-    { username, password }: { username: string; password: string },
-  ): Promise<AdminAccount> {
+  async redeem(token: string, { username, password }: { username: string; password: string }): Promise<AdminAccount> {
     const { digest, accountId } = await this.#findLink(token)
     if (accountId === 'first') return this.#makeFirst(username, password)
     return this.#setPassword(accountId, digest, password)

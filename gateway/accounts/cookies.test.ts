@@ -23,8 +23,6 @@ describe('cookies', () => {
     expect(cookieHeader('berth', 'x', { secure: true, seconds: 5 })).to.equal(
       '__Host-berth=x; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=5',
     )
-    expect(cookieHeader('berth', 'x', { secure: false })).to.equal(
-      'berth=x; Path=/; HttpOnly; SameSite=Strict',
-    )
+    expect(cookieHeader('berth', 'x', { secure: false })).to.equal('berth=x; Path=/; HttpOnly; SameSite=Strict')
   })
 })

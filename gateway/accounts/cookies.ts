@@ -10,11 +10,7 @@ const fullName = (name: CookieName, secure: boolean): string => (secure ? `__Hos
  * A cookie's value; `undefined`: absent, or there twice with different values.
  * @param secure whether the request came by TLS
  */
-export function readCookie(
-  { cookie }: IncomingHttpHeaders,
-  name: CookieName,
-  secure: boolean,
-): string | undefined {
+export function readCookie({ cookie }: IncomingHttpHeaders, name: CookieName, secure: boolean): string | undefined {
   if (cookie === undefined) return undefined
   const begin = `${fullName(name, secure)}=`
   const parts = cookie.split(';').map((part) => part.trim())

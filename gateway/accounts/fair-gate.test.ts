@@ -1,10 +1,7 @@
 import { expect } from 'chai'
 import { FairGate, type GateClaim } from './fair-gate.js'
 
-const limits = {
-  ...{ atOnce: 2, othersAtOnce: 1, strangersAtOnce: 2 },
-  ...{ maxWaiting: 10, maxStrangers: 10, maxWaitMs: 60_000 },
-}
+const limits = { atOnce: 2, othersAtOnce: 1, strangersAtOnce: 2, maxWaiting: 10, maxStrangers: 10, maxWaitMs: 60_000 }
 
 describe('the queue of passwords', () => {
   /** Work that ends when the test says so, in the order in which it began. */
@@ -72,9 +69,7 @@ describe('the queue of passwords', () => {
     await settle()
     expect(began, 'one place is for logins').to.deep.equal(['rotation 1'])
     for (const n of [1, 2, 3]) enter(`login ${n}`)
-    expect(await endAll()).to.deep.equal([
-      ...['rotation 1', 'login 1', 'login 2', 'login 3', 'rotation 2', 'rotation 3'],
-    ])
+    expect(await endAll()).to.deep.equal(['rotation 1', 'login 1', 'login 2', 'login 3', 'rotation 2', 'rotation 3'])
   })
 
   it('gives other work a turn in a flood of logins', async () => {
@@ -173,9 +168,7 @@ describe('the queue of passwords', () => {
   it('continues after failed work', async () => {
     const gate = new FairGate({ ...limits, atOnce: 1 })
     const claim: GateClaim = { lane: 'login', account: 'a', source: 's' }
-    const failed = gate
-      .run(claim, () => Promise.reject(new Error('x')))
-      .catch((error: Error) => error.message)
+    const failed = gate.run(claim, () => Promise.reject(new Error('x'))).catch((error: Error) => error.message)
     expect(await failed).to.equal('x')
     expect(await gate.run(claim, () => Promise.resolve('later'))).to.deep.equal({ value: 'later' })
   })

@@ -98,8 +98,12 @@ export class FairGate {
 
   #entry(claim: GateClaim, resolve: (isAdmitted: boolean) => void): QueueEntry {
     return {
-      ...{ claim, queue: queueOf(claim), flow: flowOf(claim), arrival: this.#arrivals++ },
-      ...{ start: () => resolve(true), refuse: () => resolve(false) },
+      claim,
+      queue: queueOf(claim),
+      flow: flowOf(claim),
+      arrival: this.#arrivals++,
+      start: () => resolve(true),
+      refuse: () => resolve(false),
     }
   }
 

@@ -31,18 +31,12 @@ describe('known devices', () => {
 
   it('are no longer known after a change of password or second factor', () => {
     expect(devices.find(cookie, account(7, 2))).to.equal(undefined)
-    expect(devices.find(devices.add(cookie, account(7, 2)), account(7, 2))).to.equal(
-      devices.find(cookie, account(7)),
-    )
+    expect(devices.find(devices.add(cookie, account(7, 2)), account(7, 2))).to.equal(devices.find(cookie, account(7)))
   })
 
   it('forget the first of many accounts', () => {
     let many: string | undefined
     for (let id = 1; id <= 9; id++) many = devices.add(many, account(id))
-    expect([1, 2, 9].map((id) => devices.find(many, account(id)) !== undefined)).to.deep.equal([
-      false,
-      true,
-      true,
-    ])
+    expect([1, 2, 9].map((id) => devices.find(many, account(id)) !== undefined)).to.deep.equal([false, true, true])
   })
 })

@@ -45,9 +45,7 @@ export class LoginLimits {
   /** @throws {BerthError} `rate_limited`, `store_unavailable` */
   async enter(trier: Trier, step: LoginStep = 'password'): Promise<CountedAttempt> {
     const attempt = attemptOf(trier)
-    const failures = Number(
-      await this.store.run('count logins', (client) => client.get(this.#failures(attempt))),
-    )
+    const failures = Number(await this.store.run('count logins', (client) => client.get(this.#failures(attempt))))
     return this.#enter(attempt, planBuckets(attempt, step, failures))
   }
 
@@ -85,8 +83,7 @@ export class LoginLimits {
       multi.incr(this.#attempts(name)).pExpire(this.#attempts(name), allowance.forgetMs, 'NX')
     multi.incr(failures).pExpire(failures, attackWindowMs, 'NX')
     const replies = (await multi.exec()) as unknown[]
-    for (const [at, bucket] of buckets.entries())
-      await this.#lockAfter(client, bucket, Number(replies[2 * at]))
+    for (const [at, bucket] of buckets.entries()) await this.#lockAfter(client, bucket, Number(replies[2 * at]))
   }
 
   /** @throws {BerthError} `rate_limited` when another attempt at the same time was the last one */

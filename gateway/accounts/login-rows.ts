@@ -40,16 +40,15 @@ export class LoginRows {
   plan(attempt: LoginAttempt): readonly PlannedRow[] {
     const { accountId } = attempt
     const ofAccount = { ...attempt, address: '', userAgent: '' }
-    const own: PlannedRow = {
-      ...{ attempt, forMs: sameRowMs },
-      mayBeMade: (client) => this.#hasOwn(client, accountId),
-    }
+    const own: PlannedRow = { attempt, forMs: sameRowMs, mayBeMade: (client) => this.#hasOwn(client, accountId) }
     const sum: PlannedRow = {
-      ...{ attempt: ofAccount, forMs: hourMs },
+      attempt: ofAccount,
+      forMs: hourMs,
       mayBeMade: (client) => this.#takes(client, 'sums', shares.sums),
     }
     const all: PlannedRow = {
-      ...{ attempt: { ...ofAccount, accountId: 0, username: '' }, forMs: hourMs },
+      attempt: { ...ofAccount, accountId: 0, username: '' },
+      forMs: hourMs,
       mayBeMade: () => Promise.resolve(true),
     }
     return accountId === 0 ? [own, all] : [own, sum, all]
@@ -62,11 +61,13 @@ export class LoginRows {
   planSuccess(attempt: LoginAttempt, root: string): readonly PlannedRow[] {
     const ofAccount = { ...attempt, address: '', userAgent: '' }
     const own: PlannedRow = {
-      ...{ attempt, forMs: sameRowMs },
+      attempt,
+      forMs: sameRowMs,
       mayBeMade: (client) => this.#takes(client, `success:${root}`, shares.success),
     }
     const sum: PlannedRow = {
-      ...{ attempt: ofAccount, forMs: hourMs },
+      attempt: ofAccount,
+      forMs: hourMs,
       mayBeMade: (client) => this.#takes(client, `success-sums:${root}`, shares.success),
     }
     const all = { ...ofAccount, accountId: 0, username: '' }

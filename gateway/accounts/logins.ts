@@ -111,8 +111,7 @@ export class Logins {
     const { limits } = this.parts
     const attempt = await this.#counted(about, () => limits.enter(trier, stepOf(given)))
     const used = await this.useSecondFactor(account, given)
-    if (!used || !(await this.parts.pending.end(pending.digest)))
-      throw await this.#refuse(about, 'wrong_code')
+    if (!used || !(await this.parts.pending.end(pending.digest))) throw await this.#refuse(about, 'wrong_code')
     await attempt.succeeded()
     await limits.completed(trier)
     return this.#begin({ ...about, account: used }, pending.keep)
@@ -168,8 +167,7 @@ export class Logins {
     try {
       return await enter()
     } catch (error) {
-      if (error instanceof BerthError && error.code === 'rate_limited')
-        await this.#note(about, 'rate_limited')
+      if (error instanceof BerthError && error.code === 'rate_limited') await this.#note(about, 'rate_limited')
       throw error
     }
   }

@@ -83,9 +83,7 @@ export class OwnAccount {
     const { store, twoFactor } = this.parts
     const { account } = session
     refuseSecond(account)
-    const sealed = await store.run('read a second factor', (client) =>
-      client.get(this.#enrolmentKey(account.id)),
-    )
+    const sealed = await store.run('read a second factor', (client) => client.get(this.#enrolmentKey(account.id)))
     if (sealed === null)
       throw conflict('invalid_state', 'start the setup of the second factor first: POST /account/totp')
     const step = twoFactor.findStep(twoFactor.open(sealed, account.id), code, 0)
@@ -128,11 +126,7 @@ export class OwnAccount {
   }
 
   /** Ends all other sessions and known devices of the account, together with the change. */
-  async #restart(
-    session: Session,
-    place: LoginPlace,
-    plan: (account: Account) => Account,
-  ): Promise<LoggedIn> {
+  async #restart(session: Session, place: LoginPlace, plan: (account: Account) => Account): Promise<LoggedIn> {
     const { account, session: next } = await this.parts.sessions.restart(session, place, plan)
     return { account, session: next, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }
   }
@@ -170,6 +164,5 @@ function noSecondFactor(): BerthError {
 }
 
 function refuseSecond({ totp }: Account): void {
-  if (totp !== undefined)
-    throw conflict('invalid_state', 'a second factor is already set up: remove it first')
+  if (totp !== undefined) throw conflict('invalid_state', 'a second factor is already set up: remove it first')
 }

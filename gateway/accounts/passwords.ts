@@ -12,8 +12,12 @@ const defaultCost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
  * refused, since the user has given up by then.
  */
 const limits = {
-  ...{ atOnce: 4, othersAtOnce: 1, strangersAtOnce: 2 },
-  ...{ maxWaiting: 200, maxStrangers: 40, maxWaitMs: 8000 },
+  atOnce: 4,
+  othersAtOnce: 1,
+  strangersAtOnce: 2,
+  maxWaiting: 200,
+  maxStrangers: 40,
+  maxWaitMs: 8000,
 } as const
 
 /** Cost of a hash, see RFC 9106. */
@@ -91,12 +95,8 @@ export function checkNewPassword(
 ): void {
   const length = [...password].length
   if (length < passwordLength[kind] || length > passwordLength.most)
-    throw invalidField(
-      field,
-      `${field}: must have ${passwordLength[kind]} to ${passwordLength.most} characters`,
-    )
-  if (new Set(password).size < 4)
-    throw invalidField(field, `${field}: must have at least four different characters`)
+    throw invalidField(field, `${field}: must have ${passwordLength[kind]} to ${passwordLength.most} characters`)
+  if (new Set(password).size < 4) throw invalidField(field, `${field}: must have at least four different characters`)
   if (password.toLowerCase().includes(username.toLowerCase()) && username.length >= 4)
     throw invalidField(field, `${field}: must not contain the user name`)
 }

@@ -3,15 +3,13 @@ import type { AdminAccount } from './account-record.js'
 import { checkAdminLeft } from './plan-admins.js'
 
 const admin = (id: number, fields: Partial<AdminAccount> = {}): AdminAccount => ({
-  ...{
-    kind: 'admin',
-    id,
-    username: `a${id}`,
-    passwordHash: 'x',
-    disabled: false,
-    generation: 1,
-    createdAtMs: 1,
-  },
+  kind: 'admin',
+  id,
+  username: `a${id}`,
+  passwordHash: 'x',
+  disabled: false,
+  generation: 1,
+  createdAtMs: 1,
   ...fields,
 })
 const disabled = { disabled: true }

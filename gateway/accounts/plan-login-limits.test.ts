@@ -33,12 +33,7 @@ describe('limits of log-ins', () => {
   })
 
   for (const [what, attempt, step, names] of [
-    [
-      'codes also for the account',
-      stranger,
-      'code',
-      ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a'],
-    ],
+    ['codes also for the account', stranger, 'code', ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a']],
     ['recovery codes apart', stranger, 'recovery', ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1']],
     ['codes from a known device apart', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
     ['recovery codes from there', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],

@@ -19,18 +19,12 @@ function isOwnOrigin(origin: string, host: string, secure: boolean): boolean {
   const url = new URL(origin)
   const schemes = secure ? ['https:'] : ['https:', 'http:']
   const own = `${url.protocol}//${host.toLowerCase()}`
-  return (
-    schemes.includes(url.protocol) &&
-    URL.canParse(own) &&
-    url.origin === origin &&
-    new URL(own).origin === origin
-  )
+  return schemes.includes(url.protocol) && URL.canParse(own) && url.origin === origin && new URL(own).origin === origin
 }
 
 /** @throws {BerthError} `csrf_refused` when another site's page sent it */
 export function refuseOtherSites(headers: IncomingHttpHeaders, secure: boolean): void {
-  if (isSameSite(headers, secure) === false)
-    throw csrfRefused('the request was sent by a page of another site')
+  if (isSameSite(headers, secure) === false) throw csrfRefused('the request was sent by a page of another site')
 }
 
 export function csrfRefused(message: string): BerthError {

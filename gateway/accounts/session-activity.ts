@@ -37,9 +37,7 @@ export class SessionActivity {
   async isAlive(digest: string, idleMs: number, nowMs: number): Promise<boolean> {
     const seen = this.#seen.get(digest)
     if (seen !== undefined && nowMs - seen.atMs < idleMs) return true
-    const found = await this.store.run('read the use of a session', (client) =>
-      client.exists(this.key(digest)),
-    )
+    const found = await this.store.run('read the use of a session', (client) => client.exists(this.key(digest)))
     return found === 1
   }
 

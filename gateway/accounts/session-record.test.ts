@@ -3,22 +3,16 @@ import type { AdminAccount } from './account-record.js'
 import { isCurrent, planSession } from './session-record.js'
 
 const account: AdminAccount = {
-  ...{
-    kind: 'admin',
-    id: 3,
-    username: 'ada',
-    passwordHash: 'x',
-    disabled: false,
-    generation: 5,
-    createdAtMs: 1,
-  },
+  kind: 'admin',
+  id: 3,
+  username: 'ada',
+  passwordHash: 'x',
+  disabled: false,
+  generation: 5,
+  createdAtMs: 1,
 }
 const nowMs = 1_000_000
-const session = planSession(
-  account,
-  { address: '192.0.2.1', userAgent: 'x'.repeat(500) },
-  { nowMs, keep: false },
-)
+const session = planSession(account, { address: '192.0.2.1', userAgent: 'x'.repeat(500) }, { nowMs, keep: false })
 
 describe('a session', () => {
   for (const [what, now, atMs, current] of [

@@ -55,11 +55,7 @@ export function keeps({ idleMs }: SessionRecord): boolean {
 }
 
 /** Whether the session is one of the account's that has not ended, but for being idle. */
-export function isCurrent(
-  record: SessionRecord,
-  account: Account | undefined,
-  nowMs: number,
-): account is Account {
+export function isCurrent(record: SessionRecord, account: Account | undefined, nowMs: number): account is Account {
   return (
     account?.id === record.accountId &&
     isUsable(account, nowMs) &&

@@ -9,15 +9,13 @@ describe('a second factor', () => {
   const secret = twoFactor.makeSecret()
   const { totp, codes } = twoFactor.begin(twoFactor.seal(secret, 3), 0)
   const account: AdminAccount = {
-    ...{
-      kind: 'admin',
-      id: 3,
-      username: 'ada',
-      passwordHash: 'x',
-      disabled: false,
-      generation: 1,
-      createdAtMs: 1,
-    },
+    kind: 'admin',
+    id: 3,
+    username: 'ada',
+    passwordHash: 'x',
+    disabled: false,
+    generation: 1,
+    createdAtMs: 1,
     totp,
   }
   const codeNow = () => generateSync({ secret })

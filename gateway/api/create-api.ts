@@ -119,9 +119,7 @@ export function createApi(options: ApiOptions): Api {
   const tickets = new ConsoleTickets(options.store, options.now)
   const consoles = new Consoles({ view: fleet.view, grants: access.grants, policies, log })
   const openSockets = new OpenSockets(policies)
-  const upgrades = new ConsoleUpgrades({
-    ...{ fleet, access, policies, openSockets, settings, tickets, consoles, log },
-  })
+  const upgrades = new ConsoleUpgrades({ fleet, access, policies, openSockets, settings, tickets, consoles, log })
   const routes = [...allRoutes(options), ...ticketRoutes({ view: fleet.view, tickets })]
   const document = buildOpenApi(routes, { version: options.version, tags: tagTexts })
   const metrics = createMetrics(fleet.view, access.health, options.tls)
@@ -185,7 +183,10 @@ function allRoutes(options: ApiOptions): Route[] {
     ...apiKeyRoutes({ keys: access.keys, time }),
     ...auditLogRoutes({ audit: access.audit, time }),
     ...subUserRoutes({
-      ...{ subUsers: access.subUsers, logins: access.accounts.loginLog, view, time },
+      subUsers: access.subUsers,
+      logins: access.accounts.loginLog,
+      view,
+      time,
       linkOf: (code) => publicUrl.link(`/u/${code}`),
     }),
     ...subUserLoginRoutes(access),

@@ -1,8 +1,7 @@
 /** What the endpoints of each tag are for, for the document. */
 export const tagTexts: Readonly<Record<string, string>> = {
   'API keys': 'Keys for programs. A key cannot grant more rights than it has itself.',
-  Accounts:
-    'People who log in: administrators, and sub-users, who see and use the containers assigned to them.',
+  Accounts: 'People who log in: administrators, and sub-users, who see and use the containers assigned to them.',
   Backups: 'Encrypted backups of containers on external targets.',
   Consoles: 'Tickets for terminals and screens in a browser.',
   Containers: 'Containers: create, list, start, stop, change and delete them. Actions answer with a task.',

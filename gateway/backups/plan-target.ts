@@ -39,7 +39,9 @@ const defaultVerifyPercent = 100
 /** @throws {BerthError} `missing_field`, `invalid_field` */
 export function planTarget(id: string, fields: TargetFields): BackupTarget {
   const target: BackupTarget = {
-    ...{ id, name: need(fields, 'name').trim(), place: placeOf(fields) },
+    id,
+    name: need(fields, 'name').trim(),
+    place: placeOf(fields),
     password: need(fields, 'encryption_password'),
     verifyPercent: fields.verify_percent ?? defaultVerifyPercent,
   }
@@ -61,9 +63,7 @@ export function planTargetChange(before: BackupTarget, change: TargetFields): Ba
 
 function withoutEmptySecrets(change: TargetFields): TargetFields {
   const secrets: readonly string[] = ['private_key', 'secret_access_key']
-  return Object.fromEntries(
-    Object.entries(change).filter(([field, value]) => value !== '' || !secrets.includes(field)),
-  )
+  return Object.fromEntries(Object.entries(change).filter(([field, value]) => value !== '' || !secrets.includes(field)))
 }
 
 function placeOf(fields: TargetFields): NonNullable<BackupTarget['place']> {
@@ -73,26 +73,29 @@ function placeOf(fields: TargetFields): NonNullable<BackupTarget['place']> {
     return {
       $case: 'sftp',
       value: {
-        ...{ host: need(fields, 'host'), port: fields.port ?? defaultPort, user: need(fields, 'user') },
-        ...{ path: need(fields, 'path'), privateKey: need(fields, 'private_key').replaceAll('\r\n', '\n') },
+        host: need(fields, 'host'),
+        port: fields.port ?? defaultPort,
+        user: need(fields, 'user'),
+        path: need(fields, 'path'),
+        privateKey: need(fields, 'private_key').replaceAll('\r\n', '\n'),
         hostKey: need(fields, 'host_key'),
       },
     }
   return {
     $case: 's3',
     value: {
-      ...{ endpoint: need(fields, 'endpoint').replace(/\/$/, ''), region: fields.region ?? '' },
-      ...{ bucket: need(fields, 'bucket'), prefix: fields.prefix ?? '' },
-      ...{ accessKeyId: need(fields, 'access_key_id'), secretAccessKey: need(fields, 'secret_access_key') },
+      endpoint: need(fields, 'endpoint').replace(/\/$/, ''),
+      region: fields.region ?? '',
+      bucket: need(fields, 'bucket'),
+      prefix: fields.prefix ?? '',
+      accessKeyId: need(fields, 'access_key_id'),
+      secretAccessKey: need(fields, 'secret_access_key'),
       caCertificate: (fields.ca_certificate ?? '').replaceAll('\r\n', '\n'),
     },
   }
 }
 
-function need<Field extends keyof TargetFields>(
-  fields: TargetFields,
-  field: Field,
-): NonNullable<TargetFields[Field]> {
+function need<Field extends keyof TargetFields>(fields: TargetFields, field: Field): NonNullable<TargetFields[Field]> {
   const value = fields[field]
   if (value === undefined || value === null || value === '')
     throw new BerthError('invalid', 'missing_field', `${field}: is required`, { field })
@@ -110,10 +113,7 @@ export function fieldsOf(target: BackupTarget): TargetFields & { readonly type: 
     }
     case 's3': {
       const { accessKeyId, secretAccessKey, caCertificate, ...rest } = place.value
-      const keys = {
-        ...{ access_key_id: accessKeyId, secret_access_key: secretAccessKey },
-        ca_certificate: caCertificate,
-      }
+      const keys = { access_key_id: accessKeyId, secret_access_key: secretAccessKey, ca_certificate: caCertificate }
       return { ...common, type: 's3', ...rest, ...keys }
     }
     case 'local':

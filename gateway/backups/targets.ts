@@ -82,10 +82,7 @@ export class BackupTargets {
     return this.#write('create a backup target', (known) => {
       const made = known.find((record) => record.id === id)
       if (!made && known.length >= maxTargets)
-        throw conflict(
-          'resource_exhausted',
-          `at most ${maxTargets} backup targets are allowed: remove one first`,
-        )
+        throw conflict('resource_exhausted', `at most ${maxTargets} backup targets are allowed: remove one first`)
       return made ?? this.#record(target, Date.now())
     })
   }
@@ -115,9 +112,7 @@ export class BackupTargets {
 
   /** That a backup was ever ordered of, by name. */
   async listContainers(id: string): Promise<KnownContainer[]> {
-    const texts = await this.#store.run('read containers of backups', (client) =>
-      client.hVals(this.#containersKey(id)),
-    )
+    const texts = await this.#store.run('read containers of backups', (client) => client.hVals(this.#containersKey(id)))
     const known = texts.map((text) => JSON.parse(text) as KnownContainer)
     return known.sort((a, b) => (a.name < b.name ? -1 : 1))
   }
@@ -165,8 +160,6 @@ function aboutOf(id: string): string {
 
 /** @throws {BerthError} `name_conflict` */
 function refuseTaken({ id, shown: { name } }: TargetRecord, known: readonly TargetRecord[]): void {
-  const isTaken = known.some(
-    (other) => other.id !== id && other.shown.name.toLowerCase() === name.toLowerCase(),
-  )
+  const isTaken = known.some((other) => other.id !== id && other.shown.name.toLowerCase() === name.toLowerCase())
   if (isTaken) throw conflict('name_conflict', `a backup target named ${name} already exists`)
 }

@@ -153,9 +153,7 @@ export class ConsoleSocket {
   /** Tells the agent what the client has, as far as it is known to have left: more is sent only then. */
   #report(): void {
     if (this.#state !== 'open') return
-    const received = this.parts.voice.acknowledges
-      ? Math.min(this.#acknowledged, this.#written)
-      : this.#written
+    const received = this.parts.voice.acknowledges ? Math.min(this.#acknowledged, this.#written) : this.#written
     if (received - this.#reported < 16 * 1024) return
     this.#reported = received
     this.#ask({ $case: 'received', value: this.#base + received })
@@ -168,8 +166,7 @@ export class ConsoleSocket {
     if (frame.type === 'close') return this.end(endings.closed)
     this.#count(frame.type === 'resize' ? resizeCostBytes : (data as Buffer).length)
     if (frame.type === 'ack') return this.#acknowledge(frame.bytes)
-    if (frame.type === 'resize')
-      this.#ask({ $case: 'resize', value: { columns: frame.columns, rows: frame.rows } })
+    if (frame.type === 'resize') this.#ask({ $case: 'resize', value: { columns: frame.columns, rows: frame.rows } })
     if (frame.type === 'input') this.#input(frame.bytes)
   }
 

@@ -105,8 +105,7 @@ export class Consoles {
     const ofGuest = [...this.#entries].filter(({ holder }) => holder.grant.guestUuid === guestUuid)
     const own = ofGuest.filter(({ holder }) => holder.grant.principal === principal)
     const atGuest = findFullRoom(ofGuest, holding, guestRoom)
-    if (own.length >= mostOfCaller || atGuest === 'share')
-      throw tooMany('of your consoles are open for this container')
+    if (own.length >= mostOfCaller || atGuest === 'share') throw tooMany('of your consoles are open for this container')
     if (atGuest) throw tooMany('consoles are open for this container')
     const atGateway = findFullRoom(this.#entries, holding, gatewayRoom)
     if (atGateway) throw tooMany(atGateway === 'share' ? 'of your consoles are open' : 'consoles are open')
@@ -178,11 +177,7 @@ function mayUse(caller: Principal, { kind, guestUuid, principal }: Grant): boole
 /** Why the guest can have no console; undefined: it can, or its host is away and nothing is known. */
 function findRefusal(guest: GuestView): BerthError | undefined {
   if (guest.guest.policyBlocked)
-    return new BerthError(
-      'forbidden',
-      'policy_blocked',
-      `the container is blocked: ${guest.guest.policyReason}`,
-    )
+    return new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${guest.guest.policyReason}`)
   const status = statusOf(guest)
   if (status === 'running' || status === 'unknown') return undefined
   return conflict('invalid_state', `the container has no console: it is ${status}`)

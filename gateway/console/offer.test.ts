@@ -13,12 +13,7 @@ describe('what is offered for a console', () => {
       { ticket: 'T', protocol: 'berth-ticket.T' },
     ],
     ['one of another make', '/api/ssh?container=a', 'clicd-ticket.T-_9', { ticket: 'T-_9', kind: 'ssh' }],
-    [
-      'a ticket in the query',
-      '/api/ssh?container=a&ticket=T',
-      undefined,
-      { ticket: 'T', protocol: undefined },
-    ],
+    ['a ticket in the query', '/api/ssh?container=a&ticket=T', undefined, { ticket: 'T', protocol: undefined }],
     ['the same in both', '/api/ssh?container=a&ticket=T', 'x-ticket.T', { ticket: 'T' }],
     ['two that differ', '/api/ssh?container=a&ticket=T', 'x-ticket.U', { ticket: undefined }],
     ['none', '/api/ssh?container=a', undefined, { ticket: undefined, isOwn: false }],

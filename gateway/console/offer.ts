@@ -44,7 +44,11 @@ export function readOffer(url: URL, protocols: string | undefined): ConsoleOffer
   const container = text('container') || text('container_name')
   if (!kind || !mode || !size || !goOn || container === '' || container.length > 128) return undefined
   return {
-    ...{ kind, container, mode, size, ...goOn },
+    kind,
+    container,
+    mode,
+    size,
+    ...goOn,
     ticket: readTicket(offered, text('ticket')),
     isOwn: offered.includes(ownProtocol),
     protocol: chooseProtocol(offered),

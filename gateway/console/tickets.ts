@@ -37,10 +37,7 @@ export class ConsoleTickets {
   async issue(grant: Grant, share = grant.principal): Promise<string> {
     const waitMs = this.#limit.take(`${share} ${grant.guestUuid}`)
     if (waitMs > 0)
-      throw rateLimited(
-        `more than ${ticketsPerMinute} tickets a minute for this container: try again later`,
-        waitMs,
-      )
+      throw rateLimited(`more than ${ticketsPerMinute} tickets a minute for this container: try again later`, waitMs)
     const ticket = randomBytes(32).toString('base64url')
     const kept: ConsoleTicket = { ...grant, expiresAtMs: this.now() + ticketSeconds * 1000 }
     await this.store.run('keep a ticket', (client) =>

@@ -52,7 +52,10 @@ const maxFrameBytes = 64 * 1024
  */
 export class ConsoleUpgrades {
   readonly #server = new WebSocketServer({
-    ...{ noServer: true, clientTracking: false, perMessageDeflate: false, maxPayload: maxFrameBytes },
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: maxFrameBytes,
     handleProtocols: (_offered, request) => this.#protocols.get(request) ?? false,
   })
   readonly #protocols = new WeakMap<IncomingMessage, string>()
@@ -91,11 +94,7 @@ export class ConsoleUpgrades {
     const { origin, host } = request.headers
     const scheme = exchange.secure ? 'https' : 'http'
     if (!mayOpen({ origin, host, scheme }, settings.websshOrigins.current))
-      throw new BerthError(
-        'forbidden',
-        'origin_not_allowed',
-        'pages of this origin are not allowed to open consoles',
-      )
+      throw new BerthError('forbidden', 'origin_not_allowed', 'pages of this origin are not allowed to open consoles')
   }
 
   async #open(asked: UpgradeRequest): Promise<void> {
@@ -121,14 +120,10 @@ export class ConsoleUpgrades {
   }
 
   /** @throws {BerthError} `unauthorized` */
-  async #redeem(
-    { ticket, kind, container }: ConsoleOffer,
-    { request, exchange }: UpgradeRequest,
-  ): Promise<Grant> {
+  async #redeem({ ticket, kind, container }: ConsoleOffer, { request, exchange }: UpgradeRequest): Promise<Grant> {
     const { tickets, access, fleet } = this.parts
     const grant = ticket === undefined ? undefined : await tickets.redeem(ticket, kind)
-    if (!grant || !access.grants.isBearer(grant.credential, credentialsOf(request, exchange)))
-      throw invalidTicket()
+    if (!grant || !access.grants.isBearer(grant.credential, credentialsOf(request, exchange))) throw invalidTicket()
     const named = fleet.view.findGuest(container)
     if (named !== undefined && named.guest.uuid !== grant.guestUuid) throw invalidTicket()
     return grant
@@ -173,18 +168,19 @@ export class ConsoleUpgrades {
       void parts.audited(success, detail)
     }
     const open: ConsoleSocket = new ConsoleSocket({
-      ...{ socket, openStream },
+      socket,
+      openStream,
       voice: offer.isOwn ? ownVoice : isScreen ? screenVoice : terminalVoice,
       readFrame: offer.isOwn ? readOwnFrame : isScreen ? readScreenFrame : readTerminalFrame,
       start: {
-        ...{
-          guestUuid: guest.guest.uuid,
-          mode: offer.mode,
-          size: offer.size,
-          principal: holder.grant.principal,
-        },
+        guestUuid: guest.guest.uuid,
+        mode: offer.mode,
+        size: offer.size,
+        principal: holder.grant.principal,
         ...holdingOf(holder.caller),
-        ...{ resume: offer.resume, received: offer.received, keep: offer.isOwn },
+        resume: offer.resume,
+        received: offer.received,
+        keep: offer.isOwn,
       },
       onReady: () => finished(true, offer.resume === '' ? offer.mode : `${offer.mode}, resumed`),
       onEnd: (ending) => {
@@ -194,10 +190,7 @@ export class ConsoleUpgrades {
         const { passed } = open
         const detail = `${offer.mode}, ${seconds} s, ${passed.in} bytes in, ${passed.out} out, ${ending.reason}`
         void this.#auditClose(holder, guest, detail)
-        this.parts.log.info(
-          { request_id: holder.requestId, guest: guest.guest.name, detail },
-          'console closed',
-        )
+        this.parts.log.info({ request_id: holder.requestId, guest: guest.guest.name, detail }, 'console closed')
       },
     })
     return open
@@ -266,7 +259,9 @@ export class ConsoleUpgrades {
     const level = known.kind === 'internal' ? 'error' : 'info'
     this.parts.log[level](
       {
-        ...{ request_id: exchange.requestId, address: exchange.address, code: known.code },
+        request_id: exchange.requestId,
+        address: exchange.address,
+        code: known.code,
         path: request.url?.split('?', 1)[0]?.slice(0, 256), // a query may contain a ticket
         ...(level === 'error' && { err: error }),
       },

@@ -54,12 +54,10 @@ export const terminalVoice: ConsoleVoice = {
 
 /** Nothing: all that a client of a screen gets is RFB. */
 export const screenVoice: ConsoleVoice = {
-  ...{
-    acknowledges: false,
-    connecting: nothing,
-    ready: nothing,
-    failed: nothing,
-    warn: nothing,
-    closing: nothing,
-  },
+  acknowledges: false,
+  connecting: nothing,
+  ready: nothing,
+  failed: nothing,
+  warn: nothing,
+  closing: nothing,
 }

@@ -78,7 +78,10 @@ export class EventHub {
   /** Serves a client until it goes, or may not listen any more. */
   open({ response, audience, holding, lastId, recheck }: Opening): void {
     const listener = new EventSubscriber({
-      ...{ response, audience, lastId, ring: this.ring },
+      response,
+      audience,
+      lastId,
+      ring: this.ring,
       gather: (...asked) => this.#gather(...asked),
     })
     this.#listeners.add(listener)

@@ -76,9 +76,7 @@ export class EventRing {
 
   #frameOf(number: number, { type }: EventContent, data: string): Buffer {
     const kind = type.slice(0, type.indexOf('.'))
-    return Buffer.from(
-      `id: ${this.idOf(number)}\nevent: ${kind}\ndata: {"type":"${type}","data":${data}}\n\n`,
-    )
+    return Buffer.from(`id: ${this.idOf(number)}\nevent: ${kind}\ndata: {"type":"${type}","data":${data}}\n\n`)
   }
 
   #dropFirst(): void {

@@ -103,10 +103,7 @@ export class GrpcAgentClient implements AgentClient {
   }
 
   /** Makes every call of a service; the step in errors is the call's name in words. */
-  #calls<Service extends object>(
-    service: Service,
-    clientOf: (connection: AgentConnection) => object,
-  ): Calls<Service> {
+  #calls<Service extends object>(service: Service, clientOf: (connection: AgentConnection) => object): Calls<Service> {
     const calls = Object.keys(service).map((name) => {
       const step = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
       const call = (request: unknown): Promise<unknown> => {
@@ -130,11 +127,7 @@ export class GrpcAgentClient implements AgentClient {
 
   async #call(call: RepeatableCall): Promise<unknown> {
     if (this.#waiting >= maxWaiting)
-      throw new BerthError(
-        'unavailable',
-        'host_offline',
-        'too many calls are waiting for the host: try again later',
-      )
+      throw new BerthError('unavailable', 'host_offline', 'too many calls are waiting for the host: try again later')
     this.#waiting++
     try {
       return await callWhileOnline(call)
@@ -145,13 +138,7 @@ export class GrpcAgentClient implements AgentClient {
 }
 
 /** Repeats a call on the next connection if that is safe and the host is online. */
-async function callWhileOnline({
-  send,
-  link,
-  timeoutMs,
-  step,
-  isIdempotent,
-}: RepeatableCall): Promise<unknown> {
+async function callWhileOnline({ send, link, timeoutMs, step, isIdempotent }: RepeatableCall): Promise<unknown> {
   let connection = link.ready() ?? (await link.connected())
   for (const startMs = performance.now(); ;) {
     const sentMs = performance.now()

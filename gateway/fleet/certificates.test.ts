@@ -6,12 +6,7 @@ describe('serial numbers of a host', () => {
   for (const [name, have, inUse, expected] of [
     ['the first renewal', ['s0'], 's0', ['s0', 'new']],
     ['all are kept while they are few', ['s0', 's1'], undefined, ['s0', 's1', 'new']],
-    [
-      'the one in use stays, however often an installation failed',
-      many,
-      's0',
-      ['s0', ...many.slice(2), 'new'],
-    ],
+    ['the one in use stays, however often an installation failed', many, 's0', ['s0', ...many.slice(2), 'new']],
     ['the newest is in use', many, 's15', ['s15', ...many.slice(1, 15), 'new']],
     ['none is in use', many, undefined, [...many.slice(1), 'new']],
     ['the one in use is not of them', many, 'x', [...many.slice(1), 'new']],

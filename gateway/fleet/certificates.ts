@@ -146,10 +146,7 @@ export class CertificateKeeper {
   }
 
   /** Host and role come from the connection, so an agent can renew only its own certificate. */
-  async #issue(
-    { record }: HostState,
-    { csrPem, nowMs }: CreateSigningRequestResponse,
-  ): Promise<IssuedCertificate> {
+  async #issue({ record }: HostState, { csrPem, nowMs }: CreateSigningRequestResponse): Promise<IssuedCertificate> {
     const { authority, clock, leafLifetimeMs } = this.options
     await clock.check({
       ...(nowMs > 0 && { peerMs: nowMs }),

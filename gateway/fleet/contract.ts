@@ -5,14 +5,8 @@ import type { ConsoleRequest, ConsoleResponse } from '../../shared/console-frame
 import type { GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
 import type { ImageServiceService, Template } from '../../proto/gen/berth/agent/v1/image.js'
-import type {
-  GuestSettingsServiceService,
-  RoutingServiceService,
-} from '../../proto/gen/berth/agent/v1/network.js'
-import type {
-  OperationServiceService,
-  SubmitOperationResponse,
-} from '../../proto/gen/berth/agent/v1/operation.js'
+import type { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
+import type { OperationServiceService, SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
 import type { FleetChanges } from './fleet-changes.js'
 import type { GuestCounts } from './guest-status.js'
@@ -168,10 +162,7 @@ export interface HostAdmin {
    * @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use`; `invalid_state` when the operation's host
    * was removed
    */
-  createHost(
-    host: { name: string; address: string; publicAddress?: string },
-    operationId?: string,
-  ): Promise<HostView>
+  createHost(host: { name: string; address: string; publicAddress?: string }, operationId?: string): Promise<HostView>
   /** Makes a one-time token; voids an earlier unused one of the host. */
   createJoinToken(hostId: string): Promise<JoinToken>
   /** @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use` */

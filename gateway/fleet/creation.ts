@@ -94,18 +94,12 @@ export class GuestCreator {
     }
   }
 
-  async #submit(
-    request: GuestCreationRequest,
-    reservation: Reservation,
-    repeated: boolean,
-  ): Promise<GuestCreation> {
+  async #submit(request: GuestCreationRequest, reservation: Reservation, repeated: boolean): Promise<GuestCreation> {
     const { hostId, id, uuid, name } = reservation
     const { operationId, spec, requestedBy } = request
     const order = { $case: 'create', value: { id, uuid, name, spec } } as const
     try {
-      const response = await this.options
-        .agent(hostId)
-        .operations.submitOperation({ operationId, requestedBy, order })
+      const response = await this.options.agent(hostId).operations.submitOperation({ operationId, requestedBy, order })
       // Its room stays promised until the view shows the guest.
       await this.options.reached(hostId, response.revision)
       return { hostId, response }

@@ -25,10 +25,7 @@ export class FleetChanges {
   }
 
   /** @param host `epoch` empty: it has not reported everything yet */
-  tell(
-    host: { readonly epoch: string; readonly record: { readonly id: string } },
-    change: FleetChange,
-  ): void {
+  tell(host: { readonly epoch: string; readonly record: { readonly id: string } }, change: FleetChange): void {
     if ((host.epoch === '' && change.kind !== 'host') || !differs(change)) return
     for (const listener of this.#listeners) listener(change, host.record.id)
   }

@@ -82,21 +82,25 @@ export class GatewayFleet implements Fleet {
       (hostId, uuid) => this.#cache.note(hostId, uuid),
       (id) => this.#operationChanged.notify(id),
     )
-    this.#cache = new GuestCache(
-      store,
-      log,
-      (hostId, uuid) => this.view.findState(hostId)?.guests.get(uuid)?.guest,
-    )
+    this.#cache = new GuestCache(store, log, (hostId, uuid) => this.view.findState(hostId)?.guests.get(uuid)?.guest)
     const hostStore = new HostStore(store)
     const clock = new ClockCheck(store)
     this.#watched = new WatchedHosts({
-      ...{ view: this.view, store: hostStore, cache: this.#cache, log },
+      view: this.view,
+      store: hostStore,
+      cache: this.#cache,
+      log,
       createWatcher: (host) => this.#createWatcher(host),
       restored: (host) => this.#restoreGuests(host),
     })
     this.#registry = new GuestRegistry(store)
     this.hosts = new StoredHostAdmin({
-      ...{ view: this.view, store: hostStore, registry: this.#registry, authority, clock, leafLifetimeMs },
+      view: this.view,
+      store: hostStore,
+      registry: this.#registry,
+      authority,
+      clock,
+      leafLifetimeMs,
       tokens: new JoinTokens(store, authority),
       tokenLifetimeMs: config.join_token_minutes * 60_000,
       joinAddress: () => this.joinAddress,
@@ -105,13 +109,21 @@ export class GatewayFleet implements Fleet {
     })
     const { cpu_ratio: cpu, ram_ratio: ram, disk_ratio: disk } = config.placement
     this.#creator = new GuestCreator({
-      ...{ view: this.view, registry: this.#registry, log, ratios: { cpu, ram, disk } },
+      view: this.view,
+      registry: this.#registry,
+      log,
+      ratios: { cpu, ram, disk },
       agent: (hostId) => this.agent(hostId),
       reached: (hostId, revision) => this.reached(hostId, revision),
     })
     this.#unlisted = new UnlistedOperations({ view: this.view, log, hosts: () => this.#connectedHosts() })
     this.#keeper = new CertificateKeeper({
-      ...{ authority, leaf, leafLifetimeMs, log, clock, callTimeoutMs: config.agents.call_timeout_ms },
+      authority,
+      leaf,
+      leafLifetimeMs,
+      log,
+      clock,
+      callTimeoutMs: config.agents.call_timeout_ms,
       connectForRenewal: (host) => connectForRenewal(this.#targetOf(host)),
       hosts: () => this.#watched.entries(),
       updateRecord: async (hostId, change) => this.#watched.adopt(await hostStore.update(hostId, change)),
@@ -128,14 +140,13 @@ export class GatewayFleet implements Fleet {
     const leafLifetimeMs = config.certificates.leaf_hours * hourMs
     const fleet = new GatewayFleet(options, authority, await GatewayLeaf.issue(authority, leafLifetimeMs))
     fleet.#joinServer = await JoinServer.start(config.join_listen, {
-      ...{ authority, leafLifetimeMs, log },
+      authority,
+      leafLifetimeMs,
+      log,
       join: (request) => fleet.hosts.join(request),
     })
     if (/^(0\.0\.0\.0|\[::\]):/.test(fleet.joinAddress))
-      log.warn(
-        { address: fleet.joinAddress },
-        'join_address is not set: only agents on this machine can join',
-      )
+      log.warn({ address: fleet.joinAddress }, 'join_address is not set: only agents on this machine can join')
     await fleet.#watched.settle(settleMs)
     fleet.#keeper.start()
     fleet.#cache.start()
@@ -181,7 +192,9 @@ export class GatewayFleet implements Fleet {
     if (!client) {
       const { reconnect_ms: reconnectMs, call_timeout_ms: timeoutMs } = this.options.config.agents
       const link = new AgentLink({
-        ...{ host, hostChanged: this.#hostChanged, reconnectMs },
+        host,
+        hostChanged: this.#hostChanged,
+        reconnectMs,
         connection: () => this.#findConnection(host),
         lastPauseMs: () => this.#pauses.check(),
       })
@@ -244,10 +257,7 @@ export class GatewayFleet implements Fleet {
     })
   }
 
-  async ended(
-    { hostId, operationId }: OrderedOperation,
-    timeoutMs: number,
-  ): Promise<OperationView | undefined> {
+  async ended({ hostId, operationId }: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined> {
     const find = (): OperationView | undefined => this.view.findOperation(operationId)
     await this.#operationChanged.wait(operationId, timeoutMs, () => {
       const known = find()
@@ -278,7 +288,9 @@ export class GatewayFleet implements Fleet {
 
   #createWatcher(host: HostState): HostWatcher {
     return new HostWatcher({
-      ...{ host, view: this.view, log: this.options.log },
+      host,
+      view: this.view,
+      log: this.options.log,
       reconnectMs: this.options.config.agents.reconnect_ms,
       connect: () => this.#connect(host),
       checkOwners: (_host, guests) => this.#checkOwners(host, guests),
@@ -315,10 +327,7 @@ export class GatewayFleet implements Fleet {
     const refused = await this.#registry.claim(host.record.id, claims)
     for (const { uuid } of claims) this.view.disown(host, uuid, refused.get(uuid))
     if (refused.size > 0)
-      this.options.log.warn(
-        { host: host.record.id, refused: [...refused.values()].slice(0, 20) },
-        'guests not shown',
-      )
+      this.options.log.warn({ host: host.record.id, refused: [...refused.values()].slice(0, 20) }, 'guests not shown')
   }
 
   /** Writes ids, names and last known states of a host's guests to a store that lost them. */
@@ -360,8 +369,7 @@ export class GatewayFleet implements Fleet {
         // A host that is away may have the guest.
         return host !== undefined && (!host.online || host.guests.has(uuid) || host.conflicts.has(uuid))
       }, madeBeforeMs)
-      if (freed.length > 0)
-        log.info({ freed: freed.map(({ name }) => name) }, 'reservations without guest freed')
+      if (freed.length > 0) log.info({ freed: freed.map(({ name }) => name) }, 'reservations without guest freed')
     } catch (error) {
       log.debug({ error }, 'reservations not swept')
     }

@@ -40,9 +40,7 @@ export class GuestCache {
   /** Writes a new guest; durable when it returns. After a failure it is written later, like changes. */
   async keep(hostId: string, guest: Guest): Promise<void> {
     try {
-      await this.store.run('keep a new guest', (client) =>
-        client.hSet(this.#key(hostId), guest.uuid, encode(guest)),
-      )
+      await this.store.run('keep a new guest', (client) => client.hSet(this.#key(hostId), guest.uuid, encode(guest)))
     } catch (error) {
       this.log.debug({ host: hostId, guest: guest.uuid, error }, 'new guest not stored yet')
     }

@@ -18,10 +18,8 @@ export class GuestIndex {
 
   /** @param changed called when what is shown of a guest has changed; one that is given other keys is gone and new */
   constructor(
-    private readonly changed: (
-      host: HostState,
-      change: { before?: GuestEntry; after?: GuestEntry },
-    ) => void = () => undefined,
+    private readonly changed: (host: HostState, change: { before?: GuestEntry; after?: GuestEntry }) => void = () =>
+      undefined,
   ) {}
 
   find(ref: string): GuestEntry | undefined {

@@ -87,8 +87,7 @@ export class GuestRegistry {
   async sweep(isKept: (held: Reservation) => boolean, madeBeforeMs: number): Promise<Reservation[]> {
     const isStale = (one: Reservation): boolean => one.reservedAtMs < madeBeforeMs && !isKept(one)
     const stale = new Map<string, Reservation>()
-    for await (const some of this.#readAll())
-      for (const one of some) if (isStale(one)) stale.set(one.uuid, one)
+    for await (const some of this.#readAll()) for (const one of some) if (isStale(one)) stale.set(one.uuid, one)
     for (const { hostId, uuid } of stale.values()) await this.release(hostId, uuid)
     return [...stale.values()]
   }
@@ -145,11 +144,7 @@ export class GuestRegistry {
     })
   }
 
-  async #readHeld(
-    client: StoreClient,
-    claims: readonly GuestClaim[],
-    names: string[],
-  ): Promise<StoredClaims> {
+  async #readHeld(client: StoreClient, claims: readonly GuestClaim[], names: string[]): Promise<StoredClaims> {
     const [guests, ids, owners] = await Promise.all([
       client.hmGet(
         this.#guests,

@@ -42,9 +42,15 @@ export class StoredHostAdmin implements HostAdmin {
     checkHost(host)
     const id = hostIdOf(operationId)
     const record: HostRecord = {
-      ...{ id, version: 1, name: host.name, address: host.address },
+      id,
+      version: 1,
+      name: host.name,
+      address: host.address,
       ...(host.publicAddress ? { publicAddress: host.publicAddress } : {}),
-      ...{ draining: false, createdAtMs: Date.now(), serials: [], certificateNotAfterMs: 0 },
+      draining: false,
+      createdAtMs: Date.now(),
+      serials: [],
+      certificateNotAfterMs: 0,
     }
     return this.#adopt(await this.options.store.create(record, this.#checkAddress))
   }
@@ -103,8 +109,7 @@ export class StoredHostAdmin implements HostAdmin {
    */
   readonly #checkAddress: HostCheck = ({ address }, others) => {
     const holds = (host: HostRecord): boolean =>
-      host.address.toLowerCase() === address.toLowerCase() &&
-      this.options.view.findHost(host.id)?.state !== 'offline'
+      host.address.toLowerCase() === address.toLowerCase() && this.options.view.findHost(host.id)?.state !== 'offline'
     const other = others.find(holds)
     if (other) throw conflict('address_in_use', `the host ${other.name} already has this address`)
   }

@@ -69,11 +69,7 @@ export class HostStore {
   }
 
   /** @throws {BerthError} `not_found`, `name_conflict`; what `check` throws */
-  async update(
-    hostId: string,
-    change: (record: HostRecord) => HostRecord,
-    check?: HostCheck,
-  ): Promise<HostRecord> {
+  async update(hostId: string, change: (record: HostRecord) => HostRecord, check?: HostCheck): Promise<HostRecord> {
     return this.store.transact('change host', async (client) => {
       const hosts = await this.#watch(client)
       const before = hosts.get(hostId)

@@ -77,9 +77,7 @@ export class JoinServer {
   }
 
   async #listen(listen: string): Promise<void> {
-    const { host, port } = listen.endsWith(':0')
-      ? { host: listen.slice(0, -2), port: 0 }
-      : splitHostPort(listen)
+    const { host, port } = listen.endsWith(':0') ? { host: listen.slice(0, -2), port: 0 } : splitHostPort(listen)
     await new Promise<void>((resolve, reject) => {
       this.server.once('error', reject)
       this.server.listen({ host, port }, () => resolve())
@@ -113,8 +111,7 @@ export class JoinServer {
       this.options.log.info({ address, host: answer.host_id }, 'host joined')
       send(response, 200, answer)
     } catch (error) {
-      if (isBrokenOff(error))
-        return this.options.log.debug({ address }, 'join: the client closed the connection')
+      if (isBrokenOff(error)) return this.options.log.debug({ address }, 'join: the client closed the connection')
       const known = toBerthError(error, 'join failed; the gateway log says why')
       this.options.log.warn({ address, error }, 'join refused')
       send(response, statusOfKind[known.kind] ?? 500, { code: known.code, message: known.message })

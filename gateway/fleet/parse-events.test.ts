@@ -13,24 +13,17 @@ describe('what an agent says', () => {
     ['never', { given: 0, taken: 0 }],
     ['a time', { given: 1_800_000_000_000, taken: 1_800_000_000_000 }],
     // The last second of the year 9999 in the westernmost time zone, and a later time.
-    [
-      'a time after all calendars',
-      { given: Number.MAX_SAFE_INTEGER, taken: Date.UTC(10_000, 0, 1, 23, 59, 59) },
-    ],
+    ['a time after all calendars', { given: Number.MAX_SAFE_INTEGER, taken: Date.UTC(10_000, 0, 1, 23, 59, 59) }],
   ] as const)
     it(`has ${name} within bounds`, () => {
       const { given, taken } = times
       const parsed = [
         parseGuest({ ...guest, createdAtMs: given, expiresAtMs: given }),
-        parseOperation(
-          Operation.create({ id: 'o', createdAtMs: given, startedAtMs: given, finishedAtMs: given }),
-        ),
+        parseOperation(Operation.create({ id: 'o', createdAtMs: given, startedAtMs: given, finishedAtMs: given })),
         parseDescription(HostDescription.create({ hostId: 'h', startedAtMs: given }), 'h'),
         parseMetrics(HostMetrics.create({ sampledAtMs: given })),
       ]
-      const found = parsed.flatMap((one) =>
-        Object.entries(one ?? {}).filter(([field]) => field.endsWith('AtMs')),
-      )
+      const found = parsed.flatMap((one) => Object.entries(one ?? {}).filter(([field]) => field.endsWith('AtMs')))
       expect(found).to.have.length(7)
       for (const [field, ms] of found) expect(ms, field).to.equal(taken)
     })
@@ -40,8 +33,11 @@ describe('what an agent says', () => {
     const mapping = { ...PortMapping.create(), protocol: long, description: long, hostIp: long }
     const parsed = [
       parseGuest({
-        ...{ ...guest, statusReason: long, mac: long },
-        ...{ portMappings: Array(2000).fill(mapping), ipv6Addresses: Array(2000).fill(long) },
+        ...guest,
+        statusReason: long,
+        mac: long,
+        portMappings: Array(2000).fill(mapping),
+        ipv6Addresses: Array(2000).fill(long),
       }),
       parseOperation(Operation.fromPartial({ id: 'o', error: long, subject: { name: long, id: long } })),
       parseDescription(HostDescription.create({ hostId: 'h', kernel: long }), 'h'),

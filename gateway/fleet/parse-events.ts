@@ -17,22 +17,49 @@ const maxTextChars = 1000
 const maxItems = 1000
 
 const textChars: Readonly<Record<string, number>> = {
-  ...{ ipv4: 45, ipv6: 45, hostIp: 45, publicIpv4: 45, publicIpv6: 45, mac: 17, id: 128, uuid: 36 },
-  ...{ publicIpv4Interface: 16, publicIpv6Interface: 16, hostname: 253, kernel: 200, version: 64 },
-  ...{ bootId: 64, timeZone: 64, distro: 64, release: 64, arch: 32, name: 200, kind: 32, action: 64 },
-  ...{ variant: 64, source: 32, failure: 64, os: 16, sha256: 64, unsupported: 200, url: 2000 },
-  ...{ targetId: 64 },
-  ...{ errorCode: 64, requestedBy: 200, createdBy: 200, warnings: 300, publicIpv4s: 45, ipv6Addresses: 45 },
-  ...{
-    time: 5,
-    sourceIp: 45,
-    targetIp: 45,
-    guestName: 200,
-    guestUuid: 36,
-    detail: 300,
-    smtp: 16,
-    devices: 16,
-  },
+  ipv4: 45,
+  ipv6: 45,
+  hostIp: 45,
+  publicIpv4: 45,
+  publicIpv6: 45,
+  mac: 17,
+  id: 128,
+  uuid: 36,
+  publicIpv4Interface: 16,
+  publicIpv6Interface: 16,
+  hostname: 253,
+  kernel: 200,
+  version: 64,
+  bootId: 64,
+  timeZone: 64,
+  distro: 64,
+  release: 64,
+  arch: 32,
+  name: 200,
+  kind: 32,
+  action: 64,
+  variant: 64,
+  source: 32,
+  failure: 64,
+  os: 16,
+  sha256: 64,
+  unsupported: 200,
+  url: 2000,
+  targetId: 64,
+  errorCode: 64,
+  requestedBy: 200,
+  createdBy: 200,
+  warnings: 300,
+  publicIpv4s: 45,
+  ipv6Addresses: 45,
+  time: 5,
+  sourceIp: 45,
+  targetIp: 45,
+  guestName: 200,
+  guestUuid: 36,
+  detail: 300,
+  smtp: 16,
+  devices: 16,
 }
 const listItems: Readonly<Record<string, number>> = {
   warnings: 20,
@@ -43,9 +70,10 @@ const listItems: Readonly<Record<string, number>> = {
 
 /** Frequent words, kept in memory once instead of once per guest. */
 const words: ReadonlyMap<string, string> = new Map(
-  ['lxc', 'kvm', 'running', 'stopped', 'total', 'split', 'stop', 'throttle', 'none', 'tcp', 'udp'].map(
-    (word) => [word, word],
-  ),
+  ['lxc', 'kvm', 'running', 'stopped', 'total', 'split', 'stop', 'throttle', 'none', 'tcp', 'udp'].map((word) => [
+    word,
+    word,
+  ]),
 )
 
 const namePattern = new RegExp(guestNamePattern)
@@ -62,8 +90,7 @@ export function parseGuest(guest: Guest): Guest | undefined {
     mapping.protocol = mapping.protocol === 'udp' ? 'udp' : 'tcp'
     mapping.description = shorten(mapping.description, 200)
   }
-  for (const kept of [...parsed.snapshots, ...parsed.backups])
-    kept.description = shorten(kept.description, 200)
+  for (const kept of [...parsed.snapshots, ...parsed.backups]) kept.description = shorten(kept.description, 200)
   return parsed
 }
 

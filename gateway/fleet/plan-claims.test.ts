@@ -4,10 +4,7 @@ import { planClaims, type GuestClaim, type Reservation } from './plan-claims.js'
 const claim = (uuid: string, id: number, name = `name-${uuid}`): GuestClaim => ({ uuid, id, name })
 const held = (reservations: readonly (GuestClaim & { hostId: string })[]) => ({
   byUuid: new Map(
-    reservations.map((one): [string, Reservation] => [
-      one.uuid,
-      { ...one, operationId: '', reservedAtMs: 0 },
-    ]),
+    reservations.map((one): [string, Reservation] => [one.uuid, { ...one, operationId: '', reservedAtMs: 0 }]),
   ),
   byName: new Map(reservations.map((one) => [one.name.toLowerCase(), one.uuid])),
   byId: new Map(reservations.map((one) => [one.id, one.uuid])),

@@ -58,11 +58,7 @@ export function planPlacement(
   return [...first, ...ranked.filter((candidate) => !first.includes(candidate))].map(({ host }) => host.id)
 }
 
-function emptiestFirst(
-  candidates: readonly Candidate[],
-  limits: RequestedLimits,
-  ratios: Ratios,
-): Candidate[] {
+function emptiestFirst(candidates: readonly Candidate[], limits: RequestedLimits, ratios: Ratios): Candidate[] {
   const ranked = candidates.map((candidate) => ({ candidate, load: spread(candidate, limits, ratios) }))
   ranked.sort((a, b) => a.load - b.load || (a.candidate.host.id < b.candidate.host.id ? -1 : 1))
   return ranked.map(({ candidate }) => candidate)
@@ -72,9 +68,7 @@ type RequestedLimits = Pick<GuestLimits, 'vcpuMilli' | 'ramMb' | 'diskGb'>
 
 /** Load of the scarcest limited resource with the new guest; above 1 it does not fit. */
 function load(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
-  return Math.max(
-    ...shares(candidate, wanted).map(({ share, kind }) => (ratios[kind] ? share / ratios[kind] : 0)),
-  )
+  return Math.max(...shares(candidate, wanted).map(({ share, kind }) => (ratios[kind] ? share / ratios[kind] : 0)))
 }
 
 /** Load that hosts are ordered by: it counts all resources, also unlimited ones. */
@@ -82,13 +76,9 @@ function spread(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): 
   return Math.max(...shares(candidate, wanted).map(({ share, kind }) => share / (ratios[kind] || 16)))
 }
 
-function shares(
-  { host, allocated }: Candidate,
-  wanted: RequestedLimits,
-): { kind: keyof Ratios; share: number }[] {
+function shares({ host, allocated }: Candidate, wanted: RequestedLimits): { kind: keyof Ratios; share: number }[] {
   const capacity = host.description?.capacity
-  const share = (used: number, total: number | undefined): number =>
-    used / Math.max(total ?? 0, Number.MIN_VALUE)
+  const share = (used: number, total: number | undefined): number => used / Math.max(total ?? 0, Number.MIN_VALUE)
   return [
     { kind: 'cpu', share: share(allocated.vcpuMilli + wanted.vcpuMilli, (capacity?.cpuCores ?? 0) * 1000) },
     { kind: 'ram', share: share(allocated.ramMb + wanted.ramMb, capacity?.ramTotalMb) },
@@ -132,9 +122,5 @@ function disabled(): BerthError {
 }
 
 function exhausted(): BerthError {
-  return new BerthError(
-    'exhausted',
-    'resource_exhausted',
-    'no host has enough free resources for the container',
-  )
+  return new BerthError('exhausted', 'resource_exhausted', 'no host has enough free resources for the container')
 }

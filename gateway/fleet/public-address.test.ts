@@ -6,19 +6,9 @@ const facts: AddressFacts = { set: '', ipv4: '', ipv6: '', agentAddress: '127.0.
 describe('planPublicAddress', () => {
   for (const [name, given, host, source] of [
     ['nothing but loopback', {}, '', 'none'],
-    [
-      'what an administrator has set',
-      { set: 'node1.example.com', ipv4: '203.0.113.7' },
-      'node1.example.com',
-      'set',
-    ],
+    ['what an administrator has set', { set: 'node1.example.com', ipv4: '203.0.113.7' }, 'node1.example.com', 'set'],
     ['the public IPv4 address', { ipv4: '203.0.113.7', ipv6: '2001:db8::7' }, '203.0.113.7', 'guess'],
-    [
-      'a public IPv6 before a private IPv4 address',
-      { ipv4: '10.0.0.7', ipv6: '2001:db8::7' },
-      '2001:db8::7',
-      'guess',
-    ],
+    ['a public IPv6 before a private IPv4 address', { ipv4: '10.0.0.7', ipv6: '2001:db8::7' }, '2001:db8::7', 'guess'],
     ['where the agent is reached', { agentAddress: '198.51.100.9:7443' }, '198.51.100.9', 'guess'],
     [
       'the name by which the agent is reached',
@@ -38,6 +28,5 @@ describe('planPublicAddress', () => {
     ['no garbage that an agent reports', { ipv4: '$(reboot)', ipv6: '-oProxyCommand=x' }, '', 'none'],
     ['no localhost', { agentAddress: 'localhost:7443' }, '', 'none'],
   ] as const)
-    it(`takes ${name}`, () =>
-      expect(planPublicAddress({ ...facts, ...given })).to.deep.equal({ host, source }))
+    it(`takes ${name}`, () => expect(planPublicAddress({ ...facts, ...given })).to.deep.equal({ host, source }))
 })

@@ -3,12 +3,7 @@ import { X509Certificate } from 'node:crypto'
 import type { PeerCertificate, SecureContext, TLSSocket } from 'node:tls'
 import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { createPeerCheck, identityDnsName, type CertificateIdentity } from '../../shared/identity.js'
-import {
-  channelOptions,
-  secureContextOf,
-  type AgentConnection,
-  type AgentTarget,
-} from './agent-connection.js'
+import { channelOptions, secureContextOf, type AgentConnection, type AgentTarget } from './agent-connection.js'
 
 /** How long after its expiry a certificate can still be renewed with its key. */
 export const renewableDays = 180
@@ -41,10 +36,7 @@ export function connectForRenewal(target: AgentTarget): RenewalConnection {
 }
 
 /** Checks the peer instead of TLS, for each connection, before anything is sent on it. */
-function checkedCredentials(
-  secureContext: SecureContext,
-  check: (peer: PeerCertificate) => void,
-): ChannelCredentials {
+function checkedCredentials(secureContext: SecureContext, check: (peer: PeerCertificate) => void): ChannelCredentials {
   const created = credentials.createFromSecureContext(secureContext, { rejectUnauthorized: false })
   const createConnector = created._createSecureConnector.bind(created)
   created._createSecureConnector = (...target) => {

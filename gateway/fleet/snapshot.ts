@@ -17,8 +17,7 @@ export class WatchSnapshot {
 
   add(event: WatchEvent): void {
     if (isEntity(event)) this.#of(event.$case).set(placeOf(event.$case).keyOf(event.value), event)
-    else if (event.$case === 'removed')
-      this.#entities.get(event.value.kind as EntityKind)?.delete(event.value.key)
+    else if (event.$case === 'removed') this.#entities.get(event.value.kind as EntityKind)?.delete(event.value.key)
     else this.#singles.set(event.$case, event)
   }
 
@@ -34,8 +33,7 @@ export class WatchSnapshot {
   apply(host: HostState, fleet: FleetIndexes): void {
     const kinds = Object.keys(entityKinds) as EntityKind[]
     for (const kind of kinds)
-      for (const key of placeOf(kind).keys(host))
-        if (!this.has(kind, key)) placeOf(kind).delete(host, key, fleet)
+      for (const key of placeOf(kind).keys(host)) if (!this.has(kind, key)) placeOf(kind).delete(host, key, fleet)
     host.refused = ''
     for (const kind of kinds) for (const event of this.#of(kind).values()) applyEvent(host, event, fleet)
     for (const event of this.#singles.values()) applyEvent(host, event, fleet)

@@ -42,7 +42,13 @@ type StepOf = typeof steps extends fc.Arbitrary<infer T> ? T : never
 
 function record(id: string) {
   return {
-    ...{ id, version: 1, name: id, address: `${id}:1`, draining: false, createdAtMs: 0, serials: ['1'] },
+    id,
+    version: 1,
+    name: id,
+    address: `${id}:1`,
+    draining: false,
+    createdAtMs: 0,
+    serials: ['1'],
     certificateNotAfterMs: 1,
   }
 }
@@ -170,8 +176,7 @@ describe('FleetState', () => {
       view.apply(host, { $case: 'guest', value })
     }
     expect([...view.guests()]).to.have.length(132)
-    for (let n = 10; n < 200; n++)
-      view.apply(host, { $case: 'removed', value: { kind: 'guest', key: uuidOf(n) } })
+    for (let n = 10; n < 200; n++) view.apply(host, { $case: 'removed', value: { kind: 'guest', key: uuidOf(n) } })
     expect(host.mappings).to.equal(0)
     expect(view.findHost('a')?.warnings).to.have.length(1)
   })

@@ -112,8 +112,7 @@ export class WatchSession {
 
   #throttle(): void {
     const now = performance.now()
-    if (now - this.#rate.windowStart > maxEvents.windowMs)
-      Object.assign(this.#rate, { windowStart: now, events: 0 })
+    if (now - this.#rate.windowStart > maxEvents.windowMs) Object.assign(this.#rate, { windowStart: now, events: 0 })
     if (++this.#rate.events !== maxEvents.count) return
     this.#stream.pause()
     setTimeout(() => this.#resume(), maxEvents.windowMs)

@@ -95,9 +95,7 @@ export class WatchedHosts {
     this.#watchers.get(hostId)?.stop()
     this.#watchers.delete(hostId)
     view.removeHost(hostId)
-    cache
-      .forget(hostId)
-      .catch((error: unknown) => log.debug({ host: hostId, error }, 'known guests not forgotten'))
+    cache.forget(hostId).catch((error: unknown) => log.debug({ host: hostId, error }, 'known guests not forgotten'))
   }
 
   #connect(host: HostState, before: HostRecord | undefined): void {
@@ -117,8 +115,7 @@ export class WatchedHosts {
   async #takeOver({ records, removed }: HostList): Promise<void> {
     const { view, cache } = this.options
     for (const id of removed) if (view.findState(id)) this.forget(id)
-    for (const record of records)
-      this.adopt(record, view.findState(record.id) ? [] : await cache.load(record.id))
+    for (const record of records) this.adopt(record, view.findState(record.id) ? [] : await cache.load(record.id))
   }
 
   /** Restores missing records. One that this gateway wrote since the reading is there by now: the store decides. */

@@ -166,15 +166,7 @@ function unmatched(ctx: ExchangeContext): Reply {
 /** An unknown endpoint must not look like a missing container: billing systems would treat the guest as deleted. */
 function unknownPath(path: string): BerthError {
   if (/^\/api(\/v1)?\/(ssh|vnc)$/.test(path))
-    return new BerthError(
-      'invalid',
-      'invalid_request',
-      'this endpoint is a WebSocket: send Upgrade: websocket',
-    )
+    return new BerthError('invalid', 'invalid_request', 'this endpoint is a WebSocket: send Upgrade: websocket')
   if (!/^\/api(\/|$)/.test(path)) return new BerthError('not_found', 'not_found', 'page not found')
-  return new BerthError(
-    'unsupported',
-    'unsupported',
-    'this endpoint does not exist in this version: see /docs',
-  )
+  return new BerthError('unsupported', 'unsupported', 'this endpoint does not exist in this version: see /docs')
 }

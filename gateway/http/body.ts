@@ -17,10 +17,7 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
   const announced = Number(request.headers['content-length'] ?? 0)
   if (announced === 0 && request.headers['transfer-encoding'] === undefined) return Buffer.alloc(0)
   if ((request.headers['content-encoding'] ?? 'identity') !== 'identity')
-    throw refuse(
-      'unsupported_media_type',
-      'encoded request bodies are not supported: send it without Content-Encoding',
-    )
+    throw refuse('unsupported_media_type', 'encoded request bodies are not supported: send it without Content-Encoding')
   if (announced > maxBytes) throw tooLarge(maxBytes)
   return collect(request, maxBytes)
 }
@@ -45,10 +42,7 @@ export function parseBody(
   if (bytes.length === 0) return {}
   const isJsonInForm = allowsForm && isForm(contentType) && findJson(bytes) !== undefined
   if (!maySayJson(contentType) && !isJsonInForm)
-    throw refuse(
-      'unsupported_media_type',
-      'the body must be JSON, sent with "Content-Type: application/json"',
-    )
+    throw refuse('unsupported_media_type', 'the body must be JSON, sent with "Content-Type: application/json"')
   return parseObject(bytes)
 }
 

@@ -10,11 +10,7 @@ import { refuseBlocked } from './sub-user.js'
 /** @throws {BerthError} `insufficient_scope` when the route is closed to bound callers */
 export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): void {
   if (route.bound === 'refused' && isBound(caller))
-    throw new BerthError(
-      'forbidden',
-      'insufficient_scope',
-      'not available for callers that are bound to containers',
-    )
+    throw new BerthError('forbidden', 'insufficient_scope', 'not available for callers that are bound to containers')
 }
 
 /** The guest or task that a request's path names; neither on other routes. */
@@ -50,11 +46,7 @@ function getGuest({ view }: Pick<Fleet, 'view'>, caller: Principal, ref: string)
 }
 
 /** Also finds a task that is too old for the list. */
-async function getTask(
-  fleet: Pick<Fleet, 'findOperation'>,
-  caller: Principal,
-  id: string,
-): Promise<BoundSubject> {
+async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, id: string): Promise<BoundSubject> {
   const task = await fleet.findOperation(id)
   if (task === undefined || !maySee(caller, guestUuidOf(task.operation))) throw notFound('task')
   return { task }
@@ -73,10 +65,5 @@ export function toldTo(caller: Principal, error: unknown): unknown {
   const message = untold[error.code]
   if (message === undefined) return error
   // Without its cause, which a reader of the audit log would see.
-  return new BerthError(
-    error.kind,
-    error.code,
-    message,
-    error.field === undefined ? {} : { field: error.field },
-  )
+  return new BerthError(error.kind, error.code, message, error.field === undefined ? {} : { field: error.field })
 }

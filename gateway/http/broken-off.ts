@@ -1,27 +1,21 @@
 import type { Logger } from 'pino'
 
 const codes: readonly unknown[] = [
-  ...[
-    'ECONNRESET',
-    'ECONNABORTED',
-    'EPIPE',
-    'ETIMEDOUT',
-    'ERR_STREAM_PREMATURE_CLOSE',
-    'ERR_STREAM_DESTROYED',
-  ],
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ERR_STREAM_PREMATURE_CLOSE',
+  'ERR_STREAM_DESTROYED',
 ]
 
 /** True if an error only says that a client closed or lost its connection, which anybody may do at any time. */
 export function isBrokenOff(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    (codes.includes((error as NodeJS.ErrnoException).code) || isBrokenOff(error.cause))
-  )
+  return error instanceof Error && (codes.includes((error as NodeJS.ErrnoException).code) || isBrokenOff(error.cause))
 }
 
 /** Logs an error of a connection. An error that the client caused is logged at level debug, without a stack. */
 export function logConnectionError(log: Logger, error: unknown, what: string): void {
-  if (isBrokenOff(error))
-    log.debug({ reason: (error as Error).message }, `${what}: the client closed the connection`)
+  if (isBrokenOff(error)) log.debug({ reason: (error as Error).message }, `${what}: the client closed the connection`)
   else log.error({ err: error }, what)
 }

@@ -42,10 +42,7 @@ interface ValidRequest {
  * writes are audited.
  * @returns middleware that leaves its reply in the exchange and throws BerthError
  */
-export function createDispatcher(
-  route: Route,
-  options: DispatchOptions,
-): (ctx: ExchangeContext) => Promise<void> {
+export function createDispatcher(route: Route, options: DispatchOptions): (ctx: ExchangeContext) => Promise<void> {
   const checks = compileChecks(route)
   const { authenticator, authorize, callers } = options.access
   return async (ctx) => {
@@ -83,8 +80,7 @@ async function callerOf(
   ctx: ExchangeContext,
 ): Promise<Principal> {
   const { address, secure } = ctx.state.exchange
-  if (scope !== 'public')
-    return authenticator.authenticate(credentialsOf(ctx.req, ctx.state.exchange), address)
+  if (scope !== 'public') return authenticator.authenticate(credentialsOf(ctx.req, ctx.state.exchange), address)
   if (method !== 'GET') refuseOtherSites(ctx.req.headers, secure)
   return nobody
 }
@@ -124,8 +120,7 @@ function bodyOf(
   { caller, contentType }: { readonly caller: Principal; readonly contentType: string | undefined },
 ): Record<string, unknown> {
   if (!route.body) return {}
-  if (caller.kind === 'session' && bytes.length > 0 && isForm(contentType))
-    return parseBody(bytes, contentType)
+  if (caller.kind === 'session' && bytes.length > 0 && isForm(contentType)) return parseBody(bytes, contentType)
   return route.bodyOptional
     ? parseOptionalBody(bytes)
     : parseBody(bytes, contentType, { allowsForm: caller.kind === 'key' })
@@ -136,7 +131,9 @@ const empty = Buffer.alloc(0)
 async function answerRead(route: Route, options: DispatchOptions, ready: Ready): Promise<Reply> {
   const subject = await subjectOf(route, options, ready)
   const context = new HandlerContext(ready, options.log, {
-    ...{ operationId: '', subject, audit: () => undefined },
+    operationId: '',
+    subject,
+    audit: () => undefined,
     recheck: () => recheck(route, options, ready),
   })
   try {
@@ -163,12 +160,7 @@ async function answerWrite(route: Route, options: DispatchOptions, ready: Ready)
   }
   const report = (error: unknown): void =>
     options.log.error({ err: error, request_id: exchange.requestId }, 'after a write')
-  const handled = await runWrite(
-    options.access,
-    write,
-    (id) => handleWrite(route, options, ready, id),
-    report,
-  )
+  const handled = await runWrite(options.access, write, (id) => handleWrite(route, options, ready, id), report)
   exchange.error = handled.error
   return handled.reply
 }
@@ -190,7 +182,9 @@ async function handleWrite(
     const subject = await subjectOf(route, options, ready)
     Object.assign(audited, auditedOf(subject))
     const context = new HandlerContext(ready, options.log, {
-      ...{ operationId, subject, audit },
+      operationId,
+      subject,
+      audit,
       recheck: () => recheck(route, options, ready),
     })
     const answer = await route.handle(context)
@@ -220,11 +214,7 @@ interface Handling {
 }
 
 /** As at the beginning of the request, but for what is counted. */
-async function recheck(
-  route: Route,
-  { access, policies }: DispatchOptions,
-  { ctx }: Ready,
-): Promise<Principal> {
+async function recheck(route: Route, { access, policies }: DispatchOptions, { ctx }: Ready): Promise<Principal> {
   if (!policies.judge(originOf(ctx.req)).allowed) throw deniedByPolicy()
   const { exchange } = ctx.state
   const caller = await access.authenticator.recheck(credentialsOf(ctx.req, exchange), exchange.address)
@@ -252,11 +242,7 @@ class HandlerContext implements AnyContext {
   readonly recheck: AnyContext['recheck']
   readonly #log: Logger
 
-  constructor(
-    { ctx, caller, request }: Ready,
-    log: Logger,
-    { operationId, subject, audit, recheck }: Handling,
-  ) {
+  constructor({ ctx, caller, request }: Ready, log: Logger, { operationId, subject, audit, recheck }: Handling) {
     this.operationId = operationId
     this.recheck = recheck
     this.guest = subject.guest

@@ -102,7 +102,10 @@ function fixed(read: () => Buffer | string, type: string): (ctx: ExchangeContext
     const zip = !type.startsWith('image/') && ctx.acceptsEncodings('gzip', 'identity') === 'gzip'
     const { body, etag } = zip ? await (zipped ??= compress(plain)) : plain
     const headers = {
-      ...{ 'Content-Type': type, ETag: etag, 'Cache-Control': 'no-cache', Vary: 'Accept-Encoding' },
+      'Content-Type': type,
+      ETag: etag,
+      'Cache-Control': 'no-cache',
+      Vary: 'Accept-Encoding',
       ...(zip ? { 'Content-Encoding': 'gzip' } : {}),
     }
     const known = ctx.get('if-none-match') === etag

@@ -5,17 +5,23 @@ import { isRepeatable, type Route } from './route.js'
 export type Failures = ReadonlyMap<number, readonly string[]>
 
 const everywhere = [
-  ...['invalid_request', 'invalid_field', 'unauthorized', 'key_disabled', 'key_expired', 'ip_not_allowed'],
+  'invalid_request',
+  'invalid_field',
+  'unauthorized',
+  'key_disabled',
+  'key_expired',
+  'ip_not_allowed',
   'access_policy_denied',
-  ...['rate_limited', 'internal_error', 'store_unavailable'],
+  'rate_limited',
+  'internal_error',
+  'store_unavailable',
 ]
 const ofAgents = ['host_offline', 'agent_timeout']
 
 /** Codes that a route may fail with: those of its parts, and those it names itself. */
 export function failuresOf(route: Route): Failures {
   const codes = new Set([...everywhere, ...partCodes(route), ...(route.errors ?? [])])
-  if (ofAgents.some((code) => codes.has(code)))
-    for (const code of [...ofAgents, 'agent_error']) codes.add(code)
+  if (ofAgents.some((code) => codes.has(code))) for (const code of [...ofAgents, 'agent_error']) codes.add(code)
   const byStatus = new Map<number, string[]>()
   for (const code of codes) {
     const status = statusOfCode(code)

@@ -80,9 +80,5 @@ async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeCon
   access.callers.enter(caller.root, ctx.state.exchange)
   access.authorize(caller, 'metrics:read')
   if (isBound(caller))
-    throw new BerthError(
-      'forbidden',
-      'insufficient_scope',
-      'not available for keys that are bound to containers',
-    )
+    throw new BerthError('forbidden', 'insufficient_scope', 'not available for keys that are bound to containers')
 }

@@ -21,9 +21,7 @@ export function revisionEtag(revision: number, body: Buffer | string): string {
 export function ifRevisionOf(headers: IncomingHttpHeaders): number {
   const header = headers['if-match']?.trim() ?? '*'
   if (header === '*') return 0
-  const revisions = header
-    .split(',')
-    .map((tag) => /^\s*(?:W\/)?"(\d{1,15})\.[\w-]+"\s*$/.exec(tag)?.[1] ?? '0')
+  const revisions = header.split(',').map((tag) => /^\s*(?:W\/)?"(\d{1,15})\.[\w-]+"\s*$/.exec(tag)?.[1] ?? '0')
   const newest = Math.max(...revisions.map(Number))
   if (newest === 0) throw overtaken()
   return newest

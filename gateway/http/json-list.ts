@@ -57,10 +57,7 @@ export function listOfPieces(pieces: readonly Piece[], total: number): Answer<ne
   return { prepared, headers: countHeader(total) }
 }
 
-function* writePieces<Item>(
-  items: readonly Item[],
-  jsonOf: (item: Item) => string,
-): Generator<void, Piece[]> {
+function* writePieces<Item>(items: readonly Item[], jsonOf: (item: Item) => string): Generator<void, Piece[]> {
   const pieces: Piece[] = []
   for (let at = 0; at < items.length; at += rowsPerPiece) {
     pieces.push(makePiece(items.slice(at, at + rowsPerPiece).map(jsonOf)))

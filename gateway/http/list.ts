@@ -11,9 +11,7 @@ import type { Answer } from './route.js'
 const defaultPageSize = 50
 
 const pageProperties = {
-  page: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Number of the page, from 1.' }),
-  ),
+  page: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Number of the page, from 1.' })),
   page_size: Type.Optional(
     Type.Integer({
       minimum: 1,
@@ -38,10 +36,7 @@ type PageQuery = Static<TObject<typeof pageProperties>>
 export function listQuery<F extends TProperties>(
   filters: F,
 ): TObject<typeof pageProperties & { [K in keyof F]: TOptional<F[K]> }> {
-  const optional = Object.entries(filters).map(([name, schema]: [string, TSchema]) => [
-    name,
-    Type.Optional(schema),
-  ])
+  const optional = Object.entries(filters).map(([name, schema]: [string, TSchema]) => [name, Type.Optional(schema)])
   return Type.Object({ ...pageProperties, ...Object.fromEntries(optional) }) as never
 }
 
@@ -68,10 +63,7 @@ export function parseListQuery<Name extends string>(
 function parseSort<Name extends string>(part: string, sortable: readonly Name[]) {
   const field = sortable.find((name) => name === part.replace(/^-/, ''))
   if (field === undefined)
-    throw invalidField(
-      'sort',
-      `sort: must contain only ${sortable.join(', ')}, with "-" for descending order`,
-    )
+    throw invalidField('sort', `sort: must contain only ${sortable.join(', ')}, with "-" for descending order`)
   return { field, descending: part.startsWith('-') }
 }
 
@@ -86,11 +78,7 @@ export function listAnswer<Row extends object>(
 ): Answer<Row[]> {
   const names = [...options.sortable, ...(options.filters ?? [])]
   const fields = Object.fromEntries(names.map((name) => [name, (row: Row) => row[name]]))
-  const found = selectFrom(
-    rows,
-    fields as unknown as Fields<Row, keyof Row & string>,
-    parseListQuery(query, options),
-  )
+  const found = selectFrom(rows, fields as unknown as Fields<Row, keyof Row & string>, parseListQuery(query, options))
   return { data: found.slice(...rangeOf(query)), headers: countHeader(found.length) }
 }
 
@@ -110,9 +98,7 @@ export function rangeOf(query: PageQuery): [number, number] {
 }
 
 /** The requested page, from 1; `undefined`: the whole list. */
-export function readPage(
-  query: Pick<PageQuery, 'page' | 'page_size'>,
-): { page: number; size: number } | undefined {
+export function readPage(query: Pick<PageQuery, 'page' | 'page_size'>): { page: number; size: number } | undefined {
   if (query.page === undefined && query.page_size === undefined) return undefined
   return { page: query.page ?? 1, size: query.page_size ?? defaultPageSize }
 }

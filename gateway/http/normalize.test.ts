@@ -254,10 +254,7 @@ describe('normalizing what clients send', () => {
       it(`${name}: what says nothing stays as it is in a change, and is refused in a creation`, () => {
         for (const value of open) {
           expect(read(schema, value, false), JSON.stringify(value)).to.equal(undefined)
-          expect(() => read(schema, value, true), JSON.stringify(value)).to.throw(
-            BerthError,
-            /^f: must not be empty/,
-          )
+          expect(() => read(schema, value, true), JSON.stringify(value)).to.throw(BerthError, /^f: must not be empty/)
         }
       })
       it(`${name}: what is said counts`, () => {
@@ -307,21 +304,29 @@ describe('normalizing what clients send', () => {
 
   it('never changes a value that is right', () => {
     const schema = Type.Object({
-      ...{ integer, number: optional(Type.Number()), flag: optional(Type.Boolean()), word: optional(words) },
-      ...{ text: optional(Type.String()), list: optional(Type.Array(Type.String(trimmed))) },
-      ...{
-        nested: optional(Type.Object({ integer: optional(integer) })),
-        keys: optional(Type.Array(Type.String(), restricts)),
-      },
+      integer,
+      number: optional(Type.Number()),
+      flag: optional(Type.Boolean()),
+      word: optional(words),
+      text: optional(Type.String()),
+      list: optional(Type.Array(Type.String(trimmed))),
+      nested: optional(Type.Object({ integer: optional(integer) })),
+      keys: optional(Type.Array(Type.String(), restricts)),
       name: optional(Type.String(trimmed)),
     })
     const plain = fc.stringMatching(/^\S(.*\S)?$/)
     const entry = plain.filter((text) => /[^\s,]/.test(text)) // commas alone are no entry
     const right = fc.record(
       {
-        ...{ integer: fc.integer(), number: fc.double({ noNaN: true }), flag: fc.boolean() },
-        ...{ word: fc.constantFrom('ACCEPT', 'in_out', 'lxc'), text: fc.string(), name: plain },
-        ...{ list: fc.array(plain), nested: fc.record({ integer: fc.integer() }), keys: fc.array(entry) },
+        integer: fc.integer(),
+        number: fc.double({ noNaN: true }),
+        flag: fc.boolean(),
+        word: fc.constantFrom('ACCEPT', 'in_out', 'lxc'),
+        text: fc.string(),
+        name: plain,
+        list: fc.array(plain),
+        nested: fc.record({ integer: fc.integer() }),
+        keys: fc.array(entry),
         unknown: fc.jsonValue(),
       },
       { requiredKeys: ['integer'] },

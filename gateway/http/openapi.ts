@@ -78,11 +78,7 @@ function operationOf(route: Route, schemas: SharedSchemas): Json {
     tags: [route.tag],
     ...(route.scope === 'public' ? { security: [] } : {}),
     ...(route.scope === 'session' ? { security: [{ session: [] }] } : {}),
-    parameters: [
-      ...pathParameters(route, schemas),
-      ...queryParameters(route, schemas),
-      ...headerParameters(route),
-    ],
+    parameters: [...pathParameters(route, schemas), ...queryParameters(route, schemas), ...headerParameters(route)],
     ...requestBodyOf(route, schemas),
     responses: responsesOf(route, schemas),
   }
@@ -114,10 +110,7 @@ function sortText(sortable: readonly string[]): string {
 }
 
 function headerParameters(route: Route): Json[] {
-  const names = [
-    ...(isRepeatable(route) ? ['Idempotency-Key'] : []),
-    ...(route.conditional ? ['If-Match'] : []),
-  ]
+  const names = [...(isRepeatable(route) ? ['Idempotency-Key'] : []), ...(route.conditional ? ['If-Match'] : [])]
   const schema = { type: 'string', minLength: 1, maxLength: 255 }
   return names.map((name) => ({ name, in: 'header', required: false, schema }))
 }

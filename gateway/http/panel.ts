@@ -118,7 +118,10 @@ function replyOf({ bodies, type, etag }: Forms, ctx: ExchangeContext, more: Reco
   const chosen = bodies[encoding] === undefined ? 'identity' : encoding
   const ownEtag = chosen === 'identity' ? etag : `${etag.slice(0, -1)}-${chosen}"`
   const headers = {
-    ...{ 'content-type': type, etag: ownEtag, vary: 'Accept-Encoding', ...more },
+    'content-type': type,
+    etag: ownEtag,
+    vary: 'Accept-Encoding',
+    ...more,
     ...(chosen === 'identity' ? {} : { 'content-encoding': chosen }),
   }
   if (ctx.get('if-none-match') === ownEtag) return { status: 304, headers, body: '' }

@@ -1,16 +1,6 @@
 import { usernamePattern, usernameRule } from '../accounts/account-record.js'
-import {
-  descriptionPattern,
-  templateIdPattern,
-  timeOfDayPattern,
-  uuidPattern,
-} from '../../shared/guest-rules.js'
-import {
-  imageNamePattern,
-  imageUrlPattern,
-  imageWordPattern,
-  sha256Pattern,
-} from '../../shared/image-rules.js'
+import { descriptionPattern, templateIdPattern, timeOfDayPattern, uuidPattern } from '../../shared/guest-rules.js'
+import { imageNamePattern, imageUrlPattern, imageWordPattern, sha256Pattern } from '../../shared/image-rules.js'
 import { suspensionTextPattern } from '../../shared/suspension-rules.js'
 
 /** A word that may also be empty. */
@@ -35,8 +25,7 @@ const rules: Readonly<Record<string, string>> = {
   [descriptionPattern]: `${printableLine}, at most 200`,
   [suspensionTextPattern]: `${printableLine}, at most 500`,
   [imageNamePattern]: `${printableLine}, 1 to 100`,
-  [imageWordPattern]:
-    'must be 1 to 64 letters, digits, ".", "_", "+" or "-", starting with a letter or digit',
+  [imageWordPattern]: 'must be 1 to 64 letters, digits, ".", "_", "+" or "-", starting with a letter or digit',
   [imageUrlPattern]: 'must be an http or https URL, or upload:NAME',
   [sha256Pattern]: 'must be 64 hexadecimal digits',
   [keyNamePattern]: `${printableLine}, with at least one visible character`,

@@ -59,8 +59,7 @@ const rules: Readonly<Record<string, Describe>> = {
   format: ({ format }) => formats[String(format)] ?? 'has the wrong format',
   minimum: (_, schema) => rangeOf(schema),
   maximum: (_, schema) => rangeOf(schema),
-  minLength: ({ limit }) =>
-    limit === 1 ? 'must not be empty' : `must have at least ${String(limit)} characters`,
+  minLength: ({ limit }) => (limit === 1 ? 'must not be empty' : `must have at least ${String(limit)} characters`),
   maxLength: ({ limit }) => `must have at most ${String(limit)} characters`,
   pattern: ({ pattern }) => ruleOfPattern(String(pattern)) ?? 'has the wrong format',
   minItems: ({ limit }) => `must have at least ${entriesText(limit)}`,
@@ -81,8 +80,7 @@ function rangeOf({ minimum, maximum }: Rules): string {
 
 /** An example from the field's own schema, or else from its place in a valid body. */
 function exampleText(error: ErrorObject | undefined, body: unknown, steps: readonly string[]): string {
-  const own =
-    error?.keyword === 'required' ? undefined : (error?.parentSchema as Rules | undefined)?.examples?.[0]
+  const own = error?.keyword === 'required' ? undefined : (error?.parentSchema as Rules | undefined)?.examples?.[0]
   const shown = own ?? valueAt(body, steps)
   if (shown === undefined || error?.keyword === 'enum') return ''
   const text = JSON.stringify(shown)

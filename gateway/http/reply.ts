@@ -19,8 +19,10 @@ export const jsonType = 'application/json; charset=utf-8'
 
 /** Sent with everything but pages, so that a browser neither guesses the type nor runs or frames it. */
 const constantHeaders = [
-  ...['X-Content-Type-Options', 'nosniff'],
-  ...['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"],
+  'X-Content-Type-Options',
+  'nosniff',
+  'Content-Security-Policy',
+  "default-src 'none'; frame-ancestors 'none'",
 ]
 
 /** Strong ETag of a body. */
@@ -72,12 +74,7 @@ interface About {
  * @param drained promise for the rest of the request: without waiting for it, Node would often close the connection
  * with the response
  */
-export function sendReply(
-  response: ServerResponse,
-  reply: Reply,
-  about: About,
-  drained?: Promise<void>,
-): void {
+export function sendReply(response: ServerResponse, reply: Reply, about: About, drained?: Promise<void>): void {
   if (response.headersSent || response.destroyed) return
   const bodiless = isBodiless(reply)
   const headers = headerList(reply, about, bodiless)

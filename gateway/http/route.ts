@@ -141,13 +141,9 @@ export interface Route<
 }
 
 /** Checks a route's handler against its schemas; the result has the table's common type. */
-export function route<
-  P extends TSchema,
-  Q extends TSchema,
-  B extends TSchema,
-  D extends TSchema,
-  R extends Bound,
->(definition: Route<P, Q, B, D, R> & SubUserDecision<R>): Route {
+export function route<P extends TSchema, Q extends TSchema, B extends TSchema, D extends TSchema, R extends Bound>(
+  definition: Route<P, Q, B, D, R> & SubUserDecision<R>,
+): Route {
   return definition
 }
 

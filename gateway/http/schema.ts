@@ -1,10 +1,7 @@
 import { Type, type TSchema, type TString, type TUnsafe } from 'typebox'
 
 /** One of a few words; an enum in the document and in error messages. */
-export function oneOf<const Word extends string>(
-  words: readonly Word[],
-  description?: string,
-): TUnsafe<Word> {
+export function oneOf<const Word extends string>(words: readonly Word[], description?: string): TUnsafe<Word> {
   return Type.Unsafe<Word>({
     type: 'string',
     enum: [...words],

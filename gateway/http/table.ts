@@ -30,11 +30,7 @@ export function checkRoutes(routes: readonly Route[]): void {
 }
 
 /** Generated clients use the name for their functions, and show the example. */
-function refuseNameless(
-  { name, body, example }: Route,
-  names: Set<string>,
-  refuse: (why: string) => never,
-): void {
+function refuseNameless({ name, body, example }: Route, names: Set<string>, refuse: (why: string) => never): void {
   if (!namePattern.test(name ?? '')) refuse('has no name')
   if (names.has(name)) refuse(`has the name of another, ${name}`)
   if (body && example === undefined) refuse('has no example of its body')
@@ -55,10 +51,8 @@ const subUserWords: readonly SubUserAccess[] = ['allowed', 'inner', 'refused']
 
 /** Sub-users are bound callers: what is closed to these is closed to them. */
 function refuseUndecided({ bound, subUser }: Route, refuse: (why: string) => never): void {
-  if (bound === 'refused' && (subUser ?? 'refused') !== 'refused')
-    refuse('is not available for bound callers')
-  if (bound !== 'refused' && !subUserWords.includes(subUser!))
-    refuse('does not define whether sub-users may call it')
+  if (bound === 'refused' && (subUser ?? 'refused') !== 'refused') refuse('is not available for bound callers')
+  if (bound !== 'refused' && !subUserWords.includes(subUser!)) refuse('does not define whether sub-users may call it')
 }
 
 /** Puts fixed segments before parameters: `/containers/list` is tried before `/containers/{id}`. */

@@ -3,13 +3,7 @@ import { BerthError } from '../../shared/errors.js'
 import { outcomeUnknown } from '../access/audit-record.js'
 import type { Principal } from '../access/principal.js'
 import { errorReply, mayTurnOutBetter, type ErrorReply } from './errors.js'
-import type {
-  AccessControl,
-  AuditOutcome,
-  Idempotency,
-  IdempotencyClaim,
-  StoredAnswer,
-} from '../access/contract.js'
+import type { AccessControl, AuditOutcome, Idempotency, IdempotencyClaim, StoredAnswer } from '../access/contract.js'
 import type { Reply } from './reply.js'
 import { bodyLength, bodyText } from './reply-body.js'
 
@@ -123,14 +117,9 @@ function replayOf(answer: StoredAnswer): Reply {
 
 function checkKey(key: string): string {
   if (/^[\x21-\x7e]{1,255}$/.test(key)) return key
-  throw new BerthError(
-    'invalid',
-    'invalid_field',
-    'Idempotency-Key: must be 1 to 255 printable ASCII characters',
-    {
-      field: 'Idempotency-Key',
-    },
-  )
+  throw new BerthError('invalid', 'invalid_field', 'Idempotency-Key: must be 1 to 255 printable ASCII characters', {
+    field: 'Idempotency-Key',
+  })
 }
 
 function fingerprintOf(write: Write): string {

@@ -41,8 +41,7 @@ export class CustomImages {
   /** One that was never meant for all hosts is left alone. */
   async leaveOut(id: string, hostId: string): Promise<void> {
     const record = await this.find(id)
-    if (record && !record.leftOut.includes(hostId))
-      await this.#put({ ...record, leftOut: [...record.leftOut, hostId] })
+    if (record && !record.leftOut.includes(hostId)) await this.#put({ ...record, leftOut: [...record.leftOut, hostId] })
   }
 
   async #put(record: CustomImageRecord): Promise<void> {

@@ -59,12 +59,7 @@ export interface Authority {
    * @param nowMs for tests; default: the wall clock
    * @throws {BerthError} `invalid_csr` unless well-formed, signed by its own key and of an accepted key type
    */
-  signRequest(
-    csrPem: string,
-    identity: Identity,
-    lifetimeMs: number,
-    nowMs?: number,
-  ): Promise<IssuedCertificate>
+  signRequest(csrPem: string, identity: Identity, lifetimeMs: number, nowMs?: number): Promise<IssuedCertificate>
   /** Issues a certificate with a new key, for the gateway's own use. */
   issue(identity: Identity, lifetimeMs: number): Promise<KeyedCertificate>
 }
@@ -118,9 +113,7 @@ async function loadAuthority(pem: string, path: string): Promise<Authority> {
     const caPem = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n/.exec(pem)?.[0] ?? ''
     checkPair(privateKeyPem, caPem)
     const der = createPrivateKey(privateKeyPem).export({ type: 'pkcs8', format: 'der' })
-    const signingKey = await webcrypto.subtle.importKey('pkcs8', new Uint8Array(der), algorithm, false, [
-      'sign',
-    ])
+    const signingKey = await webcrypto.subtle.importKey('pkcs8', new Uint8Array(der), algorithm, false, ['sign'])
     return new PrivateAuthority(new X509Certificate(caPem), signingKey, { privateKeyPem, caPem })
   } catch (cause) {
     throw new BerthError('internal', 'bad_authority', damagedAuthority(path, 'is damaged'), { cause })

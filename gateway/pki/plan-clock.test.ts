@@ -33,11 +33,7 @@ describe('doubts of the clock', () => {
       { lastIssuedMs: nowMs + 25 * dayMs },
       'the last certificate was issued 25 days in the future',
     ],
-    [
-      'one from the future, and a store that agrees',
-      { lastIssuedMs: nowMs + 25 * dayMs, storeMs: nowMs },
-      '',
-    ],
+    ['one from the future, and a store that agrees', { lastIssuedMs: nowMs + 25 * dayMs, storeMs: nowMs }, ''],
     ['one from the future, and a host that agrees', { lastIssuedMs: nowMs + 25 * dayMs, peerMs: nowMs }, ''],
   ] as const satisfies readonly (readonly [string, Partial<ClockWitnesses>, string])[])
     it(name, () => expect(doubtClock({ nowMs, jumpMs: 0, ...more })).to.equal(doubt))

@@ -19,8 +19,7 @@ export function doubtClock(witnesses: ClockWitnesses): string {
   const { nowMs, jumpMs, peerMs, storeMs, lastIssuedMs } = witnesses
   const differs = (otherMs: number | undefined): otherMs is number =>
     otherMs !== undefined && Math.abs(otherMs - nowMs) > maxSkewMs
-  if (differs(storeMs))
-    return `the clock of the store differs from this gateway by ${inWords(storeMs - nowMs)}`
+  if (differs(storeMs)) return `the clock of the store differs from this gateway by ${inWords(storeMs - nowMs)}`
   if (differs(peerMs)) return `the clock of the host differs from this gateway by ${inWords(peerMs - nowMs)}`
   // If the host's clock agrees, the other signs are harmless: the machine was suspended, or an earlier certificate lies
   // in the future.

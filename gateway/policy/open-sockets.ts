@@ -25,7 +25,6 @@ export class OpenSockets {
   }
 
   #shutExcluded(): void {
-    for (const [socket, origin] of [...this.#origins])
-      if (!this.policies.judge(origin).allowed) socket.destroy()
+    for (const [socket, origin] of [...this.#origins]) if (!this.policies.judge(origin).allowed) socket.destroy()
   }
 }

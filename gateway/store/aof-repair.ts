@@ -48,10 +48,7 @@ export class AofRepair {
     if (listed) return this.#refuseMissing(listed.map(({ name }) => name))
     const text = rebuildManifest(names)
     if (text === undefined)
-      throw damaged(
-        `${this.#manifest} is damaged, and cannot be rebuilt from the names of its files`,
-        this.#startEmpty,
-      )
+      throw damaged(`${this.#manifest} is damaged, and cannot be rebuilt from the names of its files`, this.#startEmpty)
     await this.#keepCopy(manifestName).catch(ignoreMissing)
     await writeFileAtomic(this.#manifest, text)
     this.parts.log.warn(
@@ -82,10 +79,7 @@ export class AofRepair {
     const path = join(this.#files, end.name)
     const where = `${path} is damaged at byte ${end.goodBytes}`
     if (!isTornTail(await readFrom(path, end.goodBytes)))
-      throw damaged(
-        `${where}, with ${end.cutBytes} bytes after it that may hold acknowledged data`,
-        this.#cutCommand,
-      )
+      throw damaged(`${where}, with ${end.cutBytes} bytes after it that may hold acknowledged data`, this.#cutCommand)
     const copy = await this.#keepCopy(end.name)
     const fixed = await this.parts.checkAof(['--fix', this.#manifest], 'y\n')
     if (fixed.code !== 0) throw damaged(`${where}: ${lastLine(fixed.output)}`, this.#cutCommand)
@@ -96,13 +90,10 @@ export class AofRepair {
 
   /** The end of the last file, if the checker refuses only this file. */
   async #findEnd(output: string): Promise<{ name: string; goodBytes: number; cutBytes: number } | undefined> {
-    const all = [
-      ...output.matchAll(/AOF analyzed: filename=(\S+), size=(\d+), ok_up_to=(\d+), .*diff=(\d+)/g),
-    ]
+    const all = [...output.matchAll(/AOF analyzed: filename=(\S+), size=(\d+), ok_up_to=(\d+), .*diff=(\d+)/g)]
     const [, name = '', , goodBytes, cutBytes] = all.at(-1) ?? []
     const listed = parseManifest(await readFile(this.#manifest, 'utf8').catch(() => ''))
-    if (!Number(cutBytes) || Number(cutBytes) > maxTailBytes || listed?.at(-1)?.name !== name)
-      return undefined
+    if (!Number(cutBytes) || Number(cutBytes) > maxTailBytes || listed?.at(-1)?.name !== name) return undefined
     return { name, goodBytes: Number(goodBytes), cutBytes: Number(cutBytes) }
   }
 
@@ -113,12 +104,10 @@ export class AofRepair {
     const kept = (await readdir(copies)).sort()
     for (const old of kept.slice(0, Math.max(0, kept.length + 1 - keptCopies))) await rm(join(copies, old))
     const copy = join(copies, `${new Date().toISOString().replaceAll(':', '')}-${name}`)
-    await copyFile(join(this.#files, name), copy, constants.COPYFILE_FICLONE).catch(
-      async (cause: unknown) => {
-        await rm(copy, { force: true })
-        throw cause
-      },
-    )
+    await copyFile(join(this.#files, name), copy, constants.COPYFILE_FICLONE).catch(async (cause: unknown) => {
+      await rm(copy, { force: true })
+      throw cause
+    })
     await syncFile(copy)
     await syncDirectory(copies)
     return copy

@@ -54,9 +54,7 @@ export async function connectStore(
       if (connected) onLost(cause)
       connected = false
     })
-  connection.main.on('invalidate', (key: Buffer | string | null) =>
-    onInvalidate(key === null ? null : key.toString()),
-  )
+  connection.main.on('invalidate', (key: Buffer | string | null) => onInvalidate(key === null ? null : key.toString()))
   try {
     await withTimeout(connectTimeoutMs, prepare(connection, tracked))
   } catch (cause) {

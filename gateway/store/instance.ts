@@ -40,9 +40,7 @@ export class GatewayInstance {
   async stop(): Promise<void> {
     clearInterval(this.#timer)
     if (!this.store.ready()) return
-    await this.store
-      .run('end the instance', (client) => client.del(this.#leaseKey(this.id)))
-      .catch(() => undefined)
+    await this.store.run('end the instance', (client) => client.del(this.#leaseKey(this.id))).catch(() => undefined)
   }
 
   /** @throws {BerthError} `store_unavailable` */

@@ -17,11 +17,7 @@ describe('manifest of append-only files that is written again', () => {
       [increment(10), base(1), ...[1, 2, 3, 4, 5, 6, 7, 8, 9].map(increment)],
       [base(1), ...[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(increment)],
     ],
-    [
-      'leaves out an increment of an earlier base',
-      [base(2), increment(1), increment(2)],
-      [base(2), increment(2)],
-    ],
+    ['leaves out an increment of an earlier base', [base(2), increment(1), increment(2)], [base(2), increment(2)]],
     ['lists one increment after rewrites that failed', [base(2), increment(5)], [base(2), increment(5)]],
     ['refuses increments that may be older than the base', [base(2), increment(2), increment(3)], undefined],
     ['refuses a first base without its first increment', [base(1), increment(2)], undefined],

@@ -113,10 +113,7 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
  * base; nothing precedes the first base. Source: redis 7.0, aof.c
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {
-  const later = all
-    .filter(({ sequence }) => sequence >= base.sequence)
-    .toSorted((a, b) => a.sequence - b.sequence)
-  const isComplete =
-    base.sequence === 1 ? later.every(({ sequence }, at) => sequence === at + 1) : later.length === 1
+  const later = all.filter(({ sequence }) => sequence >= base.sequence).toSorted((a, b) => a.sequence - b.sequence)
+  const isComplete = base.sequence === 1 ? later.every(({ sequence }, at) => sequence === at + 1) : later.length === 1
   return isComplete && later.length > 0 ? later : undefined
 }

@@ -35,11 +35,7 @@ async function checkUnused(client: StoreClient, prefix: string): Promise<void> {
   const leases = `${prefix}instance:`
   for await (const keys of scan(client, leases))
     if (keys.some((key) => isAliveHere(key.slice(leases.length)) ?? true))
-      throw new BerthError(
-        'conflict',
-        'store_shared',
-        `another gateway uses the prefix ${prefix} on this Redis server`,
-      )
+      throw new BerthError('conflict', 'store_shared', `another gateway uses the prefix ${prefix} on this Redis server`)
 }
 
 async function removeKeys(client: StoreClient, prefix: string): Promise<number> {

@@ -244,11 +244,7 @@ export class RedisProcess {
  * Runs a tool while it holds the lock of the server's directory, so that no server runs there.
  * @returns its exit code, or `lockTakenCode`, and everything it printed
  */
-function runLocked(
-  lock: string,
-  command: readonly string[],
-  input: string,
-): Promise<{ code: number; output: string }> {
+function runLocked(lock: string, command: readonly string[], input: string): Promise<{ code: number; output: string }> {
   return new Promise((resolve, reject) => {
     const child = spawn('flock', [...lockArgs, lock, ...command], { env, stdio: ['pipe', 'pipe', 'pipe'] })
     let output = ''

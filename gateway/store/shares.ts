@@ -12,12 +12,8 @@ export interface ShareNames {
 export async function readShares(store: Store, step: string, { callers, by }: ShareNames): Promise<Share[]> {
   const members = await store.run(step, (client) => client.sMembers(callers))
   const owners = members.map((member) => JSON.parse(member) as [root: string, ref: string])
-  const counts = await store.run(step, (client) =>
-    Promise.all(owners.map(([, ref]) => client.zCard(by(ref)))),
-  )
-  const empty = owners.flatMap(([, ref], at) =>
-    counts[at] === 0 ? [{ member: members[at]!, key: by(ref) }] : [],
-  )
+  const counts = await store.run(step, (client) => Promise.all(owners.map(([, ref]) => client.zCard(by(ref)))))
+  const empty = owners.flatMap(([, ref], at) => (counts[at] === 0 ? [{ member: members[at]!, key: by(ref) }] : []))
   if (empty.length > 0) await removeEmpty(store, step, callers, empty)
   return owners.map(([root, ref], at) => ({ root, ref, count: counts[at] ?? 0 }))
 }

@@ -48,11 +48,7 @@ export function planTerms(
  * Plans an account after a change.
  * @throws {BerthError} `not_found`, `insufficient_scope`
  */
-export function planSubUserChange(
-  account: SubUserAccount,
-  fields: SubUserFields,
-  caller: Principal,
-): SubUserAccount {
+export function planSubUserChange(account: SubUserAccount, fields: SubUserFields, caller: Principal): SubUserAccount {
   checkManageable(caller, account)
   const sent = Object.entries(fields).filter(([, value]) => value !== undefined)
   const changed = { ...account, ...(Object.fromEntries(sent) as Partial<SubUserTerms>) }
@@ -87,14 +83,13 @@ function mayGive({ scopes }: Principal, permission: string): boolean {
 }
 
 /** @throws {BerthError} `account_limit_reached` */
-export function checkAccountLimit(
-  all: readonly SubUserAccount[],
-  maker: Principal,
-  limit: CreationLimit,
-): void {
+export function checkAccountLimit(all: readonly SubUserAccount[], maker: Principal, limit: CreationLimit): void {
   const shares = all.map(({ boundRoot, root }) => boundRoot ?? root ?? '')
   checkCreationLimit(creationShareOf(maker), shares, {
-    ...{ code: 'account_limit_reached', name: 'sub-users', setting: 'sub_users', limit },
+    code: 'account_limit_reached',
+    name: 'sub-users',
+    setting: 'sub_users',
+    limit,
   })
 }
 

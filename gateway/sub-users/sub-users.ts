@@ -280,7 +280,9 @@ function rootsOf(caller: Principal): Pick<SubUserAccount, 'root' | 'boundRoot'> 
 function newAccount(id: number, passwordHash: string, { digest, sealed }: AccessCode) {
   return {
     ...({ kind: 'sub_user', id, passwordHash, generation: 1 } as const),
-    ...{ createdAtMs: Date.now(), codeDigest: digest, sealedCode: sealed },
+    createdAtMs: Date.now(),
+    codeDigest: digest,
+    sealedCode: sealed,
   }
 }
 

@@ -4,9 +4,16 @@ import { covers, parseChain, type KeyedChain } from './certificate.js'
 
 /** Codes of what may be wrong with an uploaded certificate. */
 export const uploadCodes = [
-  ...['certificate_invalid', 'certificate_expired', 'certificate_not_yet_valid', 'certificate_name_mismatch'],
-  ...['certificate_chain_incomplete', 'certificate_key_size', 'certificate_unusable'],
-  ...['private_key_invalid', 'private_key_encrypted', 'private_key_mismatch'],
+  'certificate_invalid',
+  'certificate_expired',
+  'certificate_not_yet_valid',
+  'certificate_name_mismatch',
+  'certificate_chain_incomplete',
+  'certificate_key_size',
+  'certificate_unusable',
+  'private_key_invalid',
+  'private_key_encrypted',
+  'private_key_mismatch',
 ] as const
 type UploadCode = (typeof uploadCodes)[number]
 
@@ -107,8 +114,7 @@ function checkLeaf(leaf: X509Certificate, { target, nowMs }: Pick<UploadContext,
 
 function checkDates(certificate: X509Certificate, nowMs: number): void {
   const { validFrom, validTo } = certificate
-  if (Date.parse(validTo) <= nowMs)
-    throw bad('certificate_expired', 'cert_pem', `a certificate expired at ${validTo}`)
+  if (Date.parse(validTo) <= nowMs) throw bad('certificate_expired', 'cert_pem', `a certificate expired at ${validTo}`)
   if (Date.parse(validFrom) > nowMs)
     throw bad('certificate_not_yet_valid', 'cert_pem', `a certificate is not valid before ${validFrom}`)
 }

@@ -48,9 +48,7 @@ describe('the first bytes of a TLS connection', () => {
       fc.property(fc.nat(hello.length - 1), fc.nat(255), (at, value) => {
         const changed = Buffer.from(hello)
         changed[at] = value
-        expect(readProtocols(changed)).to.satisfy(
-          (result: unknown) => result === 'more' || Array.isArray(result),
-        )
+        expect(readProtocols(changed)).to.satisfy((result: unknown) => result === 'more' || Array.isArray(result))
       }),
     )
     fc.assert(fc.property(fc.uint8Array(), (bytes) => void readProtocols(Buffer.from(bytes))))

@@ -29,10 +29,7 @@ export interface PresentedCertificate {
  * Has a client take up a connection with the certificate, on a port of loopback for that alone.
  * @throws {BerthError} `certificate_unusable`
  */
-export async function tryHandshake(
-  material: KeyedChain,
-  options: HandshakeOptions,
-): Promise<PresentedCertificate> {
+export async function tryHandshake(material: KeyedChain, options: HandshakeOptions): Promise<PresentedCertificate> {
   try {
     const server = createServer({ cert: material.chainPem, key: material.keyPem, ...tlsVersions })
     server.on('tlsClientError', () => undefined) // the client has the same failure
@@ -76,7 +73,6 @@ function connectionOptions({ target, roots }: HandshakeOptions): ConnectionOptio
     rejectUnauthorized: false,
     // No name where the target is an address (RFC 6066, 3): then Node would check the address it connects to.
     servername: isIP(target) === 0 ? target : '',
-    checkServerIdentity: (_host: string, certificate: PeerCertificate) =>
-      checkServerIdentity(target, certificate),
+    checkServerIdentity: (_host: string, certificate: PeerCertificate) => checkServerIdentity(target, certificate),
   }
 }

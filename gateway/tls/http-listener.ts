@@ -76,12 +76,7 @@ function locationOf(options: HttpListenerOptions, hostHeader: string, target: st
   return `https://${host}${port}${path}`
 }
 
-function send(
-  response: ServerResponse,
-  status: number,
-  text: string,
-  headers: Record<string, string> = {},
-): void {
+function send(response: ServerResponse, status: number, text: string, headers: Record<string, string> = {}): void {
   response.writeHead(status, {
     'Content-Type': 'text/plain; charset=utf-8',
     'Content-Length': Buffer.byteLength(text),

@@ -3,17 +3,35 @@ import { planTlsChange, type WantedTls } from './plan-change.js'
 import type { StoredCertificate, TlsMode, TlsSettings } from './tls-settings.js'
 
 const stored = (mode: TlsMode, target = 'a.example'): StoredCertificate => ({
-  ...{ mode, target, chainPem: mode, sealedKey: '', fingerprint: mode, trusted: false },
+  mode,
+  target,
+  chainPem: mode,
+  sealedKey: '',
+  fingerprint: mode,
+  trusted: false,
 })
 const untouched: TlsSettings = {
-  ...{ change: '', enabled: false, mode: 'disabled', target: '', email: '', current: null, previous: null },
+  change: '',
+  enabled: false,
+  mode: 'disabled',
+  target: '',
+  email: '',
+  current: null,
+  previous: null,
 }
 const nothing: WantedTls = {
-  ...{ enabled: undefined, mode: undefined, target: undefined, email: undefined },
-  ...{ certPem: undefined, keyPem: undefined },
+  enabled: undefined,
+  mode: undefined,
+  target: undefined,
+  email: undefined,
+  certPem: undefined,
+  keyPem: undefined,
 }
 const own: TlsSettings = {
-  ...{ ...untouched, enabled: true, mode: 'self_signed', target: 'a.example' },
+  ...untouched,
+  enabled: true,
+  mode: 'self_signed',
+  target: 'a.example',
   current: stored('self_signed'),
 }
 const pair = { certPem: 'cert', keyPem: 'key' }
@@ -36,28 +54,13 @@ describe('a change of TLS', () => {
   for (const [what, wanted, old, expected, nowMs] of [
     ['nothing, of what is off', {}, untouched, [false, 'disabled', 'host.example', 'none']],
     ['on without a mode', { enabled: true }, untouched, ['invalid_field', 'mode']],
-    [
-      'a mode turns it on',
-      { mode: 'self_signed' },
-      untouched,
-      [true, 'self_signed', 'host.example', 'self_signed'],
-    ],
-    [
-      'a mode for later',
-      { mode: 'letsencrypt', enabled: false },
-      own,
-      [false, 'letsencrypt', 'a.example', 'none'],
-    ],
+    ['a mode turns it on', { mode: 'self_signed' }, untouched, [true, 'self_signed', 'host.example', 'self_signed']],
+    ['a mode for later', { mode: 'letsencrypt', enabled: false }, own, [false, 'letsencrypt', 'a.example', 'none']],
     ['off keeps the mode', { enabled: false }, own, [false, 'self_signed', 'a.example', 'none']],
     ['mode disabled', { mode: 'disabled' }, own, [false, 'disabled', 'a.example', 'none']],
     ['the same again', { mode: 'self_signed' }, own, [true, 'self_signed', 'a.example', 'stored']],
     ['the same when it is due', {}, own, [true, 'self_signed', 'a.example', 'self_signed'], 40],
-    [
-      'an empty target where TLS is off',
-      { enabled: false, target: '' },
-      own,
-      [false, 'self_signed', '', 'none'],
-    ],
+    ['an empty target where TLS is off', { enabled: false, target: '' }, own, [false, 'self_signed', '', 'none']],
     ['an empty target where TLS is on', { target: '' }, own, [true, 'self_signed', 'a.example', 'stored']],
     ['another target', { target: 'b.example' }, own, [true, 'self_signed', 'b.example', 'self_signed']],
     ['an upload', { mode: 'uploaded', ...pair }, own, [true, 'uploaded', 'a.example', 'upload']],
@@ -69,12 +72,7 @@ describe('a change of TLS', () => {
       { ...own, previous: stored('uploaded') },
       [true, 'uploaded', 'a.example', 'stored'],
     ],
-    [
-      'pems of no upload',
-      { mode: 'self_signed', ...pair },
-      own,
-      [true, 'self_signed', 'a.example', 'stored'],
-    ],
+    ['pems of no upload', { mode: 'self_signed', ...pair }, own, [true, 'self_signed', 'a.example', 'stored']],
     ['an authority', { mode: 'letsencrypt' }, own, [true, 'letsencrypt', 'a.example', 'letsencrypt']],
   ] as [string, Partial<WantedTls>, TlsSettings, unknown[], number?][])
     it(what, () => expect(plan(wanted, old, nowMs)).to.deep.equal(expected))

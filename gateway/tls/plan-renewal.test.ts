@@ -28,8 +28,7 @@ describe('renewal', () => {
   })
 
   it('waits as long as the authority says, never less than by itself', () => {
-    const next = (retryAfterSeconds: number) =>
-      afterFailure(noAttempts, { ...failure, retryAfterSeconds }, 0).nextMs
+    const next = (retryAfterSeconds: number) => afterFailure(noAttempts, { ...failure, retryAfterSeconds }, 0).nextMs
     expect([next(60), next(3 * 3600)]).to.deep.equal([hourMs, 3 * hourMs])
   })
 

@@ -70,8 +70,7 @@ export class Renewal {
   #due(): TlsSettings | undefined {
     const { settings, renewal } = this.options.documents
     const known = settings.value
-    if (this.#stopped || !known?.enabled || !known.current || known.current.mode === 'uploaded')
-      return undefined
+    if (this.#stopped || !known?.enabled || !known.current || known.current.mode === 'uploaded') return undefined
     const { fingerprint, chainPem } = known.current
     const attempts = renewal.current
     const own = attempts.fingerprint === fingerprint ? attempts : { ...attempts, nextMs: 0 }

@@ -36,9 +36,7 @@ export class TlsListener {
     const handlers = handlersOf(options.served)
     this.#server = createServer({ ...httpOptions(defaultTimeouts, handlers), ...tlsVersions })
     serveRequests(this.#server, handlers, defaultTimeouts)
-    this.#server.on('tlsClientError', ({ message }) =>
-      options.log.debug({ reason: message }, 'tls: handshake failed'),
-    )
+    this.#server.on('tlsClientError', ({ message }) => options.log.debug({ reason: message }, 'tls: handshake failed'))
     this.#peekFirst()
   }
 
@@ -46,11 +44,9 @@ export class TlsListener {
   static async open(options: TlsListenerOptions, material: KeyedChain): Promise<TlsListener> {
     const listener = new TlsListener(options)
     listener.use(material)
-    await listenWide(options.listen, (listen) => listenOn(listener.#server, listen)).catch(
-      (cause: unknown) => {
-        throw listenError(options.listen, cause)
-      },
-    )
+    await listenWide(options.listen, (listen) => listenOn(listener.#server, listen)).catch((cause: unknown) => {
+      throw listenError(options.listen, cause)
+    })
     listener.#server.on('error', (err) => options.log.error({ err }, 'tls listener'))
     options.log.info({ address: listener.#server.address() }, 'https listening')
     return listener
@@ -84,8 +80,7 @@ export class TlsListener {
   #peekFirst(): void {
     const server = this.#server
     const [accept] = server.listeners('connection') as [(socket: Socket) => void]
-    const pass = (socket: Socket): void =>
-      void (this.options.isOn() ? accept.call(server, socket) : socket.destroy())
+    const pass = (socket: Socket): void => void (this.options.isOn() ? accept.call(server, socket) : socket.destroy())
     server.off('connection', accept)
     server.on('connection', (socket: Socket) => {
       const answer = this.options.challenges.certificate()

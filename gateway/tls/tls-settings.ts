@@ -46,8 +46,13 @@ export type OpenChallenge = Challenge & { readonly untilMs: number }
 type Accounts = Readonly<Record<string, { readonly sealedKey: string }>>
 
 const untouched: TlsSettings = {
-  ...{ change: '', enabled: false, mode: 'disabled', target: '', email: '' },
-  ...{ current: null, previous: null },
+  change: '',
+  enabled: false,
+  mode: 'disabled',
+  target: '',
+  email: '',
+  current: null,
+  previous: null,
 }
 
 /** The settings by themselves, which take no secret to read. Make it before `store.start()`. */
@@ -72,17 +77,12 @@ export class TlsDocuments {
     const common = { store, log }
     this.settings = tlsSettingsDocument(store, log)
     this.renewal = new StoredDocument({ ...common, name: 'tls:renewal', initial: noAttempts })
-    this.challenge = new StoredDocument<OpenChallenge | null>({
-      ...{ ...common, name: 'tls:challenge', initial: null },
-    })
+    this.challenge = new StoredDocument<OpenChallenge | null>({ ...common, name: 'tls:challenge', initial: null })
     this.accounts = new StoredDocument<Accounts>({ ...common, name: 'tls:accounts', initial: {} })
   }
 
   /** Seals the key of a certificate to be stored. */
-  sealed(
-    material: KeyedChain,
-    about: Pick<StoredCertificate, 'mode' | 'target' | 'trusted'>,
-  ): StoredCertificate {
+  sealed(material: KeyedChain, about: Pick<StoredCertificate, 'mode' | 'target' | 'trusted'>): StoredCertificate {
     const { fingerprint } = factsOf(material.chainPem)
     const sealedKey = seal(this.secret, material.keyPem, `tls-key:${fingerprint}`)
     return { ...about, chainPem: material.chainPem, sealedKey, fingerprint }
@@ -100,9 +100,7 @@ export class TlsDocuments {
   async accountKey(directory: string, make: () => string): Promise<string> {
     const about = `acme-account:${directory}`
     const accounts = await this.accounts.update((old) =>
-      Object.hasOwn(old, directory)
-        ? old
-        : { ...old, [directory]: { sealedKey: seal(this.secret, make(), about) } },
+      Object.hasOwn(old, directory) ? old : { ...old, [directory]: { sealedKey: seal(this.secret, make(), about) } },
     )
     return open(this.secret, accounts[directory]?.sealedKey ?? '', about)
   }

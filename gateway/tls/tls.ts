@@ -63,7 +63,11 @@ export class Tls {
     this.#rootPems = options.roots ?? rootCertificates
     const challenges = new Challenges(documents)
     this.#listeners = new Listeners({
-      ...{ documents, challenges, listen, httpListen, log },
+      documents,
+      challenges,
+      listen,
+      httpListen,
+      log,
       redirectHost: (host) => this.#redirectHost(host),
     })
     const methods: ChallengeMethod[] = [
@@ -73,7 +77,9 @@ export class Tls {
     const lock = new StoreLock(store, 'tls:lock', orderLeaseMs)
     this.#issuer = new Issuer({ acme, documents, listeners: this.#listeners, lock, methods })
     this.#renewal = new Renewal({
-      ...{ documents, lock: new StoreLock(store, 'tls:renewal-lock', orderLeaseMs), log },
+      documents,
+      lock: new StoreLock(store, 'tls:renewal-lock', orderLeaseMs),
+      log,
       ...(options.timing && { timing: options.timing }),
       make: (settings) => this.#renewed(settings),
       converge: () => this.#listeners.converge(),
@@ -174,10 +180,7 @@ export class Tls {
     return this.documents.opened(stored)
   }
 
-  async #tried(
-    material: KeyedChain,
-    { mode, target }: Pick<TlsPlan, 'mode' | 'target'>,
-  ): Promise<StoredCertificate> {
+  async #tried(material: KeyedChain, { mode, target }: Pick<TlsPlan, 'mode' | 'target'>): Promise<StoredCertificate> {
     const { trusted } = await tryHandshake(material, { target, roots: this.#rootPems })
     return this.documents.sealed(material, { mode, target, trusted })
   }
@@ -240,8 +243,7 @@ export class Tls {
     const settings = this.documents.settings.value
     if (!settings?.enabled || listen === undefined || tlsAddress === undefined) return undefined
     const bare = host.toLowerCase().replace(/^\[(.+)\]$/, '$1')
-    const isCovered =
-      /^[a-z0-9.:-]{1,253}$/.test(bare) && this.#leaf !== undefined && covers(this.#leaf, bare)
+    const isCovered = /^[a-z0-9.:-]{1,253}$/.test(bare) && this.#leaf !== undefined && covers(this.#leaf, bare)
     return { host: isCovered ? bare : settings.target, port: tlsAddress.port }
   }
 }

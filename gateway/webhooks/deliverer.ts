@@ -180,11 +180,7 @@ export class Deliverer {
     return (this.parts.view.findHost(hostId)?.lastSeenMs ?? 0) > 0
   }
 
-  #plan(
-    { hostId, change, revision }: News,
-    made: Map<string, QueuedDelivery[]>,
-    cursors: Map<string, number>,
-  ): void {
+  #plan({ hostId, change, revision }: News, made: Map<string, QueuedDelivery[]>, cursors: Map<string, number>): void {
     const known = cursors.get(hostId) ?? this.#cursors.get(hostId) ?? 0
     if (revision > 0 && revision <= known) return // told already
     if (revision > 0) cursors.set(hostId, revision)
@@ -196,23 +192,17 @@ export class Deliverer {
     if (takers.length === 0) return
     const names = { eventId: `evt_${randomUUID()}`, nowMs: steadyClock.now() }
     const body = bodyOf(content, names)
-    for (const { id } of takers)
-      this.#addTo(made, id, deliveryOf(content, body, { ...names, id: randomUUID() }))
+    for (const { id } of takers) this.#addTo(made, id, deliveryOf(content, body, { ...names, id: randomUUID() }))
   }
 
-  #addTo(
-    made: Map<string, QueuedDelivery[]>,
-    webhookId: string,
-    delivery: Omit<QueuedDelivery, 'number'>,
-  ): void {
+  #addTo(made: Map<string, QueuedDelivery[]>, webhookId: string, delivery: Omit<QueuedDelivery, 'number'>): void {
     const outbox = this.#outboxes.get(webhookId)
     if (!outbox) return
     const list = made.get(webhookId) ?? []
     made.set(webhookId, list)
     const { key, guestUuid } = delivery
     const own = outbox.waitingOf(key) + list.filter((one) => one.key === key).length
-    const isFull =
-      guestUuid === '' ? !hasRoom(outbox.size + list.length) : !hasRoomFor(outbox.size + list.length, own)
+    const isFull = guestUuid === '' ? !hasRoom(outbox.size + list.length) : !hasRoomFor(outbox.size + list.length, own)
     if (!isFull) return void list.push({ ...delivery, number: ++this.#number })
     if (outbox.hasNotice || list.some(({ type }) => type === droppedType)) return
     list.push({ ...droppedNotice(), number: ++this.#number })

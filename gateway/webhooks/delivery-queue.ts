@@ -125,9 +125,7 @@ export class DeliveryQueue {
 
   /** Ordered by hand, oldest first. */
   async readInbox(): Promise<InboxEntry[]> {
-    const texts = await this.store.run('read ordered deliveries', (client) =>
-      client.lRange(this.inboxKey, 0, 99),
-    )
+    const texts = await this.store.run('read ordered deliveries', (client) => client.lRange(this.inboxKey, 0, 99))
     return texts.map((text) => JSON.parse(text) as InboxEntry)
   }
 

@@ -49,12 +49,7 @@ export const defaultRetries: RetryPlan = { firstMs: 1000, maxMs: 15 * 60_000, gi
  */
 export function nextAttemptMs(
   { firstMs, maxMs, giveUpMs }: RetryPlan,
-  {
-    createdAtMs,
-    attempts,
-    nowMs,
-    random,
-  }: { createdAtMs: number; attempts: number; nowMs: number; random: number },
+  { createdAtMs, attempts, nowMs, random }: { createdAtMs: number; attempts: number; nowMs: number; random: number },
 ): number | undefined {
   if (nowMs - createdAtMs >= giveUpMs) return undefined
   const ceilingMs = Math.min(maxMs, firstMs * 2 ** Math.min(attempts - 1, 30))

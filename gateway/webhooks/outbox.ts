@@ -12,11 +12,7 @@ export interface OutboxParts {
   readonly log: Logger
   /** The webhook as it is now; undefined: it is gone. */
   readonly find: () => WebhookRecord | undefined
-  readonly send: (
-    webhook: WebhookRecord,
-    message: MessageParts,
-    signal: AbortSignal,
-  ) => Promise<DeliveryAttempt>
+  readonly send: (webhook: WebhookRecord, message: MessageParts, signal: AbortSignal) => Promise<DeliveryAttempt>
 }
 
 export interface MessageParts {

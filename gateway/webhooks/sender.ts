@@ -33,7 +33,8 @@ export class WebhookSender {
     this.#client = new OutboundClient({
       timeouts: { connectMs: ms, headersMs: ms, bodyMs: ms },
       lookup: checkedLookup(options.policy, lookup, readOwnAddresses),
-      ...{ maxConnections, maxHeaderBytes },
+      maxConnections,
+      maxHeaderBytes,
     })
   }
 
@@ -49,7 +50,9 @@ export class WebhookSender {
   async send(message: WebhookMessage, signal: AbortSignal): Promise<DeliveryAttempt> {
     const [atMs, begunMs] = [Date.now(), performance.now()]
     const ended = (status: number, error: string): DeliveryAttempt => ({
-      ...{ atMs, durationMs: Math.round(performance.now() - begunMs), status },
+      atMs,
+      durationMs: Math.round(performance.now() - begunMs),
+      status,
       error: error.slice(0, longestError),
     })
     try {
@@ -60,11 +63,7 @@ export class WebhookSender {
     }
   }
 
-  async #ask(
-    { url, secret, type, ...message }: WebhookMessage,
-    atMs: number,
-    signal: AbortSignal,
-  ): Promise<number> {
+  async #ask({ url, secret, type, ...message }: WebhookMessage, atMs: number, signal: AbortSignal): Promise<number> {
     const target = parseTargetUrl(url, this.options.policy, readOwnAddresses())
     const { status, body } = await this.#client.send(target, {
       method: 'POST',

@@ -119,17 +119,18 @@ export class Webhooks {
 
   async #hold(view: FleetView, describe: Describe): Promise<void> {
     const held = await this.#lease.take().catch((error: unknown) => {
-      this.options.log.debug(
-        { reason: describeError(error) },
-        'webhooks: the store does not say who delivers',
-      )
+      this.options.log.debug({ reason: describeError(error) }, 'webhooks: the store does not say who delivers')
       return this.#lease.held
     })
     if (!held) return this.#stopDelivering()
     if (this.#closed || this.#deliverer || !this.records.isKnown) return
     const { log, retries = defaultRetries } = this.options
     this.#deliverer = new Deliverer({
-      ...{ view, describe, log, retries, queue: this.#queue },
+      view,
+      describe,
+      log,
+      retries,
+      queue: this.#queue,
       records: () => this.records.known,
       send: (webhook, message, signal) => this.#send(webhook, message, signal),
     })

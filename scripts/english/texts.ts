@@ -70,9 +70,7 @@ function readMarked(pattern: RegExp): Read {
 
 /** Paragraphs, list items and cells of tables, without code. */
 function readMarkdown(source: string): Text[] {
-  const prose = source
-    .replace(/```[\s\S]*?```/g, (code) => code.replace(/[^\n]/g, ''))
-    .replace(/`[^`\n]*`/g, 'X')
+  const prose = source.replace(/```[\s\S]*?```/g, (code) => code.replace(/[^\n]/g, '')).replace(/`[^`\n]*`/g, 'X')
   return prose
     .split('\n')
     .flatMap((line, index) =>

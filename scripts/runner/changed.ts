@@ -60,16 +60,14 @@ const generatedFrom = (file: string): string =>
 
 function invert(graph: Graph): Map<string, string[]> {
   const users = new Map<string, string[]>()
-  for (const [file, needed] of graph)
-    for (const other of needed) users.set(other, [...(users.get(other) ?? []), file])
+  for (const [file, needed] of graph) for (const other of needed) users.set(other, [...(users.get(other) ?? []), file])
   return users
 }
 
 /** Imports, without those of types only, and the files that texts name. */
 export async function readGraph(): Promise<Graph> {
   const graph = new Map<string, Set<string>>()
-  const edge = (from: string, to: string): unknown =>
-    graph.set(from, (graph.get(from) ?? new Set<string>()).add(to))
+  const edge = (from: string, to: string): unknown => graph.set(from, (graph.get(from) ?? new Set<string>()).add(to))
   for (const [from, { imports }] of Object.entries(await readImports()))
     for (const { path, external } of imports) if (!external) edge(from, path)
   const files = allFiles()

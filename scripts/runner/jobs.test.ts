@@ -6,20 +6,11 @@ const labels = (files: readonly string[], times: readonly (readonly [string, num
   planChains(files, new Map(times)).map(({ jobs }) => jobs.map(({ label }) => label))
 
 describe('selection of test files', () => {
-  const files = [
-    'agent/a.test.ts',
-    'test/api/keys.test.ts',
-    'test/operations/order.test.ts',
-    'test/host/boot.test.ts',
-  ]
+  const files = ['agent/a.test.ts', 'test/api/keys.test.ts', 'test/operations/order.test.ts', 'test/host/boot.test.ts']
 
   for (const [name, selection, selected] of [
     ['all files', all, files],
-    [
-      'files whose path contains one of the parts',
-      { ...all, parts: ['api/', './agent'] },
-      [files[0], files[1]],
-    ],
+    ['files whose path contains one of the parts', { ...all, parts: ['api/', './agent'] }, [files[0], files[1]]],
     ['tests next to the code', { ...all, unitOnly: true }, [files[0]]],
     ['tests that need no root', { ...all, quickOnly: true }, [files[0], files[2]]],
     ['no file for an unknown part', { ...all, parts: ['missing'] }, []],
@@ -35,12 +26,7 @@ describe('selection of test files', () => {
 
 describe('order of test processes', () => {
   it('begins with the longest, and counts the files of a group together', () => {
-    const files = [
-      'test/setup/a.test.ts',
-      'test/setup/b.test.ts',
-      'test/host/boot.test.ts',
-      'test/faults/kill.test.ts',
-    ]
+    const files = ['test/setup/a.test.ts', 'test/setup/b.test.ts', 'test/host/boot.test.ts', 'test/faults/kill.test.ts']
     const times = [20, 30, 40, 60].map((seconds, index) => [files[index] ?? '', seconds] as const)
     expect(labels(files, times)).to.deep.equal([[files[3]], [files[1], files[0]], [files[2]]])
   })
@@ -54,17 +40,12 @@ describe('order of test processes', () => {
   })
 
   it('puts up to ten files of a cheap folder into one process', () => {
-    const files = Array.from(
-      { length: 11 },
-      (_, index) => `test/api/${String(index).padStart(2, '0')}.test.ts`,
-    )
+    const files = Array.from({ length: 11 }, (_, index) => `test/api/${String(index).padStart(2, '0')}.test.ts`)
     expect(labels(files)).to.deep.equal([['test/api (1)'], ['test/api/10.test.ts']])
   })
 
   it('puts the tests next to the code of a folder into one process', () =>
-    expect(labels(['agent/a.test.ts', 'agent/b.test.ts'])).to.deep.equal([
-      ['agent (tests next to the code)'],
-    ]))
+    expect(labels(['agent/a.test.ts', 'agent/b.test.ts'])).to.deep.equal([['agent (tests next to the code)']]))
 
   it('splits a process that broke into its files, except tests next to the code', () => {
     const [shared, unit] = ['test/api/a.test.ts', 'agent/a.test.ts'].map(

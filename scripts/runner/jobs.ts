@@ -99,9 +99,7 @@ export function planChains(files: readonly string[], times: Times): Chain[] {
   const grouped = groups.map((group) => ({ group, members: jobs.filter((job) => isIn(group, job)) }))
   const single = jobs.filter((job) => !groups.some((group) => isIn(group, job)))
   const chains = [
-    ...grouped
-      .filter(({ members }) => members.length > 0)
-      .map(({ group, members }) => chainOf(members, group)),
+    ...grouped.filter(({ members }) => members.length > 0).map(({ group, members }) => chainOf(members, group)),
     ...single.map((job) => chainOf([job])),
   ]
   const isFirst = (chain: Chain): number => Number(chain.jobs[0]?.label === first)
@@ -121,9 +119,7 @@ function planJobs(files: readonly string[], times: Times): Job[] {
   const shared = sharedFolders.flatMap((folder) => splitShared(`test/${folder}`, files))
   const units = unitFolders.map((folder) => namedFiles(unitLabel(folder), below(folder, files)))
   const single = files.filter((file) => !isShared(file)).map((file) => namedFiles(file, [file]))
-  return [...units, ...shared, ...single]
-    .filter((named) => named.files.length > 0)
-    .map((named) => jobOf(named, times))
+  return [...units, ...shared, ...single].filter((named) => named.files.length > 0).map((named) => jobOf(named, times))
 }
 
 interface NamedFiles {

@@ -12,10 +12,7 @@ const chain = (group: string, kind: JobKind, lanes = 1): Chain => ({
 })
 
 /** Runs chains one turn each. @returns the chains that ran at the same time, by turn */
-async function turnsOf(
-  chains: readonly Chain[],
-  lanes: { count: number; computing: number },
-): Promise<string[]> {
+async function turnsOf(chains: readonly Chain[], lanes: { count: number; computing: number }): Promise<string[]> {
   const running = new Set<string>()
   const seen = new Set<string>()
   await runInLanes(chains, lanes, async ({ group }) => {

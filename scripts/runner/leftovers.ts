@@ -23,9 +23,7 @@ export interface LeftoverNames {
   readonly clocks: string
 }
 
-export function removeLeftovers(
-  { prefix, clocks }: LeftoverNames = { prefix: 'btest', clocks: 'faketime' },
-): void {
+export function removeLeftovers({ prefix, clocks }: LeftoverNames = { prefix: 'btest', clocks: 'faketime' }): void {
   // A supervisor may have started a process again before it was killed itself.
   for (let round = 0; round < 2; round += 1) killProcesses(prefix)
   removeNetwork(prefix)
@@ -63,8 +61,7 @@ function hasDisk(pid: number, command: string, prefix: string): boolean {
 function ancestors(all: readonly ProcessEntry[]): Set<number> {
   const parents = new Map(all.map(({ pid, parent }) => [pid, parent]))
   const found = new Set<number>()
-  for (let pid: number | undefined = process.pid; pid !== undefined && pid > 0; pid = parents.get(pid))
-    found.add(pid)
+  for (let pid: number | undefined = process.pid; pid !== undefined && pid > 0; pid = parents.get(pid)) found.add(pid)
   return found
 }
 
@@ -85,9 +82,7 @@ function removeNetwork(prefix: string): void {
 function removeMounts(prefix: string): void {
   const pattern = new RegExp(`^${below(`(berth-)?${prefix}`)}`)
   const lines = readFileSync('/proc/self/mounts', 'utf8').split('\n')
-  const places = lines
-    .map((line) => unescapeMount(line.split(' ')[1] ?? ''))
-    .filter((place) => pattern.test(place))
+  const places = lines.map((line) => unescapeMount(line.split(' ')[1] ?? '')).filter((place) => pattern.test(place))
   for (const place of places.sort().reverse()) attempt('umount', ['--lazy', place])
   const { loopdevices } = list('losetup', ['--list', '--json'], { loopdevices: [] }) as LoopDevices
   for (const device of loopdevices)

@@ -75,11 +75,7 @@ function start(
   directory: string,
   { scratch, output }: { scratch: string; output: string | undefined },
 ): ChildProcess {
-  const [command = '', ...args] = [
-    ...namespaces(job),
-    process.execPath,
-    ...mochaArguments(job, directory, scratch),
-  ]
+  const [command = '', ...args] = [...namespaces(job), process.execPath, ...mochaArguments(job, directory, scratch)]
   const file = output === undefined ? 'inherit' : openSync(output, 'w')
   const stdio: StdioOptions = ['ignore', file, file]
   // Users other than root may lack the folders of programs such as losetup.
@@ -219,9 +215,7 @@ function readProcesses(): ProcessEntry[] {
       const fields = readStat(name)
       if (fields === undefined || fields[0] === 'Z') return []
       const [, parent, , session] = fields
-      return [
-        { pid: Number(name), parent: Number(parent), session: Number(session), started: fields[19] ?? '' },
-      ]
+      return [{ pid: Number(name), parent: Number(parent), session: Number(session), started: fields[19] ?? '' }]
     })
 }
 

@@ -45,11 +45,7 @@ describe('keyed single flight', () => {
     expect([flights.has('a'), flights.has('c'), flights.keys]).to.deep.equal([true, false, ['a', 'b']])
     a.end()
     b.end(new Error('refused'))
-    expect(await Promise.all(results.map((result) => result.catch(messageOf)))).to.deep.equal([
-      1,
-      'refused',
-      1,
-    ])
+    expect(await Promise.all(results.map((result) => result.catch(messageOf)))).to.deep.equal([1, 'refused', 1])
     await Promise.all([flights.settled('a'), flights.settled('b')])
     expect(flights.keys).to.deep.equal([])
   })

@@ -22,8 +22,7 @@ export function decodeText(sent: string, isKnown: (text: string) => boolean): st
 
 function decodeSent(sent: string, isKnown: (text: string) => boolean): string {
   if (isBinary(sent)) return decodeBytes(Buffer.from(sent, 'latin1'))
-  if (sent.trimStart().startsWith(gzipStart))
-    throw new FirstBootFault('is damaged gzip data: send gzip data as base64')
+  if (sent.trimStart().startsWith(gzipStart)) throw new FirstBootFault('is damaged gzip data: send gzip data as base64')
   const text = cleanStart(sent)
   if (isKnown(text)) return text
   const bytes = decodeBase64(text)

@@ -136,9 +136,7 @@ function checkTemplate(text: string): void {
   const rest = text.trimStart().split('\n').slice(1).join('\n').trimStart()
   const form = findForm(rest)
   if (form !== 'text/cloud-config' && form !== 'text/x-shellscript' && !rest.startsWith('{'))
-    throw new FirstBootFault(
-      'a Jinja template must continue with #cloud-config or a script in its second line',
-    )
+    throw new FirstBootFault('a Jinja template must continue with #cloud-config or a script in its second line')
 }
 
 function checkIncludes(text: string): void {

@@ -24,8 +24,7 @@ const gzipTypes = /^application\/(x-)?(gzip|gunzip|compress(ed)?|gzipped|gzip-co
 export function isMime(text: string): boolean {
   const headers = headersOf(withoutEnvelope(text))
   return (
-    headers !== undefined &&
-    (headers.has('mime-version') || /^multipart\//i.test(headers.get('content-type') ?? ''))
+    headers !== undefined && (headers.has('mime-version') || /^multipart\//i.test(headers.get('content-type') ?? ''))
   )
 }
 
@@ -135,9 +134,7 @@ function typeOf({ headers }: Entity): string {
 }
 
 function parameterOf({ headers }: Entity, name: string): string {
-  const found = new RegExp(`;\\s*${name}=(?:"([^"]*)"|([^;\\s]+))`, 'i').exec(
-    headers.get('content-type') ?? '',
-  )
+  const found = new RegExp(`;\\s*${name}=(?:"([^"]*)"|([^;\\s]+))`, 'i').exec(headers.get('content-type') ?? '')
   return found?.[1] ?? found?.[2] ?? ''
 }
 
@@ -156,9 +153,7 @@ function bytesOf({ headers, body }: Entity): Buffer {
 /** RFC 2045 6.7 */
 function decodeQuoted(text: string): Buffer {
   const joined = Buffer.from(text.replace(/=[ \t]*\r?\n/g, '')).toString('latin1')
-  const bytes = joined.replace(/=([0-9A-F]{2})/gi, (_, hex: string) =>
-    String.fromCharCode(Number.parseInt(hex, 16)),
-  )
+  const bytes = joined.replace(/=([0-9A-F]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
   return Buffer.from(bytes, 'latin1')
 }
 

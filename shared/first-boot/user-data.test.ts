@@ -35,32 +35,20 @@ describe('parseUserData', () => {
     ['a script', script, 'text/x-shellscript'],
     ['a script with a space and an argument', '#! /usr/bin/env bash\n', 'text/x-shellscript'],
     ['a boothook', `#cloud-boothook\n${script}`, 'text/cloud-boothook'],
-    [
-      'an include',
-      '#include\nhttps://example.com/a\n\n# comment\nhttp://example.com/b\n',
-      'text/x-include-url',
-    ],
+    ['an include', '#include\nhttps://example.com/a\n\n# comment\nhttp://example.com/b\n', 'text/x-include-url'],
     ['an include on one line', '#include https://example.com/a', 'text/x-include-url'],
     ['an include once', '#include-once\nhttps://example.com/a\n', 'text/x-include-once-url'],
     ['a part handler', '#part-handler\ndef list_types(): return []\n', 'text/part-handler'],
     ['a patch', '#cloud-config-jsonp\n[{"op": "add", "path": "/a", "value": 1}]', 'text/cloud-config-jsonp'],
     ['a template of a cloud-config', `## template: jinja\n${config}`, 'text/jinja2'],
     ['a template of a script', `## template: jinja\n${script}`, 'text/jinja2'],
-    [
-      'a template that begins with a statement',
-      `## template: jinja\n{% if 1 %}\n${config}{% endif %}`,
-      'text/jinja2',
-    ],
+    ['a template that begins with a statement', `## template: jinja\n{% if 1 %}\n${config}{% endif %}`, 'text/jinja2'],
     [
       'an archive',
       archive(script, { type: 'text/cloud-config', content: 'a: 1' }, { content: 'b: 2' }),
       'text/cloud-config-archive',
     ],
-    [
-      'a MIME message',
-      message(['text/cloud-config', config], ['text/x-shellscript; charset="utf-8"', script]),
-      'mime',
-    ],
+    ['a MIME message', message(['text/cloud-config', config], ['text/x-shellscript; charset="utf-8"', script]), 'mime'],
     ['a MIME message with a type to find out', message(['text/plain', config]), 'mime'],
     [
       'a MIME message in base64',
@@ -74,11 +62,7 @@ describe('parseUserData', () => {
     ],
     [
       'a quoted-printable part',
-      message([
-        'text/x-shellscript',
-        '=23!/bin/sh\necho =C3=A4 =\nb',
-        'Content-Transfer-Encoding: quoted-printable\n',
-      ]),
+      message(['text/x-shellscript', '=23!/bin/sh\necho =C3=A4 =\nb', 'Content-Transfer-Encoding: quoted-printable\n']),
       'mime',
     ],
     ['scripts by frequency', message(['text/x-shellscript-per-boot', script]), 'mime'],
@@ -88,11 +72,7 @@ describe('parseUserData', () => {
       'mime',
     ],
     ['a message of one part', `Content-Type: text/x-shellscript\nMIME-Version: 1.0\n\n${script}`, 'mime'],
-    [
-      'a message inside a message',
-      message(['multipart/mixed; boundary="b2"', '--b2\n\n#!/bin/sh\n--b2--']),
-      'mime',
-    ],
+    ['a message inside a message', message(['multipart/mixed; boundary="b2"', '--b2\n\n#!/bin/sh\n--b2--']), 'mime'],
   ] as const) {
     it(`accepts ${name}, unchanged and with every encoding and line ending`, () => {
       expect(parseUserData(sent)).to.deep.equal({ type, text: sent })
@@ -123,9 +103,7 @@ describe('parseUserData', () => {
     expect(parseUserData('#!/bin/sh\recho\r').text).to.equal('#!/bin/sh\necho\n'))
 
   it('leaves out the first line of mail programs', () =>
-    expect(parseUserData(`From nobody Thu Jan  1 1970\n${message(['text/plain', script])}`).text).to.match(
-      /^MIME-/,
-    ))
+    expect(parseUserData(`From nobody Thu Jan  1 1970\n${message(['text/plain', script])}`).text).to.match(/^MIME-/))
 
   for (const [name, sent, reason] of [
     ['text in no form', 'hello', /must be a MIME message or begin with/],
@@ -136,11 +114,7 @@ describe('parseUserData', () => {
     ['a cloud-config with a tab', '#cloud-config\na:\n\tb: 1\n', /is not valid YAML/],
     ['a cloud-config that is a list', '#cloud-config\n- a\n', /must be a YAML mapping/],
     ['a cloud-config that is a text', '#cloud-config\nhello\n', /must be a YAML mapping/],
-    [
-      'a cloud-config with a tag of Python',
-      '#cloud-config\na: !!python/object:os.x {}\n',
-      /is not valid YAML/,
-    ],
+    ['a cloud-config with a tag of Python', '#cloud-config\na: !!python/object:os.x {}\n', /is not valid YAML/],
     ['a script without an interpreter', '#!\necho\n', /absolute path/],
     ['a script with a relative interpreter', '#!sh\necho\n', /absolute path/],
     ['a boothook that is no script', '#cloud-boothook\necho hi\n', /must begin with "#!"/],
@@ -152,26 +126,14 @@ describe('parseUserData', () => {
     ['a template of a boothook', `## template: jinja\n#cloud-boothook\n${script}`, /must continue with/],
     ['a template of an include', '## template: jinja\n#include\nhttps://example.com\n', /must continue with/],
     ['an archive that is a mapping', '#cloud-config-archive\na: 1\n', /must be a YAML list/],
-    [
-      'an archive with an include',
-      archive('#include\nhttps://example.com\n'),
-      /entry 1 of the archive: .*ignores/,
-    ],
+    ['an archive with an include', archive('#include\nhttps://example.com\n'), /entry 1 of the archive: .*ignores/],
     ['an archive with an unknown type', archive(script, { type: 'text/plain', content: 'x' }), /entry 2/],
     ['an archive with a broken part', archive({ type: 'text/x-shellscript', content: 'x' }), /entry 1.*#!/],
     ['an archive with a number', archive(7), /entry 1/],
     ['a MIME message without its end', message(['text/plain', script]).replace('--b1--', ''), /cut off/],
-    [
-      'a MIME message without a boundary',
-      'MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nx',
-      /no boundary/,
-    ],
+    ['a MIME message without a boundary', 'MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nx', /no boundary/],
     ['a MIME message without parts', message(), /has no part/],
-    [
-      'a part of an unknown type',
-      message(['application/json', '{}']),
-      /part 1 .*ignores the type application\/json/,
-    ],
+    ['a part of an unknown type', message(['application/json', '{}']), /part 1 .*ignores the type application\/json/],
     ['a part of text in no form', message(['text/plain', 'hello']), /part 1 .*ignores the type text\/plain/],
     ['a script part without a first line', message(['text/x-shellscript', 'echo']), /part 1 .*#!/],
     [
@@ -193,11 +155,7 @@ describe('parseUserData', () => {
     ['damaged gzip data', base64(gzipSync(script).subarray(0, 20)), /damaged gzip/],
     ['bytes that are not UTF-8', base64(Buffer.from('#!/bin/sh\n\xe4\n', 'latin1')), /not valid UTF-8/],
     ['an unpaired surrogate', '#!/bin/sh\n\ud800', /surrogates/],
-    [
-      'gzip data that expands without end',
-      base64(gzipSync(Buffer.alloc(50_000_000))),
-      /at most 262144 bytes/,
-    ],
+    ['gzip data that expands without end', base64(gzipSync(Buffer.alloc(50_000_000))), /at most 262144 bytes/],
     [
       'a hundred aliases of aliases',
       `#cloud-config-archive\n- &a [x,x,x,x,x,x,x,x,x]\n- &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n- &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n- [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n`,

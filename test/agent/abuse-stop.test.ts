@@ -30,7 +30,6 @@ while True:
     time.sleep(0.04)`
 
 describe('a guest that is stopped for abuse', function () {
-  this.timeout(360_000)
   let host: SettingsHost
   let uuid: string
   let quiet: string
@@ -41,16 +40,15 @@ describe('a guest that is stopped for abuse', function () {
     segment.make()
     const agent = await AgentProcess.create('abs', {
       lxc: { stop_timeout_seconds: 2 },
-      security: {
-        ...{ interval_seconds: 1, grace_seconds: graceSeconds },
-        port_scan: { medium: 5, high: 10, critical: 40 },
-      },
+      security: { interval_seconds: 1, grace_seconds: graceSeconds, port_scan: { medium: 5, high: 10, critical: 40 } },
     })
     host = await SettingsHost.open(agent)
     const directory = host.agent.directory
     instance = {
-      ...{ stateDir: join(directory, 'state'), pool: join(directory, 'pool') },
-      ...{ table: 'btest_abs', interfacePrefix: 'xabs' },
+      stateDir: join(directory, 'state'),
+      pool: join(directory, 'pool'),
+      table: 'btest_abs',
+      interfacePrefix: 'xabs',
     }
     uuid = await create(1, 'scanner')
     quiet = await create(2, 'quiet')
@@ -74,9 +72,7 @@ describe('a guest that is stopped for abuse', function () {
 
   async function setShutdown(autoShutdown: boolean): Promise<void> {
     const client = host.agent.security()
-    await call(client.setSecuritySettings.bind(client), { settings: { autoShutdown } }).finally(() =>
-      client.close(),
-    )
+    await call(client.setSecuritySettings.bind(client), { settings: { autoShutdown } }).finally(() => client.close())
   }
 
   /** As journaled, whether the agent runs or not. */
@@ -101,7 +97,8 @@ describe('a guest that is stopped for abuse', function () {
 
   const reach = (action: AlertState['action'], timeoutMs: number) =>
     waitFor(() => alerts().find((one) => one.guestUuid === uuid && one.action === action), {
-      ...{ timeoutMs, intervalMs: 10 },
+      timeoutMs,
+      intervalMs: 10,
       what: () => `${action}; there is ${JSON.stringify(alerts())}\n${host.agent.logTail()}`,
     })
 
@@ -131,7 +128,7 @@ describe('a guest that is stopped for abuse', function () {
     await host.agent.kill()
     expect(Date.now(), 'not before its end').to.be.at.least(stopAtMs)
     await host.start()
-    await waitFor(() => initOf(uuid) === undefined, { timeoutMs: 60_000, what: 'its processes ended' })
+    await waitFor(() => initOf(uuid) === undefined, { what: 'its processes ended' })
     await waitFor(() => host.guest(uuid)?.status === 'stopped', { what: 'told as stopped' })
     expect(host.guest(uuid)).to.include({ policyBlocked: true, policyReason: 'security: port_scan' })
     await pidOf(quiet)

@@ -13,7 +13,6 @@ import { deadlineOf } from '../support/promised-time.js'
 const pool = Array.from({ length: 8 }, (_, i) => `198.18.7.${10 + i}`)
 
 describe('addresses of real guests', function () {
-  this.timeout(240_000)
   const host = new AddressedHost(guestKinds)
 
   before(async () => {
@@ -35,9 +34,7 @@ describe('addresses of real guests', function () {
     let holders: string[]
 
     it('gives one each to exactly 8 of 40 that ask at once, and leaves nothing of the others', async () => {
-      const results = await Promise.all(
-        Array.from({ length: 40 }, () => host.create({ ipv4Count: 1, start: false })),
-      )
+      const results = await Promise.all(Array.from({ length: 40 }, () => host.create({ ipv4Count: 1, start: false })))
       holders = results.filter((result) => result.includes('-'))
       expect(holders).to.have.length(8)
       expect(results.filter((result) => result === 'resource_exhausted')).to.have.length(32)
@@ -162,8 +159,7 @@ describe('addresses of real guests', function () {
         ] as const)
           it(`is reached within 5 s, and one with a closed firewall never: ${what}`, async () => {
             if (change) sh('ip', 'link', ...change)
-            else
-              for (const one of [uuid, closed]) sh('ip', 'link', 'set', await host.deviceOf(one), 'nomaster')
+            else for (const one of [uuid, closed]) sh('ip', 'link', 'set', await host.deviceOf(one), 'nomaster')
             await waitFor(() => addresses[0].every((address) => host.isReached(address)), {
               timeoutMs: deadlineOf(5000),
               what: 'the addresses',
@@ -180,9 +176,7 @@ describe('addresses of real guests', function () {
       })
 
       it('keeps the pool from losing what it has', async () => {
-        const refusal = await host
-          .setRouting({ ipv4Pool: { items: [] } })
-          .catch((error: ServiceError) => error)
+        const refusal = await host.setRouting({ ipv4Pool: { items: [] } }).catch((error: ServiceError) => error)
         expect((refusal as ServiceError).metadata.get('berth-code')).to.deep.equal(['address_in_use'])
         expect((await host.readRouting()).ipv4Pool).to.have.length(8)
       })

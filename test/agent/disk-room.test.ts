@@ -3,8 +3,6 @@ import { createGuest, createRequest, plainSpec } from '../support/agent-calls.js
 import { AgentProcess } from '../support/agent-process.js'
 
 describe('room for a disk', function () {
-  this.timeout(120_000)
-
   it('is looked at before a guest is promised: none larger than the pool', async () => {
     const agent = await AgentProcess.create('d')
     try {

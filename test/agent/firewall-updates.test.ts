@@ -85,43 +85,27 @@ const valid: fc.Arbitrary<ValidCase> = fc
 
 /** A rule that is wrong, and the field that is. */
 const wrongRules: readonly (readonly [field: keyof FirewallRule, wrong: Partial<FirewallRule>])[] = [
-  ...[
-    '0',
-    '65536',
-    '80-79',
-    'http',
-    '80;drop',
-    '1,,2',
-    '-1',
-    '80-',
-    '1e3',
-    '0x50',
-    '80 90',
-    '٨٠',
-    '80\n',
-  ].map((port) => ['port', { port }] as const),
+  ...['0', '65536', '80-79', 'http', '80;drop', '1,,2', '-1', '80-', '1e3', '0x50', '80 90', '٨٠', '80\n'].map(
+    (port) => ['port', { port }] as const,
+  ),
   ['port', { port: Array.from({ length: 51 }, (_, n) => n + 1).join() }],
   ['port', { protocol: 'icmp', port: '80' }],
   ['port', { protocol: 'all', port: '80' }],
   ...[
-    ...[
-      '10.0.0',
-      '10.0.0.256',
-      '10.0.0.0/33',
-      '10.0.0.9-10.0.0.1',
-      '::1%eth0',
-      '10.0.0.1-::2',
-      '1.2.3.4 ; drop',
-    ],
-    ...[
-      '@set',
-      '!10.0.0.1',
-      '10.0.0.1,10.0.0.2',
-      '0.0.0.0/0/0',
-      '{ 10.0.0.1 }',
-      '2001:db8::/129',
-      'localhost',
-    ],
+    '10.0.0',
+    '10.0.0.256',
+    '10.0.0.0/33',
+    '10.0.0.9-10.0.0.1',
+    '::1%eth0',
+    '10.0.0.1-::2',
+    '1.2.3.4 ; drop',
+    '@set',
+    '!10.0.0.1',
+    '10.0.0.1,10.0.0.2',
+    '0.0.0.0/0/0',
+    '{ 10.0.0.1 }',
+    '2001:db8::/129',
+    'localhost',
   ].map((sourceIp) => ['sourceIp', { sourceIp }] as const),
   ['sourceIp', { network: 'ipv4', sourceIp: '2001:db8::1' }],
   ['sourceIp', { network: 'ipv6', sourceIp: '10.0.0.1' }],
@@ -129,9 +113,7 @@ const wrongRules: readonly (readonly [field: keyof FirewallRule, wrong: Partial<
   ...['', 'both', 'IN'].map((direction) => ['direction', { direction }] as const),
   ...['', 'sctp', 'TCP', '6'].map((protocol) => ['protocol', { protocol }] as const),
   ...['', 'inet', 'ipv5'].map((network) => ['network', { network }] as const),
-  ...['a\nb', 'x'.repeat(201), '\u0000', '\u2028'].map(
-    (description) => ['description', { description }] as const,
-  ),
+  ...['a\nb', 'x'.repeat(201), '\u0000', '\u2028'].map((description) => ['description', { description }] as const),
   ...['a b', 'x'.repeat(65), '../x', 'é'].map((id) => ['id', { id }] as const),
 ]
 
@@ -145,13 +127,11 @@ const wireName = (field: string): string => field.replace(/[A-Z]/g, (letter) => 
 const invalid: fc.Arbitrary<InvalidCase> = fc.oneof(
   {
     weight: 20,
-    arbitrary: fc
-      .tuple(valid, fc.constantFrom(...wrongRules), fc.nat())
-      .map(([{ firewall }, [field, wrong], at]) => {
-        const index = at % (firewall.rules.length + 1)
-        const rules = firewall.rules.toSpliced(index, 0, rule(wrong))
-        return { firewall: { ...firewall, rules }, field: `rules.${index}.${wireName(field)}` }
-      }),
+    arbitrary: fc.tuple(valid, fc.constantFrom(...wrongRules), fc.nat()).map(([{ firewall }, [field, wrong], at]) => {
+      const index = at % (firewall.rules.length + 1)
+      const rules = firewall.rules.toSpliced(index, 0, rule(wrong))
+      return { firewall: { ...firewall, rules }, field: `rules.${index}.${wireName(field)}` }
+    }),
   },
   valid.map(({ firewall }) => ({
     firewall: { ...firewall, rules: Array<FirewallRule>(networkLimits.firewallRules + 1).fill(rule({})) },
@@ -175,7 +155,6 @@ interface InForce {
 }
 
 describe('updates of a firewall', function () {
-  this.timeout(240_000)
   const children: ChildProcess[] = []
   let host: SettingsHost
   let guest: string
@@ -213,7 +192,7 @@ describe('updates of a firewall', function () {
     }
     await readBack(history.at(-1)!, 'the last')
     const count = answers.length
-    await waitFor(() => answers.length > count + 500, { what: 'the last answers', timeoutMs: 60_000 })
+    await waitFor(() => answers.length > count + 500, { what: 'the last answers' })
     judge(answers, history)
   })
 
@@ -230,9 +209,7 @@ describe('updates of a firewall', function () {
     )
     const accepted = outcomes.filter((outcome) => typeof outcome !== 'string')
     expect(accepted).to.have.length(rights.length)
-    expect(new Set(outcomes.filter((outcome) => typeof outcome === 'string'))).to.deep.equal(
-      new Set(['invalid_field']),
-    )
+    expect(new Set(outcomes.filter((outcome) => typeof outcome === 'string'))).to.deep.equal(new Set(['invalid_field']))
     const newest = accepted.toSorted((a, b) => b.revision - a.revision)[0]!
     expect(await host.firewall(guest)).to.deep.equal(newest.firewall)
     const chain = chainOf()
@@ -285,8 +262,7 @@ describe('updates of a firewall', function () {
     const byOne = judged.filter(([, seconds]) => inForceAt(seconds * 1000).length === 1)
     expect(byOne.length).to.be.greaterThan(200)
     const wrong = judged.filter(
-      ([port, seconds, answered]) =>
-        !inForceAt(seconds * 1000).some(({ open }) => open.has(port) === (answered === 1)),
+      ([port, seconds, answered]) => !inForceAt(seconds * 1000).some(({ open }) => open.has(port) === (answered === 1)),
     )
     expect(wrong).to.deep.equal([])
     expect(judged.filter(([port, , answered]) => port === always && !answered)).to.deep.equal([])

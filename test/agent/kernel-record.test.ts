@@ -57,9 +57,7 @@ describe('kernel settings of the host', () => {
     const own = findSysctl(setting)
     expect(own, setting).to.be.a('number').that.is.not.equal(0)
     await recordKernelSettings(first, 'btestkr', file)
-    expect(
-      Object.keys(readRecord().before).filter((key) => /proxy_delay|forwarding/.test(key)),
-    ).to.deep.equal([])
+    expect(Object.keys(readRecord().before).filter((key) => /proxy_delay|forwarding/.test(key))).to.deep.equal([])
     await ensureSysctl({ path: setting, value: 0 })
     expect(readRecord().before).to.include({ [`${statSync('/proc/self/ns/net').ino}:${setting}`]: own })
     await restoreKernelSettings(first, log, file)

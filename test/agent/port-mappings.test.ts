@@ -11,7 +11,6 @@ const tag = 'sp'
 
 /** Against an agent of its own, with guests of BusyBox. */
 describe('port mappings of a guest', function () {
-  this.timeout(240_000)
   let host: SettingsHost
   /** One that runs, one that never did. */
   let running: string
@@ -36,10 +35,7 @@ describe('port mappings of a guest', function () {
     const [web] = one.portMappings
     expect(web!.hostPort).to.be.within(20000, 29999)
     const two = await host.addMapping(stopped, { containerPort: 53, hostPort: 25053, protocol: 'udp' })
-    expect(two.portMappings).to.deep.equal([
-      web,
-      wireMapping({ containerPort: 53, hostPort: 25053, protocol: 'udp' }),
-    ])
+    expect(two.portMappings).to.deep.equal([web, wireMapping({ containerPort: 53, hostPort: 25053, protocol: 'udp' })])
     expect((await host.seen(stopped, two.revision)).portMappings).to.deep.equal(two.portMappings)
     const changed = await host.updateMapping(stopped, 0, { containerPort: 8080 })
     expect(changed.portMappings[0]).to.deep.equal({ ...web, containerPort: 8080 })
@@ -61,18 +57,14 @@ describe('port mappings of a guest', function () {
     const range = { containerPort: 21000, containerPortEnd: 21999, hostPort: 21000, hostPortEnd: 21999 }
     const { portMappings } = await host.addMapping(running, range)
     expect(portMappings).to.deep.equal([wireMapping(range)])
-    expect(await codeOf(host.addMapping(stopped, { containerPort: 1, hostPort: 21500 }))).to.equal(
-      'port_conflict',
-    )
+    expect(await codeOf(host.addMapping(stopped, { containerPort: 1, hostPort: 21500 }))).to.equal('port_conflict')
     expect(await codeOf(host.addMapping(stopped, { ...range, protocol: 'udp' }))).to.equal('accepted')
   })
 
   it('take no more host ports than a guest may have, over all of them and both protocols', async () => {
     const range = { containerPort: 20000, containerPortEnd: 20999 }
     const { portMappings: mappings } = await host.addMapping(running, range)
-    expect(await codeOf(host.addMapping(running, { ...range, protocol: 'udp' }))).to.equal(
-      'resource_exhausted',
-    )
+    expect(await codeOf(host.addMapping(running, { ...range, protocol: 'udp' }))).to.equal('resource_exhausted')
     expect(await codeOf(host.addMapping(stopped, { ...range, protocol: 'udp' }))).to.equal('accepted')
     const longer = { containerPortEnd: 21200, hostPort: 20000, hostPortEnd: 21200 }
     expect(await codeOf(host.updateMapping(running, 0, longer))).to.equal('resource_exhausted')
@@ -122,8 +114,7 @@ describe('port mappings of a guest', function () {
   it('lose none where two remove the first at once, and one of two that expect the same revision', async () => {
     const ports = [25001, 25002, 25003, 25004]
     let revision = 0
-    for (const hostPort of ports)
-      ({ revision } = await host.addMapping(running, { containerPort: 1, hostPort }))
+    for (const hostPort of ports) ({ revision } = await host.addMapping(running, { containerPort: 1, hostPort }))
     await Promise.all([host.removeMapping(running, 0), host.removeMapping(running, 0)])
     revision = await waitFor(() =>
       host.guest(running).portMappings.length === 2 ? host.guest(running).revision : undefined,

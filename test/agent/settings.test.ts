@@ -14,7 +14,6 @@ const day = 86_400_000
 
 /** Against an agent of its own, with guests of BusyBox. Ports are in port-mappings.test.ts. */
 describe('settings of a guest', function () {
-  this.timeout(240_000)
   let host: SettingsHost
   /** One that runs, one that never did. */
   let running: string
@@ -40,10 +39,7 @@ describe('settings of a guest', function () {
       const wanted = {
         enabled: true,
         defaultAction: 'DROP',
-        rules: [
-          rule({ port: '443, 80', sourceIp: '198.51.100.9/24' }),
-          rule({ id: 'made-up', protocol: 'icmp' }),
-        ],
+        rules: [rule({ port: '443, 80', sourceIp: '198.51.100.9/24' }), rule({ id: 'made-up', protocol: 'icmp' })],
       }
       const stored = await set(stopped, wanted)
       expect(stored.rules[0]).to.include({ port: '80,443', sourceIp: '198.51.100.0/24' })

@@ -14,7 +14,6 @@ const mib = 1024 ** 2
 const rounds = 6
 
 describe('the swap of an agent that is killed', function () {
-  this.timeout(240_000)
   let agent: AgentProcess
   before(async () => {
     agent = await AgentProcess.create('sw')
@@ -24,10 +23,7 @@ describe('the swap of an agent that is killed', function () {
   after(async () => {
     const { directory } = agent
     await agent.destroy()
-    expect([swapsBelow(directory), existsSync(directory)], 'the purge leaves nothing').to.deep.equal([
-      [],
-      false,
-    ])
+    expect([swapsBelow(directory), existsSync(directory)], 'the purge leaves nothing').to.deep.equal([[], false])
   })
 
   /** Journaled when this resolves; the agent may be killed then. */
@@ -35,7 +31,8 @@ describe('the swap of an agent that is killed', function () {
     const [client, operationId] = [agent.operations(), randomUUID()]
     const value = { action, sizeMb }
     await call(client.submitOperation.bind(client), {
-      ...{ operationId, requestedBy: 'test' },
+      operationId,
+      requestedBy: 'test',
       order: { $case: 'changeSwap', value },
     })
     client.close()

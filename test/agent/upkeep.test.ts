@@ -8,7 +8,6 @@ import { waitFor } from '../support/wait.js'
 const dayMs = 86_400_000
 
 describe('upkeep', function () {
-  this.timeout(120_000)
   let pki: TestPki
   before(async () => {
     pki = await createTestPki()
@@ -64,10 +63,7 @@ describe('upkeep', function () {
 
 /** So many, each a second older than the one before. */
 function agesFrom(ageMs: number, name: string, count: number): Record<string, number> {
-  const ages = Array.from({ length: count }, (_, n) => [
-    `${name}${String(n).padStart(4, '0')}`,
-    ageMs + n * 1000,
-  ])
+  const ages = Array.from({ length: count }, (_, n) => [`${name}${String(n).padStart(4, '0')}`, ageMs + n * 1000])
   return Object.fromEntries(ages) as Record<string, number>
 }
 

@@ -2,12 +2,9 @@ import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
-const capabilities = {
-  ...{ consoles: [], liveResize: [], setPassword: [], freeze: false, snapshotRunning: false },
-}
+const capabilities = { consoles: [], liveResize: [], setPassword: [], freeze: false, snapshotRunning: false }
 
 describe('how a host runs virtual machines', function () {
-  this.timeout(30_000)
   let gateway: TestGateway
   before(async () => void (gateway = await startTestGateway()))
   after(() => gateway.close())

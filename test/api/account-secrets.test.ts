@@ -48,9 +48,7 @@ describe('secrets of people', () => {
       const half = new Browser(gateway)
       await half.login('ada', next)
       keep('half a log-in', half.token)
-      expect(
-        (await half.request('POST', '/login/otp', { body: { recovery_code: codes[0] } })).status,
-      ).to.equal(200)
+      expect((await half.request('POST', '/login/otp', { body: { recovery_code: codes[0] } })).status).to.equal(200)
       await ada.readCsrf()
       await ada.request('POST', '/account/confirm', { body: { password: next } })
       await ada.request('POST', '/login', { body: '{"username":"ada","password":"another horse battery"' })

@@ -53,7 +53,11 @@ describe('addresses of containers over HTTP', () => {
   it('says whether there is IPv6, and why not', async () => {
     const status = async () => (await gateway.request('GET', '/ipv6/status')).body.data as object
     expect(await status()).to.deep.equal({
-      ...{ host_id: 'host-a', available: false, reachable: false, prefixes: [], mode: '' },
+      host_id: 'host-a',
+      available: false,
+      reachable: false,
+      prefixes: [],
+      mode: '',
       reason: 'the host has no IPv6 default route, and no prefix is set; the host has no IPv6 default route',
     })
     await routing.put({ ipv6_prefixes: [prefix] })

@@ -41,9 +41,9 @@ describe('first admin key', () => {
     const other = await redis.openStore()
     await Promise.all(Array.from({ length: 20 }, (_, i) => importAdminKey(i % 2 ? store : other, stateDir)))
     const keys = await readKeys()
-    expect(
-      keys.map(({ name, scopes, disabled, parentId }) => ({ name, scopes, disabled, parentId })),
-    ).to.deep.equal([{ name: 'admin', scopes: ['*'], disabled: false, parentId: 0 }])
+    expect(keys.map(({ name, scopes, disabled, parentId }) => ({ name, scopes, disabled, parentId }))).to.deep.equal([
+      { name: 'admin', scopes: ['*'], disabled: false, parentId: 0 },
+    ])
   })
 
   it('does nothing where there is none, and refuses a file that is something else', async () => {

@@ -46,10 +46,7 @@ describe('administrators', () => {
       for (const username of ['bob', 'ada', 'eve']) await admins().create(username, password)
       const names = async (query: string): Promise<unknown[]> => {
         const { headers, body } = await gateway.request('GET', `/admins${query}`)
-        return [
-          headers['x-total-count'],
-          ...(body.data as { username: string }[]).map(({ username }) => username),
-        ]
+        return [headers['x-total-count'], ...(body.data as { username: string }[]).map(({ username }) => username)]
       }
       expect(await names('')).to.deep.equal(['3', 'bob', 'ada', 'eve'])
       expect(await names('?sort=username&page=2&page_size=2')).to.deep.equal(['3', 'eve'])
@@ -194,10 +191,7 @@ describe('administrators', () => {
       expect(await bob.answerTo('GET', '/containers')).to.deep.equal([401, 'unauthorized'])
       expect(await ada.answerTo('DELETE', `/admins/${id}`)).to.deep.equal([404, 'not_found'])
       await makeAdmin(gateway, 'bob4')
-      expect(await bob.answerTo('GET', '/containers'), 'of the same name').to.deep.equal([
-        401,
-        'unauthorized',
-      ])
+      expect(await bob.answerTo('GET', '/containers'), 'of the same name').to.deep.equal([401, 'unauthorized'])
     })
 
     it('are nothing that a limited key makes', async () => {

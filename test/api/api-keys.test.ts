@@ -51,8 +51,14 @@ describe('API keys over HTTP', () => {
   it('gives the read-only scopes when none are named', async () => {
     const { id } = await keys.make({})
     expect((await keys.find(id)).scopes).to.deep.equal([
-      ...['dashboard:read', 'host:read', 'routing:read', 'ipv6:read'],
-      ...['task:read', 'container:read', 'snapshot:read', 'image:read'],
+      'dashboard:read',
+      'host:read',
+      'routing:read',
+      'ipv6:read',
+      'task:read',
+      'container:read',
+      'snapshot:read',
+      'image:read',
     ])
   })
 
@@ -71,22 +77,17 @@ describe('API keys over HTTP', () => {
     const before = await keys.find(id)
     const { status, body } = await gateway.request('PATCH', `/api-keys/${id}`, { body: { name: 'other' } })
     expect(status).to.equal(200)
-    expect(body.data).to.have.all.keys(
-      'id',
-      'name',
-      'prefix',
-      'scopes',
-      'expires_at',
-      'disabled',
-      'container_uuids',
-    )
+    expect(body.data).to.have.all.keys('id', 'name', 'prefix', 'scopes', 'expires_at', 'disabled', 'container_uuids')
     expect(await keys.find(id)).to.deep.equal({ ...before, name: 'other' })
     await gateway.request('PATCH', `/api-keys/${id}`, {
       body: { ip_whitelist: '', expires_at: '', container_uuids: [uuids[1]] },
     })
     expect(await keys.find(id)).to.deep.equal({
       ...before,
-      ...{ name: 'other', ip_whitelist: '', expires_at: '', container_uuids: [uuids[1]] },
+      name: 'other',
+      ip_whitelist: '',
+      expires_at: '',
+      container_uuids: [uuids[1]],
     })
     const unknown = await gateway.request('PATCH', `/api-keys/${id}`, { body: { unknown: 1 } })
     expect([unknown.status, unknown.body.data.ignored]).to.deep.equal([200, ['unknown']])
@@ -164,9 +165,7 @@ describe('API keys over HTTP', () => {
     const { key } = await keys.make({ scopes: ['apikey:read'], ip_whitelist: '192.0.2.0/24' })
     expect(await keys.answerTo('GET', '/api-keys', { key })).to.deep.equal([403, 'ip_not_allowed'])
     expect(
-      await keys.admits(
-        (await keys.make({ scopes: ['apikey:read'], ip_whitelist: '192.0.2.1, 127.0.0.1' })).key,
-      ),
+      await keys.admits((await keys.make({ scopes: ['apikey:read'], ip_whitelist: '192.0.2.1, 127.0.0.1' })).key),
     ).to.equal(200)
   })
 

@@ -103,8 +103,7 @@ describe('audit log over HTTP', () => {
     const totalOf = async (query: string) =>
       Number((await gateway.request('GET', `/audit-logs${query}`)).headers['x-total-count'])
     const before = await totalOf('')
-    for (let i = 0; i < 5; i++)
-      await gateway.request('POST', '/api-keys', { key, body: { name: `key-${i}` } })
+    for (let i = 0; i < 5; i++) await gateway.request('POST', '/api-keys', { key, body: { name: `key-${i}` } })
     await gateway.fleet.addGuest({ name: 'paged' })
     await failingWith(new BerthError('conflict', 'invalid_state', 'no'), () =>
       gateway.request('POST', '/containers/paged/stop', { key }),
@@ -186,9 +185,7 @@ describe('audit log over HTTP', () => {
     } finally {
       process.kill(await gateway.redis.pid(), 'SIGCONT')
     }
-    expect(
-      gateway.fleet.operations().filter(({ operation }) => operation.subject?.name === 'safe'),
-    ).to.deep.equal([])
+    expect(gateway.fleet.operations().filter(({ operation }) => operation.subject?.name === 'safe')).to.deep.equal([])
   })
 
   it('holds how it ended, and of which container, even when the store died in between', async () => {
@@ -217,13 +214,9 @@ describe('every audited route', () => {
   it('names the target of its change', async () => {
     await gateway.fleet.work('host-a')
     const { name } = await gateway.fleet.addGuest()
-    const audited = gateway.api.routes.filter(
-      ({ audit, scope }) => typeof audit === 'string' && scope !== 'session',
-    )
+    const audited = gateway.api.routes.filter(({ audit, scope }) => typeof audit === 'string' && scope !== 'session')
     for (const { method, path, example } of audited) {
-      const real = path
-        .replace(/\{id\}/, path.startsWith('/containers') ? name : '9')
-        .replaceAll(/\{\w+\}/g, '9')
+      const real = path.replace(/\{id\}/, path.startsWith('/containers') ? name : '9').replaceAll(/\{\w+\}/g, '9')
       await gateway.request(method, real, example === undefined ? {} : { body: example })
     }
     const { body } = await gateway.request('GET', '/audit-logs?page_size=1000')

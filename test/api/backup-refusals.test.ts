@@ -9,7 +9,6 @@ import type { TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
 describe('backups over HTTP that fail, are canceled or refused', function () {
-  this.timeout(120_000)
   const lab = new BackupLab()
   const { addTarget, kept, ask, ended, backUp, rows, restore, snapshotsLeft } = lab
   let gateway: TestGateway
@@ -130,8 +129,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     const scopes = ['backup:*']
     const own = await gateway.makeKey({ scopes, container_uuids: [guest.uuid], name: 'own' })
     const others = await gateway.makeKey({ scopes, container_uuids: [other.uuid], name: 'others' })
-    const all = async (key: string): Promise<unknown> =>
-      (await gateway.request('GET', '/backups', { key })).body.data
+    const all = async (key: string): Promise<unknown> => (await gateway.request('GET', '/backups', { key })).body.data
     expect(await all(own)).to.have.length(1)
     expect(await all(others)).to.deep.equal([])
     expect((await gateway.request('GET', path, { key: others })).status).to.equal(404)

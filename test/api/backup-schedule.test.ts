@@ -5,7 +5,6 @@ import { daily, ScheduleLab, type Row } from '../support/schedule-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('backup schedules over HTTP', function () {
-  this.timeout(120_000)
   const lab = new ScheduleLab('backup')
   const { set, isSet, read, tasks, isBusy, lookAt, runNext } = lab
   let targetId: string
@@ -20,8 +19,7 @@ describe('backup schedules over HTTP', function () {
     write('first')
   })
   afterEach(async () => {
-    for (const name of Object.keys(lab.agent.host.backupFaults))
-      delete lab.agent.host.backupFaults[name as 'send']
+    for (const name of Object.keys(lab.agent.host.backupFaults)) delete lab.agent.host.backupFaults[name as 'send']
     const { body } = await lab.gateway.request('GET', '/backup-targets')
     for (const { id } of body.data as unknown as Row[])
       await lab.gateway.request('DELETE', `/backup-targets/${String(id)}?force=true`)
@@ -159,9 +157,7 @@ describe('backup schedules over HTTP', function () {
     await isSet(daily)
     const refused = await lab.gateway.request('DELETE', `/backup-targets/${targetId}`)
     expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])
-    expect((await lab.gateway.request('DELETE', `/backup-targets/${targetId}?force=true`)).status).to.equal(
-      200,
-    )
+    expect((await lab.gateway.request('DELETE', `/backup-targets/${targetId}?force=true`)).status).to.equal(200)
     expect((await read()).schedule).to.include({ enabled: false, next_run: '', target_id: '', time: '03:30' })
     expect(lab.record.backupSchedule.target).to.equal('')
   })

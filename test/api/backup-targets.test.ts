@@ -3,33 +3,33 @@ import type { LabAgent } from '../support/lab-agent.js'
 import { conflict } from '../../shared/errors.js'
 import { startTestGateway, type Reply, type TestGateway } from '../support/test-gateway.js'
 
-const privateKey =
-  '-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\n'
+const privateKey = '-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\n'
 const hostKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFuYYb6WDYH4hbfmGCwWrnYbxYW8rM4N8hQdPYcWnLvM'
 const password = 'a-password-of-the-vault'
 
 const local = { name: 'disk', type: 'local', path: '/srv/backups', encryption_password: password }
 const sftp = {
-  ...{ name: 'vault', type: 'sftp', host: 'vault.example.com', user: 'berth', path: 'kept/here' },
-  ...{ private_key: privateKey, host_key: hostKey, encryption_password: password },
+  name: 'vault',
+  type: 'sftp',
+  host: 'vault.example.com',
+  user: 'berth',
+  path: 'kept/here',
+  private_key: privateKey,
+  host_key: hostKey,
+  encryption_password: password,
 }
 const s3 = {
-  ...{
-    name: 'cloud',
-    type: 's3',
-    endpoint: 'https://s3.example.com',
-    bucket: 'berth-backups',
-    prefix: 'a/b',
-  },
-  ...{
-    access_key_id: 'AKIDEXAMPLE',
-    secret_access_key: 'secret+of/the=cloud',
-    encryption_password: password,
-  },
+  name: 'cloud',
+  type: 's3',
+  endpoint: 'https://s3.example.com',
+  bucket: 'berth-backups',
+  prefix: 'a/b',
+  access_key_id: 'AKIDEXAMPLE',
+  secret_access_key: 'secret+of/the=cloud',
+  encryption_password: password,
 }
 
 describe('backup targets over HTTP', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let agent: LabAgent
 
@@ -40,8 +40,7 @@ describe('backup targets over HTTP', function () {
   })
   after(() => gateway.close())
   afterEach(async () => {
-    for (const { id } of await list())
-      await gateway.request('DELETE', `/backup-targets/${String(id)}?force=true`)
+    for (const { id } of await list()) await gateway.request('DELETE', `/backup-targets/${String(id)}?force=true`)
     delete agent.host.backupFaults.probe
   })
 
@@ -69,14 +68,15 @@ describe('backup targets over HTTP', function () {
       'vault sftp',
     ])
     expect(rows[0]).to.deep.include({
-      ...{
-        endpoint: s3.endpoint,
-        bucket: s3.bucket,
-        prefix: 'a/b',
-        access_key_id: s3.access_key_id,
-        region: '',
-      },
-      ...{ path: '', port: 0, verify_percent: 100, backups: 0 },
+      endpoint: s3.endpoint,
+      bucket: s3.bucket,
+      prefix: 'a/b',
+      access_key_id: s3.access_key_id,
+      region: '',
+      path: '',
+      port: 0,
+      verify_percent: 100,
+      backups: 0,
     })
     expect(rows[2]).to.deep.include({
       host: sftp.host,
@@ -108,13 +108,13 @@ describe('backup targets over HTTP', function () {
       $case: 'backupTargetCheck',
       value: {
         target: {
-          ...{ id, name: 'vault', password, verifyPercent: 100 },
+          id,
+          name: 'vault',
+          password,
+          verifyPercent: 100,
           place: {
             $case: 'sftp',
-            value: {
-              ...{ host: sftp.host, port: 22, user: 'berth', path: 'kept/here' },
-              ...{ privateKey, hostKey },
-            },
+            value: { host: sftp.host, port: 22, user: 'berth', path: 'kept/here', privateKey, hostKey },
           },
         },
       },
@@ -143,29 +143,14 @@ describe('backup targets over HTTP', function () {
     ['a user that is an option', { ...sftp, user: '-l' }, 'invalid_field', 'user'],
     ['port 0', { ...sftp, port: 0 }, 'invalid_field', 'port'],
     ['no host key', { ...sftp, host_key: undefined }, 'missing_field', 'host_key'],
-    [
-      'a host key of another form',
-      { ...sftp, host_key: 'ssh-ed25519 nonsense!' },
-      'invalid_field',
-      'host_key',
-    ],
+    ['a host key of another form', { ...sftp, host_key: 'ssh-ed25519 nonsense!' }, 'invalid_field', 'host_key'],
     ['a private key that is none', { ...sftp, private_key: 'word' }, 'invalid_field', 'private_key'],
     ['an endpoint with a path', { ...s3, endpoint: 'https://s3.example.com/x' }, 'invalid_field', 'endpoint'],
     ['an endpoint of a file', { ...s3, endpoint: 'file:///etc' }, 'invalid_field', 'endpoint'],
-    [
-      'an endpoint with a user',
-      { ...s3, endpoint: 'https://a:b@s3.example.com' },
-      'invalid_field',
-      'endpoint',
-    ],
+    ['an endpoint with a user', { ...s3, endpoint: 'https://a:b@s3.example.com' }, 'invalid_field', 'endpoint'],
     ['a bucket in capitals', { ...s3, bucket: 'Bucket' }, 'invalid_field', 'bucket'],
     ['a prefix that leads up', { ...s3, prefix: '../x' }, 'invalid_field', 'prefix'],
-    [
-      'a secret of two lines',
-      { ...s3, secret_access_key: 'a\nHOME=/x' },
-      'invalid_field',
-      'secret_access_key',
-    ],
+    ['a secret of two lines', { ...s3, secret_access_key: 'a\nHOME=/x' }, 'invalid_field', 'secret_access_key'],
     ['no access key', { ...s3, access_key_id: undefined }, 'missing_field', 'access_key_id'],
   ]
   for (const [what, body, code, field] of refusals)
@@ -189,8 +174,7 @@ describe('backup targets over HTTP', function () {
 
   it('keep what is not sent in a change, secrets above all', async () => {
     const id = await added(s3)
-    const change = (body: unknown): Promise<Reply> =>
-      gateway.request('PATCH', `/backup-targets/${id}`, { body })
+    const change = (body: unknown): Promise<Reply> => gateway.request('PATCH', `/backup-targets/${id}`, { body })
     const { status, body } = await change({
       name: 'other',
       prefix: 'c',
@@ -204,9 +188,7 @@ describe('backup targets over HTTP', function () {
     )
     expect((await change({ type: 'local', path: '/x' })).body.details?.field).to.equal('type')
     expect((await change({ bucket: 'No' })).status).to.equal(400)
-    expect((await gateway.request('PATCH', '/backup-targets/none', { body: { name: 'x' } })).status).to.equal(
-      404,
-    )
+    expect((await gateway.request('PATCH', '/backup-targets/none', { body: { name: 'x' } })).status).to.equal(404)
   })
 
   it('are checked by a host, which says what is wrong', async () => {
@@ -246,9 +228,7 @@ describe('backup targets over HTTP', function () {
         ['DELETE', `/backup-targets/${id}`],
         ['POST', `/backup-targets/${id}/check`],
       ] as const)
-        expect((await gateway.request(method, path, { key, body: local })).body.code).to.equal(
-          'insufficient_scope',
-        )
+        expect((await gateway.request(method, path, { key, body: local })).body.code).to.equal('insufficient_scope')
     expect((await gateway.request('GET', '/backup-targets', { key: bound })).status).to.equal(403)
   })
 })

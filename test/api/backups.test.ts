@@ -7,23 +7,8 @@ import type { Reply, TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
 describe('backups over HTTP', function () {
-  this.timeout(120_000)
   const lab = new BackupLab()
-  const {
-    write,
-    content,
-    kept,
-    ask,
-    task,
-    ended,
-    backUp,
-    rows,
-    restore,
-    remove,
-    detail,
-    run,
-    snapshotsLeft,
-  } = lab
+  const { write, content, kept, ask, task, ended, backUp, rows, restore, remove, detail, run, snapshotsLeft } = lab
   let gateway: TestGateway
   let agent: LabAgent
   let guest: Guest
@@ -54,8 +39,14 @@ describe('backups over HTTP', function () {
     const [row, ...others] = await rows()
     expect(others).to.deep.equal([])
     expect(row).to.deep.include({
-      ...{ id: done['id'], container_id: guest.id, container_name: guest.name, target_id: targetId },
-      ...{ target_name: 'disk', scheduled: false, size_bytes: 2_000_000, stored_bytes: 1_000_000 },
+      id: done['id'],
+      container_id: guest.id,
+      container_name: guest.name,
+      target_id: targetId,
+      target_name: 'disk',
+      scheduled: false,
+      size_bytes: 2_000_000,
+      stored_bytes: 1_000_000,
       description: 'before the move',
     })
     expect(row!['created_by']).to.match(/^api:/)
@@ -169,12 +160,9 @@ describe('backups over HTTP', function () {
     const id = await backUp({ body: { description: 'the last one' } })
     await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))
     const containers = await gateway.request('GET', `/backup-targets/${targetId}/containers`)
-    expect(containers.body.data).to.deep.equal([
-      { uuid: guest.uuid, id: guest.id, name: guest.name, exists: false },
-    ])
+    expect(containers.body.data).to.deep.equal([{ uuid: guest.uuid, id: guest.id, name: guest.name, exists: false }])
     const url = `/backup-targets/${targetId}/backups`
-    const list = (): Promise<Reply> =>
-      gateway.request('GET', `${url}?container_uuid=${guest.uuid}&host_id=host-b`)
+    const list = (): Promise<Reply> => gateway.request('GET', `${url}?container_uuid=${guest.uuid}&host_id=host-b`)
     const [kept_, ...others] = (await list()).body.data as unknown as Row[]
     expect(others).to.deep.equal([])
     expect(kept_).to.deep.include({ id, container_uuid: guest.uuid, description: 'the last one' })
@@ -215,7 +203,9 @@ describe('backups over HTTP', function () {
       delete agent.host.faults.stop
       delete agent.host.faults.exchange
       expect([status, content(), (await detail())['status'], snapshotsLeft()]).to.deep.equal([
-        ...['failed', 'second', 'running'],
+        'failed',
+        'second',
+        'running',
         0,
       ])
     }

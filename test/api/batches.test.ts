@@ -49,11 +49,11 @@ describe('batches', () => {
     const headers = { 'idempotency-key': 'many-1' }
     const { body } = await create({ ...template, name: 'many', count: 3 }, headers)
     expect(body.data).to.have.length(3)
-    expect((await create({ ...template, name: 'many', count: 3 }, headers)).body.data).to.deep.equal(
-      body.data,
-    )
+    expect((await create({ ...template, name: 'many', count: 3 }, headers)).body.data).to.deep.equal(body.data)
     expect((await names()).filter((name) => name.startsWith('many-')).sort()).to.deep.equal([
-      ...['many-1', 'many-2', 'many-3'],
+      'many-1',
+      'many-2',
+      'many-3',
     ])
   })
 
@@ -62,11 +62,7 @@ describe('batches', () => {
     const good = { ...template, name: 'none-1' }
     for (const [bodies, code, field] of [
       [[good, { ...good, name: '9' }], 'invalid_field', 'containers[1].name'],
-      [
-        [good, { ...good, name: 'none-2', template_id: 'nothing' }],
-        'invalid_field',
-        'containers[1].template_id',
-      ],
+      [[good, { ...good, name: 'none-2', template_id: 'nothing' }], 'invalid_field', 'containers[1].template_id'],
       [[good, { ...good, name: 'NONE-1' }], 'invalid_field', 'containers'],
       [[good, { ...good, name: 'each-a' }], 'name_conflict', undefined],
     ] as const) {
@@ -87,9 +83,7 @@ describe('batches', () => {
     const all = ['room-a', 'room-b', 'room-c', 'room-d']
     const bodies = [...all, 'room-e'].map((name) => ({ ...large, name }))
     const { status, body } = await create({ containers: bodies })
-    expect([status, body.code, body.details?.field]).to.deep.equal([
-      ...[409, 'resource_exhausted', 'containers[4]'],
-    ])
+    expect([status, body.code, body.details?.field]).to.deep.equal([409, 'resource_exhausted', 'containers[4]'])
     expect(await names()).to.deep.equal(before)
     const twice = await create({ containers: bodies }, { 'idempotency-key': 'room-1' })
     expect(twice.body.code).to.equal('resource_exhausted')
@@ -127,9 +121,7 @@ describe('batches', () => {
       { ...missing.body, request_id: '' },
     ])
     expect(await names()).to.include.members(['seen-1', 'seen-2'])
-    expect((await act({ action: 'stop', containers: [own!.name] }, key)).body.code).to.equal(
-      'insufficient_scope',
-    )
+    expect((await act({ action: 'stop', containers: [own!.name] }, key)).body.code).to.equal('insufficient_scope')
     expect((await act({ action: 'delete', containers: [own!.name] }, key)).status).to.equal(202)
   })
 
@@ -165,9 +157,7 @@ describe('batches', () => {
     expect((await names()).filter((name) => name.startsWith('again-'))).to.deep.equal([])
     const { body: log } = await gateway.request('GET', '/audit-logs?action=container.batch_action')
     const ids = (made.containers as { id: number }[]).map(({ id }) => id).join(' ')
-    expect((log.data as { detail: string }[]).at(1)?.detail).to.contain(
-      `ids ${ids}, failed again-2: host_offline`,
-    )
+    expect((log.data as { detail: string }[]).at(1)?.detail).to.contain(`ids ${ids}, failed again-2: host_offline`)
   })
 
   it('hide what went wrong inside', async () => {

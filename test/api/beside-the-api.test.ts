@@ -71,9 +71,7 @@ describe('what a gateway serves beside its API', () => {
     const plain = await gateway.request('GET', bundle, { key: '' })
     const zipped = await gateway.request('GET', bundle, { key: '', headers: { 'accept-encoding': 'gzip' } })
     expect(zipped.headers['content-encoding']).to.equal('gzip')
-    expect(Number(zipped.headers['content-length'])).to.be.lessThan(
-      Number(plain.headers['content-length']) / 2,
-    )
+    expect(Number(zipped.headers['content-length'])).to.be.lessThan(Number(plain.headers['content-length']) / 2)
     expect(zipped.headers['etag']).not.to.equal(plain.headers['etag'])
   })
 })

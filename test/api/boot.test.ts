@@ -31,8 +31,7 @@ describe('PUT /containers/{id}/boot', () => {
       },
       { what: 'task to end' },
     )
-  const detail = async (name: string): Promise<Body> =>
-    (await gateway.request('GET', `/containers/${name}`)).body.data
+  const detail = async (name: string): Promise<Body> => (await gateway.request('GET', `/containers/${name}`)).body.data
   async function make(fields: object = {}): Promise<{ name: string; uuid: string }> {
     const body = { ...template, name: `boot-${++count}`, ...fields }
     const { body: made } = await gateway.request('POST', '/containers', { body })
@@ -48,7 +47,8 @@ describe('PUT /containers/{id}/boot', () => {
       expect([status, body.data.action]).to.deep.equal([202, 'boot'])
       expect(await ended(body.data.task_id)).to.equal('done')
       expect(await detail(name)).to.deep.include({
-        ...{ boot: { mode: 'rescue', image: 'debian-12' }, status: start ? 'running' : 'stopped' },
+        boot: { mode: 'rescue', image: 'debian-12' },
+        status: start ? 'running' : 'stopped',
       })
       expect(host.driver.logins.get(`/nowhere/${uuid}.rescue`)).to.deep.equal({
         password: body.data.ssh_password,
@@ -122,8 +122,13 @@ describe('images that guests are not made from', () => {
 
   it('are accepted as type iso, listed by that type, and are not templates', async () => {
     const body = {
-      ...{ type: 'iso', name: 'Installer', distro: 'any', release: '1', arch: 'amd64' },
-      ...{ url: 'https://images.example.org/any.iso', sha256: 'ab'.repeat(32) },
+      type: 'iso',
+      name: 'Installer',
+      distro: 'any',
+      release: '1',
+      arch: 'amd64',
+      url: 'https://images.example.org/any.iso',
+      sha256: 'ab'.repeat(32),
     }
     const made = await gateway.request('POST', '/images/custom', { body })
     const { type, kind } = made.body.data

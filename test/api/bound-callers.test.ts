@@ -10,7 +10,6 @@ import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
  */
 for (const who of ['a key bound to one container', 'a sub-user of one container'])
   describe(`${who}, on every route`, function () {
-    this.timeout(120_000)
     const isSubUser = who.startsWith('a sub-user')
     let gateway: TestGateway
     let ask: Caller
@@ -45,9 +44,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
     /** About one's own log-in, which a key has not. */
     const isOfPeople = ({ scope }: Route): boolean => ['public', 'session'].includes(scope)
     const routesBound = (...words: string[]) =>
-      gateway.api.routes.filter(
-        (route) => words.includes(route.bound) && !isOfPeople(route) && !isClosed(route),
-      )
+      gateway.api.routes.filter((route) => words.includes(route.bound) && !isOfPeople(route) && !isClosed(route))
 
     it('answers for another’s container as for none', async () => {
       for (const route of routesBound('guest')) {
@@ -71,10 +68,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       for (const route of gateway.api.routes.filter(isClosed)) {
         if (route.scope === 'public') continue
         const { status, body } = await call(route, { id: 'host-a' })
-        expect([status, body.code], `${route.method} ${route.path}`).to.deep.equal([
-          403,
-          'insufficient_scope',
-        ])
+        expect([status, body.code], `${route.method} ${route.path}`).to.deep.equal([403, 'insufficient_scope'])
       }
     })
 
@@ -88,9 +82,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
 
     it('gets what is the same for everybody', async () => {
       for (const route of routesBound('same'))
-        expect((await call(route, {})).text, route.path).to.equal(
-          (await call(route, {}, asAdministrator)).text,
-        )
+        expect((await call(route, {})).text, route.path).to.equal((await call(route, {}, asAdministrator)).text)
     })
 
     it('is told that a choice is not available, never why', async () => {

@@ -85,7 +85,6 @@ const permissionFor = (route: Route): string | undefined => forSubUsers[nameOf(r
 const takesNone = (route: Route): boolean => ['any', 'session'].includes(permissionFor(route) ?? '')
 
 describe('every route and every kind of caller', function () {
-  this.timeout(240_000)
   let gateway: TestGateway
   let calls: SubUserCalls
   let guest: Guest
@@ -133,8 +132,7 @@ describe('every route and every kind of caller', function () {
       }
     })
   const isOpen = (route: Route): boolean => isFor(route, 'public')
-  const orOpen = (route: Route, otherwise: ExpectedAnswer): ExpectedAnswer =>
-    isOpen(route) ? 'in' : otherwise
+  const orOpen = (route: Route, otherwise: ExpectedAnswer): ExpectedAnswer => (isOpen(route) ? 'in' : otherwise)
   const everything = ['*']
   const scopesBut = (scope: string) => scopeCatalogue.filter((one) => !coversScope([one], scope))
 
@@ -160,8 +158,7 @@ describe('every route and every kind of caller', function () {
         let made: Promise<Caller> | undefined
         return () => (made ??= makeKey({ scopes: everything, container_uuids: [guest.uuid] }))
       })(),
-      expected: (route) =>
-        orOpen(route, isFor(route, 'session') || route.bound === 'refused' ? refused : 'in'),
+      expected: (route) => orOpen(route, isFor(route, 'session') || route.bound === 'refused' ? refused : 'in'),
     },
     {
       name: 'a disabled key',

@@ -61,10 +61,7 @@ describe('forms of clients, in every field of every body', () => {
       for (const field of fieldsOf(schema))
         for (const form of hostileForms(field.schema)) {
           const error = errorOf(() => check(bodyWith(schema, field, form)))
-          expect(
-            `${error?.field}.`.startsWith(`${field.path.join('.')}.`),
-            label(route, field, form),
-          ).to.equal(true)
+          expect(`${error?.field}.`.startsWith(`${field.path.join('.')}.`), label(route, field, form)).to.equal(true)
           expect(error?.message).not.to.match(/must NOT|pattern|\^/)
         }
   })
@@ -75,16 +72,10 @@ describe('forms of clients, in every field of every body', () => {
       for (const field of fieldsOf(schema)) {
         if (!field.schema.restricts) continue
         restricting++
-        for (const form of [
-          null,
-          ' ',
-          ...(field.schema.type === 'array' ? ['', ',,,', {}, [''], [null]] : []),
-        ]) {
+        for (const form of [null, ' ', ...(field.schema.type === 'array' ? ['', ',,,', {}, [''], [null]] : [])]) {
           const work = () => check(bodyWith(schema, field, form))
-          if (route.method === 'POST')
-            expect(errorOf(work)?.field, label(route, field, form)).to.equal(field.path[0])
-          else
-            expect(work(), label(route, field, form)).to.deep.equal(check(bodyWith(schema, field, undefined)))
+          if (route.method === 'POST') expect(errorOf(work)?.field, label(route, field, form)).to.equal(field.path[0])
+          else expect(work(), label(route, field, form)).to.deep.equal(check(bodyWith(schema, field, undefined)))
         }
       }
     // Five of a key and seven of a sub-user, twice; the rules of a firewall; two of the access policy; WebSSH origins; an
@@ -95,8 +86,11 @@ describe('forms of clients, in every field of every body', () => {
   describe('of what restricts a key', () => {
     const uuid = '11111111-1111-4111-8111-111111111111'
     const bounds = {
-      ...{ scopes: ['container:read', 'task:read'], ip_whitelist: '127.0.0.0/8', container_uuids: [uuid] },
-      ...{ expires_at: '2031-02-03 04:05:06', disabled: true },
+      scopes: ['container:read', 'task:read'],
+      ip_whitelist: '127.0.0.0/8',
+      container_uuids: [uuid],
+      expires_at: '2031-02-03 04:05:06',
+      disabled: true,
     }
     const open: [keyof typeof bounds, unknown[]][] = [
       ['ip_whitelist', [null, ' ', ',,,', [], ['']]],
@@ -114,10 +108,7 @@ describe('forms of clients, in every field of every body', () => {
           const { status, body } = await gateway.request('PATCH', `/api-keys/${id}`, {
             body: { [field]: form },
           })
-          expect([status, body.message], label(undefined, field, form)).to.deep.equal([
-            200,
-            'nothing to change',
-          ])
+          expect([status, body.message], label(undefined, field, form)).to.deep.equal([200, 'nothing to change'])
         }
       expect(await keys.find(id)).to.deep.include(bounds)
     })
@@ -138,8 +129,11 @@ describe('forms of clients, in every field of every body', () => {
     it('are taken as text', async () => {
       const keys = new KeyCalls(gateway)
       const { id } = await keys.make({
-        ...{ scopes: 'container:read, task:read', ip_whitelist: ['127.0.0.0/8'], container_uuids: uuid },
-        ...{ expires_at: '1927861506', disabled: '1' },
+        scopes: 'container:read, task:read',
+        ip_whitelist: ['127.0.0.0/8'],
+        container_uuids: uuid,
+        expires_at: '1927861506',
+        disabled: '1',
       })
       expect(await keys.find(id)).to.deep.include({ ...bounds, expires_at: '2031-02-03 05:05:06' })
     })
@@ -157,9 +151,7 @@ describe('forms of clients, in every field of every body', () => {
       await gateway.fleet.addGuest({ name: 'walled' })
       const stored = await put({ enabled: true, default_action: 'DROP', rules: [rule] })
       for (const rules of [null, '', ',,,', {}, [''], [null], undefined])
-        expect(await put({ enabled: 1, default_action: 'drop', rules }), JSON.stringify(rules)).to.deep.equal(
-          stored,
-        )
+        expect(await put({ enabled: 1, default_action: 'drop', rules }), JSON.stringify(rules)).to.deep.equal(stored)
       expect(await put({ enabled: false })).to.deep.equal({ ...stored, enabled: false })
       expect(await put({ enabled: '0', default_action: null, rules: null })).to.deep.equal({
         ...stored,

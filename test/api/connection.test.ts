@@ -7,7 +7,6 @@ import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
 describe('why a container cannot be reached', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let guest: Guest
   let probe: MemoryProbe
@@ -138,9 +137,7 @@ describe('why a container cannot be reached', function () {
 
   it('names quota, expiry and abuse before anything else', async () => {
     const state = (policy: object): void =>
-      gateway.fleet
-        .agentOf('host-a')
-        .update(guest.uuid, { policy: { expired: false, overQuota: false, ...policy } })
+      gateway.fleet.agentOf('host-a').update(guest.uuid, { policy: { expired: false, overQuota: false, ...policy } })
     // The agent judges its guests every few seconds and corrects what is set here.
     const found = async (policy: object, code: string): Promise<Body> => {
       let answer: Body
@@ -257,7 +254,9 @@ describe('why a container cannot be reached', function () {
       guests: {
         ...client.guests,
         diagnoseConnection: async () => ({
-          ...{ address: '<b>', outsidePort: 99_999, listeningPorts: [0, 70_000, 80] },
+          address: '<b>',
+          outsidePort: 99_999,
+          listeningPorts: [0, 70_000, 80],
           hostAddresses: ['<b>', '192.0.2.10'],
           steps: [
             { name: '__proto__', state: 'failed', code: 'x' },

@@ -108,21 +108,25 @@ describe('who gets a console', () => {
 
   describe('pages', () => {
     const refused = { status: 403, code: 'origin_not_allowed' }
-    const from = async (
-      origin: string | null,
-      headers: Record<string, string> = {},
-    ): Promise<ConsoleClient> => lab.open(guest.name, { origin, headers })
+    const from = async (origin: string | null, headers: Record<string, string> = {}): Promise<ConsoleClient> =>
+      lab.open(guest.name, { origin, headers })
 
     it('of other origins are refused before the upgrade, and the ticket stays', async () => {
       const own = lab.gateway.url
       const ticket = await lab.ticket(guest.name)
       for (const origin of [
-        ...['http://evil.example', 'null', own.replace('http', 'https'), own.replace(/\d+$/, '1')],
-        ...[own.replace('://', '://good@'), `${own}@evil.example`, `${own}/`],
+        'http://evil.example',
+        'null',
+        own.replace('http', 'https'),
+        own.replace(/\d+$/, '1'),
+        own.replace('://', '://good@'),
+        `${own}@evil.example`,
+        `${own}/`,
         null,
       ]) {
         const client = lab.connect('/api/v1/ssh', {
-          ...{ origin, query: { container: guest.name } },
+          origin,
+          query: { container: guest.name },
           protocols: [ownProtocol, `berth-ticket.${ticket}`],
         })
         expect(await client.refusal(), String(origin)).to.deep.equal(refused)
@@ -186,8 +190,7 @@ describe('who gets a console', () => {
 
     it('when the key is deleted', async () => {
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-delete' })
-      const remove = async (): Promise<unknown> =>
-        lab.gateway.request('DELETE', `/api-keys/${await idOf('to-delete')}`)
+      const remove = async (): Promise<unknown> => lab.gateway.request('DELETE', `/api-keys/${await idOf('to-delete')}`)
       await thrownOut(revoked, remove, { key })
     })
 

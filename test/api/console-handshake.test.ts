@@ -27,7 +27,10 @@ describe('the opening of a console', () => {
     const ask = async (ticket: string, headers: Record<string, string> = {}): Promise<string> => {
       const { hostname, port, host, origin } = new URL(lab.gateway.url)
       const all = {
-        ...{ Host: host, Origin: origin, Connection: 'Upgrade', Upgrade: 'websocket' },
+        Host: host,
+        Origin: origin,
+        Connection: 'Upgrade',
+        Upgrade: 'websocket',
         'Sec-WebSocket-Version': '13',
         'Sec-WebSocket-Key': randomBytes(16).toString('base64'),
         ...headers,
@@ -101,14 +104,16 @@ describe('the opening of a console', () => {
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {
       const sent = httpRequest(
         {
-          ...{ hostname, port, method: 'POST', path: '/api/v1/ssh-ticket' },
+          hostname,
+          port,
+          method: 'POST',
+          path: '/api/v1/ssh-ticket',
           headers: {
-            ...{ 'x-api-key': lab.gateway.adminKey, 'content-type': 'application/json' },
-            ...{
-              connection: 'Upgrade, HTTP2-Settings',
-              upgrade: 'h2c',
-              'http2-settings': 'AAMAAABkAARAAAAAAAIAAAAA',
-            },
+            'x-api-key': lab.gateway.adminKey,
+            'content-type': 'application/json',
+            connection: 'Upgrade, HTTP2-Settings',
+            upgrade: 'h2c',
+            'http2-settings': 'AAMAAABkAARAAAAAAAIAAAAA',
             'content-length': Buffer.byteLength(body),
           },
         },

@@ -3,17 +3,11 @@ import type { Account } from '../../gateway/accounts/account-record.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { ConsoleClient } from '../support/console-client.js'
 import { ConsoleLab, ownProtocol } from '../support/console-lab.js'
-import {
-  SubUserCalls,
-  type Caller,
-  type MadeSubUser,
-  type SessionHeaders,
-} from '../support/sub-user-calls.js'
+import { SubUserCalls, type Caller, type MadeSubUser, type SessionHeaders } from '../support/sub-user-calls.js'
 import { waitFor } from '../support/wait.js'
 import { expectInTime } from '../support/promised-time.js'
 
 describe('consoles of people who have logged in', function () {
-  this.timeout(120_000)
   let lab: ConsoleLab
   let calls: SubUserCalls
   let guest: Guest
@@ -36,13 +30,12 @@ describe('consoles of people who have logged in', function () {
       password && (await passwords.hash(password, { account: 'test', source: '' })),
     )
   }
-  const makeSubUser = (): Promise<MadeSubUser> =>
-    calls.make({ container_name: guest.name, username: `sub-${++count}` })
-  const headersOf = async (made: MadeSubUser): Promise<SessionHeaders> =>
-    calls.headers(await calls.account(made))
+  const makeSubUser = (): Promise<MadeSubUser> => calls.make({ container_name: guest.name, username: `sub-${++count}` })
+  const headersOf = async (made: MadeSubUser): Promise<SessionHeaders> => calls.headers(await calls.account(made))
   const use = (ticket: string, headers: Record<string, string>): ConsoleClient =>
     lab.connect('/api/v1/ssh', {
-      ...{ headers, query: { container: guest.name } },
+      headers,
+      query: { container: guest.name },
       protocols: [ownProtocol, `berth-ticket.${ticket}`],
     })
   const done = async (work: ReturnType<Caller>): Promise<void> => {
@@ -110,8 +103,7 @@ describe('consoles of people who have logged in', function () {
     await lab.opened(guest, { as })
     const none = await ask('nothing-of-that-name')
     expect([none.status, none.body.code]).to.deep.equal([404, 'not_found'])
-    for (const name of [other.name, other.uuid, String(other.id)])
-      expect((await ask(name)).text).to.equal(none.text)
+    for (const name of [other.name, other.uuid, String(other.id)]) expect((await ask(name)).text).to.equal(none.text)
   })
 
   describe('end at once', () => {

@@ -31,11 +31,7 @@ describe('consoles', () => {
       client.type('ls\r')
       client.say({ type: 'resize', cols: 120, rows: 40 })
       await waitFor(() => terminal.sizes.length === 2, { what: 'the size' })
-      expect([terminal.mode, terminal.input, terminal.sizes]).to.deep.equal([
-        'shell',
-        'ls\r',
-        ['100x30', '120x40'],
-      ])
+      expect([terminal.mode, terminal.input, terminal.sizes]).to.deep.equal(['shell', 'ls\r', ['100x30', '120x40']])
       terminal.show('中文 \u{1f600}\r\n')
       await client.shows(/中文 \u{1f600}\r\n/u)
     })

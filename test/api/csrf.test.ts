@@ -71,9 +71,7 @@ describe('pages of other sites', () => {
   })
 
   it('can be read without a value', async () => {
-    expect((await gateway.request('GET', '/containers', { key: '', headers: { cookie } })).status).to.equal(
-      200,
-    )
+    expect((await gateway.request('GET', '/containers', { key: '', headers: { cookie } })).status).to.equal(200)
   })
 
   it('do not matter to keys', async () => {

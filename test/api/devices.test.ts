@@ -45,17 +45,13 @@ describe('devices of the host over HTTP', () => {
 
   it('cannot be allowed by customers, bound keys, or keys that may only create', async () => {
     const creator = await gateway.makeKey({ scopes: ['container:*'] })
-    const bound = await gateway.makeKey({
-      ...{ scopes: ['security:*', 'container:*'], container_uuids: [guest.uuid] },
-    })
+    const bound = await gateway.makeKey({ scopes: ['security:*', 'container:*'], container_uuids: [guest.uuid] })
     for (const key of [creator, bound])
       expect(outcome(await put(['tun'], key))).to.deep.equal([403, 'insufficient_scope'])
     const refused = await create({ name: 'no-devices', devices: ['tun'] }, creator)
     expect(outcome(refused)).to.deep.equal([403, 'insufficient_scope'])
     const container = { template_id: 'debian-12', name: 'no-devices', devices: ['tun'] }
-    const batch = await gateway.request('POST', '/batch-create', {
-      ...{ key: creator, body: { containers: [container] } },
-    })
+    const batch = await gateway.request('POST', '/batch-create', { key: creator, body: { containers: [container] } })
     expect(outcome(batch)).to.deep.equal([403, 'insufficient_scope'])
     expect(
       gateway.fleet

@@ -11,7 +11,6 @@ import { expectInTime } from '../support/promised-time.js'
 const endWithinMs = 2000
 
 describe('GET /events', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let guest: Guest
   let other: Guest
@@ -34,11 +33,7 @@ describe('GET /events', function () {
     key = gateway.adminKey,
     { query = '', headers = {} }: { query?: string; headers?: Record<string, string> } = {},
   ): Promise<EventStream> => {
-    const opened = await EventStream.open(
-      gateway.url,
-      { ...(key && { 'x-api-key': key }), ...headers },
-      query,
-    )
+    const opened = await EventStream.open(gateway.url, { ...(key && { 'x-api-key': key }), ...headers }, query)
     open.push(opened)
     await opened.wait(({ event }) => event === 'ready' || event === 'reset', 'a beginning')
     return opened
@@ -134,8 +129,7 @@ describe('GET /events', function () {
     const bound = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const listening = [await stream(), await stream(bound), await stream('', { headers: session })]
     await rename(guest.uuid, 'owned')
-    for (const each of listening)
-      expect((await each.type('guest.updated')).data.data).not.to.have.property('owners')
+    for (const each of listening) expect((await each.type('guest.updated')).data.data).not.to.have.property('owners')
     for (const path of ['/containers', '/containers/list', `/containers/${guest.id}`])
       for (const headers of [{ 'x-api-key': bound }, session]) {
         const { status, body } = await gateway.request('GET', path, { key: '', headers })
@@ -230,7 +224,6 @@ describe('GET /events', function () {
 })
 
 describe('GET /events with clients that do not keep up', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ events: { limits: { count: 300, bytes: 1024 ** 2 } } })

@@ -8,7 +8,6 @@ const mostKeys = defaultCreationLimits.apiKeys.bound
 
 /** A customer with a key for one container makes further keys with it. */
 describe('what the keys that one key made share', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let bound = ''
   const streams: EventStream[] = []

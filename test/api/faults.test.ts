@@ -10,7 +10,6 @@ import { expectInTime, quickest } from '../support/promised-time.js'
 const timeouts = { headersMs: 400, requestMs: 800, keepAliveMs: 5000, checkEveryMs: 100 }
 
 describe('HTTP under faults', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let logged = ''
   before(async () => {
@@ -70,8 +69,7 @@ describe('HTTP under faults', function () {
     // The agent journals them and carries none out.
     const replies = paths.map((path) => gateway.request('POST', path, path === '/swap' ? { body } : {}))
     const actions = ['reset-password', 'snapshot-create', 'swap']
-    const isShown = (action: string): boolean =>
-      fleet.operations().some(({ operation }) => operation.action === action)
+    const isShown = (action: string): boolean => fleet.operations().some(({ operation }) => operation.action === action)
     await waitFor(() => actions.every(isShown), {
       what: () =>
         `all tasks: ${fleet
@@ -84,9 +82,7 @@ describe('HTTP under faults', function () {
       expect([status, answer.code]).to.deep.equal([504, 'agent_timeout'])
       const { task_id: task } = answer['details']
       expect(fleet.view.findOperation(task)).to.not.equal(undefined)
-      expect(answer.message).to.equal(
-        `the host went offline: task ${task} continues when the host is online again`,
-      )
+      expect(answer.message).to.equal(`the host went offline: task ${task} continues when the host is online again`)
     }
     await fleet.setHostState('host-a', 'online')
   })

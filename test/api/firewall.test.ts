@@ -4,8 +4,13 @@ import { BerthError } from '../../shared/errors.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 const rule = {
-  ...{ direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'ipv4' },
-  ...{ source_ip: '198.51.100.0/24', port: '22,80-90', description: 'office' },
+  direction: 'in',
+  protocol: 'tcp',
+  action: 'ACCEPT',
+  network: 'ipv4',
+  source_ip: '198.51.100.0/24',
+  port: '22,80-90',
+  description: 'office',
 }
 
 describe('the firewall of a container over HTTP', () => {
@@ -28,9 +33,7 @@ describe('the firewall of a container over HTTP', () => {
     expect((await read()).body.data).to.deep.equal({ enabled: false, default_action: 'ACCEPT', rules: [] }))
 
   it('answers the rules as stored, with ids it made, and reads them back', async () => {
-    const { status, body } = await put(
-      closed([rule, { ...rule, direction: 'out', protocol: 'all', port: '' }]),
-    )
+    const { status, body } = await put(closed([rule, { ...rule, direction: 'out', protocol: 'all', port: '' }]))
     expect(status).to.equal(200)
     expect(body.message).to.be.a('string')
     const [first, second] = body.data.rules as { id: string }[]
@@ -63,7 +66,10 @@ describe('the firewall of a container over HTTP', () => {
     }
     const { body } = await put({ enabled: false, default_action: 'ACCEPT', rules: [sent] })
     expect(body.data.rules[0]).to.include({
-      ...{ network: 'all', source_ip: '10.0.0.0/8', port: '80-81,443', description: '' },
+      network: 'all',
+      source_ip: '10.0.0.0/8',
+      port: '80-81,443',
+      description: '',
     })
   })
 
@@ -86,13 +92,7 @@ describe('the firewall of a container over HTTP', () => {
       const { status, body } = await put(closed([rule, { ...rule, ...change }]))
       expect([status, body.details?.field], JSON.stringify(change)).to.deep.equal([400, field])
     }
-    for (const body of [
-      {},
-      [],
-      { enabled: true },
-      { ...closed([]), enabled: 'yes' },
-      closed(Array(201).fill(rule)),
-    ])
+    for (const body of [{}, [], { enabled: true }, { ...closed([]), enabled: 'yes' }, closed(Array(201).fill(rule))])
       expect((await put(body)).status).to.equal(400)
     gateway.fleet.agentFailure = new BerthError('internal', 'agent_error', 'nft refused')
     expect((await put(closed([]))).status).to.equal(502)
@@ -116,8 +116,7 @@ describe('the firewall of a container over HTTP', () => {
 
   it('answers 304 until it changes', async () => {
     const { headers } = await read()
-    const again = () =>
-      gateway.request('GET', path(), { headers: { 'if-none-match': headers['etag'] ?? '' } })
+    const again = () => gateway.request('GET', path(), { headers: { 'if-none-match': headers['etag'] ?? '' } })
     expect((await again()).status).to.equal(304)
     await put(closed([]))
     expect((await again()).status).to.equal(200)

@@ -9,9 +9,13 @@ import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
 const row = {
-  ...{ cpu_usage_pct: null, memory_usage_bytes: null, disk_usage_bytes: null },
-  ...{ network_rx_bytes_per_sec: null, network_tx_bytes_per_sec: null },
-  ...{ io_read_bytes_per_sec: null, io_write_bytes_per_sec: null },
+  cpu_usage_pct: null,
+  memory_usage_bytes: null,
+  disk_usage_bytes: null,
+  network_rx_bytes_per_sec: null,
+  network_tx_bytes_per_sec: null,
+  io_read_bytes_per_sec: null,
+  io_write_bytes_per_sec: null,
 }
 
 describe('history over HTTP', () => {

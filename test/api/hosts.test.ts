@@ -19,7 +19,6 @@ import { waitFor } from '../support/wait.js'
 /* The whole gateway, as berth-gateway starts it, and an agent that joins it over the API alone. */
 
 describe('/hosts', function () {
-  this.timeout(120_000)
   let directory: string
   let close: () => Promise<void>
   let key: string
@@ -40,7 +39,9 @@ describe('/hosts', function () {
     const config = validateConfig(
       GatewayConfigSchema,
       {
-        ...{ state_dir: stateDir, run_dir: join(directory, 'run'), listen: `127.0.0.1:${http}` },
+        state_dir: stateDir,
+        run_dir: join(directory, 'run'),
+        listen: `127.0.0.1:${http}`,
         join_listen: `127.0.0.1:${joinPort}`,
       },
       'test',
@@ -79,9 +80,7 @@ describe('/hosts', function () {
     const { host, join_token: token, command, expires_at: expires, ...join } = added.body.data
     expect(join).to.deep.equal({ join_address: `127.0.0.1:${joinPort}`, join_local_only: true })
     expect(host).to.include({ name: 'one', address, status: 'pending', draining: false, containers: 0 })
-    const paths = shell(
-      `set_instance ''; echo "$lib_dir/dist/agent/main.js join - --config $(config_of agent)"`,
-    )
+    const paths = shell(`set_instance ''; echo "$lib_dir/dist/agent/main.js join - --config $(config_of agent)"`)
     expect(command).to.equal(`echo ${token} | node ${paths.output.trim()}`)
     expect(expires).to.match(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
     expect(parseJoinToken(token).hostId).to.equal(host.id)
@@ -110,9 +109,7 @@ describe('/hosts', function () {
       expect(answer.status, JSON.stringify(body)).to.equal(400)
       expect(answer.body.details.field).to.equal(field)
     }
-    expect((await call('POST', '/hosts', { name: 'ONE', address: 'a:1' })).body.code).to.equal(
-      'name_conflict',
-    )
+    expect((await call('POST', '/hosts', { name: 'ONE', address: 'a:1' })).body.code).to.equal('name_conflict')
     const { address } = (await call('GET', `/hosts/${hostId}`)).body.data
     const twice = await call('POST', '/hosts', { name: 'two', address })
     expect([twice.status, twice.body.code]).to.deep.equal([409, 'address_in_use'])
@@ -121,18 +118,14 @@ describe('/hosts', function () {
       ['a', 'b', 'c'].map((name) => call('POST', '/hosts', { name, address: '198.18.0.9:7443' })),
     )
     expect(atOnce.map(({ status }) => status).sort(), 'at once').to.deep.equal([201, 409, 409])
-    for (const { body } of atOnce)
-      if (body.data?.host) await call('DELETE', `/hosts/${body.data.host.id}`, {})
+    for (const { body } of atOnce) if (body.data?.host) await call('DELETE', `/hosts/${body.data.host.id}`, {})
     for (const [method, path] of [
       ['GET', '/hosts/h-none'],
       ['PATCH', '/hosts/h-none'],
       ['DELETE', '/hosts/h-none'],
       ['POST', '/hosts/h-none/join-token'],
     ] as const)
-      expect(
-        (await call(method, path, method === 'GET' ? undefined : {})).status,
-        `${method} ${path}`,
-      ).to.equal(404)
+      expect((await call(method, path, method === 'GET' ? undefined : {})).status, `${method} ${path}`).to.equal(404)
   })
 
   it('name and draining change; only the fields sent', async () => {

@@ -6,7 +6,6 @@ import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
 describe('Idempotency-Key when the store dies under a request', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   beforeEach(async () => {
     gateway = await startTestGateway()

@@ -63,9 +63,7 @@ describe('Idempotency-Key over HTTP', () => {
     const statuses = replies.map((reply) => reply.status)
     expect(statuses.filter((status) => status === 202).length).to.be.greaterThan(0)
     expect(statuses.every((status) => status === 202 || status === 409)).to.equal(true)
-    const operations = gateway.fleet.view
-      .operations()
-      .filter(({ operation }) => operation.subject?.name === 'fifty')
+    const operations = gateway.fleet.view.operations().filter(({ operation }) => operation.subject?.name === 'fifty')
     expect(operations).to.have.length(1)
   })
 
@@ -80,7 +78,8 @@ describe('Idempotency-Key over HTTP', () => {
     const other = await gateway.fleet.addGuest({ name: 'other', portMappings: [] })
     const map = (id = 0, headers = {}) =>
       gateway.request('POST', `/containers/${id}/port-mappings`, {
-        ...{ headers, body: { container_port: 80, host_port: 26_500 } },
+        headers,
+        body: { container_port: 80, host_port: 26_500 },
       })
     await map(one?.id)
     const again = { 'idempotency-key': 'a-409' }
@@ -134,9 +133,7 @@ describe('Idempotency-Key over HTTP', () => {
 
   it('makes one of many at once', async () => {
     const replies = await Promise.all(Array.from({ length: 20 }, () => create('idem-many', 'order-4712')))
-    const ids = replies
-      .filter((r) => r.status === 202)
-      .map((r) => (r.body as { data: { id: number } }).data.id)
+    const ids = replies.filter((r) => r.status === 202).map((r) => (r.body as { data: { id: number } }).data.id)
     expect(new Set(ids).size).to.equal(1)
     for (const reply of replies) expect([202, 409]).to.include(reply.status)
   })

@@ -6,7 +6,6 @@ import type { Reply, TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
 describe('images and their guests over HTTP', function () {
-  this.timeout(120_000)
   let lab: ImageLab
   let gateway: TestGateway
   before(async () => {
@@ -66,9 +65,9 @@ describe('images and their guests over HTTP', function () {
     })
 
     it('are not made from one that is disabled, nor get a new disk of it', async () => {
-      expect(
-        (await lab.ended((await lab.create('before', 'debian-12')).body.data.task_id as string)).status,
-      ).to.equal('done')
+      expect((await lab.ended((await lab.create('before', 'debian-12')).body.data.task_id as string)).status).to.equal(
+        'done',
+      )
       expect((await lab.toggle('debian-12', false)).status).to.equal(200)
       expect(await lab.row('debian-12')).to.include({ enabled: false, downloaded: true })
       const refused = [
@@ -83,8 +82,7 @@ describe('images and their guests over HTTP', function () {
           template_id: 'debian-12',
         }),
       ]
-      for (const { status, body } of refused)
-        expect([status, body.code]).to.deep.equal([409, 'image_disabled'])
+      for (const { status, body } of refused) expect([status, body.code]).to.deep.equal([409, 'image_disabled'])
       expect((await lab.send('/containers/before/start', [])).status).to.equal(202)
       await lab.toggle('debian-12', true)
       expect((await lab.create('after', 'debian-12')).status).to.equal(202)
@@ -100,8 +98,14 @@ describe('images and their guests over HTTP', function () {
 
   describe('custom images', () => {
     const custom = (fields: object = {}): object => ({
-      ...{ type: 'lxc', name: 'My Alpine', description: 'with tools', distro: 'alpine', release: '3.22' },
-      ...{ arch: 'x86_64', url: `${lab.server.url}/custom.tar.gz`, sha256: sha256Of(lab.content) },
+      type: 'lxc',
+      name: 'My Alpine',
+      description: 'with tools',
+      distro: 'alpine',
+      release: '3.22',
+      arch: 'x86_64',
+      url: `${lab.server.url}/custom.tar.gz`,
+      sha256: sha256Of(lab.content),
       ...fields,
     })
     const add = (fields: object = {}, options = {}): Promise<Reply> =>
@@ -110,8 +114,7 @@ describe('images and their guests over HTTP', function () {
 
     before(() => void lab.server.add('custom.tar.gz', lab.content))
     afterEach(async () => {
-      for (const { id } of await lab.rows('?custom=true'))
-        expect((await drop(id as string)).status).to.equal(200)
+      for (const { id } of await lab.rows('?custom=true')) expect((await drop(id as string)).status).to.equal(200)
     })
 
     it('are added, downloaded, used and removed; guests made from them live on', async () => {
@@ -120,13 +123,16 @@ describe('images and their guests over HTTP', function () {
       const { id } = body.data as { id: string }
       expect(id).to.match(/^custom-my-alpine-[0-9a-f]{12}$/)
       expect(body.data).to.include({
-        ...{ type: 'lxc', name: 'My Alpine', arch: 'amd64', variant: 'default', custom: true, source: 'url' },
-        ...{
-          downloaded: false,
-          enabled: true,
-          sha256: sha256Of(lab.content),
-          url: `${lab.server.url}/custom.tar.gz`,
-        },
+        type: 'lxc',
+        name: 'My Alpine',
+        arch: 'amd64',
+        variant: 'default',
+        custom: true,
+        source: 'url',
+        downloaded: false,
+        enabled: true,
+        sha256: sha256Of(lab.content),
+        url: `${lab.server.url}/custom.tar.gz`,
       })
       expect((await lab.downloaded(id)).status).to.equal('done')
       expect(await lab.enabledIds()).to.include(id)

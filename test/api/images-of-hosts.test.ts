@@ -10,7 +10,6 @@ const megabyte = randomBytes(1_000_000)
 const guestBody = { ram_mb: 64, vcpu: 0.1, disk_gb: 1, start: false }
 
 describe('images of several hosts', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let server: ImageServer
   before(async () => {
@@ -29,9 +28,7 @@ describe('images of several hosts', function () {
   const send = (method: 'POST' | 'PUT', path: string, body: object): Promise<Reply> =>
     gateway.request(method, path, { body })
   const there = async (host: string, id = 'alpine-3.22'): Promise<Row> =>
-    ((await gateway.request('GET', `/images?host_id=${host}`)).body.data as Row[]).find(
-      (row) => row.id === id,
-    )!
+    ((await gateway.request('GET', `/images?host_id=${host}`)).body.data as Row[]).find((row) => row.id === id)!
   const wait = (host: string): Promise<unknown> =>
     waitFor(async () => (await there(host)).downloaded === true, { what: `the image on ${host}` })
 
@@ -45,9 +42,7 @@ describe('images of several hosts', function () {
     expect((all.body.tasks as Row[]).map(({ host_id }) => host_id)).to.deep.equal(['host-a'])
     await wait('host-a')
     expect((await send('POST', '/images/download', { template_id: 'alpine-3.22' })).status).to.equal(200)
-    const named = await send('PUT', '/images/toggle', {
-      ...{ template_id: 'alpine-3.22', enabled: false, host_id: 'host-a' },
-    })
+    const named = await send('PUT', '/images/toggle', { template_id: 'alpine-3.22', enabled: false, host_id: 'host-a' })
     expect(named.body.hosts).to.deep.equal(['host-a'])
     expect([(await there('host-a')).enabled, (await there('host-b')).enabled]).to.deep.equal([false, true])
     const { body } = await gateway.request('DELETE', '/images/delete?template_id=alpine-3.22')
@@ -67,8 +62,14 @@ describe('images of several hosts', function () {
   it('that are away are named, and the others do it', async () => {
     await gateway.fleet.setHostState('host-b', 'offline')
     const custom = {
-      ...{ type: 'lxc', name: 'x', description: '', distro: 'alpine', release: '3.22', arch: 'amd64' },
-      ...{ url: `${server.url}/alpine.tar.xz`, sha256: sha256Of(megabyte) },
+      type: 'lxc',
+      name: 'x',
+      description: '',
+      distro: 'alpine',
+      release: '3.22',
+      arch: 'amd64',
+      url: `${server.url}/alpine.tar.xz`,
+      sha256: sha256Of(megabyte),
     }
     const { status, body } = await send('POST', '/images/custom', custom)
     expect([status, body.hosts]).to.deep.equal([201, ['host-a']])
@@ -80,13 +81,18 @@ describe('images of several hosts', function () {
   })
 
   const customOf = (name: string, more: object = {}): object => ({
-    ...{ type: 'lxc', name, description: '', distro: 'alpine', release: '3.22', arch: 'amd64' },
-    ...{ url: `${server.url}/alpine.tar.xz`, sha256: sha256Of(megabyte), ...more },
+    type: 'lxc',
+    name,
+    description: '',
+    distro: 'alpine',
+    release: '3.22',
+    arch: 'amd64',
+    url: `${server.url}/alpine.tar.xz`,
+    sha256: sha256Of(megabyte),
+    ...more,
   })
   const holders = async (id: string): Promise<string[]> => {
-    const rows = await Promise.all(
-      ['host-a', 'host-b'].map(async (host) => ((await there(host, id)) ? [host] : [])),
-    )
+    const rows = await Promise.all(['host-a', 'host-b'].map(async (host) => ((await there(host, id)) ? [host] : [])))
     return rows.flat()
   }
   const addCustom = async (name: string, more: object = {}): Promise<string> => {

@@ -7,7 +7,6 @@ import type { TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
 describe('images over HTTP', function () {
-  this.timeout(120_000)
   let lab: ImageLab
   let gateway: TestGateway
   let agent: LabAgent
@@ -24,13 +23,31 @@ describe('images over HTTP', function () {
     it('show the catalogue, by type and by what is there', async () => {
       const all = await lab.rows()
       for (const id of [
-        ...['debian-12', 'debian-13', 'ubuntu-22.04', 'ubuntu-24.04', 'alpine-3.22', 'rocky-9', 'alma-9'],
-        ...['fedora-43', 'arch', 'opensuse-tumbleweed', 'debian-12-kvm', 'ubuntu-24.04-kvm'],
+        'debian-12',
+        'debian-13',
+        'ubuntu-22.04',
+        'ubuntu-24.04',
+        'alpine-3.22',
+        'rocky-9',
+        'alma-9',
+        'fedora-43',
+        'arch',
+        'opensuse-tumbleweed',
+        'debian-12-kvm',
+        'ubuntu-24.04-kvm',
       ])
         expect(all.map((found) => found.id)).to.include(id)
       expect(all.find(({ id }) => id === 'debian-12')).to.deep.include({
-        ...{ name: 'Debian 12', type: 'lxc', downloaded: true, enabled: true, downloading: false },
-        ...{ progress: 100, size_bytes: 300_000_000, host_id: 'host-a', source: 'built', supported: true },
+        name: 'Debian 12',
+        type: 'lxc',
+        downloaded: true,
+        enabled: true,
+        downloading: false,
+        progress: 100,
+        size_bytes: 300_000_000,
+        host_id: 'host-a',
+        source: 'built',
+        supported: true,
       })
       const kvm = await lab.rows('?type=kvm')
       expect(kvm.length).to.be.greaterThan(5)
@@ -51,7 +68,14 @@ describe('images over HTTP', function () {
       expect(await lab.enabledIds('?type=kvm')).to.deep.equal([])
       const { data } = (await gateway.request('GET', '/images/enabled?type=lxc')).body
       expect(Object.keys(data[0] as ImageRow)).to.deep.equal([
-        ...['id', 'name', 'distro', 'release', 'arch', 'variant', 'description', 'type'],
+        'id',
+        'name',
+        'distro',
+        'release',
+        'arch',
+        'variant',
+        'description',
+        'type',
       ])
       await lab.toggle('debian-12', false)
       expect(await lab.enabledIds()).to.deep.equal([])
@@ -107,9 +131,7 @@ describe('images over HTTP', function () {
       const statuses = replies.map(({ status }) => status).sort()
       expect(statuses).to.deep.equal([202, ...Array.from({ length: 19 }, () => 409)])
       expect((await lab.cancel('alpine-3.22')).status).to.equal(200)
-      expect((await lab.ended(lab.taskOf(replies.find(({ status }) => status === 202)!))).status).to.equal(
-        'canceled',
-      )
+      expect((await lab.ended(lab.taskOf(replies.find(({ status }) => status === 202)!))).status).to.equal('canceled')
     })
 
     it('goes on where its connection was cut', async () => {

@@ -78,8 +78,7 @@ describe('key cache', () => {
   })
   afterEach(() => store.close())
 
-  const disable = () =>
-    writer.client.set(keyNames(writer).record(1), encodeRecord({ ...record, disabled: true }))
+  const disable = () => writer.client.set(keyNames(writer).record(1), encodeRecord({ ...record, disabled: true }))
 
   it('reads again what changed after it was read and before it was kept', async () => {
     let open = () => undefined as void
@@ -149,7 +148,11 @@ describe('key cache', () => {
     }
     const authenticator = new CallerAuthenticator({
       sessions,
-      ...{ store, cache, failures, usage: new KeyUsage(store), limit: new RateLimit(perMinute(10)) },
+      store,
+      cache,
+      failures,
+      usage: new KeyUsage(store),
+      limit: new RateLimit(perMinute(10)),
     })
     const ask = () => authenticator.authenticate({ headers: { 'x-api-key': key } }, '127.0.0.1')
     await ask()

@@ -18,11 +18,7 @@ describe('API keys and who made them', () => {
       if (round % 3 > 0) await new Promise((resolve) => setTimeout(resolve, round / 10))
       const [made] = await Promise.all([making, gateway.request('DELETE', `/api-keys/${maker.id}`)])
       if (made.status !== 201) expect([401, 404], made.text).to.include(made.status)
-      else
-        expect(
-          (await keys.answerTo('GET', '/dashboard', { key: made.body.data.key }))[0],
-          `${round}`,
-        ).to.equal(200)
+      else expect((await keys.answerTo('GET', '/dashboard', { key: made.body.data.key }))[0], `${round}`).to.equal(200)
     }
   })
 
@@ -103,10 +99,7 @@ describe('API keys and who made them', () => {
       403,
       'insufficient_scope',
     ])
-    expect(await keys.answerTo('DELETE', `/api-keys/${id}`, { key })).to.deep.equal([
-      403,
-      'insufficient_scope',
-    ])
+    expect(await keys.answerTo('DELETE', `/api-keys/${id}`, { key })).to.deep.equal([403, 'insufficient_scope'])
     const own = await startTestGateway()
     try {
       const limited = await own.makeKey({ scopes: ['apikey:*'] })
@@ -131,11 +124,9 @@ describe('API keys and who made them', () => {
   it('lets a new administrator take over from the first', async () => {
     const own = await startTestGateway()
     try {
-      const heir = (await own.request('POST', '/api-keys', { body: { name: 'heir', scopes: ['*'] } })).body
+      const heir = (await own.request('POST', '/api-keys', { body: { name: 'heir', scopes: ['*'] } })).body.data
+      const child = (await own.request('POST', '/api-keys', { body: { name: 'child', scopes: ['apikey:read'] } })).body
         .data
-      const child = (
-        await own.request('POST', '/api-keys', { body: { name: 'child', scopes: ['apikey:read'] } })
-      ).body.data
       const by = { key: heir.key as string }
       // What the first one made would stop with it, the heir too.
       const refused = await own.request('PATCH', '/api-keys/1', { ...by, body: { disabled: true } })

@@ -16,10 +16,8 @@ describe('limits, expiry and traffic over HTTP', () => {
     guest = await gateway.fleet.addGuest()
   })
 
-  const put = (what: string, body: unknown) =>
-    gateway.request('PUT', `/containers/${guest.id}/${what}`, { body })
-  const detail = async (): Promise<Row> =>
-    (await gateway.request('GET', `/containers/${guest.id}`)).body.data as Row
+  const put = (what: string, body: unknown) => gateway.request('PUT', `/containers/${guest.id}/${what}`, { body })
+  const detail = async (): Promise<Row> => (await gateway.request('GET', `/containers/${guest.id}`)).body.data as Row
   const start = () => gateway.request('POST', `/containers/${guest.id}/start`)
 
   describe('resource-limit', () => {
@@ -28,15 +26,22 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect([status, body.success, body.data]).to.deep.equal([200, true, undefined])
       expect(body.message).to.be.a('string')
       expect(await detail()).to.include({
-        ...{ vcpu: 1.5, ram_mb: 512, disk_gb: 10 },
-        ...{ network_down_mbps: 100, network_up_mbps: 0, io_read_mbps: 0 },
+        vcpu: 1.5,
+        ram_mb: 512,
+        disk_gb: 10,
+        network_down_mbps: 100,
+        network_up_mbps: 0,
+        io_read_mbps: 0,
       })
     })
 
     it('takes the legacy pair for both directions, and the split fields before it', async () => {
       await put('resource-limit', { network_bw_mbps: 50, network_up_mbps: 20, io_speed_mbps: 7 })
       expect(await detail()).to.include({
-        ...{ network_down_mbps: 50, network_up_mbps: 20, io_read_mbps: 7, io_write_mbps: 7 },
+        network_down_mbps: 50,
+        network_up_mbps: 20,
+        io_read_mbps: 7,
+        io_write_mbps: 7,
       })
       await put('resource-limit', { network_bw_mbps: 0 })
       expect(await detail()).to.include({ network_down_mbps: 0, network_up_mbps: 0, io_read_mbps: 7 })
@@ -44,12 +49,7 @@ describe('limits, expiry and traffic over HTTP', () => {
 
     it('takes nothing for no change, and ignores what it does not know', async () => {
       const before = await detail()
-      for (const body of [
-        {},
-        [],
-        { vcpu: 0, ram_mb: '0', io_read_mbps: null },
-        { disk_gb: '0', cpu_percent: 5 },
-      ])
+      for (const body of [{}, [], { vcpu: 0, ram_mb: '0', io_read_mbps: null }, { disk_gb: '0', cpu_percent: 5 }])
         expect((await put('resource-limit', body)).body.message).to.equal('nothing to change')
       expect(await detail()).to.deep.equal(before)
     })
@@ -57,7 +57,9 @@ describe('limits, expiry and traffic over HTTP', () => {
     it('names what it ignores, whether or not something else changes', async () => {
       const nothing = (await put('resource-limit', { swap_mb: 99, cpu_percent: 5 })).body
       expect(nothing).to.deep.equal({
-        ...{ success: true, message: 'nothing to change', data: { ignored: ['swap_mb', 'cpu_percent'] } },
+        success: true,
+        message: 'nothing to change',
+        data: { ignored: ['swap_mb', 'cpu_percent'] },
       })
       const some = (await put('resource-limit', { swap_mb: 99, io_read_mbps: 8 })).body
       expect([some.message, some.data]).to.deep.equal(['limits updated', { ignored: ['swap_mb'] }])
@@ -173,7 +175,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
       const isBlocked = async (): Promise<boolean> =>
         (await gateway.request('GET', '/containers/over')).body.data.policy_blocked === true
-      await waitFor(isBlocked, { timeoutMs: 60_000, what: 'blocked' })
+      await waitFor(isBlocked, { what: 'blocked' })
       const refused = await gateway.request('POST', '/containers/over/start')
       expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
     })
@@ -190,17 +192,25 @@ describe('limits, expiry and traffic over HTTP', () => {
     const gb = 1e9
     const read = async (): Promise<Row> =>
       (await gateway.request('GET', `/containers/${guest.id}/traffic`)).body.data as Row
-    const use = (rxBytes: number, txBytes: number) =>
-      gateway.fleet.addTraffic(guest.uuid, { rxBytes, txBytes })
+    const use = (rxBytes: number, txBytes: number) => gateway.fleet.addTraffic(guest.uuid, { rxBytes, txBytes })
 
     it('is shown field by field', async () => {
       await put('traffic-limit', { traffic_mode: 'total', monthly_traffic_gb: 10 })
       await use(2 * gb, 0.5 * gb)
       expect(await read()).to.deep.equal({
-        ...{ mode: 'total', limit_gb: 10, in_limit_gb: 0, out_limit_gb: 0 },
-        ...{ total_used_bytes: 2.5 * gb, rx_used_bytes: 2 * gb, tx_used_bytes: 0.5 * gb, used_pct: 25 },
-        ...{ reset_date: '2026-11', period_start: '2026-11-01', resets_at: '2026-12-01 00:00:00' },
-        ...{ utc_offset: '+00:00', action: 'stop' },
+        mode: 'total',
+        limit_gb: 10,
+        in_limit_gb: 0,
+        out_limit_gb: 0,
+        total_used_bytes: 2.5 * gb,
+        rx_used_bytes: 2 * gb,
+        tx_used_bytes: 0.5 * gb,
+        used_pct: 25,
+        reset_date: '2026-11',
+        period_start: '2026-11-01',
+        resets_at: '2026-12-01 00:00:00',
+        utc_offset: '+00:00',
+        action: 'stop',
       })
     })
 
@@ -216,9 +226,7 @@ describe('limits, expiry and traffic over HTTP', () => {
         const resetsAtMs = Date.UTC(2026, 11, 1) + hour * 3_600_000
         const period = { periodStart: '2026-11-01', resetsAtMs, utcOffsetMinutes: minutes }
         policy.readUse = (record) => ({ ...readUse(record), ...period })
-        expect(await read()).to.include({
-          ...{ period_start: '2026-11-01', resets_at: end, utc_offset: offset },
-        })
+        expect(await read()).to.include({ period_start: '2026-11-01', resets_at: end, utc_offset: offset })
         policy.readUse = readUse
       })
 

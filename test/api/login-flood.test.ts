@@ -11,12 +11,10 @@ const deadlineMs = 180_000
 const unnoticed = 100
 
 /** Two for each source, then one after a minute, after two more, after four more. */
-const mostChecked = (minutes: number): number =>
-  unnoticed + sources * (2 + Math.floor(Math.log2(1 + minutes)))
+const mostChecked = (minutes: number): number => unnoticed + sources * (2 + Math.floor(Math.log2(1 + minutes)))
 
 /** Over HTTP, with each password checked that the limits let through; login-limits.test.ts has the counts alone. */
 describe(`${attempts} wrong passwords from ${sources} addresses`, function () {
-  this.timeout(600_000)
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ trustedProxies: ['127.0.0.1'] })

@@ -7,7 +7,6 @@ const attackers = 2500
 
 /** The counts alone, in a real Redis, since ten thousand passwords would take minutes to check. */
 describe('guesses at one account', function () {
-  this.timeout(120_000)
   let redis: TestRedis
   let store: Store
   let limits: LoginLimits
@@ -43,10 +42,9 @@ describe('guesses at one account', function () {
     expect(owner, 'from a place of his own').to.not.equal(undefined)
     await owner?.succeeded()
     expect(await enters(trier(addressOf(7))), 'an attacker').to.equal(undefined)
-    expect(
-      await enters(trier(addressOf(7), 'known')),
-      'from an attacker’s place, on his device',
-    ).to.not.equal(undefined)
+    expect(await enters(trier(addressOf(7), 'known')), 'from an attacker’s place, on his device').to.not.equal(
+      undefined,
+    )
   })
 
   it('many from one source at many accounts end too, and an IPv6 source is its /64', async () => {
@@ -54,9 +52,7 @@ describe('guesses at one account', function () {
     for (let n = 0; n < 40; n++)
       answers.push(await enters({ username: `u${n}`, address: `2001:db8::${n + 1}`, device: undefined }))
     expect(answers.filter((attempt) => attempt !== undefined)).to.have.length(30)
-    expect(await enters({ username: 'u99', address: '2001:db8:0:1::1', device: undefined })).to.not.equal(
-      undefined,
-    )
+    expect(await enters({ username: 'u99', address: '2001:db8:0:1::1', device: undefined })).to.not.equal(undefined)
   })
 
   it('who succeeds begins anew, but his source does not', async () => {

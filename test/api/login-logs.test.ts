@@ -41,7 +41,10 @@ describe('the log of log-ins', () => {
     await stranger(ip).login('ADA', password)
     await stranger(ip).login('nobody', password)
     const rows = (await read(`?ip=${ip}`)).map(({ username, success, method, reason }) => ({
-      ...{ username, success, method, reason },
+      username,
+      success,
+      method,
+      reason,
     }))
     expect(rows.sort((a, b) => (a.reason < b.reason ? -1 : 1))).to.deep.equal([
       { username: 'ada', success: true, method: 'password', reason: '' },
@@ -77,9 +80,7 @@ describe('the log of log-ins', () => {
     expect((await read('?sort=time'))[0]).to.include({ username: 'ada' })
     expect(await read('?from=2099-01-01')).to.deep.equal([])
     expect(await read('?to=2001-01-01')).to.deep.equal([])
-    expect((await read('?username=PAGED&method=password')).map((row) => row.username)).to.deep.equal([
-      'paged',
-    ])
+    expect((await read('?username=PAGED&method=password')).map((row) => row.username)).to.deep.equal(['paged'])
     for (const query of ['?method=x', '?success=x', '?from=x', '?page=0'])
       expect((await gateway.request('GET', `/login-logs${query}`)).status, query).to.equal(400)
   })

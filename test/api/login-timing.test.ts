@@ -9,7 +9,6 @@ const most = 2.5
 
 /** Whoever has no password cannot tell by the time which names are there. */
 describe('the time of a wrong log-in', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let code = ''
   before(async () => {
@@ -38,11 +37,7 @@ describe('the time of a wrong log-in', function () {
 
   const password = 'not this one'
   for (const [what, path, bodies] of [
-    [
-      'name',
-      '/login',
-      () => ['known', 'unknown', 'disabled', 'invited'].map((username) => ({ username, password })),
-    ],
+    ['name', '/login', () => ['known', 'unknown', 'disabled', 'invited'].map((username) => ({ username, password }))],
     [
       'access code',
       '/sub-user/access',

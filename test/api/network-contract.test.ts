@@ -29,8 +29,14 @@ const poolAddress = {
 const prefix = { ...poolAddress, prefix: 'string' } as const
 const holder = { container_id: 'number', container_name: 'string' } as const
 const rule: Fields = {
-  ...{ id: 'string', direction: 'string', protocol: 'string', action: 'string', network: 'string' },
-  ...{ source_ip: 'string', port: 'string', description: 'string' },
+  id: 'string',
+  direction: 'string',
+  protocol: 'string',
+  action: 'string',
+  network: 'string',
+  source_ip: 'string',
+  port: 'string',
+  description: 'string',
 }
 const firewall: Fields = { enabled: 'boolean', default_action: 'string', rules: [rule] }
 
@@ -44,7 +50,8 @@ const endpoints: readonly {
   readonly data?: Fields | readonly Fields[]
 }[] = [
   {
-    ...{ method: 'PUT', path: '/routing' },
+    method: 'PUT',
+    path: '/routing',
     body: {
       items: [{ address: '203.0.113.10', interface: 'eth0', prefix_len: 24, gateway: '203.0.113.1' }],
       ipv6_prefixes: [{ interface: 'eth0', prefix: '2001:db8:1::', prefix_len: 64, gateway: 'fe80::1' }],
@@ -53,30 +60,37 @@ const endpoints: readonly {
     data: { ipv4: usage, public_ipv4_addresses: [poolAddress], ipv6_prefixes: [prefix] },
   },
   { method: 'PUT', path: '/routing', data: { ipv4: usage } },
+  { method: 'POST', path: '/containers/{id}/ipv6', data: { id: 'number', name: 'string', ipv6: 'string' } },
   {
-    ...{ method: 'POST', path: '/containers/{id}/ipv6' },
-    data: { id: 'number', name: 'string', ipv6: 'string' },
-  },
-  {
-    ...{ method: 'POST', path: '/containers/{id}/port-mappings' },
+    method: 'POST',
+    path: '/containers/{id}/port-mappings',
     body: { protocol: 'tcp', host_port: 25_080, container_port: 80, description: 'web' },
     data: [mapping],
   },
   {
-    ...{ method: 'PUT', path: '/containers/{id}/port-mappings/1' },
+    method: 'PUT',
+    path: '/containers/{id}/port-mappings/1',
     body: { protocol: 'tcp', host_port: 25_081, container_port: 81, description: 'web' },
     data: [mapping],
   },
   { method: 'PUT', path: '/containers/{id}/port-mappings/1', data: [mapping] },
   {
-    ...{ method: 'GET', path: '/routing' },
+    method: 'GET',
+    path: '/routing',
     data: {
-      ...{ nat4: usage, ipv4: usage, ipv6: usage, public_ipv4_addresses: [poolAddress] },
+      nat4: usage,
+      ipv4: usage,
+      ipv6: usage,
+      public_ipv4_addresses: [poolAddress],
       ipv4_assignments: [{ ...holder, ...poolAddress }],
       nat4_mappings: [
         {
-          ...{ ...holder, status: 'string', ip: 'string' },
-          ...{ host_port: 'number', container_port: 'number', protocol: 'string' },
+          ...holder,
+          status: 'string',
+          ip: 'string',
+          host_port: 'number',
+          container_port: 'number',
+          protocol: 'string',
         },
       ],
       ipv6_assignments: [{ ...holder, address: 'string', prefix_len: 'number', interface: 'string' }],
@@ -85,32 +99,46 @@ const endpoints: readonly {
   { method: 'DELETE', path: '/containers/{id}/port-mappings/1', data: [mapping] },
   { method: 'GET', path: '/containers/{id}/random-port', data: { port: 'number' } },
   {
-    ...{ method: 'POST', path: '/routing/ipv4-scan', body: { cidr: '203.0.113.0/28' } },
+    method: 'POST',
+    path: '/routing/ipv4-scan',
+    body: { cidr: '203.0.113.0/28' },
     data: [{ ...poolAddress, status: 'string', usable: 'boolean', reason: 'string' }],
   },
   {
-    ...{ method: 'GET', path: '/ipv6/status' },
+    method: 'GET',
+    path: '/ipv6/status',
     data: { available: 'boolean', reachable: 'boolean', reason: 'string', prefixes: [prefix] },
   },
   {
-    ...{ method: 'PUT', path: '/containers/{id}/firewall', data: firewall },
+    method: 'PUT',
+    path: '/containers/{id}/firewall',
+    data: firewall,
     body: {
-      ...{ enabled: true, default_action: 'DROP' },
+      enabled: true,
+      default_action: 'DROP',
       rules: [{ direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: '22' }],
     },
   },
   { method: 'GET', path: '/containers/{id}/firewall', data: firewall },
   {
-    ...{ method: 'GET', path: '/containers/{id}/traffic' },
+    method: 'GET',
+    path: '/containers/{id}/traffic',
     data: {
-      ...{ mode: 'string', limit_gb: 'number', in_limit_gb: 'number', out_limit_gb: 'number' },
-      ...{ total_used_bytes: 'number', rx_used_bytes: 'number', tx_used_bytes: 'number' },
-      ...{ used_pct: 'number', reset_date: 'string' },
+      mode: 'string',
+      limit_gb: 'number',
+      in_limit_gb: 'number',
+      out_limit_gb: 'number',
+      total_used_bytes: 'number',
+      rx_used_bytes: 'number',
+      tx_used_bytes: 'number',
+      used_pct: 'number',
+      reset_date: 'string',
     },
   },
   { method: 'POST', path: '/containers/{id}/traffic-reset' },
   {
-    ...{ method: 'PUT', path: '/containers/{id}/traffic-limit' },
+    method: 'PUT',
+    path: '/containers/{id}/traffic-limit',
     body: { traffic_mode: 'in_out', monthly_traffic_gb: 0, traffic_in_gb: 5, traffic_out_gb: 5 },
   },
   { method: 'PUT', path: '/containers/{id}/traffic-limit' },

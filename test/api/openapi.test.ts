@@ -14,9 +14,7 @@ describe('the OpenAPI document', () => {
     const { status, body, headers } = await gateway.request('GET', '/openapi.json', { key: '' })
     expect([status, body.openapi]).to.deep.equal([200, '3.1.0'])
     expect(body).to.deep.equal(gateway.api.document)
-    expect((await gateway.request('GET', '/api/openapi.json', { key: '' })).text).to.equal(
-      JSON.stringify(body),
-    )
+    expect((await gateway.request('GET', '/api/openapi.json', { key: '' })).text).to.equal(JSON.stringify(body))
     const again = { key: '', headers: { 'if-none-match': headers['etag'] ?? '' } }
     expect((await gateway.request('GET', '/openapi.json', again)).status).to.equal(304)
   })

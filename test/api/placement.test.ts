@@ -8,15 +8,11 @@ import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 const limits = { vcpuMilli: 1000, ramMb: 512, diskGb: 10 }
-const base = {
-  ...{ virtualization: 'lxc', templateId: 'debian-12', limits },
-  sshAuthMode: 'auto_password',
-}
+const base = { virtualization: 'lxc', templateId: 'debian-12', limits, sshAuthMode: 'auto_password' }
 const unbounded = { networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 }
 const ipv4 = '203.0.113.9'
 
 describe('addresses of the hosts’ own pools', function () {
-  this.timeout(120_000)
   let test: TestFleet
   let asked: string[] = []
   const hosts: { hostId: string; agent: LabAgent }[] = []
@@ -26,7 +22,8 @@ describe('addresses of the hosts’ own pools', function () {
     for (const [index, name] of ['empty', 'fuller', 'fullest'].entries())
       hosts.push(
         await test.addHost(name, {
-          ...{ guests: index * 5, firstId: index * 100 + 1 },
+          guests: index * 5,
+          firstId: index * 100 + 1,
           prepare: (agent) => {
             for (const { uuid } of agent.guests()) agent.update(uuid, { limits: { ...limits, ...unbounded } })
             agent.host.wire.onChoose = () => void asked.push(name)
@@ -54,7 +51,10 @@ describe('addresses of the hosts’ own pools', function () {
     )
   const create = (name: string, spec: object, more: object = {}) =>
     test.fleet.createGuest({
-      ...{ operationId: randomUUID(), name, requestedBy: 'api:test', ...more },
+      operationId: randomUUID(),
+      name,
+      requestedBy: 'api:test',
+      ...more,
       spec: GuestSpec.fromPartial({ ...base, ...spec }),
     })
   const refusalOf = async (work: Promise<unknown>) => {

@@ -7,7 +7,6 @@ import { waitFor } from '../support/wait.js'
 const gib = 1024 ** 3
 
 describe('a pool that is full, over HTTP', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let agent: LabAgent
   let guest: Guest
@@ -26,8 +25,7 @@ describe('a pool that is full, over HTTP', function () {
     use(495)
   })
 
-  const use = (usedGb: number): void =>
-    void (agent.host.pool = { totalBytes: 500 * gib, usedBytes: usedGb * gib })
+  const use = (usedGb: number): void => void (agent.host.pool = { totalBytes: 500 * gib, usedBytes: usedGb * gib })
   const post = (what: string, body?: unknown): Promise<Reply> =>
     gateway.request('POST', `/containers/${guest.id}/${what}`, body === undefined ? {} : { body })
   const warnings = async (): Promise<string[]> =>
@@ -65,9 +63,7 @@ describe('a pool that is full, over HTTP', function () {
   it('lets go what is there, go on what runs, and back what was', async () => {
     for (const action of ['stop', 'start', `snapshots/${snapshot}/restore`])
       expect((await post(action)).status, action).to.be.within(200, 202)
-    expect(
-      (await gateway.request('DELETE', `/containers/${guest.id}/snapshots/${snapshot}`)).status,
-    ).to.equal(200)
+    expect((await gateway.request('DELETE', `/containers/${guest.id}/snapshots/${snapshot}`)).status).to.equal(200)
     expect((await gateway.request('DELETE', `/containers/${guest.id}/delete`)).status).to.equal(202)
     await waitFor(() => agent.guests().every(({ uuid }) => uuid !== guest.uuid), { what: 'the guest gone' })
   })

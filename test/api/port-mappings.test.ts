@@ -43,7 +43,9 @@ describe('port mappings over HTTP', () => {
     const { body } = await add(range)
     expect(body.data[1]).to.deep.equal({
       ...range,
-      ...{ container_port_end: 8099, protocol: 'tcp', description: '' },
+      container_port_end: 8099,
+      protocol: 'tcp',
+      description: '',
     })
   })
 
@@ -59,9 +61,7 @@ describe('port mappings over HTTP', () => {
       const reply = await add(body)
       expect([reply.status, reply.body.code], JSON.stringify(body)).to.deep.equal([409, 'port_conflict'])
     }
-    expect((await add({ container_port: 22, host_port: other.sshPort, protocol: 'udp' })).status).to.equal(
-      200,
-    )
+    expect((await add({ container_port: 22, host_port: other.sshPort, protocol: 'udp' })).status).to.equal(200)
     expect(await stored()).to.have.length(2)
   })
 
@@ -70,10 +70,16 @@ describe('port mappings over HTTP', () => {
     await add({ container_port: 80, host_port: 26_000, description })
     const put = (body: object) => gateway.request('PUT', path('/1'), { body })
     expect((await put({ container_port: 8080 })).body.data[1]).to.deep.equal({
-      ...{ container_port: 8080, host_port: 26_000, protocol: 'tcp', description },
+      container_port: 8080,
+      host_port: 26_000,
+      protocol: 'tcp',
+      description,
     })
     expect((await put({ host_port: 26_001, description: '' })).body.data[1]).to.deep.equal({
-      ...{ container_port: 8080, host_port: 26_001, protocol: 'tcp', description: '' },
+      container_port: 8080,
+      host_port: 26_001,
+      protocol: 'tcp',
+      description: '',
     })
     expect((await put({})).body.data).to.deep.equal(await stored())
     const conflict = await put({ host_port: guest.sshPort })
@@ -84,9 +90,7 @@ describe('port mappings over HTTP', () => {
     for (const port of [81, 82]) await add({ container_port: port })
     const { status, body } = await gateway.request('DELETE', path('/1'))
     expect(status).to.equal(200)
-    expect((body.data as { container_port: number }[]).map((one) => one.container_port)).to.deep.equal([
-      22, 82,
-    ])
+    expect((body.data as { container_port: number }[]).map((one) => one.container_port)).to.deep.equal([22, 82])
     for (const index of ['2', '-1', 'x', '1.5', '99999999999', '%20', '0x0', '0e0', '00', '0.0', '+0'])
       for (const method of ['PUT', 'DELETE'] as const) {
         const reply = await gateway.request(method, path(`/${index}`), method === 'PUT' ? { body: {} } : {})
@@ -121,10 +125,7 @@ describe('port mappings over HTTP', () => {
   })
 
   it('finds free ports of an address however it is spelled; 409 where there are none', async () => {
-    const there = await gateway.fleet.addGuest(
-      { portMappings: [], ipv6Addresses: ['2001:db8:1::7'] },
-      'host-b',
-    )
+    const there = await gateway.fleet.addGuest({ portMappings: [], ipv6Addresses: ['2001:db8:1::7'] }, 'host-b')
     const ask = (query: string) => gateway.request('GET', `/containers/${there.id}/random-port${query}`)
     const setPorts = (start: number, end: number) =>
       gateway.request('PUT', '/routing?host_id=host-b', { body: { nat4_port_range: { start, end } } })
@@ -154,7 +155,9 @@ describe('port mappings over HTTP', () => {
   it('is mapped at creation too', async () => {
     const { body } = await gateway.request('POST', '/containers', {
       body: {
-        ...{ name: 'mapped', template_id: 'debian-12', port_mapping_count: 2 },
+        name: 'mapped',
+        template_id: 'debian-12',
+        port_mapping_count: 2,
         nat_port_mappings: [{ container_port: 7000, container_port_end: 7009, protocol: 'udp' }],
       },
     })

@@ -11,7 +11,6 @@ import { waitFor } from '../support/wait.js'
 
 /** The program as it is started, with a private Redis and no host. */
 describe('berth-gateway', function () {
-  this.timeout(240_000)
   let directory: string
   let port: number
   const children: ChildProcess[] = []
@@ -31,8 +30,7 @@ describe('berth-gateway', function () {
     await rm(directory, { recursive: true, force: true })
   })
 
-  const writeConfig = (name: string, config: object) =>
-    writeFile(join(directory, name), JSON.stringify(config))
+  const writeConfig = (name: string, config: object) => writeFile(join(directory, name), JSON.stringify(config))
 
   function run(...args: string[]): {
     child: ChildProcess
@@ -66,8 +64,7 @@ describe('berth-gateway', function () {
 
   it('makes its secrets once, for its owner alone', async () => {
     const keyFile = join(directory, 'admin.key')
-    const init = async () =>
-      run('init', '--config', join(directory, 'gateway.yaml'), '--admin-key-file', keyFile).ended
+    const init = async () => run('init', '--config', join(directory, 'gateway.yaml'), '--admin-key-file', keyFile).ended
     expect(await init()).to.equal(0)
     const key = await readFile(keyFile, 'utf8')
     expect(key).to.match(/^berth_sk_\w+\n$/)

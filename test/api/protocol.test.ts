@@ -28,11 +28,7 @@ describe('the HTTP protocol', () => {
 
   it('answers other methods of known paths with 405 and Allow', async () => {
     const { status, headers, body } = await gateway.request('PUT', '/containers', { key: '' })
-    expect([status, body.code, headers['allow']]).to.deep.equal([
-      405,
-      'method_not_allowed',
-      'GET, HEAD, OPTIONS, POST',
-    ])
+    expect([status, body.code, headers['allow']]).to.deep.equal([405, 'method_not_allowed', 'GET, HEAD, OPTIONS, POST'])
     const options = await gateway.request('OPTIONS', '/containers', { key: '' })
     expect([options.status, options.headers['allow']]).to.deep.equal([204, 'GET, HEAD, OPTIONS, POST'])
   })
@@ -46,25 +42,18 @@ describe('the HTTP protocol', () => {
 
   it('takes a client’s request id where it is sane', async () => {
     const ask = async (id: string) =>
-      (await gateway.request('GET', '/dashboard', { headers: { 'x-request-id': id } })).headers[
-        'x-request-id'
-      ]
+      (await gateway.request('GET', '/dashboard', { headers: { 'x-request-id': id } })).headers['x-request-id']
     expect(await ask('client-id.0001')).to.equal('client-id.0001')
     for (const id of ['short', 'has blanks in it', '<script>alert(1)</script>', 'x'.repeat(65)])
       expect(await ask(id)).to.match(/^[0-9a-f-]{36}$/)
   })
 
   it('reads either key header, and refuses none, wrong and contradicting ones', async () => {
-    const ask = (headers: Record<string, string>) =>
-      gateway.request('GET', '/dashboard', { key: '', headers })
+    const ask = (headers: Record<string, string>) => gateway.request('GET', '/dashboard', { key: '', headers })
     const bearer = `Bearer ${gateway.adminKey}`
     expect((await ask({ authorization: bearer })).status).to.equal(200)
     expect((await ask({ authorization: bearer, 'x-api-key': gateway.adminKey })).status).to.equal(200)
-    for (const headers of [
-      {},
-      { 'x-api-key': 'berth_sk_wrong' },
-      { authorization: bearer, 'x-api-key': 'other' },
-    ]) {
+    for (const headers of [{}, { 'x-api-key': 'berth_sk_wrong' }, { authorization: bearer, 'x-api-key': 'other' }]) {
       const { status, body, headers: sent } = await ask(headers)
       expect([status, body.code, sent['www-authenticate']]).to.deep.equal([401, 'unauthorized', 'Bearer'])
     }
@@ -72,17 +61,14 @@ describe('the HTTP protocol', () => {
 
   it('lets a GET have a JSON content type without a body', async () =>
     expect(
-      (await gateway.request('GET', '/dashboard', { headers: { 'content-type': 'application/json' } }))
-        .status,
+      (await gateway.request('GET', '/dashboard', { headers: { 'content-type': 'application/json' } })).status,
     ).to.equal(200))
 
   it('ignores unknown fields, and a body where none belongs', async () => {
     const body = { ...create, cpu_percent: 5, extra_ports: 3, nonsense: { deep: [] } }
     expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
     for (const ignored of ['[]', '', '{"a":1}', 'no json at all', '[1,2,3]'])
-      expect((await gateway.request('POST', '/containers/proto/start', { body: ignored })).status).to.equal(
-        202,
-      )
+      expect((await gateway.request('POST', '/containers/proto/start', { body: ignored })).status).to.equal(202)
   })
 
   it('takes nothing and an empty list for no body where one may be absent, whatever their type', async () => {
@@ -99,16 +85,7 @@ describe('the HTTP protocol', () => {
 
   it('takes what is no object for no body where one may be absent', async () => {
     for (const path of await optionalBodies('bodies'))
-      for (const body of [
-        'null',
-        '[1]',
-        '[{"ipv6_count":3}]',
-        '"x"',
-        '5',
-        'no json',
-        'force=true',
-        '{"force":',
-      ]) {
+      for (const body of ['null', '[1]', '[{"ipv6_count":3}]', '"x"', '5', 'no json', 'force=true', '{"force":']) {
         const reply = await gateway.request('POST', path, { body })
         expect(reply.status, `${path} ${body}: ${reply.text}`).to.be.oneOf([200, 202])
       }
@@ -136,20 +113,8 @@ describe('the HTTP protocol', () => {
     ['deep nesting', `{"name":${'['.repeat(1000)}${']'.repeat(1000)}}`, 400, 'invalid_json', {}],
     ['no body', undefined, 400, 'missing_field', {}],
     ['an empty list', '[]', 400, 'missing_field', {}],
-    [
-      'another type',
-      'name=x',
-      415,
-      'unsupported_media_type',
-      { 'content-type': 'application/x-www-form-urlencoded' },
-    ],
-    [
-      'another charset',
-      '{}',
-      415,
-      'unsupported_media_type',
-      { 'content-type': 'application/json; charset=utf-16' },
-    ],
+    ['another type', 'name=x', 415, 'unsupported_media_type', { 'content-type': 'application/x-www-form-urlencoded' }],
+    ['another charset', '{}', 415, 'unsupported_media_type', { 'content-type': 'application/json; charset=utf-16' }],
     ['a compressed body', '{}', 415, 'unsupported_media_type', { 'content-encoding': 'gzip' }],
     ['more than the limit', JSON.stringify({ name: 'x'.repeat(maxBodyBytes) }), 413, 'payload_too_large', {}],
     ['far more than the limit', 'x'.repeat(40 * maxBodyBytes), 413, 'payload_too_large', {}],
@@ -166,11 +131,7 @@ describe('the HTTP protocol', () => {
       [{ ram_mb: '512 MB' }, 'invalid_field', 'ram_mb'],
       [{ ram_mb: 512.5 }, 'invalid_field', 'ram_mb'],
       [{ virtualization: 'docker' }, 'invalid_field', 'virtualization'],
-      [
-        { nat_port_mappings: [{ container_port: 70000 }] },
-        'invalid_field',
-        'nat_port_mappings.0.container_port',
-      ],
+      [{ nat_port_mappings: [{ container_port: 70000 }] }, 'invalid_field', 'nat_port_mappings.0.container_port'],
       [{ public_ipv4s: ['1.2.3'] }, 'invalid_field', 'public_ipv4s.0'],
       [{ template_id: '../etc' }, 'invalid_field', 'template_id'],
     ] as const) {
@@ -222,15 +183,11 @@ describe('the HTTP protocol', () => {
       ),
     ).to.match(/^HTTP\/1.1 200 /)
     await gateway.fleet.addGuest({ name: 'headed' })
-    const stop = (headers: Record<string, string>) =>
-      gateway.request('POST', '/containers/headed/stop', { headers })
+    const stop = (headers: Record<string, string>) => gateway.request('POST', '/containers/headed/stop', { headers })
     const [one, two] = [await stop({ 'idempotency-key': '' }), await stop({ 'idempotency-key': '' })]
     expect(one.body.data.task_id).not.to.equal(two.body.data.task_id)
     expect((await stop({ 'if-match': ' ' })).status).to.equal(202)
-    const [first, again] = [
-      await stop({ 'idempotency-key': 'k1' }),
-      await stop({ 'idempotency-key': 'k1, k1' }),
-    ]
+    const [first, again] = [await stop({ 'idempotency-key': 'k1' }), await stop({ 'idempotency-key': 'k1, k1' })]
     expect([again.text, again.headers['idempotency-replayed']]).to.deep.equal([first.text, 'true'])
   })
 
@@ -241,12 +198,8 @@ describe('the HTTP protocol', () => {
       'template_id: must be an id of lower-case letters, digits, "." and "-", for example "debian-12"',
     )
     expect(await refuse({ template_id: 'debian-12' })).to.equal('name: is required, for example "web1"')
-    expect(await refuse({ ...create, ram_mb: 'much' })).to.equal(
-      'ram_mb: must be a whole number, for example 512',
-    )
-    expect(await refuse({ ...create, ram_mb: 1 })).to.match(
-      /^ram_mb: must be from 32 to \d+, for example 512$/,
-    )
+    expect(await refuse({ ...create, ram_mb: 'much' })).to.equal('ram_mb: must be a whole number, for example 512')
+    expect(await refuse({ ...create, ram_mb: 1 })).to.match(/^ram_mb: must be from 32 to \d+, for example 512$/)
     expect(await refuse({ ...create, public_ipv4s: ['x'] })).to.equal(
       'public_ipv4s.0: must be an IPv4 address, for example "203.0.113.7"',
     )

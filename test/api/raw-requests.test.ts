@@ -8,7 +8,6 @@ import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
 describe('raw requests', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ maxBodyBytes: 4096 })
@@ -58,8 +57,7 @@ describe('raw requests', function () {
       400,
     ],
   ] as const)
-    it(`${name}`, async () =>
-      expect(await exchange(gateway, sent)).to.match(new RegExp(`^HTTP/1.1 ${status} `)))
+    it(`${name}`, async () => expect(await exchange(gateway, sent)).to.match(new RegExp(`^HTTP/1.1 ${status} `)))
 
   it('refuses what is malformed after an answer on the same connection, and not in the place of one', async () => {
     const good = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n'
@@ -90,24 +88,15 @@ describe('raw requests', function () {
 
   it('ends the connection with a refusal that comes while the body is still on its way', async () => {
     const head = `Host: x\r\nContent-Type: application/json\r\nX-API-Key: ${gateway.adminKey}\r\n`
-    const long = await exchange(
-      gateway,
-      `POST /api/v1/containers HTTP/1.1\r\n${head}Content-Length: 99999\r\n\r\n{`,
-    )
+    const long = await exchange(gateway, `POST /api/v1/containers HTTP/1.1\r\n${head}Content-Length: 99999\r\n\r\n{`)
     expect(long)
       .to.match(/^HTTP\/1.1 413 /)
       .and.to.match(/^Connection: close\r$/m)
-    const late = await exchange(
-      gateway,
-      'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{',
-    )
+    const late = await exchange(gateway, 'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{')
     expect(late)
       .to.match(/^HTTP\/1.1 401 /)
       .and.to.match(/^Connection: close\r$/m)
-    const whole = await exchange(
-      gateway,
-      `POST /api/v1/containers HTTP/1.1\r\n${head}Content-Length: 2\r\n\r\n{}`,
-    )
+    const whole = await exchange(gateway, `POST /api/v1/containers HTTP/1.1\r\n${head}Content-Length: 2\r\n\r\n{}`)
     expect(whole)
       .to.match(/^HTTP\/1.1 400 /)
       .and.not.to.include('Connection: close')
@@ -154,15 +143,7 @@ describe('raw requests', function () {
 
     it('to curl', async () => {
       const headers = Object.entries(sent()).flatMap(([field, value]) => ['-H', `${field}: ${value}`])
-      const curl = spawn('curl', [
-        '-sS',
-        '-w',
-        '%{http_code}',
-        ...headers,
-        '--data-binary',
-        '@-',
-        gateway.url + path,
-      ])
+      const curl = spawn('curl', ['-sS', '-w', '%{http_code}', ...headers, '--data-binary', '@-', gateway.url + path])
       curl.stdin.on('error', () => undefined).end(Buffer.alloc(bytes, ' '))
       const [out, problems] = await Promise.all([text(curl.stdout), text(curl.stderr)])
       expect(out, problems).to.include('payload_too_large').and.to.match(/413$/)

@@ -7,8 +7,7 @@ import type { MemoryHost } from '../support/memory-host.js'
 import type { LabAgent } from '../support/lab-agent.js'
 
 const template = { template_id: 'debian-12', ram_mb: 64, vcpu: 0.1, disk_gb: 1 }
-const publicKey =
-  'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUkSXm9C1Cx4Vf0VbMT4KjEVxmeDbtC5VxY3l5a3tmk someone@somewhere'
+const publicKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUkSXm9C1Cx4Vf0VbMT4KjEVxmeDbtC5VxY3l5a3tmk someone@somewhere'
 
 describe('reset-password and reinstall', () => {
   let gateway: TestGateway
@@ -47,8 +46,7 @@ describe('reset-password and reinstall', () => {
     expect(await ended(made.data.task_id)).to.equal('done')
     return made.data as Made
   }
-  const detail = async (name: string): Promise<Body> =>
-    (await gateway.request('GET', `/containers/${name}`)).body.data
+  const detail = async (name: string): Promise<Body> => (await gateway.request('GET', `/containers/${name}`)).body.data
   const loginOf = (uuid: string) => host.driver.logins.get(`/nowhere/${uuid}.next`)
 
   describe('reset-password', () => {
@@ -80,9 +78,7 @@ describe('reset-password and reinstall', () => {
       const { body } = await post(name, 'reset-password')
       const record = agent.guests().find((guest) => guest.uuid === uuid)!
       expect(record.hasPassword).to.equal(true)
-      expect(agent.domain.context.openLogin(record)).to.deep.equal({
-        ...{ publicKey, password: body.data.password },
-      })
+      expect(agent.domain.context.openLogin(record)).to.deep.equal({ publicKey, password: body.data.password })
     })
 
     it('is refused with the guest’s reason, and leaves the journal’s login', async () => {
@@ -112,9 +108,7 @@ describe('reset-password and reinstall', () => {
       const { status, body } = await post(name, 'reset-password', { password: 'short1' })
       expect([status, body.code, body.details.field]).to.deep.equal([400, 'invalid_field', 'password'])
       const power = await gateway.makeKey({ scopes: ['container:power'] })
-      expect((await post(name, 'reset-password', {}, { key: power })).body.code).to.equal(
-        'insufficient_scope',
-      )
+      expect((await post(name, 'reset-password', {}, { key: power })).body.code).to.equal('insufficient_scope')
       const bound = await gateway.makeKey({ scopes: ['container:password'], container_uuids: [uuid] })
       expect((await post(name, 'reset-password', {}, { key: bound })).status).to.equal(200)
       const other = await make()
@@ -157,11 +151,7 @@ describe('reset-password and reinstall', () => {
     it('takes each way in; keep is the login of now, after a reset too', async () => {
       const { name, uuid } = await make()
       const ways = [
-        [
-          { ssh_auth_mode: 'password', ssh_password: 'S3cret/pass' },
-          'S3cret/pass',
-          { password: 'S3cret/pass' },
-        ],
+        [{ ssh_auth_mode: 'password', ssh_password: 'S3cret/pass' }, 'S3cret/pass', { password: 'S3cret/pass' }],
         [{ ssh_auth_mode: 'keep' }, '', { password: 'S3cret/pass' }],
         [{ ssh_auth_mode: 'key', ssh_public_key: publicKey }, '', { publicKey }],
         [{ ssh_auth_mode: 'keep' }, '', { publicKey }],
@@ -196,9 +186,7 @@ describe('reset-password and reinstall', () => {
       const headers = { 'idempotency-key': 're-1' }
       const body = { ...reinstall, ssh_auth_mode: 'password', ssh_password: 'Journ4l-word' }
       const first = await post(name, 'reinstall', body, { headers })
-      expect((await post(name, 'reinstall', body, { headers })).body.data.task_id).to.equal(
-        first.body.data.task_id,
-      )
+      expect((await post(name, 'reinstall', body, { headers })).body.data.task_id).to.equal(first.body.data.task_id)
       await ended(first.body.data.task_id)
       const { input } = agent.domain.engine.store.findJournaled(first.body.data.task_id)!
       expect(JSON.stringify(input)).not.to.contain('Journ4l-word')
@@ -260,13 +248,9 @@ describe('reset-password and reinstall', () => {
         expect([status, body.code, body.details.field]).to.deep.equal([400, code, field])
       }
       const delet = await gateway.makeKey({ scopes: ['container:delete'], container_uuids: [uuid] })
-      expect((await post(name, 'reinstall', reinstall, { key: delet })).body.code).to.equal(
-        'insufficient_scope',
-      )
+      expect((await post(name, 'reinstall', reinstall, { key: delet })).body.code).to.equal('insufficient_scope')
       expect((await post('nobody', 'reinstall', reinstall)).status).to.equal(404)
-      expect(
-        (await post(name, 'reinstall', reinstall, { headers: { 'if-match': '"1.x"' } })).status,
-      ).to.equal(412)
+      expect((await post(name, 'reinstall', reinstall, { headers: { 'if-match': '"1.x"' } })).status).to.equal(412)
     })
 
     it('of several is a batch, checked before any is queued, with a login each', async () => {

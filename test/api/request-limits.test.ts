@@ -41,8 +41,7 @@ describe('limits of requests', () => {
       limits: { address: { perSecond: 3, atOnce: 0 } },
       trustedProxies: ['127.0.0.1'],
     })
-    const ask = (address: string, key: string) =>
-      gateway.request('GET', '/containers', { key, ...viaProxy(address) })
+    const ask = (address: string, key: string) => gateway.request('GET', '/containers', { key, ...viaProxy(address) })
     const flood = await Promise.all(Array.from({ length: 40 }, (_, i) => ask(`2001:db8::${i + 1}`, 'no key')))
     expect(flood.map(({ status }) => status))
       .to.include(401)
@@ -84,8 +83,13 @@ describe('limits of requests', () => {
     })
     // More than the kernel takes for a reader who does not read.
     const portMappings = Array.from({ length: 1000 }, (_, n) => ({
-      ...{ containerPort: n + 1, containerPortEnd: n + 1, hostPort: n + 1, hostPortEnd: n + 1 },
-      ...{ protocol: 'tcp' as const, hostIp: '', description: 'x'.repeat(200) },
+      containerPort: n + 1,
+      containerPortEnd: n + 1,
+      hostPort: n + 1,
+      hostPortEnd: n + 1,
+      protocol: 'tcp' as const,
+      hostIp: '',
+      description: 'x'.repeat(200),
     }))
     for (let n = 0; n < 60; n++) await gateway.fleet.addGuest({ portMappings })
     const { port, hostname } = new URL(gateway.url)

@@ -15,8 +15,7 @@ describe('routing over HTTP', () => {
   it('shows pools as counts in text, and who has what', async () => {
     await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
     const name = 'holder'
-    const { data } = (await routing.create({ name, assign_ipv4: true, ipv4_count: 2, assign_ipv6: true }))
-      .body
+    const { data } = (await routing.create({ name, assign_ipv4: true, ipv4_count: 2, assign_ipv6: true })).body
     const shown = await routing.get()
     const holder = { container_id: data.id as number, container_name: name }
     expect(shown).to.deep.include({
@@ -31,9 +30,7 @@ describe('routing over HTTP', () => {
     const row = (await gateway.request('GET', `/containers/${name}`)).body.data
     const own = row.public_ipv4s as string[]
     expect(own).to.have.length(2)
-    expect(shown.ipv4_assignments).to.deep.equal(
-      own.map((text) => ({ ...holder, ...address(10), address: text })),
-    )
+    expect(shown.ipv4_assignments).to.deep.equal(own.map((text) => ({ ...holder, ...address(10), address: text })))
     expect(shown.ipv6_assignments[0]).to.include({ ...holder, prefix_len: 64, interface: 'eth0' })
     expect(shown.nat4_mappings).to.deep.equal([
       { ...holder, status: 'creating', ip: row.ip as string, ...(row.port_mappings[0] as object) },
@@ -124,9 +121,7 @@ describe('routing over HTTP', () => {
       const { status, body } = await routing.put({ ipv6_prefixes: prefixes })
       expect([status, body.code], JSON.stringify(prefixes)).to.deep.equal([409, 'address_in_use'])
     }
-    expect((await routing.put({ ipv6_prefixes: [prefix, { prefix: '2001:db8:2::/64' }] })).status).to.equal(
-      200,
-    )
+    expect((await routing.put({ ipv6_prefixes: [prefix, { prefix: '2001:db8:2::/64' }] })).status).to.equal(200)
   })
 
   it('has an address of the host either for mappings or for a container of its own', async () => {
@@ -182,18 +177,16 @@ describe('routing over HTTP', () => {
     await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
     const mine = (await routing.create({ name: 'mine', ipv4_count: 1, ipv6_count: 1 })).body.data
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid as string] })
-    const ask = async () =>
-      (await gateway.request('GET', '/routing', { key })).body.data as Record<string, object[]>
+    const ask = async () => (await gateway.request('GET', '/routing', { key })).body.data as Record<string, object[]>
     const before = await ask()
     expect(before).to.deep.include({
-      ...{ nat4: { used: 1, remaining: '0', total: '1' }, ipv4: { used: 1, remaining: '0', total: '1' } },
+      nat4: { used: 1, remaining: '0', total: '1' },
+      ipv4: { used: 1, remaining: '0', total: '1' },
       ipv6: { used: 1, remaining: '0', total: '1' },
     })
     expect(before['public_ipv4_addresses']).to.have.length(1)
     for (const list of ['ipv4_assignments', 'nat4_mappings', 'ipv6_assignments'])
-      expect((before[list] as { container_name: string }[]).map((one) => one.container_name)).to.deep.equal([
-        'mine',
-      ])
+      expect((before[list] as { container_name: string }[]).map((one) => one.container_name)).to.deep.equal(['mine'])
     await routing.create({ name: 'theirs', ipv4_count: 2, ipv6_count: 3, port_mapping_count: 5 })
     expect(await ask()).to.deep.equal(before)
     for (const [method, path, body] of [

@@ -8,7 +8,6 @@ import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
  * but the scope 403, with the scope alone neither.
  */
 describe('every route and every scope', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   const keys = new Map<string, string>()
 
@@ -25,9 +24,7 @@ describe('every route and every scope', function () {
     for (const route of gateway.api.routes)
       if (!['/language', '/version', '/batch-action'].includes(route.path))
         // the latter asks for that of its action
-        expect([...scopeCatalogue, '*', 'session', 'public'], `${route.method} ${route.path}`).to.include(
-          route.scope,
-        )
+        expect([...scopeCatalogue, '*', 'session', 'public'], `${route.method} ${route.path}`).to.include(route.scope)
   })
 
   it('answers 401 without a key, on both prefixes', async () => {

@@ -44,7 +44,6 @@ class Guesses {
 
 /** The attacker knows the password and has the cookie of a device; real counts, accounts and codes in a real Redis. */
 describe('guesses at a second factor', function () {
-  this.timeout(180_000)
   let redis: TestRedis
   let parts: ConstructorParameters<typeof Logins>[0]
   let logins: Logins
@@ -81,7 +80,9 @@ describe('guesses at a second factor', function () {
       return { ...about, id, username: `victim-${number}`, passwordHash, totp: begun.totp }
     })
     const at = (last: number, deviceCookie?: string): LoginPlace => ({
-      ...{ address: `10.${number >> 8}.${number & 255}.${last}`, userAgent: 'test', deviceCookie },
+      address: `10.${number >> 8}.${number & 255}.${last}`,
+      userAgent: 'test',
+      deviceCookie,
     })
     const places: Record<Place, LoginPlace> = {
       device: at(1, devices.add(undefined, account)),
@@ -110,17 +111,10 @@ describe('guesses at a second factor', function () {
   }
 
   /** Has a fresh log-in between password and code, which a place gets that may not try passwords. */
-  const tryCode = async (
-    victim: Victim,
-    place: LoginPlace,
-    given: { code: string } | { recoveryCode: string },
-  ) => isChecked(logins.second(await parts.pending.begin(victim.account, false), given, place))
+  const tryCode = async (victim: Victim, place: LoginPlace, given: { code: string } | { recoveryCode: string }) =>
+    isChecked(logins.second(await parts.pending.begin(victim.account, false), given, place))
 
-  async function take(
-    victim: Victim,
-    { from, what }: { from: Place; what: Step },
-    guesses: Guesses,
-  ): Promise<void> {
+  async function take(victim: Victim, { from, what }: { from: Place; what: Step }, guesses: Guesses): Promise<void> {
     const at = victim.places[from]
     const code = victim.codes.at(-1)
     switch (what) {
@@ -170,7 +164,8 @@ describe('guesses at a second factor', function () {
     const victim = await makeVictim()
     const { device } = victim.places
     const changed = await parts.accounts.change('admin', victim.account.id, (now) => ({
-      ...{ ...now, generation: now.generation + 1 },
+      ...now,
+      generation: now.generation + 1,
     }))
     expect(parts.devices.find(device.deviceCookie, victim.account)).not.to.equal(undefined)
     expect(parts.devices.find(device.deviceCookie, changed)).to.equal(undefined)

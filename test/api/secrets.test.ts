@@ -34,7 +34,6 @@ const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
  * left out.
  */
 describe('secrets of every kind', function () {
-  this.timeout(360_000)
   let gateway: GatewayProcess
   let agent: LabAgent
   let store: Store
@@ -54,8 +53,10 @@ describe('secrets of every kind', function () {
     processes = new ProcessTexts()
     receiver = await WebhookReceiver.start()
     gateway = await GatewayProcess.create(join(directory, 'gateway'), '127.0.0.1', {
-      ...{ log_level: 'trace', http: { trusted_proxies: ['127.0.0.1'] } },
-      ...{ tls_listen: `127.0.0.1:${await freePort()}`, http_listen: '' },
+      log_level: 'trace',
+      http: { trusted_proxies: ['127.0.0.1'] },
+      tls_listen: `127.0.0.1:${await freePort()}`,
+      http_listen: '',
       webhooks: { allow_http: true, allowed_targets: ['127.0.0.0/8'] },
     })
     gateway.start()
@@ -76,8 +77,7 @@ describe('secrets of every kind', function () {
     wipe?.()
   })
 
-  const keep = (name: string, value: unknown): void =>
-    void secrets.set(`${name} ${secrets.size}`, String(value))
+  const keep = (name: string, value: unknown): void => void secrets.set(`${name} ${secrets.size}`, String(value))
   /** One that was made up, in the form that is asked for. */
   const makeUp = (name: string, bytes = 12): string => {
     const value = randomBytes(bytes).toString('hex')
@@ -120,14 +120,7 @@ describe('secrets of every kind', function () {
     const [first, next] = [makeUp('password'), makeUp('new password')]
     const urlFile = join(directory, 'setup.url')
     const config = ['--config', join(gateway.directory, 'gateway.yaml')]
-    const output = execFileSync(process.execPath, [
-      program,
-      'admin',
-      'first-link',
-      '--url-file',
-      urlFile,
-      ...config,
-    ])
+    const output = execFileSync(process.execPath, [program, 'admin', 'first-link', '--url-file', urlFile, ...config])
     const token = /#(\S+)/.exec(output.toString() + readFiles(directory))![1]!
     keep('set-up link', token)
     const ada = browser()
@@ -148,16 +141,13 @@ describe('secrets of every kind', function () {
     const confirmed = await ada.request('POST', '/account/totp/confirm', { body: { code } })
     const codes = confirmed.body.data.recovery_codes as string[]
     await keepSession(ada)
-    const renewed = (await ada.request('POST', '/account/totp/recovery-codes')).body.data
-      .recovery_codes as string[]
+    const renewed = (await ada.request('POST', '/account/totp/recovery-codes')).body.data.recovery_codes as string[]
     for (const recovery of [...codes, ...renewed]) keep('recovery code', recovery)
     const half = browser()
     await half.login('ada', next)
     keep('half a log-in', half.token)
     await half.request('POST', '/login/otp', { body: { recovery_code: codes[0] } })
-    expect(
-      (await half.request('POST', '/login/otp', { body: { recovery_code: renewed[0] } })).status,
-    ).to.equal(200)
+    expect((await half.request('POST', '/login/otp', { body: { recovery_code: renewed[0] } })).status).to.equal(200)
     const invited = await ada.request('POST', '/admins', { body: { username: 'carol' } })
     keep('invitation', invited.body.data.setup_token)
     writeFileSync(join(directory, 'password'), makeUp('password by a command'))
@@ -179,10 +169,12 @@ describe('secrets of every kind', function () {
     keep('API key', key.key)
     await done(201, 'POST', '/api-keys', { body: { name: 'billing', scopes: ['*'] }, headers })
     const made = await done(200, 'POST', '/sub-user/create', {
-      ...{ body: { container_name: 'used' }, headers: once('a-sub-user') },
+      body: { container_name: 'used' },
+      headers: once('a-sub-user'),
     })
     const rotated = await done(200, 'POST', `/sub-users/${made.id}/rotate-password`, {
-      ...{ body: { rotate_code: true }, headers: once('another-password') },
+      body: { rotate_code: true },
+      headers: once('another-password'),
     })
     for (const { password, access_code: code } of [made, rotated]) {
       keep('sub-user password', password)
@@ -190,9 +182,7 @@ describe('secrets of every kind', function () {
     }
     const { access_code: code, password } = rotated as { access_code: string; password: string }
     const customer = browser()
-    expect(
-      (await customer.request('POST', '/sub-user/access', { body: { code, password } })).status,
-    ).to.equal(200)
+    expect((await customer.request('POST', '/sub-user/access', { body: { code, password } })).status).to.equal(200)
     keep('sub-user session', customer.token)
     await customer.request('POST', '/sub-user/access', { body: { code, password: makeUp('wrong password') } })
     await fetch(`${gateway.url}/u/${code}`, { redirect: 'manual' })
@@ -218,7 +208,8 @@ describe('secrets of every kind', function () {
     const create = { name: 'made', template_id: 'debian-12', vcpu: 1, ram_mb: 256, disk_gb: 5 }
     const login = { ssh_auth_mode: 'password', ssh_password: makeUp('guest password') }
     const { task_id: task } = await done(202, 'POST', '/containers', {
-      ...{ body: { ...create, ...login }, headers: { 'idempotency-key': 'guest' } },
+      body: { ...create, ...login },
+      headers: { 'idempotency-key': 'guest' },
     })
     await waitFor(async () => (await request('GET', `/tasks/${task}`)).body.data.status !== 'running')
     const reset = await request('POST', '/containers/used/reset-password', {
@@ -246,20 +237,22 @@ describe('secrets of every kind', function () {
     await documents.settings.refresh()
     keepKey('self-signed key', documents.opened(documents.settings.value!.current!).keyPem)
     const s3 = {
-      ...{ name: 'cloud', type: 's3', endpoint: 'https://s3.example.com', bucket: 'berth-backups' },
-      ...{ access_key_id: 'AKIDEXAMPLE', secret_access_key: makeUp('S3 key', 20) },
+      name: 'cloud',
+      type: 's3',
+      endpoint: 'https://s3.example.com',
+      bucket: 'berth-backups',
+      access_key_id: 'AKIDEXAMPLE',
+      secret_access_key: makeUp('S3 key', 20),
       encryption_password: makeUp('password of backups'),
     }
     const sftpKey = createPrivateKey(other.keyPem).export({ type: 'sec1', format: 'pem' }).toString()
     const sftp = {
-      ...{
-        name: 'vault',
-        type: 'sftp',
-        host: 'vault.example.com',
-        user: 'berth',
-        path: 'kept',
-        private_key: sftpKey,
-      },
+      name: 'vault',
+      type: 'sftp',
+      host: 'vault.example.com',
+      user: 'berth',
+      path: 'kept',
+      private_key: sftpKey,
       host_key: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFuYYb6WDYH4hbfmGCwWrnYbxYW8rM4N8hQdPYcWnLvM',
       encryption_password: s3.encryption_password,
     }

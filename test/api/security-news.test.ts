@@ -34,8 +34,7 @@ describe('an alert', () => {
     const { text } = await gateway.request('GET', '/metrics')
     return text.split('\n').filter((line) => line.startsWith('berth_security_alerts{'))
   }
-  const summary = async (): Promise<object> =>
-    (await gateway.request('GET', '/security/summary')).body.data as object
+  const summary = async (): Promise<object> => (await gateway.request('GET', '/security/summary')).body.data as object
 
   it('is told of as it is raised, and as it gets worse', async () => {
     await scan(20)
@@ -48,9 +47,7 @@ describe('an alert', () => {
   })
 
   it('counts in metrics and summary by its severity', async () => {
-    expect(await metrics()).to.deep.equal([
-      'berth_security_alerts{host="host-a",type="port_scan",severity="high"} 1',
-    ])
+    expect(await metrics()).to.deep.equal(['berth_security_alerts{host="host-a",type="port_scan",severity="high"} 1'])
     expect(await summary()).to.include({ critical: 0, high: 1, medium: 0, low: 0, total_alerts: 1 })
   })
 

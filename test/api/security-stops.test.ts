@@ -49,9 +49,7 @@ describe('guests that security stops, and other alerts', () => {
 
   it('is audited once for what it did by itself, by however many gateways', async () => {
     const { store, access, fleet } = gateway
-    const audits = [1, 2].map(
-      () => new SecurityAudit({ view: fleet.view, audit: access.audit, store, log: silentLog }),
-    )
+    const audits = [1, 2].map(() => new SecurityAudit({ view: fleet.view, audit: access.audit, store, log: silentLog }))
     for (const audit of [...audits, ...audits]) await audit.look()
     const entries = (await read('/audit-logs?user=system:security')) as Body[]
     expect(entries).to.have.lengthOf(1)
@@ -113,14 +111,16 @@ describe('guests that security stops, and other alerts', () => {
     /** As the kernel has them of ports that nobody answered. */
     const leave = (ageSeconds: number): void => {
       agent.host.sensor.flows = Array.from({ length: 200 }, (_, index) => ({
-        ...{ source: ipv4, target, protocol: 'tcp', state: 'SYN_SENT', unreplied: true },
-        ...{
-          sourcePort: 40_000,
-          targetPort: index + 1,
-          leftSeconds: 120 - ageSeconds,
-          bytes: 60,
-          replyBytes: 0,
-        },
+        source: ipv4,
+        target,
+        protocol: 'tcp',
+        state: 'SYN_SENT',
+        unreplied: true,
+        sourcePort: 40_000,
+        targetPort: index + 1,
+        leftSeconds: 120 - ageSeconds,
+        bytes: 60,
+        replyBytes: 0,
       }))
     }
     await check()
@@ -140,9 +140,7 @@ describe('guests that security stops, and other alerts', () => {
     await shutdown(true)
     const path = `/containers/${guest.id}/security`
     const exempt = { auto_shutdown_exempt: true, smtp: 'default' }
-    expect((await call('PUT', path, { body: { auto_shutdown_exempt: true } })).body.data).to.deep.equal(
-      exempt,
-    )
+    expect((await call('PUT', path, { body: { auto_shutdown_exempt: true } })).body.data).to.deep.equal(exempt)
     await becomeCritical()
     expect(await newest()).to.include({ severity: 'critical', action: '' })
     expect(await read(path)).to.deep.equal(exempt)
@@ -231,7 +229,8 @@ describe('guests that security stops, and other alerts', () => {
       expect(row!['detail']).to.equal('the guest was killed: its memory of 512 MB ran out')
       const { data } = (await call('GET', '/tasks')).body as { data: Body[] }
       expect(data.find((task) => task['container_name'] === hungry.name)).to.deep.include({
-        ...{ action: 'start', user: 'system' },
+        action: 'start',
+        user: 'system',
       })
     })
   })

@@ -109,10 +109,7 @@ describe('security over HTTP', () => {
     expect(all.headers['x-total-count']).to.equal(String(rows.length))
     expect(rows[0]).to.include({ container_name: 'bad-guest', container_id: guest.id, host_id: 'host-a' })
     const page = await call('GET', '/security/logs?page=2&page_size=5&host_id=host-a')
-    expect([page.body.data, page.headers['x-total-count']]).to.deep.equal([
-      rows.slice(5, 10),
-      String(rows.length),
-    ])
+    expect([page.body.data, page.headers['x-total-count']]).to.deep.equal([rows.slice(5, 10), String(rows.length)])
     expect(await read(`/security/logs?container=${guest.id}&page=1&page_size=2`)).to.have.lengthOf(2)
     const key = await gateway.makeKey({ scopes: ['security:*'], container_uuids: [other.uuid] })
     expect((await call('GET', '/security/logs', { key })).body.data).to.deep.equal([])
@@ -138,14 +135,7 @@ describe('security over HTTP', () => {
     ],
     ['an unknown host', 'GET', '/security/alerts?host_id=none', {}, 400, 'invalid_field'],
     ['an unknown type', 'GET', '/security/alerts?type=none', {}, 400, 'invalid_field'],
-    [
-      'a word for mail',
-      'PUT',
-      '/containers/bad-guest/security',
-      { body: { smtp: 'ajar' } },
-      400,
-      'invalid_field',
-    ],
+    ['a word for mail', 'PUT', '/containers/bad-guest/security', { body: { smtp: 'ajar' } }, 400, 'invalid_field'],
   ] as const)
     it(`refuses ${name}`, async () => {
       const answer = await call(method, path, options)

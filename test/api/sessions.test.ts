@@ -106,8 +106,7 @@ describe('sessions', () => {
     browser.cookies.delete('berth-device')
     const body = { current_password: 'wrong horse battery', password: newPassword }
     const codes = []
-    for (let n = 0; n < 6; n++)
-      codes.push((await browser.request('POST', '/account/password', { body })).body.code)
+    for (let n = 0; n < 6; n++) codes.push((await browser.request('POST', '/account/password', { body })).body.code)
     expect(codes).to.deep.equal([...Array<string>(5).fill('confirmation_failed'), 'rate_limited'])
   })
 
@@ -185,9 +184,7 @@ describe('sessions', () => {
   it('want the password again for what opens doors for others, once it was long ago', async () => {
     const { username, browser } = await newAdmin()
     const account = (await gateway.access.accounts.accounts.findByName(username))!
-    const [digest = ''] = await gateway.store.client.sMembers(
-      gateway.store.key('account-sessions', account.id),
-    )
+    const [digest = ''] = await gateway.store.client.sMembers(gateway.store.key('account-sessions', account.id))
     const key = gateway.store.key('session', digest)
     const record = JSON.parse((await gateway.store.client.get(key))!) as { confirmedAtMs: number }
     const old = { ...record, confirmedAtMs: Date.now() - 10 * 60_000 - 1 }
@@ -197,10 +194,7 @@ describe('sessions', () => {
     expect(await browser.answerTo('POST', '/api-keys', make)).to.deep.equal([403, 'confirmation_required'])
     expect((await browser.request('GET', '/api-keys')).status).to.equal(200)
     const wrong = { body: { password: 'wrong horse battery' } }
-    expect(await browser.answerTo('POST', '/account/confirm', wrong)).to.deep.equal([
-      403,
-      'confirmation_failed',
-    ])
+    expect(await browser.answerTo('POST', '/account/confirm', wrong)).to.deep.equal([403, 'confirmation_failed'])
     expect((await browser.request('POST', '/account/confirm', { body: { password } })).status).to.equal(200)
     expect((await browser.request('POST', '/api-keys', make)).status).to.equal(201)
   })

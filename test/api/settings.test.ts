@@ -15,53 +15,62 @@ const settings: readonly {
   readonly action?: string
 }[] = [
   {
-    ...{ method: 'POST', path: '/port-mappings', scope: 'container:network' },
-    ...{ body: { container_port: 80 }, action: 'container.port_mapping_add' },
+    method: 'POST',
+    path: '/port-mappings',
+    scope: 'container:network',
+    body: { container_port: 80 },
+    action: 'container.port_mapping_add',
   },
   {
-    ...{ method: 'PUT', path: '/port-mappings/0', scope: 'container:network' },
-    ...{ body: { description: 'x' }, action: 'container.port_mapping_update' },
+    method: 'PUT',
+    path: '/port-mappings/0',
+    scope: 'container:network',
+    body: { description: 'x' },
+    action: 'container.port_mapping_update',
   },
-  {
-    ...{ method: 'DELETE', path: '/port-mappings/0', scope: 'container:network' },
-    action: 'container.port_mapping_remove',
-  },
+  { method: 'DELETE', path: '/port-mappings/0', scope: 'container:network', action: 'container.port_mapping_remove' },
   { method: 'GET', path: '/random-port', scope: 'container:network' },
   { method: 'GET', path: '/firewall', scope: 'container:network' },
   {
-    ...{ method: 'PUT', path: '/firewall', scope: 'container:network', action: 'container.firewall' },
+    method: 'PUT',
+    path: '/firewall',
+    scope: 'container:network',
+    action: 'container.firewall',
     body: { enabled: true, default_action: 'DROP', rules: [] },
   },
   { method: 'GET', path: '/traffic', scope: 'container:read' },
   { method: 'POST', path: '/traffic-reset', scope: 'container:traffic', action: 'container.traffic_reset' },
   {
-    ...{ method: 'PUT', path: '/traffic-limit', scope: 'container:traffic' },
-    ...{ body: { monthly_traffic_gb: 5 }, action: 'container.traffic_limit' },
+    method: 'PUT',
+    path: '/traffic-limit',
+    scope: 'container:traffic',
+    body: { monthly_traffic_gb: 5 },
+    action: 'container.traffic_limit',
   },
   {
-    ...{ method: 'PUT', path: '/resource-limit', scope: 'container:resize' },
-    ...{ body: { ram_mb: 600 }, action: 'container.resource_limit' },
+    method: 'PUT',
+    path: '/resource-limit',
+    scope: 'container:resize',
+    body: { ram_mb: 600 },
+    action: 'container.resource_limit',
   },
   {
-    ...{ method: 'PUT', path: '/expiry', scope: 'container:resize' },
-    ...{ body: { expires_at: '2031-01-01' }, action: 'container.expiry' },
+    method: 'PUT',
+    path: '/expiry',
+    scope: 'container:resize',
+    body: { expires_at: '2031-01-01' },
+    action: 'container.expiry',
   },
-  {
-    ...{ method: 'POST', path: '/ipv6', scope: 'ipv6:assign' },
-    ...{ body: { ipv6_count: 1 }, action: 'container.ipv6' },
-  },
+  { method: 'POST', path: '/ipv6', scope: 'ipv6:assign', body: { ipv6_count: 1 }, action: 'container.ipv6' },
 ]
 const writes = settings.filter(({ action }) => action !== undefined)
 
 describe('settings of a container', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
     const prefix = { prefix: '2001:db8::', prefix_len: 64 }
-    expect((await gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [prefix] } })).status).to.equal(
-      200,
-    )
+    expect((await gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [prefix] } })).status).to.equal(200)
   })
   after(() => gateway.close())
 
@@ -85,8 +94,7 @@ describe('settings of a container', function () {
     // These have files of their own.
     const elsewhere = ['Snapshots', 'Backups', 'Security']
     const ours = routes.filter(
-      ({ tag, path }) =>
-        !elsewhere.includes(tag) && !/\/(reset-password|suspend|unsuspend|devices)$/.test(path),
+      ({ tag, path }) => !elsewhere.includes(tag) && !/\/(reset-password|suspend|unsuspend|devices)$/.test(path),
     )
     const inTable = ours.map(({ method, path, scope, audit }) => [method, path, scope, audit])
     const here = settings.map(({ method, path, scope, action }) => [
@@ -198,9 +206,7 @@ describe('settings of a container', function () {
     for (let round = 0; round < 5; round++) {
       const { headers } = await gateway.request('GET', `/containers/${guest.id}`)
       const replies = await Promise.all(
-        Array.from({ length: 8 }, () =>
-          send(writes[0]!, guest.id, { headers: { 'if-match': headers['etag'] ?? '' } }),
-        ),
+        Array.from({ length: 8 }, () => send(writes[0]!, guest.id, { headers: { 'if-match': headers['etag'] ?? '' } })),
       )
       expect(replies.map(({ status }) => status).sort()).to.deep.equal([200, ...Array<number>(7).fill(412)])
     }

@@ -4,7 +4,6 @@ import { SnapshotLab } from '../support/snapshot-lab.js'
 import type { Reply, TestGateway } from '../support/test-gateway.js'
 
 describe('the quota of snapshots over HTTP', function () {
-  this.timeout(120_000)
   const lab = new SnapshotLab()
   const { kept, take, taken, read, ids, remove, setQuota, detail } = lab
   let gateway: TestGateway
@@ -23,16 +22,12 @@ describe('the quota of snapshots over HTTP', function () {
 
   it('limits the space that snapshots retain, and refuses a snapshot that would exceed it', async () => {
     const set = await setQuota({ space_limit_bytes: 2_500_000 })
-    expect(set.body.data.container).to.include({
-      ...{ snapshot_limit: 5, snapshot_space_limit_bytes: 2_500_000 },
-    })
+    expect(set.body.data.container).to.include({ snapshot_limit: 5, snapshot_space_limit_bytes: 2_500_000 })
     const [first] = [await taken(), await taken()]
     const refused = await take()
     expect([refused.status, refused.body.code]).to.deep.equal([409, 'snapshot_space_exceeded'])
     expect(await read()).to.include({ space_used_bytes: 2_000_000, space_limit_bytes: 2_500_000 })
-    expect(await detail()).to.include({
-      ...{ snapshot_space_used_bytes: 2_000_000, snapshot_space_limit_bytes: 2_500_000 },
-    })
+    expect(await detail()).to.include({ snapshot_space_used_bytes: 2_000_000, snapshot_space_limit_bytes: 2_500_000 })
     expect((await remove(first)).status).to.equal(200)
     await taken()
   })
@@ -40,15 +35,15 @@ describe('the quota of snapshots over HTTP', function () {
   it('has a default of space again with 0, keeps what is not sent, and refuses more than the pool has', async () => {
     await setQuota({ snapshot_limit: 3, space_limit_bytes: 5_000_000 })
     expect((await setQuota({ quota: 4 })).body.data.container).to.include({
-      ...{ snapshot_limit: 4, snapshot_space_limit_bytes: 5_000_000 },
+      snapshot_limit: 4,
+      snapshot_space_limit_bytes: 5_000_000,
     })
     expect((await setQuota({ space_limit_bytes: 0 })).body.data.container).to.include({
-      ...{ snapshot_limit: 4, snapshot_space_limit_bytes: 2 * guest.limits!.diskGb * 1024 ** 3 },
+      snapshot_limit: 4,
+      snapshot_space_limit_bytes: 2 * guest.limits!.diskGb * 1024 ** 3,
     })
     const large = await setQuota({ space_limit_bytes: 2 ** 50 })
-    expect([large.body.code, large.body.details?.field]).to.deep.equal([
-      ...['resource_exhausted', 'space_limit_bytes'],
-    ])
+    expect([large.body.code, large.body.details?.field]).to.deep.equal(['resource_exhausted', 'space_limit_bytes'])
     for (const space_limit_bytes of [-1, 1.5, 'much', 2 ** 53])
       expect((await setQuota({ space_limit_bytes })).status, String(space_limit_bytes)).to.equal(400)
   })
@@ -64,7 +59,9 @@ describe('the quota of snapshots over HTTP', function () {
     ]) {
       const { status, body: refusal } = await set(body)
       expect([status, refusal.code, refusal.details?.field], JSON.stringify(body)).to.deep.equal([
-        ...[403, 'insufficient_scope', 'space_limit_bytes'],
+        403,
+        'insufficient_scope',
+        'space_limit_bytes',
       ])
     }
     expect(await detail()).to.deep.equal(before)

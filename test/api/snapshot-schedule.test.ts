@@ -6,7 +6,6 @@ import { waitFor } from '../support/wait.js'
 const gib = 1024 ** 3
 
 describe('snapshot schedules over HTTP', function () {
-  this.timeout(120_000)
   const lab = new ScheduleLab('snapshot')
   const { set, isSet, read, tasks, lookAt, runNext } = lab
 
@@ -20,8 +19,7 @@ describe('snapshot schedules over HTTP', function () {
     if (lab.agent.guests().some(({ uuid }) => uuid === lab.guest.uuid)) await set({ enabled: false })
   })
 
-  const take = async (): Promise<string> =>
-    (await lab.gateway.request('POST', lab.path)).body.data.id as string
+  const take = async (): Promise<string> => (await lab.gateway.request('POST', lab.path)).body.data.id as string
 
   itHasSchedules(lab, {
     mostRetention: 1000,
@@ -164,8 +162,7 @@ describe('snapshot schedules over HTTP', function () {
 
   it('of many containers at one time run two at once, and all of them', async () => {
     const guests = [lab.guest]
-    while (guests.length < 25)
-      guests.push(await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }))
+    while (guests.length < 25) guests.push(await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }))
     for (const { id } of guests)
       await lab.gateway.request('POST', `/containers/${id}/snapshots/schedule`, { body: daily })
     let [atOnce, most] = [0, 0]
@@ -177,8 +174,7 @@ describe('snapshot schedules over HTTP', function () {
     lab.nowMs = lab.nextMs
     lab.agent.domain.snapshots.look()
     const taken = (): number =>
-      guests.filter(({ uuid }) => lab.agent.domain.context.store.get(uuid).snapshots[0]?.state === 'ready')
-        .length
+      guests.filter(({ uuid }) => lab.agent.domain.context.store.get(uuid).snapshots[0]?.state === 'ready').length
     await waitFor(() => taken() === guests.length, { what: 'all taken' })
     expect(most).to.equal(2)
     for (const { id } of guests)

@@ -7,7 +7,6 @@ import type { Reply, TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
 describe('snapshots over HTTP', function () {
-  this.timeout(120_000)
   const lab = new SnapshotLab()
   const { write, content, kept, take, taken, read, ids, restore, remove, setQuota, run, detail } = lab
   let gateway: TestGateway
@@ -30,21 +29,22 @@ describe('snapshots over HTTP', function () {
     expect(status).to.equal(201)
     const row = body.data as Row
     expect(row).to.deep.include({
-      ...{ container_id: guest.id, container_name: guest.name, scheduled: false, size_bytes: 1_000_000 },
-      ...{ description: 'before the upgrade' },
+      container_id: guest.id,
+      container_name: guest.name,
+      scheduled: false,
+      size_bytes: 1_000_000,
+      description: 'before the upgrade',
     })
     expect(row.created_by).to.match(/^api:/)
     expect(row.created_at).to.match(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
     const schedule = {
-      ...{
-        enabled: false,
-        interval_hours: 0,
-        last_run: '',
-        next_run: '',
-        time: '',
-        retention: 0,
-        created_by: '',
-      },
+      enabled: false,
+      interval_hours: 0,
+      last_run: '',
+      next_run: '',
+      time: '',
+      retention: 0,
+      created_by: '',
     }
     const space = { space_used_bytes: 1_000_000, space_limit_bytes: 2 * guest.limits!.diskGb * 1024 ** 3 }
     expect(await read()).to.deep.equal({ quota: 5, ...space, schedule, snapshots: [row] })
@@ -70,10 +70,7 @@ describe('snapshots over HTTP', function () {
     const [first, second] = [await taken(), await taken({ body: '' })]
     expect(await ids()).to.deep.equal([second, first])
     const all = (await gateway.request('GET', '/snapshots')).body.data as Row[]
-    expect(all.filter(({ container_id: id }) => id === guest.id).map(({ id }) => id)).to.deep.equal([
-      second,
-      first,
-    ])
+    expect(all.filter(({ container_id: id }) => id === guest.id).map(({ id }) => id)).to.deep.equal([second, first])
     const query = `?container_name=${guest.name}&page=2&page_size=1`
     const page = await gateway.request('GET', `/snapshots${query}`)
     expect((page.body.data as Row[]).map(({ id }) => id)).to.deep.equal([first])
@@ -280,8 +277,7 @@ describe('snapshots over HTTP', function () {
 
   it('are finished by the next agent after a crash, and the repeated request gets the result', async () => {
     let interrupt: (() => void) | undefined
-    agent.host.faults.snapshot = () =>
-      new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
+    agent.host.faults.snapshot = () => new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
     const options = { headers: { 'idempotency-key': randomUUID() } }
     const pending = take(options)
     await waitFor(() => interrupt !== undefined, { what: 'a snapshot begun' })

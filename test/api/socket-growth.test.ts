@@ -21,8 +21,7 @@ const together = 16
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
 /** Bodies that are sent one by one take long, since each is audited. */
-const countOf = (request: string): number =>
-  togetherOf(request) === 1 && request.startsWith('POST') ? 100 : many
+const countOf = (request: string): number => (togetherOf(request) === 1 && request.startsWith('POST') ? 100 : many)
 
 /** Sockets of this process's servers, raw and behind TLS, with what listens to each. */
 class ServerSockets {
@@ -91,8 +90,7 @@ class Talk {
 }
 
 const body = (bytes: number): string => `Content-Length: ${bytes}\r\n\r\n${'x'.repeat(bytes)}`
-const h2c =
-  'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n'
+const h2c = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n'
 const webSocket = 'Connection: Upgrade\r\nUpgrade: websocket\r\n'
 
 /** Everything that a client may send again on the same connection. */
@@ -118,7 +116,6 @@ const requests = (host: string, key: string): Record<string, string> => {
 }
 
 describe('cost of a connection', function () {
-  this.timeout(240_000)
   let gateway: TestGateway
   const sockets = new ServerSockets()
   const lines: string[] = []
@@ -156,9 +153,7 @@ describe('cost of a connection', function () {
   }
 
   /** Once the last answer is behind the server: it has ended only after the client has it. */
-  async function settled(
-    isOf: (port: number, remotePort: number) => boolean,
-  ): Promise<Record<string, number>> {
+  async function settled(isOf: (port: number, remotePort: number) => boolean): Promise<Record<string, number>> {
     let before = '{}'
     await waitFor(
       () => {

@@ -19,10 +19,7 @@ describe('TLS by a certificate authority', () => {
   const ports = { http: 0, tls: 0 }
   before(async () => {
     Object.assign(ports, { http: await freePort(), tls: await freePort() })
-    pebble = await Pebble.start({
-      ...{ httpPort: ports.http, tlsPort: ports.tls },
-      env: { PEBBLE_WFE_NONCEREJECT: '20' },
-    })
+    pebble = await Pebble.start({ httpPort: ports.http, tlsPort: ports.tls, env: { PEBBLE_WFE_NONCEREJECT: '20' } })
     proxy = await AcmeProxy.start(pebble.port)
     authority = await TestAuthority.create()
   })
@@ -120,8 +117,7 @@ describe('TLS by a certificate authority', () => {
         ['/order-plz', 'rejectedIdentifier'],
         ['/finalize-order', 'badCSR'],
       ] as const) {
-        proxy.meddle = (asked) =>
-          asked.startsWith(path) ? { status: 403, problem: problem(type) } : undefined
+        proxy.meddle = (asked) => (asked.startsWith(path) ? { status: 403, problem: problem(type) } : undefined)
         await refused(409, 'acme_refused')
       }
     })
@@ -159,14 +155,12 @@ describe('TLS by a certificate authority', () => {
     })
 
     it('it sends what is no certificate', async () => {
-      proxy.meddle = (path) =>
-        path.startsWith('/certZ') ? { status: 200, problem: { certificate: 'x' } } : undefined
+      proxy.meddle = (path) => (path.startsWith('/certZ') ? { status: 200, problem: { certificate: 'x' } } : undefined)
       await refused(503, 'acme_unavailable')
     })
 
     it('it refuses every nonce', async () => {
-      proxy.meddle = (path) =>
-        path === '/sign-me-up' ? { status: 400, problem: problem('badNonce') } : undefined
+      proxy.meddle = (path) => (path === '/sign-me-up' ? { status: 400, problem: problem('badNonce') } : undefined)
       await refused(409, 'acme_refused')
     })
 
@@ -189,7 +183,8 @@ describe('TLS by a certificate authority', () => {
       const dayMs = 86_400_000
       const now = Date.now()
       const { certPem, keyPem } = await authority.issue(name, {
-        ...{ notBeforeMs: now - 80 * dayMs, notAfterMs: now + 10 * dayMs },
+        notBeforeMs: now - 80 * dayMs,
+        notAfterMs: now + 10 * dayMs,
       })
       const leaf = { chainPem: certPem, keyPem }
       const aged = gateway.tls.documents.sealed(leaf, { mode: 'letsencrypt', target: name, trusted: false })
@@ -206,9 +201,7 @@ describe('TLS by a certificate authority', () => {
         new Promise<void>((resolve, reject) => {
           get({ ...at, ...options }, (response) => {
             response.resume()
-            response.once('end', () =>
-              response.statusCode === 200 ? resolve() : reject(new Error('status')),
-            )
+            response.once('end', () => (response.statusCode === 200 ? resolve() : reject(new Error('status'))))
           }).once('error', reject)
         })
       const asking = [{ agent }, { agent }, { agent: false }].map(async (options) => {
@@ -219,9 +212,7 @@ describe('TLS by a certificate authority', () => {
       await waitFor(() => gateway.tls.documents.settings.value!.current!.fingerprint !== old, {
         what: 'another certificate',
       })
-      await waitFor(
-        async () => (await shown()) === gateway.tls.documents.settings.value!.current!.fingerprint,
-      )
+      await waitFor(async () => (await shown()) === gateway.tls.documents.settings.value!.current!.fingerprint)
       running = false
       await Promise.all(asking)
       agent.destroy()

@@ -18,8 +18,12 @@ import { deadlineOf } from '../support/promised-time.js'
 const name = 'panel.example'
 const secret = Buffer.alloc(32, 7)
 const nothing: WantedTls = {
-  ...{ enabled: undefined, mode: undefined, target: name, email: undefined },
-  ...{ certPem: undefined, keyPem: undefined },
+  enabled: undefined,
+  mode: undefined,
+  target: name,
+  email: undefined,
+  certPem: undefined,
+  keyPem: undefined,
 }
 
 describe('TLS of several gateways', () => {
@@ -45,7 +49,11 @@ describe('TLS of several gateways', () => {
   async function open(options: Partial<TlsOptions> = {}): Promise<Tls> {
     const store = new Store({ url: redis.url, prefix, log: silentLog })
     const tls = new Tls({
-      ...{ store, secret, log: silentLog, httpListen: undefined, plainIsPublic: false },
+      store,
+      secret,
+      log: silentLog,
+      httpListen: undefined,
+      plainIsPublic: false,
       listen: { host: '127.0.0.1', port: await freePort() },
       acme: { directory: 'https://127.0.0.1:9/', caPem: '' },
       roots: [authority.rootPem],
@@ -53,9 +61,7 @@ describe('TLS of several gateways', () => {
     })
     opened.push({ tls, store })
     store.start()
-    await waitFor(
-      () => tls.documents.settings.value !== undefined && tls.documents.accounts.value !== undefined,
-    )
+    await waitFor(() => tls.documents.settings.value !== undefined && tls.documents.accounts.value !== undefined)
     await tls.start({ app: new Koa(), upgrades })
     return tls
   }
@@ -88,9 +94,7 @@ describe('TLS of several gateways', () => {
     await upload(one)
     await waitFor(() => two.documents.settings.value?.enabled)
     const results = await Promise.allSettled([one, two, one, two].map((tls) => upload(tls)))
-    const lost = results.flatMap((result) =>
-      result.status === 'rejected' ? [result.reason as { code: string }] : [],
-    )
+    const lost = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as { code: string }] : []))
     expect(lost.length).to.equal(3)
     for (const { code } of lost) expect(code).to.equal('ssl_changed')
     const wanted = one.documents.settings.value!.current!.fingerprint
@@ -102,9 +106,7 @@ describe('TLS of several gateways', () => {
     const taken = createServer()
     await new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
     const pauses = { firstMs: 1000, lastMs: 1000 }
-    const two = await open({
-      ...{ listen: { host: '127.0.0.1', port }, timing: { checkEveryMs: 50, pauses } },
-    })
+    const two = await open({ listen: { host: '127.0.0.1', port }, timing: { checkEveryMs: 50, pauses } })
     const wanted = await upload(await open())
     await waitFor(() => /in use/.test(String(two.warnings)), { what: 'a warning' })
     await new Promise<void>((done) => void taken.close(() => done()))
@@ -135,7 +137,8 @@ describe('TLS of several gateways', () => {
     await upload(tls)
     await tls.documents.settings.update((old) => ({
       ...old,
-      ...{ current: { ...old.current!, sealedKey: 'x' }, change: 'broken' },
+      current: { ...old.current!, sealedKey: 'x' },
+      change: 'broken',
     }))
     await waitFor(async () => (await shown(tls)) === former, { what: 'the former certificate' })
   })
@@ -171,7 +174,8 @@ describe('TLS of several gateways', () => {
     await new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
     const pauses = { firstMs: 1000, lastMs: 1000 }
     const two = await open({
-      ...{ listen: { host: '127.0.0.1', port }, httpListen: { host: '127.0.0.1', port: httpPort } },
+      listen: { host: '127.0.0.1', port },
+      httpListen: { host: '127.0.0.1', port: httpPort },
       timing: { checkEveryMs: 50, pauses },
     })
     expect(await ask(), 'off').to.equal(0)
@@ -208,7 +212,8 @@ describe('TLS of several gateways', () => {
       const begun = orders()
       const dayMs = 86_400_000
       const { certPem, keyPem } = await authority.issue(name, {
-        ...{ notBeforeMs: Date.now() - 80 * dayMs, notAfterMs: Date.now() + 10 * dayMs },
+        notBeforeMs: Date.now() - 80 * dayMs,
+        notAfterMs: Date.now() + 10 * dayMs,
       })
       const old = one.documents.sealed(
         { chainPem: certPem, keyPem },
@@ -218,13 +223,14 @@ describe('TLS of several gateways', () => {
       const renewed = (tls: Tls): boolean =>
         ![undefined, old.fingerprint].includes(tls.documents.settings.value?.current?.fingerprint)
       for (const tls of [one, ...others]) {
-        await waitFor(() => renewed(tls), { what: 'renewed', timeoutMs: 60_000 })
+        await waitFor(() => renewed(tls), { what: 'renewed' })
         const wanted = one.documents.settings.value!.current!.fingerprint
         await waitFor(async () => (await shown(tls)) === wanted, { what: 'shown' })
       }
       expect(orders() - begun).to.equal(1)
       expect(others.map((tls) => tls.documents.settings.value!.change)).to.deep.equal([
-        ...[one.documents.settings.value!.change, one.documents.settings.value!.change],
+        one.documents.settings.value!.change,
+        one.documents.settings.value!.change,
       ])
     } finally {
       await proxy.close()

@@ -73,7 +73,8 @@ describe('the listeners of HTTPS and of port 80', () => {
     ] as const)
       it(`${path} of ${host} leads to TLS`, async () => {
         expect(await overHttp(path, host)).to.deep.equal({
-          ...{ status: 308, location: location.replace('PORT', String(ports.tls)) },
+          status: 308,
+          location: location.replace('PORT', String(ports.tls)),
         })
       })
 

@@ -60,8 +60,7 @@ describe('private keys of TLS', () => {
     expect(reply.status, reply.text).to.equal(status)
     answers.push(reply.text)
     const { settings } = gateway.tls.documents
-    if (status === 200)
-      keys.set(String(keys.size), gateway.tls.documents.opened(settings.value!.current!).keyPem)
+    if (status === 200) keys.set(String(keys.size), gateway.tls.documents.opened(settings.value!.current!).keyPem)
   }
 
   it('are in no answer, log line, audit entry, process, nor in Redis in clear', async () => {
@@ -105,8 +104,7 @@ describe('private keys of TLS', () => {
     for (const [place, text] of Object.entries(places)) {
       expect(text.includes('PRIVATE KEY'), `a key in ${place}`).to.equal(false)
       for (const pem of keys.values())
-        for (const form of formsOf(pem))
-          expect(text.includes(form), `${form.slice(0, 9)}… in ${place}`).to.equal(false)
+        for (const form of formsOf(pem)) expect(text.includes(form), `${form.slice(0, 9)}… in ${place}`).to.equal(false)
     }
   })
 })

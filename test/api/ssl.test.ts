@@ -20,8 +20,15 @@ describe('TLS of the API', () => {
   describe('modes', () => {
     it('is off at first, and nothing listens', async () => {
       expect(await get()).to.deep.equal({
-        ...{ enabled: false, mode: 'disabled', target: '', email: '', needs_restart: false, port: 0 },
-        ...{ certificate: null, warnings: [], detected_host: (await get()).detected_host },
+        enabled: false,
+        mode: 'disabled',
+        target: '',
+        email: '',
+        needs_restart: false,
+        port: 0,
+        certificate: null,
+        warnings: [],
+        detected_host: (await get()).detected_host,
       })
       expect(await isRefused(ports.tls)).to.equal(true)
     })
@@ -64,7 +71,10 @@ describe('TLS of the API', () => {
       const { certPem, keyPem } = await authority.issue(name)
       const [leaf, middle] = certPem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n/g)!
       const { status, text, body } = await put({
-        ...{ mode: 'uploaded', target: name, cert_pem: `junk\n${middle}${leaf}`, key_pem: keyPem },
+        mode: 'uploaded',
+        target: name,
+        cert_pem: `junk\n${middle}${leaf}`,
+        key_pem: keyPem,
       })
       expect(status, text).to.equal(200)
       expect(body.data.certificate).to.include({ trusted: true, renews_at: '' })
@@ -87,9 +97,7 @@ describe('TLS of the API', () => {
           .once('error', reject)
           .end(body)
       })
-      expect(cookies.map((cookie) => cookie.split('=', 1)[0])).to.have.members([
-        ...['__Host-berth', '__Host-berth-device'],
-      ])
+      expect(cookies.map((cookie) => cookie.split('=', 1)[0])).to.have.members(['__Host-berth', '__Host-berth-device'])
       for (const cookie of cookies) expect(cookie).to.match(/; Path=\/; HttpOnly; SameSite=Strict; Secure/)
     })
 
@@ -125,9 +133,7 @@ describe('TLS of the API', () => {
 
     const refused = async (body: object, code: string, field?: string): Promise<void> => {
       const reply = await put({ mode: 'uploaded', target: name, ...body })
-      expect([reply.status, reply.body.code, reply.body.details?.field], reply.text).to.deep.equal([
-        ...[400, code, field],
-      ])
+      expect([reply.status, reply.body.code, reply.body.details?.field], reply.text).to.deep.equal([400, code, field])
       expect(reply.text).not.to.match(/PRIVATE KEY|[A-Za-z0-9+/]{60}/)
     }
     const pair = async (...given: Parameters<TestAuthority['issue']>) => {

@@ -6,7 +6,6 @@ import { SubUserCalls, type MadeSubUser } from '../support/sub-user-calls.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 describe('how sub-users log in', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let calls: SubUserCalls
   let made: MadeSubUser
@@ -100,11 +99,7 @@ describe('how sub-users log in', function () {
     })
     const { body } = await gateway.request('GET', `/sub-users/${made.id}/login-logs`)
     expect(
-      (body.data as Record<string, unknown>[]).map(({ success, method, reason }) => [
-        success,
-        method,
-        reason,
-      ]),
+      (body.data as Record<string, unknown>[]).map(({ success, method, reason }) => [success, method, reason]),
     ).to.deep.equal([
       [true, 'access_code', ''],
       [false, 'password', 'wrong_password'],
@@ -121,17 +116,10 @@ describe('how sub-users log in', function () {
   })
 
   it('links: the way to the log-in, the same for every code, which is in no log', async () => {
-    const [known, unknown] = [
-      await fetchOnce(`/u/${made.access_code}`),
-      await fetchOnce(`/u/${'A'.repeat(22)}`),
-    ]
-    expect([known.status, known.headers.get('location')]).to.deep.equal([
-      ...[302, `/login#code=${made.access_code}`],
-    ])
+    const [known, unknown] = [await fetchOnce(`/u/${made.access_code}`), await fetchOnce(`/u/${'A'.repeat(22)}`)]
+    expect([known.status, known.headers.get('location')]).to.deep.equal([302, `/login#code=${made.access_code}`])
     expect(known.headers.get('referrer-policy')).to.equal('no-referrer')
-    expect([unknown.status, unknown.headers.get('location')]).to.deep.equal([
-      ...[302, `/login#code=${'A'.repeat(22)}`],
-    ])
+    expect([unknown.status, unknown.headers.get('location')]).to.deep.equal([302, `/login#code=${'A'.repeat(22)}`])
     const page = await fetchOnce(`/login?code=${made.access_code}`)
     expect([page.status, await page.text()]).to.deep.equal([200, await (await fetchOnce('/login')).text()])
     expect((await fetchOnce('/u/short')).status).to.equal(404)

@@ -4,7 +4,6 @@ import { SubUserCalls } from '../support/sub-user-calls.js'
 import { startTestGateway, type RequestOptions, type TestGateway } from '../support/test-gateway.js'
 
 describe('sub-users of callers that are limited themselves', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let calls: SubUserCalls
   let [one, two]: Guest[] = []
@@ -25,32 +24,30 @@ describe('sub-users of callers that are limited themselves', function () {
     const { status, body } = await work
     return [status, body.code, body.details?.field] as unknown
   }
-  const all = [
-    'subuser:*',
-    'container:*',
-    'snapshot:*',
-    'image:read',
-    'task:read',
-    'terminal:*',
-    'audit:read',
-  ]
+  const all = ['subuser:*', 'container:*', 'snapshot:*', 'image:read', 'task:read', 'terminal:*', 'audit:read']
 
   it('never has more than its maker, and by default all that its maker has', async () => {
     const key = await gateway.makeKey({ scopes: ['subuser:create', 'container:read', 'snapshot:*'] })
-    expect(
-      await refusalOf(create({ container_name: 'one', permissions: ['container:power'] }, { key })),
-    ).to.deep.equal([403, 'insufficient_scope', 'permissions'])
+    expect(await refusalOf(create({ container_name: 'one', permissions: ['container:power'] }, { key }))).to.deep.equal(
+      [403, 'insufficient_scope', 'permissions'],
+    )
     expect(
       await refusalOf(create({ container_name: 'one', permissions: ['container:network:inner'] }, { key })),
     ).to.deep.equal([403, 'insufficient_scope', 'permissions'])
     const { id } = await calls.make({ container_name: 'one' }, { key })
     expect((await calls.find(id)).permissions).to.deep.equal([
-      ...['container:read', 'snapshot:read', 'snapshot:create', 'snapshot:delete'],
-      ...['snapshot:restore', 'snapshot:schedule'],
+      'container:read',
+      'snapshot:read',
+      'snapshot:create',
+      'snapshot:delete',
+      'snapshot:restore',
+      'snapshot:schedule',
     ])
     const none = await gateway.makeKey({ scopes: ['subuser:create'] })
     expect(await refusalOf(create({ container_name: 'two' }, { key: none }))).to.deep.equal([
-      ...[403, 'insufficient_scope', 'permissions'],
+      403,
+      'insufficient_scope',
+      'permissions',
     ])
   })
 
@@ -72,10 +69,7 @@ describe('sub-users of callers that are limited themselves', function () {
 
   it('of the key’s own containers is shown to it; others do not exist for it', async () => {
     const mine = await calls.make({ container_name: 'one' })
-    const others = [
-      await calls.make({ container_name: 'two' }),
-      await calls.make({ container_names: ['one', 'two'] }),
-    ]
+    const others = [await calls.make({ container_name: 'two' }), await calls.make({ container_names: ['one', 'two'] })]
     const key = await gateway.makeKey({ scopes: all, container_uuids: [one!.uuid] })
     const list = await gateway.request('GET', '/sub-users', { key })
     expect((list.body.data as { id: string }[]).map(({ id }) => id)).to.deep.equal([mine.id])

@@ -9,7 +9,6 @@ import { waitFor } from '../support/wait.js'
 type Step = 'create' | 'rotate' | 'update' | 'remove'
 
 describe('sub-users when the store dies under a request', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let calls: SubUserCalls
   beforeEach(async () => {
@@ -46,8 +45,7 @@ describe('sub-users when the store dies under a request', function () {
       source: '',
     })
   }
-  const count = async (): Promise<number> =>
-    ((await gateway.request('GET', '/sub-users')).body.data as object[]).length
+  const count = async (): Promise<number> => ((await gateway.request('GET', '/sub-users')).body.data as object[]).length
 
   for (const tell of [true, false])
     it(`one is made, and its password is told, where the answer ${tell ? 'could not be kept' : 'did not come'}`, async () => {
@@ -59,9 +57,9 @@ describe('sub-users when the store dies under a request', function () {
       if (tell) expect(again.text).to.equal(first.text)
       expect(await count()).to.equal(1)
       expect(await opens(again.body.data as MadeSubUser)).to.equal(true)
-      expect(
-        (await gateway.access.subUsers.findByCode(again.body.data.access_code as string))?.username,
-      ).to.equal(again.body.data.username)
+      expect((await gateway.access.subUsers.findByCode(again.body.data.access_code as string))?.username).to.equal(
+        again.body.data.username,
+      )
     })
 
   for (const tell of [true, false])

@@ -6,7 +6,6 @@ import { startTestGateway, type RequestOptions, type TestGateway } from '../supp
 import { waitFor } from '../support/wait.js'
 
 describe('sub-users, made and changed', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let calls: SubUserCalls
   let [one, two]: Guest[] = []
@@ -38,7 +37,14 @@ describe('sub-users, made and changed', function () {
     const { body } = await create({ container_name: 'one' })
     const { id, username, password, access_code: code } = body.data
     expect(body.data).to.have.all.keys(
-      ...['id', 'username', 'password', 'access_code', 'container_names', 'created_at', 'created', 'link'],
+      'id',
+      'username',
+      'password',
+      'access_code',
+      'container_names',
+      'created_at',
+      'created',
+      'link',
     )
     expect(body.data.created).to.equal(true)
     expect(id).to.be.a('string')
@@ -50,17 +56,26 @@ describe('sub-users, made and changed', function () {
     expect(list.text).not.to.include(password)
     expect(list.body.data).to.deep.equal([
       {
-        ...{ id, username, container_name: 'one', container_uuid: one!.uuid },
-        ...{
-          container_names: ['one'],
-          container_uuids: [one!.uuid],
-          access_code: code,
-          link: body.data.link,
-        },
-        ...{ permissions: [...defaultPermissions], allowed_image_ids: [], image_limit_configured: false },
-        ...{ current_image_ids: [one!.templateId], port_mapping_limit: 10, created_by: 'key:1' },
-        ...{ created_at: body.data.created_at, last_login: '', last_login_ip: '', last_login_ua: '' },
-        ...{ expires_at: '', disabled: false },
+        id,
+        username,
+        container_name: 'one',
+        container_uuid: one!.uuid,
+        container_names: ['one'],
+        container_uuids: [one!.uuid],
+        access_code: code,
+        link: body.data.link,
+        permissions: [...defaultPermissions],
+        allowed_image_ids: [],
+        image_limit_configured: false,
+        current_image_ids: [one!.templateId],
+        port_mapping_limit: 10,
+        created_by: 'key:1',
+        created_at: body.data.created_at,
+        last_login: '',
+        last_login_ip: '',
+        last_login_ua: '',
+        expires_at: '',
+        disabled: false,
       },
     ])
   })
@@ -74,10 +89,7 @@ describe('sub-users, made and changed', function () {
     await gateway.request('GET', '/sub-users')
     const audit = await gateway.request('GET', '/audit-logs')
     const stored = await gateway.redis.readAof()
-    for (const secret of [
-      ...[made.password, made.access_code],
-      ...[rotated.body.data.password, rotated.body.data.access_code],
-    ])
+    for (const secret of [made.password, made.access_code, rotated.body.data.password, rotated.body.data.access_code])
       for (const text of [stored, audit.text]) expect(text).not.to.include(secret)
     expect(stored).to.include(made.username)
   })
@@ -99,20 +111,22 @@ describe('sub-users, made and changed', function () {
 
   it('is refused where one with other terms is there, or the name is another’s', async () => {
     const { username } = await calls.make({ container_name: 'one' })
-    expect(await refusalOf(create({ container_name: 'one', permissions: ['container:read'] }))).to.deep.equal(
-      [409, 'invalid_state', undefined],
-    )
+    expect(await refusalOf(create({ container_name: 'one', permissions: ['container:read'] }))).to.deep.equal([
+      409,
+      'invalid_state',
+      undefined,
+    ])
     expect(await refusalOf(create({ container_name: 'two', username }))).to.deep.equal([
-      ...[409, 'name_conflict', undefined],
+      409,
+      'name_conflict',
+      undefined,
     ])
     expect((await calls.make({ container_name: 'one', username: 'other' })).username).to.equal('other')
   })
 
   it('of a bound key gets a name of its own, which tells nothing of others’', async () => {
     await calls.make({ container_name: 'one', username: 'taken' })
-    const key = await gateway.makeKey({
-      ...{ scopes: ['subuser:*', 'container:read'], container_uuids: [two!.uuid] },
-    })
+    const key = await gateway.makeKey({ scopes: ['subuser:*', 'container:read'], container_uuids: [two!.uuid] })
     for (const username of ['taken', 'free', 'x'.repeat(64)]) {
       const made = await calls.make({ container_name: 'two', username }, { key })
       expect(made.username).to.match(new RegExp(`^${username.slice(0, 57)}-[a-z0-9]{6}$`))
@@ -166,10 +180,7 @@ describe('sub-users, made and changed', function () {
         { disabled: false, port_mapping_limit: 3 },
       ],
       [{ permissions: ['container:read'] }, { permissions: ['container:read'] }],
-      [
-        { allowed_image_ids: ['debian-12'] },
-        { allowed_image_ids: ['debian-12'], image_limit_configured: true },
-      ],
+      [{ allowed_image_ids: ['debian-12'] }, { allowed_image_ids: ['debian-12'], image_limit_configured: true }],
       [{ allowed_image_ids: [] }, { allowed_image_ids: [], image_limit_configured: true }],
       [{ image_limit_configured: false }, { image_limit_configured: false }],
       [{ expires_at: '2030-01-02 03:04:05' }, { expires_at: '2030-01-02 03:04:05' }],
@@ -177,8 +188,10 @@ describe('sub-users, made and changed', function () {
       [
         { container_names: ['two', 'one'] },
         {
-          ...{ container_names: ['two', 'one'], container_uuids: [two!.uuid, one!.uuid] },
-          ...{ container_name: 'two', container_uuid: two!.uuid },
+          container_names: ['two', 'one'],
+          container_uuids: [two!.uuid, one!.uuid],
+          container_name: 'two',
+          container_uuid: two!.uuid,
         },
       ],
     ] as const) {
@@ -204,9 +217,7 @@ describe('sub-users, made and changed', function () {
     expect(rotated).to.have.all.keys('username', 'password', 'access_code', 'link')
     expect([rotated.username, rotated.access_code]).to.deep.equal([made.username, made.access_code])
     expect((await caller('GET', '/containers')).status).to.equal(401)
-    expect([await opens(made.id, made.password), await opens(made.id, rotated.password)]).to.deep.equal([
-      ...[false, true],
-    ])
+    expect([await opens(made.id, made.password), await opens(made.id, rotated.password)]).to.deep.equal([false, true])
     const { subUsers } = gateway.access
     const { access_code: code } = await rotate({ rotate_code: true })
     expect(code).not.to.equal(made.access_code)
@@ -254,7 +265,9 @@ describe('sub-users, made and changed', function () {
     await calls.change(made.id, { disabled: false, permissions: ['container:read', 'container:power'] })
     const { body } = await gateway.request('GET', `/audit-logs?target=${made.username}`)
     expect((body.data as { action: string }[]).map(({ action }) => action)).to.deep.equal([
-      ...['sub_user.update', 'sub_user.update', 'sub_user.create'],
+      'sub_user.update',
+      'sub_user.update',
+      'sub_user.create',
     ])
     expect(body.data[1].detail).to.match(/^id \d+, disabled, permissions: disabled, 1 containers, any image/)
     const caller = await calls.loggedIn(made)

@@ -16,11 +16,9 @@ describe('suspension over HTTP', () => {
   beforeEach(async () => {
     guest = await gateway.fleet.addGuest()
   })
-  const put = (what: string, body: unknown) =>
-    gateway.request('PUT', `/containers/${guest.id}/${what}`, { body })
+  const put = (what: string, body: unknown) => gateway.request('PUT', `/containers/${guest.id}/${what}`, { body })
   const start = () => gateway.request('POST', `/containers/${guest.id}/start`)
-  const detail = async (): Promise<Row> =>
-    (await gateway.request('GET', `/containers/${guest.id}`)).body.data as Row
+  const detail = async (): Promise<Row> => (await gateway.request('GET', `/containers/${guest.id}`)).body.data as Row
 
   const post = (what: string, body: unknown = {}, options = {}) =>
     gateway.request('POST', `/containers/${guest.id}/${what}`, { body, ...options })
@@ -37,9 +35,14 @@ describe('suspension over HTTP', () => {
     expect(status, text).to.equal(200)
     const row = await detail()
     expect(row).to.include({
-      ...{ policy_blocked: true, policy_reason: 'suspended', policy: 'suspended' },
-      ...{ suspended_mode: 'network', suspended_reason: 'invoice 7 is overdue' },
-      ...{ suspended_message: 'Please pay', suspended_until: '2030-05-01 23:59:59', status: 'running' },
+      policy_blocked: true,
+      policy_reason: 'suspended',
+      policy: 'suspended',
+      suspended_mode: 'network',
+      suspended_reason: 'invoice 7 is overdue',
+      suspended_message: 'Please pay',
+      suspended_until: '2030-05-01 23:59:59',
+      status: 'running',
     })
     expect(row['suspended_at']).to.match(/^\d{4}-/)
     expect((await post('unsuspend')).body.message).to.equal('container unsuspended')
@@ -110,9 +113,7 @@ describe('suspension over HTTP', () => {
     expect((await suspend({}, { key })).status).to.equal(200)
     const own = await gateway.makeKey(bound)
     expect(await codeOf(post('unsuspend', {}, { key: own }))).to.deep.equal([403, 'insufficient_scope'])
-    expect(
-      (await gateway.request('POST', '/containers/none/suspend', { body: { reason: 'x' } })).status,
-    ).to.equal(404)
+    expect((await gateway.request('POST', '/containers/none/suspend', { body: { reason: 'x' } })).status).to.equal(404)
   })
 
   it('shows a customer the message and not the reason, in answers, lists and events', async () => {
@@ -168,9 +169,7 @@ describe('suspension over HTTP', () => {
         policy_blocked: false,
       })
       const { body } = await gateway.request('GET', `/audit-logs?target=${guest.name}`)
-      expect((body.data as { action: string }[]).map(({ action }) => action)).to.deep.equal([
-        'container.suspend',
-      ])
+      expect((body.data as { action: string }[]).map(({ action }) => action)).to.deep.equal(['container.suspend'])
     } finally {
       stream.close()
     }
@@ -179,8 +178,7 @@ describe('suspension over HTTP', () => {
   it('works in batches', async () => {
     const other = await gateway.fleet.addGuest()
     const containers = [guest.id, other.name]
-    const batch = (body: object) =>
-      gateway.request('POST', '/batch-action', { body: { containers, ...body } })
+    const batch = (body: object) => gateway.request('POST', '/batch-action', { body: { containers, ...body } })
     const done = await batch({ action: 'suspend', reason: 'abuse', mode: 'network' })
     expect([done.status, done.body.message, done.body.data]).to.deep.equal([202, 'suspend: 2 of 2 done', []])
     expect(await detail()).to.include({ suspended_mode: 'network' })

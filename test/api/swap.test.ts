@@ -74,11 +74,7 @@ describe('swap over HTTP', () => {
       await post({ action: 'create', size_mb: 64 })
       await post({ action })
       const { status, body } = await post({ action: 'delete' })
-      expect([status, body.message, body.data.swap_file]).to.deep.equal([
-        200,
-        'the host does not have a swap file',
-        '',
-      ])
+      expect([status, body.message, body.data.swap_file]).to.deep.equal([200, 'the host does not have a swap file', ''])
       expect(body.data).to.include({ size_mb: 0, enabled: false, total_mb: 0 })
       expect([...swap.files]).to.deep.equal([])
     }
@@ -181,9 +177,7 @@ describe('swap over HTTP', () => {
     const first = await post({ action: 'create', size_mb: 64 }, { headers })
     const again = await post({ action: 'create', size_mb: 64 }, { headers })
     expect(again.body).to.deep.equal(first.body)
-    expect(await refused({ action: 'create', size_mb: 65 }, { headers })).to.deep.equal([
-      ...[422, 'idempotency_conflict'],
-    ])
+    expect(await refused({ action: 'create', size_mb: 65 }, { headers })).to.deep.equal([422, 'idempotency_conflict'])
     expect(swap.calls.filter((call) => call === 'make 0')).to.have.length(1)
   })
 

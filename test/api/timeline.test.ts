@@ -16,7 +16,6 @@ interface Entry {
 }
 
 describe('the timeline of a container', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let guest: Guest
   let customer: Caller
@@ -95,9 +94,7 @@ describe('the timeline of a container', function () {
     // More than the log has room for.
     for (let n = 0; n < 1200; n += 20)
       await Promise.all(
-        Array.from({ length: 20 }, (_, at) =>
-          attacker('POST', `/containers/none-${n + at}/start`, { body: {} }),
-        ),
+        Array.from({ length: 20 }, (_, at) => attacker('POST', `/containers/none-${n + at}/start`, { body: {} })),
       )
     expect(await seen()).to.deep.equal(before)
   })

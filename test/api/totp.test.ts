@@ -96,10 +96,7 @@ describe('two factors', () => {
     const browser = await halfway(username)
     expect(await give(browser, { recovery_code: typed })).to.deep.equal([200, undefined])
     expect((await browser.request('GET', '/session')).body.data.recovery_codes_left).to.equal(9)
-    expect(await give(await halfway(username), { recovery_code: codes[0] })).to.deep.equal([
-      401,
-      'login_failed',
-    ])
+    expect(await give(await halfway(username), { recovery_code: codes[0] })).to.deep.equal([401, 'login_failed'])
   })
 
   it('take none of the former recovery codes once there are new ones', async () => {
@@ -131,8 +128,7 @@ describe('two factors', () => {
     const { username, secret } = await enrolled()
     const browser = await halfway(username)
     const { token } = browser
-    for (let n = 0; n < 4; n++)
-      expect(await give(browser, { code: '000000' })).to.deep.equal([401, 'login_failed'])
+    for (let n = 0; n < 4; n++) expect(await give(browser, { code: '000000' })).to.deep.equal([401, 'login_failed'])
     await give(browser, { code: '000000' })
     browser.cookies.set('berth', token)
     const [status, code] = await give(browser, { code: codeOf(secret) })

@@ -9,7 +9,6 @@ import { answers, expectedSignature, takes, WebhookReceiver } from '../support/w
 const retries = { firstMs: 30, maxMs: 120, giveUpMs: 60_000 }
 
 describe('webhooks', function () {
-  this.timeout(120_000)
   let gateway: TestGateway
   let receiver: WebhookReceiver
   let guest: Guest
@@ -43,9 +42,7 @@ describe('webhooks', function () {
     await gateway.fleet.caughtUp('host-a')
   }
   const reasons = (uuid = guest.uuid): unknown[] =>
-    receiver.messages
-      .filter(({ body }) => body.container_uuid === uuid)
-      .map(({ body }) => body.data['status_reason'])
+    receiver.messages.filter(({ body }) => body.container_uuid === uuid).map(({ body }) => body.data['status_reason'])
   const deliveries = async (id: string): Promise<Body[]> =>
     (await call('GET', `/webhooks/${id}/deliveries`)).body.data as Body[]
   const ended = (id: string, status: string): Promise<Body> =>
@@ -118,8 +115,7 @@ describe('webhooks', function () {
 
   it('does not wait for one that is slow, and repeats', async () => {
     const { id } = await make({ events: ['guest.*'] })
-    receiver.answer = (response, message, count) =>
-      count === 0 ? undefined : takes(response, message, count)
+    receiver.answer = (response, message, count) => (count === 0 ? undefined : takes(response, message, count))
     await change('slow')
     await waitFor(() => receiver.messages.length === 2)
     expect((await ended(id, 'delivered'))['attempts']).to.equal(2)
@@ -132,9 +128,7 @@ describe('webhooks', function () {
       receiver.answer = answers(status, { location: elsewhere.url })
       await change(`redirected ${status}`)
       await waitFor(async () =>
-        (await deliveries(id)).some(
-          (one) => one['response_status'] === status && one['status'] === 'retrying',
-        ),
+        (await deliveries(id)).some((one) => one['response_status'] === status && one['status'] === 'retrying'),
       )
     }
     expect(elsewhere.messages).to.deep.equal([])
@@ -167,9 +161,7 @@ describe('webhooks', function () {
     ] as const) {
       receiver.answer = (response) => void answer(response)
       await change(name)
-      await waitFor(
-        async () => (await deliveries(id)).filter((one) => one['status'] === 'delivered').length > 0,
-      )
+      await waitFor(async () => (await deliveries(id)).filter((one) => one['status'] === 'delivered').length > 0)
       await waitFor(async () => (await deliveries(id)).every((one) => one['status'] === 'delivered'))
     }
     expect(sent).to.be.lessThan(32 * 1024 ** 2)
@@ -194,10 +186,9 @@ describe('webhooks', function () {
       })
       const { id } = await make({ events: ['task.pending'], url: raw.url })
       for (let n = 0; n < 5; n++) await call('POST', `/webhooks/${id}/test`)
-      await waitFor(
-        async () => (await deliveries(id)).filter((one) => one['status'] === 'delivered').length === 5,
-        { what: `${headers}: delivered` },
-      )
+      await waitFor(async () => (await deliveries(id)).filter((one) => one['status'] === 'delivered').length === 5, {
+        what: `${headers}: delivered`,
+      })
       await raw.close()
     }
   })
@@ -238,9 +229,7 @@ describe('webhooks', function () {
     const { text, body } = await call('GET', '/audit-logs?page_size=4')
     expect(text).not.to.include('SECRET')
     const { origin } = new URL(receiver.url)
-    expect(
-      (body.data as Body[]).map((row) => [String(row['action']), String(row['detail'])]),
-    ).to.deep.include.members([
+    expect((body.data as Body[]).map((row) => [String(row['action']), String(row['detail'])])).to.deep.include.members([
       ['webhook.delete', origin],
       ['webhook.update', origin],
       ['webhook.create', origin],

@@ -42,8 +42,7 @@ try {
   const alerts = (await watch.call('alerts')) as AlertRecord[]
   const nameOf = ({ guestUuid }: AlertRecord): string =>
     [...guests].find(([, { uuid }]) => uuid === guestUuid)?.[0] ?? guestUuid
-  for (const alert of alerts)
-    console.log(`${nameOf(alert)}: ${alert.severity} ${alert.type}, ${alert.detail}`)
+  for (const alert of alerts) console.log(`${nameOf(alert)}: ${alert.severity} ${alert.type}, ${alert.detail}`)
   console.log(`${cases.length} workloads, ${seconds} s, ${alerts.length} alerts`)
   process.exitCode = alerts.length === 0 ? 0 : 1
 } finally {

@@ -28,12 +28,7 @@ await waitFor(() => store.ready())
 await waitFor(() => access.keys.create(1, { name: 'probe' }).catch(() => undefined))
 const caller = administratorOf(1)
 
-async function measure(
-  name: string,
-  count: number,
-  unit: 'µs each' | 'per s',
-  run: (count: number) => Promise<void>,
-) {
+async function measure(name: string, count: number, unit: 'µs each' | 'per s', run: (count: number) => Promise<void>) {
   const rounds: number[] = []
   for (let round = 0; round < 5; round++) {
     const begun = performance.now()
@@ -45,11 +40,7 @@ async function measure(
   console.log(`${name.padEnd(62)} ${median.toFixed(median < 100 ? 1 : 0).padStart(8)} ${unit}`)
 }
 
-const parallel = async (
-  count: number,
-  width: number,
-  act: (i: number) => Promise<unknown>,
-): Promise<void> => {
+const parallel = async (count: number, width: number, act: (i: number) => Promise<unknown>): Promise<void> => {
   let next = 0
   const lane = async () => {
     while (next < count) await act(next++)
@@ -74,17 +65,12 @@ for (const [name, { key }] of [
 const cached = createClient({ url: redis.url, RESP: 3, clientSideCache: { ttl: 0, maxEntries: 1000 } })
 cached.on('error', () => undefined)
 await cached.connect()
-await measure(
-  "the same look-up through node-redis' clientSideCache (2 GET)",
-  20_000,
-  'µs each',
-  async (count) => {
-    for (let i = 0; i < count; i++) {
-      await cached.get('btest:apikey-digest:x')
-      await cached.get('btest:apikey:2')
-    }
-  },
-)
+await measure("the same look-up through node-redis' clientSideCache (2 GET)", 20_000, 'µs each', async (count) => {
+  for (let i = 0; i < count; i++) {
+    await cached.get('btest:apikey-digest:x')
+    await cached.get('btest:apikey:2')
+  }
+})
 cached.destroy()
 await measure('the same look-up in Redis (2 GET)', 2000, 'µs each', async (count) => {
   for (let i = 0; i < count; i++) {
@@ -93,12 +79,8 @@ await measure('the same look-up in Redis (2 GET)', 2000, 'µs each', async (coun
   }
 })
 
-await measure('audit entry, begin and finish, one at a time', 200, 'per s', (count) =>
-  parallel(count, 1, audit),
-)
-await measure('audit entry, begin and finish, 32 at a time', 3000, 'per s', (count) =>
-  parallel(count, 32, audit),
-)
+await measure('audit entry, begin and finish, one at a time', 200, 'per s', (count) => parallel(count, 1, audit))
+await measure('audit entry, begin and finish, 32 at a time', 3000, 'per s', (count) => parallel(count, 32, audit))
 await measure('create a key, one at a time', 100, 'per s', (count) => parallel(count, 1, makeKey))
 await measure('create a key, 32 at a time', 500, 'per s', (count) => parallel(count, 32, makeKey))
 await parallel(100_000 - 16_000, 500, audit)

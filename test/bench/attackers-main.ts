@@ -13,9 +13,7 @@ const attacks: Readonly<Record<string, () => void>> = {
   pipeline: () => lanes(Number(key), () => pipeline('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')),
   audit: () => lanes(32, (n) => call('POST', `/api/v1/containers/none-${n % 1000}/start`, '{}')),
   passwords: () =>
-    lanes(32, (n) =>
-      call('POST', '/api/v1/admins', `{"username":"flood-${n}","password":"correct horse ${n}"}`),
-    ),
+    lanes(32, (n) => call('POST', '/api/v1/admins', `{"username":"flood-${n}","password":"correct horse ${n}"}`)),
   logins: () =>
     lanes(32, (n) =>
       call(

@@ -28,8 +28,7 @@ export async function benchAttacks(): Promise<void> {
     gateway.start()
     await gateway.ready()
     const keyOf = async (scopes: string[]): Promise<string> =>
-      (await gateway.request('POST', '/api-keys', { body: { name: scopes.join(), scopes } })).body.data
-        .key as string
+      (await gateway.request('POST', '/api-keys', { body: { name: scopes.join(), scopes } })).body.data.key as string
     await gateway.request('POST', '/admins', { body: { username: 'ada', password } })
     const limited = await keyOf(['container:*', 'task:read'])
     for (const [kind, key] of [
@@ -87,7 +86,9 @@ async function askFor(gateway: GatewayProcess): Promise<Latencies> {
     await timed(measured.read, '/containers', { headers: { 'x-api-key': gateway.adminKey } })
     if (measured.read.length % 10 === 0)
       await timed(measured.login, '/login', {
-        ...{ method: 'POST', headers: { 'content-type': 'application/json' }, body: login },
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: login,
       })
   }
   client.close()

@@ -81,7 +81,7 @@ export class BerthApi {
         if (task.status === 'failed') throw new Error(task.error)
         return task.status === 'done'
       },
-      { timeoutMs: 120_000, intervalMs: 2 },
+      { intervalMs: 2 },
     )
   }
 

@@ -43,11 +43,7 @@ export class ConsoleBench {
   }
 
   async send<T>(method: string, path: string, body?: unknown): Promise<T> {
-    const { status, body: answer } = await this.gateway.request(
-      method,
-      path,
-      body === undefined ? {} : { body },
-    )
+    const { status, body: answer } = await this.gateway.request(method, path, body === undefined ? {} : { body })
     if (status >= 300) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(answer)}`)
     return answer.data as T
   }
@@ -71,7 +67,8 @@ export class ConsoleBench {
   async open(kind: 'ssh' | 'vnc', container: string): Promise<ConsoleClient> {
     const { ticket } = await this.send<{ ticket: string }>('POST', `/${kind}-ticket`, { container })
     const client = ConsoleClient.open(`${this.gateway.url}/api/v1/${kind}`, {
-      ...{ protocols: ['berth.console.v1', `berth-ticket.${ticket}`], query: { container } },
+      protocols: ['berth.console.v1', `berth-ticket.${ticket}`],
+      query: { container },
     })
     await client.ready(30_000)
     return client
@@ -112,7 +109,7 @@ export class ConsoleBench {
         if (row) this.hostIds.set(row.name, row.id)
         return row?.status === 'online'
       },
-      { timeoutMs: 60_000, what: () => `${host.name} online\n${host.logTail()}` },
+      { what: () => `${host.name} online\n${host.logTail()}` },
     )
   }
 

@@ -85,7 +85,6 @@ async function until(line: Line, text: string, act: () => void): Promise<void> {
   line.onText = (bytes) => (shown = (shown + bytes.toString()).slice(-4000))
   act()
   await waitFor(() => shown.includes(text), {
-    timeoutMs: 60_000,
     intervalMs: 2,
     what: () => `${text} in ${shown}`,
   })

@@ -70,8 +70,7 @@ async function measureRates(fio: GuestFio, rounds: number): Promise<Map<string, 
   const rates = new Map<string, Rate>()
   for (const [what, of, args] of jobs) {
     const reached: number[] = []
-    for (let round = 0; round < Math.min(rounds, mostRounds); round++)
-      reached.push((await fio.rate(of, args)) / mb)
+    for (let round = 0; round < Math.min(rounds, mostRounds); round++) reached.push((await fio.rate(of, args)) / mb)
     rates.set(what, { mbps: median(reached), of })
   }
   return rates
@@ -101,8 +100,15 @@ class GuestFio {
   /** @returns bytes a second, past the page cache */
   async rate(of: keyof typeof sold, args: readonly string[]): Promise<number> {
     const { stdout } = await this.#fio([
-      ...['--name=rate', '--filename=/root/io', '--size=128M', '--direct=1', '--ioengine=psync'],
-      ...[`--runtime=${seconds}`, '--time_based', '--output-format=json', ...args],
+      '--name=rate',
+      '--filename=/root/io',
+      '--size=128M',
+      '--direct=1',
+      '--ioengine=psync',
+      `--runtime=${seconds}`,
+      '--time_based',
+      '--output-format=json',
+      ...args,
     ])
     const { jobs: results } = JSON.parse(stdout.slice(stdout.indexOf('{'))) as {
       jobs: Record<keyof typeof sold, { bw_bytes: number }>[]
@@ -112,20 +118,12 @@ class GuestFio {
 
   /** @returns bytes that the disk has used once nothing more fits */
   async fill(): Promise<number> {
-    const args = [
-      '--name=fill',
-      '--filename=/root/full',
-      '--size=8G',
-      '--rw=write',
-      '--bs=1M',
-      '--fallocate=none',
-    ]
+    const args = ['--name=fill', '--filename=/root/full', '--size=8G', '--rw=write', '--bs=1M', '--fallocate=none']
     const failed = await this.#fio(args).then(
       () => '',
       (error: { stdout?: string; stderr?: string }) => `${error.stdout}${error.stderr}`,
     )
-    if (!/No space left|Disk quota exceeded/.test(failed))
-      throw new Error(`the disk is never full: ${failed}`)
+    if (!/No space left|Disk quota exceeded/.test(failed)) throw new Error(`the disk is never full: ${failed}`)
     return this.usedBytes()
   }
 
@@ -138,13 +136,12 @@ class GuestFio {
     const loader = ['/lib64/ld-linux-x86-64.so.2', '--library-path']
     const libraries = ['/lib', '/usr/lib'].map((folder) => `${place}${folder}/x86_64-linux-gnu`).join(':')
     return run('lxc-attach', [
-      ...[
-        ...this.attach,
-        `${place}${loader[0]}`,
-        loader[1]!,
-        `${libraries}:${place}/usr/lib/x86_64-linux-gnu/ceph`,
-      ],
-      ...[`${place}/usr/bin/fio`, ...args],
+      ...this.attach,
+      `${place}${loader[0]}`,
+      loader[1]!,
+      `${libraries}:${place}/usr/lib/x86_64-linux-gnu/ceph`,
+      `${place}/usr/bin/fio`,
+      ...args,
     ])
   }
 }

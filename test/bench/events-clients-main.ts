@@ -39,8 +39,7 @@ process.stdin.once('data', (chunk: Buffer) => {
   const waiting = setInterval(() => {
     if (!listeners.every(({ ready }) => ready)) return
     // A few at a time: the gateway bounds connections without a request.
-    for (let n = 0; n < 50 && listeners.length < order.listeners; n++)
-      listen(order, listeners.length < order.slow)
+    for (let n = 0; n < 50 && listeners.length < order.listeners; n++) listen(order, listeners.length < order.slow)
     if (!listeners.every(({ ready }) => ready)) return
     clearInterval(waiting)
     process.stdout.write('listening\n')
@@ -100,9 +99,7 @@ function take(one: Listening, chunk: Buffer): void {
   }
   noteDelay(one, bytes)
   one.rest =
-    at < 0 && done === 0
-      ? bytes.subarray(-64)
-      : bytes.subarray(at < 0 ? Math.max(done, bytes.length - 64) : at)
+    at < 0 && done === 0 ? bytes.subarray(-64) : bytes.subarray(at < 0 ? Math.max(done, bytes.length - 64) : at)
 }
 
 function note(one: Listening, id: string): void {

@@ -24,17 +24,15 @@ interface EventFigures {
 /** Many listeners of a gateway whose tasks change all the while; the listeners are another process. */
 export async function benchEvents(load: EventLoad): Promise<void> {
   const gateway = await startTestGateway()
-  const child = spawn(
-    process.execPath,
-    ['--import', 'tsx', join(import.meta.dirname, 'events-clients-main.ts')],
-    { stdio: ['pipe', 'pipe', 'inherit'] },
-  )
+  const child = spawn(process.execPath, ['--import', 'tsx', join(import.meta.dirname, 'events-clients-main.ts')], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
   let output = ''
   child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
   try {
     const order = { port: Number(new URL(gateway.url).port), key: gateway.adminKey, ...load }
     child.stdin.write(`${JSON.stringify(order)}\n`)
-    await waitFor(() => output.includes('listening'), { timeoutMs: 60_000, what: 'listeners' })
+    await waitFor(() => output.includes('listening'), { what: 'listeners' })
     const before = process.memoryUsage().rss
     const figures = await change(gateway, load)
     const told = await askWhatCame(child, () => output)
@@ -66,8 +64,13 @@ async function change(gateway: TestGateway, { changesPerSecond, seconds }: Event
       view.apply(host, {
         $case: 'operation',
         value: Operation.fromPartial({
-          ...{ id: ids[changes % tasks]!, action: 'restart', status: 'running', progress: changes % 100 },
-          ...{ stage: `at ${Date.now()}`, revision: 1e6 + changes, createdAtMs: Date.now() },
+          id: ids[changes % tasks]!,
+          action: 'restart',
+          status: 'running',
+          progress: changes % 100,
+          stage: `at ${Date.now()}`,
+          revision: 1e6 + changes,
+          createdAtMs: Date.now(),
           subject: {
             kind: 'guest',
             id: randomUUID(),
@@ -87,7 +90,6 @@ async function change(gateway: TestGateway, { changesPerSecond, seconds }: Event
 async function askWhatCame(child: ChildProcess, read: () => string): Promise<EventFigures> {
   child.stdin!.write('wake\n')
   await waitFor(() => read().includes('awake'), {
-    timeoutMs: 60_000,
     what: 'those that read nothing read again',
   })
   child.stdin!.end()
@@ -108,8 +110,6 @@ function print(
   const restarted = told.told.slice(0, slow).filter(({ resets }) => resets === 1)
   console.log(`| that read nothing meanwhile, told to start over | ${restarted.length} of ${slow} |`)
   console.log(`| from the change to the listener, p50, p99 | ${told.p50} ms, ${told.p99} ms |`)
-  console.log(
-    `| processor of the gateway, writing of changes included | ${processorPct.toFixed(0)} % of one |`,
-  )
+  console.log(`| processor of the gateway, writing of changes included | ${processorPct.toFixed(0)} % of one |`)
   console.log(`| resident memory before, at most | ${beforeMb} MB, ${peakMb} MB |`)
 }

@@ -57,7 +57,7 @@ export class FleetLab {
         const { total_containers: total, unknown } = answer.body.data as Record<string, number>
         return total! >= this.guests && unknown === 0
       },
-      { timeoutMs: 120_000, intervalMs, what: `${this.guests} guests in the view` },
+      { intervalMs, what: `${this.guests} guests in the view` },
     )
   }
 
@@ -73,8 +73,7 @@ export class FleetLab {
   /** Resident memory of the gateway, in MB: now, and the most it ever had. */
   memory(): { now: number; peak: number } {
     const status = readFileSync(`/proc/${this.gateway.pid}/status`, 'utf8')
-    const read = (name: string): number =>
-      Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]) / 1024
+    const read = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]) / 1024
     return { now: read('VmRSS'), peak: read('VmHWM') }
   }
 

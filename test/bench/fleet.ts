@@ -45,9 +45,7 @@ function readsOf(guests: number): Record<string, string> {
 }
 
 async function benchReads(lab: FleetLab): Promise<void> {
-  console.log(
-    '| 16 connections | Berth | processor | p50 | p99 | other than 2xx | bare Koa | p99 | Berth / bare Koa |',
-  )
+  console.log('| 16 connections | Berth | processor | p50 | p99 | other than 2xx | bare Koa | p99 | Berth / bare Koa |')
   console.log('|---|---|---|---|---|---|---|---|---|')
   for (const [name, path] of Object.entries(readsOf(lab.guests))) {
     const koa = await lab.mirror(name.replaceAll(/\W+/g, '-'), path)

@@ -70,19 +70,10 @@ async function startGateway(directory: string, children: ChildProcess[]): Promis
     }),
   )
   const keyFile = join(directory, 'admin.key')
-  await run(process.execPath, [
-    'dist/gateway/main.js',
-    'init',
-    '--config',
-    config,
-    '--admin-key-file',
-    keyFile,
-  ])
-  children.push(
-    spawn(process.execPath, ['dist/gateway/main.js', 'serve', '--config', config], { stdio: 'ignore' }),
-  )
+  await run(process.execPath, ['dist/gateway/main.js', 'init', '--config', config, '--admin-key-file', keyFile])
+  children.push(spawn(process.execPath, ['dist/gateway/main.js', 'serve', '--config', config], { stdio: 'ignore' }))
   const url = `http://127.0.0.1:${api}`
-  await waitFor(() => isOk(`${url}/readyz`), { timeoutMs: 30_000, what: 'gateway ready' })
+  await waitFor(() => isOk(`${url}/readyz`), { what: 'gateway ready' })
   return { url, key: readFileSync(keyFile, 'utf8').trim(), name: '' }
 }
 
@@ -110,14 +101,11 @@ async function startLabAgent(directory: string, gateway: Gateway, children: Chil
   )
   await waitFor(
     async () => {
-      const list = await fetchJson<{ data: { name: string }[] }>(
-        `${gateway.url}/api/v1/containers`,
-        gateway.key,
-      )
+      const list = await fetchJson<{ data: { name: string }[] }>(`${gateway.url}/api/v1/containers`, gateway.key)
       gateway.name = list.data[0]?.name ?? ''
       return list.data.length === guests
     },
-    { timeoutMs: 30_000, intervalMs: 100, what: `${guests} guests in the view` },
+    { intervalMs: 100, what: `${guests} guests in the view` },
   )
 }
 

@@ -10,10 +10,7 @@ const ticksPerSecond = 100
  * Resident memory and processor time of the daemons while nobody asks for anything, with those of the tools they keep;
  * of memory that several share a part is counted for each (PSS).
  */
-export async function benchIdle(
-  pidFiles: { agent: string; gateway: string },
-  guests: number,
-): Promise<Figure[]> {
+export async function benchIdle(pidFiles: { agent: string; gateway: string }, guests: number): Promise<Figure[]> {
   await delay(settleMs)
   const figures: Figure[] = []
   const pids = Object.entries(pidFiles).map(
@@ -60,11 +57,7 @@ function toolsMb(pid: number): number {
 }
 
 function readChildren(pid: number): number[] {
-  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
-    .trim()
-    .split(' ')
-    .filter(Boolean)
-    .map(Number)
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
 }
 
 function readKb(file: string, name: string): number {

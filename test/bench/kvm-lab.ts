@@ -57,7 +57,7 @@ export class KvmLab {
     this.host.start()
     const isOnline = async (): Promise<boolean> =>
       (await this.ask<{ status: string }[]>('GET', '/hosts'))[0]?.status === 'online'
-    await waitFor(isOnline, { timeoutMs: 60_000, what: 'the host' })
+    await waitFor(isOnline, { what: 'the host' })
   }
 
   async close(): Promise<void> {
@@ -99,7 +99,7 @@ export class KvmLab {
     await this.ask('DELETE', `/containers/${name}/delete`)
     const isGone = async (): Promise<boolean> =>
       (await this.#gateway.request('GET', `/containers/${name}`)).status === 404
-    await waitFor(isGone, { timeoutMs: 60_000, intervalMs: 2, what: `${name} gone` })
+    await waitFor(isGone, { intervalMs: 2, what: `${name} gone` })
   }
 
   pid(name: string): number {
@@ -119,14 +119,17 @@ export class KvmLab {
   async fill(name: string, { diskGb, dataGb }: { diskGb: number; dataGb: number }): Promise<void> {
     const disk = join(this.host.instance.pool, 'guests', this.#dataOf(name).uuid, 'disk.raw')
     await promisify(execFile)('fio', [
-      ...[
-        '--name=fill',
-        `--filename=${disk}`,
-        '--offset=1g',
-        `--size=${(diskGb - 1) * gib}`,
-        `--io_size=${dataGb * gib}`,
-      ],
-      ...['--rw=randwrite', '--bs=64k', '--ioengine=psync', '--end_fsync=1', '--fallocate=none', '--minimal'],
+      '--name=fill',
+      `--filename=${disk}`,
+      '--offset=1g',
+      `--size=${(diskGb - 1) * gib}`,
+      `--io_size=${dataGb * gib}`,
+      '--rw=randwrite',
+      '--bs=64k',
+      '--ioengine=psync',
+      '--end_fsync=1',
+      '--fallocate=none',
+      '--minimal',
     ])
   }
 
@@ -136,12 +139,10 @@ export class KvmLab {
 
   #dataOf(name: string): { id: number; uuid: string } {
     const rows = execFileSync('curl', [
-      ...[
-        '-sf',
-        '-H',
-        `x-api-key: ${this.#gateway.adminKey}`,
-        `${this.#gateway.url}/api/v1/containers/${name}`,
-      ],
+      '-sf',
+      '-H',
+      `x-api-key: ${this.#gateway.adminKey}`,
+      `${this.#gateway.url}/api/v1/containers/${name}`,
     ])
     return (JSON.parse(rows.toString()) as { data: { id: number; uuid: string } }).data
   }

@@ -113,11 +113,7 @@ function berthSystem(api: BerthApi): System {
     },
     reinstall: async (name) => {
       const body = { template_id: 'debian-12', ssh_auth_mode: 'keep', force: true }
-      const { task_id: task } = await api.call<{ task_id: string }>(
-        'POST',
-        `/containers/${name}/reinstall`,
-        body,
-      )
+      const { task_id: task } = await api.call<{ task_id: string }>('POST', `/containers/${name}/reinstall`, body)
       await api.untilDone(task)
       await api.untilStatus(name, 'running')
     },

@@ -33,9 +33,7 @@ export async function benchLifecycle(
     ['raw tools', rawSystem(raw)],
   ])
   if (lxd) systems.set('LXD', lxdSystem(lxd))
-  const times = new Map(
-    [...systems.keys()].map((name) => [name, { create: [], stop: [], start: [], delete: [] }]),
-  )
+  const times = new Map([...systems.keys()].map((name) => [name, { create: [], stop: [], start: [], delete: [] }]))
   for (let round = -1; round < rounds; round++)
     for (const [name, system] of systems)
       await measure(system, `b${round + 1}`, round < 0 ? undefined : times.get(name))

@@ -98,9 +98,7 @@ export class Lxd {
       await this.delete(name).catch(() => undefined)
     }
     await run('lxc', ['image', 'delete', image]).catch(() => undefined)
-    await run('sh', ['-c', 'printf "config: {}\\ndevices: {}\\n" | lxc profile edit default']).catch(
-      () => undefined,
-    )
+    await run('sh', ['-c', 'printf "config: {}\\ndevices: {}\\n" | lxc profile edit default']).catch(() => undefined)
     await run('lxc', ['storage', 'delete', 'berthbench']).catch(() => undefined)
     await run('lxc', ['network', 'delete', 'lxdbench0']).catch(() => undefined)
     this.#http.destroy()
@@ -114,7 +112,7 @@ export class Lxd {
     if (!(await this.#answers())) {
       this.#hadTable = await hasTable()
       this.#daemon = spawn('lxd', ['--group', 'root'], { stdio: 'ignore' })
-      await waitFor(() => this.#answers(), { timeoutMs: 60_000, intervalMs: 200, what: 'lxd' })
+      await waitFor(() => this.#answers(), { intervalMs: 200, what: 'lxd' })
     }
     const child = execFile('lxd', ['init', '--preseed'])
     child.stdin?.end(preseed)

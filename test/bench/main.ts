@@ -50,8 +50,7 @@ const configDirectory = '/etc/berth-bench'
 function parseParts(text: string): Part[] {
   const chosen = text.split(',')
   const unknown = chosen.find((name) => !(parts as readonly string[]).includes(name))
-  if (unknown !== undefined)
-    throw new InvalidArgumentError(`no part ${unknown}; there are ${parts.join(', ')}`)
+  if (unknown !== undefined) throw new InvalidArgumentError(`no part ${unknown}; there are ${parts.join(', ')}`)
   return chosen as Part[]
 }
 
@@ -70,8 +69,7 @@ async function benchGuests(): Promise<void> {
   try {
     if (runs('lifecycle')) printFigures('One guest', await benchLifecycle(api, raw, lxd, options.rounds))
     if (runs('life')) printFigures('A guest’s life', await benchLife(api, raw, lxd, options))
-    if (runs('disk'))
-      printFigures('Disks of guests', await benchDisk(api, readStormOptions(), options.rounds))
+    if (runs('disk')) printFigures('Disks of guests', await benchDisk(api, readStormOptions(), options.rounds))
     if (runs('storm')) printFigures('A hundred guests', await benchStorm(api, raw, lxd, readStormOptions()))
   } finally {
     raw.close()
@@ -94,8 +92,7 @@ function readStormOptions(): StormOptions {
   return {
     lxcPath: join(agent.state_dir, 'lxc'),
     lxcName: (id: number) => `${agent.network.interface_prefix}-${id}`,
-    whileIdle: () =>
-      benchIdle({ agent: '/run/berth-bench/agent.pid', gateway: '/run/berth-bench/gateway.pid' }, 100),
+    whileIdle: () => benchIdle({ agent: '/run/berth-bench/agent.pid', gateway: '/run/berth-bench/gateway.pid' }, 100),
   }
 }
 

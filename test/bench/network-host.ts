@@ -25,8 +25,13 @@ import { createLogger } from '../../shared/logging.js'
 import { firewallOf, mappingAt, type Scenario } from './network-plan.js'
 
 const limits = {
-  ...{ vcpuMilli: 1000, ramMb: 256, diskGb: 1 },
-  ...{ networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 },
+  vcpuMilli: 1000,
+  ramMb: 256,
+  diskGb: 1,
+  networkDownMbps: 0,
+  networkUpMbps: 0,
+  ioReadMbps: 0,
+  ioWriteMbps: 0,
 }
 
 /**
@@ -131,11 +136,22 @@ function guestAt(
 ): Parameters<GuestStore['insert']>[0] {
   const ipv4 = formatIpv4(parseSubnet(config.subnet).first + index)
   return {
-    ...{ uuid: uuidOf(index), id: index + 1, name: uuidOf(index), userIdSlot: index },
-    ...{ status: 'running', wanted: 'running', createdAtMs: 0, expiresAtMs: 0 },
+    uuid: uuidOf(index),
+    id: index + 1,
+    name: uuidOf(index),
+    userIdSlot: index,
+    status: 'running',
+    wanted: 'running',
+    createdAtMs: 0,
+    expiresAtMs: 0,
     spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
-    ...{ ipv4, mac: macOf(ipv4), login: null, hasPassword: false },
-    ...{ publicIpv4s: [], ipv6Addresses: [], traffic: unlimitedTraffic },
+    ipv4,
+    mac: macOf(ipv4),
+    login: null,
+    hasPassword: false,
+    publicIpv4s: [],
+    ipv6Addresses: [],
+    traffic: unlimitedTraffic,
     portMappings: ports.map(storedMapping),
     firewall: checkedFirewall(rules, index),
     policy: { expired: false, overQuota: false },
@@ -144,7 +160,12 @@ function guestAt(
 
 function storedMapping(hostPort: number): PortMapping {
   return {
-    ...{ protocol: 'tcp', hostIp: '', hostPort, hostPortEnd: hostPort },
-    ...{ containerPort: 22, containerPortEnd: 22, description: '' },
+    protocol: 'tcp',
+    hostIp: '',
+    hostPort,
+    hostPortEnd: hostPort,
+    containerPort: 22,
+    containerPortEnd: 22,
+    description: '',
   }
 }

@@ -47,10 +47,7 @@ type Nfts = ReadonlyMap<System, RawNft>
 async function beside<T>(work: (nfts: Nfts) => Promise<T>): Promise<T> {
   const nft = new Nft()
   const [spawned, pipe] = [new RawNft('spawned', table), new RawNft('pipe', table)]
-  const remove = ['ip', 'inet'].flatMap((family) => [
-    `add table ${family} ${table}`,
-    `delete table ${family} ${table}`,
-  ])
+  const remove = ['ip', 'inet'].flatMap((family) => [`add table ${family} ${table}`, `delete table ${family} ${table}`])
   try {
     const ports = map('ports', 'type inet_proto . inet_service : ipv4_addr . inet_service;')
     const chains = [chain(`in_${device}`), chain(`out_${device}`)]
@@ -108,21 +105,22 @@ async function measure(rows: readonly Row[], nfts: Nfts, rounds: number): Promis
   }
   for (let round = -1; round < rounds; round++) {
     for (const { name, berth } of rows) await take(`${name} Berth`, round, berth)
-    for (const [by, nft] of nfts)
-      for (const { name, raw } of rows) await take(`${name} ${by}`, round, () => raw(nft))
+    for (const [by, nft] of nfts) for (const { name, raw } of rows) await take(`${name} ${by}`, round, () => raw(nft))
   }
   const medianOf = (name: string, by: System): number => median(times.get(`${name} ${by}`) ?? [])
   const all: System[] = ['Berth', ...nfts.keys()]
-  return rows.map(({ name }) =>
-    figure(name, 'ms', Object.fromEntries(all.map((by) => [by, medianOf(name, by)]))),
-  )
+  return rows.map(({ name }) => figure(name, 'ms', Object.fromEntries(all.map((by) => [by, medianOf(name, by)]))))
 }
 
 /** In the API's spelling. */
 function bodyOf(version: number): unknown {
   const { enabled, defaultAction, rules } = checkedFirewall(50, version)
   const rows = rules.map(({ direction, protocol, action, network, sourceIp, port }) => ({
-    ...{ direction, protocol, action, network, port },
+    direction,
+    protocol,
+    action,
+    network,
+    port,
     source_ip: sourceIp,
   }))
   return { enabled, default_action: defaultAction, rules: rows }

@@ -53,10 +53,7 @@ export function rowsOf(scenario: string, times: Times): Figure[] {
 
 /** One port, asked for by its number. */
 export function mappingAt(protocol: 'tcp' | 'udp', hostPort: number): WantedMapping {
-  return {
-    ...{ protocol, hostIp: '', hostPort, hostPortEnd: 0 },
-    ...{ containerPort: 22, containerPortEnd: 0, description: '' },
-  }
+  return { protocol, hostIp: '', hostPort, hostPortEnd: 0, containerPort: 22, containerPortEnd: 0, description: '' }
 }
 
 /** Half of the rules for each direction; another `version` differs in every rule. */
@@ -65,7 +62,11 @@ export function firewallOf(rules: number, version: number): WantedFirewall {
     enabled: rules > 0,
     defaultAction: 'DROP',
     rules: Array.from({ length: rules }, (_, i) => ({
-      ...{ id: '', protocol: 'tcp', action: 'ACCEPT', network: 'ipv4', description: '' },
+      id: '',
+      protocol: 'tcp',
+      action: 'ACCEPT',
+      network: 'ipv4',
+      description: '',
       direction: i % 2 === 0 ? 'in' : 'out',
       sourceIp: `203.0.${i}.0/24`,
       port: String(1 + ((version * rules + i) % 65_000)),

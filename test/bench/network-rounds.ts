@@ -61,8 +61,7 @@ function networkAlone(): Contestant {
       await host.network.attach({ ...guest, portMappings: [...guest.portMappings, added] }, ['rules'])
       return () => host.network.attach(guest, ['rules'])
     },
-    replaceFirewall: (version) =>
-      host.network.attach({ ...guest, firewall: checkedFirewall(50, version) }, ['rules']),
+    replaceFirewall: (version) => host.network.attach({ ...guest, firewall: checkedFirewall(50, version) }, ['rules']),
   }
 }
 
@@ -82,8 +81,7 @@ function byHand(nft: RawNft): Contestant {
 async function measure(contestants: ReadonlyMap<System, Contestant>): Promise<Times> {
   const times: Times = {}
   const each = async (act: (round: number, by: System, who: Contestant) => Promise<void>): Promise<void> => {
-    for (let round = -1; round < rounds; round++)
-      for (const [by, who] of contestants) await act(round, by, who)
+    for (let round = -1; round < rounds; round++) for (const [by, who] of contestants) await act(round, by, who)
   }
   const take = async (entry: { action: Action; by: System; round: number }, work: () => Promise<unknown>) => {
     const ms = await timed(work)

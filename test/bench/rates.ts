@@ -30,8 +30,7 @@ export async function benchRates(rounds: number): Promise<Figure[]> {
       await shaper.call('apply', { device: guest.device, downMbps: mbps, upMbps: mbps })
       for (const way of ways) {
         const reached: number[] = []
-        for (let round = 0; round < Math.min(rounds, mostRounds); round++)
-          reached.push(await measure(lab, guest, way))
+        for (let round = 0; round < Math.min(rounds, mostRounds); round++) reached.push(await measure(lab, guest, way))
         figures.push(figure(`${way}, ${mbps} Mbit/s`, 'Mbit/s', { Berth: median(reached), sold: mbps }))
       }
     }

@@ -24,7 +24,13 @@ export class RawQemu {
     mkdirSync(join(volume, 'seed'))
     writeFileSync(join(volume, 'seed/meta-data'), `{"instance-id":"iid-${name}","local-hostname":"${name}"}`)
     await run('genisoimage', [
-      ...['-quiet', '-output', join(volume, 'seed.iso'), '-volid', 'cidata', '-joliet', '-rock'],
+      '-quiet',
+      '-output',
+      join(volume, 'seed.iso'),
+      '-volid',
+      'cidata',
+      '-joliet',
+      '-rock',
       join(volume, 'seed'),
     ])
     await run('qemu-system-x86_64', [...this.#command(name, volume), '-smp', `${processors}`])
@@ -54,13 +60,36 @@ export class RawQemu {
   #command(name: string, volume: string): string[] {
     const disk = 'if=none,id=d,format=raw,cache=none,aio=io_uring,discard=unmap,detect-zeroes=unmap'
     return [
-      ...['-daemonize', '-display', 'none', '-nodefaults', '-machine', 'q35', '-m', `${this.ramMb}M`],
-      ...['-accel', 'tcg,thread=multi,tb-size=128', '-cpu', 'qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16'],
-      ...['-drive', `file=${volume}/disk.raw,${disk}`, '-device', 'virtio-blk-pci,drive=d,bootindex=1'],
-      ...['-drive', `file=${volume}/seed.iso,if=none,id=s,format=raw,read-only=on`],
-      ...['-device', 'virtio-blk-pci,drive=s', '-device', 'VGA', '-device', 'virtio-rng-pci'],
-      ...['-nic', `tap,ifname=${tapOf(name)},script=no,downscript=no,model=virtio-net-pci`],
-      ...['-serial', `unix:${volume}/serial,server=on,wait=off`, '-pidfile', `${volume}/pid`],
+      '-daemonize',
+      '-display',
+      'none',
+      '-nodefaults',
+      '-machine',
+      'q35',
+      '-m',
+      `${this.ramMb}M`,
+      '-accel',
+      'tcg,thread=multi,tb-size=128',
+      '-cpu',
+      'qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16',
+      '-drive',
+      `file=${volume}/disk.raw,${disk}`,
+      '-device',
+      'virtio-blk-pci,drive=d,bootindex=1',
+      '-drive',
+      `file=${volume}/seed.iso,if=none,id=s,format=raw,read-only=on`,
+      '-device',
+      'virtio-blk-pci,drive=s',
+      '-device',
+      'VGA',
+      '-device',
+      'virtio-rng-pci',
+      '-nic',
+      `tap,ifname=${tapOf(name)},script=no,downscript=no,model=virtio-net-pci`,
+      '-serial',
+      `unix:${volume}/serial,server=on,wait=off`,
+      '-pidfile',
+      `${volume}/pid`,
     ]
   }
 }

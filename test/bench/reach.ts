@@ -97,7 +97,8 @@ async function endReaches([one, other]: readonly [Gateway, Gateway]): Promise<nu
 function someone({ access }: Gateway) {
   return access.accounts.accounts.create('admin', (id) => ({
     ...({ kind: 'admin', id, username: 'someone', passwordHash: '', disabled: false } as const),
-    ...{ generation: 1, createdAtMs: 1 },
+    generation: 1,
+    createdAtMs: 1,
   }))
 }
 

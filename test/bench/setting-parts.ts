@@ -21,10 +21,8 @@ export async function benchSettingParts(api: BerthApi, path: string, rounds: num
   const requests: Record<string, () => Promise<unknown>> = {
     'GET of a guest: HTTP, key, limits': () => api.call('GET', path),
     'refused by the gateway: + body, validation': () => refused(post({ container_port: 0 })),
-    'refused by the agent: + two audit entries, gRPC': () =>
-      refused(post({ container_port: 80, host_port: taken })),
-    'carried out: + journal, nft, event': async () =>
-      (index = (await post({ container_port: 80 })).length - 1),
+    'refused by the agent: + two audit entries, gRPC': () => refused(post({ container_port: 80, host_port: taken })),
+    'carried out: + journal, nft, event': async () => (index = (await post({ container_port: 80 })).length - 1),
     'carried out: DELETE': () => api.call('DELETE', `${mappings}/${index}`),
   }
   const times = new Map(Object.keys(requests).map((name): [string, number[]] => [name, []]))

@@ -12,11 +12,7 @@ import {
   type SubmitOperationRequest,
   type SubmitOperationResponse,
 } from '../../proto/gen/berth/agent/v1/operation.js'
-import {
-  WatchServiceService,
-  type WatchRequest,
-  type WatchResponse,
-} from '../../proto/gen/berth/agent/v1/watch.js'
+import { WatchServiceService, type WatchRequest, type WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 
 type Event = NonNullable<WatchResponse['event']>
 type Watcher = ServerWritableStream<WatchRequest, WatchResponse>
@@ -69,8 +65,7 @@ export class WatchHost {
     for (const event of ['error', 'close', 'cancelled']) call.on(event, end)
     call.write({ revision: 0, event: { $case: 'reset', value: {} } })
     call.write({ revision: 0, event: { $case: 'host', value: this.#describe() } })
-    for (const id of templates)
-      call.write({ revision: 0, event: { $case: 'template', value: templateOf(id) } })
+    for (const id of templates) call.write({ revision: 0, event: { $case: 'template', value: templateOf(id) } })
     for (const value of this.#guests.values())
       call.write({ revision: value.revision, event: { $case: 'guest', value } })
     call.write({ revision: 0, event: { $case: 'metrics', value: sampleMetrics() } })
@@ -79,10 +74,11 @@ export class WatchHost {
   }
 
   #operations(): OperationServiceServer {
-    const refuse = (_call: unknown, callback: (error: Error) => void): void =>
-      callback(new Error('not simulated'))
+    const refuse = (_call: unknown, callback: (error: Error) => void): void => callback(new Error('not simulated'))
     return {
-      ...{ getOperation: refuse, cancelOperation: refuse, removeOperation: refuse },
+      getOperation: refuse,
+      cancelOperation: refuse,
+      removeOperation: refuse,
       submitOperation: (call, callback) => callback(null, this.#create(call.request)),
     }
   }
@@ -94,9 +90,13 @@ export class WatchHost {
     const status = 'creating'
     const guest = this.#set({ ...seedGuest(id), ...limits, uuid, name, status })
     const operation = Operation.fromPartial({
-      ...{ id: operationId, action: 'create', requestedBy, createdAtMs: Date.now() },
-      ...{ subject: { kind: 'guest', id: uuid, name, number: id } },
-      ...{ status: 'running', revision: ++this.#revision },
+      id: operationId,
+      action: 'create',
+      requestedBy,
+      createdAtMs: Date.now(),
+      subject: { kind: 'guest', id: uuid, name, number: id },
+      status: 'running',
+      revision: ++this.#revision,
     })
     this.#send(this.#revision, { $case: 'operation', value: operation })
     return { operation, guest, revision: this.#revision, sshPassword: 'Simulated1' }
@@ -115,24 +115,43 @@ export class WatchHost {
 
   #describe(): HostDescription {
     return HostDescription.fromPartial({
-      ...{ hostId: this.hostId, version: '0.1.0', hostname: `sim-${this.hostId}`, kernel: '6.1.0', capacity },
+      hostId: this.hostId,
+      version: '0.1.0',
+      hostname: `sim-${this.hostId}`,
+      kernel: '6.1.0',
+      capacity,
       capabilities: { lxc: true, storage: 'btrfs', cgroupVersion: 2, lxcfs: true },
-      ...{ bootId: this.#epoch, startedAtMs: Date.now(), timeZone: 'UTC' },
+      bootId: this.#epoch,
+      startedAtMs: Date.now(),
+      timeZone: 'UTC',
     })
   }
 }
 
 function sampleMetrics(): HostMetrics {
   return HostMetrics.fromPartial({
-    ...{ cpuUsagePct: Math.random() * 100, ramTotalMb: 8_388_608, ramUsedMb: 2048, diskTotalGb: 65_536 },
-    ...{ load1: 0.5, load5: 0.4, load15: 0.3, publicIpv4: '192.0.2.10', publicIpv4Interface: 'eth0' },
-    ...{ agentRssBytes: 80_000_000, sampledAtMs: Date.now() },
+    cpuUsagePct: Math.random() * 100,
+    ramTotalMb: 8_388_608,
+    ramUsedMb: 2048,
+    diskTotalGb: 65_536,
+    load1: 0.5,
+    load5: 0.4,
+    load15: 0.3,
+    publicIpv4: '192.0.2.10',
+    publicIpv4Interface: 'eth0',
+    agentRssBytes: 80_000_000,
+    sampledAtMs: Date.now(),
   })
 }
 
 function templateOf(id: string): Template {
   return Template.fromPartial({
-    ...{ id, name: id, distro: id.split('-')[0]!, release: id, arch: 'amd64', available: true },
+    id,
+    name: id,
+    distro: id.split('-')[0]!,
+    release: id,
+    arch: 'amd64',
+    available: true,
     virtualization: 'lxc',
   })
 }
@@ -144,7 +163,9 @@ function seedGuest(id: number): Guest {
   const hostPort = 20_000 + (id % 40_000)
   const mapping = { containerPort: 22, hostPort, protocol: 'tcp', description: 'SSH' }
   return Guest.fromPartial({
-    ...{ id, uuid: `00000000-0000-4000-8000-${id.toString(16).padStart(12, '0')}`, name: `sim-${id}` },
+    id,
+    uuid: `00000000-0000-4000-8000-${id.toString(16).padStart(12, '0')}`,
+    name: `sim-${id}`,
     virtualization: 'lxc',
     templateId: templates[id % templates.length]!,
     limits: {
@@ -157,11 +178,9 @@ function seedGuest(id: number): Guest {
     status: statuses[id % 5 === 0 ? 1 : 0]!,
     ipv4: `10.64.${octets.join('.')}`,
     mac: `02:00:00:00:${octets.map((octet) => octet.toString(16).padStart(2, '0')).join(':')}`,
-    ...{
-      portMappings: [mapping],
-      sshPort: hostPort,
-      hasPassword: true,
-      createdAtMs: Date.UTC(2026, 0, 1) + id * 60_000,
-    },
+    portMappings: [mapping],
+    sshPort: hostPort,
+    hasPassword: true,
+    createdAtMs: Date.UTC(2026, 0, 1) + id * 60_000,
   })
 }

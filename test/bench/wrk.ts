@@ -12,10 +12,7 @@ export interface Load {
 }
 
 /** What wrk measures with some connections. */
-export async function load(
-  url: string,
-  options: { key: string; connections: number; seconds: number },
-): Promise<Load> {
+export async function load(url: string, options: { key: string; connections: number; seconds: number }): Promise<Load> {
   const { key, connections, seconds } = options
   const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '30s', '--latency']
   const { stdout } = await run('wrk', [...args, '-H', `X-API-Key: ${key}`, url])

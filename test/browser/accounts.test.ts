@@ -33,7 +33,6 @@ async function readQr(page: Page, picture: Locator): Promise<string> {
 describe('who may come in to the panel', () => {
   let lab: PanelLab
   before(async function () {
-    this.timeout(120_000)
     lab = await sharedLab()
   })
 
@@ -41,7 +40,6 @@ describe('who may come in to the panel', () => {
     generateSync({ secret, epoch: Math.floor(Date.now() / 1000) + 30 * steps })
 
   it('a second factor is read from its picture, and takes no code twice', async function () {
-    this.timeout(240_000)
     const page = await lab.logIn({ username: 'careful' })
     await lab.show(page, '/account')
     await page.getByRole('button', { name: 'Turn on', exact: false }).first().click()
@@ -94,13 +92,12 @@ describe('who may come in to the panel', () => {
         if ((await third.locator('#code').count()) > 0) await give(third, 'never-was-a-code')
         return false
       },
-      { what: 'the password is wanted again', timeoutMs: 60_000 },
+      { what: 'the password is wanted again' },
     )
     for (const page of [first, second, third]) await page.context().close()
   })
 
   it('are let in from another address while one is refused for too many attempts, all in the log', async function () {
-    this.timeout(120_000)
     await makeAdmin(lab.gateway, 'guessed')
     const from = async (address: string): Promise<Page> => {
       const page = await (await lab.open()).newPage()
@@ -113,12 +110,9 @@ describe('who may come in to the panel', () => {
     for (let at = 0; at < 6; at++) {
       await fillLogin(guesser, 'guessed', `wrong password ${at}`)
       await guesser.getByRole('alert').waitFor()
-      await waitFor(
-        async () => (await guesser.locator('#password').inputValue()) === '' || refused.isVisible(),
-        {
-          what: 'answered',
-        },
-      )
+      await waitFor(async () => (await guesser.locator('#password').inputValue()) === '' || refused.isVisible(), {
+        what: 'answered',
+      })
     }
     await refused.waitFor()
     const other = await from('198.51.100.22')

@@ -21,7 +21,6 @@ const countPixels = (colour: string): string => `(() => {
 })()`
 
 describe('what happened to a guest, in the panel', function () {
-  this.timeout(90_000)
   let lab: PanelLab
   let guest: Guest
   let page: Page

@@ -9,7 +9,6 @@ import { deadlineOf, expectInTime } from '../support/promised-time.js'
 
 /** From the panel in Chromium through a real gateway and a real agent to a shell in a real container. */
 describe('a terminal of a real guest in the panel', function () {
-  this.timeout(360_000)
   const lab = new HostLab({ name: 'pcn', prefix: '198.18.138' })
   let context: BrowserContext
 
@@ -59,7 +58,7 @@ describe('a terminal of a real guest in the panel', function () {
       const now = await view.size() // it may have been fitted in two steps
       return inside === `${now.rows} ${now.cols}`
     }
-    await waitFor(told, { timeoutMs: 60_000, what: 'the guest knows' })
+    await waitFor(told, { what: 'the guest knows' })
     expect(await run(view, 'echo 中文 😀')).to.equal('中文 😀')
   })
 
@@ -95,7 +94,9 @@ describe('a terminal of a real guest in the panel', function () {
     await view.type(`echo BEG""IN; busybox yes ${line.trim()} | busybox head -n ${count}; echo fin""ished\n`)
     const started = performance.now()
     await waitFor(async () => (await measure(), left === 0), {
-      ...{ timeoutMs: 150_000, intervalMs: 500, what: () => `all of it, ${left} left` },
+      timeoutMs: 150_000,
+      intervalMs: 500,
+      what: () => `all of it, ${left} left`,
     })
     await view.shows(/^finished$/m, 60_000)
     const seconds = (performance.now() - started) / 1000

@@ -9,7 +9,6 @@ import { TerminalPage } from './terminal-page.js'
 
 /** The panel's terminal, with guests whose terminals say what the test says. */
 describe('a terminal in the panel', function () {
-  this.timeout(120_000)
   let lab: PanelLab
   let guest: Guest
 
@@ -27,9 +26,7 @@ describe('a terminal in the panel', function () {
   })
 
   const guestsTerminal = ({ uuid }: Guest): MemoryTerminal =>
-    lab.gateway.fleet
-      .agentOf('host-a')
-      .host.consoles.terminals.findLast(({ guestUuid }) => guestUuid === uuid)!
+    lab.gateway.fleet.agentOf('host-a').host.consoles.terminals.findLast(({ guestUuid }) => guestUuid === uuid)!
 
   async function open(options: OpenOptions = {}, path = `/containers/${guest.id}/console`) {
     const page = await lab.logIn(options)
@@ -166,8 +163,7 @@ describe('a terminal in the panel', function () {
 
   it('has keys for a telephone, and fits it', async () => {
     const { view, terminal, page } = await open({ screen: 'phone' })
-    for (const name of ['Esc', 'Tab', 'ArrowUp', 'Ctrl'])
-      await page.getByRole('button', { name, exact: true }).click()
+    for (const name of ['Esc', 'Tab', 'ArrowUp', 'Ctrl']) await page.getByRole('button', { name, exact: true }).click()
     await view.type('cd')
     await page.getByRole('button', { name: 'Alt', exact: true }).click()
     await view.type('b')
@@ -285,8 +281,7 @@ describe('a terminal in the panel', function () {
       const between = ['', ' ', '!', '"', '#', '$', "'", '*']
       for (const prefix of ['', '?', '>', '='])
         for (const final of finals)
-          for (const one of between)
-            terminal.show(`${esc}[5;9Hx${esc}[${prefix}999999999;999999999${one}${final}`)
+          for (const one of between) terminal.show(`${esc}[5;9Hx${esc}[${prefix}999999999;999999999${one}${final}`)
       terminal.show(`${esc}\\${esc}c# alive\r\n`)
       await view.shows(/^# alive$/, 60_000)
     })
@@ -321,9 +316,7 @@ describe('a terminal in the panel', function () {
         await page.mouse.click(...at(line))
       }
       const dialog = page.getByRole('dialog')
-      await waitFor(async () => (await click(0), (await dialog.count()) > 0), {
-        ...{ timeoutMs: 60_000, intervalMs: 300, what: 'a question' },
-      })
+      await waitFor(async () => (await click(0), (await dialog.count()) > 0), { intervalMs: 300, what: 'a question' })
       expect(await dialog.innerText()).to.include('https://evil.test/a')
       expect(await dialog.getByRole('link').getAttribute('rel')).to.equal('noopener noreferrer')
       const asked = page.context().waitForEvent('request', (request) => request.url().includes('evil.test'))
@@ -351,7 +344,7 @@ describe('a terminal in the panel', function () {
           }
           return shown >= 4_000_000
         },
-        { timeoutMs: 40_000, intervalMs: 2, what: () => `all taken, ${shown}` },
+        { intervalMs: 2, what: () => `all taken, ${shown}` },
       )
       terminal.show(`${esc}\\${esc}[!p${esc}c# alive\r\n`)
       await view.shows(/^# alive$/, 30_000)

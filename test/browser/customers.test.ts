@@ -14,7 +14,6 @@ describe('customers in the panel', () => {
   let made: MadeSubUser
 
   before(async function () {
-    this.timeout(120_000)
     lab = await sharedLab()
     own = await lab.gateway.fleet.addGuest({ name: 'mine' })
     other = await lab.gateway.fleet.addGuest({ name: 'foreign' })
@@ -36,11 +35,12 @@ describe('customers in the panel', () => {
   }
   const paths = (): string[] => [
     ...guestPages.map((part) => `/containers/${own.id}${part}`),
-    ...['/containers', '/tasks', '/account'],
+    '/containers',
+    '/tasks',
+    '/account',
   ]
 
   it('come in by their link, see their own guest at once, and nothing of others', async function () {
-    this.timeout(120_000)
     const page = await enter()
     await page.getByRole('heading', { name: 'mine' }).waitFor()
     for (const path of paths()) {
@@ -69,7 +69,6 @@ describe('customers in the panel', () => {
   })
 
   it('see the message of a suspension and cannot start; an administrator suspends and lifts it', async function () {
-    this.timeout(120_000)
     const guest = await lab.gateway.fleet.addGuest({ name: 'unpaid', status: 'stopped' })
     const customer = new SubUserCalls(lab.gateway)
     const usual = made
@@ -92,7 +91,8 @@ describe('customers in the panel', () => {
     expect(await page.locator('body').innerText()).not.to.contain('invoice 7')
     const start = page.getByRole('button', { name: 'Start' })
     expect([await start.isDisabled(), await start.getAttribute('title')]).to.deep.equal([
-      ...[true, 'A suspended guest can’t be started.'],
+      true,
+      'A suspended guest can’t be started.',
     ])
     await lab.show(admin, `/containers/${guest.id}`)
     await admin.getByRole('button', { name: 'Actions for unpaid' }).click()
@@ -105,12 +105,10 @@ describe('customers in the panel', () => {
   })
 
   describe('as administrators see them', () => {
-    const publicUrl = (url: string) =>
-      lab.gateway.request('PUT', '/public-url', { body: { public_url: url } })
+    const publicUrl = (url: string) => lab.gateway.request('PUT', '/public-url', { body: { public_url: url } })
     after(() => publicUrl(''))
 
     it('are shown at their guest, and are given another one there', async function () {
-      this.timeout(120_000)
       const owned = await new SubUserCalls(lab.gateway).make({ container_name: 'mine', username: 'olga' })
       const page = await lab.logIn()
       await lab.show(page, `/containers/${own.id}`)
@@ -122,9 +120,7 @@ describe('customers in the panel', () => {
       await dialog.getByRole('button', { name: 'Assign to customer' }).click()
       await page.locator('#main-content').getByRole('link', { name: 'olga' }).waitFor()
       const { body } = await lab.gateway.request('GET', '/sub-users')
-      const olga = (body.data as { id: string; container_names: string[] }[]).find(
-        ({ id }) => id === owned.id,
-      )
+      const olga = (body.data as { id: string; container_names: string[] }[]).find(({ id }) => id === owned.id)
       expect(olga?.container_names).to.have.members(['mine', 'foreign'])
       await page.getByRole('link', { name: 'olga' }).click()
       await page.getByLabel('foreign', { exact: true }).uncheck()
@@ -147,7 +143,6 @@ describe('customers in the panel', () => {
     })
 
     it('get a link by the public URL, and none that leads to their own machine', async function () {
-      this.timeout(120_000)
       const page = await lab.logIn()
       const { body } = await lab.gateway.request('GET', '/sub-users')
       await lab.show(page, `/sub-users/${body.data[0].id}`)
@@ -161,7 +156,6 @@ describe('customers in the panel', () => {
     })
 
     it('get an SSH command with the public address of the host', async function () {
-      this.timeout(120_000)
       const page = await enter()
       await lab.show(page, `/containers/${own.id}`)
       await page.getByText(`ssh -p ${own.sshPort} root@192.0.2.10`).waitFor()
@@ -171,7 +165,6 @@ describe('customers in the panel', () => {
   })
 
   it('are refused every route that is not theirs', async function () {
-    this.timeout(120_000)
     const page = await enter()
     const routes = lab.gateway.api.routes.filter(
       ({ subUser = 'refused', scope, bound }) =>
@@ -199,7 +192,6 @@ describe('customers in the panel', () => {
 
   for (const screen of ['wide', 'phone'] as const)
     it(`have pages that fit a ${screen} screen, ask nobody else, and break no policy`, async function () {
-      this.timeout(240_000)
       const page = await enter({ screen })
       const found: string[] = []
       for (const path of ['/', ...paths()]) {
@@ -213,7 +205,6 @@ describe('customers in the panel', () => {
     })
 
   it('can use them whatever their language, theme and eyes', async function () {
-    this.timeout(240_000)
     const found: string[] = []
     for (const [language, theme] of [
       ['en', 'light'],

@@ -5,7 +5,6 @@ import { sharedLab, type PanelLab } from './panel-lab.js'
 
 /** What the panel shows where scripts or data do not arrive: never a blank page, never zeros. */
 describe('the panel when something cannot be read', function () {
-  this.timeout(120_000)
   let lab: PanelLab
   let page: Page
 
@@ -108,14 +107,7 @@ describe('the panel when something cannot be read', function () {
     await rename('fra1-node1')
     try {
       const { body } = await lab.gateway.request('GET', '/containers?name=counted')
-      for (const path of [
-        '/',
-        '/containers',
-        '/images',
-        '/hosts',
-        `/containers/${body.data[0].id}`,
-        '/tasks',
-      ]) {
+      for (const path of ['/', '/containers', '/images', '/hosts', `/containers/${body.data[0].id}`, '/tasks']) {
         await lab.show(page, path)
         await page.reload()
         await waitFor(async () => !/\bhost-a\b/.test(await page.locator('body').innerText()), { what: path })

@@ -37,7 +37,6 @@ const openConsole = (address: string, protocols: readonly string[], typed: reado
  * host, where `SameSite` keeps nothing back, and of another site.
  */
 describe('a page of another origin', function () {
-  this.timeout(90_000)
   let lab: PanelLab
   let evil: Server
   let port: number
@@ -101,15 +100,15 @@ describe('a page of another origin', function () {
           { method: 'POST', mode: 'no-cors', credentials: 'include', body: '{}' },
           { method: 'POST', credentials: 'include', body: '{}' },
           {
-            ...{ method: 'POST', credentials: 'include', body: '{}' },
+            method: 'POST',
+            credentials: 'include',
+            body: '{}',
             headers: { 'Content-Type': 'application/json', 'X-Berth-CSRF': 'guessed' },
           },
           { method: 'DELETE', credentials: 'include' },
         ]
         for (const options of fetches)
-          await page.evaluate(
-            `fetch(${JSON.stringify(target)}, ${JSON.stringify(options)}).catch(() => undefined)`,
-          )
+          await page.evaluate(`fetch(${JSON.stringify(target)}, ${JSON.stringify(options)}).catch(() => undefined)`)
         for (const enctype of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data']) {
           await page.goto(originOf())
           await page.evaluate(`(() => {
@@ -177,11 +176,7 @@ describe('a page of another origin', function () {
       it('opens no console, with the cookie or a ticket that it stole, and leaves the ticket unused', async () => {
         const before = consoles().length
         const stolen = await ticket()
-        for (const protocols of [
-          [],
-          [`berth-ticket.${stolen}`],
-          ['berth.console.v1', `berth-ticket.${stolen}`],
-        ])
+        for (const protocols of [[], [`berth-ticket.${stolen}`], ['berth.console.v1', `berth-ticket.${stolen}`]])
           expect((await page.evaluate<Outcome>(openConsole(address(), protocols))).opened).to.equal(false)
         const byQuery = await page.evaluate<Outcome>(openConsole(address(`&ticket=${stolen}`), []))
         expect(byQuery.opened).to.equal(false)
@@ -207,12 +202,14 @@ describe('a page of another origin', function () {
     const attempt = async (): Promise<Outcome> => {
       const given = await ticket()
       const typed = [
-        ...[[97], '{"type":"input","data":"b"}', '{"type":"stdin","data":"c"}', '{"type":"data","data":"d"}'],
-        ...['{"type":"resize","cols":91,"rows":31}', 'e\r'],
+        [97],
+        '{"type":"input","data":"b"}',
+        '{"type":"stdin","data":"c"}',
+        '{"type":"data","data":"d"}',
+        '{"type":"resize","cols":91,"rows":31}',
+        'e\r',
       ]
-      return page.evaluate<Outcome>(
-        openConsole(address(`&ticket=${given}`), [`clicd-ticket.${given}`], typed),
-      )
+      return page.evaluate<Outcome>(openConsole(address(`&ticket=${given}`), [`clicd-ticket.${given}`], typed))
     }
     expect((await attempt()).opened, 'not in the list').to.equal(false)
     await put([origin])

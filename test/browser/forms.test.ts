@@ -39,8 +39,7 @@ interface Form {
 }
 
 const password = 'a-password-of-the-vault'
-const privateKey =
-  '-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\n'
+const privateKey = '-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\n'
 const hostKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFuYYb6WDYH4hbfmGCwWrnYbxYW8rM4N8hQdPYcWnLvM'
 const otherKinds = 'belongs to another kind of target'
 const ofSftp = {
@@ -51,71 +50,96 @@ const ofSftp = {
   private_key: otherKinds,
 }
 const ofS3 = {
-  ...{ endpoint: otherKinds, region: otherKinds, bucket: otherKinds, prefix: otherKinds },
-  ...{ access_key_id: otherKinds, secret_access_key: otherKinds, ca_certificate: otherKinds },
+  endpoint: otherKinds,
+  region: otherKinds,
+  bucket: otherKinds,
+  prefix: otherKinds,
+  access_key_id: otherKinds,
+  secret_access_key: otherKinds,
+  ca_certificate: otherKinds,
 }
 const target = {
-  ...{ operation: 'POST /backup-targets', page: '/backups', button: 'Add a target', submit: 'Add and check' },
+  operation: 'POST /backup-targets',
+  page: '/backups',
+  button: 'Add a target',
+  submit: 'Add and check',
   ticks: ['I have stored this password somewhere else'],
 }
 const onCustomerPage = 'is set on the page of the customer'
 
 const forms: readonly Form[] = [
   {
-    ...{ ...target, name: 'a directory for backups' },
-    values: {
-      ...{ 'target-name': 'disk', 'target-path': '/srv/backups' },
-      'target-encryption_password': password,
-    },
+    ...target,
+    name: 'a directory for backups',
+    values: { 'target-name': 'disk', 'target-path': '/srv/backups', 'target-encryption_password': password },
     without: { ...ofSftp, ...ofS3 },
   },
   {
-    ...{ ...target, name: 'an SFTP server for backups' },
+    ...target,
+    name: 'an SFTP server for backups',
     values: {
-      ...{ 'target-type': 'sftp', 'target-name': 'vault', 'target-host': 'vault.example.com' },
-      ...{ 'target-port': '2222', 'target-user': 'berth', 'target-path': 'kept/here' },
-      ...{ 'target-host_key': hostKey, 'target-private_key': privateKey },
+      'target-type': 'sftp',
+      'target-name': 'vault',
+      'target-host': 'vault.example.com',
+      'target-port': '2222',
+      'target-user': 'berth',
+      'target-path': 'kept/here',
+      'target-host_key': hostKey,
+      'target-private_key': privateKey,
       'target-encryption_password': password,
     },
     without: ofS3,
   },
   {
-    ...{ ...target, name: 'an S3 bucket for backups' },
+    ...target,
+    name: 'an S3 bucket for backups',
     values: {
-      ...{ 'target-type': 's3', 'target-name': 'cloud', 'target-endpoint': 'https://s3.example.com' },
-      ...{ 'target-region': 'eu-1', 'target-bucket': 'berth-backups', 'target-prefix': 'a/b' },
-      ...{ 'target-access_key_id': 'AKIDEXAMPLE', 'target-secret_access_key': 'secret+of/the=cloud' },
+      'target-type': 's3',
+      'target-name': 'cloud',
+      'target-endpoint': 'https://s3.example.com',
+      'target-region': 'eu-1',
+      'target-bucket': 'berth-backups',
+      'target-prefix': 'a/b',
+      'target-access_key_id': 'AKIDEXAMPLE',
+      'target-secret_access_key': 'secret+of/the=cloud',
       'target-encryption_password': password,
     },
     without: { ...ofSftp, path: otherKinds, ca_certificate: 'is for private certificate authorities' },
   },
   {
-    ...{ name: 'a new host', operation: 'POST /hosts', page: '/hosts', button: 'Add a host' },
-    values: {
-      ...{ 'host-name': 'node9', 'host-address': '198.51.100.9:7443' },
-      'host-public': 'node9.example.com',
-    },
+    name: 'a new host',
+    operation: 'POST /hosts',
+    page: '/hosts',
+    button: 'Add a host',
+    values: { 'host-name': 'node9', 'host-address': '198.51.100.9:7443', 'host-public': 'node9.example.com' },
   },
   {
-    ...{
-      name: 'a host',
-      operation: 'PATCH /hosts/{id}',
-      page: '/hosts/host-a',
-      button: 'Edit',
-      submit: 'Save',
-    },
+    name: 'a host',
+    operation: 'PATCH /hosts/{id}',
+    page: '/hosts/host-a',
+    button: 'Edit',
+    submit: 'Save',
     values: { 'host-public': '192.0.2.11' },
     without: { draining: 'has a button of its own' },
   },
   {
-    ...{ name: 'the public URL', operation: 'PUT /public-url', page: '/settings', submit: 'Save' },
+    name: 'the public URL',
+    operation: 'PUT /public-url',
+    page: '/settings',
+    submit: 'Save',
     values: { 'public-url': 'https://panel.example.com' },
   },
   {
-    ...{ name: 'an API key', operation: 'POST /api-keys', page: '/api', button: 'Create API key' },
+    name: 'an API key',
+    operation: 'POST /api-keys',
+    page: '/api',
+    button: 'Create API key',
     values: {
-      ...{ 'key-name': 'billing', 'key-rights': 'some', 'key-scopes': 'container:read' },
-      ...{ 'key-ips': '192.0.2.0/24', 'key-expiry': '2031-01-01T00:00' },
+      'key-name': 'billing',
+      'key-rights': 'some',
+      'key-scopes': 'container:read',
+      'key-ips': '192.0.2.0/24',
+      'key-expiry': '2031-01-01T00:00',
     },
     without: {
       container_uuids: 'is for integrations, which use the API',
@@ -123,37 +147,43 @@ const forms: readonly Form[] = [
     },
   },
   {
-    ...{ name: 'an administrator', operation: 'POST /admins', page: '/settings' },
-    ...{ button: 'Add an administrator', submit: 'Create a link' },
+    name: 'an administrator',
+    operation: 'POST /admins',
+    page: '/settings',
+    button: 'Add an administrator',
+    submit: 'Create a link',
     values: { 'admin-name': 'hedy' },
     without: { password: 'is set by the link' },
   },
   {
-    ...{ name: 'a new customer', operation: 'POST /sub-user/create', page: '/sub-users' },
+    name: 'a new customer',
+    operation: 'POST /sub-user/create',
+    page: '/sub-users',
     button: 'Add a customer',
     values: { 'customer-name': 'filled' },
     ticks: ['formed'],
     without: {
       container_name: 'is the old form of container_names',
-      ...{ permissions: onCustomerPage, allowed_image_ids: onCustomerPage, disabled: onCustomerPage },
-      ...{
-        image_limit_configured: onCustomerPage,
-        port_mapping_limit: onCustomerPage,
-        expires_at: onCustomerPage,
-      },
+      permissions: onCustomerPage,
+      allowed_image_ids: onCustomerPage,
+      disabled: onCustomerPage,
+      image_limit_configured: onCustomerPage,
+      port_mapping_limit: onCustomerPage,
+      expires_at: onCustomerPage,
     },
   },
   {
-    ...{
-      name: 'a customer',
-      operation: 'PATCH /sub-users/{id}',
-      page: '/sub-users/{customer}',
-      submit: 'Save',
-    },
+    name: 'a customer',
+    operation: 'PATCH /sub-users/{id}',
+    page: '/sub-users/{customer}',
+    submit: 'Save',
     values: { 'customer-ports': '7', 'customer-expiry': '2031-01-01T00:00', 'customer-images': true },
   },
   {
-    ...{ name: 'a webhook', operation: 'POST /webhooks', page: '/webhooks', button: 'Add a webhook' },
+    name: 'a webhook',
+    operation: 'POST /webhooks',
+    page: '/webhooks',
+    button: 'Add a webhook',
     values: { 'webhook-name': 'billing', 'webhook-url': 'http://127.0.0.1:9/hook' },
     without: {
       disabled: 'has a button of its own',
@@ -163,12 +193,11 @@ const forms: readonly Form[] = [
     },
   },
   {
-    ...{
-      name: 'a port',
-      operation: 'POST /containers/{id}/port-mappings',
-      page: '/containers/{guest}/network',
-    },
-    ...{ button: 'Add a port', submit: 'Add' },
+    name: 'a port',
+    operation: 'POST /containers/{id}/port-mappings',
+    page: '/containers/{guest}/network',
+    button: 'Add a port',
+    submit: 'Add',
     values: { 'map-inner': '8080', 'map-outer': '', 'map-note': 'web' },
     without: {
       container_port_end: 'ranges are for integrations',
@@ -177,8 +206,10 @@ const forms: readonly Form[] = [
     },
   },
   {
-    ...{ name: 'devices of the host', operation: 'PUT /containers/{id}/devices' },
-    ...{ page: '/containers/{guest}/settings', submit: 'Save' },
+    name: 'devices of the host',
+    operation: 'PUT /containers/{id}/devices',
+    page: '/containers/{guest}/settings',
+    submit: 'Save',
     values: { 'device-tun': true, 'device-fuse': true },
   },
 ]
@@ -187,7 +218,6 @@ const sources = 'gateway/panel/src'
 const call = /\bapi\.(POST|PUT|PATCH)\(\s*'([^']+)'/g
 
 describe('the forms of the panel', function () {
-  this.timeout(120_000)
   let lab: PanelLab
   let page: Page
   let guest: Guest
@@ -215,9 +245,7 @@ describe('the forms of the panel', function () {
     const paths = document().paths
     const found = paths[path] ?? paths[`/api/v1${path}`]
     const schema = found?.[method.toLowerCase()]?.requestBody?.content['application/json']?.schema ?? {}
-    return schema.$ref === undefined
-      ? schema
-      : (document().components.schemas[schema.$ref.split('/').at(-1)!] ?? {})
+    return schema.$ref === undefined ? schema : (document().components.schemas[schema.$ref.split('/').at(-1)!] ?? {})
   }
 
   async function fill(scope: Locator, values: Form['values']): Promise<void> {
@@ -245,8 +273,7 @@ describe('the forms of the panel', function () {
     const sent = page.waitForRequest((one) => one.method() === method && wanted.test(one.url()))
     // Of several forms on a page: the one that has the controls.
     const [first] = Object.keys(form.values)
-    const own =
-      form.button === undefined ? page.locator('form').filter({ has: page.locator(`#${first}`) }) : scope
+    const own = form.button === undefined ? page.locator('form').filter({ has: page.locator(`#${first}`) }) : scope
     await own.getByRole('button', { name: form.submit ?? form.button ?? '', exact: true }).click()
     return sent
   }

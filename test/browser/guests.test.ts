@@ -8,7 +8,6 @@ describe('guests in the panel', () => {
   let page: Page
 
   before(async function () {
-    this.timeout(120_000)
     lab = await sharedLab()
     await lab.gateway.fleet.work('host-a')
     page = await lab.logIn()
@@ -19,7 +18,6 @@ describe('guests in the panel', () => {
   }
 
   it('are created in named stages, with a password that is shown once; two clicks make one', async function () {
-    this.timeout(120_000)
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
     expect(await page.locator('[data-curl]').innerText()).to.include('"name": "made"')
@@ -36,7 +34,6 @@ describe('guests in the panel', () => {
   })
 
   it('that cannot be created say why, by which request, and the form stays', async function () {
-    this.timeout(120_000)
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
     await page.locator('#ram').fill('2048')
@@ -47,7 +44,6 @@ describe('guests in the panel', () => {
   })
 
   it('are deleted by their exact name only', async function () {
-    this.timeout(120_000)
     const { id } = await lab.gateway.fleet.addGuest({ name: 'gone' })
     await lab.show(page, `/containers/${id}/settings`)
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
@@ -67,10 +63,8 @@ describe('guests in the panel', () => {
   })
 
   it('are started at once, and those that run already are told apart', async function () {
-    this.timeout(120_000)
     const { fleet } = lab.gateway
-    for (let at = 0; at < 6; at++)
-      await fleet.addGuest({ name: `bulk-${at}`, status: at < 4 ? 'stopped' : 'running' })
+    for (let at = 0; at < 6; at++) await fleet.addGuest({ name: `bulk-${at}`, status: at < 4 ? 'stopped' : 'running' })
     await lab.show(page, '/containers?text=bulk-')
     await page.getByText(/^6 of \d+$/).waitFor()
     await page.getByLabel('Select all').check()
@@ -92,7 +86,6 @@ describe('guests in the panel', () => {
   })
 
   it('are found by name, address and port, in the list and from everywhere', async function () {
-    this.timeout(120_000)
     const { id } = await lab.gateway.fleet.addGuest({ name: 'needle' })
     const { body } = await lab.gateway.request('GET', `/containers/${id}`)
     await lab.show(page, '/')
@@ -110,7 +103,6 @@ describe('guests in the panel', () => {
   })
 
   it('show a change by others without a reload', async function () {
-    this.timeout(120_000)
     const { id } = await lab.gateway.fleet.addGuest({ name: 'watched' })
     await lab.show(page, '/containers?text=watched')
     await page.getByRole('row').getByText('Running').waitFor()
@@ -119,7 +111,6 @@ describe('guests in the panel', () => {
   })
 
   it('are had by keyboard alone', async function () {
-    this.timeout(120_000)
     await lab.show(page, '/containers/new')
     await page.locator('#name').focus()
     await page.keyboard.type('typed')

@@ -9,7 +9,6 @@ const id = 'alpine-3.22'
 
 /** Real downloads from a server of the test's, which breaks them off. */
 describe('images that cannot be had, in the panel', function () {
-  this.timeout(90_000)
   let lab: PanelLab
   let server: ImageServer
 
@@ -26,8 +25,7 @@ describe('images that cannot be had, in the panel', function () {
   })
   beforeEach(async () => {
     server.manners = { cutAfter: 0 }
-    if ((await row())['downloaded'] === true)
-      await lab.gateway.request('DELETE', `/images/delete?template_id=${id}`)
+    if ((await row())['downloaded'] === true) await lab.gateway.request('DELETE', `/images/delete?template_id=${id}`)
   })
   afterEach(() => lab.expectNoComplaints())
 

@@ -22,7 +22,6 @@ const readFocus = `(() => {
 
 /** No mouse: all that is done here is done by keys, and one always sees where one is. */
 describe('the panel by keyboard alone', function () {
-  this.timeout(120_000)
   let lab: PanelLab
   let page: Page
 
@@ -52,8 +51,7 @@ describe('the panel by keyboard alone', function () {
     }
     expect.fail(`not reached: ${String(target)}`)
   }
-  const hasFocus = async (target: Locator): Promise<boolean> =>
-    (await target.and(page.locator(':focus')).count()) === 1
+  const hasFocus = async (target: Locator): Promise<boolean> => (await target.and(page.locator(':focus')).count()) === 1
 
   it('is logged in to', async () => {
     await page.goto(lab.gateway.url)
@@ -81,9 +79,7 @@ describe('the panel by keyboard alone', function () {
     await tabTo(page.getByRole('link', { name: 'Open guest' }))
     await press('Enter')
     await page.getByRole('heading', { name: 'by-keys' }).waitFor()
-    await tabTo(
-      page.getByRole('navigation', { name: 'Sections of the guest' }).getByRole('link', { name: 'Console' }),
-    )
+    await tabTo(page.getByRole('navigation', { name: 'Sections of the guest' }).getByRole('link', { name: 'Console' }))
     await press('Enter')
     const view = new TerminalPage(page)
     await view.state('open')

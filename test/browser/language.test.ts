@@ -8,7 +8,6 @@ const readForm = `[...document.querySelectorAll('#main-content :is(input, select
 ])`
 
 describe('the language of the panel', function () {
-  this.timeout(60_000)
   let lab: PanelLab
   before(async () => {
     lab = await sharedLab()

@@ -15,7 +15,6 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
   let id: number
 
   before(async function () {
-    this.timeout(120_000)
     lab = await PanelLab.start()
     const { fleet } = lab.gateway
     fleet.agents.get('host-a')!.seed(count, 1000)
@@ -34,8 +33,7 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
   }
   const badge = (page: Page, text: string): Locator =>
     page.getByRole('row').filter({ hasText: 'watched' }).getByText(text, { exact: true })
-  const settled = (): Promise<unknown> =>
-    waitFor(() => lab.gateway.events.listeners === 1, { what: 'one stream' })
+  const settled = (): Promise<unknown> => waitFor(() => lab.gateway.events.listeners === 1, { what: 'one stream' })
 
   /** Until it says so on every page, from the call on. @returns ms */
   const measure = async (pages: readonly Page[], text: string, act: () => Promise<void>): Promise<number> => {
@@ -47,7 +45,6 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
   }
 
   it('asks for nothing while nothing happens', async function () {
-    this.timeout(120_000)
     const page = await lab.logIn()
     await page.clock.install()
     await page.reload()
@@ -64,7 +61,6 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
   })
 
   it('has one stream for eight tabs, and all of them show a change', async function () {
-    this.timeout(240_000)
     const first = await lab.logIn()
     const pages = [first]
     while (pages.length < 8) pages.push(await first.context().newPage())
@@ -81,7 +77,6 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
   })
 
   it('shows within a second in two browsers what is done by the interface', async function () {
-    this.timeout(120_000)
     const pages = [await lab.logIn(), await lab.logIn()]
     for (const page of pages) await lab.show(page, '/containers?text=watched')
     await Promise.all(pages.map((page) => badge(page, 'Running').waitFor()))
@@ -96,7 +91,6 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
   })
 
   it('says that the gateway is away, keeps what was typed and where one was, and is fresh soon after', async function () {
-    this.timeout(240_000)
     const cuttable = (line = await CutLine.start(lab.gateway.url))
     await makeAdmin(lab.gateway, 'away')
     const list = await (await lab.open()).newPage()

@@ -11,7 +11,6 @@ const markup = '<img src=x onerror="window.broken=1">{{7*7}}'
 
 /** Texts of others, everywhere where they are shown. */
 describe('texts with markup in the panel', function () {
-  this.timeout(120_000)
   let lab: PanelLab
   let guest: Guest
   let webhook = ''
@@ -45,8 +44,14 @@ describe('texts with markup in the panel', function () {
     const hook = { name: markup, url: 'https://x.example.com/?<script>', disabled: true }
     webhook = (await send('POST', '/webhooks', hook))?.['id'] ?? ''
     await send('POST', '/images/custom', {
-      ...{ type: 'lxc', name: markup, distro: 'alpine', release: '3', arch: 'amd64', description: markup },
-      ...{ url: 'https://x.example.com/a.tar.gz', sha256: 'ab'.repeat(32) },
+      type: 'lxc',
+      name: markup,
+      distro: 'alpine',
+      release: '3',
+      arch: 'amd64',
+      description: markup,
+      url: 'https://x.example.com/a.tar.gz',
+      sha256: 'ab'.repeat(32),
     })
     await send('POST', '/hosts', { name: markup, address: '192.0.2.9:7443' })
     await send('POST', '/backup-targets', { name: markup, type: 'local', path: '/var/tmp/none' })
@@ -86,10 +91,30 @@ describe('texts with markup in the panel', function () {
     const at = `/containers/${guest.id}`
     const shown: string[] = []
     for (const path of [
-      ...['/', at, `${at}/network`, `${at}/snapshots`, `${at}/backups`, `${at}/activity`, `${at}/settings`],
-      ...['/containers', '/hosts', '/images', '/snapshots', '/backups', '/tasks', '/routing', '/security'],
-      ...['/sub-users', `/sub-users/${customer}`, '/api', '/webhooks', `/webhooks/${webhook}`, '/logs'],
-      ...['/settings', '/account', '/containers/new'],
+      '/',
+      at,
+      `${at}/network`,
+      `${at}/snapshots`,
+      `${at}/backups`,
+      `${at}/activity`,
+      `${at}/settings`,
+      '/containers',
+      '/hosts',
+      '/images',
+      '/snapshots',
+      '/backups',
+      '/tasks',
+      '/routing',
+      '/security',
+      '/sub-users',
+      `/sub-users/${customer}`,
+      '/api',
+      '/webhooks',
+      `/webhooks/${webhook}`,
+      '/logs',
+      '/settings',
+      '/account',
+      '/containers/new',
     ]) {
       await lab.show(page, path)
       await expectNoHarm(page, path)
@@ -122,9 +147,17 @@ describe('texts with markup in the panel', function () {
     const text = encodeURIComponent(markup)
     for (const path of [
       `/#/containers?text=${text}&status=${text}&host=${text}`,
-      ...[`/#/${markup}`, `/#/containers/${text}`, `/#/containers/${text}/${text}`, `/#/hosts/${text}`],
-      ...[`/#/webhooks/${text}`, `/#/sub-users/${text}`, '/#javascript:window.broken=1'],
-      ...[`/console/${text}?mode=${text}`, '/console/%E0%A4%A', `/login?code=${text}`, `/setup#${text}`],
+      `/#/${markup}`,
+      `/#/containers/${text}`,
+      `/#/containers/${text}/${text}`,
+      `/#/hosts/${text}`,
+      `/#/webhooks/${text}`,
+      `/#/sub-users/${text}`,
+      '/#javascript:window.broken=1',
+      `/console/${text}?mode=${text}`,
+      '/console/%E0%A4%A',
+      `/login?code=${text}`,
+      `/setup#${text}`,
     ]) {
       await page.goto('about:blank')
       await page.goto(`${lab.gateway.url}${path}`)

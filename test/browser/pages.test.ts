@@ -37,7 +37,6 @@ describe('the pages of the panel', () => {
   let ids: Readonly<Record<string, string>>
 
   before(async function () {
-    this.timeout(120_000)
     lab = await sharedLab()
     lab.forgetComplaints()
     const guest = await lab.gateway.fleet.addGuest({ name: 'web-1' })
@@ -56,7 +55,6 @@ describe('the pages of the panel', () => {
 
   for (const screen of Object.keys(screens) as (keyof typeof screens)[])
     it(`fit ${screens[screen].width} pixels, ask nobody else, and break no policy`, async function () {
-      this.timeout(240_000)
       const page = await lab.logIn({ screen })
       const wide: string[] = []
       for (const [name, path] of pages) {
@@ -74,7 +72,6 @@ describe('the pages of the panel', () => {
     ['zh', 'light', 'all but contrast'],
   ] as const)
     it(`can be used by everybody: ${language}, ${theme}`, async function () {
-      this.timeout(240_000)
       const page = await lab.logIn({ language, theme })
       const found: Record<string, string[]> = {}
       const foreignText: string[] = []

@@ -10,8 +10,13 @@ import { settled } from './page-checks.js'
 const pictures = resolve('test/browser/out')
 const built = resolve(import.meta.dirname, '../../dist/gateway/panel')
 const flags = [
-  ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
-  ...['--disable-component-update', '--disable-sync'],
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
   // Names of other sites, and of servers that are reached by a name: all are on loopback.
   '--host-resolver-rules=MAP *.test 127.0.0.1',
 ]
@@ -72,19 +77,15 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
   }
 
   /** A browser of its own, where nobody has logged in. */
-  async open({
-    screen = 'wide',
-    language = 'en',
-    theme = 'light',
-  }: OpenOptions = {}): Promise<BrowserContext> {
+  async open({ screen = 'wide', language = 'en', theme = 'light' }: OpenOptions = {}): Promise<BrowserContext> {
     const context = await this.browser.newContext({
-      ...{ viewport: screens[screen], colorScheme: theme, locale: language === 'zh' ? 'zh-CN' : 'en-US' },
+      viewport: screens[screen],
+      colorScheme: theme,
+      locale: language === 'zh' ? 'zh-CN' : 'en-US',
       reducedMotion: 'reduce',
     })
     context.setDefaultTimeout(30_000)
-    await context.exposeBinding('reportViolation', (_source, text: string) =>
-      this.complaints.violations.push(text),
-    )
+    await context.exposeBinding('reportViolation', (_source, text: string) => this.complaints.violations.push(text))
     await context.addInitScript({ content: reportViolations })
     context.on('request', (request) => {
       const url = request.url()

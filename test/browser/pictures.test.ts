@@ -30,7 +30,6 @@ const mostBytes = 150 * 1024
 
 /** The pictures in README and docs, taken from a fleet of its own; `docs/pictures` has copies. */
 describe('pictures of the panel', function () {
-  this.timeout(240_000)
   let lab: PanelLab
   let page: Page
   let shop: number
@@ -47,10 +46,7 @@ describe('pictures of the panel', function () {
     for (const [at, [name, status, templateId, size, days]] of guests.entries()) {
       const limits = { ...sizes[size], ...noRates }
       const expiresAtMs = days === 0 ? 0 : Date.now() + days * dayMs
-      const { id, uuid } = await fleet.addGuest(
-        { name, status, templateId, limits, expiresAtMs },
-        hosts[at % 2],
-      )
+      const { id, uuid } = await fleet.addGuest({ name, status, templateId, limits, expiresAtMs }, hosts[at % 2])
       if (name === 'shop') [shop, shopUuid] = [id, uuid]
     }
     await lab.gateway.request('PUT', `/containers/${shop}/firewall`, {

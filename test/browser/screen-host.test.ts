@@ -27,7 +27,6 @@ interface Picture {
 
 /** From the panel in Chromium to the screen and the serial port of a real virtual machine, which boots in seconds. */
 describe('the screen of a virtual machine in the panel', function () {
-  this.timeout(500_000)
   const lab = new HostLab({ name: 'pvn', prefix: '198.18.140', prepare: (pool) => kvm.installImage(pool) })
   let context: BrowserContext
   let id = 0
@@ -60,7 +59,6 @@ describe('the screen of a virtual machine in the panel', function () {
 
   const changed = (page: Page, from: Picture, what: string): Promise<unknown> =>
     waitFor(async () => (await pictureOf(page)).sum !== from.sum, {
-      timeoutMs: 120_000,
       intervalMs: 100,
       what,
     })
@@ -88,7 +86,7 @@ describe('the screen of a virtual machine in the panel', function () {
 
   it('shows what the machine shows, to two at a time, and fits a telephone', async () => {
     const page = await open()
-    await waitFor(async () => (await pictureOf(page)).colors > 1, { timeoutMs: 60_000, what: 'a picture' })
+    await waitFor(async () => (await pictureOf(page)).colors > 1, { what: 'a picture' })
     await lab.panel.picture(page, 'screen-wide')
     const phone = await show(await lab.panel.logIn({ screen: 'phone' }))
     const [scroll = 0, client = 0, width = 0] = await phone.evaluate<number[]>(

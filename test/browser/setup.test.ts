@@ -12,7 +12,6 @@ const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
 
 /** From what `up` prints to the first guest's form, of a gateway that was just made. */
 describe('the first administrator, by the link that is printed', function () {
-  this.timeout(120_000)
   let lab: PanelLab<GatewayProcess>
   let wipe: () => void
   before(async () => {

@@ -4,7 +4,6 @@ import { sharedLab, type PanelLab } from './panel-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('several guests at once, in the panel', function () {
-  this.timeout(240_000)
   let lab: PanelLab
   let page: Page
 

@@ -11,7 +11,6 @@ const slow = { offline: false, latency: 400, downloadThroughput: 50_000, uploadT
 const most = { bytes: 250_000 }
 
 describe('the panel on a slow line', function () {
-  this.timeout(240_000)
   let lab: PanelLab
 
   before(async () => {
@@ -40,7 +39,7 @@ describe('the panel on a slow line', function () {
     await page.goto(`${lab.gateway.url}/#/containers/new`)
     await page.locator('#name').fill('once')
     const create = page.getByRole('button', { name: 'Create', exact: true })
-    await waitFor(() => create.isEnabled(), { what: 'the images are there', timeoutMs: 60_000 })
+    await waitFor(() => create.isEnabled(), { what: 'the images are there' })
     await create.dblclick()
     await page.getByRole('heading', { name: 'Creating once' }).waitFor()
     const { body } = await lab.gateway.request('GET', '/containers')

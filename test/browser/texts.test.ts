@@ -41,8 +41,7 @@ describe('the texts of the panel', () => {
 
   it('are English, and Chinese', () => {
     for (const [key, text] of Object.entries(en)) expect(text, key).not.to.match(/[\u3400-\u9fff]/)
-    for (const [key, text] of Object.entries(zh))
-      expect(text, key).not.to.match(/[A-Za-z]{3,} [a-z]{3,} [a-z]{3,}/)
+    for (const [key, text] of Object.entries(zh)) expect(text, key).not.to.match(/[A-Za-z]{3,} [a-z]{3,} [a-z]{3,}/)
   })
 
   it('name whatever the audit log has', () => {

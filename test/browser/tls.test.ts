@@ -10,7 +10,6 @@ import { TerminalPage } from './terminal-page.js'
 const name = 'panel.test'
 
 describe('the panel under TLS', function () {
-  this.timeout(90_000)
   let lab: PanelLab
   let url: string
   let context: BrowserContext
@@ -53,7 +52,11 @@ describe('the panel under TLS', function () {
     for (const { value, ...cookie } of cookies) {
       const { httpOnly, secure, sameSite, path, domain } = cookie
       expect({ httpOnly, secure, sameSite, path, domain }, cookie.name).to.deep.equal({
-        ...{ httpOnly: true, secure: true, sameSite: 'Strict', path: '/', domain: name },
+        httpOnly: true,
+        secure: true,
+        sameSite: 'Strict',
+        path: '/',
+        domain: name,
       })
       const seen = await page.evaluate<string>(
         'document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)',

@@ -9,7 +9,6 @@ describe('webhooks and activity in the panel', () => {
   let receiver: WebhookReceiver
 
   before(async function () {
-    this.timeout(120_000)
     lab = await PanelLab.start()
     receiver = await WebhookReceiver.start()
     await lab.gateway.fleet.addGuest({ name: 'web-1' })
@@ -23,7 +22,6 @@ describe('webhooks and activity in the panel', () => {
   const rowsOf = (page: Page, text: string) => page.locator('table.rows tbody tr').filter({ hasText: text })
 
   it('are made with a secret that is shown once, tested, told again and removed', async function () {
-    this.timeout(240_000)
     const page = await lab.logIn()
     await lab.show(page, '/webhooks')
     await page.getByRole('button', { name: 'Add a webhook' }).click()
@@ -62,7 +60,6 @@ describe('webhooks and activity in the panel', () => {
   })
 
   it('customers see what they did, and administrators what customers did', async function () {
-    this.timeout(240_000)
     const made = await new SubUserCalls(lab.gateway).make({ container_name: 'web-1', username: 'clara' })
     const customer = await (await lab.open()).newPage()
     await customer.goto(lab.gateway.url)

@@ -100,7 +100,6 @@ export function describeBillingModule(host: ClientsHost): void {
   const detail = async (): Promise<Body> => (await module.get(of())).body.data
   const waitForStatus = (status: string): Promise<unknown> =>
     waitFor(async () => (await detail()).status === status, {
-      timeoutMs: 60_000,
       what: `${container} ${status}`,
     })
 
@@ -210,9 +209,7 @@ export function describeBillingModule(host: ClientsHost): void {
     await module.post(of('/start'))
     await waitForStatus('running')
     const { task_id: task } = (await module.post(of('/restart'))).data as { task_id: string }
-    await waitFor(async () => (await module.get(`/tasks/${task}`)).body.data.status === 'done', {
-      timeoutMs: 60_000,
-    })
+    await waitFor(async () => (await module.get(`/tasks/${task}`)).body.data.status === 'done', {})
     await waitForStatus('running')
   })
 
@@ -223,9 +220,7 @@ export function describeBillingModule(host: ClientsHost): void {
     const queued = (await module.post(of('/reinstall'), fields)).data
     expect(queued).to.include({ container_name: container, action: 'reinstall' })
     expect(queued.ssh_password).to.match(/^[A-Za-z0-9]{16}$/)
-    await waitFor(async () => (await module.get(`/tasks/${queued.task_id}`)).body.data.status === 'done', {
-      timeoutMs: 60_000,
-    })
+    await waitFor(async () => (await module.get(`/tasks/${queued.task_id}`)).body.data.status === 'done', {})
     await waitForStatus('running')
   })
 
@@ -259,6 +254,6 @@ export function describeBillingModule(host: ClientsHost): void {
 
   it('terminates', async () => {
     await module.delete(of('/delete'))
-    await waitFor(async () => (await module.get(of())).status === 404, { timeoutMs: 60_000 })
+    await waitFor(async () => (await module.get(of())).status === 404)
   })
 }

@@ -6,7 +6,6 @@ import { describeTypedClient } from './typed-client.js'
 
 /** Whole conversations as clients in the field have them, over HTTP against a gateway and a host as installed. */
 describe('clients of the field', function () {
-  this.timeout(240_000)
   const host = new ClientsHost()
   before(() => host.start())
   after(() => host.stop())

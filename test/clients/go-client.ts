@@ -4,59 +4,128 @@ import { waitFor } from '../support/wait.js'
 import type { ClientsHost } from './clients-host.js'
 import { decodeGo, type GoStruct, type GoType } from './go-decoder.js'
 
-const mapping: GoStruct = {
-  ...{ container_port: 'int64', host_port: 'int64', protocol: 'string', description: 'string' },
-}
+const mapping: GoStruct = { container_port: 'int64', host_port: 'int64', protocol: 'string', description: 'string' }
 const container: GoStruct = {
-  ...{ id: 'int64', uuid: 'string', name: 'string', virtualization: 'string', template: 'string' },
-  ...{ vcpu: 'float64', ram_mb: 'int64', disk_gb: 'int64', status: 'string', ip: 'string', ipv6: 'string' },
-  ...{ network_down_mbps: 'int64', network_up_mbps: 'int64', io_read_mbps: 'int64', io_write_mbps: 'int64' },
-  ...{ ssh_port: 'int64', ssh_password: 'string', port_mappings: [mapping], policy_blocked: 'bool' },
-  ...{ policy_reason: 'string', expires_at: 'string', created_at: 'string', host_id: 'string' },
-  ...{ public_ipv4s: ['string'], ipv6_addresses: ['string'], traffic_mode: 'string' },
+  id: 'int64',
+  uuid: 'string',
+  name: 'string',
+  virtualization: 'string',
+  template: 'string',
+  vcpu: 'float64',
+  ram_mb: 'int64',
+  disk_gb: 'int64',
+  status: 'string',
+  ip: 'string',
+  ipv6: 'string',
+  network_down_mbps: 'int64',
+  network_up_mbps: 'int64',
+  io_read_mbps: 'int64',
+  io_write_mbps: 'int64',
+  ssh_port: 'int64',
+  ssh_password: 'string',
+  port_mappings: [mapping],
+  policy_blocked: 'bool',
+  policy_reason: 'string',
+  expires_at: 'string',
+  created_at: 'string',
+  host_id: 'string',
+  public_ipv4s: ['string'],
+  ipv6_addresses: ['string'],
+  traffic_mode: 'string',
 }
 const created: GoStruct = {
-  ...{ task_id: 'string', id: 'int64', uuid: 'string', name: 'string', status: 'string', action: 'string' },
-  ...{ ssh_port: 'int64', ssh_password: 'string' },
+  task_id: 'string',
+  id: 'int64',
+  uuid: 'string',
+  name: 'string',
+  status: 'string',
+  action: 'string',
+  ssh_port: 'int64',
+  ssh_password: 'string',
 }
 const task: GoStruct = {
-  ...{ task_id: 'string', container_id: 'int64', container_name: 'string', status: 'string' },
-  ...{ action: 'string', progress: 'int64', stage: 'string', error: 'string', created_at: 'string' },
-  ...{ started_at: 'string', finished_at: 'string', user: 'string', host_id: 'string' },
+  task_id: 'string',
+  container_id: 'int64',
+  container_name: 'string',
+  status: 'string',
+  action: 'string',
+  progress: 'int64',
+  stage: 'string',
+  error: 'string',
+  created_at: 'string',
+  started_at: 'string',
+  finished_at: 'string',
+  user: 'string',
+  host_id: 'string',
 }
 const queued: GoStruct = { task_id: 'string', container_name: 'string', status: 'string', action: 'string' }
 const reinstalled: GoStruct = { ...queued, ssh_password: 'string' }
 const usage: GoStruct = {
-  ...{ cpu_usage_pct: 'float64', cpu_usage_usec: 'int64', memory_usage_bytes: 'int64' },
-  ...{ disk_usage_bytes: 'int64', network_rx_bytes: 'int64', network_tx_bytes: 'int64', load1: 'float64' },
+  cpu_usage_pct: 'float64',
+  cpu_usage_usec: 'int64',
+  memory_usage_bytes: 'int64',
+  disk_usage_bytes: 'int64',
+  network_rx_bytes: 'int64',
+  network_tx_bytes: 'int64',
+  load1: 'float64',
 }
 const traffic: GoStruct = {
-  ...{ mode: 'string', limit_gb: 'float64', total_used_bytes: 'int64', rx_used_bytes: 'int64' },
-  ...{ tx_used_bytes: 'int64', used_pct: 'float64', reset_date: 'string' },
+  mode: 'string',
+  limit_gb: 'float64',
+  total_used_bytes: 'int64',
+  rx_used_bytes: 'int64',
+  tx_used_bytes: 'int64',
+  used_pct: 'float64',
+  reset_date: 'string',
 }
 const rule: GoStruct = {
-  ...{ id: 'string', direction: 'string', protocol: 'string', action: 'string', network: 'string' },
-  ...{ source_ip: 'string', port: 'string', description: 'string' },
+  id: 'string',
+  direction: 'string',
+  protocol: 'string',
+  action: 'string',
+  network: 'string',
+  source_ip: 'string',
+  port: 'string',
+  description: 'string',
 }
 const firewall: GoStruct = { enabled: 'bool', default_action: 'string', rules: [rule] }
 const dashboard: GoStruct = { running: 'int64', stopped: 'int64', total_containers: 'int64' }
 const apiKey: GoStruct = {
-  ...{ id: 'int64', name: 'string', key: 'string', prefix: 'string', ip_whitelist: 'string' },
-  ...{ scopes: ['string'], expires_at: 'string', disabled: 'bool', container_uuids: ['string'] },
+  id: 'int64',
+  name: 'string',
+  key: 'string',
+  prefix: 'string',
+  ip_whitelist: 'string',
+  scopes: ['string'],
+  expires_at: 'string',
+  disabled: 'bool',
+  container_uuids: ['string'],
 }
 const snapshot: GoStruct = {
-  ...{ id: 'string', container_id: 'int64', container_name: 'string', created_at: 'string' },
-  ...{ created_by: 'string', scheduled: 'bool', size_bytes: 'int64' },
+  id: 'string',
+  container_id: 'int64',
+  container_name: 'string',
+  created_at: 'string',
+  created_by: 'string',
+  scheduled: 'bool',
+  size_bytes: 'int64',
 }
 const schedule: GoStruct = {
-  ...{ enabled: 'bool', interval_hours: 'int64', last_run: 'string', next_run: 'string' },
-  ...{ time: 'string', created_by: 'string' },
+  enabled: 'bool',
+  interval_hours: 'int64',
+  last_run: 'string',
+  next_run: 'string',
+  time: 'string',
+  created_by: 'string',
 }
 const snapshots: GoStruct = { quota: 'int64', schedule, snapshots: [snapshot] }
 const scheduled: GoStruct = {
   container: {
-    ...{ id: 'int64', name: 'string', snapshot_schedule_enabled: 'bool' },
-    ...{ snapshot_schedule_interval_hours: 'int64', snapshot_schedule_time: 'string' },
+    id: 'int64',
+    name: 'string',
+    snapshot_schedule_enabled: 'bool',
+    snapshot_schedule_interval_hours: 'int64',
+    snapshot_schedule_time: 'string',
   },
 }
 const quota: GoStruct = {
@@ -108,9 +177,7 @@ const name = 'go-1'
 export function describeGoClient(host: ClientsHost): void {
   const client = new GoClient(host)
   const taskDone = (id: string): Promise<unknown> =>
-    waitFor(async () => (await client.do('GET', `/tasks/${id}`, task)).status === 'done', {
-      timeoutMs: 60_000,
-    })
+    waitFor(async () => (await client.do('GET', `/tasks/${id}`, task)).status === 'done', {})
 
   it('refuses what is not of its types', () => {
     for (const [type, value] of [
@@ -127,9 +194,20 @@ export function describeGoClient(host: ClientsHost): void {
 
   it('creates, and reads everything of a container into its structs', async () => {
     const { task_id: id } = await client.do('POST', '/containers', created, {
-      ...{ name, virtualization: 'lxc', template_id: 'debian-12', vcpu: 1, ram_mb: 64, disk_gb: 1 },
-      ...{ assign_nat: true, port_mapping_count: 1, assign_ipv4: false, ipv4_count: 0, public_ipv4s: null },
-      ...{ ipv6_addresses: null, nat_port_mappings: null, expires_at: '2031-02-03T04:05:06Z' },
+      name,
+      virtualization: 'lxc',
+      template_id: 'debian-12',
+      vcpu: 1,
+      ram_mb: 64,
+      disk_gb: 1,
+      assign_nat: true,
+      port_mapping_count: 1,
+      assign_ipv4: false,
+      ipv4_count: 0,
+      public_ipv4s: null,
+      ipv6_addresses: null,
+      nat_port_mappings: null,
+      expires_at: '2031-02-03T04:05:06Z',
     })
     await client.do('GET', `/containers/${name}`, container)
     await taskDone(id as string)
@@ -178,9 +256,7 @@ export function describeGoClient(host: ClientsHost): void {
     const fields = { name: 'go', scopes: ['container:read'], ip_whitelist: '' }
     const { id } = await client.do('POST', '/api-keys', apiKey, fields)
     for (const field of ['scopes', 'container_uuids', 'ip_whitelist', 'expires_at', 'disabled'])
-      expect(await client.fail('POST', '/api-keys', { ...fields, [field]: null }), field).to.equal(
-        'invalid_field',
-      )
+      expect(await client.fail('POST', '/api-keys', { ...fields, [field]: null }), field).to.equal('invalid_field')
     await client.do('DELETE', `/api-keys/${id}`, undefined)
   })
 

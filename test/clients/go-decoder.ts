@@ -33,7 +33,5 @@ function decodeScalar(type: 'string' | 'bool' | 'int64' | 'float64', value: unkn
 }
 
 function mismatch(type: string, value: unknown, at: string): Error {
-  return new Error(
-    `json: cannot unmarshal ${JSON.stringify(value)} into Go struct field ${at} of type ${type}`,
-  )
+  return new Error(`json: cannot unmarshal ${JSON.stringify(value)} into Go struct field ${at} of type ${type}`)
 }

@@ -17,7 +17,9 @@ export async function checkTranscript(url: string, file: string): Promise<number
       .join('\n')
       .trim()
     await checkAnswer(url, [method, `/api/v1${path}`], {
-      ...{ status: Number(statusLine.split(' ')[1]), text, body: JSON.parse(text) },
+      status: Number(statusLine.split(' ')[1]),
+      text,
+      body: JSON.parse(text),
       headers: Object.fromEntries(rest.slice(0, gap).map(parseHeader)),
     })
   }

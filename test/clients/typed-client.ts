@@ -12,14 +12,12 @@ const nodeModules = resolve(import.meta.dirname, '../../node_modules')
 
 const configuration = {
   compilerOptions: {
-    ...{
-      module: 'nodenext',
-      target: 'es2023',
-      strict: true,
-      noEmit: true,
-      skipLibCheck: true,
-      types: ['node'],
-    },
+    module: 'nodenext',
+    target: 'es2023',
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+    types: ['node'],
     // Both tools bring types of the platform's own: an error in them would not be the document's.
     exactOptionalPropertyTypes: true,
   },
@@ -42,8 +40,7 @@ export function describeTypedClient(host: ClientsHost): void {
 
   /** What the compiler says of the directory; empty: nothing. */
   const compile = (): string =>
-    spawnSync(process.execPath, [join(nodeModules, 'tsgo/bin/tsc'), '-p', directory()], { encoding: 'utf8' })
-      .stdout
+    spawnSync(process.execPath, [join(nodeModules, 'tsgo/bin/tsc'), '-p', directory()], { encoding: 'utf8' }).stdout
 
   it('is made without hand work, and the program fits it', () => expect(compile()).to.equal(''))
 
@@ -53,15 +50,16 @@ export function describeTypedClient(host: ClientsHost): void {
     const args = ['--import', 'tsx', file('program.ts')]
     const { stdout } = await promisify(execFile)(process.execPath, args, { env, timeout: 100_000 })
     const said = [
-      ...[
-        'create done',
-        'ports 1',
-        'rows running',
-        'snapshot restored',
-        'schedule 03:30',
-        'snapshots 0 of 5',
-      ],
-      ...['password 16', 'reinstall done', 'delete done', 'then not_found'],
+      'create done',
+      'ports 1',
+      'rows running',
+      'snapshot restored',
+      'schedule 03:30',
+      'snapshots 0 of 5',
+      'password 16',
+      'reinstall done',
+      'delete done',
+      'then not_found',
     ]
     expect(stdout.trim().split('\n')).to.deep.equal(said)
     expect(await checkTranscript(host.url, transcript)).to.be.greaterThan(5)
@@ -76,9 +74,7 @@ export function describeTypedClient(host: ClientsHost): void {
       writeFileSync(file('wrong.ts'), lines.join('\n'))
       return compile()
     }
-    expect(wrong("{ name: 'a', template_id: 'b', ram_mb: '64' }"))
-      .to.include('wrong.ts')
-      .and.include('TS2322')
+    expect(wrong("{ name: 'a', template_id: 'b', ram_mb: '64' }")).to.include('wrong.ts').and.include('TS2322')
     expect(wrong("{ name: 'a' }")).to.include('TS2741')
     expect(wrong("{ name: 'a', template_id: 'b', ram_mb: 64 }")).to.equal('')
   })

@@ -14,7 +14,6 @@ const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
  * what was acknowledged is kept, what was cut off was done or was not, and the audit log does not say otherwise.
  */
 describe(`gateway and Redis killed ${kills} times while accounts and settings change`, function () {
-  this.timeout(400_000)
   let lab: KilledGateway
 
   before(async () => {
@@ -67,9 +66,7 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
       for (const code of codes) {
         const { browser, wantsCode } = await lab.enter('bob', [password])
         expect(wantsCode, 'a code is wanted').to.equal(true)
-        const reply = await lab.attempt(() =>
-          browser.request('POST', '/login/otp', { body: { recovery_code: code } }),
-        )
+        const reply = await lab.attempt(() => browser.request('POST', '/login/otp', { body: { recovery_code: code } }))
         if (reply?.status !== 200) continue
         await lab.readCsrf(browser)
         return browser
@@ -101,9 +98,7 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
       const output = await promisify(execFile)(process.execPath, args).catch(() => undefined)
       const token = /#(\S+)/.exec(output?.stdout ?? '')?.[1]
       if (token === undefined) continue
-      const reply = await lab.attempt(() =>
-        lab.someone().request('POST', '/setup', { body: { token, password } }),
-      )
+      const reply = await lab.attempt(() => lab.someone().request('POST', '/setup', { body: { token, password } }))
       if (reply) expect(reply.status, 'the link leads in').to.equal(201)
       if (reply) return
     }
@@ -146,7 +141,8 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
     await lab.run([
       ...([passwords, secondFactors, links, sessions] satisfies Lane[]),
       lab.setting({
-        ...{ action: 'access_policy.update', path: '/access-policy' },
+        action: 'access_policy.update',
+        path: '/access-policy',
         make: (n) => {
           const text = `10.9.${n >> 8}.${n & 255}`
           return { body: { enabled: false, allowed_sources: [text] }, text }
@@ -154,22 +150,26 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
         read: (data) => String((data['allowed_sources'] as string[])[0] ?? ''),
       }),
       lab.setting({
-        ...{ action: 'webssh_origins.update', path: '/webssh-origins' },
+        action: 'webssh_origins.update',
+        path: '/webssh-origins',
         make: (n) => ({ body: { origins: [`https://p${n}.example`] }, text: `https://p${n}.example` }),
         read: (data) => String((data['origins'] as string[])[0] ?? ''),
       }),
       lab.setting({
-        ...{ action: 'public_url.update', path: '/public-url' },
+        action: 'public_url.update',
+        path: '/public-url',
         make: (n) => ({ body: { public_url: `https://p${n}.example` }, text: `https://p${n}.example` }),
         read: (data) => String(data['public_url']),
       }),
       lab.setting({
-        ...{ action: 'language.update', path: '/language' },
+        action: 'language.update',
+        path: '/language',
         make: (n) => ({ body: { language: n % 2 ? 'zh' : 'en' }, text: n % 2 ? 'zh' : 'en' }),
         read: (data) => String(data['language']),
       }),
       lab.setting({
-        ...{ action: 'security.settings', path: '/security/settings' },
+        action: 'security.settings',
+        path: '/security/settings',
         make: (n) => ({ body: { auto_shutdown: n % 2 === 1 }, text: `auto_shutdown ${n % 2 === 1}` }),
         read: (data) => `auto_shutdown ${String(data['auto_shutdown'])}`,
       }),

@@ -9,13 +9,7 @@ import { call, callUntilAnswered, createGuest, createRequest, operationDone } fr
 import { AgentProcess } from '../support/agent-process.js'
 import { installBusyboxImage } from '../support/busybox-image.js'
 import { Customer } from '../support/customer.js'
-import {
-  finishDeletions,
-  readInits,
-  readInventory,
-  readMachineProcesses,
-  type Instance,
-} from '../support/inventory.js'
+import { finishDeletions, readInits, readInventory, readMachineProcesses, type Instance } from '../support/inventory.js'
 import { readExpected, readOpenOperations } from '../support/journal-inventory.js'
 import { installIdleImage, matrixMachine } from '../support/matrix-guests.js'
 import { readExpectedSettings, readSettings } from '../support/settings-inventory.js'
@@ -33,7 +27,6 @@ const uplink = 'btestk0'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 
 describe(`agent killed ${kills} times`, function () {
-  this.timeout(600_000)
   let agent: AgentProcess
   let instance: Instance
   let settings: GuestSettingsServiceClient
@@ -103,20 +96,15 @@ describe(`agent killed ${kills} times`, function () {
     await Promise.all(runs)
 
     await waitFor(() => readOpenOperations(instance).length === 0, {
-      timeoutMs: 120_000,
       what: () => `all operations ended: ${readOpenOperations(instance).join('; ')}\n${agent.logTail()}`,
     })
     for (const id of customers.flatMap((customer) => customer.operations))
-      await waitFor(
-        async () => (await callUntilAnswered(operations.getOperation.bind(operations), { id })).operation,
-      )
+      await waitFor(async () => (await callUntilAnswered(operations.getOperation.bind(operations), { id })).operation)
     await expectAcknowledged(customers)
     await finishDeletions(instance)
     const read = () => ({ ...readInventory(instance), ...withPrefix(readSettings(instance)) })
     const expected = () => ({ ...readExpected(instance), ...withPrefix(readExpectedSettings(instance)) })
-    await waitFor(() => JSON.stringify(read()) === JSON.stringify(expected()), {
-      timeoutMs: 60_000,
-    }).catch(() => undefined)
+    await waitFor(() => JSON.stringify(read()) === JSON.stringify(expected()), {}).catch(() => undefined)
     expect(read()).to.deep.equal(expected())
     for (const [name, identity] of before) expect(readFirst().get(name), name).to.equal(identity)
   })
@@ -130,7 +118,7 @@ describe(`agent killed ${kills} times`, function () {
     else {
       const least = answered() + 2
       await agent.ready()
-      await waitFor(() => stopped || answered() >= least, { timeoutMs: 60_000, what: 'answers' })
+      await waitFor(() => stopped || answered() >= least, { what: 'answers' })
       await delay(randomInt(0, 300))
     }
     await agent.kill('SIGKILL')

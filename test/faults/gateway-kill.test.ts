@@ -32,9 +32,9 @@ interface Order {
 
 /** A real gateway and its Redis are killed while a real agent's guests are created through them. */
 describe(`gateway and Redis killed ${kills} times while containers are created`, function () {
-  this.timeout(500_000)
   const lab = new ServedHost({
-    ...{ name: 'fgk', prefix: '198.18.113' },
+    name: 'fgk',
+    prefix: '198.18.113',
     overrides: { placement: { ram_ratio: 0, disk_ratio: 0 } }, // many guests that only exist
   })
   const { host } = lab
@@ -45,10 +45,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
   before(async () => {
     await lab.start()
     gateway = lab.gateway
-    const [stateDir, runDir] = ['state', 'run'].map((name) => join(gateway.directory, name)) as [
-      string,
-      string,
-    ]
+    const [stateDir, runDir] = ['state', 'run'].map((name) => join(gateway.directory, name)) as [string, string]
     redis = new RedisProcess({ program: '/usr/bin/redis-server', stateDir, runDir, log: silentLog })
   })
 
@@ -57,8 +54,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
     await lab.close()
   })
 
-  const get = async <R>(path: string): Promise<R> =>
-    ((await gateway.request('GET', path)).body as { data: R }).data
+  const get = async <R>(path: string): Promise<R> => ((await gateway.request('GET', path)).body as { data: R }).data
 
   const create = (key: string, name: string): Promise<GatewayReply | undefined> => {
     const body = { name, template_id: 'debian-12', vcpu: 0.1, ram_mb: 64, disk_gb: 1, start: false }
@@ -124,7 +120,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
           const found = await get<{ status: string; error: string }>(`/tasks/${created.task_id}`)
           return ['pending', 'running'].includes(found.status) ? undefined : found
         },
-        { timeoutMs: 60_000, what: `task of ${created.name}` },
+        { what: `task of ${created.name}` },
       )
       expect(task.status, `${created.name}: ${task.error}`).to.equal('done')
     }

@@ -13,13 +13,7 @@ import {
 import type { AgentProcess } from '../support/agent-process.js'
 import { installBusyboxImage } from '../support/busybox-image.js'
 import { createFaultyAgent, setFaults } from '../support/faulty-agent.js'
-import {
-  finishDeletions,
-  readInits,
-  readInventory,
-  readMachineProcesses,
-  type Instance,
-} from '../support/inventory.js'
+import { finishDeletions, readInits, readInventory, readMachineProcesses, type Instance } from '../support/inventory.js'
 import { readExpected } from '../support/journal-inventory.js'
 import { installIdleImage, matrixMachine } from '../support/matrix-guests.js'
 import { waitFor } from '../support/wait.js'
@@ -31,7 +25,6 @@ const slow = `initialize x${tag}2`
 
 /** Containers and a virtual machine that are created at once: docs/design/operations.md. */
 describe('guests created at once', function () {
-  this.timeout(240_000)
   let agent: AgentProcess
   let instance: Instance
   let operations: OperationServiceClient
@@ -61,8 +54,7 @@ describe('guests created at once', function () {
     await agent?.destroy()
   })
 
-  const running = (): string[] =>
-    [...readInits(instance).keys(), ...readMachineProcesses(instance).keys()].sort()
+  const running = (): string[] => [...readInits(instance).keys(), ...readMachineProcesses(instance).keys()].sort()
   const stageOf = async (id: string): Promise<string | undefined> =>
     (await callUntilAnswered(operations.getOperation.bind(operations), { id })).operation?.stage
 
@@ -81,7 +73,6 @@ describe('guests created at once', function () {
     const stages = async (): Promise<string> =>
       (await Promise.all([first!, second!, third!].map(({ operationId }) => stageOf(operationId)))).join()
     await waitFor(async () => (await stages()) === 'start,disk,start', {
-      timeoutMs: 60_000,
       what: 'two disks',
     })
     expect(running()).to.deep.equal([])
@@ -89,9 +80,8 @@ describe('guests created at once', function () {
 
   async function asJournaled(): Promise<void> {
     await finishDeletions(instance)
-    const isSo = (): boolean =>
-      JSON.stringify(readInventory(instance)) === JSON.stringify(readExpected(instance))
-    await waitFor(isSo, { timeoutMs: 60_000 }).catch(() => undefined)
+    const isSo = (): boolean => JSON.stringify(readInventory(instance)) === JSON.stringify(readExpected(instance))
+    await waitFor(isSo).catch(() => undefined)
     expect(readInventory(instance)).to.deep.equal(readExpected(instance))
   }
 

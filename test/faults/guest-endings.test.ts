@@ -4,14 +4,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import {
-  call,
-  createGuest,
-  createRequest,
-  operationDone,
-  powerOrder,
-  submit,
-} from '../support/agent-calls.js'
+import { call, createGuest, createRequest, operationDone, powerOrder, submit } from '../support/agent-calls.js'
 import { AgentProcess } from '../support/agent-process.js'
 import { installBusyboxImage } from '../support/busybox-image.js'
 import { processes, readInits, readInventory, type Instance } from '../support/inventory.js'
@@ -24,14 +17,14 @@ import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/watched-host.js'
 
 describe('guests that end without an order', function () {
-  this.timeout(240_000)
   let agent: AgentProcess
   let instance: Instance
   let watched: WatchedHost
 
   before(async () => {
     agent = await AgentProcess.create('e', {
-      ...{ reconcile_interval_seconds: 3600, metrics: { guest_interval_seconds: 3600 } },
+      reconcile_interval_seconds: 3600,
+      metrics: { guest_interval_seconds: 3600 },
     })
     instance = {
       stateDir: join(agent.directory, 'state'),
@@ -82,9 +75,7 @@ describe('guests that end without an order', function () {
 
   it('monitor killed: started again', async () => {
     const before = readInits(instance).get('xe-2')
-    const monitor = processes().find(
-      (p) => p.command === `[lxc monitor] ${join(instance.stateDir, 'lxc')} xe-2`,
-    )
+    const monitor = processes().find((p) => p.command === `[lxc monitor] ${join(instance.stateDir, 'lxc')} xe-2`)
     process.kill(monitor!.pid, 'SIGKILL')
     await waitFor(() => ![undefined, before].includes(readInits(instance).get('xe-2')), {
       what: 'a new init',
@@ -127,10 +118,9 @@ describe('guests that end without an order', function () {
     watched = new WatchedHost(agent.watch())
     const { uuid } = await untilStatus(3, 'running')
     const client = agent.guests()
-    await waitFor(
-      async () => (await call(client.getGuestUsage.bind(client), { uuid })).memoryUsageBytes > 0,
-      { what: 'a first sample' },
-    )
+    await waitFor(async () => (await call(client.getGuestUsage.bind(client), { uuid })).memoryUsageBytes > 0, {
+      what: 'a first sample',
+    })
     client.close()
     const init = readInits(instance).get('xe-3')
     expect(() => lxc(3, 'sh', '-c', eat), 'killed').to.throw()
@@ -141,9 +131,7 @@ describe('guests that end without an order', function () {
     expect(alert.detail).to.equal(
       'the memory limit of 256 MB was reached, and the kernel killed 1 process of the guest',
     )
-    expect([readInits(instance).get('xe-3'), (await untilStatus(3, 'running')).statusReason]).to.deep.equal([
-      ...[init, ''],
-    ])
+    expect([readInits(instance).get('xe-3'), (await untilStatus(3, 'running')).statusReason]).to.deep.equal([init, ''])
     await agent.kill('SIGTERM')
     Object.assign(agent.config, { metrics: { guest_interval_seconds: 3600 } })
     await agent.start()
@@ -214,8 +202,7 @@ describe('guests that end without an order', function () {
 async function hostGoesDown(instance: Instance): Promise<void> {
   for (const { pid, command } of processes())
     if (command.startsWith(`[lxc monitor] ${join(instance.stateDir, 'lxc')} `)) killIfThere(pid)
-  for (const family of ['ip', 'inet', 'bridge'])
-    execFileSync('nft', ['delete', 'table', family, instance.table])
+  for (const family of ['ip', 'inet', 'bridge']) execFileSync('nft', ['delete', 'table', family, instance.table])
   execFileSync('ip', ['link', 'delete', 'btest-e'])
   rmSync(join(instance.stateDir, '../run'), { recursive: true })
   await unmount(instance.pool)

@@ -21,7 +21,6 @@ const inittab = '::respawn:/bin/sleep 100000\n::shutdown:/bin/sh -c "echo clean 
 
 /** What the unit berth-guests does when a machine shuts down, as far as it can be without one. */
 describe('guests of a host that shuts down', function () {
-  this.timeout(480_000)
   let agent: AgentProcess
   const made = new Map<string, Guest>()
   const guest = (name: string): Guest => made.get(name)!
@@ -87,20 +86,17 @@ describe('guests of a host that shuts down', function () {
     return (superblock.readUInt32LE(0x60) & 0x4) !== 0 // EXT4_FEATURE_INCOMPAT_RECOVER
   }
   const stopGuests = (...options: string[]) =>
-    spawnSync(
-      process.execPath,
-      ['dist/agent/main.js', 'stop-guests', ...options, '--config', agent.configPath],
-      { encoding: 'utf8', timeout: 240_000 },
-    )
+    spawnSync(process.execPath, ['dist/agent/main.js', 'stop-guests', ...options, '--config', agent.configPath], {
+      encoding: 'utf8',
+      timeout: 240_000,
+    })
 
   async function expectStatuses(wanted: Record<string, string>): Promise<void> {
     const watched = new WatchedHost(agent.watch())
     const statuses = (): Record<string, string> =>
       Object.fromEntries(watched.guests().map(({ name, status }) => [name, status]))
     const isSo = (): boolean => Object.entries(wanted).every(([name, status]) => statuses()[name] === status)
-    await waitFor(isSo, { timeoutMs: 120_000, what: () => JSON.stringify(statuses()) }).finally(() =>
-      watched.close(),
-    )
+    await waitFor(isSo, { what: () => JSON.stringify(statuses()) }).finally(() => watched.close())
   }
 
   it('are left alone while their agent runs, which would take their ends for their own wish', () => {

@@ -27,16 +27,12 @@ describe('image downloads', function () {
   let server: ImageServer
 
   before(async function () {
-    this.timeout(120_000)
     pool = await openPool(testStorage(scratch.path))
     server = await ImageServer.start()
     const root = `${scratch.path}/root`
     mkdirSync(root)
     fillBusyboxTree(root, id)
-    server.add(
-      'root.tar.xz',
-      execFileSync('tar', ['--create', '--xz', '-C', root, '.'], { maxBuffer: 2 ** 28 }),
-    )
+    server.add('root.tar.xz', execFileSync('tar', ['--create', '--xz', '-C', root, '.'], { maxBuffer: 2 ** 28 }))
     server.offered.push({ distro: 'alpine', release: '3.22', file: 'root.tar.xz' })
   })
   after(async () => {
@@ -44,10 +40,7 @@ describe('image downloads', function () {
     scratch.wipe()
   })
 
-  describeOperationMatrix('a download', {
-    ...{ steps: ['image'], undone: ['image'], timeoutMs: 60_000 },
-    prepare: () => prepare(),
-  })
+  describeOperationMatrix('a download', { steps: ['image'], undone: ['image'], prepare: () => prepare() })
 
   async function prepare(): Promise<MatrixSubject> {
     const directory = mkdtempSync(`${scratch.path}/agent-`)
@@ -55,11 +48,15 @@ describe('image downloads', function () {
     const config = validateConfig(AgentConfigSchema, given, 'test')
     const trash = new Trash(pool, silentLog)
     const images = new PoolImages({
-      ...{ pool, trash, mirror: server.url, hostIdBase: 4_000_000_000 },
+      pool,
+      trash,
+      mirror: server.url,
+      hostIdBase: 4_000_000_000,
       readBound: async () => 2 ** 30,
       fetch: {
         ...fetchSettings(config.images),
-        ...{ directory: pool.downloads, readFreeBytes: async () => 2 ** 40 },
+        directory: pool.downloads,
+        readFreeBytes: async () => 2 ** 40,
       },
     })
     const closers = new Closers()
@@ -81,12 +78,10 @@ describe('image downloads', function () {
         const { available, downloading } = domain.images.get(id)
         const mark = join(pool.images, id, 'etc/template')
         return {
-          ...{
-            available,
-            downloading,
-            images: readdirSync(pool.images),
-            downloads: readdirSync(pool.downloads),
-          },
+          available,
+          downloading,
+          images: readdirSync(pool.images),
+          downloads: readdirSync(pool.downloads),
           content: existsSync(mark) ? readFileSync(mark, 'utf8') : undefined,
         }
       },

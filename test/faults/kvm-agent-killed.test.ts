@@ -22,7 +22,6 @@ const login = { sshAuthMode: 'password', sshPassword: password }
 
 /** Virtual machines are nobody's children: the agent is killed, and finds them again. */
 describe('an agent that is killed beside virtual machines', function () {
-  this.timeout(480_000)
   let agent: AgentProcess
   let watched: WatchedHost
   let guest: Guest
@@ -106,10 +105,9 @@ describe('an agent that is killed beside virtual machines', function () {
       await ssh('(sleep 1; poweroff -f) >/dev/null 2>&1 &')
       // `poweroff -f` does not take its network down first.
       const isDown = (): boolean => spawnSync('ping', ['-c1', '-W1', guest.ipv4]).status !== 0
-      await waitFor(isDown, { timeoutMs: 60_000, what: 'it to shut down' })
+      await waitFor(isDown, { what: 'it to shut down' })
     })
     await waitFor(() => shown()?.status === 'stopped', {
-      timeoutMs: 60_000,
       what: 'it to be shown as stopped',
     })
     expect(shown()?.statusReason).to.equal('shut down from inside')
@@ -122,11 +120,11 @@ describe('an agent that is killed beside virtual machines', function () {
       for (const pid of pids()) process.kill(pid, 'SIGKILL')
       await waitFor(() => pids().length === 0)
     })
-    await waitFor(() => pids().length === 1, { timeoutMs: 60_000, what: 'its process to be back' })
+    await waitFor(() => pids().length === 1, { what: 'its process to be back' })
   })
 
   it('finishes or undoes what it was doing, whenever it is killed: none is lost, nothing is left', async () => {
-    await waitFor(() => shown()?.status === 'running', { timeoutMs: 60_000, what: 'it to run' })
+    await waitFor(() => shown()?.status === 'running', { what: 'it to run' })
     for (const [round, action] of (['stop', 'start', 'stop', 'start', 'stop', 'start'] as const).entries()) {
       const operations = agent.operations()
       const { operation } = await submit(operations, powerOrder(action, guest.uuid))
@@ -137,7 +135,7 @@ describe('an agent that is killed beside virtual machines', function () {
       await operationEnded(after, operation!.id)
       after.close()
       const running = action === 'start'
-      await waitFor(() => shown()?.status === (running ? 'running' : 'stopped'), { timeoutMs: 60_000 })
+      await waitFor(() => shown()?.status === (running ? 'running' : 'stopped'))
       expect(pids(), action).to.have.length(running ? 1 : 0)
     }
     await power('delete')
@@ -146,8 +144,6 @@ describe('an agent that is killed beside virtual machines', function () {
       expect(listDirectory(join(agent.directory, folder)), folder).to.deep.equal([])
     expect(listDirectory('/sys/class/net').filter((name) => name.startsWith('xkvk'))).to.deep.equal([])
     for (const path of listDirectory('/sys/fs/cgroup'))
-      expect(listDirectory(`/sys/fs/cgroup/${path}`).filter((name) => name.includes('xkvk-'))).to.deep.equal(
-        [],
-      )
+      expect(listDirectory(`/sys/fs/cgroup/${path}`).filter((name) => name.includes('xkvk-'))).to.deep.equal([])
   })
 })

@@ -7,6 +7,7 @@ import { matrixMachine } from '../support/matrix-guests.js'
 const own: readonly GuestAction[] = ['create', 'start', 'stop', 'delete']
 
 describeGuestMatrix('operations of virtual machines', {
-  ...{ tag: 'vm', guest: matrixMachine },
+  tag: 'vm',
+  guest: matrixMachine,
   cases: powerCases.filter(({ action }) => own.includes(action)),
 })

@@ -15,7 +15,6 @@ interface Customer {
  * are removed, and what there is beside is set, while the gateway and its Redis are killed.
  */
 describe(`gateway and Redis killed ${kills} times while people come and go`, function () {
-  this.timeout(400_000)
   let lab: KilledGateway
 
   before(async () => {
@@ -152,7 +151,8 @@ describe(`gateway and Redis killed ${kills} times while people come and go`, fun
     await lab.run([
       ...([administrators, sessions, customers, checks] satisfies Lane[]),
       lab.setting({
-        ...{ action: 'login_settings.update', path: '/login-settings' },
+        action: 'login_settings.update',
+        path: '/login-settings',
         make: (n) => {
           const require_2fa = n % 2 ? 'admins' : 'none'
           return { body: { require_2fa }, text: `require_2fa ${require_2fa}` }
@@ -160,12 +160,15 @@ describe(`gateway and Redis killed ${kills} times while people come and go`, fun
         read: (data) => `require_2fa ${String(data['require_2fa'])}`,
       }),
       lab.setting({
-        ...{ action: 'language.update', path: '/language', method: 'POST' },
+        action: 'language.update',
+        path: '/language',
+        method: 'POST',
         make: (n) => ({ body: { language: n % 2 ? 'zh' : 'en' }, text: n % 2 ? 'zh' : 'en' }),
         read: (data) => String(data['language']),
       }),
       lab.setting({
-        ...{ action: 'container.security', path: '/containers/guest-0/security' },
+        action: 'container.security',
+        path: '/containers/guest-0/security',
         make: (n) => {
           const exempt = n % 2 === 0
           return { body: { auto_shutdown_exempt: exempt }, text: `auto_shutdown_exempt ${exempt}` }

@@ -28,7 +28,6 @@ interface CustomerAccount {
 
 /** A real gateway and its Redis are killed while sub-users are made, changed and given new passwords. */
 describe(`gateway and Redis killed ${kills} times while sub-users are made and changed`, function () {
-  this.timeout(500_000)
   let gateway: GatewayProcess
   let redis: RedisProcess
   let agent: LabAgent
@@ -65,8 +64,7 @@ describe(`gateway and Redis killed ${kills} times while sub-users are made and c
     wipe?.()
   })
 
-  const get = async <R>(path: string): Promise<R> =>
-    ((await gateway.request('GET', path)).body as { data: R }).data
+  const get = async <R>(path: string): Promise<R> => ((await gateway.request('GET', path)).body as { data: R }).data
 
   /** As a client does it: the same key until there is an answer. */
   async function insist<R>(method: 'POST' | 'PATCH', path: string, body: object): Promise<R> {
@@ -142,12 +140,8 @@ describe(`gateway and Redis killed ${kills} times while sub-users are made and c
 
   async function expectKept(all: readonly CustomerAccount[]): Promise<void> {
     const rows =
-      await get<{ id: string; username: string; access_code: string; port_mapping_limit: number }[]>(
-        '/sub-users',
-      )
-    expect(rows.map(({ username }) => username).sort()).to.deep.equal(
-      all.map(({ username }) => username).sort(),
-    )
+      await get<{ id: string; username: string; access_code: string; port_mapping_limit: number }[]>('/sub-users')
+    expect(rows.map(({ username }) => username).sort()).to.deep.equal(all.map(({ username }) => username).sort())
     for (const { id, username, password, accessCode, limit } of all) {
       const row = rows.find((one) => one.id === id)
       expect(row, username).to.include({ username, access_code: accessCode, port_mapping_limit: limit })

@@ -60,7 +60,6 @@ describe('changes of the swap', function () {
     describeOperationMatrix(title, {
       steps,
       undone: steps,
-      timeoutMs: 60_000,
       prepare: () => prepare(scratch.path, before, wish),
     })
 })
@@ -75,11 +74,7 @@ async function prepare(path: string, before: readonly Wish[], wish: Wish): Promi
   const stateDir = mkdtempSync(join(memoryDirectory, 'btest-swap-journal-'))
   const closers = new Closers()
   const host = { ...new MemoryHost().open(config), swap: new SwapFiles(config) }
-  const domain = await openDomain(
-    host,
-    { config: { ...config, state_dir: stateDir }, log: silentLog },
-    closers,
-  )
+  const domain = await openDomain(host, { config: { ...config, state_dir: stateDir }, log: silentLog }, closers)
   domain.engine.recover()
   for (const one of before) {
     const { id } = await submit(domain, domain.engine, one)

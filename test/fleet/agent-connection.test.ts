@@ -117,9 +117,7 @@ describe('connections to agents', () => {
     beforeEach(async () => {
       asked = 0
       connection = await open(port)
-      sent = codeOf(
-        clientOn(connection, 10_000).operations.submitOperation(createOrder(createRequest(1, 'web'))),
-      )
+      sent = codeOf(clientOn(connection, 10_000).operations.submitOperation(createOrder(createRequest(1, 'web'))))
       await waitFor(() => asked > 0)
     })
     afterEach(() => {
@@ -144,9 +142,7 @@ describe('connections to agents', () => {
       const mute = createServer((socket) => dialled.push(socket))
       await new Promise<void>((done) => mute.listen(0, '127.0.0.1', done))
       const dialling = await open((mute.address() as AddressInfo).port)
-      expect(await codeOf(clientOn(dialling, 500).guests.getGuestUsage({ uuid: '' }))).to.equal(
-        'host_offline',
-      )
+      expect(await codeOf(clientOn(dialling, 500).guests.getGuestUsage({ uuid: '' }))).to.equal('host_offline')
       dialling.close()
       mute.close()
     })
@@ -188,12 +184,7 @@ describe('connections to agents', () => {
 
     for (const [what, bytes, code, messages] of [
       ['that it refuses', [refused], 'not_found', []],
-      [
-        'with a frame that is too long',
-        [opened, Buffer.from('00ffffff', 'hex')],
-        'agent_timeout',
-        ['opened'],
-      ],
+      ['with a frame that is too long', [opened, Buffer.from('00ffffff', 'hex')], 'agent_timeout', ['opened']],
       ['with what is no message', [opened, frameOf(Buffer.from('ffff', 'hex'))], 'agent_timeout', ['opened']],
       ['of which it says no more', [], 'agent_timeout', []],
     ] as const)
@@ -253,7 +244,10 @@ describe('connections to agents', () => {
 
   async function open(port: number, more: Partial<AgentTarget> = {}): Promise<AgentConnection> {
     return connectAgent({
-      ...{ hostId, address: `127.0.0.1:${port}`, caPem: pki.authority.caPem, silenceMs: 3000 },
+      hostId,
+      address: `127.0.0.1:${port}`,
+      caPem: pki.authority.caPem,
+      silenceMs: 3000,
       leaf: await pki.gatewayLeaf(),
       isRevoked: () => false,
       ...more,

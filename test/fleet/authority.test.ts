@@ -12,7 +12,6 @@ import { readCertificateIdentity } from '../../shared/identity.js'
 const agent = { role: 'agent', hostId: 'h-1' } as const
 
 describe('the private CA', function () {
-  this.timeout(120_000)
   let directory: string
   beforeEach(() => {
     directory = mkdtempSync(join(tmpdir(), 'btest-ca-'))
@@ -20,9 +19,7 @@ describe('the private CA', function () {
   afterEach(() => rmSync(directory, { recursive: true, force: true }))
 
   it('is made once, by one of many, for root only', async () => {
-    const made = await Promise.all(
-      Array.from({ length: 8 }, () => ensureAuthority(join(directory, 'pki'), 10)),
-    )
+    const made = await Promise.all(Array.from({ length: 8 }, () => ensureAuthority(join(directory, 'pki'), 10)))
     expect(new Set(made.map(({ fingerprint }) => fingerprint)).size).to.equal(1)
     expect(readdirSync(join(directory, 'pki'))).to.deep.equal(['authority.pem'])
     expect(statSync(join(directory, 'pki')).mode & 0o777).to.equal(0o700)
@@ -61,11 +58,7 @@ describe('the private CA', function () {
 
   it('takes only the key of a request, backdates for clocks that differ, ends no later than itself', async () => {
     const authority = await ensureAuthority(directory, 1)
-    const issued = await authority.signRequest(
-      await createCsrPem(createPrivateKeyPem()),
-      agent,
-      30 * 24 * 3_600_000,
-    )
+    const issued = await authority.signRequest(await createCsrPem(createPrivateKeyPem()), agent, 30 * 24 * 3_600_000)
     const certificate = new X509Certificate(issued.certificatePem)
     expect(certificate.subject).to.contain('h-1.agent.berth.internal')
     expect(issued.notBeforeMs).to.be.lessThan(Date.now() - 3_000_000)

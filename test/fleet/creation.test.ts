@@ -5,13 +5,7 @@ import { GuestRegistry } from '../../gateway/fleet/guest-registry.js'
 import { wireMapping } from '../support/agent-calls.js'
 import { uuidOf } from '../support/lab-agent.js'
 import { startTestRedis, type TestRedis } from '../support/redis.js'
-import {
-  codeOf,
-  creationRequest,
-  guestSpec as spec,
-  startTestFleet,
-  type TestFleet,
-} from '../support/test-fleet.js'
+import { codeOf, creationRequest, guestSpec as spec, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 /** What of it does not go on. */
@@ -21,7 +15,6 @@ function answerOf({ hostId, response: { guest, operation, sshPassword } }: Guest
 }
 
 describe('names and ids across the fleet', function () {
-  this.timeout(120_000)
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -80,9 +73,7 @@ describe('names and ids across the fleet', function () {
     await test.addHost('a')
     await test.addHost('b')
     const names = Array.from({ length: 50 }, (_, n) => (n % 2 ? 'Same' : 'same'))
-    const codes = await Promise.all(
-      names.map((name) => codeOf(test.fleet.createGuest(creationRequest(name)))),
-    )
+    const codes = await Promise.all(names.map((name) => codeOf(test.fleet.createGuest(creationRequest(name)))))
     expect(codes.filter((code) => code === 'ok')).to.have.length(1)
     expect(codes.filter((code) => code === 'name_conflict')).to.have.length(49)
     expect([...test.fleet.view.guests()]).to.have.length(1)
@@ -93,15 +84,11 @@ describe('names and ids across the fleet', function () {
     const other = await test.startGateway()
     await waitFor(() => other.view.hosts()[0]?.state === 'online')
     const codes = await Promise.all(
-      Array.from({ length: 20 }, (_, n) =>
-        codeOf((n % 2 ? other : test.fleet).createGuest(creationRequest('same'))),
-      ),
+      Array.from({ length: 20 }, (_, n) => codeOf((n % 2 ? other : test.fleet).createGuest(creationRequest('same')))),
     )
     expect(codes.filter((code) => code === 'ok')).to.have.length(1)
     const made = await Promise.all(
-      Array.from({ length: 20 }, (_, n) =>
-        (n % 2 ? other : test.fleet).createGuest(creationRequest(`n${n}`)),
-      ),
+      Array.from({ length: 20 }, (_, n) => (n % 2 ? other : test.fleet).createGuest(creationRequest(`n${n}`))),
     )
     expect(new Set(made.map(({ response }) => response.guest!.id)).size).to.equal(20)
     await test.addHost('b')
@@ -134,7 +121,7 @@ describe('names and ids across the fleet', function () {
     // Its last state may be known from before.
     expect(other.view.findGuest('sim-3')?.hostId).not.to.equal(b.hostId)
     // Nor can it take one over by a change.
-    b.agent.addGuest({ ...{ id: 1, uuid: uuidOf(1), name: 'sim-1' }, userIdSlot: 9 })
+    b.agent.addGuest({ id: 1, uuid: uuidOf(1), name: 'sim-1', userIdSlot: 9 })
     b.agent.update(uuidOf(1), { statusReason: 'stolen' })
     await waitFor(() => test.fleet.view.findHost(b.hostId)?.warnings.join().includes('sim-1'))
     expect(test.fleet.view.findGuest('sim-1')?.hostId).to.equal(a.hostId)

@@ -15,7 +15,6 @@ import { codeOf, startTestFleet, type TestFleet } from '../support/test-fleet.js
 import { waitFor } from '../support/wait.js'
 
 describe('joining', function () {
-  this.timeout(120_000)
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -44,14 +43,11 @@ describe('joining', function () {
   function post(body: string, path = joinPath): Promise<{ status: number; text: string }> {
     const [host, port] = test.fleet.joinAddress.split(':')
     return new Promise((resolve, reject) => {
-      const call = request(
-        { host, port, path, method: 'POST', rejectUnauthorized: false, agent: false },
-        (answer) => {
-          let text = ''
-          answer.on('data', (chunk: Buffer) => (text += chunk.toString()))
-          answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }))
-        },
-      )
+      const call = request({ host, port, path, method: 'POST', rejectUnauthorized: false, agent: false }, (answer) => {
+        let text = ''
+        answer.on('data', (chunk: Buffer) => (text += chunk.toString()))
+        answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }))
+      })
       call.on('error', reject)
       call.end(body)
     })
@@ -101,25 +97,25 @@ describe('joining', function () {
     const payload = { ca: caFingerprint, address }
     const { authority } = await startOtherAuthority()
     const options = {
-      ...{ algorithm: 'ES256' as const, issuer: 'berth-gateway', audience: 'berth-join', subject: hostId },
-      ...{ jwtid: 'x', expiresIn: 60 },
+      algorithm: 'ES256' as const,
+      issuer: 'berth-gateway',
+      audience: 'berth-join',
+      subject: hostId,
+      jwtid: 'x',
+      expiresIn: 60,
     } satisfies jwt.SignOptions
     const forged = jwt.sign(payload, authority.privateKeyPem, options)
     expect(await joinError(`berth_jt_${forged}`)).to.contain('did not create it')
     const own = readFileSync(join(test.directory, 'pki/authority.pem'), 'utf8')
     const expired = jwt.sign(payload, own, { ...options, expiresIn: -10 })
     expect(await joinError(`berth_jt_${expired}`)).to.contain('has expired')
-    expect((await post(JSON.stringify({ token: `berth_jt_${expired}`, csr: '' }))).text).to.contain(
-      'has expired',
-    )
+    expect((await post(JSON.stringify({ token: `berth_jt_${expired}`, csr: '' }))).text).to.contain('has expired')
     const otherAudience = jwt.sign(payload, own, { ...options, audience: 'other' })
     expect(await joinError(`berth_jt_${otherAudience}`)).to.contain('did not create it')
     const [head = '', , tail = ''] = token.split('.')
     const none = Buffer.from(JSON.stringify({ alg: 'none', typ: 'JWT' })).toString('base64url')
     expect(await joinError(`berth_jt_${none}.${token.split('.')[1]}.x`)).to.contain('did not create it')
-    const changed = Buffer.from(JSON.stringify({ ...payload, sub: 'h-other', exp: 9e9 })).toString(
-      'base64url',
-    )
+    const changed = Buffer.from(JSON.stringify({ ...payload, sub: 'h-other', exp: 9e9 })).toString('base64url')
     expect(await joinError(`${head}.${changed}.${tail}`)).to.contain('did not create it')
     expect(await joinError('berth_jt_junk')).to.contain('join token')
     expect(await joinError(token)).to.equal('joined')
@@ -185,12 +181,9 @@ describe('joining', function () {
 
   it('an address is one host’s, until that host is away: its machine may be set up anew', async () => {
     const { hostId: id, agent } = await test.addHost('there')
-    const add = (name: string): Promise<string> =>
-      codeOf(test.fleet.hosts.createHost({ name, address: agent.address }))
+    const add = (name: string): Promise<string> => codeOf(test.fleet.hosts.createHost({ name, address: agent.address }))
     expect(await add('second')).to.equal('address_in_use')
-    expect(await codeOf(test.fleet.hosts.updateHost(hostId, { address: agent.address }))).to.equal(
-      'address_in_use',
-    )
+    expect(await codeOf(test.fleet.hosts.updateHost(hostId, { address: agent.address }))).to.equal('address_in_use')
     await agent.stop()
     await waitFor(() => test.fleet.view.findHost(id)?.state === 'offline')
     expect(await add('anew')).to.equal('ok')

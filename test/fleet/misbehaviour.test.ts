@@ -13,7 +13,6 @@ setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
 describe('agents that are removed, stalled, lying or flooding', function () {
-  this.timeout(120_000)
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -54,14 +53,10 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     let given = 0
     const calls = Promise.all(
       Array.from({ length: 50 }, (_, n) =>
-        codeOf(test.fleet.createGuest(creationRequest(`s${n}`, { hostId: stalled.hostId }))).finally(
-          () => given++,
-        ),
+        codeOf(test.fleet.createGuest(creationRequest(`s${n}`, { hostId: stalled.hostId }))).finally(() => given++),
       ),
     )
-    expect(await codeOf(test.fleet.createGuest(creationRequest('fine', { hostId: good.hostId })))).to.equal(
-      'ok',
-    )
+    expect(await codeOf(test.fleet.createGuest(creationRequest('fine', { hostId: good.hostId })))).to.equal('ok')
     expect(given, 'given up before').to.equal(0)
     expect(new Set(await calls)).to.deep.equal(new Set(['agent_timeout']))
   })
@@ -91,9 +86,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     expect(view.findHost(bad.hostId)?.warnings).not.to.deep.equal([])
     expect(view.findHost(good.hostId)?.warnings).to.deep.equal([])
     const refusals = logged.map((line) => JSON.parse(line) as Record<string, string>)
-    const problems = refusals.flatMap(({ host, problem }) =>
-      host === bad.hostId && problem ? [problem] : [],
-    )
+    const problems = refusals.flatMap(({ host, problem }) => (host === bad.hostId && problem ? [problem] : []))
     expect(problems).to.have.length(1)
     expect(problems[0]).to.contain('another host')
   })

@@ -17,12 +17,17 @@ import { expectInTime } from '../support/promised-time.js'
 
 const older = 3
 const record = {
-  ...{ id: 'a', version: 1, name: 'a', address: '127.0.0.1:1', draining: false, createdAtMs: 1 },
-  ...{ serials: ['s'], certificateNotAfterMs: 1 },
+  id: 'a',
+  version: 1,
+  name: 'a',
+  address: '127.0.0.1:1',
+  draining: false,
+  createdAtMs: 1,
+  serials: ['s'],
+  certificateNotAfterMs: 1,
 }
 
 describe('operations that the gateway does not list', function () {
-  this.timeout(120_000)
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -118,8 +123,7 @@ describe('operations that the gateway does not list', function () {
     })
     const bad = await test.addRogue('bad', { onGetOperation: (id) => made(id) })
     expect(await test.fleet.findOperation(ids[0]!)).to.equal(undefined)
-    for (const { hostId } of [good, bad])
-      expect(test.fleet.view.findHost(hostId)?.warnings.join()).to.include(ids[0])
+    for (const { hostId } of [good, bad]) expect(test.fleet.view.findHost(hostId)?.warnings.join()).to.include(ids[0])
     // What is listed is not asked for.
     expect(await test.fleet.findOperation(ids.at(-1)!)).to.include({ hostId: good.hostId })
   })

@@ -14,7 +14,6 @@ const pauseMs = 17_000
 
 /** Two hosts: at one, the gateway finds its connection closed after the pause; at the other it never hears of that. */
 describe('a gateway that was paused', function () {
-  this.timeout(180_000)
   let directory: string
   let gateway: GatewayProcess
   let line: CutLine
@@ -53,8 +52,7 @@ describe('a gateway that was paused', function () {
     gateway.request('PATCH', `/hosts/${hostId}`, { body: { address } })
   const states = async (): Promise<string[]> =>
     ((await gateway.request('GET', '/hosts')).body.data as { status: string }[]).map(({ status }) => status)
-  const request = async (method: string, path: string): Promise<number> =>
-    (await gateway.request(method, path)).status
+  const request = async (method: string, path: string): Promise<number> => (await gateway.request(method, path)).status
 
   it('serves the requests that came meanwhile and the first ones after it', async () => {
     for (const id of [1, 2]) expect(await request('GET', `/containers/${id}/usage`)).to.equal(200)

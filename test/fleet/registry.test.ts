@@ -7,7 +7,6 @@ import { startTestRedis, type TestRedis } from '../support/redis.js'
 const nobody = (): boolean => false
 
 describe('reservations of guests', function () {
-  this.timeout(120_000)
   let redis: TestRedis
   let stores: Store[]
   before(async () => {
@@ -46,9 +45,7 @@ describe('reservations of guests', function () {
   }
 
   it('50 of one name at two gateways: one gets it; 50 names: 50 ids', async () => {
-    const same = await Promise.all(
-      Array.from({ length: 50 }, (_, n) => attempt(n % 2 ? 'web' : 'WEB', `o${n}`, n % 2)),
-    )
+    const same = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt(n % 2 ? 'web' : 'WEB', `o${n}`, n % 2)))
     expect(same.filter((result) => typeof result === 'number')).to.have.length(1)
     expect(same.filter((result) => result === 'name_conflict')).to.have.length(49)
     const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt(`n${n}`, `p${n}`, n % 2)))
@@ -62,10 +59,7 @@ describe('reservations of guests', function () {
   })
 
   it('release frees all of it, but not for another host', async () => {
-    const { reservation } = await registries[0]!.reserve(
-      { name: 'web', operationId: 'o', hostId: 'a' },
-      nobody,
-    )
+    const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', hostId: 'a' }, nobody)
     await registries[0]!.release('b', reservation.uuid)
     expect(await attempt('web', 'p')).to.equal('name_conflict')
     await registries[0]!.release('a', reservation.uuid)

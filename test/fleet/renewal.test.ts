@@ -13,7 +13,6 @@ import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 describe('renewal of certificates', function () {
-  this.timeout(120_000)
   let test: TestFleet
   afterEach(() => test.close())
 
@@ -48,7 +47,6 @@ describe('renewal of certificates', function () {
 })
 
 describe('renewal for an agent whose certificate is not valid', function () {
-  this.timeout(120_000)
   let test: TestFleet
   const dayMs = 24 * hourMs
   let authority: Authority
@@ -196,8 +194,7 @@ describe('renewal on the agent', () => {
       'junk',
     ]
     await foreign.remove()
-    for (const pem of bad)
-      expect(await codeOf(installCertificate(identityDir, pem))).to.equal('bad_certificate')
+    for (const pem of bad) expect(await codeOf(installCertificate(identityDir, pem))).to.equal('bad_certificate')
     expect(getIdentity(identityDir).serial).to.equal(serial)
   })
 })

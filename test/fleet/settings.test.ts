@@ -1,12 +1,7 @@
 import { expect } from 'chai'
 import { powerOrder, settingRequest, type WireChange } from '../support/agent-calls.js'
 import { Guest, PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
-import {
-  Firewall,
-  FirewallRule,
-  LimitsChange,
-  PortMappingChange,
-} from '../../proto/gen/berth/agent/v1/network.js'
+import { Firewall, FirewallRule, LimitsChange, PortMappingChange } from '../../proto/gen/berth/agent/v1/network.js'
 import type { AgentClient } from '../../gateway/fleet/contract.js'
 import { BerthError } from '../../shared/errors.js'
 import type { LabAgent } from '../support/lab-agent.js'
@@ -23,7 +18,6 @@ async function failureOf(work: Promise<unknown>): Promise<[string, string, strin
 }
 
 describe('settings of a guest, gateway to agent', function () {
-  this.timeout(120_000)
   let test: TestFleet
   let agent: LabAgent
   let hostId: string
@@ -89,15 +83,9 @@ describe('settings of a guest, gateway to agent', function () {
     })
     const firewall = Firewall.create({ enabled: true, defaultAction: 'DROP', rules: [rule] })
     for (const [work, expected] of [
-      [
-        change({ $case: 'addPortMapping', value: taken }, { uuid }),
-        ['conflict', 'port_conflict', 'host_port'],
-      ],
+      [change({ $case: 'addPortMapping', value: taken }, { uuid }), ['conflict', 'port_conflict', 'host_port']],
       [change({ $case: 'removePortMapping', value: 9 }, { uuid }), ['not_found', 'not_found', undefined]],
-      [
-        change({ $case: 'firewall', value: firewall }, { uuid }),
-        ['invalid', 'invalid_field', 'rules.0.port'],
-      ],
+      [change({ $case: 'firewall', value: firewall }, { uuid }), ['invalid', 'invalid_field', 'rules.0.port']],
       [
         change({ $case: 'resetTraffic', value: {} }, { uuid, ifRevision: revision + 1 }),
         ['conflict', 'precondition_failed', undefined],
@@ -122,8 +110,10 @@ describe('settings of a guest, gateway to agent', function () {
 
   it('come with the host’s pools', async () => {
     const items = Array.from({ length: 4096 }, (_, index) => ({
-      ...{ address: `203.0.${97 + (index >> 8)}.${index & 255}`, interface: 'enp129s0f0np0.7' },
-      ...{ prefixLen: 19, gateway: '203.0.96.1' },
+      address: `203.0.${97 + (index >> 8)}.${index & 255}`,
+      interface: 'enp129s0f0np0.7',
+      prefixLen: 19,
+      gateway: '203.0.96.1',
     }))
     await client.routing.setRouting({ ipv4Pool: { items }, ipv6Prefixes: undefined, nat4Ports: undefined })
     const routing = await client.routing.getRouting({})

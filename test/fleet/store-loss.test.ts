@@ -3,7 +3,6 @@ import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../supp
 import { waitFor } from '../support/wait.js'
 
 describe('a fleet whose store is away or has lost what it held', function () {
-  this.timeout(120_000)
   let test: TestFleet
   beforeEach(async () => (test = await startTestFleet()))
   afterEach(() => test.close())
@@ -53,9 +52,7 @@ describe('a fleet whose store is away or has lost what it held', function () {
       await test.fleet.hosts.removeHost(two.hostId, { force: true })
       await waitFor(() => other.view.findHost(two.hostId) === undefined, { what: 'removal noticed' })
       await test.redis.wipe()
-      await waitFor(
-        async () => (await test.store.client.hKeys(test.store.key('hosts'))).join() === one.hostId,
-      )
+      await waitFor(async () => (await test.store.client.hKeys(test.store.key('hosts'))).join() === one.hostId)
       expect(other.view.findHost(two.hostId)).to.equal(undefined)
     })
 

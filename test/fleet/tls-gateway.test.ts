@@ -32,7 +32,6 @@ class AnyServerCredentials extends ServerCredentials {
 }
 
 describe('certificates of peers', function () {
-  this.timeout(120_000)
   let pki: TestPki
   let ca: Pair
   let otherCa: Pair
@@ -56,9 +55,7 @@ describe('certificates of peers', function () {
           callback(null, GetGuestUsageResponse.create())
         },
       })
-      const tls = pair
-        ? new AnyServerCredentials(ca.certificatePem, pair)
-        : ServerCredentials.createInsecure()
+      const tls = pair ? new AnyServerCredentials(ca.certificatePem, pair) : ServerCredentials.createInsecure()
       const port = await new Promise<number>((resolve, reject) =>
         server.bindAsync('127.0.0.1:0', tls, (error, bound) => (error ? reject(error) : resolve(bound))),
       )
@@ -71,7 +68,10 @@ describe('certificates of peers', function () {
     ): Promise<{ calls: number; code: number | 'answered' }> {
       const server = await serveAs(pair)
       const connection = connectAgent({
-        ...{ hostId, address: server.address, caPem: ca.certificatePem, silenceMs: 5000 },
+        hostId,
+        address: server.address,
+        caPem: ca.certificatePem,
+        silenceMs: 5000,
         leaf: await pki.gatewayLeaf(),
         isRevoked: () => isRevoked,
       })
@@ -102,9 +102,9 @@ describe('certificates of peers', function () {
     })
 
     it('a revoked one and a server without TLS are refused', async () => {
-      expect(
-        await callAs(await forge({ ...agentNames, usages: [serverAuth], issuer: ca }), true),
-      ).to.deep.equal(refused)
+      expect(await callAs(await forge({ ...agentNames, usages: [serverAuth], issuer: ca }), true)).to.deep.equal(
+        refused,
+      )
       expect(await callAs(undefined)).to.deep.equal(refused)
     })
   })
@@ -127,7 +127,9 @@ describe('certificates of peers', function () {
       const { port } = server.address() as AddressInfo
       const fingerprint = new X509Certificate(ca.certificatePem).fingerprint256
       const content = {
-        ...{ sub: hostId, address: `127.0.0.1:${port}`, exp: 9e9 },
+        sub: hostId,
+        address: `127.0.0.1:${port}`,
+        exp: 9e9,
         ca: fingerprint.replaceAll(':', '').toLowerCase(),
       }
       const token = `berth_jt_x.${Buffer.from(JSON.stringify(content)).toString('base64url')}.x`

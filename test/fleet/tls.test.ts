@@ -31,7 +31,6 @@ function clientCredentials(ca: string, pair: Pair | undefined): ChannelCredentia
 }
 
 describe('certificates of peers at the agent', function () {
-  this.timeout(120_000)
   let pki: TestPki
   let ca: Pair
   let otherCa: Pair
@@ -71,7 +70,10 @@ describe('certificates of peers at the agent', function () {
       {
         options: {
           ...splitHostPort(agent.address),
-          ...{ ca: ca.certificatePem, ...own, ...lax, checkServerIdentity: () => undefined },
+          ca: ca.certificatePem,
+          ...own,
+          ...lax,
+          checkServerIdentity: () => undefined,
           servername: identityDnsName({ role: 'agent', hostId }),
         },
         check: () => undefined,
@@ -84,8 +86,7 @@ describe('certificates of peers at the agent', function () {
         },
       },
     )
-    if (!isSilent)
-      stream.send({ $case: 'start', value: ConsoleStart.create({ guestUuid: 'none', mode: 'shell' }) })
+    if (!isSilent) stream.send({ $case: 'start', value: ConsoleStart.create({ guestUuid: 'none', mode: 'shell' }) })
     return seen
   }
 
@@ -111,9 +112,7 @@ describe('certificates of peers at the agent', function () {
 
   it("the gateway's is accepted", async () => {
     expect(await describeAs(await pki.gatewayLeaf())).to.equal('answered')
-    expect(await describeAs(await forge({ ...gatewayNames, usages: [clientAuth], issuer: ca }))).to.equal(
-      'answered',
-    )
+    expect(await describeAs(await forge({ ...gatewayNames, usages: [clientAuth], issuer: ca }))).to.equal('answered')
   })
 
   it("the gateway's is accepted for a console", async () => {
@@ -218,8 +217,13 @@ describe('certificates of peers at the agent', function () {
     const code = await new Promise((resolve) => {
       const [host, port] = agent.address.split(':') as [string, string]
       const socket = connectTls({
-        ...{ host, port: Number(port), ca: ca.certificatePem, maxVersion: 'TLSv1.2' },
-        ...{ key: leaf.privateKeyPem, cert: leaf.certificatePem, checkServerIdentity: () => undefined },
+        host,
+        port: Number(port),
+        ca: ca.certificatePem,
+        maxVersion: 'TLSv1.2',
+        key: leaf.privateKeyPem,
+        cert: leaf.certificatePem,
+        checkServerIdentity: () => undefined,
       })
       socket.on('error', (error: NodeJS.ErrnoException) => resolve(error.code))
       socket.on('secureConnect', () => resolve('connected'))

@@ -9,7 +9,6 @@ import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
 describe('what the gateway shows of its hosts', function () {
-  this.timeout(120_000)
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -64,16 +63,15 @@ describe('what the gateway shows of its hosts', function () {
     const version = test.fleet.view.guestsVersion
     await a.agent.stop()
     await waitFor(() => test.fleet.view.findHost(a.hostId)?.state === 'offline', {
-      ...{ timeoutMs: deadlineOf(5000), what: 'it is away, 5 s are promised' },
+      timeoutMs: deadlineOf(5000),
+      what: 'it is away, 5 s are promised',
     })
     expect(test.fleet.view.guestsVersion).to.be.greaterThan(version)
     const online = [...test.fleet.view.guests()].map((guest) => [guest.hostId, guest.online])
     expect(online).to.have.length(20)
     for (const [hostId, isOnline] of online) expect(isOnline).to.equal(hostId === b.hostId)
     expect(await codeOf(test.fleet.createGuest(creationRequest('onb')))).to.equal('ok')
-    expect(await codeOf(test.fleet.createGuest(creationRequest('ona', { hostId: a.hostId })))).to.equal(
-      'host_offline',
-    )
+    expect(await codeOf(test.fleet.createGuest(creationRequest('ona', { hostId: a.hostId })))).to.equal('host_offline')
     expect(await codeOf(test.fleet.createGuest(creationRequest('g1')))).to.equal('name_conflict')
 
     const away = a.agent.guests()[0]!.uuid
@@ -93,9 +91,7 @@ describe('what the gateway shows of its hosts', function () {
     await agent.restart()
     const uuid = agent.guests()[0]!.uuid
     const answers = async (): Promise<boolean> =>
-      (await codeOf(
-        Promise.resolve().then(() => patient.fleet.agent(hostId).guests.getGuestUsage({ uuid })),
-      )) === 'ok'
+      (await codeOf(Promise.resolve().then(() => patient.fleet.agent(hostId).guests.getGuestUsage({ uuid })))) === 'ok'
     await waitFor(answers, { what: 'calls to work again' })
     clearInterval(watching)
     expect(wasOffline).to.equal(false)
@@ -119,10 +115,7 @@ describe('what the gateway shows of its hosts', function () {
     other.seed(2, 100)
     await other.restart(agent.address)
     await waitFor(() => test.fleet.view.findHost(hostId)?.state === 'online')
-    expect([...test.fleet.view.guests()].map(({ guest }) => guest.name)).to.have.members([
-      'sim-100',
-      'sim-101',
-    ])
+    expect([...test.fleet.view.guests()].map(({ guest }) => guest.name)).to.have.members(['sim-100', 'sim-101'])
     await other.destroy()
   })
 
@@ -186,8 +179,6 @@ describe('what the gateway shows of its hosts', function () {
     await test.fleet.hosts.updateHost(hostId, { draining: true })
     expect(await codeOf(test.fleet.createGuest(creationRequest('web')))).to.equal('invalid_state')
     for (const address of ['', 'x', 'x:0', 'x:70000', 'unix:/run/x.sock', 'http://x:1', 'x y:1', '[::1]'])
-      expect(await codeOf(test.fleet.hosts.updateHost(hostId, { address })), address).to.equal(
-        'invalid_field',
-      )
+      expect(await codeOf(test.fleet.hosts.updateHost(hostId, { address })), address).to.equal('invalid_field')
   })
 })

@@ -17,7 +17,6 @@ const refuse = (): never => {
 const never = (): Promise<never> => new Promise(() => undefined)
 
 describe('callers that wait for a host', function () {
-  this.timeout(120_000)
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -48,10 +47,7 @@ describe('callers that wait for a host', function () {
   })
 
   it('all return when its connection falls silent', async () => {
-    test = await startTestFleet(
-      { agents: { call_timeout_ms: long, reconnect_ms: 100, silence_ms: 1500 } },
-      { redis },
-    )
+    test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 100, silence_ms: 1500 } }, { redis })
     const onCall = (): Promise<never> => never()
     const { hostId, agent } = await test.addRogue('one', { onCall })
     const line = await CutLine.start(`http://${agent.address}`)
@@ -99,9 +95,7 @@ describe('callers that wait for a host', function () {
       ])
       await replace()
       for (const code of await calls) expect(['not_found', 'agent_timeout']).to.include(code)
-      expect(await codeOf(test.fleet.agent(first.hostId).operations.cancelOperation({ id: '' }))).to.equal(
-        'not_found',
-      )
+      expect(await codeOf(test.fleet.agent(first.hostId).operations.cancelOperation({ id: '' }))).to.equal('not_found')
     })
 
     it('get the answer to calls that can be repeated, and agent_timeout to others', async () => {

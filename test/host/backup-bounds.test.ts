@@ -14,7 +14,6 @@ const mib = 1024 ** 2
 const boundBytes = 512 * mib
 
 describe('restic, of a target that is hostile', function () {
-  this.timeout(240_000)
   const scratch = scratchDirectory('btest-bb')
   const watch: WorkContext = { signal: new AbortController().signal, report: () => undefined }
   const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
@@ -24,9 +23,7 @@ describe('restic, of a target that is hostile', function () {
   before(async () => {
     s3 = await TestS3.start(join(scratch.path, 's3'))
     const directory = join(scratch.path, 'work')
-    repositories = new ResticRepositories({
-      ...{ directory, patienceMs: 3000, memoryBytes: boundBytes, parallel: 2, log },
-    })
+    repositories = new ResticRepositories({ directory, patienceMs: 3000, memoryBytes: boundBytes, parallel: 2, log })
     mkdirSync(join(scratch.path, 'tree'))
     writeFileSync(join(scratch.path, 'tree/file'), 'kept')
   })
@@ -99,9 +96,7 @@ describe('restic, of a target that is hostile', function () {
     )
     const describe = `find . -printf '%p %y %s %m %U:%G %T@ %n\\n' | sort; getfattr -Rd . ; find . -type f | sort | xargs -d '\\n' cat | md5sum`
     const directory = join(scratch.path, 'large')
-    const fetching = new ResticRepositories({
-      ...{ directory, patienceMs: 3000, memoryBytes: 2 ** 31, parallel: 1, log },
-    })
+    const fetching = new ResticRepositories({ directory, patienceMs: 3000, memoryBytes: 2 ** 31, parallel: 1, log })
     const [id, target] = [randomUUID(), join(scratch.path, 'vault')]
     mkdirSync(target)
     const place = { $case: 'local', value: { path: target } } as const
@@ -137,7 +132,8 @@ describe('restic, of a target that is hostile', function () {
     const password = 'the-password-of-the-vault'
     const restic = (...args: string[]): unknown =>
       execFileSync('restic', ['--repo', join(target, guest), '--no-cache', ...args], {
-        ...{ cwd: source!, stdio: 'ignore' },
+        cwd: source!,
+        stdio: 'ignore',
         env: { ...process.env, RESTIC_PASSWORD: password },
       })
     restic('init')

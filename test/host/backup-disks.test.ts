@@ -40,7 +40,6 @@ const disks: readonly (readonly [string, string])[] = [
 
 /** Real volumes and real backups; no guest runs. */
 describe('a backup of a disk', function () {
-  this.timeout(600_000)
   const scratch = scratchDirectory('btest-gbd-targets')
   let host: BackupHost
   let guest: string
@@ -82,7 +81,7 @@ describe('a backup of a disk', function () {
   async function expectFree(uuid: string, bytes: number): Promise<void> {
     let found = 0
     const isAsMuch = async (): Promise<boolean> => (found = await freeBytes(uuid)) > bytes - slackBytes
-    await waitFor(isAsMuch, { timeoutMs: 60_000, what: () => `${bytes} bytes free, there are ${found}` })
+    await waitFor(isAsMuch, { what: () => `${bytes} bytes free, there are ${found}` })
     if (bytes > 50 * mib) expect(found).to.be.below(bytes + slackBytes)
   }
 
@@ -98,7 +97,9 @@ describe('a backup of a disk', function () {
   function describeData(uuid: string): string {
     const list = `find . -printf '%p %y %s %m %T@ %n\\n' | grep -v ' d ' | sort; find . -type f -print0 | sort -z | xargs -0 -r cat | md5sum`
     return execFileSync('/bin/bash', ['-c', list], {
-      ...{ cwd: join(host.rootOf(uuid), 'data'), encoding: 'utf8', maxBuffer: 1 << 30 },
+      cwd: join(host.rootOf(uuid), 'data'),
+      encoding: 'utf8',
+      maxBuffer: 1 << 30,
     })
   }
 

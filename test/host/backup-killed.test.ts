@@ -13,7 +13,6 @@ import { waitFor } from '../support/wait.js'
 const id = '00000000-0000-4000-8000-00000000000c'
 
 describe('a backup whose agent is killed', function () {
-  this.timeout(120_000)
   const scratch = scratchDirectory('btest-backup-killed')
   const [runs, tree] = [join(scratch.path, 'runs'), join(scratch.path, 'tree')]
   let sftp: TestSftp
@@ -31,21 +30,17 @@ describe('a backup whose agent is killed', function () {
   })
 
   const send = (): ChildProcess =>
-    spawn(
-      process.execPath,
-      nodeArguments('test/support/backup-main.ts', runs, tree, id, JSON.stringify(sftp.place)),
-      { stdio: ['ignore', 'ignore', 'inherit'] },
-    )
+    spawn(process.execPath, nodeArguments('test/support/backup-main.ts', runs, tree, id, JSON.stringify(sftp.place)), {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
   const data = (): number => {
     const folder = join(sftp.place.path, id, 'data')
-    return existsSync(folder)
-      ? readdirSync(folder).flatMap((name) => readdirSync(join(folder, name))).length
-      : 0
+    return existsSync(folder) ? readdirSync(folder).flatMap((name) => readdirSync(join(folder, name))).length : 0
   }
 
   it('leaves no program and no file with a key, and is done by the next', async () => {
     const killed = send()
-    await waitFor(() => data() > 0, { timeoutMs: 60_000, what: 'data at the target' })
+    await waitFor(() => data() > 0, { what: 'data at the target' })
     expect(programsBelow(runs).join()).to.include('restic')
     killed.kill('SIGKILL')
     await waitFor(() => programsBelow(runs).length === 0, { what: 'the end of restic and ssh' })

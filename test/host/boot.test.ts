@@ -19,13 +19,15 @@ import { waitFor } from '../support/wait.js'
 
 const password = 'a-Password-1'
 const machineSpec: Partial<GuestSpec> = {
-  ...{ virtualization: 'kvm', templateId: 'debian-12-kvm', sshAuthMode: 'password', sshPassword: password },
+  virtualization: 'kvm',
+  templateId: 'debian-12-kvm',
+  sshAuthMode: 'password',
+  sshPassword: password,
   limits: { ...plainSpec.limits!, ramMb: 256, diskGb: 1 },
 }
 
 /** What guests boot in place of their disks: a CD that was downloaded, and systems that mend the disk. */
 describe('what a guest boots', function () {
-  this.timeout(480_000)
   let server: ImageServer
   let real: RealDomain
   let machine = ''
@@ -51,8 +53,15 @@ describe('what a guest boots', function () {
 
   function cdEntry(): CatalogEntry {
     return {
-      ...{ id: cdId, name: 'A CD', distro: 'tiny', release: '1', arch: 'amd64', variant: 'default' },
-      ...{ description: '', virtualization: 'iso', os: 'linux' },
+      id: cdId,
+      name: 'A CD',
+      distro: 'tiny',
+      release: '1',
+      arch: 'amd64',
+      variant: 'default',
+      description: '',
+      virtualization: 'iso',
+      os: 'linux',
       source: {
         kind: 'url',
         url: `${server.url}/tiny.iso`,
@@ -69,9 +78,7 @@ describe('what a guest boots', function () {
   async function boot(uuid: string, fields: Partial<ChangeBootOrder>): Promise<string> {
     const order = orderOf(uuid, fields)!
     const operationId = randomUUID()
-    const { operation, sshPassword } = await real.domain.orders.submit({
-      ...{ operationId, requestedBy: 'test', order },
-    })
+    const { operation, sshPassword } = await real.domain.orders.submit({ operationId, requestedBy: 'test', order })
     const { status, error } = await real.domain.engine.wait(operation.id)
     expect(status, error).to.equal('done')
     return sshPassword ?? ''
@@ -90,7 +97,7 @@ describe('what a guest boots', function () {
     const stream = connect(place.kind === 'socket' ? place.path : '')
     let said = ''
     stream.on('data', (chunk: Buffer) => (said = (said + chunk.toString('latin1')).slice(-10_000)))
-    await waitFor(() => said.includes(wanted), { timeoutMs: 60_000, what: () => `${wanted}: ${said}` })
+    await waitFor(() => said.includes(wanted), { what: () => `${wanted}: ${said}` })
     stream.destroy()
   }
 
@@ -99,9 +106,7 @@ describe('what a guest boots', function () {
       await ssh('echo kept >/data/word; sync')
       await boot(machine, { mode: 'cdrom', image: cdId })
       await hears('I AM THE CD')
-      expect(real.record(machine)).to.deep.include({
-        ...{ boot: { mode: 'cdrom', image: cdId }, status: 'running' },
-      })
+      expect(real.record(machine)).to.deep.include({ boot: { mode: 'cdrom', image: cdId }, status: 'running' })
       const { context } = real.domain
       const own = context.machineOf(real.record(machine))
       const more = { ...own, nic: { ...own.nic, ipv6Addresses: ['2001:db8::7'] } }
@@ -134,9 +139,7 @@ describe('what a guest boots', function () {
       real.inside(container, 'echo kept >/root/word; mkdir -p /opt; rm -f /opt/x')
       await boot(container, { mode: 'rescue' })
       expect(real.inside(container, 'hostname; ls /root; cat /mnt/root/word')).to.equal('ct-1\nkept')
-      expect(real.inside(container, 'echo mended >/mnt/root/word; ls -ln /mnt/root/word')).to.match(
-        / 0 +0 .*word$/,
-      )
+      expect(real.inside(container, 'echo mended >/mnt/root/word; ls -ln /mnt/root/word')).to.match(/ 0 +0 .*word$/)
       const [{ hostPort = 0 } = {}] = real.record(container).portMappings
       const [address = ''] = execFileSync('hostname', ['-I'], { encoding: 'utf8' }).split(' ')
       real.inside(container, '(echo from rescue | nc -l -p 22 >/dev/null 2>&1 &) ')
@@ -183,7 +186,8 @@ describe('what a guest boots', function () {
       rmSync(join(broken, 'sbin/init'))
       await real.domain.images.sweep()
       const { operation } = await real.domain.orders.submit({
-        ...{ operationId: randomUUID(), requestedBy: 'test' },
+        operationId: randomUUID(),
+        requestedBy: 'test',
         order: orderOf(uuid, { mode: 'rescue', image: 'debian-13' })!,
       })
       expect((await real.domain.engine.wait(operation.id)).status).to.equal('failed')

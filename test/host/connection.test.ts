@@ -22,7 +22,6 @@ interface ConnectionReport {
 
 /** What is broken is broken in a real guest, and mended by the request that the diagnosis offers. */
 describe('why a real guest cannot be reached', function () {
-  this.timeout(240_000)
   const lab = new ServedHost({ name: 'fwy', prefix })
   const { host } = lab
   let server: ChildProcess | undefined
@@ -30,7 +29,11 @@ describe('why a real guest cannot be reached', function () {
   before(async () => {
     await lab.start()
     const { data } = await send('POST', '/containers', {
-      ...{ name: 'web', template_id: 'debian-12', vcpu: 0.5, ram_mb: 64, disk_gb: 1 },
+      name: 'web',
+      template_id: 'debian-12',
+      vcpu: 0.5,
+      ram_mb: 64,
+      disk_gb: 1,
     })
     await taskDone(data.task_id as string)
   })
@@ -102,9 +105,7 @@ describe('why a real guest cannot be reached', function () {
     expect((await diagnose()).reachable).to.equal(true)
     const nft = (...args: string[]) => spawnSync('nsenter', [...inGuest(pid), 'nft', ...args]).status
     const pid = await guestPid()
-    expect(
-      nft('add table ip why; add chain ip why in { type filter hook input priority 0; policy drop; }'),
-    ).to.equal(0)
+    expect(nft('add table ip why; add chain ip why in { type filter hook input priority 0; policy drop; }')).to.equal(0)
     expect((await diagnose()).code).to.equal('guest_silent')
     expect(nft('delete table ip why')).to.equal(0)
     expect((await diagnose()).reachable).to.equal(true)
@@ -132,7 +133,6 @@ describe('why a real guest cannot be reached', function () {
     })
     expect(code).to.equal('not_forwarded')
     await waitFor(async () => (await diagnose()).reachable, {
-      timeoutMs: 60_000,
       what: 'repaired by the agent',
     })
     expect((await diagnose()).port).to.equal(port)

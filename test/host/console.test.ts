@@ -16,7 +16,6 @@ const prompt = /# (\x1b\[6n)?$/
 
 /** From a WebSocket at a real gateway through a real agent and the process that holds terminals to a real guest. */
 describe('a console of a real guest', function () {
-  this.timeout(360_000)
   const lab = new ServedHost({ name: 'fcn', prefix: '198.18.137' })
   const { host } = lab
   let gateway: GatewayProcess
@@ -39,7 +38,8 @@ describe('a console of a real guest', function () {
   async function open(container: string, query: Record<string, string> = {}): Promise<ConsoleClient> {
     const { ticket } = (await lab.send('POST', '/ssh-ticket', { container_name: container })).data
     const client = ConsoleClient.open(`${gateway.url}/api/v1/ssh`, {
-      ...{ protocols: [own, `berth-ticket.${ticket}`], query: { container, ...query } },
+      protocols: [own, `berth-ticket.${ticket}`],
+      query: { container, ...query },
     })
     clients.push(client)
     return client
@@ -57,7 +57,7 @@ describe('a console of a real guest', function () {
         const opened = await client.ready(30_000).catch(() => undefined)
         return opened && { client, ...opened }
       },
-      { timeoutMs: 60_000, intervalMs: 500, what: () => `back\n${host.logTail()}` },
+      { intervalMs: 500, what: () => `back\n${host.logTail()}` },
     )
   }
 
@@ -80,8 +80,7 @@ describe('a console of a real guest', function () {
       .trim()
   }
 
-  const holders = () =>
-    processes().filter(({ command }) => command.startsWith(`berth-console ${lab.directory}/`))
+  const holders = () => processes().filter(({ command }) => command.startsWith(`berth-console ${lab.directory}/`))
 
   it('is a shell of root, with a size, UTF-8, a home and nothing of the host', async () => {
     const { client } = await shell('one', { cols: '100', rows: '33' })
@@ -96,9 +95,7 @@ describe('a console of a real guest', function () {
     expect(variables).not.to.match(/NODE|LXC|MALLOC|SUDO|SSH/)
     const others = await shell('two')
     const files = await run(others.client, 'for f in /proc/$$/fd/*; do busybox readlink $f; done')
-    expect(files.split('\r\n').filter((file) => !/^\/dev\/pts\/\d+$|^\/dev\/tty$/.test(file))).to.deep.equal(
-      [],
-    )
+    expect(files.split('\r\n').filter((file) => !/^\/dev\/pts\/\d+$|^\/dev\/tty$/.test(file))).to.deep.equal([])
     const directory = `${lab.directory}/fcn/run`
     const [socket = ''] = readdirSync(directory).filter((name) => /^console-\d+\.sock$/.test(name))
     expect(statSync(join(directory, socket)).mode & 0o777).to.equal(0o600)
@@ -126,7 +123,6 @@ describe('a console of a real guest', function () {
     const started = performance.now()
     client.type(`echo BEG''IN; busybox yes ${line.trim()} | busybox head -n ${lines}\r`)
     await waitFor(() => received === lines * line.length, {
-      timeoutMs: 120_000,
       what: () => `all of it, ${received}`,
     })
     console.log(`        ${Math.round(bytes / 2 ** 20 / ((performance.now() - started) / 1000))} MiB/s`)
@@ -148,9 +144,7 @@ describe('a console of a real guest', function () {
       times.push(performance.now() - started)
     }
     times.sort((a, b) => a - b)
-    console.log(
-      `        echo beside a flood: p50 ${times[20]!.toFixed(1)} ms, most ${times.at(-1)!.toFixed(1)} ms`,
-    )
+    console.log(`        echo beside a flood: p50 ${times[20]!.toFixed(1)} ms, most ${times.at(-1)!.toFixed(1)} ms`)
     const started = performance.now()
     flooded.type('\x03')
     await waitFor(() => prompt.test(flooded.text), { intervalMs: 2, what: 'a prompt' })

@@ -18,7 +18,6 @@ const script = `open(D, "<", "/root");
     print syscall(16, fileno(D), hex($ARGV[0]) + ($high << 32), $a) == 0 ? "made " : "$! "; }`
 
 describe('disk of a guest', function () {
-  this.timeout(500_000)
   const scratch = scratchDirectory('btest-bound')
   let pool: Pool
   let guest: HandmadeGuest
@@ -32,9 +31,7 @@ describe('disk of a guest', function () {
       namePrefix: 'btest',
     })
     await ensureSupportFiles(paths, [])
-    guest = new HandmadeGuest('btest-bound-a', pool, scratch.path, [
-      `lxc.seccomp.profile = ${paths.seccompProfile}`,
-    ])
+    guest = new HandmadeGuest('btest-bound-a', pool, scratch.path, [`lxc.seccomp.profile = ${paths.seccompProfile}`])
     execFileSync('btrfs', ['qgroup', 'limit', String(64 * mib), guest.root])
     guest.start()
     await guest.up()
@@ -46,9 +43,7 @@ describe('disk of a guest', function () {
 
   it('gets no subvolumes inside, which would have no bound', () => {
     for (const request of requests)
-      expect(guest.attach('perl', '-e', script, request), request).to.match(
-        /^(Inappropriate ioctl for device ){2}$/,
-      )
+      expect(guest.attach('perl', '-e', script, request), request).to.match(/^(Inappropriate ioctl for device ){2}$/)
     expect(guest.attach('ls', '-A', '/root')).to.not.include('nest')
   })
 
@@ -58,8 +53,7 @@ describe('disk of a guest', function () {
     expect(statSync(`${guest.root}/big`).size).to.be.below(64 * mib)
     guest.attach('rm', '/big')
     // btrfs frees what writes under way still held a moment later, at the latest with its next commit.
-    const write = (): string =>
-      guest.attach('sh', '-c', '{ echo word >/small && sync && cat /small; } 2>&1; true')
-    await waitFor(() => write() === 'word\n', { timeoutMs: 40_000, what: write })
+    const write = (): string => guest.attach('sh', '-c', '{ echo word >/small && sync && cat /small; } 2>&1; true')
+    await waitFor(() => write() === 'word\n', { what: write })
   })
 })

@@ -10,7 +10,6 @@ import { scratchDirectory } from '../support/scratch.js'
 const mib = 1024 ** 2
 
 describe('the layout of a tree', function () {
-  this.timeout(120_000)
   const scratch = scratchDirectory('btest-fl')
   const { signal } = new AbortController()
   const pool = join(scratch.path, 'pool')
@@ -56,10 +55,7 @@ describe('the layout of a tree', function () {
     await applyLayout(join(pool, name), { layout, image: undefined, apart: [] }, signal)
     expect(run(name, contents)).to.equal(run('volume', contents))
     sh('sync', '-f', pool)
-    const [line] = sh('btrfs', 'filesystem', 'du', '-s', '--raw', join(pool, name))
-      .trim()
-      .split('\n')
-      .slice(-1)
+    const [line] = sh('btrfs', 'filesystem', 'du', '-s', '--raw', join(pool, name)).trim().split('\n').slice(-1)
     const [, exclusive, shared] = line!.trim().split(/\s+/).map(Number)
     sh('btrfs', '-q', 'subvolume', 'delete', '-c', join(pool, name))
     sh('btrfs', 'filesystem', 'sync', pool)

@@ -22,7 +22,6 @@ const login: Login = {
 }
 
 describe('first boot of an lxc guest', function () {
-  this.timeout(120_000)
   let host: LxcHost
   const machines: Machine[] = []
 
@@ -45,8 +44,7 @@ describe('first boot of an lxc guest', function () {
     return machine
   }
 
-  const rootFile = (machine: Machine, path: string): string =>
-    readFileSync(`${machine.volume}/${path}`, 'utf8')
+  const rootFile = (machine: Machine, path: string): string => readFileSync(`${machine.volume}/${path}`, 'utf8')
   const modeOf = (machine: Machine, path: string): string => {
     const { mode, uid, gid } = statSync(`${machine.volume}/${path}`)
     return `${(mode & 0o7777).toString(8)} ${uid} ${gid}`
@@ -75,9 +73,7 @@ describe('first boot of an lxc guest', function () {
     await host.driver.initialize(machine, login, machine.volume)
     const shadow = rootFile(machine, 'etc/shadow')
     const [, , salt = ''] = passwordOf(shadow).split('$')
-    expect(passwordOf(shadow)).to.equal(
-      sh('openssl', 'passwd', '-6', '-salt', salt, login.password ?? '').trim(),
-    )
+    expect(passwordOf(shadow)).to.equal(sh('openssl', 'passwd', '-6', '-salt', salt, login.password ?? '').trim())
     expect(shadow.match(/^daemon:\*:/m)).to.not.equal(null)
   })
 
@@ -157,15 +153,9 @@ describe('first boot of an lxc guest', function () {
       ['with a link for .ssh', 'rm -rf root/.ssh; mkdir root/keys; ln -s keys root/.ssh'],
       ['with a link out for .ssh', 'rm -rf root/.ssh; ln -s /var/tmp root/.ssh'],
       ['with a file for .ssh', 'rm -rf root/.ssh; echo >root/.ssh'],
-      [
-        'with a .ssh that others may write to',
-        'mkdir -p root/.ssh; chown 1:1 root/.ssh; chmod 777 root/.ssh',
-      ],
+      ['with a .ssh that others may write to', 'mkdir -p root/.ssh; chown 1:1 root/.ssh; chmod 777 root/.ssh'],
       ['with a directory for authorized_keys', 'mkdir -p root/.ssh/authorized_keys/x'],
-      [
-        'with a link for authorized_keys',
-        'mkdir -p root/.ssh; ln -s ../../etc/passwd root/.ssh/authorized_keys',
-      ],
+      ['with a link for authorized_keys', 'mkdir -p root/.ssh; ln -s ../../etc/passwd root/.ssh/authorized_keys'],
       [
         'with an immutable authorized_keys',
         'mkdir -p root/.ssh; echo x >root/.ssh/authorized_keys; chattr +i root/.ssh/authorized_keys root/.ssh root',
@@ -205,10 +195,7 @@ describe('first boot of an lxc guest', function () {
     it('keeps its own lines of /etc/hosts and name servers, and has a machine-id and SSH host keys of its own', async () => {
       const machine = await cloned()
       const root = machine.volume
-      writeFileSync(
-        `${root}/etc/hosts`,
-        '127.0.0.1 localhost\n127.0.1.1 old.example.com old\n192.0.2.7 database',
-      )
+      writeFileSync(`${root}/etc/hosts`, '127.0.0.1 localhost\n127.0.1.1 old.example.com old\n192.0.2.7 database')
       writeFileSync(`${root}/etc/machine-id`, `${'1'.repeat(32)}\n`)
       mkdirSync(`${root}/etc/ssh`, { recursive: true })
       writeFileSync(`${root}/etc/ssh/ssh_host_ed25519_key`, 'theirs', { mode: 0o600 })
@@ -259,11 +246,7 @@ describe('first boot of an lxc guest', function () {
       ['a link for .ssh', (root: string) => links(root, ['root/.ssh']), /^done$/],
       ['a link for etc', (root: string) => etcElsewhere(root, '/etc'), /etc: Too many levels/],
       ['a link out for etc', (root: string) => etcElsewhere(root, '../..'), /etc: Too many levels/],
-      [
-        'FIFOs for files',
-        (root: string) => fifos(root, ['etc/hostname', 'etc/hostname.berth', 'etc/hosts']),
-        /^done$/,
-      ],
+      ['FIFOs for files', (root: string) => fifos(root, ['etc/hostname', 'etc/hostname.berth', 'etc/hosts']), /^done$/],
       ['a FIFO for its shadow file', (root: string) => fifos(root, ['etc/shadow']), /no plain file/],
       [
         'a device for its host name',
@@ -281,11 +264,7 @@ describe('first boot of an lxc guest', function () {
         },
         /etc\/hosts: Is a directory/,
       ],
-      [
-        'a shadow file without end',
-        (root: string) => truncateSync(`${root}/etc/shadow`, 1024 ** 4),
-        /no plain file/,
-      ],
+      ['a shadow file without end', (root: string) => truncateSync(`${root}/etc/shadow`, 1024 ** 4), /no plain file/],
       [
         'nobody in it',
         (root: string) => {
@@ -315,8 +294,7 @@ describe('first boot of an lxc guest', function () {
       const swapping = spawn('sh', ['-c', swaps], { cwd: root, stdio: 'ignore' })
       const outcomes = new Set<string>()
       try {
-        for (let i = 0; i < 60; i++)
-          outcomes.add(await failureOf(host.driver.initialize(machine, {}, machine.volume)))
+        for (let i = 0; i < 60; i++) outcomes.add(await failureOf(host.driver.initialize(machine, {}, machine.volume)))
       } finally {
         swapping.kill('SIGKILL')
       }

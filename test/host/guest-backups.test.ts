@@ -1,14 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
@@ -31,7 +23,6 @@ const sizeMib = 32
 const ownFiles = ['etc/hostname', 'etc/hosts', 'etc/resolv.conf', 'etc/shadow', 'etc/passwd']
 
 describe('backups of guests', function () {
-  this.timeout(360_000)
   const scratch = scratchDirectory('btest-gb-targets')
   let first: BackupHost
   let second: BackupHost
@@ -76,8 +67,7 @@ describe('backups of guests', function () {
     targets.set(made.id, made)
     return made
   }
-  const localTarget = (): BackupTarget =>
-    target({ $case: 'local', value: { path: join(scratch.path, 'local') } })
+  const localTarget = (): BackupTarget => target({ $case: 'local', value: { path: join(scratch.path, 'local') } })
   const sftpTarget = (): BackupTarget => target({ $case: 'sftp', value: sftp.place })
   const s3Target = (): BackupTarget => target({ $case: 's3', value: s3.place })
   const restore = (at: BackupHost, guest: string, backupId: string, from: BackupTarget) =>
@@ -173,7 +163,7 @@ describe('backups of guests', function () {
       expect((await restore(first, uuid, id, to)).errorCode).to.equal(code)
       first.observer = () => undefined
       await first.domain.policy.look()
-      await waitFor(isStopped, { timeoutMs: 60_000, what: 'the guest to be stopped' })
+      await waitFor(isStopped, { what: 'the guest to be stopped' })
       expect(existsSync(join(first.rootOf(uuid), 'root/later')) ? 'later' : 'absent').to.equal(content)
       expect(await refusal(restore(first, uuid, id, to))).to.match(/^policy_blocked/)
       expect(first.record(uuid)).to.include({ status: 'stopped', wanted: 'stopped' })
@@ -205,7 +195,6 @@ describe('backups of guests', function () {
       backups.look()
       expect(engine.busy({ kind: 'backup', id: uuid })).to.equal(true)
       await waitFor(() => !engine.busy({ kind: 'backup', id: uuid }), {
-        timeoutMs: 60_000,
         what: 'the backup',
       })
       const [backup, ...others] = first.record(uuid).backups.filter(({ id }) => id !== usual)
@@ -227,7 +216,6 @@ describe('backups of guests', function () {
     }
     // What earlier tests gave up counts until the kernel is done with it.
     await waitFor(async () => ((await first.host.volumes.usage()).get(uuid) ?? 0) < 150 * 1024 ** 2, {
-      timeoutMs: 60_000,
       what: 'old disks to vanish',
     })
     const usedBytes = (await first.host.volumes.usage()).get(uuid) ?? 0
@@ -239,15 +227,12 @@ describe('backups of guests', function () {
         { stdio: 'ignore' },
       )
     fill('fill', roomMib)
-    const { id: snapshotId } = await first.done({
-      ...{ $case: 'snapshotCreate', value: { uuid, description: '' } },
-    })
+    const { id: snapshotId } = await first.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     const restored = await restore(first, uuid, usual, localTarget())
     expect(restored.status, restored.error).to.equal('done')
     fill('after', roomMib) // beside the snapshot of a full disk
     await first.done({ $case: 'snapshotDelete', value: { uuid, snapshotId } })
     await waitFor(async () => (await first.domain.reconciler.pass(), await hasBound()), {
-      timeoutMs: 120_000,
       what: 'the limit to be what the guest bought',
     })
     // Blocks and metadata that the restored disk does not share with the image any more.
@@ -267,10 +252,7 @@ describe('backups of guests', function () {
       [target({ $case: 'sftp', value: { ...sftp.place, user: 'nobody' } }), 'backup_target_refused'],
       [target({ $case: 'sftp', value: away }), 'backup_target_unreachable'],
       [target({ $case: 's3', value: { ...s3.place, accessKeyId: 'unknown' } }), 'backup_target_refused'],
-      [
-        target({ $case: 's3', value: { ...s3.place, endpoint: 'https://127.0.0.1:9' } }),
-        'backup_target_unreachable',
-      ],
+      [target({ $case: 's3', value: { ...s3.place, endpoint: 'https://127.0.0.1:9' } }), 'backup_target_unreachable'],
       [target({ $case: 's3', value: { ...s3.place, caCertificate: '' } }), 'backup_target_refused'],
       [target({ $case: 'local', value: { path: '/var/tmp/btest-gb-none' } }), 'backup_target_unreachable'],
     ]

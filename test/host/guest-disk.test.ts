@@ -11,7 +11,6 @@ const mib = 1024 ** 2
 
 /** Real guests of LXC on btrfs, by the agent's own operations and settings. */
 describe('disks of guests', function () {
-  this.timeout(360_000)
   const real = new RealDomain('gdk')
   let uuid: string
   let neighbour: string
@@ -24,11 +23,7 @@ describe('disks of guests', function () {
   after(() => real.close())
 
   const grow = (diskGb: number) =>
-    setLimits(
-      real.domain.context,
-      { uuid, ifRevision: 0 },
-      { wanted: { diskGb }, capacity: real.domain.capacity },
-    )
+    setLimits(real.domain.context, { uuid, ifRevision: 0 }, { wanted: { diskGb }, capacity: real.domain.capacity })
   const fill = (name: string): string =>
     real.tries(uuid, `dd if=/dev/zero of=/root/${name} bs=1M count=3000; sync; wc -c </root/${name}`)
   const sizeOf = (told: string): number =>
@@ -44,7 +39,7 @@ describe('disks of guests', function () {
     const told = fill('first')
     expect(told).to.match(/Disk quota exceeded|No space left on device/)
     expect(sizeOf(told)).to.be.within(900 * mib, gib)
-    await waitFor(async () => (await usage()) > 900 * mib, { timeoutMs: 60_000, what: 'usage shown' })
+    await waitFor(async () => (await usage()) > 900 * mib, { what: 'usage shown' })
     expect(
       real.inside(neighbour, 'dd if=/dev/zero of=/root/own bs=1M count=100 2>/dev/null; wc -c </root/own'),
     ).to.equal(String(100 * mib))
@@ -97,19 +92,21 @@ describe('disks of guests', function () {
       await real.done({
         $case: 'reinstall',
         value: {
-          ...{ uuid: stuck, templateId: 'debian-12', force: true, liftBlock: false },
-          ...{ sshAuthMode: 'auto_password', sshPassword: '', sshPublicKey: '' },
+          uuid: stuck,
+          templateId: 'debian-12',
+          force: true,
+          liftBlock: false,
+          sshAuthMode: 'auto_password',
+          sshPassword: '',
+          sshPublicKey: '',
         },
       })
       const written = 'dd if=/dev/zero of=/root/new bs=1M count=500 2>/dev/null; sync; wc -c </root/new'
       expect(real.inside(stuck, written)).to.equal(String(500 * mib))
       expect(real.record(stuck)).to.include({ fetchedBytes: 0, extraBytes: 0 })
-      await waitFor(
-        async () => (await real.host.volumes.ensureLimits(new Map([[stuck, gib]]))).length === 0,
-        {
-          what: 'its bound to be as sold',
-        },
-      )
+      await waitFor(async () => (await real.host.volumes.ensureLimits(new Map([[stuck, gib]]))).length === 0, {
+        what: 'its bound to be as sold',
+      })
       await real.done(powerOrder('delete', stuck).order)
     })
 
@@ -131,6 +128,6 @@ describe('disks of guests', function () {
   it('have room again once something is deleted', async () => {
     real.inside(uuid, 'rm /root/first /root/second')
     const write = (): string => real.tries(uuid, 'echo word >/root/small && sync && cat /root/small')
-    await waitFor(() => write() === 'word\n', { timeoutMs: 60_000, what: write })
+    await waitFor(() => write() === 'word\n', { what: write })
   })
 })

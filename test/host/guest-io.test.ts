@@ -10,12 +10,12 @@ const bytesEach = 24 * 1024 ** 2
 
 /** MB/s of a guest of LXC on btrfs on a loop device. */
 describe('I/O rates of a guest', function () {
-  this.timeout(360_000)
   const lab = useLxcHost({ name: 'btest-gio', prefix: 'xio', subnet: '10.214.78' })
 
   const limited = (read: number, write: number): Machine['limits'] => ({
     ...lab.host.machine().limits,
-    ...{ ioReadBytesPerSec: read * mb, ioWriteBytesPerSec: write * mb },
+    ioReadBytesPerSec: read * mb,
+    ioWriteBytesPerSec: write * mb,
   })
   const rateOf = (machine: Machine, ...operands: string[]): number => {
     const started = performance.now()

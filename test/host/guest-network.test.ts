@@ -20,7 +20,9 @@ const [guestPort, flowPort] = [8081, 5221]
 const sizes = [
   { kind: lxc, made: { vcpu: 0.5, ram_mb: 64 }, changed: { ram_mb: 96, vcpu: 0.25 }, login: {} },
   {
-    ...{ kind: kvm, made: { vcpu: 1, ram_mb: 256 }, changed: { ram_mb: 224, vcpu: 0.5 } },
+    kind: kvm,
+    made: { vcpu: 1, ram_mb: 256 },
+    changed: { ram_mb: 224, vcpu: 0.5 },
     login: { ssh_auth_mode: 'password', ssh_password: kvm.spec.sshPassword },
   },
 ]
@@ -36,7 +38,6 @@ while True:
  * is this machine, on the public segment of the host. The same for containers and virtual machines.
  */
 describe('the network of a guest, from HTTP to packets', function () {
-  this.timeout(360_000)
   const lab = new ServedHost({ name: 'fgn', prefix, prepare: (at) => kvm.installImage(at) })
   const { host } = lab
   const children: ChildProcess[] = []
@@ -106,26 +107,27 @@ describe('the network of a guest, from HTTP to packets', function () {
         const { data: routing } = await send('PUT', '/routing', { items })
         expect(routing.ipv4).to.deep.equal({ used: 0, remaining: '2', total: '2' })
         const { data } = await send('POST', '/containers', {
-          ...{
-            name: 'web',
-            virtualization: kind.name,
-            template_id: 'debian-12',
-            ...made,
-            ...login,
-            disk_gb: 1,
-          },
+          name: 'web',
+          virtualization: kind.name,
+          template_id: 'debian-12',
+          ...made,
+          ...login,
+          disk_gb: 1,
           assign_ipv4: true,
-          ...{
-            network_bw_mbps: 200,
-            monthly_traffic_gb: 5,
-            nat_port_mappings: [{ container_port: guestPort }],
-          },
+          network_bw_mbps: 200,
+          monthly_traffic_gb: 5,
+          nat_port_mappings: [{ container_port: guestPort }],
         })
         await taskDone(data.task_id as string)
         const row = await detail()
         expect(row).to.include({
-          ...{ status: 'running', network_down_mbps: 200, network_up_mbps: 200, monthly_traffic_gb: 5 },
-          ...{ traffic_mode: 'total', traffic_action: 'stop', policy_blocked: false },
+          status: 'running',
+          network_down_mbps: 200,
+          network_up_mbps: 200,
+          monthly_traffic_gb: 5,
+          traffic_mode: 'total',
+          traffic_action: 'stop',
+          policy_blocked: false,
         })
         const mappings = row['port_mappings'] as { container_port: number; host_port: number }[]
         expect(mappings.map((one) => one.container_port)).to.deep.equal([22, guestPort])
@@ -181,11 +183,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         const mapped = (before.nat4_mappings as { host_port: number }[]).map((one) => one.host_port)
         const [low, high] = [Math.min(...mapped), Math.max(...mapped)]
         // What is mapped already would be outside.
-        for (const range of [
-          setPorts(low + 1, 65_535),
-          setPorts(1024, high - 1),
-          setPorts(high + 1, high + 9),
-        ])
+        for (const range of [setPorts(low + 1, 65_535), setPorts(1024, high - 1), setPorts(high + 1, high + 9)])
           expect(await refused('PUT', '/routing', range)).to.deep.equal([409, 'port_conflict'])
         expect(await refused('PUT', '/routing', setPorts(1023, 65_535))).to.deep.equal([400, 'invalid_field'])
         expect((await send('GET', '/routing')).data).to.deep.equal(before)
@@ -193,15 +191,9 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(all.nat4).to.deep.equal({ used: 2, remaining: '64510', total: '64512' })
         // The agent's own port is of the range now, and no mapping takes it.
         const own = Number(host.address.split(':')[1])
-        expect(await refused('POST', path, { container_port: 1, host_port: own })).to.deep.equal([
-          409,
-          'port_conflict',
-        ])
+        expect(await refused('POST', path, { container_port: 1, host_port: own })).to.deep.equal([409, 'port_conflict'])
         const { data: narrow } = await send('PUT', '/routing', setPorts(low, high))
-        expect(narrow.nat4).to.deep.equal({
-          ...{ used: 2, total: String(high - low + 1) },
-          remaining: String(high - low - 1),
-        })
+        expect(narrow.nat4).to.deep.equal({ used: 2, total: String(high - low + 1), remaining: String(high - low - 1) })
         expect(await refused('POST', path, { container_port: 1, host_port: high + 1 })).to.deep.equal([
           409,
           'port_conflict',
@@ -265,8 +257,13 @@ describe('the network of a guest, from HTTP to packets', function () {
           traffic_reset_day: 15,
         })
         expect(await detail()).to.deep.include({
-          ...{ ...changed, network_up_mbps: 20, network_down_mbps: 200, at_next_start: [] },
-          ...{ traffic_action: 'throttle', traffic_reset_day: 15, monthly_traffic_gb: 5 },
+          ...changed,
+          network_up_mbps: 20,
+          network_down_mbps: 200,
+          at_next_start: [],
+          traffic_action: 'throttle',
+          traffic_reset_day: 15,
+          monthly_traffic_gb: 5,
         })
         const much = await request('PUT', '/containers/web/resource-limit', { ram_mb: 4_000_000 })
         expect([much.status, much.body.code]).to.deep.equal([409, 'resource_exhausted'])
@@ -299,9 +296,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         const own = await device()
         spawnSync('ip', ['-n', host.namespace, 'link', 'delete', own])
         expect(isThere(own)).to.equal(false)
-        await waitFor(() => isThere(own) && ask(hostAddress, hostPort) === seen, {
-          ...{ timeoutMs: 60_000, what: 'the guest to be reached' },
-        })
+        await waitFor(() => isThere(own) && ask(hostAddress, hostPort) === seen, { what: 'the guest to be reached' })
         await expectSold('after a repair')
       })
 
@@ -317,11 +312,9 @@ describe('the network of a guest, from HTTP to packets', function () {
         const sender = spawn('/usr/bin/python3', ['-c', flood, own], { stdio: 'ignore' })
         children.push(sender)
         await waitFor(async () => (await detail())['policy_blocked'] === true, {
-          ...{ timeoutMs: 60_000, what: 'the quota to be used up' },
+          what: 'the quota to be used up',
         }).finally(() => sender.kill()) // under the flood a virtual machine would shut down slowly
-        await waitFor(async () => (await detail())['status'] === 'stopped', {
-          ...{ timeoutMs: 60_000, what: 'its end' },
-        })
+        await waitFor(async () => (await detail())['status'] === 'stopped', { what: 'its end' })
         expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'traffic quota used up' })
         const refused = await request('POST', '/containers/web/start')
         expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
@@ -375,7 +368,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         const warned = async () => (await warnings()).some((text) => text.includes('table inet other'))
         expect(nft(`${foreign} ${head}`).status).to.equal(0)
         // The kernel tells of tables of others, the network is compared every 3 s, and the report follows every 5.
-        await waitFor(warned, { timeoutMs: 40_000, what: 'a warning' })
+        await waitFor(warned, { what: 'a warning' })
         expect((await send('GET', '/host-report')).data.summary.status).to.equal('warning')
         expect(ask(hostAddress, hostPort)).to.equal('')
         nft('delete table inet other')

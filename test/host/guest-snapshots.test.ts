@@ -11,7 +11,6 @@ import { waitFor } from '../support/wait.js'
 
 /** Real guests of LXC on btrfs, by the agent's own operations. */
 describe('snapshots of guests', function () {
-  this.timeout(240_000)
   const real = new RealDomain('gsn')
   let nowMs = Date.now()
   let domain: Domain
@@ -34,9 +33,7 @@ describe('snapshots of guests', function () {
   const record = () => real.record(uuid)
 
   it('give back what was there, and nothing of later, to a guest that writes', async () => {
-    inside(
-      'echo before >/root/data; (i=0; while :; do i=$((i+1)); echo $i >>/root/log; done) >/dev/null 2>&1 &',
-    )
+    inside('echo before >/root/data; (i=0; while :; do i=$((i+1)); echo $i >>/root/log; done) >/dev/null 2>&1 &')
     const id = await take()
     inside('echo after >/root/data; echo new >/root/later')
     const init = (await domain.context.drivers.lxc!.observe())[0]?.pid
@@ -70,10 +67,7 @@ describe('snapshots of guests', function () {
     const own = await real.create('full')
     const run = (command: string): string => real.inside(own, command)
     const fill = (name: string, megabytes: number): string =>
-      real.tries(
-        own,
-        `dd if=/dev/zero of=/root/${name} bs=1M count=${megabytes} conv=fsync,notrunc 2>&1; true`,
-      )
+      real.tries(own, `dd if=/dev/zero of=/root/${name} bs=1M count=${megabytes} conv=fsync,notrunc 2>&1; true`)
     const limitMib = (): number => volumeLimitOf(domain.context, real.record(own)) / 1024 ** 2
     const order = async ($case: 'snapshotCreate' | 'snapshotRestore' | 'snapshotDelete', value: object) =>
       real.done({ $case, value: { uuid: own, ...value } } as never)

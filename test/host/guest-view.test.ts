@@ -14,7 +14,6 @@ const mib = 1024 ** 2
 
 /** A guest of LXC sees what was sold, and root in it changes nothing of that. */
 describe('what a guest sees of its host', function () {
-  this.timeout(240_000)
   const lab = useLxcHost({ name: 'btest-view', prefix: 'xvw', subnet: '10.214.77', lxcfs: true })
   const online = readOnlineCpus(undefined)
   const inside = (machine: Machine, command: string): string =>
@@ -24,10 +23,7 @@ describe('what a guest sees of its host', function () {
   })
   /** As programs count them: by affinity, by /proc, by /sys. */
   const counts = (machine: Machine): string =>
-    inside(machine, 'nproc; grep -c ^processor /proc/cpuinfo; grep -c "^cpu[0-9]" /proc/stat').replaceAll(
-      '\n',
-      ' ',
-    )
+    inside(machine, 'nproc; grep -c ^processor /proc/cpuinfo; grep -c "^cpu[0-9]" /proc/stat').replaceAll('\n', ' ')
 
   before(function () {
     if (online.length < 2) this.skip() // a guest of one processor looks like its host there
@@ -75,9 +71,7 @@ describe('what a guest sees of its host', function () {
   it('memory, swap, time and load are its own', async () => {
     const machine = await lab.started()
     const { memoryBytes, swapBytes } = machine.limits
-    const [memory, swap] = inside(machine, "awk '/^(MemTotal|SwapTotal)/ { print $2 }' /proc/meminfo").split(
-      '\n',
-    )
+    const [memory, swap] = inside(machine, "awk '/^(MemTotal|SwapTotal)/ { print $2 }' /proc/meminfo").split('\n')
     expect(Number(memory) * 1024).to.equal(memoryBytes)
     expect(Number(swap) * 1024).to.be.at.most(swapBytes)
     expect(inside(machine, 'free -m')).to.match(new RegExp(`^Mem: +${memoryBytes / mib} `, 'm'))
@@ -91,7 +85,6 @@ describe('what a guest sees of its host', function () {
 
 /** By the agent's own operations and settings. */
 describe('processors that guests share', function () {
-  this.timeout(240_000)
   const real = new RealDomain('gpr')
   const online = readOnlineCpus(undefined)
   const uuids: string[] = []
@@ -107,11 +100,7 @@ describe('processors that guests share', function () {
   const cpusOf = (uuid: string): number[] =>
     parseCpuList(real.inside(uuid, "sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status"))
   const setVcpus = (uuid: string, vcpuMilli: number) =>
-    setLimits(
-      real.domain.context,
-      { uuid, ifRevision: 0 },
-      { wanted: { vcpuMilli }, capacity: real.domain.capacity },
-    )
+    setLimits(real.domain.context, { uuid, ifRevision: 0 }, { wanted: { vcpuMilli }, capacity: real.domain.capacity })
   /** How often each is a guest's. */
   const spread = (of: readonly string[]): number[] => {
     const all = of.flatMap((uuid) => cpusOf(uuid))

@@ -28,7 +28,6 @@ function filtersOf(pid: number): number {
 
 /** Root inside an unprivileged guest tries what costs the host or its neighbours. */
 describe('a hostile guest', function () {
-  this.timeout(240_000)
   const lab = useLxcHost({ name: 'btest-hostile', prefix, subnet: '10.214.41', lxcfs: true })
   const held: ChildProcess[] = []
 
@@ -77,13 +76,9 @@ describe('a hostile guest', function () {
     const { version, unified } = readCgroupLayout()
     expect(made.get('unified'), words.join(' ')).to.be.within(1, subgroups.most)
     made.delete('unified')
-    if (version === 1)
-      expect([...made.keys()]).to.include.members(['memory', 'pids', 'devices', 'name=systemd'])
+    if (version === 1) expect([...made.keys()]).to.include.members(['memory', 'pids', 'devices', 'name=systemd'])
     expect([...made.values()].filter(Boolean), words.join(' ')).to.deep.equal([])
-    const bound = readFileSync(
-      `${unified}/lxc.payload.${prefix}-${machine.id}/cgroup.max.descendants`,
-      'utf8',
-    )
+    const bound = readFileSync(`${unified}/lxc.payload.${prefix}-${machine.id}/cgroup.max.descendants`, 'utf8')
     expect(Number(bound)).to.equal(subgroups.most)
   })
 
@@ -122,10 +117,7 @@ describe('a hostile guest', function () {
     const most = namespaceBounds.counts.max_net_namespaces ?? 0
     expect(await holds(machine, attacks.namespaces(newNet))).to.be.within(1, most)
     tries(machine, `open my $f, '>', '/proc/sys/user/max_net_namespaces'; print $f 100000`)
-    expect(await holds(machine, attacks.namespaces(newNet)), 'having raised its own limit').to.be.within(
-      0,
-      most,
-    )
+    expect(await holds(machine, attacks.namespaces(newNet)), 'having raised its own limit').to.be.within(0, most)
     expect(await holds(neighbour, attacks.namespaces(newNet))).to.be.at.least(most / 2)
   })
 
@@ -146,7 +138,10 @@ describe('a hostile guest', function () {
   describe('of devices of the host', () => {
     type Node = readonly [major: number, minor: number]
     const nodes: Record<'tun' | 'fuse' | 'kvm' | 'ptmx', Node> = {
-      ...{ tun: [10, 200], fuse: [10, 229], kvm: [10, 232], ptmx: [5, 2] },
+      tun: [10, 200],
+      fuse: [10, 229],
+      kvm: [10, 232],
+      ptmx: [5, 2],
     }
     /** A node in an image from elsewhere is on the disk already. */
     const plant = ({ volume }: Machine, [major, minor]: Node): void => {
@@ -175,9 +170,7 @@ describe('a hostile guest', function () {
       expect(lab.host.inside(machine, 'ip', '-o', 'link', 'show', 'tun9')).to.contain('tun9')
       expect(existsSync('/sys/class/net/tun9')).to.equal(false)
       plant(machine, nodes.fuse)
-      expect(tries(machine, attacks.deviceNode(...nodes.fuse)), 'the other device').to.match(
-        /Permission denied$/,
-      )
+      expect(tries(machine, attacks.deviceNode(...nodes.fuse)), 'the other device').to.match(/Permission denied$/)
       expect(tries(machine, attacks.fuse)).to.match(/^open: /)
     })
 
@@ -209,7 +202,7 @@ describe('a hostile guest', function () {
         const now = (await lab.host.driver.observe()).find(({ uuid }) => uuid === machine.uuid)
         return now?.state === 'running' && now.startTime !== startTime
       },
-      { timeoutMs: 60_000, what: 'the reboot' },
+      { what: 'the reboot' },
     )
     const most = namespaceBounds.counts.max_net_namespaces ?? 0
     expect(await holds(machine, attacks.namespaces(newNet))).to.be.within(1, most)

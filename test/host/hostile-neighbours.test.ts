@@ -5,13 +5,7 @@ import { ensureFairDisk } from '../../agent/drivers/lxc/fair-disk.js'
 import { findDiskNumbers } from '../../agent/drivers/common/group-facts.js'
 import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
 import { createLogger } from '../../shared/logging.js'
-import {
-  attack,
-  describeQuiet,
-  killQuickly,
-  startHostile,
-  watchQuiet,
-} from '../support/hostile-neighbours.js'
+import { attack, describeQuiet, killQuickly, startHostile, watchQuiet } from '../support/hostile-neighbours.js'
 import { useLxcHost } from '../support/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 
@@ -20,7 +14,6 @@ const guests = Number(env.HOSTILE_GUESTS ?? 3)
 const seconds = Number(env.HOSTILE_SECONDS ?? 10)
 
 describe('hostile guests beside a quiet one', function () {
-  this.timeout(600_000)
   const lab = useLxcHost({
     name: 'btest-hostiles',
     prefix: 'bthn',
@@ -33,9 +26,7 @@ describe('hostile guests beside a quiet one', function () {
   before(async () => {
     await recordKernelSettings(kernel()[0], 'btesthn', kernel()[1])
     ensureHostLimits()
-    expect(
-      ensureFairDisk(findDiskNumbers(`${lab.host.path}/pool`), `${lab.host.path}/pool.img`),
-    ).to.deep.equal([])
+    expect(ensureFairDisk(findDiskNumbers(`${lab.host.path}/pool`), `${lab.host.path}/pool.img`)).to.deep.equal([])
   })
   after(async () => {
     const [state, file] = kernel()

@@ -1,14 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import {
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
@@ -25,7 +16,6 @@ const mib = 1024 ** 2
 const hostIdBase = 4_000_000_000
 
 describe('archives of root filesystems', function () {
-  this.timeout(240_000)
   const scratch = scratchDirectory('btest-archives')
   const canary = `${scratch.path}/outside/btest-canary`
   const archives = `${scratch.path}/archives`
@@ -78,8 +68,7 @@ describe('archives of root filesystems', function () {
       const devices = sh('find', path, '(', '-type', 'b', '-o', '-type', 'c', ')', '!', '-name', 'whiteout')
       expect(devices, name).to.equal('')
     }
-    for (const [name, answer] of answers)
-      expect(['done', 'image_invalid', 'image_too_large'], name).to.include(answer)
+    for (const [name, answer] of answers) expect(['done', 'image_invalid', 'image_too_large'], name).to.include(answer)
     const answersOf = (pattern: RegExp): Set<string> =>
       new Set([...answers].filter(([name]) => pattern.test(name)).map(([, answer]) => answer))
     expect([...answersOf(/^bomb-of-(zeros|files)/)]).to.deep.equal(['image_too_large'])
@@ -90,8 +79,7 @@ describe('archives of root filesystems', function () {
 
   it('that are right keep owners, modes, capabilities and links; /dev is left out', async () => {
     const source = `${scratch.path}/source`
-    for (const directory of ['bin', 'dev', 'etc', 'home/user'])
-      mkdirSync(join(source, directory), { recursive: true })
+    for (const directory of ['bin', 'dev', 'etc', 'home/user']) mkdirSync(join(source, directory), { recursive: true })
     writeFileSync(join(source, 'bin/su'), 'su')
     writeFileSync(join(source, 'bin/ping'), 'ping')
     writeFileSync(join(source, 'home/user/file'), 'theirs')
@@ -170,8 +158,7 @@ describe('archives of root filesystems', function () {
       ['an export of LXD or Incus', (file: string) => sh('tar', '-caf', file, '-C', exported, '.')],
       [
         'an export without "./" in its names, by zstd',
-        (file: string) =>
-          sh('tar', '--zstd', '-cf', file, '-C', exported, 'metadata.yaml', 'rootfs', 'templates'),
+        (file: string) => sh('tar', '--zstd', '-cf', file, '-C', exported, 'metadata.yaml', 'rootfs', 'templates'),
       ],
       [
         'an archive in a zip archive',

@@ -1,15 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { AddCustomImageRequest, ImageServiceClient } from '../../proto/gen/berth/agent/v1/image.js'
@@ -37,13 +28,11 @@ import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'
 
 const tag = 'img'
-const publicKey =
-  'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUkSXm9C1Cx4Vf0VbMT4KjEVxmeDbtC5VxY3l5a3tmk someone@somewhere'
+const publicKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUkSXm9C1Cx4Vf0VbMT4KjEVxmeDbtC5VxY3l5a3tmk someone@somewhere'
 
 const tarOptions = ['--numeric-owner', '--xattrs', '--xattrs-include=*', '--acls', '--zstd']
 
 describe('images from elsewhere, and guests of them', function () {
-  this.timeout(360_000)
   const scratch = scratchDirectory('btest-image-guests')
   const canary = `${scratch.path}/canary`
   let agent: AgentProcess
@@ -76,7 +65,8 @@ describe('images from elsewhere, and guests of them', function () {
   const sizeOf = (name: string): number =>
     statSync(join(agent.directory, 'pool/downloads', name), { throwIfNoEntry: false })?.size ?? 0
   const downloadOrder = (templateId: string): SubmitOperationRequest => ({
-    ...{ operationId: randomUUID(), requestedBy: 'test' },
+    operationId: randomUUID(),
+    requestedBy: 'test',
     order: { $case: 'imageDownload', value: { templateId } },
   })
   const download = async (templateId: string): Promise<string> => {
@@ -88,8 +78,7 @@ describe('images from elsewhere, and guests of them', function () {
     const ended = await operationEnded(operations, await download(templateId))
     return ended.errorCode || 'done'
   }
-  const remove = (templateId: string): Promise<unknown> =>
-    call(images.deleteImage.bind(images), { templateId })
+  const remove = (templateId: string): Promise<unknown> => call(images.deleteImage.bind(images), { templateId })
 
   /** A tree of busybox with what a test adds, as an archive. */
   function archiveOf(name: string, add: (root: string) => void = () => undefined, compress = '--xz'): Buffer {
@@ -106,19 +95,34 @@ describe('images from elsewhere, and guests of them', function () {
   async function addCustom(content: Buffer, fields: Partial<AddCustomImageRequest> = {}): Promise<string> {
     const id = `custom-${randomUUID().slice(0, 8)}`
     const request = {
-      ...{ id, virtualization: 'lxc', name: id, description: '', os: '' },
-      ...{ firmware: '', secureBoot: false, tpm: false },
-      ...{ distro: 'test', release: '1', arch: hostArch, variant: '', ...server.add(id, content), ...fields },
+      id,
+      virtualization: 'lxc',
+      name: id,
+      description: '',
+      os: '',
+      firmware: '',
+      secureBoot: false,
+      tpm: false,
+      distro: 'test',
+      release: '1',
+      arch: hostArch,
+      variant: '',
+      ...server.add(id, content),
+      ...fields,
     }
     await call(images.addCustomImage.bind(images), request)
     return id
   }
   const attachArguments = (id: number, command: readonly string[]): string[] => [
-    ...['-P', join(agent.directory, 'state/lxc'), '-n', `x${tag}-${id}`, '--clear-env', '--'],
+    '-P',
+    join(agent.directory, 'state/lxc'),
+    '-n',
+    `x${tag}-${id}`,
+    '--clear-env',
+    '--',
     ...command,
   ]
-  const attach = (id: number, ...command: string[]): string =>
-    sh('lxc-attach', ...attachArguments(id, command))
+  const attach = (id: number, ...command: string[]): string => sh('lxc-attach', ...attachArguments(id, command))
   /** Whatever it exits with. */
   const tryAttach = (id: number, ...command: string[]): string =>
     spawnSync('lxc-attach', attachArguments(id, command), { encoding: 'utf8' }).stdout
@@ -253,18 +257,14 @@ describe('images from elsewhere, and guests of them', function () {
       const id = await addCustom(content)
       await operationDone(operations, await download(id), 120_000)
       const [password, guests] = ['correct-Horse-7', []] as [string, { id: number; uuid: string }[]]
-      for (let i = 0; i < 2; i++)
-        guests.push(await make(id, { sshAuthMode: 'password', sshPassword: password }))
+      for (let i = 0; i < 2; i++) guests.push(await make(id, { sshAuthMode: 'password', sshPassword: password }))
       const keys: string[] = []
       for (const guest of guests) {
         const state = (): string => tryAttach(guest.id, 'systemctl', 'is-system-running')
         await waitFor(() => /running|degraded/.test(state()), {
-          timeoutMs: 60_000,
           what: () => `boot: ${state()}`,
         })
-        expect(tryAttach(guest.id, 'systemctl', 'is-active', 'systemd-networkd', 'ssh')).to.equal(
-          'active\nactive\n',
-        )
+        expect(tryAttach(guest.id, 'systemctl', 'is-active', 'systemd-networkd', 'ssh')).to.equal('active\nactive\n')
         expect(attach(guest.id, 'networkctl', 'list', '--no-legend', 'eth0')).to.contain('unmanaged')
         expect(attach(guest.id, 'ip', '-4', 'address', 'show', 'eth0')).to.match(/inet 10\.\d+\.\d+\.\d+\//)
         expect(attach(guest.id, 'ip', 'route')).to.match(/^default via 10\./m)
@@ -282,17 +282,13 @@ describe('images from elsewhere, and guests of them', function () {
     /** What our own image does for itself is taken out, and what others' have put in: DHCP, and keys of the builder's. */
     function asFromElsewhere(root: string): void {
       const units = join(root, 'etc/systemd/system')
-      for (const name of ['ssh-host-keys.service', 'ssh.service.wants/ssh-host-keys.service'])
-        rmSync(join(units, name))
+      for (const name of ['ssh-host-keys.service', 'ssh.service.wants/ssh-host-keys.service']) rmSync(join(units, name))
       for (const name of ['systemd-networkd.service', 'systemd-networkd.socket']) rmSync(join(units, name))
       symlinkSync(
         '/lib/systemd/system/systemd-networkd.service',
         join(units, 'multi-user.target.wants/systemd-networkd.service'),
       )
-      writeFileSync(
-        join(root, 'etc/systemd/network/10-eth0.network'),
-        '[Match]\nName=eth0\n\n[Network]\nDHCP=yes\n',
-      )
+      writeFileSync(join(root, 'etc/systemd/network/10-eth0.network'), '[Match]\nName=eth0\n\n[Network]\nDHCP=yes\n')
       rmSync(join(root, 'etc/ssh/sshd_config.d/10-guest.conf'))
       writeFileSync(join(root, 'etc/ssh/sshd_config.d/50-cloud.conf'), 'PasswordAuthentication no\n')
       for (const type of ['rsa', 'ecdsa', 'ed25519'])
@@ -302,14 +298,7 @@ describe('images from elsewhere, and guests of them', function () {
 
     /** From within the guest's network. */
     function sshInside(id: number, password: string): string {
-      const pid = sh(
-        'lxc-info',
-        '-P',
-        join(agent.directory, 'state/lxc'),
-        '-n',
-        `x${tag}-${id}`,
-        '-pH',
-      ).trim()
+      const pid = sh('lxc-info', '-P', join(agent.directory, 'state/lxc'), '-n', `x${tag}-${id}`, '-pH').trim()
       const options = ['StrictHostKeyChecking=no', `UserKnownHostsFile=${scratch.path}/known-${id}`]
       const ssh = ['ssh', ...options.flatMap((option) => ['-o', option]), 'root@127.0.0.1', 'hostname']
       return execFileSync('nsenter', ['-t', pid, '-n', 'sshpass', '-p', password, ...ssh], {

@@ -21,7 +21,6 @@ const log = pino({ level: 'silent' })
 const never = new AbortController().signal
 const publicMirror = 'http://deb.debian.org/debian'
 describe('images', function () {
-  this.timeout(600_000)
   const scratch = scratchDirectory('btest-images')
   const config = testStorage(scratch.path, 8)
   let pool: Pool
@@ -30,11 +29,17 @@ describe('images', function () {
 
   const poolImages = (mirror: string): PoolImages =>
     new PoolImages({
-      ...{ pool, trash: new Trash(pool, log), mirror, hostIdBase: 4_000_000_000 },
+      pool,
+      trash: new Trash(pool, log),
+      mirror,
+      hostIdBase: 4_000_000_000,
       readBound: async () => 2 ** 40,
       fetch: {
-        ...{ directory: pool.downloads, server: 'http://127.0.0.1:1', maxBytes: 1 },
-        ...{ policy: { allowHttp: false, allowedTargets: [], setting: '' }, readFreeBytes: async () => 0 },
+        directory: pool.downloads,
+        server: 'http://127.0.0.1:1',
+        maxBytes: 1,
+        policy: { allowHttp: false, allowedTargets: [], setting: '' },
+        readFreeBytes: async () => 0,
       },
     })
   const openImages = (mirror = publicMirror): Promise<Images> =>
@@ -58,10 +63,7 @@ describe('images', function () {
   function builders(): string[] {
     return readdirSync('/proc').filter((pid) => {
       try {
-        return (
-          /^\d+$/.test(pid) &&
-          readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`TMPDIR=${pool.images}/`)
-        )
+        return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`TMPDIR=${pool.images}/`)
       } catch {
         return false // ended meanwhile
       }
@@ -119,7 +121,7 @@ describe('images', function () {
         refusal(images.ensure('debian-12', (_, stage) => stages.push(stage), first.signal)),
         refusal(images.ensure('debian-12', () => undefined, second.signal)),
       ]
-      await waitFor(() => stages.includes('reading package lists'), { timeoutMs: 60_000, what: 'the build' })
+      await waitFor(() => stages.includes('reading package lists'), { what: 'the build' })
       first.abort(new Error('first went'))
       expect(await waits[0]).to.equal('first went')
       expect(builders()).to.not.deep.equal([])
@@ -144,7 +146,7 @@ describe('images', function () {
       const ended = new Promise((resolve) => child.once('exit', resolve))
       let output = ''
       child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
-      await waitFor(() => output.includes('reading package lists'), { timeoutMs: 60_000, what: 'the build' })
+      await waitFor(() => output.includes('reading package lists'), { what: 'the build' })
       await waitFor(() => builders().length > 3, { what: 'mmdebstrap and apt' })
       child.kill('SIGKILL')
       await ended
@@ -206,10 +208,7 @@ describe('images', function () {
       expect(readdirSync(image('etc/apt/apt.conf.d')).sort()).to.deep.equal(['01autoremove', '70debconf'])
       expect(existsSync(image('etc/apt/sources.list'))).to.equal(false)
       const uris = readFileSync(image('etc/apt/sources.list.d/debian.sources'), 'utf8').match(/^URIs: .*/gm)
-      expect(uris).to.deep.equal([
-        'URIs: http://deb.debian.org/debian',
-        'URIs: http://deb.debian.org/debian-security',
-      ])
+      expect(uris).to.deep.equal(['URIs: http://deb.debian.org/debian', 'URIs: http://deb.debian.org/debian-security'])
       expect(readFileSync(image('etc/shadow'), 'utf8')).to.match(/^root:[*!]+:/m)
     })
 
@@ -218,9 +217,7 @@ describe('images', function () {
       expect(setuid.trim().split('\n').sort()).to.deep.equal(debianSetuid)
       expect(sh('find', image(''), '-xdev', '(', '-type', 'b', '-o', '-type', 'c', ')')).to.equal('')
       expect(sh('find', image(''), '-xdev', '-uid', '+0')).to.equal('')
-      expect(
-        sh('find', image(''), '-xdev', '-perm', '-o+w', '!', '-type', 'l', '!', '-perm', '-1000'),
-      ).to.equal('')
+      expect(sh('find', image(''), '-xdev', '-perm', '-o+w', '!', '-type', 'l', '!', '-perm', '-1000')).to.equal('')
     })
 
     it('can be read where Debian’s can', () => {
@@ -229,9 +226,7 @@ describe('images', function () {
     })
 
     it('boots, as two guests that share no identity', async () => {
-      const guests = ['btest-images-a', 'btest-images-b'].map(
-        (name) => new HandmadeGuest(name, pool, scratch.path),
-      )
+      const guests = ['btest-images-a', 'btest-images-b'].map((name) => new HandmadeGuest(name, pool, scratch.path))
       try {
         for (const guest of guests) guest.start()
         for (const guest of guests) {
@@ -313,11 +308,7 @@ function loginBySsh(guest: HandmadeGuest, directory: string): void {
   const askpass = `${directory}/askpass`
   writeFileSync(askpass, '#!/bin/sh\necho s3cret-word\n', { mode: 0o700 })
   guest.attach('sh', '-c', 'echo root:s3cret-word | chpasswd')
-  const options = [
-    'StrictHostKeyChecking=no',
-    `UserKnownHostsFile=${directory}/known`,
-    'PubkeyAuthentication=no',
-  ]
+  const options = ['StrictHostKeyChecking=no', `UserKnownHostsFile=${directory}/known`, 'PubkeyAuthentication=no']
   const output = execFileSync(
     'nsenter',
     [

@@ -12,7 +12,6 @@ import { waitFor } from '../support/wait.js'
 
 /** Gateway and agent as they are installed, a client beside them, and the tutorial's commands with `"virtualization": "kvm"`. */
 describe('a virtual machine over HTTP', function () {
-  this.timeout(500_000)
   const lab = new ServedHost({ name: 'kva', prefix: '198.18.143', prepare: (pool) => kvm.installImage(pool) })
   const { host } = lab
   const address = host.address.split(':')[0] ?? ''
@@ -33,17 +32,15 @@ describe('a virtual machine over HTTP', function () {
   const dataOf = <D>({ body }: GatewayReply): D => (body as unknown as { data: D }).data
   const hostRow = async (): Promise<Record<string, unknown>> =>
     dataOf<Record<string, unknown>[]>(await gateway.request('GET', '/hosts'))[0] ?? {}
-  const row = async (): Promise<Record<string, unknown>> =>
-    dataOf(await gateway.request('GET', '/containers/vm1'))
-  const ssh = (command: string): Promise<string> =>
-    sshInto({ address, port: sshPort, password }, command, 200_000)
+  const row = async (): Promise<Record<string, unknown>> => dataOf(await gateway.request('GET', '/containers/vm1'))
+  const ssh = (command: string): Promise<string> => sshInto({ address, port: sshPort, password }, command, 200_000)
 
   async function done(reply: GatewayReply): Promise<Record<string, unknown>> {
     expect(reply.status, JSON.stringify(reply.body)).to.equal(202)
     const data = dataOf<{ task_id: string }>(reply)
     const read = async () =>
       dataOf<{ status: string; finished_at: string }>(await gateway.request('GET', `/tasks/${data.task_id}`))
-    await waitFor(async () => (await read()).finished_at !== '', { timeoutMs: 120_000, what: 'the task' })
+    await waitFor(async () => (await read()).finished_at !== '', { what: 'the task' })
     expect((await read()).status, JSON.stringify(await read())).to.equal('done')
     return data
   }
@@ -58,15 +55,15 @@ describe('a virtual machine over HTTP', function () {
     const answer = await done(
       await gateway.request('POST', '/containers', {
         body: {
-          ...{
-            name: 'vm1',
-            virtualization: 'kvm',
-            template_id: 'debian-12',
-            vcpu: 1,
-            ram_mb: 256,
-            disk_gb: 1,
-          },
-          ...{ assign_nat: true, port_mapping_count: 2, ssh_auth_mode: 'auto_password' },
+          name: 'vm1',
+          virtualization: 'kvm',
+          template_id: 'debian-12',
+          vcpu: 1,
+          ram_mb: 256,
+          disk_gb: 1,
+          assign_nat: true,
+          port_mapping_count: 2,
+          ssh_auth_mode: 'auto_password',
           user_data: '#!/bin/sh\ntrue\n',
         },
       }),
@@ -95,7 +92,8 @@ describe('a virtual machine over HTTP', function () {
       const made = await gateway.request('POST', `/${kind}-ticket`, { body: { container_name: 'vm1' } })
       const { ticket } = dataOf<{ ticket: string }>(made)
       const client = ConsoleClient.open(`${gateway.url}/api/v1/${kind}`, {
-        ...{ protocols: ['berth.console.v1', `berth-ticket.${ticket}`], query: { container: 'vm1' } },
+        protocols: ['berth.console.v1', `berth-ticket.${ticket}`],
+        query: { container: 'vm1' },
       })
       sockets.push(client.socket)
       await client.ready()
@@ -110,7 +108,7 @@ describe('a virtual machine over HTTP', function () {
           terminal.type(`echo $((${at + 6}*7))\n`)
           return new RegExp(`^${(at + 6) * 7}`, 'm').test(terminal.text)
         },
-        { timeoutMs: 60_000, intervalMs: 500, what: () => `a shell: ${terminal.text.slice(-500)}` },
+        { intervalMs: 500, what: () => `a shell: ${terminal.text.slice(-500)}` },
       )
     }
     expect(sockets.map(({ readyState }) => readyState)).to.deep.equal([1, 1, 1, 1])
@@ -130,10 +128,9 @@ describe('a virtual machine over HTTP', function () {
   })
 
   it('is stopped by a suspension, which refuses every use of it, and runs again afterwards', async () => {
-    const post = (path: string, body: object = {}): Promise<GatewayReply> =>
-      gateway.request('POST', path, { body })
+    const post = (path: string, body: object = {}): Promise<GatewayReply> => gateway.request('POST', path, { body })
     const isStatus = (status: string): Promise<unknown> =>
-      waitFor(async () => (await row())['status'] === status, { timeoutMs: 120_000, what: status })
+      waitFor(async () => (await row())['status'] === status, { what: status })
     const suspended = await post('/containers/vm1/suspend', { reason: 'unpaid', message: 'Please pay' })
     expect(suspended.body['message']).to.equal('container suspended')
     await isStatus('stopped')
@@ -179,8 +176,7 @@ describe('a virtual machine over HTTP', function () {
 async function bash(lines: string): Promise<{ code: number; said: string }> {
   const child = spawn('bash', ['-c', lines], { stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''
-  for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (chunk: Buffer) => (said += String(chunk)))
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += String(chunk)))
   const [code] = (await once(child, 'close')) as [number]
   return { code, said }
 }

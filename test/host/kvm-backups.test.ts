@@ -19,7 +19,6 @@ const otherPassword = 'of-the-Other-1'
 
 /** What guest-backups.test.ts has for containers, of virtual machines: the disk is one file, and its system runs. */
 describe('backups of virtual machines', function () {
-  this.timeout(360_000)
   const scratch = scratchDirectory('btest-kvb-targets')
   let first: BackupHost
   let second: BackupHost
@@ -104,7 +103,7 @@ describe('backups of virtual machines', function () {
     const policy = new PolicySettings(second.domain.context, second.domain.policy)
     const order = { reason: 'unpaid', message: '', mode: 'stop', untilMs: 0 }
     await policy.suspend({ uuid: other, ifRevision: 0 }, order)
-    await waitFor(() => second.record(other).status === 'stopped', { timeoutMs: 60_000, what: 'its end' })
+    await waitFor(() => second.record(other).status === 'stopped', { what: 'its end' })
     const id = first.record(uuid).backups[0]!.id
     expect(await refusal(restore(second, other, id))).to.match(/^policy_blocked/)
     expect(await refusal(second.done(powerOrder('start', other).order!))).to.match(/^policy_blocked/)

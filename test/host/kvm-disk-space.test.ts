@@ -41,16 +41,20 @@ interface Disk {
 const disks: Readonly<Record<string, Disk>> = {
   'an empty disk': { dataMib: 0, usedMib: 64, fill: ':' },
   'a disk with holes': {
-    ...{ dataMib: 12, usedMib: 304 },
+    dataMib: 12,
+    usedMib: 304,
     fill: `${[70, 300, 1020].map((at) => randomAt(at, 4)).join('; ')}
       fallocate --punch-hole --offset 301M --length 64K "$1"`,
   },
   'a disk with zeros written to it': {
-    ...{ dataMib: 4, usedMib: 280 },
+    dataMib: 4,
+    usedMib: 280,
     fill: `${randomAt(70, 4)}; dd if=/dev/zero of="$1" bs=1M seek=80 count=200 conv=notrunc status=none`,
   },
   'a disk with ranges that share their data': {
-    ...{ dataMib: 8, blocksMib: 41 * 8, usedMib: 428 },
+    dataMib: 8,
+    blocksMib: 41 * 8,
+    usedMib: 428,
     fill: `${randomAt(70, 8)}
       perl -e 'open(my $disk, "+<", $ARGV[0]) or die;
         for my $copy (1 .. 40) {
@@ -58,7 +62,8 @@ const disks: Readonly<Record<string, Disk>> = {
         }' "$1"`,
   },
   'a disk of many small writes': {
-    ...{ dataMib: 78, usedMib: 237 },
+    dataMib: 78,
+    usedMib: 237,
     fill: `perl -e 'open(my $disk, "+<", $ARGV[0]) or die;
         for my $at (map { ($_ * 7919) % 20000 } 0 .. 19999) {
           sysseek($disk, (80 << 20) + $at * 8192, 0);
@@ -70,7 +75,6 @@ const disks: Readonly<Record<string, Disk>> = {
 
 /** Stopped guests, whose disks the test writes as QEMU would. */
 describe('disks of virtual machines and the space they take', function () {
-  this.timeout(300_000)
   const scratch = scratchDirectory('btest-kds-targets')
   let host: BackupHost
   let other: string
@@ -132,7 +136,6 @@ describe('disks of virtual machines and the space they take', function () {
       return found >= lowMib && found <= highMib
     }
     await waitFor(isWithin, {
-      timeoutMs: 120_000,
       what: () => `${lowMib} to ${highMib} MiB counted, there are ${found}`,
     })
   }
@@ -196,8 +199,7 @@ describe('disks of virtual machines and the space they take', function () {
             await host.done({ $case: 'snapshotRestore', value: { uuid, snapshotId: snapshots[0]! } })
             expectSame(uuid, content)
           }
-          for (const snapshotId of snapshots)
-            await host.done({ $case: 'snapshotDelete', value: { uuid, snapshotId } })
+          for (const snapshotId of snapshots) await host.done({ $case: 'snapshotDelete', value: { uuid, snapshotId } })
           expect(retainedMib(uuid)).to.equal(0)
           await expectCounted(uuid, dataMib - 1, dataMib + treesMib)
         })
@@ -245,10 +247,7 @@ describe('disks of virtual machines and the space they take', function () {
     const uuid = await create(3)
     const id = await host.backUp(uuid, target)
     const { errorCode, error } = await host.carryOut(restoreOrder(other, id, uuid))
-    expect([errorCode, error]).to.deep.equal([
-      'disk_too_small',
-      'disk_gb: the disk of the backup needs at least 3 GB',
-    ])
+    expect([errorCode, error]).to.deep.equal(['disk_too_small', 'disk_gb: the disk of the backup needs at least 3 GB'])
     await host.done(powerOrder('delete', uuid).order!)
   })
 })

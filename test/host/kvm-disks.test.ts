@@ -28,7 +28,6 @@ const secret = 'only root may read this'
 
 /** Disks from anybody, converted by the real qemu-img. */
 describe('disks of virtual machines from elsewhere', function () {
-  this.timeout(240_000)
   const scratch = scratchDirectory('btest-disks')
   const files = join(scratch.path, 'files')
   const raw = join(files, 'plain.raw')
@@ -56,7 +55,9 @@ describe('disks of virtual machines from elsewhere', function () {
 
   async function install(archive: string, id: string): Promise<string> {
     const parts = {
-      ...{ pool, trash: new Trash(pool, pino({ level: 'silent' })), hostIdBase },
+      pool,
+      trash: new Trash(pool, pino({ level: 'silent' })),
+      hostIdBase,
       readBound: async () => mostBytes,
     }
     const making = { report: () => undefined, signal: new AbortController().signal }
@@ -99,16 +100,7 @@ describe('disks of virtual machines from elsewhere', function () {
 
   it('that name other files, lie or are none are refused, and leave nothing', async () => {
     qemuImg('create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', at('secret'), at('backing.qcow2'))
-    qemuImg(
-      'create',
-      '-q',
-      '-f',
-      'qcow2',
-      '-o',
-      `data_file=${at('data')},data_file_raw=on`,
-      at('data.qcow2'),
-      '1M',
-    )
+    qemuImg('create', '-q', '-f', 'qcow2', '-o', `data_file=${at('data')},data_file_raw=on`, at('data.qcow2'), '1M')
     qemuImg('create', '-q', '-f', 'qcow2', at('cyclic.qcow2'), '1M')
     qemuImg('rebase', '-u', '-f', 'qcow2', '-F', 'qcow2', '-b', at('cyclic.qcow2'), at('cyclic.qcow2'))
     qemuImg('create', '-q', '-f', 'qcow2', '-o', 'cluster_size=2M', at('huge.qcow2'), '1T')

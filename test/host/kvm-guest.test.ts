@@ -1,13 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import {
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'chai'
@@ -28,13 +20,15 @@ import { waitFor } from '../support/wait.js'
 const templateId = 'debian-12-kvm'
 const password = 'a-Password-1'
 const spec: Partial<GuestSpec> = {
-  ...{ virtualization: 'kvm', templateId, sshAuthMode: 'password', sshPassword: password },
+  virtualization: 'kvm',
+  templateId,
+  sshAuthMode: 'password',
+  sshPassword: password,
   limits: { ...plainSpec.limits!, ramMb: 256, vcpuMilli: 1000, diskGb: 1 },
 }
 
 /** A virtual machine of a test image, by the agent's own operations, on real QEMU. */
 describe('a virtual machine', function () {
-  this.timeout(360_000)
   const real = new RealDomain('kvg')
   let uuid = ''
   let driver: Driver
@@ -53,8 +47,7 @@ describe('a virtual machine', function () {
   const inside = (command: string, login = password): Promise<string> =>
     sshInto({ address: real.record(uuid).ipv4, password: login }, command)
   const observed = async () => (await driver.observe()).find((one) => one.uuid === uuid)
-  const runFile = (name: string): string =>
-    join(real.config.run_dir, 'kvm', `xkvg-${real.record(uuid).id}`, name)
+  const runFile = (name: string): string => join(real.config.run_dir, 'kvm', `xkvg-${real.record(uuid).id}`, name)
   const socketOf = async (mode: ConsoleMode): Promise<string> => {
     const place = await driver.findConsole(machine(), mode)
     if (place.kind !== 'socket') throw new Error('not a socket')
@@ -85,8 +78,7 @@ describe('a virtual machine', function () {
     expect(await sshInto({ address, port, password }, 'echo through')).to.equal('through')
     const { gateway, ipv4 } = machine().nic
     const foreign = ipv4.replace(/\d+$/, (last) => `${(Number(last) % 200) + 20}`)
-    const ping = (from: string): string =>
-      `ping -c 2 -W 2 -I ${from} ${gateway} >/dev/null && echo yes || echo no`
+    const ping = (from: string): string => `ping -c 2 -W 2 -I ${from} ${gateway} >/dev/null && echo yes || echo no`
     const said = await inside(
       `ip addr add ${foreign}/32 dev eth0; ${ping(ipv4)}; ${ping(foreign)}; ip addr del ${foreign}/32 dev eth0`,
     )
@@ -97,9 +89,7 @@ describe('a virtual machine', function () {
     const { pid } = (await observed())!
     const status = readFileSync(`/proc/${pid}/status`, 'utf8')
     const { userIdBase } = machine().isolation
-    expect(status).to.match(
-      new RegExp(`^Uid:\\t${userIdBase}\\t${userIdBase}\\t${userIdBase}\\t${userIdBase}$`, 'm'),
-    )
+    expect(status).to.match(new RegExp(`^Uid:\\t${userIdBase}\\t${userIdBase}\\t${userIdBase}\\t${userIdBase}$`, 'm'))
     expect(status)
       .to.match(/^CapEff:\t0+$/m)
       .and.match(/^CapBnd:\t0+$/m)
@@ -115,9 +105,7 @@ describe('a virtual machine', function () {
   it('sees nothing of the host but the programs of the system, and has only its own descriptors', async () => {
     const { pid } = (await observed())!
     for (const name of ['mnt', 'pid', 'net', 'ipc', 'uts'])
-      expect(readlinkSync(`/proc/${pid}/ns/${name}`), name).to.not.equal(
-        readlinkSync(`/proc/self/ns/${name}`),
-      )
+      expect(readlinkSync(`/proc/${pid}/ns/${name}`), name).to.not.equal(readlinkSync(`/proc/self/ns/${name}`))
     const mounts = readFileSync(`/proc/${pid}/mountinfo`, 'utf8').trim().split('\n')
     const places = mounts.map((line) => line.split(' ')[4]!).filter((place) => place !== '/dev/kvm')
     const own = ['/', '/dev/null', '/dev/urandom', '/dev/zero', '/usr', runFile('work')]
@@ -125,9 +113,7 @@ describe('a virtual machine', function () {
     const links = readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`))
     const isOwn = (link: string): boolean =>
       /^(socket:|anon_inode:|\/dev\/(null|kvm|net\/tun)$|\/memfd:)/.test(link) ||
-      [real.config.state_dir, real.config.run_dir, real.config.storage.pool].some((place) =>
-        link.startsWith(place),
-      )
+      [real.config.state_dir, real.config.run_dir, real.config.storage.pool].some((place) => link.startsWith(place))
     expect(links.filter((link) => !isOwn(link))).to.deep.equal([])
   })
 
@@ -136,12 +122,7 @@ describe('a virtual machine', function () {
     for (const name of ['qmp', 'qmp2', 'serial', 'agent', 'work/vnc'])
       expect(lstatSync(runFile(name)).mode & 0o077, name).to.equal(0)
     const asQemu = ['--reuid', `${userIdBase}`, '--regid', `${userIdBase}`, '--clear-groups', '--']
-    for (const path of [
-      diskOf(),
-      runFile('qmp'),
-      runFile('work/vnc'),
-      join(real.config.state_dir, 'kvm', 'xkvg-1'),
-    ])
+    for (const path of [diskOf(), runFile('qmp'), runFile('work/vnc'), join(real.config.state_dir, 'kvm', 'xkvg-1')])
       expect(spawnSync('setpriv', [...asQemu, 'stat', path]).status, path).to.not.equal(0)
   })
 
@@ -152,13 +133,13 @@ describe('a virtual machine', function () {
         const { memoryBytes } = await driver.usage(machine(), pid!)
         return memoryBytes > 2 ** 20 && memoryBytes < 150 * 2 ** 20
       },
-      { timeoutMs: 60_000, what: 'figures of the balloon' },
+      { what: 'figures of the balloon' },
     )
     const sample = await driver.usage(machine(), pid!)
     expect(sample.cpuUsec).to.be.greaterThan(100_000)
     expect([sample.rxBytes > 0, sample.txBytes > 0]).to.deep.equal([true, true])
     await waitFor(async () => (await driver.usage(machine(), pid!)).diskBytes !== undefined, {
-      ...{ timeoutMs: 30_000, what: 'what its file systems hold' },
+      what: 'what its file systems hold',
     })
     // Of its disk of 1 GiB all but some 30 MiB is no file system's.
     const { diskBytes } = await driver.usage(machine(), pid!)
@@ -184,7 +165,7 @@ describe('a virtual machine', function () {
         stream.write('echo $((6*7))\n')
         return said.includes('42')
       },
-      { timeoutMs: 60_000, what: 'a shell on the console' },
+      { what: 'a shell on the console' },
     )
     stream.destroy()
   })
@@ -222,10 +203,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).atNextStart).to.deep.equal(['limits'])
     await change({ vcpuMilli: 500, ramMb: 256 })
     expect(real.record(uuid).atNextStart).to.deep.equal([])
-    const quota = join(
-      groups.find((path) => existsSync(join(path, 'cpu.cfs_quota_us'))) ?? '',
-      'kvm.payload.xkvg-1',
-    )
+    const quota = join(groups.find((path) => existsSync(join(path, 'cpu.cfs_quota_us'))) ?? '', 'kvm.payload.xkvg-1')
     if (existsSync(join(quota, 'cpu.cfs_quota_us')))
       expect(readFileSync(join(quota, 'cpu.cfs_quota_us'), 'utf8').trim()).to.equal('50000')
     await change({ vcpuMilli: 1000 })
@@ -237,13 +215,13 @@ describe('a virtual machine', function () {
     const [before, { pid }] = [await freeMb(), (await observed())!]
     await change({ ramMb: 192 })
     expect(real.record(uuid).atNextStart).to.deep.equal([])
-    await waitFor(async () => (await freeMb()) < before - 40, { timeoutMs: 60_000, what: 'its balloon' })
+    await waitFor(async () => (await freeMb()) < before - 40, { what: 'its balloon' })
     // What the balloon holds is not in use.
     await waitFor(async () => (await driver.usage(machine(), pid!)).memoryBytes < 128 * 2 ** 20, {
-      ...{ timeoutMs: 60_000, what: 'figures of the balloon' },
+      what: 'figures of the balloon',
     })
     await change({ ramMb: 256 })
-    await waitFor(async () => (await freeMb()) > before - 20, { timeoutMs: 60_000, what: 'its memory' })
+    await waitFor(async () => (await freeMb()) > before - 20, { what: 'its memory' })
     expect(real.record(uuid).atNextStart).to.deep.equal([])
   })
 
@@ -316,16 +294,13 @@ describe('a virtual machine', function () {
     real.domain.reconciler.listen()
     await inside('(sleep 1; poweroff -f) >/dev/null 2>&1 </dev/null &')
     await waitFor(() => real.record(uuid).status === 'stopped', {
-      timeoutMs: 60_000,
       what: 'its end to be seen',
     })
     expect(real.record(uuid)).to.include({ wanted: 'stopped', statusReason: 'shut down from inside' })
     await real.done(powerOrder('start', uuid).order)
     const { pid } = (await observed())!
     process.kill(pid!, 'SIGKILL')
-    await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), {
-      ...{ timeoutMs: 60_000, what: 'it to come back' },
-    })
+    await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), { what: 'it to come back' })
   })
 
   /** Leaves QEMU no more memory than it has now: the kernel kills it for the next page. */
@@ -348,27 +323,23 @@ describe('a virtual machine', function () {
         starve()
         return real.domain.abuse.alerts.open(Date.now()).find(({ guestUuid }) => guestUuid === uuid)
       },
-      { timeoutMs: 60_000, what: 'an alert' },
+      { what: 'an alert' },
     )
     expect(alert).to.include({ type: 'out_of_memory', severity: 'high', count: 1 })
     expect(alert.detail).to.equal('the guest was killed: its memory of 256 MB ran out')
-    await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), {
-      ...{ timeoutMs: 60_000, what: 'it to come back' },
-    })
+    await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), { what: 'it to come back' })
     expect(real.record(uuid).wanted).to.equal('running')
   })
 
   it('that panics is shown so', async () => {
-    await waitFor(() => real.record(uuid).status === 'running', { timeoutMs: 60_000, what: 'it to run' })
+    await waitFor(() => real.record(uuid).status === 'running', { what: 'it to run' })
     await inside('echo 0 >/proc/sys/kernel/panic; (sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &')
-    await waitFor(() => real.record(uuid).statusReason === 'its system panicked', {
-      ...{ timeoutMs: 30_000, what: 'its panic to be seen' },
-    })
+    await waitFor(() => real.record(uuid).statusReason === 'its system panicked', { what: 'its panic to be seen' })
     expect(real.record(uuid)).to.include({ status: 'running', wanted: 'running' })
   })
 
   it('leaves nothing behind', async () => {
-    await waitFor(() => real.record(uuid).status === 'running', { timeoutMs: 60_000, what: 'it to run' })
+    await waitFor(() => real.record(uuid).status === 'running', { what: 'it to run' })
     const { id } = real.record(uuid)
     const { pid } = (await observed())!
     await real.done(powerOrder('delete', uuid).order)

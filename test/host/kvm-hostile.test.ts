@@ -72,7 +72,6 @@ while :; do if read -r line <&3; then ${answer}; else sleep 0.05; fi; done` // a
 }
 
 describe('virtual machines that mean harm', function () {
-  this.timeout(360_000)
   const real = new RealDomain('kvx', { kvm: { stop_timeout_seconds: 2 } })
   const uuids: string[] = []
 
@@ -85,8 +84,7 @@ describe('virtual machines that mean harm', function () {
   after(() => real.close())
 
   const nameOf = (uuid: string): string => `xkvx-${real.record(uuid).id}`
-  const inside = (uuid: string, command: string): Promise<string> =>
-    sshInto(machineAt(real.record(uuid).ipv4), command)
+  const inside = (uuid: string, command: string): Promise<string> => sshInto(machineAt(real.record(uuid).ipv4), command)
   async function pidOf(uuid: string): Promise<number> {
     const seen = await real.domain.context.drivers.kvm!.observe()
     return seen.find((one) => one.uuid === uuid)!.pid!
@@ -111,13 +109,11 @@ describe('virtual machines that mean harm', function () {
       ...[...files, ...host, ...proc, '/etc/shadow', storage.loop_file].map((path) => `read ${path}`),
       ...[`/proc/${otherPid}/fd`, join(run, 'kvm'), join(state, 'kvm')].map((path) => `list ${path}`),
       ...sockets.map((path) => `connect ${path}`),
-      ...[
-        `kill ${otherPid}`,
-        `kill ${process.pid}`,
-        `trace ${otherPid}`,
-        `reach ${real.record(other).ipv4} 22`,
-        ...hostPorts(),
-      ],
+      `kill ${otherPid}`,
+      `kill ${process.pid}`,
+      `trace ${otherPid}`,
+      `reach ${real.record(other).ipv4} 22`,
+      ...hostPorts(),
     ]
     expect(tryAs(pid, own, attempts)).to.deep.equal([])
     // The same as root works: each is there to be tried.
@@ -140,16 +136,7 @@ describe('virtual machines that mean harm', function () {
   function tryAs(pid: number, uuid: string, attempts: readonly string[]): string[] {
     const uid = String(real.domain.context.machineOf(real.record(uuid)).isolation.userIdBase)
     const enter = ['--target', `${pid}`, '--net', '--ipc', '--uts', '--wd', '--']
-    const drop = [
-      '--reuid',
-      uid,
-      '--regid',
-      uid,
-      '--clear-groups',
-      '--no-new-privs',
-      '--bounding-set=-all',
-      '--',
-    ]
+    const drop = ['--reuid', uid, '--regid', uid, '--clear-groups', '--no-new-privs', '--bounding-set=-all', '--']
     const { stdout, stderr } = spawnSync(
       'nsenter',
       [...enter, 'setpriv', ...drop, python, '-I', '-c', tries, ...attempts],
@@ -193,10 +180,7 @@ describe('virtual machines that mean harm', function () {
         const began = performance.now()
         const asked = [
           real.done(resetPasswordOrder(uuid, { password: machineAt('').password }).order),
-          real.domain.context.drivers.kvm!.usage(
-            real.domain.context.machineOf(real.record(uuid)),
-            await pidOf(uuid),
-          ),
+          real.domain.context.drivers.kvm!.usage(real.domain.context.machineOf(real.record(uuid)), await pidOf(uuid)),
         ]
         const beside = await timed(() =>
           real.done(resetPasswordOrder(uuids[1]!, { password: machineAt('').password }).order),
@@ -204,7 +188,8 @@ describe('virtual machines that mean harm', function () {
         await Promise.all(asked)
         expect(real.record(uuid).atNextStart).to.deep.equal(['password'])
         const { operation } = await real.domain.orders.submit({
-          ...{ operationId: randomUUID(), requestedBy: 'test' },
+          operationId: randomUUID(),
+          requestedBy: 'test',
           order: { $case: 'snapshotCreate', value: { uuid, description: '' } },
         })
         const { status } = await real.domain.engine.wait(operation.id)
@@ -229,9 +214,7 @@ describe('virtual machines that mean harm', function () {
       real.domain.reconciler.listen()
       const before = await pidOf(uuid)
       await inside(uuid, '(sleep 1; sync; reboot -f) >/dev/null 2>&1 &')
-      await waitFor(() => real.record(uuid).atNextStart.length === 0, {
-        ...{ timeoutMs: 60_000, what: 'its reboot to be seen' },
-      })
+      await waitFor(() => real.record(uuid).atNextStart.length === 0, { what: 'its reboot to be seen' })
       expect(await inside(uuid, 'hostname')).to.equal('one')
       expect(await pidOf(uuid)).to.equal(before)
     })
@@ -250,31 +233,20 @@ describe('virtual machines that mean harm', function () {
     it('get a raw disk, and nothing of the host, whatever they write at its beginning', async () => {
       await real.done(powerOrder('stop', uuid).order)
       const header = join(real.config.run_dir, 'header.qcow2')
-      execFileSync('qemu-img', [
-        'create',
-        '-q',
-        '-f',
-        'qcow2',
-        '-F',
-        'raw',
-        '-b',
-        '/etc/shadow',
-        header,
-        '8G',
-      ])
+      execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', '/etc/shadow', header, '8G'])
       execFileSync('dd', ['status=none', `if=${header}`, `of=${disk()}`, 'conv=notrunc'])
       const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
       await real.done(powerOrder('start', uuid).order)
       await real.done({ $case: 'snapshotRestore', value: { uuid, snapshotId } })
       const monitor = await QmpConnection.open({
-        ...{ path: join(real.config.run_dir, 'kvm', nameOf(uuid), 'qmp2'), timeoutMs: 10_000, greets: true },
+        path: join(real.config.run_dir, 'kvm', nameOf(uuid), 'qmp2'),
+        timeoutMs: 10_000,
+        greets: true,
       })
       const nodes = (await monitor.execute('query-named-block-nodes', { flat: true })) as BlockNode[]
       monitor.close()
       const of = (name: string): BlockNode => nodes.find((node) => node['node-name'] === name)!
-      expect(
-        nodes.map(({ drv }) => drv).filter((drv) => !['file', 'raw', 'throttle'].includes(drv)),
-      ).to.deep.equal([])
+      expect(nodes.map(({ drv }) => drv).filter((drv) => !['file', 'raw', 'throttle'].includes(drv))).to.deep.equal([])
       expect([of('disk').image['virtual-size'], of('disk').backing_file_depth]).to.deep.equal([2 ** 30, 0])
       expect(execFileSync('head', ['-c', '3', disk()], { encoding: 'latin1' })).to.equal('QFI')
     })

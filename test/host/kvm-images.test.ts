@@ -6,14 +6,7 @@ import { expect } from 'chai'
 import { hostArch } from '../../agent/images/catalog.js'
 import type { AddCustomImageRequest, ImageServiceClient } from '../../proto/gen/berth/agent/v1/image.js'
 import type { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
-import {
-  call,
-  createGuest,
-  createRequest,
-  operationDone,
-  operationEnded,
-  submit,
-} from '../support/agent-calls.js'
+import { call, createGuest, createRequest, operationDone, operationEnded, submit } from '../support/agent-calls.js'
 import { AgentProcess } from '../support/agent-process.js'
 import { kvm, machineAt } from '../support/guest-kinds.js'
 import { ImageServer } from '../support/image-server.js'
@@ -25,7 +18,6 @@ import { waitFor } from '../support/wait.js'
 
 /** From a URL on loopback to a virtual machine of it; the headers themselves are in kvm-disks.test.ts. */
 describe('disks of a URL, and virtual machines of them', function () {
-  this.timeout(360_000)
   const scratch = scratchDirectory('btest-kvm-images')
   let agent: AgentProcess
   let server: ImageServer
@@ -58,9 +50,20 @@ describe('disks of a URL, and virtual machines of them', function () {
   async function addCustom(content: Buffer, fields: Partial<AddCustomImageRequest> = {}): Promise<string> {
     const id = `custom-${randomUUID().slice(0, 8)}`
     const request = {
-      ...{ id, virtualization: 'kvm', name: id, description: '', os: 'linux' },
-      ...{ firmware: '', secureBoot: false, tpm: false },
-      ...{ distro: 'test', release: '1', arch: hostArch, variant: '', ...server.add(id, content), ...fields },
+      id,
+      virtualization: 'kvm',
+      name: id,
+      description: '',
+      os: 'linux',
+      firmware: '',
+      secureBoot: false,
+      tpm: false,
+      distro: 'test',
+      release: '1',
+      arch: hostArch,
+      variant: '',
+      ...server.add(id, content),
+      ...fields,
     }
     await call(images.addCustomImage.bind(images), request)
     return id
@@ -87,9 +90,7 @@ describe('disks of a URL, and virtual machines of them', function () {
     const { guest } = await createGuest(operations, request)
     await operationDone(operations, request.operationId, 120_000)
     expect(server.asked.some((asked) => asked.includes('bytes='))).to.equal(true)
-    expect(await sshInto(machineAt(guest!.ipv4), 'hostname; cat /sys/block/vda/size')).to.equal(
-      'vm-1\n2097152',
-    )
+    expect(await sshInto(machineAt(guest!.ipv4), 'hostname; cat /sys/block/vda/size')).to.equal('vm-1\n2097152')
     expect(sh('btrfs', 'property', 'get', imagesOf(id), 'ro')).to.equal('ro=true\n')
     expect(sh('lsattr', imagesOf(`${id}/disk.raw`))).to.match(/^\S*C/)
     expect(left()).to.deep.equal([])
@@ -132,12 +133,11 @@ describe('disks of a URL, and virtual machines of them', function () {
     execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', ...args.slice(0, -1), file, args.at(-1)!])
     return readFileSync(file)
   }
-  const wrong: Record<
-    string,
-    () => { content: Buffer; fields?: Partial<AddCustomImageRequest>; code: string }
-  > = {
+  const wrong: Record<string, () => { content: Buffer; fields?: Partial<AddCustomImageRequest>; code: string }> = {
     'another checksum': () => ({
-      ...{ content: converted('-O', 'qcow2'), fields: { sha256: '0'.repeat(64) }, code: 'checksum_mismatch' },
+      content: converted('-O', 'qcow2'),
+      fields: { sha256: '0'.repeat(64) },
+      code: 'checksum_mismatch',
     }),
     'no disk': () => ({ content: randomBytes(100_000), code: 'image_invalid' }),
     'another file named': () => ({

@@ -68,9 +68,7 @@ describe("a guest's CD", () => {
 
   it('takes no more than there is room for', async () => {
     const huge = [{ name: 'user-data', content: 'x'.repeat(2 ** 20) }]
-    const refusal = await writeSeed({ label: 'cidata', files: huge }, kept).catch(
-      (error: Error) => error.message,
-    )
+    const refusal = await writeSeed({ label: 'cidata', files: huge }, kept).catch((error: Error) => error.message)
     expect(refusal).to.match(/a seed of \d+ bytes/)
   })
 })

@@ -23,7 +23,6 @@ const password = 'a-Password-1'
  * itself is no part of the tests.
  */
 describe('a virtual machine with UEFI, secure boot and a TPM', function () {
-  this.timeout(500_000)
   let server: ImageServer
   let real: RealDomain
   let drivers: ReturnType<typeof scratchDirectory>
@@ -45,7 +44,10 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
   })
 
   const spec = (templateId: string): Partial<GuestSpec> => ({
-    ...{ virtualization: 'kvm', templateId, sshAuthMode: 'password', sshPassword: password },
+    virtualization: 'kvm',
+    templateId,
+    sshAuthMode: 'password',
+    sshPassword: password,
     limits: { ...plainSpec.limits!, ramMb: 384, diskGb: 1 },
   })
 
@@ -56,8 +58,15 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
     const words = { name: os, description: '', distro: os, release: '1', arch: 'amd64', variant: '' }
     const entry = parseCustom(
       {
-        ...{ id, virtualization: 'kvm', ...words, url: `${server.url}/uefi.raw`, sha256, os },
-        ...{ firmware: 'uefi', secureBoot: true, tpm: true },
+        id,
+        virtualization: 'kvm',
+        ...words,
+        url: `${server.url}/uefi.raw`,
+        sha256,
+        os,
+        firmware: 'uefi',
+        secureBoot: true,
+        tpm: true,
       },
       { allowHttp: true, allowedTargets: ['127.0.0.1'], setting: 'images' },
     )
@@ -140,7 +149,6 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       expect(image.toString('latin1', 1, 4)).to.equal('PNG')
       // The same kernel as above: it runs, though it sees nothing of a CD.
       await waitFor(async () => (await pings(record.ipv4)) || (await usesProcessor(uuid)), {
-        timeoutMs: 60_000,
         what: 'a sign of life',
       })
     })

@@ -9,7 +9,6 @@ import { sh } from '../support/sh.js'
 
 const prefix = 'btg'
 describe('a guest of the lxc driver', function () {
-  this.timeout(240_000)
   const lab = useLxcHost({ name: 'btest-lxc-guest', prefix, subnet: '10.214.6', lxcfs: true })
   const { attach, booted, observed, prepared, started, systemState } = lab
   const signal = new AbortController().signal
@@ -24,9 +23,7 @@ describe('a guest of the lxc driver', function () {
       await booted(machine)
       expect(systemState(machine)).to.equal('running', lab.host.inside(machine, 'systemctl', '--failed'))
       expect(lab.host.inside(machine, 'hostname')).to.equal(machine.hostname)
-      expect(lab.host.inside(machine, 'ip', '-4', '-brief', 'address', 'show', 'eth0')).to.contain(
-        machine.nic.ipv4,
-      )
+      expect(lab.host.inside(machine, 'ip', '-4', '-brief', 'address', 'show', 'eth0')).to.contain(machine.nic.ipv4)
       expect(lab.host.inside(machine, 'ip', '-4', 'address', 'show', 'eth0')).to.match(/brd 10\.214\.6\.255 /)
       const ipv6 = lab.host.inside(machine, 'ip', '-6', '-oneline', 'address', 'show', 'dev', 'eth0')
       expect(ipv6).to.match(/fd00::5\/128 scope global nodad \\/)
@@ -57,8 +54,15 @@ describe('a guest of the lxc driver', function () {
         ['see the host’s processes', 'grep -q kthreadd /proc/2/comm'],
       ] as const) {
         const tried = spawnSync('lxc-attach', [
-          ...['-P', `${lab.host.path}/state/lxc`, '-n', `${prefix}-${machine.id}`, '--clear-env', '--'],
-          ...['/bin/sh', '-c', command],
+          '-P',
+          `${lab.host.path}/state/lxc`,
+          '-n',
+          `${prefix}-${machine.id}`,
+          '--clear-env',
+          '--',
+          '/bin/sh',
+          '-c',
+          command,
         ])
         expect(tried.status, name).to.not.equal(0)
       }
@@ -68,10 +72,7 @@ describe('a guest of the lxc driver', function () {
       const machine = await started()
       const { version, controllers } = readCgroupLayout()
       const read = (controller: string, file: string): string =>
-        readFileSync(
-          `${controllers.get(controller)}/lxc.payload.${prefix}-${machine.id}/${file}`,
-          'utf8',
-        ).trim()
+        readFileSync(`${controllers.get(controller)}/lxc.payload.${prefix}-${machine.id}/${file}`, 'utf8').trim()
       const check = (): void => {
         if (version === 1) {
           expect(read('memory', 'memory.limit_in_bytes')).to.equal(`${512 * 2 ** 20}`)
@@ -124,10 +125,7 @@ describe('a guest of the lxc driver', function () {
     it('notes a stopped guest’s limits for its next start', async () => {
       const machine = await prepared()
       const wanted = { ...machine, limits: { ...machine.limits, memoryBytes: 2 ** 28 } }
-      expect([await resized(wanted), await resized(wanted)]).to.deep.equal([
-        'at_next_start, changed',
-        'at_next_start',
-      ])
+      expect([await resized(wanted), await resized(wanted)]).to.deep.equal(['at_next_start, changed', 'at_next_start'])
     })
 
     it('refuses less memory than is in use', async () => {
@@ -138,7 +136,7 @@ describe('a guest of the lxc driver', function () {
       try {
         const usage = async (): Promise<number> =>
           (await lab.host.driver.usage(machine, (await observed(machine)).pid)).memoryBytes
-        await waitFor(async () => (await usage()) > 150 * 2 ** 20, { timeoutMs: 60_000 })
+        await waitFor(async () => (await usage()) > 150 * 2 ** 20)
         const limits = { ...machine.limits, memoryBytes: 32 * 2 ** 20, swapBytes: 0 }
         expect(await resized({ ...machine, limits })).to.equal('refused, memory_in_use')
       } finally {
@@ -162,7 +160,7 @@ describe('a guest of the lxc driver', function () {
             const grew = now.cpuUsec > first.cpuUsec + 100_000 && now.rxBytes > first.rxBytes + 5000
             return grew && now.runnable > 0 ? now : undefined
           },
-          { timeoutMs: 60_000, intervalMs: 200 },
+          { intervalMs: 200 },
         )
         expect(second.txBytes).to.be.greaterThan(first.txBytes + 5000)
         expect(second.memoryBytes).to.be.within(2 ** 20, 512 * 2 ** 20)
@@ -175,8 +173,7 @@ describe('a guest of the lxc driver', function () {
       const machine = await started()
       await booted(machine)
       const usage = async () => lab.host.driver.usage(machine, (await observed(machine)).pid)
-      const inside = (command: string): string =>
-        sh('lxc-attach', ...attach(machine, '/bin/sh', '-c', command))
+      const inside = (command: string): string => sh('lxc-attach', ...attach(machine, '/bin/sh', '-c', command))
       await waitFor(async () => (await usage()).writeBytes !== undefined, { what: 'its disk is known' })
       const { writeBytes: before = 0 } = await usage()
       inside('dd if=/dev/urandom of=/root/block bs=1M count=32 oflag=direct')

@@ -1,12 +1,4 @@
-import {
-  appendFileSync,
-  existsSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { openLxcHost } from '../support/lxc-host.js'
 import { useLxcHost } from '../support/lxc-lab.js'
@@ -15,7 +7,6 @@ import { sh } from '../support/sh.js'
 
 const prefix = 'btw'
 describe('what the lxc driver takes for its own', function () {
-  this.timeout(240_000)
   const lab = useLxcHost({ name: 'btest-lxc-own', prefix, subnet: '10.214.5' })
   const { observed, prepared, started } = lab
   const signal = new AbortController().signal

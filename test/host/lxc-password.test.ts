@@ -12,7 +12,6 @@ const prefix = 'bty'
 const signal = new AbortController().signal
 
 describe('password and freezing of an lxc guest', function () {
-  this.timeout(240_000)
   const lab = useLxcHost({ name: 'btest-lxc-password', prefix, subnet: '10.214.11' })
 
   before(async () => {
@@ -27,8 +26,7 @@ describe('password and freezing of an lxc guest', function () {
     return machine
   }
   const start = (machine: Machine): Promise<void> => lab.host.driver.start(machine, signal)
-  const set = (machine: Machine, password: string): Promise<unknown> =>
-    lab.host.driver.setPassword(machine, password)
+  const set = (machine: Machine, password: string): Promise<unknown> => lab.host.driver.setPassword(machine, password)
   /** Whether root's hash is that of the password, as others compute it. */
   function expectPassword({ volume }: Machine, password: string): void {
     const shadow = readFileSync(`${volume}/etc/shadow`, 'utf8')
@@ -121,9 +119,7 @@ describe('password and freezing of an lxc guest', function () {
       await lab.host.driver.overridePassword(machine, 'second-word-2')
       expectPassword(machine, 'second-word-2')
       lab.host.inside(machine, 'sh', '-c', '/root/vipw 1000 >/dev/null 2>&1 </dev/null &')
-      expect(await refusal(lab.host.driver.overridePassword(machine, 'third-word-3'))).to.match(
-        /vipw is running/,
-      )
+      expect(await refusal(lab.host.driver.overridePassword(machine, 'third-word-3'))).to.match(/vipw is running/)
       expectPassword(machine, 'second-word-2')
     })
 
@@ -192,8 +188,7 @@ describe('password and freezing of an lxc guest', function () {
     /** A guest that counts as fast as it can. */
     async function counting(): Promise<Machine> {
       const machine = await busybox()
-      const count =
-        'i=0; while :; do i=$((i+1)); echo $i >/root/count.new; mv /root/count.new /root/count; done'
+      const count = 'i=0; while :; do i=$((i+1)); echo $i >/root/count.new; mv /root/count.new /root/count; done'
       writeFileSync(`${machine.volume}/etc/inittab`, `::respawn:/bin/sh -c '${count}'\n`)
       await start(machine)
       await waitFor(() => counter(machine) !== '', { what: 'the guest to count' })

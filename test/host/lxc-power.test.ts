@@ -10,7 +10,6 @@ import { deadlineOf } from '../support/promised-time.js'
 
 const prefix = 'btl'
 describe('power of lxc guests', function () {
-  this.timeout(240_000)
   const lab = useLxcHost({ name: 'btest-lxc-power', prefix, subnet: '10.214.8' })
   const { attach, booted, ends, observed, prepared, started, traces } = lab
   const signal = new AbortController().signal
@@ -158,14 +157,7 @@ describe('power of lxc guests', function () {
       await booted(machine)
       const memory = '/sys/fs/cgroup/memory'
       const nest = 'cd $0; i=0; while [ $i -lt 60 ]; do mkdir $1 && cd -P ./$1 || exit 1; i=$((i+1)); done'
-      lab.host.inside(
-        machine,
-        '/bin/sh',
-        '-c',
-        nest,
-        existsSync(memory) ? memory : '/sys/fs/cgroup',
-        'g'.repeat(200),
-      )
+      lab.host.inside(machine, '/bin/sh', '-c', nest, existsSync(memory) ? memory : '/sys/fs/cgroup', 'g'.repeat(200))
       await lab.host.driver.stop(machine, { timeoutMs: 20_000, signal })
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })

@@ -8,7 +8,6 @@ import { useLxcHost } from '../support/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('a terminal in a guest of the lxc driver', function () {
-  this.timeout(240_000)
   const lab = useLxcHost({ name: 'btest-lxc-terminal', prefix: 'btt', subnet: '10.214.79' })
   const { booted, prepared, started } = lab
   const signal = new AbortController().signal
@@ -28,13 +27,11 @@ describe('a terminal in a guest of the lxc driver', function () {
     }
     const size = { columns: 80, rows: 24 }
     if (place.kind === 'socket') throw new Error('no terminal')
-    const terminal =
-      place.kind === 'program' ? openPty(place, size, listener) : openGuestPty(place, size, listener)
+    const terminal = place.kind === 'program' ? openPty(place, size, listener) : openGuestPty(place, size, listener)
     terminals.push(terminal)
     const says = async (pattern: RegExp, send: string): Promise<string> => {
       await waitFor(() => pattern.test(seen.text), {
         what: () => `${String(pattern)} in ${seen.text}`,
-        timeoutMs: 60_000,
       })
       const { text } = seen
       seen.text = ''

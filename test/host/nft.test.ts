@@ -46,11 +46,7 @@ describe('nft and ip on a pipe', () => {
   })
 
   it('applies all of a transaction or nothing', async () => {
-    const commands = [
-      `add chain ip ${table} one`,
-      `add chain ip ${table} two`,
-      `delete chain ip ${table} three`,
-    ]
+    const commands = [`add chain ip ${table} one`, `add chain ip ${table} two`, `delete chain ip ${table} three`]
     const error = await failure(nft.apply(commands))
     expect(error).to.be.instanceOf(CommandError)
     expect((error as Error).message).to.match(/No such file or directory/)
@@ -95,14 +91,9 @@ describe('nft and ip on a pipe', () => {
   it('takes 20,000 elements in one transaction', async () => {
     const ports = Array.from({ length: 20_000 }, (_, i) => `6 . ${i + 1} : 10.0.0.1 . 22`)
     const type = 'type inet_proto . inet_service : ipv4_addr . inet_service;'
-    await nft.apply([
-      `add map ip ${table} m { ${type} }`,
-      `add element ip ${table} m { ${ports.join(', ')} }`,
-    ])
+    await nft.apply([`add map ip ${table} m { ${type} }`, `add element ip ${table} m { ${ports.join(', ')} }`])
     expect(await nft.readTable('ip', table)).to.contain('6 . 20000 : 10.0.0.1 . 22')
-    const error = await failure(
-      nft.apply([`add element ip ${table} m { ${ports.join(', ')}, 6 . 1 : 10.0.0.2 . 1 }`]),
-    )
+    const error = await failure(nft.apply([`add element ip ${table} m { ${ports.join(', ')}, 6 . 1 : 10.0.0.2 . 1 }`]))
     expect((error as Error).message.length).to.be.lessThan(1000)
   })
 

@@ -15,7 +15,6 @@ const namespaces = ['mnt', 'pid', 'net', 'ipc', 'uts'] as const
 
 /** What a program that reads a file from anybody finds around it. */
 describe('the sandbox of programs that read files from elsewhere', function () {
-  this.timeout(60_000)
   const { path: scratch, wipe } = scratchDirectory('btest-sandbox')
   const input = join(scratch, 'input')
   const directory = join(scratch, 'work')
@@ -44,16 +43,7 @@ describe('the sandbox of programs that read files from elsewhere', function () {
   })
 
   it('gives its user the devices also with the umask of the agent', () => {
-    const args = [
-      `${userId}`,
-      input,
-      directory,
-      '',
-      '1000',
-      '/bin/sh',
-      '-c',
-      'echo x >/dev/null; umask; ls /dev',
-    ]
+    const args = [`${userId}`, input, directory, '', '1000', '/bin/sh', '-c', 'echo x >/dev/null; umask; ls /dev']
     const script = 'umask 0077; exec perl "$@"'
     const said = execFileSync('sh', ['-c', script, 'sh', perlProgram('in-sandbox'), ...args], {
       encoding: 'utf8',
@@ -84,7 +74,6 @@ describe('the sandbox of programs that read files from elsewhere', function () {
     })
     try {
       const pid = await waitFor(() => findProcess('/bin/sleep\x0027182'), {
-        timeoutMs: 30_000,
         what: 'the program',
       })
       expect(descriptorsOf(agent.pid!)).to.include(`${scratch}/secret`) // else this would show nothing
@@ -92,12 +81,16 @@ describe('the sandbox of programs that read files from elsewhere', function () {
       expect(fds).to.have.length(3)
       expect(fds[0]).to.equal(input)
       for (const name of namespaces)
-        expect(readlinkSync(`/proc/${pid}/ns/${name}`), name).to.not.equal(
-          readlinkSync(`/proc/self/ns/${name}`),
-        )
+        expect(readlinkSync(`/proc/${pid}/ns/${name}`), name).to.not.equal(readlinkSync(`/proc/self/ns/${name}`))
       const mounts = readFileSync(`/proc/${pid}/mountinfo`, 'utf8').trim().split('\n')
       expect(mounts.map((line) => line.split(' ')[4]).sort()).to.deep.equal([
-        ...['/', '/dev/null', '/dev/stdin', '/dev/urandom', '/dev/zero', '/usr', '/work'],
+        '/',
+        '/dev/null',
+        '/dev/stdin',
+        '/dev/urandom',
+        '/dev/zero',
+        '/usr',
+        '/work',
       ])
       expect(readFileSync(`/proc/${pid}/status`, 'utf8')).to.match(/^CapBnd:\t0+$/m)
       await stopped(agent)

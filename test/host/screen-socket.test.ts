@@ -20,7 +20,6 @@ function press(key: number): Buffer {
 
 /** QEMU with a screen and a keyboard, and no program that runs: it says what keys it gets. */
 describe('the socket of a screen', function () {
-  this.timeout(60_000)
   const folder = mkdtempSync('/tmp/btest-screen-')
   const path = join(folder, 'vnc.sock')
   let qemu: ChildProcess
@@ -71,7 +70,8 @@ describe('the socket of a screen', function () {
     let other: Socket | undefined
     const full = createServer((socket) => (other = socket.pause())).listen(join(folder, 'full.sock'))
     const terminal = openSocket(join(folder, 'full.sock'), {
-      ...{ onData: () => undefined, onExit: () => undefined },
+      onData: () => undefined,
+      onExit: () => undefined,
       onTaken: (bytes) => (taken += bytes),
     })
     setFlagsFromString('--expose-gc')

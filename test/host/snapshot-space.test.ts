@@ -74,7 +74,6 @@ const disks: readonly (readonly [name: string, megabytes: number, fill: (root: s
 ]
 
 describe('the space that snapshots retain', function () {
-  this.timeout(240_000)
   const scratch = scratchDirectory('btest-snapspace')
   const config = testStorage(scratch.path)
   let pool: Pool
@@ -102,10 +101,7 @@ describe('the space that snapshots retain', function () {
         lab.sync()
         write(join(root, 'new'), boughtMib - slackMib) // everything rewritten, up to what was bought
         const allowance = lab.allowanceMib(uuid)
-        expect(allowance).to.be.within(
-          count === 0 ? 0 : megabytes - 1,
-          count === 0 ? 0 : megabytes + count + 2,
-        )
+        expect(allowance).to.be.within(count === 0 ? 0 : megabytes - 1, count === 0 ? 0 : megabytes + count + 2)
         expect(() => write(join(root, 'more'), allowance + slackMib + 8)).to.throw(/quota exceeded/i)
         rmSync(join(root, 'more'), { force: true })
         if (ids[0] !== undefined) {
@@ -230,7 +226,11 @@ class Lab {
     this.#trash = new Trash(pool, log)
     this.volumes = new Volumes(pool, this.#trash)
     this.#context = {
-      ...{ store: this.#store, volumes: this.volumes, guestMutex: new KeyedMutex(), log, now: Date.now },
+      store: this.#store,
+      volumes: this.volumes,
+      guestMutex: new KeyedMutex(),
+      log,
+      now: Date.now,
       drivers: { lxc: new MemoryDriver({}), kvm: undefined },
       machineOf: ({ uuid }: GuestRecord) => ({ uuid, limits: { diskBytes: boughtBytes } }),
     } as unknown as GuestContext
@@ -243,15 +243,23 @@ class Lab {
     const rates = { networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 }
     const id = this.#store.list().length + 1
     this.#store.insert({
-      ...{ uuid, id, name: `g${id}`, status: 'running', wanted: 'running', userIdSlot: id },
+      uuid,
+      id,
+      name: `g${id}`,
+      status: 'running',
+      wanted: 'running',
+      userIdSlot: id,
       spec: { virtualization: 'lxc', templateId: 'small-1', limits: { ...limits, ...rates } },
-      ...{ ipv4: `10.64.0.${id + 1}`, mac: `02:be:0a:40:00:${id.toString(16).padStart(2, '0')}` },
-      ...{ login: null, hasPassword: false, createdAtMs: 5, portMappings: [], publicIpv4s: [] },
-      ...{
-        ipv6Addresses: [],
-        firewall: { enabled: false, defaultAction: 'ACCEPT', rules: [] },
-        expiresAtMs: 0,
-      },
+      ipv4: `10.64.0.${id + 1}`,
+      mac: `02:be:0a:40:00:${id.toString(16).padStart(2, '0')}`,
+      login: null,
+      hasPassword: false,
+      createdAtMs: 5,
+      portMappings: [],
+      publicIpv4s: [],
+      ipv6Addresses: [],
+      firewall: { enabled: false, defaultAction: 'ACCEPT', rules: [] },
+      expiresAtMs: 0,
       traffic: {
         mode: 'total',
         monthlyGb: 0,
@@ -289,11 +297,7 @@ class Lab {
     })
   }
 
-  async takeSeveral(
-    uuid: string,
-    count: number,
-    change: (i: number) => void = () => undefined,
-  ): Promise<string[]> {
+  async takeSeveral(uuid: string, count: number, change: (i: number) => void = () => undefined): Promise<string[]> {
     const ids = Array.from({ length: count }, (_, i) => `s${i}`)
     for (const [i, id] of ids.entries()) {
       await this.take(uuid, id)

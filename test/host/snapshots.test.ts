@@ -1,14 +1,6 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'chai'
 import { pino } from 'pino'
@@ -27,7 +19,6 @@ const mib = 1024 ** 2
 const gib = 1024 ** 3
 
 describe('snapshots of volumes', function () {
-  this.timeout(120_000)
   const scratch = scratchDirectory('btest-snapshots')
   const config = testStorage(scratch.path)
   let pool: Pool
@@ -58,9 +49,7 @@ describe('snapshots of volumes', function () {
   afterEach(async () => {
     for (const one of await volumes.list()) await volumes.remove(one)
     await trash.settled()
-    expect([pool.guests, pool.snapshots, pool.trash].flatMap((folder) => readdirSync(folder))).to.deep.equal(
-      [],
-    )
+    expect([pool.guests, pool.snapshots, pool.trash].flatMap((folder) => readdirSync(folder))).to.deep.equal([])
   })
 
   const put = (text: string): void => writeFileSync(`${root}/word`, text)
@@ -134,10 +123,10 @@ describe('snapshots of volumes', function () {
     expect(() => write(`${root}/more`, 40), 'more than fits beside').to.throw(/quota exceeded/i)
     for (const name of ['more', 'data']) sh('rm', `${root}/${name}`)
     expect(await used(), 'held by the snapshot').to.be.within(40 * mib, 42 * mib)
-    expect([
-      await volumes.deleteSnapshot(guest, 'a'),
-      await volumes.deleteSnapshot(guest, 'a'),
-    ]).to.deep.equal([true, false])
+    expect([await volumes.deleteSnapshot(guest, 'a'), await volumes.deleteSnapshot(guest, 'a')]).to.deep.equal([
+      true,
+      false,
+    ])
     await waitFor(async () => (await used()) < mib, { what: 'the deleted snapshot’s space', intervalMs: 200 })
     write(`${root}/more`, 40)
   })
@@ -161,10 +150,7 @@ describe('snapshots of volumes', function () {
     expect(word()).to.equal('first')
     expect(existsSync(`${volumes.nextPathOf(guest)}/word`)).to.equal(false)
     writeFileSync(`${volumes.nextPathOf(guest)}/word`, 'new')
-    expect([await volumes.exchange(guest), await volumes.exchange(guest)]).to.deep.equal([
-      'exchanged',
-      'nothing',
-    ])
+    expect([await volumes.exchange(guest), await volumes.exchange(guest)]).to.deep.equal(['exchanged', 'nothing'])
     expect(word()).to.equal('new')
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['a'])
   })
@@ -205,7 +191,6 @@ describe('snapshots of volumes', function () {
     await waitFor(() => volumes.sweep().then(() => groups().length <= before - 2), {
       what: () => `less quota groups: ${groups().join(' ')}`,
       intervalMs: 200,
-      timeoutMs: 40_000,
     })
   })
 

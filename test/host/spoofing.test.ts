@@ -32,9 +32,7 @@ const neighbourId = 12
 const rightAfter = 50
 const [hostAddress, outside] = ['198.18.9.1', '198.18.9.2']
 const [hostAddress6, outside6] = ['2001:db8:9::1', '2001:db8:9::2']
-const segment = new PublicSegment('btestspo', {
-  ...{ host: hostAddress, outside, host6: hostAddress6, outside6 },
-})
+const segment = new PublicSegment('btestspo', { host: hostAddress, outside, host6: hostAddress6, outside6 })
 const neighbour6 = '2001:db8:9:1::12'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 const packets = fileURLToPath(new URL('../support/packets.py', import.meta.url))
@@ -42,7 +40,6 @@ const program = readFileSync(packets, 'utf8')
 const python = '/usr/bin/python3'
 
 describe('a guest that sends in the name of others', function () {
-  this.timeout(120_000)
   const children: ChildProcess[] = []
   let host: SettingsHost
   let neighbour = ''
@@ -53,10 +50,7 @@ describe('a guest that sends in the name of others', function () {
     forwardedBefore = sh('sysctl', '-n', forwarding).trim()
     segment.make()
     const kinds = attackers.map(({ kind }) => kind)
-    host = await SettingsHost.open(
-      await AgentProcess.create(tag, { lxc: { stop_timeout_seconds: 1 } }),
-      kinds,
-    )
+    host = await SettingsHost.open(await AgentProcess.create(tag, { lxc: { stop_timeout_seconds: 1 } }), kinds)
     await setPrefix()
     neighbour = await host.create(neighbourId, 'neighbour', { ipv6Addresses: [neighbour6] })
     seen = {
@@ -98,9 +92,7 @@ describe('a guest that sends in the name of others', function () {
           for (const [frames, forge] of Object.entries(forgeries))
             it(`${ofKind} × ${frames}: not one arrives`, async () => {
               for (const markers of Object.values(seen)) markers.clear()
-              const forged = Array.from({ length: ofKind }, (_, n) =>
-                forge(scene, { n, marker: `forged ${n}` }),
-              )
+              const forged = Array.from({ length: ofKind }, (_, n) => forge(scene, { n, marker: `forged ${n}` }))
               const controls = Array.from({ length: ofKind / rightAfter }, (_, n) => `right ${n}`)
               const lines = controls.flatMap((marker, n) => [
                 ...forged.slice(n * rightAfter, (n + 1) * rightAfter),

@@ -21,7 +21,6 @@ const mib = 1024 ** 2
 const { signal } = new AbortController()
 
 describe('swap files on a real host', function () {
-  this.timeout(120_000)
   const scratch = scratchDirectory('btest-swap')
   const units = join(scratch.path, 'units')
   const others = readFileSync('/proc/swaps', 'utf8')

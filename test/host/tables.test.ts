@@ -20,8 +20,15 @@ class MeddledNft extends Nft {
 describe('tables while they are made', () => {
   const nft = new MeddledNft()
   const tables = new Tables(nft, {
-    ...{ table, bridge: 'btest-none', interfacePrefix: 'btn', countInternal: false },
-    ...{ subnet: '10.79.0.0/24', gateway: '10.79.0.1', subnet6: 'fd79::/64', closed: [], resolvers: [] },
+    table,
+    bridge: 'btest-none',
+    interfacePrefix: 'btn',
+    countInternal: false,
+    subnet: '10.79.0.0/24',
+    gateway: '10.79.0.1',
+    subnet6: 'fd79::/64',
+    closed: [],
+    resolvers: [],
   })
   const exists = async (): Promise<boolean> => (await nft.readTable('bridge', table)) !== undefined
 

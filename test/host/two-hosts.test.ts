@@ -30,7 +30,6 @@ interface Task {
 
 /** Two real agents in network namespaces of their own, one real gateway, all as they are installed. */
 describe('one gateway, two hosts', function () {
-  this.timeout(240_000)
   const hosts = ['fha', 'fhb'].map((name, index) => new FleetHost({ name, index, segment, directory })) as [
     FleetHost,
     FleetHost,
@@ -51,7 +50,6 @@ describe('one gateway, two hosts', function () {
     await gateway.ready()
     for (const host of hosts) await addHost(host)
     await waitFor(async () => (await hostStates()).every((state) => state === 'online'), {
-      timeoutMs: 60_000,
       what: () => `both online\n${hosts.map((host) => host.logTail()).join('\n')}`,
     })
   })
@@ -96,7 +94,7 @@ describe('one gateway, two hosts', function () {
         task = ((await at.request('GET', `/tasks/${id}`)).body as { data: Task }).data
         return !['pending', 'running'].includes(task.status)
       },
-      { timeoutMs: 60_000, what: () => `the end of ${JSON.stringify(task)}` },
+      { what: () => `the end of ${JSON.stringify(task)}` },
     )
     expect(task?.status, JSON.stringify(task)).to.equal('done')
   }
@@ -165,7 +163,6 @@ describe('one gateway, two hosts', function () {
     const inits = readInits(first.instance)
     first.start()
     await waitFor(async () => (await listRows()).every(({ status }) => status === 'running'), {
-      timeoutMs: 60_000,
       what: () => `all running\n${first.logTail()}`,
     })
     expect(readInits(first.instance)).to.deep.equal(inits)
@@ -194,10 +191,8 @@ describe('one gateway, two hosts', function () {
       body: { name: second.name, address: second.address },
     })
     second.join(body.data.join_token)
-    const moved = async (): Promise<Body> =>
-      (await another?.request('GET', `/hosts/${body.data.host.id}`))?.body.data
+    const moved = async (): Promise<Body> => (await another?.request('GET', `/hosts/${body.data.host.id}`))?.body.data
     await waitFor(async () => (await moved())['status'] === 'online', {
-      timeoutMs: 60_000,
       what: () => `online at the other gateway\n${second.logTail()}\n${another?.logTail()}`,
     })
     expect(await moved()).to.include({ lxc: true, containers: (await rowsOf(second)).length })
@@ -211,6 +206,6 @@ describe('one gateway, two hosts', function () {
 
 async function expectSoon<T>(read: () => T | Promise<T>, wanted: () => T): Promise<void> {
   const equal = async (): Promise<boolean> => JSON.stringify(await read()) === JSON.stringify(wanted())
-  await waitFor(equal, { timeoutMs: 60_000 }).catch(() => undefined)
+  await waitFor(equal).catch(() => undefined)
   expect(await read()).to.deep.equal(wanted())
 }

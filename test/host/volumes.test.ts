@@ -26,7 +26,6 @@ const mib = 1024 ** 2
 const gib = 1024 ** 3
 
 describe('volumes of guests', function () {
-  this.timeout(120_000)
   const scratch = scratchDirectory('btest-volumes')
   const config = testStorage(scratch.path)
   let pool: Pool
@@ -216,9 +215,7 @@ describe('volumes of guests', function () {
       '-c',
       `head -c 2G /dev/zero >big; mkdir m; cd m; for i in $(seq 30); do mkdir d$i && head -c 2000 /dev/urandom >d$i/f; done`,
     ]
-    expect(() => execFileSync('sh', fill, { cwd: volumes.pathOf(guest), stdio: 'pipe' })).to.throw(
-      /No space left/,
-    )
+    expect(() => execFileSync('sh', fill, { cwd: volumes.pathOf(guest), stdio: 'pipe' })).to.throw(/No space left/)
     const { totalBytes, usedBytes } = await readCapacity(pool, small)
     expect(usedBytes / totalBytes).to.be.above(0.95)
     await volumes.clone(randomUUID(), 'small-1', gib).catch((error: { code: string }) => {

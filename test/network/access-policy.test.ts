@@ -3,14 +3,7 @@ import type { OutgoingHttpHeaders } from 'node:http'
 import { resolve } from 'node:path'
 import { expect } from 'chai'
 import type { PolicyCall } from '../support/policy-client.js'
-import {
-  gatewayPorts,
-  PolicyLab,
-  proxyPort,
-  tlsPorts,
-  type Place,
-  type Style,
-} from '../support/policy-lab.js'
+import { gatewayPorts, PolicyLab, proxyPort, tlsPorts, type Place, type Style } from '../support/policy-lab.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
@@ -54,11 +47,7 @@ const proxies = { p: '10.0.0.1', q: '10.0.0.2', gw: '10.0.0.10' } as const
 const through = (
   proxy: keyof typeof proxies,
   from: string,
-  {
-    headers = {},
-    style = 'append',
-    to = proxies[proxy],
-  }: { headers?: Headers; style?: Style; to?: string } = {},
+  { headers = {}, style = 'append', to = proxies[proxy] }: { headers?: Headers; style?: Style; to?: string } = {},
 ): Way => ({ place: 'world', from, to, ports: [proxyPort(style, 0), proxyPort(style, 1)], headers })
 const here = (to: string, headers: Headers = {}): Way => ({ place: 'gw', to, ports: gatewayPorts, headers })
 
@@ -75,11 +64,7 @@ const cases: readonly (readonly [what: string, way: Way, isAllowed: boolean, pol
   ['7 one that claims to be another', world(outside, { [xff]: inside }), false],
   ['8 one that claims it otherwise', world(outside, { [xri]: inside, [cf]: inside }), false],
   ['9 behind a proxy', through('p', inside), true],
-  [
-    '10 another behind a proxy that claims to be one',
-    through('p', outside, { headers: { [xff]: inside } }),
-    false,
-  ],
+  ['10 another behind a proxy that claims to be one', through('p', outside, { headers: { [xff]: inside } }), false],
   ['11 behind a proxy, having claimed another', through('p', inside, { headers: { [xff]: outside } }), true],
   ['12 behind two proxies', through('q', inside), true],
   ['13 two headers, of which the last is another', fromP({ [xff]: [inside, outside] }), false],
@@ -104,16 +89,10 @@ const cases: readonly (readonly [what: string, way: Way, isAllowed: boolean, pol
   ['28 behind one that is', through('gw', inside), true, withLocalProxy],
   ['29 this machine under a name of somebody’s', here('127.0.0.1', { host: 'panel.test' }), false],
   ['30 IPv4 where all of IPv6 is allowed', world('1.2.3.4'), false, { ...base, allowed_sources: ['::/0'] }],
-  [
-    '31 IPv6 where all of IPv4 is allowed',
-    world(outside6),
-    false,
-    { ...base, allowed_sources: ['0.0.0.0/0'] },
-  ],
+  ['31 IPv6 where all of IPv4 is allowed', world(outside6), false, { ...base, allowed_sources: ['0.0.0.0/0'] }],
 ]
 
 describe('the access policy, over sockets', function () {
-  this.timeout(240_000)
   const lab = new PolicyLab()
   let current = ''
   before(() => lab.start())
@@ -124,8 +103,11 @@ describe('the access policy, over sockets', function () {
     const key = { ...headers, 'x-api-key': lab.adminKey }
     const json = { ...headers, 'content-type': 'application/json' }
     const socket = {
-      ...{ connection: 'Upgrade', upgrade: 'websocket', 'sec-websocket-version': '13' },
-      ...{ 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==', origin: url },
+      connection: 'Upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-version': '13',
+      'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+      origin: url,
     }
     const login = JSON.stringify({ username: 'nobody', password: 'nothing at all' })
     return {

@@ -8,7 +8,6 @@ import { waitFor } from '../support/wait.js'
 const [publicA, publicB, routedA] = ['198.51.100.10', '198.51.100.11', '203.0.113.9']
 
 describe('public IPv4 of guests', function () {
-  this.timeout(120_000)
   const pair = new AddressedPair('btestadr4')
   const { lab } = pair
 
@@ -19,19 +18,7 @@ describe('public IPv4 of guests', function () {
     await pair.routing({ ipv4Pool: [publicA, publicB, routedA].map(poolItem) })
     lab.in(lab.client, 'ip', 'route', 'add', `${routedA}/32`, 'via', hostAddress)
     // Who had the address before is still known to others.
-    lab.in(
-      lab.client,
-      'ip',
-      'neigh',
-      'replace',
-      publicA,
-      'lladdr',
-      '02:00:00:00:00:99',
-      'dev',
-      'eth0',
-      'nud',
-      'stale',
-    )
+    lab.in(lab.client, 'ip', 'neigh', 'replace', publicA, 'lladdr', '02:00:00:00:00:99', 'dev', 'eth0', 'nud', 'stale')
     pair.a = { ...pair.a, publicIpv4s: [publicA, routedA] }
     pair.b = { ...pair.b, publicIpv4s: [publicB] }
     await pair.attach(pair.a)
@@ -63,8 +50,7 @@ describe('public IPv4 of guests', function () {
 
   it('is repaired, and what nobody has is taken away', async () => {
     expect(await pair.repairs()).to.deep.equal([])
-    const [, metric = ''] =
-      /198\.51\.100\.10\/32 metric (\d+)/.exec(pair.show('address', 'show', 'dev', 'up0')) ?? []
+    const [, metric = ''] = /198\.51\.100\.10\/32 metric (\d+)/.exec(pair.show('address', 'show', 'dev', 'up0')) ?? []
     pair.show('address', 'delete', `${publicA}/32`, 'dev', 'up0')
     pair.show('address', 'add', '203.0.113.77/32', 'dev', 'up0', 'metric', metric)
     pair.show('address', 'add', '203.0.113.78/32', 'dev', 'up0')
@@ -120,12 +106,8 @@ describe('public IPv4 of guests', function () {
   })
 
   it('is not taken out of the pool while a guest has it', async () => {
-    expect(await failure(pair.routing({ ipv4Pool: [poolItem(publicB), poolItem(routedA)] }))).to.contain(
-      publicA,
-    )
-    expect(await failure(pair.routing({ ipv4Pool: [poolItem(hostAddress)] }))).to.contain(
-      'belongs to the host',
-    )
+    expect(await failure(pair.routing({ ipv4Pool: [poolItem(publicB), poolItem(routedA)] }))).to.contain(publicA)
+    expect(await failure(pair.routing({ ipv4Pool: [poolItem(hostAddress)] }))).to.contain('belongs to the host')
     const { ipv4Pool, ipv4Assignments } = await pair.readRouting()
     expect(ipv4Pool.map(({ address }) => address)).to.deep.equal([publicA, publicB, '198.51.100.12', routedA])
     expect(ipv4Assignments).to.deep.include({ ...poolItem(publicB), guestUuid: pair.b.uuid })
@@ -133,9 +115,7 @@ describe('public IPv4 of guests', function () {
 
   it('is given to exactly as many as there are', async () => {
     const order = { ipv4Count: 2, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: [] }
-    expect(await failure(pair.book.call('choose', order))).to.contain(
-      '2 public IPv4 addresses asked for, 1 left',
-    )
+    expect(await failure(pair.book.call('choose', order))).to.contain('2 public IPv4 addresses asked for, 1 left')
     expect(await pair.book.call('choose', { ...order, ipv4Count: 1 })).to.deep.equal({
       publicIpv4s: ['198.51.100.12'],
       ipv6Addresses: [],

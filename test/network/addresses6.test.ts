@@ -6,7 +6,6 @@ import { waitFor } from '../support/wait.js'
 /* IPv6 seen from a namespace on the same segment as the host: real neighbour discovery and packets. */
 
 describe('IPv6 of guests', function () {
-  this.timeout(120_000)
   const pair = new AddressedPair('btestadr6')
   const { lab } = pair
 
@@ -47,9 +46,7 @@ describe('IPv6 of guests', function () {
   })
 
   it('is not given up for a prefix that is set where this one was found', async () => {
-    expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(
-      proxied,
-    )
+    expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(proxied)
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
     expect(await pair.ipv6Status()).to.include({ mode: 'proxied', reason: 'prefix found on up0' })
   })
@@ -109,9 +106,7 @@ describe('IPv6 of guests', function () {
   })
 
   it('is not given up with the prefix it is of', async () => {
-    expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(
-      proxied,
-    )
+    expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(proxied)
     expect(await failure(pair.routing({ ipv6Prefixes: [] }))).to.contain('is assigned to a container')
     const { ipv6Assignments } = await pair.readRouting()
     expect(ipv6Assignments.map(({ address, prefixLen }) => [address, prefixLen])).to.deep.equal([
@@ -126,9 +121,7 @@ describe('IPv6 of guests', function () {
     await pair.book.call('store', failing)
     await pair.attach(pair.a) // comes after the one that fails
     const moved = { ...prefixItem('2001:db8:51::a:0', 112), interface: 'up1' }
-    expect(
-      await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64), moved] })),
-    ).to.contain('none')
+    expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64), moved] }))).to.contain('none')
     const { ipv6Prefixes } = await pair.readRouting()
     expect(ipv6Prefixes.map((one) => one.interface)).to.deep.equal(['up0', 'up0'])
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(`${proxied} dev up0`)
@@ -160,11 +153,7 @@ describe('IPv6 of guests', function () {
   it('status: an interface that is gone, with its prefix', async () => {
     const before = await pair.routing({})
     pair.show('link', 'add', 'gone0', 'type', 'bridge')
-    const prefix = {
-      ...{ interface: 'gone0', address: '', gateway: '' },
-      prefix: '2001:db8:99::',
-      prefixLen: 48,
-    }
+    const prefix = { interface: 'gone0', address: '', gateway: '', prefix: '2001:db8:99::', prefixLen: 48 }
     // Beside those that guests have addresses of.
     await pair.routing({ ipv6Prefixes: [...before.ipv6Prefixes, prefix] })
     const reason = 'IPv6 prefixes are configured for gone0, which does not exist'

@@ -40,8 +40,15 @@ const ipv6Of = (index: number): string => `${guestPrefix6}${(index + 16).toStrin
 const memcached = ['/usr/bin/memcached', '-u', 'root', '-U', '11211', '-l', '0.0.0.0,::', '-m', '64'] as const
 const texts = Array.from({ length: 14 }, (_, index) => `${index}`.padEnd(250, 't'))
 const dnsmasq = [
-  ...['/usr/sbin/dnsmasq', '--keep-in-foreground', '--conf-file=/dev/null', '--no-resolv', '--no-hosts'],
-  ...['--user=root', '--pid-file=', '--edns-packet-max=4096', `--txt-record=${bigName},${texts.join(',')}`],
+  '/usr/sbin/dnsmasq',
+  '--keep-in-foreground',
+  '--conf-file=/dev/null',
+  '--no-resolv',
+  '--no-hosts',
+  '--user=root',
+  '--pid-file=',
+  '--edns-packet-max=4096',
+  `--txt-record=${bigName},${texts.join(',')}`,
 ] as const
 
 /** Asks in the name of FROM, so many times a second. */
@@ -54,25 +61,30 @@ const amplifiers: readonly Amplifier[] = [
     work: [...memcached],
     mapping: mapping('udp', 21_211, 11_211),
     client: forged(victim, [hostAddress, 21_211], getValue, 30),
-    ...{ port: 11_211, victim, factor: 500 },
+    port: 11_211,
+    victim,
+    factor: 500,
   },
   {
     name: 'memcached over IPv6',
     work: [...memcached],
     client: forged(victim6, [ipv6Of(1), 11_211], getValue, 30),
-    ...{ port: 11_211, victim: victim6, factor: 500 },
+    port: 11_211,
+    victim: victim6,
+    factor: 500,
   },
   {
     name: 'a name server',
     work: [...dnsmasq],
     mapping: mapping('udp', 21_053, 53),
     client: forged(victim, [hostAddress, 21_053], dnsQuestion(bigName), 1200),
-    ...{ port: 53, victim, factor: 20 },
+    port: 53,
+    victim,
+    factor: 20,
   },
 ]
 
 describe('servers in guests that answer in the direction of a victim', function () {
-  this.timeout(180_000)
   const lab = new NetworkLab('btestamp')
   let guests: ReadonlyMap<string, GuestNetwork>
   let watch: AgentNetwork
@@ -118,7 +130,8 @@ describe('servers in guests that answer in the direction of a victim', function 
       const alertsOf = async (): Promise<AlertRecord[]> =>
         ((await watch.call('alerts')) as AlertRecord[]).filter(({ guestUuid }) => guestUuid === guest.uuid)
       await waitFor(async () => (seen = await alertsOf()).length > 0, {
-        ...{ timeoutMs: alertMs, intervalMs: 200 },
+        timeoutMs: alertMs,
+        intervalMs: 200,
         what: () => `an alert; the victim has ${reached(hit)}`,
       })
       const tookMs = performance.now() - begunMs

@@ -18,7 +18,6 @@ const other = 'other0'
 const quick = { timeoutSeconds: 0.3 }
 
 describe('a guest that somebody takes off the bridge', function () {
-  this.timeout(120_000)
   const lab = new NetworkLab('btestport')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const closed = { enabled: true, defaultAction: 'DROP', rules: [] } as const
@@ -121,8 +120,7 @@ describe('a guest that somebody takes off the bridge', function () {
       it('reaches nothing of the host while rules are missing, either', async () => {
         onHost('nft', 'flush', 'ruleset')
         onHost('ip', 'link', 'set', a.device, ...move)
-        for (const to of [`${linkLocal}%eth0`, hostAddress])
-          expect(lab.ask(inA, `udp:${to}:53`), to).to.equal('')
+        for (const to of [`${linkLocal}%eth0`, hostAddress]) expect(lab.ask(inA, `udp:${to}:53`), to).to.equal('')
         const repairs = ['nft tables created', `${a.device} returned to berth0`]
         expect(await agent.ensure(all)).to.include.members(repairs)
       })
@@ -178,9 +176,7 @@ describe('a guest that somebody takes off the bridge', function () {
 
   /** Once nobody else turned out to have it. */
   function findLinkLocal(device: string): string | undefined {
-    const [shown] = JSON.parse(
-      onHost('ip', '-json', '-6', 'address', 'show', 'dev', device),
-    ) as ShownInterface[]
+    const [shown] = JSON.parse(onHost('ip', '-json', '-6', 'address', 'show', 'dev', device)) as ShownInterface[]
     return shown?.addr_info.find(({ scope, tentative }) => scope === 'link' && !tentative)?.local
   }
 })

@@ -12,7 +12,6 @@ import { waitFor } from '../support/wait.js'
 /* Guests that open connections without end, and are opened them to: real packets through real tables. */
 
 describe('a bound of connections', function () {
-  this.timeout(240_000)
   const lab = new NetworkLab('btestcon')
   const addresses = Array.from({ length: 64 }, (_, i) => `${guestPrefix6}a:${(i + 1).toString(16)}`)
   const ssh = { protocol: 'tcp', hostIp: '', hostPort: 20002, hostPortEnd: 20002, containerPort: 22 } as const
@@ -41,8 +40,7 @@ describe('a bound of connections', function () {
     await waitFor(() => lab.ask(lab.client, `tcp:${addresses[0]}:22`, { timeoutSeconds: 0.2 }))
   })
 
-  const countFlows = (): number =>
-    Number(lab.in(lab.host, 'cat', '/proc/sys/net/netfilter/nf_conntrack_count'))
+  const countFlows = (): number => Number(lab.in(lab.host, 'cat', '/proc/sys/net/netfilter/nf_conntrack_count'))
 
   function expectOthersServed(): void {
     expect(lab.ask(inOther, `udp:${clientAddress}:53`)).to.equal(`client ${hostAddress}`)

@@ -1,12 +1,6 @@
 import { expect } from 'chai'
 import type { ByteCounters } from '../../agent/network/contract.js'
-import {
-  clientAddress,
-  clientAddress6,
-  guestPrefix6,
-  NetworkLab,
-  type AgentNetwork,
-} from '../support/network-lab.js'
+import { clientAddress, clientAddress6, guestPrefix6, NetworkLab, type AgentNetwork } from '../support/network-lab.js'
 import { tcp } from '../support/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
@@ -15,7 +9,6 @@ import { waitFor } from '../support/wait.js'
 const publicA = '198.51.100.71'
 
 describe('counters of bytes', function () {
-  this.timeout(120_000)
   const lab = new NetworkLab('btestcnt')
   const [a, b, plain] = [
     lab.guest(11, [tcp(20001)], {
@@ -95,9 +88,10 @@ describe('counters of bytes', function () {
     })
     const firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
     await agent.call('attach', { ...a, firewall })
-    expect(
-      await grown(() => lab.ask(lab.client, `udp:${publicA}:3005`, { timeoutSeconds: 0.3 })),
-    ).to.deep.equal({ rxBytes: 0, txBytes: 0 })
+    expect(await grown(() => lab.ask(lab.client, `udp:${publicA}:3005`, { timeoutSeconds: 0.3 }))).to.deep.equal({
+      rxBytes: 0,
+      txBytes: 0,
+    })
     await agent.call('attach', a)
   })
 
@@ -106,8 +100,7 @@ describe('counters of bytes', function () {
     agent = lab.agent({ countInternal: true })
     await agent.ensure(all)
     const exchanged = { rxBytes: 4000, txBytes: 4000 }
-    for (const { uuid } of [a, b])
-      expect(await grown(() => ping(inB, publicA, 972), uuid)).to.deep.equal(exchanged)
+    for (const { uuid } of [a, b]) expect(await grown(() => ping(inB, publicA, 972), uuid)).to.deep.equal(exchanged)
     expect(await grown(() => ping(inB, `${guestPrefix6}11`, 952), b.uuid)).to.deep.equal(exchanged)
     await agent.end()
     agent = lab.agent()

@@ -9,7 +9,6 @@ import { deadlineOf } from '../support/promised-time.js'
 /* What others do to tables and bridge. */
 
 describe('damage to the network', function () {
-  this.timeout(120_000)
   const pair = new NetworkPair('btestdmg')
   const { lab, a, b, all, inA } = pair
 
@@ -30,11 +29,7 @@ describe('damage to the network', function () {
     expect(await pair.agent.ensure(all)).to.deep.equal(['nft tables created'])
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(inA, `tcp:${hostAddress}:8080`)).to.equal('')
-    lab.in(
-      lab.host,
-      'nft',
-      'add table inet foreign; add chain inet foreign keep; add rule inet foreign keep counter',
-    )
+    lab.in(lab.host, 'nft', 'add table inet foreign; add chain inet foreign keep; add rule inet foreign keep counter')
   })
 
   const damages: Record<string, { by: string; repairs: string[] }> = {
@@ -154,8 +149,6 @@ const fleeting = /^[\da-f.:]+ .*(?:ct count|limit rate|expires)/
 
 /** Elements and tables come in any order. */
 function sorted(ruleset: string): string[] {
-  const lines = ruleset
-    .split('\n')
-    .map((line) => line.replace(/elements = \{|[{},]|packets \d+ bytes \d+/g, '').trim())
+  const lines = ruleset.split('\n').map((line) => line.replace(/elements = \{|[{},]|packets \d+ bytes \d+/g, '').trim())
   return lines.filter((line) => line !== '' && !line.includes('fingerprint') && !fleeting.test(line)).sort()
 }

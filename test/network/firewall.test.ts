@@ -42,7 +42,6 @@ for kind in sys.argv[2:]:
 `
 
 describe('firewall', function () {
-  this.timeout(240_000)
   const lab = new NetworkLab('btestfw')
   const a = lab.guest(11, [ssh], { publicIpv4s: [publicAddress], ipv6Addresses: [`${guestPrefix6}11`] })
   const b = lab.guest(12, [{ ...ssh, hostPort: 20002, hostPortEnd: 20002 }], {
@@ -98,10 +97,7 @@ describe('firewall', function () {
     for (const action of ['ACCEPT', 'DROP'] as const)
       for (const protocol of ['tcp', 'udp'] as const)
         it(`${direction} ${protocol} ${action}: every form of port and source, both families`, async () => {
-          const rules = firewall(
-            rulesByPort({ direction, action, protocol }),
-            action === 'ACCEPT' ? 'DROP' : 'ACCEPT',
-          )
+          const rules = firewall(rulesByPort({ direction, action, protocol }), action === 'ACCEPT' ? 'DROP' : 'ACCEPT')
           await set(rules)
           const ports = rules.rules.flatMap((_, i) => [0, 1, 2, 3].map((n) => firstPort + 10 * i + n))
           const probes = families.flatMap((family) => ports.map((port) => ({ protocol, family, port })))
@@ -281,8 +277,7 @@ describe('firewall', function () {
       await lab.follow(inB, 'stream', a.ipv4, '0.001', '4001'),
       await lab.follow(inB, 'stream', '10.77.0.1', '0.001', '4900'),
     ]
-    const isOpen = (): boolean =>
-      lab.ask(lab.client, `udp:${guestPrefix6}11:4000`, { timeoutSeconds: 0.2 }) !== ''
+    const isOpen = (): boolean => lab.ask(lab.client, `udp:${guestPrefix6}11:4000`, { timeoutSeconds: 0.2 }) !== ''
     for (const damage of [
       'flush ruleset',
       'delete table inet berth',

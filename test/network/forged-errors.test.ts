@@ -20,11 +20,7 @@ import { waitFor } from '../support/wait.js'
  */
 
 const publicAddress = '198.51.100.73'
-const [own6, hostile6, third6] = ['11', '12', '13'].map((end) => `${guestPrefix6}${end}`) as [
-  string,
-  string,
-  string,
-]
+const [own6, hostile6, third6] = ['11', '12', '13'].map((end) => `${guestPrefix6}${end}`) as [string, string, string]
 const tooBig: IcmpError = { type: 3, code: 4, rest: 600 }
 const tooBig6: IcmpError = { type: 2, code: 0, rest: 1280 }
 const noPort: IcmpError = { type: 3, code: 3 }
@@ -33,7 +29,13 @@ const noPort6: IcmpError = { type: 1, code: 4 }
 type Ends = readonly [from: string, to: string]
 
 const accept = (direction: 'in' | 'out', protocol: 'udp' | 'icmp', port: string): FirewallRule => ({
-  ...{ id: direction + protocol, direction, protocol, action: 'ACCEPT', network: 'all', sourceIp: '', port },
+  id: direction + protocol,
+  direction,
+  protocol,
+  action: 'ACCEPT',
+  network: 'all',
+  sourceIp: '',
+  port,
   description: '',
 })
 const closed: Firewall = {
@@ -43,7 +45,6 @@ const closed: Firewall = {
 }
 
 describe('errors about flows of others', function () {
-  this.timeout(120_000)
   const lab = new NetworkLab('btesterr')
   const a = lab.guest(11, [udp(20001)], { ipv6Addresses: [own6], firewall: closed })
   const b = lab.guest(12, [], { ipv6Addresses: [hostile6] })
@@ -96,16 +97,12 @@ describe('errors about flows of others', function () {
   }
 
   const flow = (from: string, sport: number, to: string, dport: number): QuotedDatagram => ({
-    ...{ from, to },
+    from,
+    to,
     ports: [sport, dport],
   })
   const error = ([from, to]: Ends, quoted: QuotedDatagram, marker: string, kind?: IcmpError): string =>
-    icmpErrorFrame(
-      fromB,
-      { from, to },
-      { error: kind ?? (to.includes(':') ? tooBig6 : tooBig), quoted },
-      marker,
-    )
+    icmpErrorFrame(fromB, { from, to }, { error: kind ?? (to.includes(':') ? tooBig6 : tooBig), quoted }, marker)
 
   /** Sends forged errors as B, and then right ones, which tell that the former were handled. */
   async function sendAsB(...frames: readonly string[]): Promise<void> {
@@ -116,8 +113,7 @@ describe('errors about flows of others', function () {
       error([hostile6, clientAddress6], flow(clientAddress6, 53, hostile6, 5002), 'right 6', noPort6),
     ]
     lab.tool(inB, 'send', 'eth0', ...frames, ...right)
-    const isDone = (): boolean =>
-      seen.client.has('right') && seen.client.has('right 6') && seen.a.has('right')
+    const isDone = (): boolean => seen.client.has('right') && seen.client.has('right 6') && seen.a.has('right')
     await waitFor(isDone, { what: 'errors of an end of the flow' })
   }
 
@@ -130,17 +126,9 @@ describe('errors about flows of others', function () {
     ['a mapping, to its guest', [b.ipv4, hostAddress], flow(hostAddress, 20001, clientAddress, 6001)],
     ['a public address, to its guest', [b.ipv4, publicAddress], flow(publicAddress, 5003, clientAddress, 53)],
     ['a public address, to its client', [b.ipv4, clientAddress], flow(clientAddress, 6003, p.ipv4, 53)],
-    [
-      'an IPv6 flow of another, to its far end',
-      [hostile6, clientAddress6],
-      flow(clientAddress6, 53, own6, 5001),
-    ],
+    ['an IPv6 flow of another, to its far end', [hostile6, clientAddress6], flow(clientAddress6, 53, own6, 5001)],
     ['an IPv6 flow of another, to its guest', [hostile6, own6], flow(own6, 5001, clientAddress6, 53)],
-    [
-      'an IPv6 flow to another, to its client',
-      [hostile6, clientAddress6],
-      flow(clientAddress6, 6001, own6, 53),
-    ],
+    ['an IPv6 flow to another, to its client', [hostile6, clientAddress6], flow(clientAddress6, 6001, own6, 53)],
   ] as const)
     it(`are dropped: ${name}`, async () => {
       await sendAsB(error([from, to], quoted, 'forged'))
@@ -169,7 +157,9 @@ describe('errors about flows of others', function () {
     const [router, router6] = ['198.51.100.9', '2001:db8:51::9']
     const send = (from: string, to: string, quoted: QuotedDatagram, marker: string): string =>
       lab.tool(
-        ...[lab.client, 'send', 'eth0'],
+        lab.client,
+        'send',
+        'eth0',
         icmpErrorFrame(link, { from, to }, { error: to.includes(':') ? tooBig6 : tooBig, quoted }, marker),
       )
     send(router, hostAddress, flow(hostAddress, 5001, clientAddress, 53), 'way out')

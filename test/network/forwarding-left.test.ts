@@ -6,7 +6,6 @@ import { readForwarding } from '../support/inventory.js'
 /* What guests' IPv6 changes of the host's settings, and what of that is left when they are gone. */
 
 describe('forwarding of the host', function () {
-  this.timeout(120_000)
   const stateDir = mkdtempSync('/tmp/btest-left-')
   const pair = new AddressedPair('btestleft', stateDir)
   const { lab } = pair
@@ -14,8 +13,7 @@ describe('forwarding of the host', function () {
   let found: string[]
 
   const settings = (): string[] => readForwarding({ namespace: lab.host }, lab.config.bridge)
-  const give = (ipv6Addresses: string[]): Promise<void> =>
-    pair.attach((pair.a = { ...pair.a, ipv6Addresses }))
+  const give = (ipv6Addresses: string[]): Promise<void> => pair.attach((pair.a = { ...pair.a, ipv6Addresses }))
   async function deleteGuest(): Promise<void> {
     await pair.book.call('remove', pair.a.uuid)
     await pair.book.call('detach', pair.a)

@@ -6,7 +6,6 @@ import { waitFor } from '../support/wait.js'
 /* What another program makes on the host, as an interface with a network and a way out, beside a prefix that was found. */
 
 describe('a prefix that was found', function () {
-  this.timeout(120_000)
   const pair = new AddressedPair('btestfnd')
   const { lab } = pair
   const own = '2001:db8:51::a:1'
@@ -53,21 +52,16 @@ describe('a prefix that was found', function () {
     await waitFor(() => lab.ask(lab.client, `tcp:${own}:22`) === `bt11 ${clientAddress6}`)
     expect(await warnings()).to.deep.equal([])
     makeStranger()
-    expect((await pair.readRouting()).ipv6Prefixes.map(({ prefix }) => prefix)).to.deep.equal([
-      '2001:db8:51::',
-    ])
+    expect((await pair.readRouting()).ipv6Prefixes.map(({ prefix }) => prefix)).to.deep.equal(['2001:db8:51::'])
     expect((await choose())[0]).to.match(/^2001:db8:51:/)
     expect(await pair.repairs()).to.deep.equal([])
     expect(lab.ask(lab.client, `tcp:${own}:22`)).to.equal(`bt11 ${clientAddress6}`)
-    expect((await warnings()).join()).to.match(
-      /2001:db8:51::\/64 of up0 as before, but .* way out is veth9 now/,
-    )
+    expect((await warnings()).join()).to.match(/2001:db8:51::\/64 of up0 as before, but .* way out is veth9 now/)
   })
 
   it('a pool that names no interface does not belong on one that another program made', async () => {
-    const { interface: device } = (
-      await pair.routing({ ipv4Pool: [{ ...poolItem('198.51.101.9'), interface: '' }] })
-    ).ipv4Pool[0]!
+    const { interface: device } = (await pair.routing({ ipv4Pool: [{ ...poolItem('198.51.101.9'), interface: '' }] }))
+      .ipv4Pool[0]!
     expect(device).to.equal('up0')
     await pair.routing({ ipv4Pool: [] })
   })
@@ -79,9 +73,7 @@ describe('a prefix that was found', function () {
     await pair.routing({ ipv6Prefixes: [more, prefixItem('2001:db8:51::', 64)] })
     expect(await choose(['2001:db8:bad::7'])).to.deep.equal(['2001:db8:bad::7'])
     await pair.routing({ ipv6Prefixes: [] })
-    expect((await pair.readRouting()).ipv6Prefixes.map(({ prefix }) => prefix)).to.deep.equal([
-      '2001:db8:51::',
-    ])
+    expect((await pair.readRouting()).ipv6Prefixes.map(({ prefix }) => prefix)).to.deep.equal(['2001:db8:51::'])
     pair.show('link', 'delete', 'veth9')
   })
 

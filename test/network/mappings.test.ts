@@ -25,7 +25,6 @@ const map = (hostPort: number, containerPort: number, more: Partial<NatMapping> 
 })
 
 describe('mappings and addresses', function () {
-  this.timeout(120_000)
   const lab = new NetworkLab('btestmap')
   const a = lab.guest(
     11,
@@ -51,12 +50,7 @@ describe('mappings and addresses', function () {
   /** In the private IPv6 network: leaves in the host's name. */
   const hidden = lab.guest(14, [map(20014, 22)], { ipv6Addresses: ['fd77::14'] })
   const all = [a, b, plain, hidden]
-  const [inA, inB, inPlain, inHidden] = all.map((guest) => lab.namespaceOf(guest)) as [
-    string,
-    string,
-    string,
-    string,
-  ]
+  const [inA, inB, inPlain, inHidden] = all.map((guest) => lab.namespaceOf(guest)) as [string, string, string, string]
   let agent: AgentNetwork
 
   before(async () => {

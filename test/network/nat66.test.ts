@@ -1,19 +1,12 @@
 import { expect } from 'chai'
 import type { Ipv6Status } from '../../agent/network/addresses/routing.js'
 import { openAddressBook, runGuest } from '../support/address-book.js'
-import {
-  clientAddress6,
-  hostAddress,
-  hostAddress6,
-  NetworkLab,
-  type AgentNetwork,
-} from '../support/network-lab.js'
+import { clientAddress6, hostAddress, hostAddress6, NetworkLab, type AgentNetwork } from '../support/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /* A host with one IPv6 address and no prefix, as many providers give: guests share it. */
 
 describe('NAT66', function () {
-  this.timeout(120_000)
   const lab = new NetworkLab('btestn66')
   const mapping = {
     protocol: 'tcp',
@@ -51,9 +44,7 @@ describe('NAT66', function () {
       reason: 'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
       mode: 'nat66',
     })
-    expect(prefixes.map(({ prefix, prefixLen }) => `${prefix}/${prefixLen}`)).to.deep.equal([
-      lab.config.subnet6,
-    ])
+    expect(prefixes.map(({ prefix, prefixLen }) => `${prefix}/${prefixLen}`)).to.deep.equal([lab.config.subnet6])
   })
 
   it('a guest leaves in the name of the host', async () => {

@@ -5,7 +5,6 @@ import { gateway, NetworkPair, tcp } from '../support/network-pair.js'
 /* Who reaches whom: real packets through real tables, in network namespaces of its own. */
 
 describe('network', function () {
-  this.timeout(120_000)
   const pair = new NetworkPair('btestnet')
   const { lab, a, b, all, inA, inB } = pair
 
@@ -50,9 +49,7 @@ describe('network', function () {
         it('says what does not work', async () => {
           lab.in(lab.host, 'nft', 'insert rule inet berth guest_to_host accept')
           await pair.agent.ensure(all)
-          expect(String(await pair.agent.call('warnings')).includes('its own mapped ports')).to.equal(
-            filtered === 1,
-          )
+          expect(String(await pair.agent.call('warnings')).includes('its own mapped ports')).to.equal(filtered === 1)
         })
       })
 

@@ -11,7 +11,6 @@ import { waitFor } from '../support/wait.js'
 const deleteAgain = 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do conntrack -D "$0" "$1"; done'
 
 describe('owners of ports and addresses', function () {
-  this.timeout(120_000)
   const pair = new NetworkPair('btestown')
   const { lab, a, b, inA } = pair
 
@@ -35,8 +34,7 @@ describe('owners of ports and addresses', function () {
     })
 
     it("does not give an old client's flow to the earlier guest of a port", async () => {
-      const asked = (): string =>
-        lab.ask(lab.client, `udp:${hostAddress}:20001`, { sport: 5353, timeoutSeconds: 3 })
+      const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:20001`, { sport: 5353, timeoutSeconds: 3 })
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
       await pair.agent.call('detach', a)
       await attach({ ...b, portMappings: [tcp(20002), udp(20001)] })
@@ -55,20 +53,16 @@ describe('owners of ports and addresses', function () {
     })
 
     it('serves a client that sent datagrams before there was a mapping', async () => {
-      const asked = (): string =>
-        lab.ask(lab.client, `udp:${hostAddress}:20009`, { sport: 5454, timeoutSeconds: 0.3 })
+      const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:20009`, { sport: 5454, timeoutSeconds: 0.3 })
       expect(asked()).to.equal('')
       await attach({ ...a, portMappings: [...a.portMappings, udp(20009)] })
-      expect(lab.ask(lab.client, `udp:${hostAddress}:20009`, { sport: 5455 })).to.equal(
-        `bt11 ${clientAddress}`,
-      )
+      expect(lab.ask(lab.client, `udp:${hostAddress}:20009`, { sport: 5455 })).to.equal(`bt11 ${clientAddress}`)
       await waitFor(() => asked() === `bt11 ${clientAddress}`)
       await attach(a)
     })
 
     it('forgets what a mapping had led when an earlier agent was killed before that, and nothing else', async () => {
-      const asked = (port: number): string =>
-        lab.ask(lab.client, `udp:${hostAddress}:${port}`, { sport: 5457 })
+      const asked = (port: number): string => lab.ask(lab.client, `udp:${hostAddress}:${port}`, { sport: 5457 })
       await attach({ ...a, portMappings: [...a.portMappings, udp(20010)] })
       for (const port of [20001, 20010]) expect(asked(port)).to.equal(`bt11 ${clientAddress}`)
       await pair.agent.end()

@@ -10,7 +10,6 @@ import { expectInTime } from '../support/promised-time.js'
 const seconds = 5
 
 describe('repair of a full host', function () {
-  this.timeout(120_000)
   const lab = new NetworkLab('btestrep', { subnet: '10.77.0.0/16' })
   const publicIpv4s = Array.from({ length: 200 }, (_, i) => `198.18.7.${i + 1}`)
   const guests = Array.from({ length: 1000 }, (_, i): GuestNetwork => {

@@ -23,12 +23,14 @@ const publicAddress = '198.51.100.10'
 /** Of a cloud, at addresses that are closed. */
 const resolvers = ['168.63.129.16', 'fd20:ce::254']
 const mapping = (protocol: 'tcp' | 'udp', hostPort: number): NatMapping => ({
-  ...{ protocol, hostIp: '', hostPort, hostPortEnd: hostPort },
+  protocol,
+  hostIp: '',
+  hostPort,
+  hostPortEnd: hostPort,
   containerPort: protocol === 'tcp' ? 22 : 53,
 })
 
 describe('a guest that scans its host', function () {
-  this.timeout(240_000)
   const lab = new NetworkLab('btestscan', { resolvers })
   const rules = { direction: 'in', action: 'ACCEPT', network: 'all', sourceIp: '', description: '' } as const
   const open = [
@@ -36,7 +38,8 @@ describe('a guest that scans its host', function () {
     { ...rules, id: 'dns', protocol: 'udp' as const, port: '53' },
   ]
   const neighbour = lab.guest(11, [mapping('tcp', 20001), mapping('udp', 20001)], {
-    ...{ publicIpv4s: [publicAddress], ipv6Addresses: [`${guestPrefix6}11`] },
+    publicIpv4s: [publicAddress],
+    ipv6Addresses: [`${guestPrefix6}11`],
     // Its own kernel would answer for every port that is closed.
     firewall: { enabled: true, defaultAction: 'DROP', rules: open },
   })
@@ -54,17 +57,7 @@ describe('a guest that scans its host', function () {
       lab.plug(guest)
       await lab.serve(lab.namespaceOf(guest), guest.device, 'tcp:22', 'udp:53', 'tcp:8000')
     }
-    await lab.serve(
-      lab.host,
-      'host',
-      'tcp:22',
-      'tcp:53',
-      'tcp:7443',
-      'tcp:8080',
-      'udp:53',
-      'udp:123',
-      'udp:5353',
-    )
+    await lab.serve(lab.host, 'host', 'tcp:22', 'tcp:53', 'tcp:7443', 'tcp:8080', 'udp:53', 'udp:123', 'udp:5353')
     await lab.serve(lab.client, 'client', 'tcp:53', 'tcp:80')
     for (const address of [clientAddress, clientAddress6])
       await waitFor(() => lab.ask(inside, `tcp:${address}:80`), { what: `the way out to ${address}` })

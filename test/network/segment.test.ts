@@ -9,7 +9,6 @@ import { clientAddress, hostAddress } from '../support/network-lab.js'
 const [assigned, free] = ['198.51.100.10', '198.51.100.12']
 
 describe('a scan of the segment', function () {
-  this.timeout(120_000)
   const pair = new AddressedPair('btestseg')
   const { lab } = pair
 

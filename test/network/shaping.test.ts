@@ -2,15 +2,7 @@ import { expect } from 'chai'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { findProcess, readChildren } from '../../agent/host/proc.js'
 import type { GuestNetwork, GuestRates } from '../../agent/network/contract.js'
-import {
-  expectMore,
-  expectRate,
-  Flow,
-  isAbout,
-  serveFlows,
-  type FlowOptions,
-  type Way,
-} from '../support/flow.js'
+import { expectMore, expectRate, Flow, isAbout, serveFlows, type FlowOptions, type Way } from '../support/flow.js'
 import { AgentNetwork, clientAddress, NetworkLab } from '../support/network-lab.js'
 import { nodeArguments } from '../support/programs.js'
 import { waitFor } from '../support/wait.js'
@@ -21,7 +13,6 @@ import { deadlineOf } from '../support/promised-time.js'
 const port = 5201
 
 describe('rates', function () {
-  this.timeout(500_000)
   const lab = new NetworkLab('btestrate', { subnet: '10.78.0.0/24', interface_prefix: 'btr' })
   const a = lab.guest(11)
   const b = lab.guest(12)
@@ -104,11 +95,7 @@ describe('rates', function () {
     ['a deleted upload hook', 'tc', `qdisc delete dev ${a.device} ingress`],
     ['a deleted upload qdisc', 'tc', `qdisc delete dev ${a.device}u root`],
     ['a deleted queue', 'tc', `qdisc delete dev ${a.device} parent d0:1`],
-    [
-      'another qdisc in its place',
-      'tc',
-      `qdisc replace dev ${a.device} root tbf rate 1gbit burst 1mb latency 9ms`,
-    ],
+    ['another qdisc in its place', 'tc', `qdisc replace dev ${a.device} root tbf rate 1gbit burst 1mb latency 9ms`],
     ['a deleted intermediate device', 'ip', `link delete dev ${a.device}u`],
   ] as const)
     it(`${name} is noticed and repaired`, async () => {
@@ -228,9 +215,7 @@ describe('rates', function () {
       { ...rates(a, 10, 10), upMbps: 1.5 },
       { ...rates(a, 10, 10), upMbps: 1e9 },
     ])
-      expect(await shaper.call('apply', wrong).catch((error: Error) => error.message)).to.contain(
-        'out of their rules',
-      )
+      expect(await shaper.call('apply', wrong).catch((error: Error) => error.message)).to.contain('out of their rules')
     expect(
       await shaper.call('ensure', [{ ...rates(a, 1, 1), device: 'up0' }]).catch((e: Error) => e.message),
     ).to.contain('out of their rules')

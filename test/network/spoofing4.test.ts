@@ -5,7 +5,6 @@ import { gateway, NetworkPair } from '../support/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
 describe('what a guest sends in the name of others', function () {
-  this.timeout(120_000)
   const pair = new NetworkPair('btestsp4')
   const { lab, a, b, inA, inB } = pair
   let seenByHost: Set<string>
@@ -19,11 +18,7 @@ describe('what a guest sends in the name of others', function () {
     "another guest's mac": ipv4Frame({ from: b.mac, to: bridgeMac }, own, 'mac-b'),
     "the gateway's mac": ipv4Frame({ from: bridgeMac, to: b.mac }, own, 'mac-gw'),
     "another guest's address": ipv4Frame(toHost, { ...own, from: b.ipv4 }, 'ip-b'),
-    "another guest's mac and address": ipv4Frame(
-      { from: b.mac, to: bridgeMac },
-      { ...own, from: b.ipv4 },
-      'both-b',
-    ),
+    "another guest's mac and address": ipv4Frame({ from: b.mac, to: bridgeMac }, { ...own, from: b.ipv4 }, 'both-b'),
     'an address out of the subnet': ipv4Frame(toHost, { ...own, from: '192.0.2.7' }, 'ip-out'),
     'no address': ipv4Frame(toHost, { ...own, from: '0.0.0.0' }, 'ip-0'),
     "a DHCP server's answer": ipv4Frame(
@@ -45,47 +40,22 @@ describe('what a guest sends in the name of others', function () {
       { mac: a.mac, ipv4: gateway, target: b.ipv4, operation: 2 },
       'arp-gw',
     ),
-    "ARP for another guest's address": arpFrame(
-      a.mac,
-      { mac: a.mac, ipv4: b.ipv4, target: gateway },
-      'arp-b',
-    ),
-    'ARP with another mac inside': arpFrame(
-      a.mac,
-      { mac: strange, ipv4: a.ipv4, target: gateway },
-      'arp-sha',
-    ),
-    'ARP in a frame of another mac': arpFrame(
-      strange,
-      { mac: a.mac, ipv4: a.ipv4, target: gateway },
-      'arp-eth',
-    ),
+    "ARP for another guest's address": arpFrame(a.mac, { mac: a.mac, ipv4: b.ipv4, target: gateway }, 'arp-b'),
+    'ARP with another mac inside': arpFrame(a.mac, { mac: strange, ipv4: a.ipv4, target: gateway }, 'arp-sha'),
+    'ARP in a frame of another mac': arpFrame(strange, { mac: a.mac, ipv4: a.ipv4, target: gateway }, 'arp-eth'),
     'ARP of an unknown operation': arpFrame(
       a.mac,
       { mac: a.mac, ipv4: a.ipv4, target: gateway, operation: 3 },
       'arp-op',
     ),
     IPv6: rawFrame(toHost, 0x86dd, 'ipv6', '6000000000003a40'),
-    'a router advertisement': rawFrame(
-      { from: a.mac, to: '33:33:00:00:00:01' },
-      0x86dd,
-      'ra',
-      '6000000000003aff',
-    ),
+    'a router advertisement': rawFrame({ from: a.mac, to: '33:33:00:00:00:01' }, 0x86dd, 'ra', '6000000000003aff'),
     'a VLAN tag': tagged(ipv4Frame(toHost, { ...own, from: b.ipv4 }, 'vlan')),
     'a VLAN tag on what would be right': tagged(ipv4Frame(toHost, own, 'vlan-own')),
     'two VLAN tags': tagged(tagged(ipv4Frame(toHost, own, 'qinq')), 0x88a8),
     'another ether type': rawFrame(toHost, 0x88b5, 'type'),
-    "another guest's mac to the bridge group": rawFrame(
-      { from: b.mac, to: '01:80:c2:00:00:0e' },
-      0x88cc,
-      'lldp',
-    ),
-    'something for another guest': ipv4Frame(
-      { from: a.mac, to: b.mac },
-      { from: a.ipv4, to: b.ipv4 },
-      'to-b',
-    ),
+    "another guest's mac to the bridge group": rawFrame({ from: b.mac, to: '01:80:c2:00:00:0e' }, 0x88cc, 'lldp'),
+    'something for another guest': ipv4Frame({ from: a.mac, to: b.mac }, { from: a.ipv4, to: b.ipv4 }, 'to-b'),
     'something for all': ipv4Frame(
       { from: a.mac, to: 'ff:ff:ff:ff:ff:ff' },
       { from: a.ipv4, to: '10.77.0.255' },

@@ -7,7 +7,6 @@ import { waitFor } from '../support/wait.js'
 /* What a guest with IPv6 sends in the name of others. That of one without is in network.test.ts. */
 
 describe('IPv6 in the name of others', function () {
-  this.timeout(120_000)
   const lab = new NetworkLab('btestnd')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const b = lab.guest(12, [], { ipv6Addresses: [`${guestPrefix6}12`] })

@@ -96,7 +96,8 @@ describe('operations cancelled and removed', () => {
     const gate = new Gate()
     const runs: string[] = []
     const deaf = {
-      ...{ name: 'gate', cancelable: true },
+      name: 'gate',
+      cancelable: true,
       run: () => (runs.push('run'), gate.pass()),
       undo: async () => void runs.push('undo'),
     }
@@ -128,7 +129,9 @@ describe('operations cancelled and removed', () => {
           undo: undo(name),
         })
         const long: Step<unknown> = {
-          ...{ name: 'long', cancelable: true, undo: undo('long') },
+          name: 'long',
+          cancelable: true,
+          undo: undo('long'),
           run: ({ signal }) =>
             new Promise((_, reject) => {
               runs.push('long')
@@ -198,8 +201,7 @@ describe('operations cancelled and removed', () => {
   it('lets a deletion win over what waits, but not over what runs or another deletion', async () => {
     const gate = new Gate()
     const settled: string[] = []
-    const settle = ({ id }: { id: string }, { status }: OperationOutcome): void =>
-      void settled.push(`${id} ${status}`)
+    const settle = ({ id }: { id: string }, { status }: OperationOutcome): void => void settled.push(`${id} ${status}`)
     const definitions = [
       define('slow', [gate.step], { settle }),
       define('a', [], { settle }),
@@ -213,8 +215,7 @@ describe('operations cancelled and removed', () => {
     engine.submit(order('d1', 'delete', 'g'))
     engine.submit(order('3', 'a', 'g'))
     engine.submit(order('d2', 'delete', 'g'))
-    for (const id of ['2', '3'])
-      expect(engine.get(id)).to.include({ status: 'canceled', errorCode: 'superseded' })
+    for (const id of ['2', '3']) expect(engine.get(id)).to.include({ status: 'canceled', errorCode: 'superseded' })
     expect(engine.get('d1').status).to.equal('pending')
     gate.open()
     await engine.wait('d2')

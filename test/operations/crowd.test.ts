@@ -44,7 +44,8 @@ describe('guests created at once', () => {
     const ids = Array.from({ length: guests }, () => randomUUID())
     for (const [index, operationId] of ids.entries())
       await orders.submit({
-        ...{ operationId, requestedBy: 'test' },
+        operationId,
+        requestedBy: 'test',
         order: createOrder(createRequest(index + 1, `crowd-${index}`)).order!,
       })
     ordered()

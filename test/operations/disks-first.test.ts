@@ -10,9 +10,7 @@ class Creations {
   readonly #disksFirst = new DisksFirst()
 
   constructor(
-    private readonly parts: Partial<
-      Record<'disk' | 'configure' | 'boot', (guest: string) => Promise<void>>
-    > = {},
+    private readonly parts: Partial<Record<'disk' | 'configure' | 'boot', (guest: string) => Promise<void>>> = {},
   ) {}
 
   get definition(): OperationDefinition<unknown> {
@@ -179,10 +177,7 @@ describe('disks before boots', () => {
     expect((await engine.wait('g0')).status).to.equal('done')
     expect((await engine.wait('g1')).status).to.equal('failed')
     expect((await engine.wait('g3')).status).to.equal('done')
-    expect(creations.log.filter((line) => line.startsWith('boot')).sort()).to.deep.equal([
-      'boot g0',
-      'boot g3',
-    ])
+    expect(creations.log.filter((line) => line.startsWith('boot')).sort()).to.deep.equal(['boot g0', 'boot g3'])
     expect(creations.disksFirst).to.equal(2)
   })
 

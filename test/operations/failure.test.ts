@@ -104,10 +104,7 @@ describe('failing operations', () => {
         outcomes.push(outcome.status)
         if (outcomes.length <= times) fail('settle')
       }
-    const engine = lab.start([
-      define('a', [], { settle: settle(1) }),
-      define('b', [], { settle: settle(99) }),
-    ])
+    const engine = lab.start([define('a', [], { settle: settle(1) }), define('b', [], { settle: settle(99) })])
     engine.submit(order('1', 'a', 'g'))
     expect(await engine.wait('1')).to.include({ status: 'failed', error: 'settle: settle' })
     expect(outcomes).to.deep.equal(['done', 'failed'])

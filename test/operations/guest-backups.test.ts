@@ -1,10 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'chai'
 import type { Domain } from '../../agent/daemon/domain.js'
-import {
-  scheduledBackupDefinition,
-  scheduledBackups,
-} from '../../agent/guests/operations/backup-scheduled.js'
+import { scheduledBackupDefinition, scheduledBackups } from '../../agent/guests/operations/backup-scheduled.js'
 import { guestSubject } from '../../agent/guests/operations/guest-order.js'
 import { endRoom, raiseBound, withRoom } from '../../agent/guests/operations/restore-room.js'
 import { noBackupSchedule } from '../../agent/guests/record.js'
@@ -32,7 +29,8 @@ const boot = ['configure', 'start']
 
 describe('operations with backups', () => {
   describeOperationMatrix('make', {
-    ...{ steps: ['snapshot', 'send', 'drop', 'verify'], undone: ['snapshot', 'send'] },
+    steps: ['snapshot', 'send', 'drop', 'verify'],
+    undone: ['snapshot', 'send'],
     prepare: () => prepare('backupCreate', ({ uuid, target }) => ({ uuid, target, description: '' })),
   })
   describeOperationMatrix('make by schedule', {
@@ -46,7 +44,8 @@ describe('operations with backups', () => {
     },
   })
   describeOperationMatrix('delete', {
-    ...{ steps: ['forget'], undone: [] },
+    steps: ['forget'],
+    undone: [],
     prepare: () => prepare('backupDelete', ({ uuid, target }) => ({ uuid, target, backupId })),
     checkFailed: (after, before, { phase }) => {
       if (phase === 'before-run') expect(after).to.deep.equal(before)
@@ -56,8 +55,7 @@ describe('operations with backups', () => {
     steps: ['fetch', 'stop', 'keep', 'exchange', ...boot, 'forget'],
     undone: ['fetch', 'stop', 'keep', 'exchange', 'start'],
     undoneFrom: 'start',
-    prepare: () =>
-      prepare('backupRestore', ({ uuid, target }) => ({ uuid, target, backupId, sourceUuid: uuid })),
+    prepare: () => prepare('backupRestore', ({ uuid, target }) => ({ uuid, target, backupId, sourceUuid: uuid })),
     // Once what the disk was is gone there is no way back: the guest has the restored one, and runs.
     checkFailed: (after, before, { step, phase }) => {
       const isOver = step === 'forget' && phase === 'after-run'
@@ -93,11 +91,7 @@ describe('the room of a restore', () => {
     expect(room()).to.deep.equal(raised)
     host.areFreed = false
     const { signal } = new AbortController()
-    const ended = endRoom(
-      context,
-      { subject: guestSubject(uuid), signal, log: silentLog },
-      { extraBytes: 100 },
-    )
+    const ended = endRoom(context, { subject: guestSubject(uuid), signal, log: silentLog }, { extraBytes: 100 })
     await untilChecked(2)
     expect(room()).to.deep.equal({ ...raised, fetchedBytes: 1200, extraBytes: 100 })
     host.areFreed = true
@@ -134,18 +128,22 @@ async function prepare(name: BackupOrder, valueOf: (about: About) => object): Pr
   const guest = await openMemoryGuest()
   const { host, domain, uuid } = guest
   const target: BackupTarget = {
-    ...{ id: randomUUID(), name: 'vault', password: 'a-password-of-it', verifyPercent: 100 },
+    id: randomUUID(),
+    name: 'vault',
+    password: 'a-password-of-it',
+    verifyPercent: 100,
     place: { $case: 'local', value: { path: '/srv/backups' } },
   }
   host.contents.set(uuid, 'first')
   await carryOut(domain, { $case: 'backupCreate', value: { uuid, target, description: '' } }, backupId)
   host.contents.set(uuid, 'second')
   return {
-    ...{ domain, uuid, target },
+    domain,
+    uuid,
+    target,
     changes: domain.changes,
     definition: domain.kinds[name],
-    submit: (engine) =>
-      submitOrder(domain, engine, { $case: name, value: valueOf({ uuid, target }) } as WireOrder),
+    submit: (engine) => submitOrder(domain, engine, { $case: name, value: valueOf({ uuid, target }) } as WireOrder),
     inventory: () => inventoryOf(guest, target),
     destroy: () => guest.destroy(),
   }
@@ -166,9 +164,7 @@ async function prepareScheduled(): Promise<MatrixSubject> {
     ...subject,
     definition: scheduledBackupDefinition(context),
     submit: async (engine) =>
-      engine.submit(
-        scheduledBackups(context).orderOf(context.store.get(uuid), { id: randomUUID(), nextRunMs: 1 }),
-      ),
+      engine.submit(scheduledBackups(context).orderOf(context.store.get(uuid), { id: randomUUID(), nextRunMs: 1 })),
   }
 }
 
@@ -178,11 +174,10 @@ async function inventoryOf(guest: MemoryGuest, target: BackupTarget): Promise<un
   const { backups, fetchedBytes } = domain.context.store.get(uuid)
   return {
     ...stateOf(guest),
-    ...{ fetchedBytes, snapshots: host.snapshots.get(uuid)?.size ?? 0, next: host.next.has(uuid) },
+    fetchedBytes,
+    snapshots: host.snapshots.get(uuid)?.size ?? 0,
+    next: host.next.has(uuid),
     kept: [...(memoryTargets.get(target.id)?.get(uuid)?.values() ?? [])].map(({ content }) => content),
-    shown: backups.map(({ state, sizeBytes, verifiedAtMs }) => ({
-      ...{ state, sizeBytes },
-      verified: verifiedAtMs > 0,
-    })),
+    shown: backups.map(({ state, sizeBytes, verifiedAtMs }) => ({ state, sizeBytes, verified: verifiedAtMs > 0 })),
   }
 }

@@ -1,10 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'chai'
 import { guestKinds } from '../../agent/guests/operations/kinds.js'
-import {
-  scheduledSnapshotDefinition,
-  scheduledSnapshots,
-} from '../../agent/guests/operations/snapshot-scheduled.js'
+import { scheduledSnapshotDefinition, scheduledSnapshots } from '../../agent/guests/operations/snapshot-scheduled.js'
 import { noSchedule } from '../../agent/guests/record.js'
 import {
   carryOut,
@@ -26,11 +23,13 @@ const boot = ['configure', 'start']
 
 describe('operations with snapshots', () => {
   describeOperationMatrix('take', {
-    ...{ steps: ['snapshot'], undone: ['snapshot'] },
+    steps: ['snapshot'],
+    undone: ['snapshot'],
     prepare: () => prepare('snapshotCreate', (uuid) => ({ uuid, description: '' })),
   })
   describeOperationMatrix('delete', {
-    ...{ steps: ['remove'], undone: [] },
+    steps: ['remove'],
+    undone: [],
     prepare: () => prepare('snapshotDelete', (uuid) => ({ uuid, snapshotId })),
     checkFailed: (after, before, { phase }) => {
       if (phase === 'before-run') expect(after).to.deep.equal(before)
@@ -52,7 +51,8 @@ describe('operations with snapshots', () => {
 /** The guest keeps one, and has it. */
 describe('a scheduled snapshot', () => {
   describeOperationMatrix('take', {
-    ...{ steps: ['room', 'snapshot', 'drop'], undone: ['snapshot'] },
+    steps: ['room', 'snapshot', 'drop'],
+    undone: ['snapshot'],
     prepare: prepareScheduled,
     // What is dropped is gone; its own step never fails.
     checkFailed: (after, before, { step, phase }) => {
@@ -74,9 +74,7 @@ async function prepareScheduled(): Promise<MatrixSubject> {
     ...subject,
     definition: scheduledSnapshotDefinition(domain.context, domain.capacity),
     submit: (engine) =>
-      engine.submit(
-        scheduledSnapshots(domain.context).orderOf(store.get(uuid), { id: randomUUID(), nextRunMs: 1 }),
-      ),
+      engine.submit(scheduledSnapshots(domain.context).orderOf(store.get(uuid), { id: randomUUID(), nextRunMs: 1 })),
   }
 }
 
@@ -98,11 +96,7 @@ async function prepareGuest() {
   host.contents.set(uuid, 'first')
   await carryOut(domain, { $case: 'snapshotCreate', value: { uuid, description: '' } }, snapshotId)
   host.contents.set(uuid, 'second')
-  return {
-    ...{ domain, uuid, changes: domain.changes },
-    inventory: () => inventoryOf(guest),
-    destroy: () => guest.destroy(),
-  }
+  return { domain, uuid, changes: domain.changes, inventory: () => inventoryOf(guest), destroy: () => guest.destroy() }
 }
 
 async function inventoryOf(guest: MemoryGuest): Promise<unknown> {

@@ -87,7 +87,6 @@ function engineOf(world: FileWorld): OperationEngine {
 }
 
 describe('operation matrix: the process killed', function () {
-  this.timeout(240_000)
   let directory: string
 
   beforeEach(() => (directory = makeDirectory()))

@@ -99,8 +99,7 @@ describe('the order of operations', () => {
     })
     const refused = waits(() => Promise.reject(conflict('image_missing', 'no mirror')))
     const aborted = waits(
-      ({ signal }) =>
-        new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped')))),
+      ({ signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped')))),
     )
     const engine = lab.start([define('refused', [refused]), define('aborted', [aborted])], { parallel: 1 })
     engine.submit(order('1', 'refused', 'g'))

@@ -119,11 +119,7 @@ describe('the submission of operations', () => {
     }
     expectRefused(() => engine.submit({ ...order('1', 'a', 'g'), reserve }), 'port_conflict')
     expect(lab.changes.db.prepare('SELECT count(*) AS n FROM btest').get()).to.deep.equal({ n: 0 })
-    expect([engine.store.list(), lab.changes.revision, engine.busy(guestSubject('g'))]).to.deep.equal([
-      [],
-      0,
-      false,
-    ])
+    expect([engine.store.list(), lab.changes.revision, engine.busy(guestSubject('g'))]).to.deep.equal([[], 0, false])
     expect(engine.stats()).to.include({ pending: 0, running: 0 })
     engine.submit(order('1', 'a', 'g'))
     expect(await engine.wait('1')).to.include({ status: 'done' })

@@ -4,13 +4,7 @@ import fc from 'fast-check'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { BerthError } from '../../shared/errors.js'
 import { PolicySettings } from '../../agent/guests/settings/policy.js'
-import {
-  carryOut,
-  openMemoryGuest,
-  submitOrder,
-  type MemoryGuest,
-  type WireOrder,
-} from '../support/memory-guest.js'
+import { carryOut, openMemoryGuest, submitOrder, type MemoryGuest, type WireOrder } from '../support/memory-guest.js'
 import { waitFor } from '../support/wait.js'
 
 /*
@@ -21,7 +15,10 @@ import { waitFor } from '../support/wait.js'
 const snapshotId = '00000000-0000-4000-8000-00000000000a'
 const backupId = '00000000-0000-4000-8000-00000000000b'
 const target: BackupTarget = {
-  ...{ id: backupId, name: 'vault', password: 'of-the-vault-1', verifyPercent: 0 },
+  id: backupId,
+  name: 'vault',
+  password: 'of-the-vault-1',
+  verifyPercent: 0,
   place: { $case: 'local', value: { path: '/nowhere' } },
 }
 
@@ -33,8 +30,13 @@ const refused: readonly ((uuid: string) => WireOrder)[] = [
   (uuid) => ({
     $case: 'reinstall',
     value: {
-      ...{ uuid, templateId: 'debian-12', force: true, liftBlock: true },
-      ...{ sshAuthMode: 'keep', sshPassword: '', sshPublicKey: '' },
+      uuid,
+      templateId: 'debian-12',
+      force: true,
+      liftBlock: true,
+      sshAuthMode: 'keep',
+      sshPassword: '',
+      sshPublicKey: '',
     },
   }),
   (uuid) => ({ $case: 'resetPassword', value: { uuid, password: '' } }),
@@ -48,7 +50,6 @@ const nameOf = (make: (uuid: string) => WireOrder): string => {
 }
 
 describe('a suspended guest', function () {
-  this.timeout(60_000)
   let guest: MemoryGuest
   let settings: PolicySettings
 
@@ -168,9 +169,7 @@ describe('a suspended guest', function () {
     await suspend('stop')
     await settled()
     await settings.setExpiry(target(), 0)
-    expect(await codeOf({ $case: 'start', value: { uuid: guest.uuid, liftBlock: true } })).to.equal(
-      'policy_blocked',
-    )
+    expect(await codeOf({ $case: 'start', value: { uuid: guest.uuid, liftBlock: true } })).to.equal('policy_blocked')
     await settings.setExpiry(target(), 1)
     await unsuspend()
     await settled()

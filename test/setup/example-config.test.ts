@@ -18,9 +18,7 @@ function listKeys(schema: Section, path = ''): string[] {
 }
 
 function findValue(root: unknown, path: string): unknown {
-  return path
-    .split('.')
-    .reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], root)
+  return path.split('.').reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], root)
 }
 
 const examples: [name: string, schema: TSchema, withoutDefault: string[]][] = [

@@ -12,7 +12,6 @@ import { shell } from '../support/setup-shell.js'
  */
 
 describe('scripts/up', function () {
-  this.timeout(120_000)
   let dir = ''
   let here: TestPki
   let there: TestPki

@@ -70,7 +70,6 @@ function clear(): void {
 }
 
 describe('what scripts/down --purge removes', function () {
-  this.timeout(120_000)
   before(() => {
     for (const path of ['scripts', 'systemd']) cpSync(path, join(unbuilt, path), { recursive: true })
   })
@@ -136,12 +135,7 @@ describe('what scripts/down --purge removes', function () {
     expectPurged(purge({ root: unbuilt }))
   })
 
-  for (const network of [
-    flow,
-    '\n  "bridge": btestnbr',
-    '\n  bridge: &b btestnbr',
-    '\n  bridge:\n    btestnbr',
-  ])
+  for (const network of [flow, '\n  "bridge": btestnbr', '\n  bridge: &b btestnbr', '\n  bridge:\n    btestnbr'])
     it(`by a configuration that only the program can read, ${JSON.stringify(network)}: nothing`, () => {
       writeConfigs({ network })
       expectRefused(purge({ root: unbuilt }), 'the shell cannot read it')

@@ -43,9 +43,7 @@ function traces(): string[] {
       .filter((line) => line.startsWith(`${state}/`)),
     ...links.filter((line) => /: (btestxbr|xbt\d+u?)[:@]/.test(line)),
     ...list('-o -4 address show').filter((line) => line.includes(` metric ${mark.metric} `)),
-    ...list('-N -6 neighbour show proxy').filter(
-      (line) => / proto (\d+)/.exec(line)?.[1] === `${mark.protocol}`,
-    ),
+    ...list('-N -6 neighbour show proxy').filter((line) => / proto (\d+)/.exec(line)?.[1] === `${mark.protocol}`),
     ...list(`-N -6 route show table all proto ${mark.protocol}`),
     ...sh('nft', 'list', 'tables')
       .split('\n')
@@ -66,10 +64,7 @@ function writeConfigs(): void {
     join(etc, 'agent.yaml'),
     `state_dir: ${state}/agent\nrun_dir: /run/berth-${name}/agent\nnetwork:\n${network}storage:\n  pool: ${pool}\n  loop_file: ${loopFile}\n`,
   )
-  writeFileSync(
-    join(etc, 'gateway.yaml'),
-    `state_dir: ${state}/gateway\nrun_dir: /run/berth-${name}/gateway\n`,
-  )
+  writeFileSync(join(etc, 'gateway.yaml'), `state_dir: ${state}/gateway\nrun_dir: /run/berth-${name}/gateway\n`)
 }
 
 function makeNetwork(): void {
@@ -146,7 +141,6 @@ function startStray(): number {
 }
 
 describe('scripts/down --purge without a working agent', function () {
-  this.timeout(120_000)
   // What an earlier, killed run left.
   before(() => {
     removeUplink()
@@ -181,9 +175,7 @@ describe('scripts/down --purge without a working agent', function () {
     const left = sh('ip', '-4', 'address', 'show', uplink) + sh('ip', '-6', 'neighbour', 'show', 'proxy')
     for (const other of ['198.51.100.8', '198.51.100.9', '2001:db8:7::8', '2001:db8:7::9'])
       expect(left, 'what another put there stays').to.include(other)
-    await waitFor(
-      () => !existsSync(`/proc/${stray}`) || readFileSync(`/proc/${stray}/stat`, 'utf8').includes(') Z '),
-    )
+    await waitFor(() => !existsSync(`/proc/${stray}`) || readFileSync(`/proc/${stray}/stat`, 'utf8').includes(') Z '))
   })
 
   describe('a Redis server that is not the gateway’s own', () => {
@@ -230,11 +222,7 @@ describe('scripts/down --purge without a working agent', function () {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const netns = statSync('/proc/self/ns/net').ino
     /** A limit of the kernel, and settings of the network. */
-    const [pids, queue, other] = [
-      'kernel/pid_max',
-      'net/ipv4/neigh/lo/proxy_qlen',
-      'net/ipv4/neigh/lo/mcast_solicit',
-    ]
+    const [pids, queue, other] = ['kernel/pid_max', 'net/ipv4/neigh/lo/proxy_qlen', 'net/ipv4/neigh/lo/mcast_solicit']
     const has = (at: string): number => Number(readFileSync(`/proc/sys/${at}`, 'utf8'))
     const directory = mkdtempSync('/tmp/btest-purge-kernel-')
     const record = join(directory, 'record.json')
@@ -244,10 +232,7 @@ describe('scripts/down --purge without a working agent', function () {
 
     function write(of: string, users: Record<string, number>, place = netns): void {
       const values = (by: number): [string, number][] =>
-        [pids, queue, other].map((path) => [
-          path.startsWith('net') ? `${place}:${path}` : path,
-          has(path) + by,
-        ])
+        [pids, queue, other].map((path) => [path.startsWith('net') ? `${place}:${path}` : path, has(path) + by])
       const [before, set] = [Object.fromEntries(values(-1)), Object.fromEntries(values(0))]
       set[`${place}:${other}`] = has(other) + 1
       writeFileSync(record, `${JSON.stringify({ boot: of, users, before, set }, null, 2)}\n`)
@@ -313,15 +298,7 @@ describe('scripts/down --purge without a working agent', function () {
       mkdirSync(join(base, 'pool/snapshots/g1'), { recursive: true })
       sh('btrfs', '-q', 'subvolume', 'create', join(base, 'pool/guests/g1'))
       sh('btrfs', '-q', 'subvolume', 'create', join(base, 'pool/guests/g1/nested'))
-      sh(
-        'btrfs',
-        '-q',
-        'subvolume',
-        'snapshot',
-        '-r',
-        join(base, 'pool/guests/g1'),
-        join(base, 'pool/snapshots/g1/s1'),
-      )
+      sh('btrfs', '-q', 'subvolume', 'snapshot', '-r', join(base, 'pool/guests/g1'), join(base, 'pool/snapshots/g1/s1'))
       sh('btrfs', '-q', 'subvolume', 'create', join(base, 'pool/mine'))
       writeConfigs()
       const config = readFileSync(join(etc, 'agent.yaml'), 'utf8').replace(pool, join(base, 'pool'))

@@ -109,9 +109,7 @@ describe('scripts', () => {
       expect(new Set(single.flat()).size).to.equal(single.flat().length)
       for (const ranges of [
         all.map(({ agent }) => [agent.network.nat_ports.start, agent.network.nat_ports.end] as const),
-        all.map(
-          ({ agent: { lxc } }) => [lxc.idmap_base, lxc.idmap_base + lxc.idmap_slots * 65536 - 1] as const,
-        ),
+        all.map(({ agent: { lxc } }) => [lxc.idmap_base, lxc.idmap_base + lxc.idmap_slots * 65536 - 1] as const),
       ]) {
         const sorted = [...ranges].sort(([a], [b]) => a - b)
         sorted.forEach(([start, end], at) => {
@@ -129,9 +127,7 @@ describe('scripts', () => {
       const whole = readFileSync(file, 'utf8')
       const read = (text: string): string => {
         writeFileSync(file, text)
-        const { code, output } = shell(
-          `set_instance own; etc_dir=${join(dir, 'own')}; read_configs values_for_up`,
-        )
+        const { code, output } = shell(`set_instance own; etc_dir=${join(dir, 'own')}; read_configs values_for_up`)
         return `${code}: ${output}`
       }
       expect(read(whole)).to.equal('0: ')
@@ -151,9 +147,7 @@ describe('scripts', () => {
       try {
         const subnet6 = 'network.subnet6\tfd62:6572:7468:6::/64'
         expect(read('values_for_up', 'network.subnet6\tfd62:6572:7468:66::/64')).to.equal('0: ')
-        expect(read('values_for_up', subnet6)).to.match(
-          /^1: .* network\.subnet6: .* is another instance's, of /,
-        )
+        expect(read('values_for_up', subnet6)).to.match(/^1: .* network\.subnet6: .* is another instance's, of /)
         expect(read('values_for_up', 'network.subnet\t10.70.0.0/16')).to.match(/^1: .* network\.subnet: /)
         expect(read('values_for_down', subnet6)).to.equal('0: ')
       } finally {

@@ -9,7 +9,6 @@ import { run, shell } from '../support/setup-shell.js'
  */
 
 describe('a set-up that is killed', function () {
-  this.timeout(240_000)
   let dir = ''
   before(() => {
     dir = mkdtempSync('/tmp/btest-killed-')

@@ -15,7 +15,6 @@ interface RunningScript {
 const waiting = 'Waiting: another scripts/up or scripts/down is at work'
 
 describe('set-ups at the same time', function () {
-  this.timeout(120_000)
   const started: RunningScript[] = []
   let dir = ''
   before(() => (dir = mkdtempSync('/tmp/btest-lock-')))

@@ -26,7 +26,6 @@ const guestStatus = (): string | undefined => tryApi<{ status: string }>('/conta
 
 async function waitForHost(status: string): Promise<void> {
   await waitFor(() => hostStatus() === status, {
-    timeoutMs: 60_000,
     intervalMs: 100,
     what: () => `the host to be ${status}; it is ${String(hostStatus())}\n${journal()}`,
   })
@@ -65,14 +64,12 @@ async function expectGuestsToOutlive(deed: () => void | Promise<void>): Promise<
   await deed()
   expect(guestInits()).to.deep.equal(before)
   await waitFor(() => hostStatus() === 'online' && guestStatus() === 'running', {
-    timeoutMs: 60_000,
     what: 'the host online, its guest in its hands',
   })
   expect(guestInits()).to.deep.equal(before)
 }
 
 describe('the units, run by systemd', function () {
-  this.timeout(240_000)
   this.bail(true) // each goes on where the one before ended
 
   before(async function () {
@@ -121,8 +118,14 @@ describe('the units, run by systemd', function () {
 
   it('a guest runs, in groups of its own beside the unit’s', async () => {
     const body = {
-      ...{ name: 'first', virtualization: 'lxc', template_id: 'debian-12', vcpu: 1, ram_mb: 256, disk_gb: 1 },
-      ...{ assign_nat: true, port_mapping_count: 2 },
+      name: 'first',
+      virtualization: 'lxc',
+      template_id: 'debian-12',
+      vcpu: 1,
+      ram_mb: 256,
+      disk_gb: 1,
+      assign_nat: true,
+      port_mapping_count: 2,
     }
     await followTask(api<{ task_id: string }>('/containers', { method: 'POST', body }).task_id)
     expect(guestStatus()).to.equal('running')
@@ -153,10 +156,7 @@ describe('the units, run by systemd', function () {
   const deeds: [name: string, command: string[]][] = [
     ['systemctl restart', ['restart', 'berth-agent']],
     ['systemctl kill -s KILL, of all in the unit', ['kill', '-s', 'KILL', 'berth-agent']],
-    [
-      'systemctl kill -s SEGV, of its first process',
-      ['kill', '-s', 'SEGV', '--kill-whom=main', 'berth-agent'],
-    ],
+    ['systemctl kill -s SEGV, of its first process', ['kill', '-s', 'SEGV', '--kill-whom=main', 'berth-agent']],
   ]
   for (const [name, command] of deeds)
     it(`${name}: the guest’s processes are the same, the agent comes back`, async () => {
@@ -164,7 +164,7 @@ describe('the units, run by systemd', function () {
       const changed = (): boolean => !['0', before].includes(mainPid('berth-agent'))
       await expectGuestsToOutlive(async () => {
         run('systemctl', ...command)
-        await waitFor(changed, { timeoutMs: 60_000, what: 'another agent' })
+        await waitFor(changed, { what: 'another agent' })
       })
       expect(show('berth-agent', 'ActiveState')).to.equal('active')
     })
@@ -242,16 +242,15 @@ describe('the units, run by systemd', function () {
     const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'
     run('sh', '-c', `echo '${end}' >>"$(echo /var/lib/berth/pool/guests/*)/etc/inittab"`)
     // The gateway takes the agent for there until it has found that it was restarted.
-    const restart = () =>
-      tryApi<{ task_id: string }>('/containers/first/restart', { method: 'POST', body: {} })
-    const { task_id: id } = await waitFor(restart, { timeoutMs: 30_000, what: 'a restart' })
+    const restart = () => tryApi<{ task_id: string }>('/containers/first/restart', { method: 'POST', body: {} })
+    const { task_id: id } = await waitFor(restart, { what: 'a restart' })
     await followTask(id)
     run('sh', '-c', 'rm -f /var/lib/berth/pool/guests/*/root/ended')
     const before = guestInits()
     await host().reboot()
     await waitForHost('online') // the agent mounts the pool
     expect(run('sh', '-c', 'cat /var/lib/berth/pool/guests/*/root/ended')).to.equal('clean\n')
-    await waitFor(() => guestStatus() === 'running', { timeoutMs: 60_000, what: journal })
+    await waitFor(() => guestStatus() === 'running', { what: journal })
     expect(guestInits()).to.have.length(1).and.not.deep.equal(before)
     expect(failedUnits()).to.equal('')
   })

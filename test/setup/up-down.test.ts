@@ -52,15 +52,21 @@ async function followTask(id: string): Promise<void> {
       const found = await api<{ status: string; error: string }>(`/tasks/${id}`)
       return ['done', 'failed', 'canceled'].includes(found.status) ? found : undefined
     },
-    { timeoutMs: 60_000, intervalMs: 100, what: `task ${id}` },
+    { intervalMs: 100, what: `task ${id}` },
   )
   expect(task.status, task.error).to.equal('done')
 }
 
 async function createGuest(guest: string): Promise<{ port: number; password: string }> {
   const body = {
-    ...{ name: guest, virtualization: 'lxc', template_id: 'debian-12', vcpu: 1, ram_mb: 256, disk_gb: 2 },
-    ...{ assign_nat: true, port_mapping_count: 1 },
+    name: guest,
+    virtualization: 'lxc',
+    template_id: 'debian-12',
+    vcpu: 1,
+    ram_mb: 256,
+    disk_gb: 2,
+    assign_nat: true,
+    port_mapping_count: 1,
   }
   const created = await api<{ task_id: string; ssh_port: number; ssh_password: string }>('/containers', {
     method: 'POST',
@@ -111,9 +117,7 @@ function guestInits(): string[] {
   return readdirSync(base)
     .filter((entry) => entry.startsWith(prefix))
     .flatMap((entry) => {
-      const pids = sh('find', `${base}/${entry}`, '-name', 'cgroup.procs', '-exec', 'cat', '{}', '+').split(
-        '\n',
-      )
+      const pids = sh('find', `${base}/${entry}`, '-name', 'cgroup.procs', '-exec', 'cat', '{}', '+').split('\n')
       const first = Math.min(...pids.filter(Boolean).map(Number))
       return `${entry} ${first} ${sh('cut', '-d', ' ', '-f', '22', `/proc/${first}/stat`).trim()}`
     })
@@ -121,12 +125,11 @@ function guestInits(): string[] {
 
 /** Whatever on the host carries a name of the instance's; `names` from its configuration. */
 function traces(names: { bridge: string; table: string; prefix: string }): string[] {
-  const having = (text: string, pattern: RegExp): string[] =>
-    text.split('\n').filter((line) => pattern.test(line))
+  const having = (text: string, pattern: RegExp): string[] => text.split('\n').filter((line) => pattern.test(line))
   const groups = sh('find', '/sys/fs/cgroup', '-maxdepth', '2', '-name', `lxc.*.${names.prefix}*`)
   return [
-    ...['/etc', '/var/lib', run.slice(0, 4), '/var/log', '/opt', '/run/lock', '/etc/systemd/system'].flatMap(
-      (base) => (existsSync(base) ? readdirSync(base).filter((entry) => entry.includes(name)) : []),
+    ...['/etc', '/var/lib', run.slice(0, 4), '/var/log', '/opt', '/run/lock', '/etc/systemd/system'].flatMap((base) =>
+      existsSync(base) ? readdirSync(base).filter((entry) => entry.includes(name)) : [],
     ),
     ...having(sh('ip', '-o', 'link'), new RegExp(`: (${names.bridge}|${names.prefix}\\d+)[:@]`)),
     ...having(sh('nft', 'list', 'tables'), new RegExp(` ${names.table}$`)),
@@ -138,7 +141,6 @@ function traces(names: { bridge: string; table: string; prefix: string }): strin
 }
 
 describe('scripts/up and scripts/down', function () {
-  this.timeout(500_000)
   let names = { bridge: '', table: '', prefix: '' }
   const purge = (): string => script('scripts/down', '--purge')
 
@@ -184,16 +186,7 @@ describe('scripts/up and scripts/down', function () {
     try {
       const { port, password } = await createGuest('remote')
       const ssh = `-p ${port} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR`
-      const login = [
-        'sshpass',
-        '-p',
-        password,
-        'ssh',
-        ...ssh.split(' '),
-        '-o',
-        'ConnectionAttempts=20',
-        `root@${host}`,
-      ]
+      const login = ['sshpass', '-p', password, 'ssh', ...ssh.split(' '), '-o', 'ConnectionAttempts=20', `root@${host}`]
       const asked = sh(
         'ip',
         'netns',
@@ -206,9 +199,7 @@ describe('scripts/up and scripts/down', function () {
     } finally {
       client.remove()
     }
-    await followTask(
-      (await api<{ task_id: string }>('/containers/remote/delete', { method: 'DELETE' })).task_id,
-    )
+    await followTask((await api<{ task_id: string }>('/containers/remote/delete', { method: 'DELETE' })).task_id)
   })
 
   it('the three lines that up prints work', async () => {
@@ -217,7 +208,7 @@ describe('scripts/up and scripts/down', function () {
       const answer = JSON.parse(sh('bash', '-c', line.replace('curl', 'curl -sS'))) as { success: boolean }
       expect(answer.success, JSON.stringify(answer)).to.equal(true)
     }
-    await waitFor(async () => (await statusOf('first')) === 'running', { timeoutMs: 60_000 })
+    await waitFor(async () => (await statusOf('first')) === 'running')
     const { task_id } = await api<{ task_id: string }>('/containers/first/delete', { method: 'DELETE' })
     await followTask(task_id)
   })
@@ -291,9 +282,7 @@ describe('scripts/up and scripts/down', function () {
     const instances = [name, 'btestw']
     for (const each of instances) await seedPool(each)
     try {
-      await Promise.all(
-        instances.map((each) => promisify(execFile)('scripts/up', ['--instance', each, '--no-wait'])),
-      )
+      await Promise.all(instances.map((each) => promisify(execFile)('scripts/up', ['--instance', each, '--no-wait'])))
       const numbers = instances.map((each) => readFileSync(`/etc/berth-${each}/number`, 'utf8'))
       expect(numbers[0]).not.to.equal(numbers[1])
       await joinOther('btestw')
@@ -315,7 +304,7 @@ describe('scripts/up and scripts/down', function () {
     )
     let output = ''
     up.child.stdout?.on('data', (chunk: string) => (output += chunk))
-    await waitFor(() => output.includes('debian-12 image:'), { timeoutMs: 60_000, what: () => output })
+    await waitFor(() => output.includes('debian-12 image:'), { what: () => output })
     purge()
     expect(await error).to.include('Berth was stopped meanwhile')
     expect(traces(names)).to.deep.equal([])

@@ -6,13 +6,7 @@ import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-const [in4, out4, listed, second, loopback] = [
-  '192.0.2.5',
-  '203.0.113.9',
-  '10.0.0.1',
-  '10.0.0.2',
-  '127.0.0.1',
-]
+const [in4, out4, listed, second, loopback] = ['192.0.2.5', '203.0.113.9', '10.0.0.1', '10.0.0.2', '127.0.0.1']
 const [xff, xri, cf] = ['x-forwarded-for', 'x-real-ip', 'cf-connecting-ip']
 const allowedSources = ['192.0.2.0/24', '2001:db8:a::/48']
 const base = { enabled: true, allowedSources, trustedProxies: [listed, second] }

@@ -62,16 +62,13 @@ describe('audit store', () => {
   })
 
   it('keeps as many as configured, and finds each outcome in a log of many pages', async function () {
-    this.timeout(120_000)
     const audit = new AuditStore(await openStore(), 3000, silentLog)
     for (let round = 0; round < 5; round++) {
       const entries = await Promise.all(
         Array.from({ length: 1000 }, (_, i) => audit.begin(start(`${round * 1000 + i}`))),
       )
       await Promise.all(
-        entries
-          .toReversed()
-          .map((entry) => audit.finish(entry, { success: true, target: '', detail: entry.id })),
+        entries.toReversed().map((entry) => audit.finish(entry, { success: true, target: '', detail: entry.id })),
       )
     }
     await waitFor(async () => (await audit.read(all)).total <= 3000, { what: 'the oldest are gone' })
@@ -81,9 +78,9 @@ describe('audit store', () => {
     expect(records.map((record) => Number(record.target))).to.deep.equal(
       Array.from({ length: total }, (_, i) => 4999 - i),
     )
-    expect(
-      records.every((record) => record.success && Number(record.detail.split('-')[0]) === record.timeMs),
-    ).to.equal(true)
+    expect(records.every((record) => record.success && Number(record.detail.split('-')[0]) === record.timeMs)).to.equal(
+      true,
+    )
     const deep = await audit.read({ ...all, action: 'x.y' }, { page: 29, size: 100 })
     expect(deep.records.map((record) => Number(record.target))).to.deep.equal(
       Array.from({ length: 100 }, (_, i) => 2199 - i),
@@ -147,8 +144,7 @@ describe('audit store', () => {
       expect(records.reduce((sum, { count }) => sum + count, 0)).to.equal(1001)
       expect(records.map(({ target }) => target)).to.include('the change')
       const names = []
-      for await (const keys of store.client.scanIterator({ MATCH: store.key('audit-recent', '*') }))
-        names.push(...keys)
+      for await (const keys of store.client.scanIterator({ MATCH: store.key('audit-recent', '*') })) names.push(...keys)
       expect(names.length, 'names of failures').to.be.at.most(110)
     })
   })

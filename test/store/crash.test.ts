@@ -45,11 +45,10 @@ describe('kill -9 of gateway and Redis under load', () => {
   }
 
   it(`loses no acknowledged key or audit entry in ${kills} kills`, async function () {
-    this.timeout(360_000)
     worker = startWorker()
     for (let kill = 0; kill < kills; kill++) {
       const count = acknowledged.length
-      await waitFor(() => acknowledged.length > count + Math.random() * 100, { timeoutMs: 60_000 })
+      await waitFor(() => acknowledged.length > count + Math.random() * 100)
       if (kill % 2 === 0) process.kill(await waitFor(() => redis.findPid()), 'SIGKILL')
       if (kill % 4 === 1 || kill % 8 === 0) {
         const killed = worker
@@ -74,8 +73,7 @@ describe('kill -9 of gateway and Redis under load', () => {
     expect(new Set(acknowledged.map(({ id }) => id)).size).to.equal(acknowledged.length)
     const { records } = await new AuditStore(store, 1_000_000, silentLog).read({ guests: 'all' })
     const ended = new Set(records.filter((record) => record.success).map((record) => record.detail))
-    for (const { id } of acknowledged)
-      expect(ended.has(String(id)), `audit entry of key ${id}`).to.equal(true)
+    for (const { id } of acknowledged) expect(ended.has(String(id)), `audit entry of key ${id}`).to.equal(true)
     expect(acknowledged.length).to.be.greaterThan(kills)
     await store.close()
   }

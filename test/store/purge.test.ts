@@ -11,8 +11,7 @@ describe('what a gateway has in a store', () => {
 
   async function keys(): Promise<string[]> {
     const found = new Set<string>() // SCAN may tell of one twice
-    for await (const some of (await redis.openStore()).client.scanIterator())
-      some.forEach((key) => found.add(key))
+    for await (const some of (await redis.openStore()).client.scanIterator()) some.forEach((key) => found.add(key))
     return [...found].toSorted()
   }
 

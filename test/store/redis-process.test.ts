@@ -133,7 +133,6 @@ describe('private Redis', () => {
   })
 
   it('waits longer after each failure of a server that cannot start', async function () {
-    this.timeout(120_000)
     const stateDir = await redisDirectory()
     const program = join(stateDir, 'redis-server')
     await writeFile(program, `#!/bin/sh\ndate +%s%3N >> ${stateDir}/runs\nexit 1\n`)
@@ -150,7 +149,6 @@ describe('private Redis', () => {
   })
 
   it('refuses writes on a full disk, loses none it took, and goes on when there is room', async function () {
-    this.timeout(120_000)
     const stateDir = await redisDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'btest', stateDir])
     const small = await startTestRedis({ stateDir })
@@ -163,8 +161,7 @@ describe('private Redis', () => {
         taken.push(`btest:${i}`)
       }
       let failure: unknown
-      for (let i = 0; failure === undefined && i < 5000; i++)
-        failure = await write(i).catch((error: unknown) => error)
+      for (let i = 0; failure === undefined && i < 5000; i++) failure = await write(i).catch((error: unknown) => error)
       expect(failure).to.have.property('code', 'store_unavailable')
       await rm(join(stateDir, 'ballast'))
       await waitFor(
@@ -176,8 +173,7 @@ describe('private Redis', () => {
           )),
         { timeoutMs: 60_000 },
       )
-      for (const key of taken)
-        expect(await store.run('read', (client) => client.get(key)), key).to.have.length(1000)
+      for (const key of taken) expect(await store.run('read', (client) => client.get(key)), key).to.have.length(1000)
     } finally {
       await small.process.stop()
       execFileSync('umount', ['-l', stateDir])

@@ -122,8 +122,7 @@ describe('what a gateway keeps', () => {
   })
 
   describe('of requests with an Idempotency-Key', () => {
-    const request = (key: string, ref = 'key:1') =>
-      ({ caller: { ref, root: ref }, key, fingerprint: 'f' }) as never
+    const request = (key: string, ref = 'key:1') => ({ caller: { ref, root: ref }, key, fingerprint: 'f' }) as never
     const answer = { status: 200, headers: {}, body: '{}' } as never
     const open = (keepHours?: number) =>
       new IdempotencyStore(store, new GatewayInstance(store), Buffer.alloc(32, 7), keepHours)

@@ -53,9 +53,7 @@ describe('store', () => {
   it('reads a read-only replica as unavailable', async () => {
     redis = await startTestRedis({ extraConfig: ['replicaof 127.0.0.1 1', 'replica-serve-stale-data yes'] })
     const store = await redis.openStore()
-    const failure = await store
-      .run('write', (client) => client.set('a', '1'))
-      .catch((error: unknown) => error)
+    const failure = await store.run('write', (client) => client.set('a', '1')).catch((error: unknown) => error)
     expect(codeOf(failure)).to.equal('unavailable store_unavailable')
   })
 
@@ -63,9 +61,7 @@ describe('store', () => {
     redis = await startTestRedis()
     const store = await redis.openStore()
     await store.run('write', (client) => client.set('a', '1'))
-    const failure = await store
-      .run('push', (client) => client.lPush('a', '1'))
-      .catch((error: unknown) => error)
+    const failure = await store.run('push', (client) => client.lPush('a', '1')).catch((error: unknown) => error)
     expect(codeOf(failure)).to.equal('internal internal_error')
   })
 

@@ -31,8 +31,7 @@ const tears: readonly (readonly [string, (bytes: Buffer) => Buffer | undefined])
   ['with zeros after its end', (bytes) => Buffer.concat([bytes, Buffer.alloc(512)])],
   [
     'with zeros for its second half',
-    (bytes) =>
-      Buffer.concat([bytes.subarray(0, bytes.length >> 1), Buffer.alloc(bytes.length - (bytes.length >> 1))]),
+    (bytes) => Buffer.concat([bytes.subarray(0, bytes.length >> 1), Buffer.alloc(bytes.length - (bytes.length >> 1))]),
   ],
   ['all zeros', (bytes) => Buffer.alloc(bytes.length)],
   ['with a flipped byte at its end', (bytes) => flipAt(bytes, bytes.length - 1)],
@@ -51,8 +50,6 @@ function tearFile(path: string, change: (bytes: Buffer) => Buffer | undefined): 
 const advice = /restore .* from (a|the same) backup|let this host join again|join a gateway with the command/
 
 describe('torn files', function () {
-  this.timeout(120_000)
-
   describe('of the agent', () => {
     let pki: TestPki
     let agent: LabAgent

@@ -82,7 +82,8 @@ const refused: (Tear & { readonly says: RegExp; readonly command: RegExp })[] = 
   {
     name: 'a flipped byte in the last record',
     tear: ({ increment }) => flip(increment, '$8\r\nvalue 19\r\n'.length),
-    ...{ says: /incr\.aof is damaged at byte \d+/, command: /yes \| redis-check-aof --fix '.*manifest'$/ },
+    says: /incr\.aof is damaged at byte \d+/,
+    command: /yes \| redis-check-aof --fix '.*manifest'$/,
   },
   {
     name: 'a flipped byte in the middle',
@@ -90,7 +91,8 @@ const refused: (Tear & { readonly says: RegExp; readonly command: RegExp })[] = 
       const text = await readFile(increment, 'latin1')
       await writeFile(increment, text.replace('*3\r\n', '*3\r\x0b'), 'latin1')
     },
-    ...{ says: /may hold acknowledged data/, command: /yes \| redis-check-aof --fix '.*manifest'$/ },
+    says: /may hold acknowledged data/,
+    command: /yes \| redis-check-aof --fix '.*manifest'$/,
   },
   {
     name: 'zeros in the middle',
@@ -99,17 +101,20 @@ const refused: (Tear & { readonly says: RegExp; readonly command: RegExp })[] = 
       await file.write(Buffer.alloc(60), 0, 60, 100)
       await file.close()
     },
-    ...{ says: /may hold acknowledged data/, command: /yes \| redis-check-aof --fix '.*manifest'$/ },
+    says: /may hold acknowledged data/,
+    command: /yes \| redis-check-aof --fix '.*manifest'$/,
   },
   {
     name: 'half a base file',
     tear: ({ base }) => halve(base),
-    ...{ says: /are damaged/, command: /mv '.*appendonlydir' '.*appendonlydir\.damaged'$/ },
+    says: /are damaged/,
+    command: /mv '.*appendonlydir' '.*appendonlydir\.damaged'$/,
   },
   {
     name: 'an append-only file that is missing',
     tear: ({ increment }) => rm(increment),
-    ...{ says: /cannot be read/, command: /mv '.*' '.*\.damaged'/ },
+    says: /cannot be read/,
+    command: /mv '.*' '.*\.damaged'/,
   },
   {
     name: 'no manifest and two base files',
@@ -117,12 +122,12 @@ const refused: (Tear & { readonly says: RegExp; readonly command: RegExp })[] = 
       await writeFile(base.replace('.1.base', '.2.base'), await readFile(base))
       await rm(manifest)
     },
-    ...{ says: /cannot be rebuilt/, command: /mv '.*appendonlydir' '.*appendonlydir\.damaged'$/ },
+    says: /cannot be rebuilt/,
+    command: /mv '.*appendonlydir' '.*appendonlydir\.damaged'$/,
   },
 ]
 
 describe('store after a power cut', function () {
-  this.timeout(60_000)
   let stateDir: string
   let files: Files
   let logged: { msg: string; cutBytes?: number; copy?: string; file?: string }[]
@@ -137,9 +142,7 @@ describe('store after a power cut', function () {
     return new RedisProcess({ program: '/usr/bin/redis-server', stateDir, runDir: `${stateDir}/run`, log })
   }
   const connect = (redis: RedisProcess): Store => {
-    store = new Store({
-      ...{ url: redis.url, prefix: 'btest:', log: silentLog, serverProblem: () => redis.problem },
-    })
+    store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog, serverProblem: () => redis.problem })
     store.start()
     return store
   }
@@ -151,8 +154,7 @@ describe('store after a power cut', function () {
     const redis = await startTestRedis()
     stateDir = redis.stateDir
     const connected = await redis.openStore()
-    for (let n = 0; n < 20; n++)
-      await connected.run('set', (client) => client.set(`btest:${n}`, `value ${n}`))
+    for (let n = 0; n < 20; n++) await connected.run('set', (client) => client.set(`btest:${n}`, `value ${n}`))
     await connected.close()
     await redis.process.stop()
     const directory = join(stateDir, 'redis/appendonlydir')
@@ -162,11 +164,9 @@ describe('store after a power cut', function () {
         (await readdir(directory)).find((name) => name.includes(part))!,
       )
     files = {
-      ...{
-        increment: await nameOf('.incr.'),
-        base: await nameOf('.base.'),
-        manifest: await nameOf('.manifest'),
-      },
+      increment: await nameOf('.incr.'),
+      base: await nameOf('.base.'),
+      manifest: await nameOf('.manifest'),
       config: join(stateDir, 'redis/redis.conf'),
     }
   })

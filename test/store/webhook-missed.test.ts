@@ -13,11 +13,23 @@ import { waitFor } from '../support/wait.js'
 
 const uuid = '00000000-0000-4000-8000-000000000001'
 const hook = {
-  ...{ id: 'hook', name: 'hook', url: 'https://example.com/', events: ['*'], disabled: false, sealed: '' },
-  ...{ createdAtMs: 1, changedAtMs: 1 },
+  id: 'hook',
+  name: 'hook',
+  url: 'https://example.com/',
+  events: ['*'],
+  disabled: false,
+  sealed: '',
+  createdAtMs: 1,
+  changedAtMs: 1,
 }
 const host = {
-  ...{ id: 'a', version: 1, name: 'a', address: 'a:1', draining: false, createdAtMs: 0, serials: ['1'] },
+  id: 'a',
+  version: 1,
+  name: 'a',
+  address: 'a:1',
+  draining: false,
+  createdAtMs: 0,
+  serials: ['1'],
   certificateNotAfterMs: 1,
 }
 

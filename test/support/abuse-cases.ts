@@ -105,20 +105,27 @@ export function makeServers(lab: NetworkLab, directory: string): void {
   lab.run(lab.client, ...webServer(directory))
   lab.run(lab.client, ...python('sink', '5004'))
   for (const [name, port] of [
-    ...[['login', '21'] as const, ['smtp', '25'] as const, ['web', '80'] as const],
-    ...[['web', '5432'] as const, ['pool', '9876'] as const, ['names', '53'] as const],
+    ['login', '21'] as const,
+    ['smtp', '25'] as const,
+    ['web', '80'] as const,
+    ['web', '5432'] as const,
+    ['pool', '9876'] as const,
+    ['names', '53'] as const,
   ])
     lab.run(lab.client, ...python(name, port))
   for (const name of ['host', 'user'])
     execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(directory, name)])
   const options = {
-    ...{ HostKey: join(directory, 'host'), AuthorizedKeysFile: join(directory, 'user.pub') },
-    ...{ PermitRootLogin: 'yes', StrictModes: 'no', UsePAM: 'no', PidFile: 'none', MaxStartups: '100' },
+    HostKey: join(directory, 'host'),
+    AuthorizedKeysFile: join(directory, 'user.pub'),
+    PermitRootLogin: 'yes',
+    StrictModes: 'no',
+    UsePAM: 'no',
+    PidFile: 'none',
+    MaxStartups: '100',
     SetEnv: 'SHLVL=2', // so deep a shell reads no .bashrc, which may do anything
-    ...{
-      KexAlgorithms: '+diffie-hellman-group14-sha1,diffie-hellman-group1-sha1',
-      Ciphers: '+aes128-cbc,3des-cbc',
-    },
+    KexAlgorithms: '+diffie-hellman-group14-sha1,diffie-hellman-group1-sha1',
+    Ciphers: '+aes128-cbc,3des-cbc',
   }
   const given = Object.entries(options).flatMap(([name, value]) => ['-o', `${name}=${value}`])
   prepareSshd()

@@ -28,10 +28,7 @@ const log = pino({ level: 'warn' }, pino.destination({ dest: 2, sync: true }))
 const store = new GuestStore(new Changes(openDatabase(':memory:')))
 const sensor = new HostSensor(config, (reason) => log.error({ reason }, 'listener'))
 const watch = new AbuseWatch({
-  context: {
-    ...{ config, store, log, now: Date.now },
-    deviceOf: (id) => deviceName(network.interface_prefix, id),
-  },
+  context: { config, store, log, now: Date.now, deviceOf: (id) => deviceName(network.interface_prefix, id) },
   sensor,
   policy: { judge: () => Promise.resolve() },
 })
@@ -42,13 +39,7 @@ function addGuest(guest: GuestNetwork, isMailServer: boolean): void {
 }
 
 const methods = {
-  start: async ({
-    guests,
-    mailServers,
-  }: {
-    guests: readonly GuestNetwork[]
-    mailServers: readonly string[]
-  }) => {
+  start: async ({ guests, mailServers }: { guests: readonly GuestNetwork[]; mailServers: readonly string[] }) => {
     for (const guest of guests) addGuest(guest, mailServers.includes(guest.uuid))
     await watch.start()
   },

@@ -49,7 +49,11 @@ async function makeKeys(worker: number): Promise<void> {
 async function makeKey(name: string): Promise<AcknowledgedKey> {
   const caller = administratorOf(1)
   const entry = await access.audit.begin({
-    ...{ action: 'apikey.create', caller, address: '127.0.0.1', requestId: 'r', target: name },
+    action: 'apikey.create',
+    caller,
+    address: '127.0.0.1',
+    requestId: 'r',
+    target: name,
   })
   const { record, key } = await access.keys.create(1, { name, scopes: ['swap:read'] })
   await access.audit.finish(entry, { success: true, target: name, detail: String(record.id) })

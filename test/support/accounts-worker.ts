@@ -27,7 +27,10 @@ const redis = new RedisProcess({
 await redis.start()
 const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })
 const { accounts, admins, sessions } = createAccounts({
-  ...{ store, log: silentLog, secret: Buffer.alloc(32), retention: defaultLoginRetention },
+  store,
+  log: silentLog,
+  secret: Buffer.alloc(32),
+  retention: defaultLoginRetention,
 })
 store.start()
 for (let lane = 0; lane < 4; lane++) void live(lane)
@@ -45,15 +48,13 @@ async function live(lane: number): Promise<void> {
 /** @param end how far it goes */
 async function liveOne(username: string, end: number): Promise<void> {
   const { id } = await accounts.create('admin', (newId) => ({
-    ...{
-      kind: 'admin',
-      id: newId,
-      username,
-      passwordHash: 'x',
-      disabled: false,
-      generation: 1,
-      createdAtMs: 1,
-    },
+    kind: 'admin',
+    id: newId,
+    username,
+    passwordHash: 'x',
+    disabled: false,
+    generation: 1,
+    createdAtMs: 1,
   }))
   let token = ''
   const report = (state: AcknowledgedAccount['state']) => process.send?.({ id, username, token, state })

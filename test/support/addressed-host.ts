@@ -30,9 +30,7 @@ const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 
 /** An agent with guests of BusyBox that have public addresses; the public segment is a veth pair into a namespace. */
 export class AddressedHost {
-  readonly segment = new PublicSegment('btestpub', {
-    ...{ host: hostAddress, outside, host6: hostAddress6, outside6 },
-  })
+  readonly segment = new PublicSegment('btestpub', { host: hostAddress, outside, host6: hostAddress6, outside6 })
   readonly uplink = this.segment.uplink
   agent!: AgentProcess
   settings!: GuestSettingsServiceClient
@@ -82,9 +80,7 @@ export class AddressedHost {
   }
 
   poolItem = (address: string) => ({ address, interface: this.uplink, prefixLen: 24, gateway: '' })
-  prefixItem = (prefix: string) => ({
-    ...{ interface: this.uplink, address: '', prefix, prefixLen: 64, gateway: '' },
-  })
+  prefixItem = (prefix: string) => ({ interface: this.uplink, address: '', prefix, prefixLen: 64, gateway: '' })
 
   /** Sets what is named, and leaves the rest. */
   setRouting(change: Partial<Parameters<RoutingServiceClient['setRouting']>[0]>) {

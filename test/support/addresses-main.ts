@@ -67,9 +67,7 @@ function store(guest: GuestNetwork): void {
     `INSERT INTO guests (uuid, id, name, spec, status, wanted, idmap_slot, ipv4, mac, created_at_ms, revision)
      VALUES (?, ?, ?, '{}', 'running', 'running', ?, ?, ?, 0, 0)`,
   ).run(guest.uuid, id, guest.uuid, id, guest.ipv4, guest.mac)
-  const insert = db.prepare(
-    'INSERT INTO guest_addresses (address, guest_uuid, family, position) VALUES (?, ?, ?, ?)',
-  )
+  const insert = db.prepare('INSERT INTO guest_addresses (address, guest_uuid, family, position) VALUES (?, ?, ?, ?)')
   for (const [family, addresses] of [
     [4, guest.publicIpv4s],
     [6, guest.ipv6Addresses],

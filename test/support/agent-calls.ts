@@ -124,10 +124,7 @@ type Method<Request, Response> = (
 ) => unknown
 
 /** One call as a promise. */
-export function call<Request, Response>(
-  method: Method<Request, Response>,
-  request: Request,
-): Promise<Response> {
+export function call<Request, Response>(method: Method<Request, Response>, request: Request): Promise<Response> {
   return new Promise((done, fail) =>
     method(request, new Metadata(), {}, (error, response) => (error ? fail(error) : done(response))),
   )
@@ -158,10 +155,7 @@ export function submit(
   return call(client.submitOperation.bind(client), request)
 }
 
-export function createGuest(
-  client: OperationServiceClient,
-  request: CreateRequest,
-): Promise<SubmitOperationResponse> {
+export function createGuest(client: OperationServiceClient, request: CreateRequest): Promise<SubmitOperationResponse> {
   return submit(client, createOrder(request))
 }
 
@@ -172,8 +166,7 @@ export async function operationDone(
   timeoutMs = 120_000,
 ): Promise<Operation> {
   const ended = await operationEnded(client, id, timeoutMs)
-  if (ended.status !== 'done')
-    throw new Error(`operation ${ended.action} ended as ${ended.status}: ${ended.error}`)
+  if (ended.status !== 'done') throw new Error(`operation ${ended.action} ended as ${ended.status}: ${ended.error}`)
   return ended
 }
 

@@ -78,11 +78,7 @@ export class AgentProcess {
   readonly hostId = 'test-host'
 
   /** @param source replaces `dist/agent/main.js`: an entry that wraps it */
-  static async create(
-    tag: string,
-    overrides: Record<string, unknown> = {},
-    source?: string,
-  ): Promise<AgentProcess> {
+  static async create(tag: string, overrides: Record<string, unknown> = {}, source?: string): Promise<AgentProcess> {
     const directory = mkdtempSync(join(tmpdir(), `btest-${tag}-`))
     chmodSync(directory, 0o711) // a guest's root looks up its root filesystem
     const authority = await ensureAuthority(join(directory, 'ca'), 30)

@@ -1,10 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import {
-  OutboundClient,
-  readText,
-  type OutboundOptions,
-  type OutboundOrder,
-} from '../../shared/outbound-request.js'
+import { OutboundClient, readText, type OutboundOptions, type OutboundOrder } from '../../shared/outbound-request.js'
 
 export interface HttpAnswer {
   readonly status: number
@@ -21,11 +16,7 @@ export function createClient(options: Partial<OutboundOptions> = {}): OutboundCl
   return new OutboundClient({ timeouts, ...options })
 }
 
-export async function ask(
-  client: OutboundClient,
-  url: string,
-  order: OutboundOrder = {},
-): Promise<HttpAnswer> {
+export async function ask(client: OutboundClient, url: string, order: OutboundOrder = {}): Promise<HttpAnswer> {
   const { status, headers, body } = await client.send(url, order)
   return { status, headers, text: await readText(body, mostBytes) }
 }

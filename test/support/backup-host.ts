@@ -73,8 +73,7 @@ export class BackupHost {
   }
 
   async close(): Promise<void> {
-    for (const { uuid } of this.domain.context.store.list())
-      await this.done(powerOrder('delete', uuid).order!)
+    for (const { uuid } of this.domain.context.store.list()) await this.done(powerOrder('delete', uuid).order!)
     await this.parts.closers.run()
     await purge(this.config, log)
     this.parts.wipe()

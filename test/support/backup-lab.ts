@@ -52,12 +52,9 @@ export class BackupLab {
   write = (text: string): unknown => this.agent.host.contents.set(this.guest.uuid, text)
   content = (): string | undefined => this.agent.host.contents.get(this.guest.uuid)
   kept = (): string[] =>
-    [...(memoryTargets.get(this.targetId)?.get(this.guest.uuid)?.values() ?? [])].map(
-      ({ content: text }) => text,
-    )
+    [...(memoryTargets.get(this.targetId)?.get(this.guest.uuid)?.values() ?? [])].map(({ content: text }) => text)
   ask = (options: RequestOptions = {}): Promise<Reply> => this.gateway.request('POST', this.path, options)
-  task = async (id: string): Promise<Row> =>
-    (await this.gateway.request('GET', `/tasks/${id}`)).body.data as Row
+  task = async (id: string): Promise<Row> => (await this.gateway.request('GET', `/tasks/${id}`)).body.data as Row
   ended = async ({ status, body, text }: Reply): Promise<Row> => {
     expect(status, text).to.equal(202)
     const id = body.data.task_id as string

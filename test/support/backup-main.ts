@@ -10,7 +10,10 @@ import { silentLog } from './redis.js'
 
 const [directory = '', tree = '', id = '', place = ''] = argv.slice(2)
 const target = {
-  ...{ id, name: 'vault', password: 'the-password-of-the-vault', verifyPercent: 100 },
+  id,
+  name: 'vault',
+  password: 'the-password-of-the-vault',
+  verifyPercent: 100,
   place: { $case: 'sftp', value: JSON.parse(place) as SftpPlace },
 } as const
 const repositories = new ResticRepositories({

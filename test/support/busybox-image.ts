@@ -49,10 +49,7 @@ export function fillBusyboxTree(path: string, name: string): void {
   writeFileSync(join(path, 'etc/passwd'), 'root:x:0:0:root:/root:/bin/sh\n')
   writeFileSync(join(path, 'etc/group'), 'root:x:0:\n')
   writeFileSync(join(path, 'etc/shadow'), 'root:*:19000:0:99999:7:::\n', { mode: 0o640 })
-  writeFileSync(
-    join(path, 'etc/inittab'),
-    '::sysinit:/bin/true\n::respawn:/bin/sleep 100000\n::shutdown:/bin/sync\n',
-  )
+  writeFileSync(join(path, 'etc/inittab'), '::sysinit:/bin/true\n::respawn:/bin/sleep 100000\n::shutdown:/bin/sync\n')
   writeFileSync(join(path, 'etc/template'), name)
   chmodSync(join(path, 'root'), 0o700)
 }

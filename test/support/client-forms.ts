@@ -36,12 +36,7 @@ export function bodyWith(schema: Schema, field: Field, value: unknown): Record<s
   return placed(schema, rightValue(schema), field.path, value) as Record<string, unknown>
 }
 
-function placed(
-  schema: Schema,
-  right: unknown,
-  [step = '', ...rest]: readonly string[],
-  value: unknown,
-): unknown {
+function placed(schema: Schema, right: unknown, [step = '', ...rest]: readonly string[], value: unknown): unknown {
   if (step === '0') return [placed(schema.items ?? {}, rightValue(schema.items ?? {}), rest, value)]
   const { [step]: own, ...others } = right as Record<string, unknown>
   const part = schema.properties?.[step] ?? {}
@@ -102,21 +97,7 @@ export function hostileForms(schema: Schema): unknown[] {
   if (schema.enum) return [`${schema.enum[0]}x`, 5, true, ['a'], { a: 1 }]
   switch (schema.type) {
     case 'integer':
-      return [
-        '0x10',
-        '1e3',
-        '1.5',
-        '+1',
-        '007',
-        '5 MB',
-        '1,5',
-        1.5,
-        true,
-        [1],
-        { a: 1 },
-        '9007199254740993',
-        1e300,
-      ]
+      return ['0x10', '1e3', '1.5', '+1', '007', '5 MB', '1,5', 1.5, true, [1], { a: 1 }, '9007199254740993', 1e300]
     case 'number':
       return ['0x10', '1e0', '+1', '1 GB', true, [1], { a: 1 }, -1e300]
     case 'boolean':

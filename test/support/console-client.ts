@@ -74,9 +74,7 @@ export class ConsoleClient {
   }
 
   /** Resolves with the status that says that the guest's side is there. */
-  async ready(
-    timeoutMs = 30_000,
-  ): Promise<{ state: string; resume: string; offset: number; replay?: number }> {
+  async ready(timeoutMs = 30_000): Promise<{ state: string; resume: string; offset: number; replay?: number }> {
     const isReady = ({ state }: Record<string, unknown>): boolean => state === 'ready' || state === 'resumed'
     const found = await waitFor(() => this.states.find(isReady) ?? this.#ended(), {
       timeoutMs,
@@ -89,8 +87,7 @@ export class ConsoleClient {
     return waitFor(() => pattern.test(this.text), {
       timeoutMs,
       intervalMs: 2,
-      what: () =>
-        `${String(pattern)} in ${JSON.stringify(this.text.slice(-2000))} ${JSON.stringify(this.closed)}`,
+      what: () => `${String(pattern)} in ${JSON.stringify(this.text.slice(-2000))} ${JSON.stringify(this.closed)}`,
     })
   }
 

@@ -23,9 +23,7 @@ export class ConsoleLab {
   private constructor(readonly gateway: TestGateway) {}
 
   static async start(options: TestGatewayOptions = {}): Promise<ConsoleLab> {
-    const lab: ConsoleLab = new ConsoleLab(
-      await startTestGateway({ ...options, now: () => Date.now() + lab.aheadMs }),
-    )
+    const lab: ConsoleLab = new ConsoleLab(await startTestGateway({ ...options, now: () => Date.now() + lab.aheadMs }))
     return lab
   }
 
@@ -65,9 +63,7 @@ export class ConsoleLab {
     container: string,
     { kind = 'ssh', key, as, query = {}, protocols, ...rest }: TicketOptions & ConsoleClientOptions = {},
   ): Promise<ConsoleClient> {
-    const ticket = await this.ticket(container, {
-      ...{ kind, ...(key === undefined ? {} : { key }), ...(as && { as }) },
-    })
+    const ticket = await this.ticket(container, { kind, ...(key === undefined ? {} : { key }), ...(as && { as }) })
     return this.connect(`/api/v1/${kind}`, {
       protocols: protocols ?? [ownProtocol, `berth-ticket.${ticket}`],
       query: { container, ...query },

@@ -10,10 +10,7 @@ import {
   type Firewall,
   type GuestSettingsServiceClient,
 } from '../../proto/gen/berth/agent/v1/network.js'
-import type {
-  OperationServiceClient,
-  SubmitOperationRequest,
-} from '../../proto/gen/berth/agent/v1/operation.js'
+import type { OperationServiceClient, SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
 import {
   callUntilAnswered,
   createOrder,
@@ -126,8 +123,11 @@ export class Customer {
 
   async #setLimits(uuid: string): Promise<void> {
     const value = LimitsChange.fromPartial({
-      ...{ ramMb: pick(96, 128, 256), vcpuMilli: pick(500, 1000, 1500) },
-      ...{ networkDownMbps: pick(0, 30, 50), networkUpMbps: pick(0, 20, 40), ioReadMbps: pick(0, 5) },
+      ramMb: pick(96, 128, 256),
+      vcpuMilli: pick(500, 1000, 1500),
+      networkDownMbps: pick(0, 30, 50),
+      networkUpMbps: pick(0, 20, 40),
+      ioReadMbps: pick(0, 5),
     })
     this.acknowledged.limits = (await this.#change(uuid, { $case: 'limits', value })).guest?.limits
   }
@@ -166,7 +166,10 @@ function randomRange(): PortMapping {
 
 function randomRule(): FirewallRule {
   return FirewallRule.create({
-    ...{ direction: pick('in', 'out'), protocol: 'tcp', action: pick('ACCEPT', 'DROP'), network: 'ipv4' },
+    direction: pick('in', 'out'),
+    protocol: 'tcp',
+    action: pick('ACCEPT', 'DROP'),
+    network: 'ipv4',
     port: pick('22', '80', '80,443'),
   })
 }

@@ -6,10 +6,7 @@ import { AgentProcess } from './agent-process.js'
 export type Fault = 'fail' | 'hold' | 'kill'
 
 /** An agent that a test can break at the methods that faulty-agent-main.ts names, for one guest each. */
-export function createFaultyAgent(
-  tag: string,
-  overrides: Record<string, unknown> = {},
-): Promise<AgentProcess> {
+export function createFaultyAgent(tag: string, overrides: Record<string, unknown> = {}): Promise<AgentProcess> {
   return AgentProcess.create(tag, overrides, 'test/support/faulty-agent-main.ts')
 }
 

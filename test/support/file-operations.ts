@@ -40,8 +40,7 @@ export function createFileDefinition(world: FileWorld): OperationDefinition<unkn
     action: 'create',
     steps: fileSteps.map((name) => makeFileStep(world, name)),
     settle: ({ subject }, outcome) => {
-      const kept =
-        outcome.status === 'done' ? 'made' : outcome.status === 'failed' && !outcome.undone && 'broken'
+      const kept = outcome.status === 'done' ? 'made' : outcome.status === 'failed' && !outcome.undone && 'broken'
       setRow(world, subject.id, kept || undefined)
     },
   }

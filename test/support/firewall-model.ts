@@ -35,11 +35,7 @@ export interface Probe {
 }
 
 /** Of a flow with the client. */
-export function isAllowed(
-  { rules, defaultAction }: Firewall,
-  direction: 'in' | 'out',
-  probe: Probe,
-): boolean {
+export function isAllowed({ rules, defaultAction }: Firewall, direction: 'in' | 'out', probe: Probe): boolean {
   const first = rules.find((rule) => {
     const { protocol, network, sourceIp, port } = rule
     const family = sourceIp === '' ? network : sourceIp.includes(':') ? 'ipv6' : 'ipv4'
@@ -57,9 +53,7 @@ export function isAllowed(
 
 /** Every port form × source form × family for one protocol, each in ten ports of its own. */
 export function rulesByPort(base: Partial<FirewallRule>): Partial<FirewallRule>[] {
-  const wanted = families.flatMap((network) =>
-    ['', ...sources[network]].map((sourceIp) => ({ network, sourceIp })),
-  )
+  const wanted = families.flatMap((network) => ['', ...sources[network]].map((sourceIp) => ({ network, sourceIp })))
   const all = [{ network: 'all', sourceIp: '' } as const, ...wanted]
   const forms = [
     (port: number) => `${port}`,

@@ -57,11 +57,7 @@ export class Flow {
    * Waits until windows are right, counted from now; by default one.
    * @throws after the deadline, with what was seen
    */
-  async waitForRate(
-    isRight: (mbps: number) => boolean,
-    what: string,
-    { right, of }: Windows = one,
-  ): Promise<void> {
+  async waitForRate(isRight: (mbps: number) => boolean, what: string, { right, of }: Windows = one): Promise<void> {
     const deadline = setTimeout(() => this.end(), timeoutMs) // nothing may arrive at all
     const before = this.seen.length
     try {

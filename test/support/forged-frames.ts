@@ -36,9 +36,7 @@ const pick = <T>(items: readonly T[], n: number): T => items[n % items.length]!
 function otherIpv4({ own, neighbour, gateway, outside }: Scene, n: number): string {
   const near = formatIpv4(parseIpv4(own.ipv4)! + 100 + n)
   const fixed = [neighbour.ipv4, gateway.ipv4, outside.ipv4, '0.0.0.0', '255.255.255.255', '127.0.0.1']
-  return n < 12
-    ? pick(fixed, n)
-    : pick([near, `198.18.${n % 256}.${n >> 8}`, `224.0.${n >> 8}.${n % 256}`], n)
+  return n < 12 ? pick(fixed, n) : pick([near, `198.18.${n % 256}.${n >> 8}`, `224.0.${n >> 8}.${n % 256}`], n)
 }
 
 function otherIpv6({ neighbour, gateway, outside, own }: Scene, n: number): string {
@@ -51,9 +49,7 @@ const otherMac = ({ neighbour, gateway }: Scene, n: number): string =>
   n < 10 ? pick([neighbour.mac, gateway.mac], n) : macOf(n)
 
 /** Neither IPv4, nor ARP, nor IPv6; lengths (below 0x600) too. */
-const otherTypes = [
-  0x0600, 0x0801, 0x8035, 0x809b, 0x80f3, 0x8137, 0x8847, 0x8863, 0x888e, 0x88cc, 0x88e5, 0x9000,
-]
+const otherTypes = [0x0600, 0x0801, 0x8035, 0x809b, 0x80f3, 0x8137, 0x8847, 0x8863, 0x888e, 0x88cc, 0x88e5, 0x9000]
 
 export const forgeries: Readonly<Record<string, Forge>> = {
   "another's MAC, IPv4": (scene, { n, marker }) =>
@@ -75,11 +71,7 @@ export const forgeries: Readonly<Record<string, Forge>> = {
     udp6Frame(toGateway(scene), { from: otherIpv6(scene, n), to: scene.outside.ipv6 }, [4000, 9], marker),
   "another's MAC and addresses": ({ neighbour, gateway, outside }, { n, marker }) =>
     n % 2
-      ? ipv4Frame(
-          { from: neighbour.mac, to: gateway.mac },
-          { from: neighbour.ipv4, to: outside.ipv4 },
-          marker,
-        )
+      ? ipv4Frame({ from: neighbour.mac, to: gateway.mac }, { from: neighbour.ipv4, to: outside.ipv4 }, marker)
       : udp6Frame(
           { from: neighbour.mac, to: gateway.mac },
           { from: neighbour.ipv6, to: outside.ipv6 },
@@ -158,20 +150,11 @@ export const forgeries: Readonly<Record<string, Forge>> = {
       marker,
     ),
   'the bridge group': (scene, { n, marker }) =>
-    rawFrame(
-      { from: otherMac(scene, n), to: `01:80:c2:00:00:${hexOf(n % 16, 2)}` },
-      pick(otherTypes, n),
-      marker,
-    ),
+    rawFrame({ from: otherMac(scene, n), to: `01:80:c2:00:00:${hexOf(n % 16, 2)}` }, pick(otherTypes, n), marker),
   'straight to the neighbour': ({ own, neighbour }, { n, marker }) =>
     n % 2
       ? ipv4Frame({ from: own.mac, to: neighbour.mac }, { from: own.ipv4, to: neighbour.ipv4 }, marker)
-      : udp6Frame(
-          { from: own.mac, to: neighbour.mac },
-          { from: own.ipv6, to: neighbour.ipv6 },
-          [4000, 9],
-          marker,
-        ),
+      : udp6Frame({ from: own.mac, to: neighbour.mac }, { from: own.ipv6, to: neighbour.ipv6 }, [4000, 9], marker),
 }
 
 /** What a guest may send: to the other side of the host, in its own name. */

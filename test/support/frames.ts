@@ -9,11 +9,7 @@ export interface Ethernet {
 
 const broadcast = 'ff:ff:ff:ff:ff:ff'
 
-export function ipv4Frame(
-  link: Ethernet,
-  ip: { from: string; to: string; sport?: number },
-  marker: string,
-): string {
+export function ipv4Frame(link: Ethernet, ip: { from: string; to: string; sport?: number }, marker: string): string {
   const payload = marked(marker)
   const udp = Buffer.concat([u16(ip.sport ?? 4000, 9, 8 + payload.length, 0), payload])
   return frame(link, 0x0800, ipv4Packet(ip, 17, udp))
@@ -141,8 +137,7 @@ function ipv6Frame(link: Ethernet, ip: Ipv6, protocol: number, body: Buffer): st
 
 function address6(text: string): Buffer {
   const [head = '', tail = ''] = text.split('::')
-  const groups = (part: string): number[] =>
-    part === '' ? [] : part.split(':').map((group) => parseInt(group, 16))
+  const groups = (part: string): number[] => (part === '' ? [] : part.split(':').map((group) => parseInt(group, 16)))
   const [first, last] = [groups(head), groups(tail)]
   return u16(...first, ...Array<number>(8 - first.length - last.length).fill(0), ...last)
 }

@@ -69,10 +69,9 @@ export class GatewayProcess {
 
   /** Answering, with its store. @throws with the log's end */
   async ready(): Promise<void> {
-    await waitFor(
-      async () => (await this.request('GET', '/dashboard').catch(() => undefined))?.status === 200,
-      { timeoutMs: 90_000, what: () => `gateway ready\n${this.logTail()}` },
-    )
+    await waitFor(async () => (await this.request('GET', '/dashboard').catch(() => undefined))?.status === 200, {
+      what: () => `gateway ready\n${this.logTail()}`,
+    })
   }
 
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {

@@ -24,10 +24,7 @@ export interface GuestKind {
   installImage(pool: string): Promise<void>
 }
 
-export const lxc: GuestKind = {
-  ...{ name: 'lxc', spec: {} },
-  installImage: (pool) => installBusyboxImage(pool, 'debian-12'),
-}
+export const lxc: GuestKind = { name: 'lxc', spec: {}, installImage: (pool) => installBusyboxImage(pool, 'debian-12') }
 
 export const kvm: GuestKind = {
   name: 'kvm',
@@ -48,9 +45,7 @@ export function inMachine({ address, port = 22, password }: SshTarget): string[]
 }
 
 /** How a virtual machine of `kvm` is reached. */
-export const machineAt = (address: string, port = 22): SshTarget => ({
-  ...{ address, port, password: login.sshPassword },
-})
+export const machineAt = (address: string, port = 22): SshTarget => ({ address, port, password: login.sshPassword })
 
 /** Brings packets.py with its Python into a virtual machine, at the places where the host has them. */
 export async function installTools(target: SshTarget): Promise<void> {

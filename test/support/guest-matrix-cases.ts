@@ -4,10 +4,7 @@ import type { StepEvent } from '../../agent/operations/types.js'
 import type { GuestAction, GuestBefore } from './matrix-orders.js'
 import type { MatrixOptions } from './operation-matrix.js'
 
-export interface MatrixCase extends Pick<
-  MatrixOptions,
-  'steps' | 'tried' | 'undone' | 'undoneFrom' | 'checkFailed'
-> {
+export interface MatrixCase extends Pick<MatrixOptions, 'steps' | 'tried' | 'undone' | 'undoneFrom' | 'checkFailed'> {
   action: GuestAction
   before: GuestBefore
 }

@@ -19,18 +19,17 @@ export function describeGuestMatrix(
     let host: GuestMatrixHost
 
     before(async function () {
-      this.timeout(120_000)
       host = await GuestMatrixHost.open(tag, guest)
     })
     after(async function () {
-      this.timeout(120_000)
       await host?.close()
     })
 
     more?.(() => host)
     for (const { action, before: state, ...options } of cases)
       describeOperationMatrix(`${action}, ${state} before`, {
-        ...{ ...options, faults: 'one' },
+        ...options,
+        faults: 'one',
         prepare: () => host.prepare(action, state),
       })
   })

@@ -68,8 +68,11 @@ export class GuestMatrixHost {
     for (const id of guest.templates) await guest.installImage(config.storage.pool, id)
     const { table, interface_prefix: interfacePrefix } = config.network
     const instance = {
-      ...{ stateDir: config.state_dir, runDir: config.run_dir, pool: config.storage.pool },
-      ...{ table, interfacePrefix },
+      stateDir: config.state_dir,
+      runDir: config.run_dir,
+      pool: config.storage.pool,
+      table,
+      interfacePrefix,
     }
     return new GuestMatrixHost({ guest, config, host, instance, closers, wipe })
   }
@@ -112,7 +115,7 @@ export class GuestMatrixHost {
     await this.parts.host.trash.settled()
     await finishDeletions(this.parts.instance)
     await this.parts.host.trash.sweep() // older kernels leave the quota groups
-    await waitFor(() => this.#isConsistent(), { timeoutMs: 60_000 }).catch(() => undefined)
+    await waitFor(() => this.#isConsistent()).catch(() => undefined)
     const host = readInventory(this.parts.instance)
     expect(host, 'the host beside the journal').to.deep.equal(readExpected(this.parts.instance))
     const guests = domain.context.store.list()
@@ -123,9 +126,7 @@ export class GuestMatrixHost {
   }
 
   #isConsistent(): boolean {
-    return (
-      JSON.stringify(readInventory(this.parts.instance)) === JSON.stringify(readExpected(this.parts.instance))
-    )
+    return JSON.stringify(readInventory(this.parts.instance)) === JSON.stringify(readExpected(this.parts.instance))
   }
 
   /** What a failed case left is in the way of the next. */
@@ -143,7 +144,12 @@ function rowOf({ context }: Domain, record: GuestRecord, guest: MatrixGuest): ob
   const volume = context.volumes.pathOf(uuid)
   const { password = '' } = context.openLogin(record)
   return {
-    ...{ uuid, status, wanted, boot, journaled: spec.templateId, template: guest.readTemplate(volume) },
+    uuid,
+    status,
+    wanted,
+    boot,
+    journaled: spec.templateId,
+    template: guest.readTemplate(volume),
     password: password === newPassword ? 'new' : 'old',
     passwordHolds: isOfPassword(guest.readPasswordHash(volume), password),
     snapshots: readdirSync(join(volume, '../../snapshots')),
@@ -153,9 +159,7 @@ function rowOf({ context }: Domain, record: GuestRecord, guest: MatrixGuest): ob
 /** As others compute the hash. */
 function isOfPassword(hash: string, password: string): boolean {
   const salt = hash.split('$')[2] ?? ''
-  return (
-    execFileSync('openssl', ['passwd', '-6', '-salt', salt, password], { encoding: 'utf8' }).trim() === hash
-  )
+  return execFileSync('openssl', ['passwd', '-6', '-salt', salt, password], { encoding: 'utf8' }).trim() === hash
 }
 
 /** Addresses are picked at random; equal states are to look equal. */

@@ -10,10 +10,23 @@ export function guestOnNetwork(guest: Omit<GuestNetwork, 'portMappings'>): Guest
   const id = Number(guest.device.replace(/^\D+/, ''))
   const { uuid, mac, ipv4, publicIpv4s, ipv6Addresses } = guest
   return {
-    ...{ uuid, id, name: `guest-${id}`, mac, ipv4, userIdSlot: id, portMappings: [] },
-    ...{ publicIpv4s: [...publicIpv4s], ipv6Addresses: [...ipv6Addresses] },
+    uuid,
+    id,
+    name: `guest-${id}`,
+    mac,
+    ipv4,
+    userIdSlot: id,
+    portMappings: [],
+    publicIpv4s: [...publicIpv4s],
+    ipv6Addresses: [...ipv6Addresses],
     spec: { virtualization: 'lxc', templateId: 'debian-12', limits: { ...limits, ...rates } },
-    ...{ status: 'running', wanted: 'running', login: null, hasPassword: false },
-    ...{ createdAtMs: 0, expiresAtMs: 0, firewall: openFirewall, traffic: unlimitedTraffic },
+    status: 'running',
+    wanted: 'running',
+    login: null,
+    hasPassword: false,
+    createdAtMs: 0,
+    expiresAtMs: 0,
+    firewall: openFirewall,
+    traffic: unlimitedTraffic,
   }
 }

@@ -48,7 +48,7 @@ export class HandmadeGuest {
 
   /** Resolves once its systemd answers. */
   async up(): Promise<void> {
-    await waitFor(() => this.#isUp(), { timeoutMs: 60_000, what: 'systemd to answer' })
+    await waitFor(() => this.#isUp(), { what: 'systemd to answer' })
   }
 
   #isUp(): boolean {
@@ -64,8 +64,7 @@ export class HandmadeGuest {
   }
 
   #stop(): void {
-    if (existsSync(`${this.#lxcPath}/${this.name}`))
-      sh('lxc-stop', '-k', '-P', this.#lxcPath, '-n', this.name)
+    if (existsSync(`${this.#lxcPath}/${this.name}`)) sh('lxc-stop', '-k', '-P', this.#lxcPath, '-n', this.name)
   }
 
   remove(): void {

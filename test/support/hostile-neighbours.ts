@@ -46,13 +46,7 @@ export function attack({ volume }: Machine): void {
 }
 
 function programOf({ nic }: Machine): string {
-  const held = [
-    attacks.aio,
-    attacks.packetRings,
-    attacks.messageQueues,
-    attacks.pendingSignals,
-    attacks.inotify,
-  ]
+  const held = [attacks.aio, attacks.packetRings, attacks.messageQueues, attacks.pendingSignals, attacks.inotify]
   const all = [attacks.groups, attacks.namespaces(newNet), ...held]
   const list = all.map(() => `<<'END'`).join(', ')
   const gateway = nic.gateway.split('.').join(', ')
@@ -136,8 +130,7 @@ async function leastAvailable(deadline: number): Promise<number> {
 
 function summarize(tries: readonly (number | undefined)[]): Times {
   const times = tries.filter((time) => time !== undefined).sort((a, b) => a - b)
-  const at = (part: number): number =>
-    times[Math.min(times.length - 1, Math.floor(times.length * part))] ?? NaN
+  const at = (part: number): number => times[Math.min(times.length - 1, Math.floor(times.length * part))] ?? NaN
   return { count: tries.length, failed: tries.length - times.length, median: at(0.5), p99: at(0.99) }
 }
 

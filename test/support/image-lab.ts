@@ -45,8 +45,7 @@ export class ImageLab {
     const isLeft = ({ downloaded, id }: ImageRow): boolean => downloaded === true && id !== 'debian-12'
     for (const { id } of (await this.rows()).filter(isLeft))
       expect((await this.remove(id as string)).status).to.equal(200)
-    for (const { id } of (await this.rows()).filter(({ enabled }) => enabled === false))
-      await this.toggle(id, true)
+    for (const { id } of (await this.rows()).filter(({ enabled }) => enabled === false)) await this.toggle(id, true)
   }
 
   async rows(query = ''): Promise<ImageRow[]> {

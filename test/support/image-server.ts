@@ -90,8 +90,7 @@ export class ImageServer {
       ...(partial ? range : {}),
     })
     const { stallAfter, cutAfter } = this.manners
-    if (stallAfter !== undefined && stallAfter < part.length)
-      this.#stall(response, part.subarray(0, stallAfter))
+    if (stallAfter !== undefined && stallAfter < part.length) this.#stall(response, part.subarray(0, stallAfter))
     else if (cutAfter !== undefined && cutAfter < part.length)
       response.write(part.subarray(0, cutAfter), () => setImmediate(() => response.destroy()))
     else response.end(part)

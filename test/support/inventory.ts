@@ -68,13 +68,12 @@ export function readInventory(instance: Instance): Inventory {
  */
 export async function finishDeletions({ pool }: Instance): Promise<void> {
   await waitFor(() => readdirSync(join(pool, 'trash')).length === 0, {
-    timeoutMs: 60_000,
     what: () => `an empty trash: ${readdirSync(join(pool, 'trash')).join(', ')}`,
   })
   command('btrfs', ['filesystem', 'sync', pool])
   // `subvolume sync` looks once a second.
   const left = (): string => command('btrfs', ['subvolume', 'list', '-d', pool])
-  await waitFor(() => left() === '', { timeoutMs: 60_000, what: () => `deletions: ${left()}` })
+  await waitFor(() => left() === '', { what: () => `deletions: ${left()}` })
 }
 
 function readQuotaFaults({ pool }: Instance): string[] {
@@ -88,17 +87,14 @@ function readQuotaFaults({ pool }: Instance): string[] {
   const limits = new Map(groups.map(([group = '', , , limit = '']) => [group, limit]))
   // What a machine has is as large as its disk; its quota group has no limit.
   const isBound = (path: string): boolean => !existsSync(join(pool, path, 'disk.raw'))
-  const faults = subvolumeFaults(groups, ids, limits).filter(
-    ({ path }) => path === undefined || isBound(path),
-  )
+  const faults = subvolumeFaults(groups, ids, limits).filter(({ path }) => path === undefined || isBound(path))
   return [...guestGroupFaults(groups), ...faults.map(({ fault }) => fault)]
 }
 
 /** A guest's own goes with the agent's sweep; until then nothing counts for it. */
 function guestGroupFaults(groups: readonly string[][]): string[] {
   const left = groups.filter(
-    ([group = '', owned]) =>
-      /^190\//.test(group) && owned !== '0' && !groups.some((other) => other[5] === group),
+    ([group = '', owned]) => /^190\//.test(group) && owned !== '0' && !groups.some((other) => other[5] === group),
   )
   return left.map(([group, owned]) => `quota group ${group} without a guest, with ${owned} bytes`)
 }
@@ -225,10 +221,7 @@ function readdirIfThere(path: string): string[] {
 }
 
 function readCgroups({ interfacePrefix }: Instance): string[] {
-  const roots = [
-    '/sys/fs/cgroup',
-    ...readdirSync('/sys/fs/cgroup').map((name) => join('/sys/fs/cgroup', name)),
-  ]
+  const roots = ['/sys/fs/cgroup', ...readdirSync('/sys/fs/cgroup').map((name) => join('/sys/fs/cgroup', name))]
   const pattern = new RegExp(`^(?:lxc|kvm)\\.payload\\.(${interfacePrefix}-\\d+)$`)
   const names = roots.flatMap((root) => {
     try {
@@ -334,11 +327,7 @@ function readChildren(pid: number): string[] {
 }
 
 /** In the instance's network. */
-export function networkCommand(
-  { namespace }: Pick<Instance, 'namespace'>,
-  program: string,
-  args: string[],
-): string {
+export function networkCommand({ namespace }: Pick<Instance, 'namespace'>, program: string, args: string[]): string {
   return namespace === undefined
     ? command(program, args)
     : command('ip', ['netns', 'exec', namespace, program, ...args])

@@ -56,7 +56,9 @@ export class KilledGateway {
     await endLeftGateway(join(directory, 'gateway'))
     const { wipe } = scratchDirectory(name)
     const gateway = await GatewayProcess.create(join(directory, 'gateway'), '127.0.0.1', {
-      ...{ http: { trusted_proxies: ['127.0.0.1'] }, tls_listen: '', http_listen: '' },
+      http: { trusted_proxies: ['127.0.0.1'] },
+      tls_listen: '',
+      http_listen: '',
     })
     const [stateDir, runDir] = [join(gateway.directory, 'state'), join(gateway.directory, 'run')]
     const redis = new RedisProcess({ program: '/usr/bin/redis-server', stateDir, runDir, log: silentLog })
@@ -113,8 +115,7 @@ export class KilledGateway {
   someone(): Browser {
     const source = ++this.#sources
     const address = `10.${(source >> 16) & 255}.${(source >> 8) & 255}.${source & 255}`
-    const request = (method: string, path: string, options: RequestOptions = {}) =>
-      this.#request(method, path, options)
+    const request = (method: string, path: string, options: RequestOptions = {}) => this.#request(method, path, options)
     return new Browser({ url: this.gateway.url, request }, { 'x-forwarded-for': address })
   }
 

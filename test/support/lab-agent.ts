@@ -76,7 +76,8 @@ export class LabAgent {
         // Tests put guests into states that the host does not bear out, which a comparison would mend.
         reconcile_interval_seconds: 3600,
         ...options.config,
-        ...{ state_dir: directory, run_dir: join(directory, 'run') },
+        state_dir: directory,
+        run_dir: join(directory, 'run'),
         listen: options.listen ?? `127.0.0.1:${await freePort()}`,
       },
       'lab',
@@ -143,7 +144,9 @@ export class LabAgent {
   async resume(listen = this.config.listen): Promise<void> {
     this.config = { ...this.config, listen }
     this.#daemon = await startDaemon({
-      ...{ config: this.#withParallel(), log: this.log, version: '0.0.0-test' },
+      config: this.#withParallel(),
+      log: this.log,
+      version: '0.0.0-test',
       now: () => this.now(),
       openHost: async () => this.host.open(this.config),
     })
@@ -176,14 +179,23 @@ export class LabAgent {
     if (virtualization === 'kvm') this.host.runsMachines = true
     const ipv4 = `10.64.${id >> 8}.${id & 255}`
     const guest: GuestInsert = {
-      ...{ uuid: randomUUID(), name: `guest-${id}`, status: 'running', createdAtMs: Date.now() },
+      uuid: randomUUID(),
+      name: `guest-${id}`,
+      status: 'running',
+      createdAtMs: Date.now(),
       spec: { virtualization, templateId, limits },
       wanted: fields.status === 'stopped' ? 'stopped' : 'running',
-      ...{ userIdSlot: id, ipv4, mac: macOf(ipv4), login: null, hasPassword: true },
+      userIdSlot: id,
+      ipv4,
+      mac: macOf(ipv4),
+      login: null,
+      hasPassword: true,
       portMappings: fields.portMappings ?? [sshMapping(this.#findPort(20_000 + (id % 40_000)))],
-      ...{ publicIpv4s: [], ipv6Addresses: [] },
+      publicIpv4s: [],
+      ipv6Addresses: [],
       firewall: openFirewall,
-      ...{ traffic: unlimitedTraffic, expiresAtMs: 0 },
+      traffic: unlimitedTraffic,
+      expiresAtMs: 0,
       ...fields,
     }
     this.host.volumes.add(guest.uuid)
@@ -212,8 +224,13 @@ export class LabAgent {
 }
 
 const seeded: GuestLimits = {
-  ...{ vcpuMilli: 1000, ramMb: 512, diskGb: 10, networkDownMbps: 100, networkUpMbps: 100 },
-  ...{ ioReadMbps: 0, ioWriteMbps: 0 },
+  vcpuMilli: 1000,
+  ramMb: 512,
+  diskGb: 10,
+  networkDownMbps: 100,
+  networkUpMbps: 100,
+  ioReadMbps: 0,
+  ioWriteMbps: 0,
 }
 
 function portsOf({ hostPort, hostPortEnd }: PortMapping): number[] {

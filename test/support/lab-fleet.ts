@@ -149,11 +149,7 @@ export class LabFleet implements Fleet {
   /** Puts a guest there without any request; resolves once the gateway shows it. */
   async addGuest(fields: LabGuest = {}, hostId = 'host-a'): Promise<Guest> {
     const agent = this.agentOf(hostId)
-    const { uuid } = agent.addGuest({
-      ...{ limits, createdAtMs: Date.UTC(2026, 10, 21, 10) },
-      ...fields,
-      id: this.#freeId(),
-    })
+    const { uuid } = agent.addGuest({ limits, createdAtMs: Date.UTC(2026, 10, 21, 10), ...fields, id: this.#freeId() })
     await this.caughtUp(hostId)
     return this.view.findGuest(uuid)!.guest
   }
@@ -229,8 +225,13 @@ export class LabFleet implements Fleet {
 }
 
 const limits = {
-  ...{ vcpuMilli: 500, ramMb: 512, diskGb: 10, networkDownMbps: 0, networkUpMbps: 0 },
-  ...{ ioReadMbps: 0, ioWriteMbps: 0 },
+  vcpuMilli: 500,
+  ramMb: 512,
+  diskGb: 10,
+  networkDownMbps: 0,
+  networkUpMbps: 0,
+  ioReadMbps: 0,
+  ioWriteMbps: 0,
 }
 
 interface NewHost {
@@ -249,11 +250,7 @@ async function startAgent({
 }: NewHost): Promise<{ agent: LabAgent; record: HostRecord }> {
   const privateKeyPem = createPrivateKeyPem()
   const csr = await createCsrPem(privateKeyPem)
-  const { certificatePem, serial, notAfterMs } = await authority.signRequest(
-    csr,
-    { role: 'agent', hostId: id },
-    leafMs,
-  )
+  const { certificatePem, serial, notAfterMs } = await authority.signRequest(csr, { role: 'agent', hostId: id }, leafMs)
   const identityDir = join(stateDir, `identity-${id}`)
   await writeIdentity(identityDir, { privateKeyPem, certificatePem, caPem: authority.caPem })
   const agent = await LabAgent.start({ identityDir, parallel: 0, config: agentConfig })

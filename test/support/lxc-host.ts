@@ -65,12 +65,7 @@ export async function openLxcHost(options: LxcHostOptions): Promise<LxcHost> {
     return driver
   }
   const driver = await reopen()
-  const container = (machine: Machine): string[] => [
-    '-P',
-    `${scratch.path}/state/lxc`,
-    '-n',
-    `${prefix}-${machine.id}`,
-  ]
+  const container = (machine: Machine): string[] => ['-P', `${scratch.path}/state/lxc`, '-n', `${prefix}-${machine.id}`]
   let nextId = 1
   return {
     path: scratch.path,
@@ -84,8 +79,7 @@ export async function openLxcHost(options: LxcHostOptions): Promise<LxcHost> {
     removeVolume: ({ volume }) => {
       if (existsSync(volume)) sh('btrfs', 'subvolume', 'delete', volume)
     },
-    inside: (machine, ...command) =>
-      sh('lxc-attach', ...container(machine), '--clear-env', '--', ...command).trim(),
+    inside: (machine, ...command) => sh('lxc-attach', ...container(machine), '--clear-env', '--', ...command).trim(),
     close: async () => {
       for (const open of drivers) open.close()
       await killGuests(prefix, `${scratch.path}/state/lxc`)

@@ -56,7 +56,12 @@ export function useLxcHost(options: LxcHostOptions): LxcLab {
     return machine
   }
   const attach = (machine: Machine, ...command: string[]): string[] => [
-    ...['-P', `${host.path}/state/lxc`, '-n', `${options.prefix}-${machine.id}`, '--clear-env', '--'],
+    '-P',
+    `${host.path}/state/lxc`,
+    '-n',
+    `${options.prefix}-${machine.id}`,
+    '--clear-env',
+    '--',
     ...command,
   ]
   const systemState = (machine: Machine): string => {
@@ -67,7 +72,11 @@ export function useLxcHost(options: LxcHostOptions): LxcLab {
     get host() {
       return host
     },
-    ...{ ends, prepared, attach, systemState, traces },
+    ends,
+    prepared,
+    attach,
+    systemState,
+    traces,
     started: async (change) => {
       const machine = await prepared(change)
       await host.driver.start(machine, new AbortController().signal)
@@ -80,7 +89,6 @@ export function useLxcHost(options: LxcHostOptions): LxcLab {
     },
     booted: async (machine) => {
       await waitFor(() => ['running', 'degraded'].includes(systemState(machine)), {
-        timeoutMs: 60_000,
         intervalMs: 100,
         what: () => `systemd to come up, it says ${systemState(machine)}`,
       })
@@ -89,8 +97,7 @@ export function useLxcHost(options: LxcHostOptions): LxcLab {
 }
 
 function tracesOf(host: LxcHost, { name, prefix }: LxcHostOptions): string[] {
-  const matches = (text: string, pattern: string, flags = 'g'): string[] =>
-    text.match(new RegExp(pattern, flags)) ?? []
+  const matches = (text: string, pattern: string, flags = 'g'): string[] => text.match(new RegExp(pattern, flags)) ?? []
   const groups = readCgroupLayout()
     .hierarchies.flatMap((path) => readdirSync(path).map((group) => `${path}/${group}`))
     .filter((path) => new RegExp(`lxc\\.(payload|monitor)\\.${prefix}-`).test(path))

@@ -19,11 +19,12 @@ export interface MatrixGuest {
 }
 
 export const matrixContainer: MatrixGuest = {
-  ...{ templates: ['debian-12', 'debian-13'], spec: {}, installImage: installBusyboxImage },
+  templates: ['debian-12', 'debian-13'],
+  spec: {},
+  installImage: installBusyboxImage,
   readTemplate: (volume) => readFileSync(join(volume, 'etc/template'), 'utf8'),
   writeTemplate: (volume, templateId) => writeAt(join(volume, 'etc/template'), 0, templateId),
-  readPasswordHash: (volume) =>
-    /^root:([^:]*):/m.exec(readFileSync(join(volume, 'etc/shadow'), 'utf8'))?.[1] ?? '',
+  readPasswordHash: (volume) => /^root:([^:]*):/m.exec(readFileSync(join(volume, 'etc/shadow'), 'utf8'))?.[1] ?? '',
 }
 
 /** A disk of a machine that does nothing: its boot sector halts the processor. */

@@ -30,8 +30,7 @@ const capacity = {
 
 type Order = NonNullable<SubmitOperationRequest['order']>
 
-export type GuestAction =
-  PowerAction | 'create' | 'resetPassword' | 'reinstall' | 'snapshotRestore' | 'changeBoot'
+export type GuestAction = PowerAction | 'create' | 'resetPassword' | 'reinstall' | 'snapshotRestore' | 'changeBoot'
 
 /** State of the guest before the operation under test. */
 export type GuestBefore = 'absent' | 'stopped' | 'running' | 'rescued'
@@ -102,10 +101,7 @@ function requestOf(
     case 'reinstall':
       return reinstallOrder(guestUuid, { operationId, templateId: templates[1], ...login })
     case 'snapshotRestore':
-      return {
-        ...{ operationId, requestedBy: 'test' },
-        order: { $case: action, value: { uuid: guestUuid, snapshotId } },
-      }
+      return { operationId, requestedBy: 'test', order: { $case: action, value: { uuid: guestUuid, snapshotId } } }
     case 'changeBoot': {
       const value = { uuid: guestUuid, mode: isRescued ? 'disk' : 'rescue', image: '', force: true }
       return { operationId, requestedBy: 'test', order: { $case: action, value } }

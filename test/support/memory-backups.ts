@@ -14,9 +14,7 @@ interface MemoryBackup extends StoredBackup {
 }
 
 /** What a test makes of calls by their names: one waits, or throws instead of the target. */
-export type BackupFaults = Partial<
-  Record<keyof BackupRepositories, (watch: WorkContext) => void | Promise<void>>
->
+export type BackupFaults = Partial<Record<keyof BackupRepositories, (watch: WorkContext) => void | Promise<void>>>
 
 /** What of a host is kept, and what becomes of a backup. */
 export interface BackedUp {
@@ -33,11 +31,7 @@ export const memoryTargets = new Map<string, Map<string, Map<string, MemoryBacku
 export class MemoryBackups implements BackupRepositories {
   constructor(private readonly host: BackedUp) {}
 
-  async send(
-    at: Repository,
-    { id, tree, note }: Parameters<BackupRepositories['send']>[1],
-    watch: WorkContext,
-  ) {
+  async send(at: Repository, { id, tree, note }: Parameters<BackupRepositories['send']>[1], watch: WorkContext) {
     await this.#meet('send', watch)
     const [, guest, snapshot] = /^\/nowhere\/([^/]+)\/([^/]+)$/.exec(tree)!
     const content = this.host.snapshots.get(guest!)?.get(snapshot!)

@@ -30,8 +30,11 @@ export type Faults = Partial<
 
 const startTime = 1
 const capabilities: DriverCapabilities = {
-  ...{ consoles: ['text'], liveResize: ['vcpu', 'memory_up', 'memory_down', 'disk', 'io'], freeze: true },
-  ...{ setPassword: ['running', 'stopped'], snapshotRunning: true },
+  consoles: ['text'],
+  liveResize: ['vcpu', 'memory_up', 'memory_down', 'disk', 'io'],
+  freeze: true,
+  setPassword: ['running', 'stopped'],
+  snapshotRunning: true,
 }
 
 /** Guests that are entries of a map: a driver as the contract has it, without a host. Outlives the agent. */

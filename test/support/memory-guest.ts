@@ -42,7 +42,9 @@ export async function openMemoryGuest(
   delete host.faults.clone
   const { uuid } = domain.context.store.list()[0]!
   return {
-    ...{ host, domain, uuid },
+    host,
+    domain,
+    uuid,
     destroy: async () => {
       await closers.run()
       rmSync(directory, { recursive: true, force: true })

@@ -25,8 +25,13 @@ export const memoryAddresses = { ipv4: ['192.0.2.10', '192.0.2.11'], ipv6: ['200
 
 /** One address that no prefix is made of. */
 const ipv6Address = {
-  ...{ interface: 'eth0', address: '2001:0db8:0000:0000:0000:0000:0000:000a', prefixLength: 128 },
-  ...{ scope: 'global' as const, temporary: false, deprecated: false, tentative: false },
+  interface: 'eth0',
+  address: '2001:0db8:0000:0000:0000:0000:0000:000a',
+  prefixLength: 128,
+  scope: 'global' as const,
+  temporary: false,
+  deprecated: false,
+  tentative: false,
 }
 
 export interface MemoryHostOptions {
@@ -98,7 +103,8 @@ export class MemoryHost {
             ['lxc', await this.driver.describe()],
             ...(this.machines ? ([['kvm', this.machines]] as const) : []),
           ]),
-          ...{ cgroupVersion: 2, lxcfs: true },
+          cgroupVersion: 2,
+          lxcfs: true,
         }),
       },
       facts,
@@ -109,7 +115,9 @@ export class MemoryHost {
       openSensor: () => this.sensor,
       backups: new MemoryBackups(this),
       describeWeaknesses: () => [],
-      ...{ gateway: subnet.gateway, prefixLength: subnet.prefixLength, resolvers: ['192.0.2.53'] },
+      gateway: subnet.gateway,
+      prefixLength: subnet.prefixLength,
+      resolvers: ['192.0.2.53'],
       ipv4Total: subnet.last - subnet.first + 1,
     }
   }
@@ -203,7 +211,9 @@ export class MemoryHost {
         this.freedChecks++
         return this.areFreed
       },
-      ...{ snapshotPathOf, pathOf, nextPathOf },
+      snapshotPathOf,
+      pathOf,
+      nextPathOf,
       rescuePathOf: (uuid) => `/nowhere/${uuid}.rescue`,
       imagePathOf: (id) => `/nowhere/images/${id}`,
       prepareRescue: async (uuid) => {

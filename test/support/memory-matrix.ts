@@ -62,10 +62,13 @@ async function inventoryOf(host: MemoryHost, domain: Domain): Promise<unknown> {
   const { driver, volumes, snapshots, next, rescues, wire } = host
   return {
     host: {
-      ...{ volumes: [...volumes], next: [...next], rescues: [...rescues] },
+      volumes: [...volumes],
+      next: [...next],
+      rescues: [...rescues],
       snapshots: [...snapshots].flatMap(([uuid, byId]) => [...byId.keys()].map((id) => `${uuid}/${id}`)),
       running: [...driver.running.keys()].map((uuid) => [uuid, driver.booted.get(uuid)]),
-      ...{ configured: [...driver.configured], rules: [...wire.guests.keys()] },
+      configured: [...driver.configured],
+      rules: [...wire.guests.keys()],
     },
     guests: domain.context.store.list().map((record) => rowOf(host, domain, record)),
   }
@@ -76,7 +79,12 @@ function rowOf(host: MemoryHost, { context }: Domain, record: GuestRecord): obje
   const { uuid, status, wanted, spec, boot } = record
   const { password = '' } = context.openLogin(record)
   return {
-    ...{ uuid, status, wanted, boot, journaled: spec.templateId, template: host.contents.get(uuid) },
+    uuid,
+    status,
+    wanted,
+    boot,
+    journaled: spec.templateId,
+    template: host.contents.get(uuid),
     password: password === newPassword ? 'new' : 'old',
     passwordHolds: host.driver.logins.get(context.volumes.pathOf(uuid))?.password === password,
   }

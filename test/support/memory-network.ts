@@ -54,10 +54,7 @@ export class MemoryNetwork implements Network {
     return this.#pools.readIpv6(...prefixes)
   }
 
-  async attach(
-    guest: WantedNetwork,
-    parts: readonly NetworkPart[] = ['rules', 'addresses', 'rates'],
-  ): Promise<void> {
+  async attach(guest: WantedNetwork, parts: readonly NetworkPart[] = ['rules', 'addresses', 'rates']): Promise<void> {
     await this.#wire.onAttach(guest, parts)
     this.#wire.guests.set(guest.uuid, guest)
   }

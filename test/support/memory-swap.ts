@@ -16,8 +16,7 @@ export class MemorySwap implements HostSwap {
   async read() {
     const files = [...this.files.values()].sort((a, b) => a.slot - b.slot)
     const active = files.filter((file) => file.active)
-    const sum = (of: (file: SwapFile) => number): number =>
-      active.reduce((total, file) => total + of(file), 0)
+    const sum = (of: (file: SwapFile) => number): number => active.reduce((total, file) => total + of(file), 0)
     return {
       files,
       totalBytes: this.otherBytes + sum(({ sizeBytes }) => sizeBytes),

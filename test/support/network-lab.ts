@@ -67,20 +67,7 @@ export class NetworkLab {
   build(): void {
     this.remove()
     for (const name of [this.host, this.client]) this.#addNamespace(name)
-    this.in(
-      this.host,
-      'ip',
-      'link',
-      'add',
-      'up0',
-      'type',
-      'veth',
-      'peer',
-      'name',
-      'eth0',
-      'netns',
-      this.client,
-    )
+    this.in(this.host, 'ip', 'link', 'add', 'up0', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', this.client)
     for (const [name, device, address, address6] of [
       [this.host, 'up0', hostAddress, hostAddress6],
       [this.client, 'eth0', clientAddress, clientAddress6],
@@ -106,11 +93,7 @@ export class NetworkLab {
   }
 
   /** A guest as the agent knows it; `index` gives id and address. */
-  guest(
-    index: number,
-    portMappings: readonly NatMapping[] = [],
-    more: Partial<GuestNetwork> = {},
-  ): GuestNetwork {
+  guest(index: number, portMappings: readonly NatMapping[] = [], more: Partial<GuestNetwork> = {}): GuestNetwork {
     const ipv4 = formatIpv4(this.#subnet.first - 2 + index)
     const device = deviceName(this.config.interface_prefix, index)
     const none = { publicIpv4s: [], ipv6Addresses: [] }
@@ -125,20 +108,7 @@ export class NetworkLab {
   plug(guest: GuestNetwork): void {
     const name = this.namespaceOf(guest)
     this.#addNamespace(name)
-    this.in(
-      this.host,
-      'ip',
-      'link',
-      'add',
-      guest.device,
-      'type',
-      'veth',
-      'peer',
-      'name',
-      'eth0',
-      'netns',
-      name,
-    )
+    this.in(this.host, 'ip', 'link', 'add', guest.device, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name)
     this.in(name, 'ip', 'link', 'set', 'eth0', 'address', guest.mac, 'up')
     this.in(name, 'ip', 'address', 'add', `${guest.ipv4}/24`, 'dev', 'eth0')
     this.in(name, 'ip', 'route', 'add', 'default', 'via', this.#subnet.gateway)

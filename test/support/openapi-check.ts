@@ -29,8 +29,15 @@ interface DocumentedHeader {
 
 /** What goes with every answer, and what servers and proxies add. */
 const undocumented = [
-  ...['content-type', 'content-length', 'cache-control', 'x-content-type-options', 'content-security-policy'],
-  ...['date', 'connection', 'keep-alive', 'transfer-encoding'],
+  'content-type',
+  'content-length',
+  'cache-control',
+  'x-content-type-options',
+  'content-security-policy',
+  'date',
+  'connection',
+  'keep-alive',
+  'transfer-encoding',
 ]
 
 /** By the document's text: the same one is read by each gateway of a process, and compiled by the first. */
@@ -52,8 +59,7 @@ function createResponseCheck(document: object): ResponseCheck {
   ajv.addSchema({ $id: 'oas', ...closeObjects(structuredClone(document)) })
   const paths = (document as { paths: Record<string, Record<string, Operation>> }).paths
   const templates = Object.keys(paths).map((template) => ({ template, pattern: patternOf(template) }))
-  const headers = (document as { components: { headers: Record<string, DocumentedHeader> } }).components
-    .headers
+  const headers = (document as { components: { headers: Record<string, DocumentedHeader> } }).components.headers
   const compiled = new Map<string, ValidateFunction>()
   return (method, path, response) => {
     const plain = (path.split('?')[0] ?? '').replace(/^\/api(\/v1)?/, '').replace(/(.)\/$/, '$1')
@@ -72,9 +78,7 @@ function createResponseCheck(document: object): ResponseCheck {
     const pointer = [template, method.toLowerCase(), 'responses', String(response.status)]
     const validate = compiled.get(pointer.join()) ?? ajv.compile({ $ref: refTo(pointer) })
     compiled.set(pointer.join(), validate)
-    expect(validate(response.body), `${label}: ${JSON.stringify(validate.errors)} ${response.text}`).to.equal(
-      true,
-    )
+    expect(validate(response.body), `${label}: ${JSON.stringify(validate.errors)} ${response.text}`).to.equal(true)
   }
 }
 
@@ -106,8 +110,7 @@ function checkHeaders(
 
 /** What is not described is not answered; requests may have more. */
 function closeObjects<Schema extends object>(schema: Schema): Schema {
-  for (const part of Object.values(schema))
-    if (typeof part === 'object' && part !== null) closeObjects(part as object)
+  for (const part of Object.values(schema)) if (typeof part === 'object' && part !== null) closeObjects(part as object)
   if ('properties' in schema && !('allOf' in schema) && !('additionalProperties' in schema))
     Object.assign(schema, { additionalProperties: false })
   return schema

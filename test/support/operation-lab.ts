@@ -16,10 +16,7 @@ export interface EngineLab {
   /** A journal in memory, another one for each test. */
   readonly changes: Changes
   /** An engine on it that has recovered; closed after the test. */
-  start(
-    definitions: readonly OperationDefinition<unknown>[],
-    options?: Partial<EngineOptions>,
-  ): OperationEngine
+  start(definitions: readonly OperationDefinition<unknown>[], options?: Partial<EngineOptions>): OperationEngine
 }
 
 export function useEngines(): EngineLab {
@@ -75,10 +72,7 @@ export function define(
   return { action, steps, ...rest }
 }
 
-export function step(
-  name: string,
-  run: (context: StepContext<unknown>) => void | Promise<void>,
-): Step<unknown> {
+export function step(name: string, run: (context: StepContext<unknown>) => void | Promise<void>): Step<unknown> {
   return { name, run: async (context) => run(context) }
 }
 

@@ -62,9 +62,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     before(async () => {
       subject = await options.prepare()
       expect(subject.definition.steps.map(({ name }) => name)).to.deep.equal(options.steps)
-      const undone = subject.definition.steps
-        .filter((step) => step.undo !== undefined)
-        .map(({ name }) => name)
+      const undone = subject.definition.steps.filter((step) => step.undo !== undefined).map(({ name }) => name)
       expect(undone).to.deep.equal(options.undone)
       earlier = await subject.inventory()
       const record = await runToEnd(subject)
@@ -81,10 +79,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
       expect(record.status, record.error).to.equal('done')
       expect(await subject.inventory()).to.deep.equal(clean)
     }
-    const expectFailed = async (
-      record: OperationRecord,
-      at: Pick<StepEvent, 'step' | 'phase'>,
-    ): Promise<void> => {
+    const expectFailed = async (record: OperationRecord, at: Pick<StepEvent, 'step' | 'phase'>): Promise<void> => {
       expect(record.status).to.equal('failed')
       expect(record.error).to.equal(injected)
       const check = options.checkFailed ?? ((after, before) => expect(after).to.deep.equal(before))
@@ -161,11 +156,7 @@ function twice(
   return { ...definition, steps }
 }
 
-function engineOf(
-  subject: MatrixSubject,
-  observer?: StepObserver,
-  definition = subject.definition,
-): OperationEngine {
+function engineOf(subject: MatrixSubject, observer?: StepObserver, definition = subject.definition): OperationEngine {
   const engine = new OperationEngine({
     changes: subject.changes,
     definitions: [definition],
@@ -191,12 +182,7 @@ async function runToEnd(
 }
 
 /** Leaves the engine stuck at that point for ever, as good as dead. */
-async function runUntilGone(
-  subject: MatrixSubject,
-  step: string,
-  phase: Phase,
-  other?: StepObserver,
-): Promise<string> {
+async function runUntilGone(subject: MatrixSubject, step: string, phase: Phase, other?: StepObserver): Promise<string> {
   let arrive = (): void => undefined
   const arrived = new Promise<void>((resolve) => (arrive = resolve))
   const engine = engineOf(subject, (event) => {

@@ -53,7 +53,11 @@ export class Pebble {
     const pebble = {
       listenAddress: `127.0.0.1:${this.port}`,
       managementListenAddress: `127.0.0.1:${await freePort()}`,
-      ...{ certificate, privateKey, httpPort, tlsPort, ocspResponderURL: '' },
+      certificate,
+      privateKey,
+      httpPort,
+      tlsPort,
+      ocspResponderURL: '',
       externalAccountBindingRequired: false,
     }
     this.#config = join(this.directory, 'config.json')

@@ -20,10 +20,7 @@ const otherNames = {
 export const lax = { ciphers: 'DEFAULT@SECLEVEL=0' }
 
 /** Certificates that no honest peer shows. @param good parts of a good one of that side */
-export function badCertificates(
-  good: Required<Pick<Forgery, 'uris' | 'dnsNames' | 'usages'>>,
-  wrongRole: Forgery,
-) {
+export function badCertificates(good: Required<Pick<Forgery, 'uris' | 'dnsNames' | 'usages'>>, wrongRole: Forgery) {
   return [
     ['self-signed', { ...good, selfSigned: true }],
     ['expired', { ...good, notBeforeMs: Date.now() - 2 * hourMs, notAfterMs: Date.now() - hourMs }],

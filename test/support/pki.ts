@@ -11,10 +11,7 @@ export interface TestPki {
   readonly directory: string
   readonly authority: Authority
   /** An identity directory for an agent, as `berth-agent join` leaves it. */
-  enrol(
-    hostId: string,
-    lifetimeMs?: number,
-  ): Promise<{ identityDir: string; serial: string; notAfterMs: number }>
+  enrol(hostId: string, lifetimeMs?: number): Promise<{ identityDir: string; serial: string; notAfterMs: number }>
   gatewayLeaf(lifetimeMs?: number): Promise<KeyedCertificate>
   remove(): Promise<void>
 }

@@ -23,8 +23,12 @@ const addresses: Readonly<Record<Place, readonly string[]>> = {
   p: ['10.0.0.1/24', '2001:db8:f::1/64'],
   q: ['10.0.0.2/24'],
   world: [
-    ...['192.0.2.5/32', '203.0.113.9/32', '1.2.3.4/32'],
-    ...['2001:db8:a::1/128', '2001:db8:a::9/128', '2001:db8:b::1/128'],
+    '192.0.2.5/32',
+    '203.0.113.9/32',
+    '1.2.3.4/32',
+    '2001:db8:a::1/128',
+    '2001:db8:a::9/128',
+    '2001:db8:b::1/128',
   ],
 }
 
@@ -121,25 +125,17 @@ export class PolicyLab {
       }
       this.#in(place, 'ip', 'link', 'set', 'eth0', 'up')
       for (const address of addresses[place])
-        this.#in(
-          place,
-          'ip',
-          'address',
-          'add',
-          address,
-          'dev',
-          'eth0',
-          ...(address.includes(':') ? ['nodad'] : []),
-        )
-      for (const family of ['-4', '-6'])
-        this.#in(place, 'ip', family, 'route', 'add', 'default', 'dev', 'eth0')
+        this.#in(place, 'ip', 'address', 'add', address, 'dev', 'eth0', ...(address.includes(':') ? ['nodad'] : []))
+      for (const family of ['-4', '-6']) this.#in(place, 'ip', family, 'route', 'add', 'default', 'dev', 'eth0')
     }
   }
 
   async #startGateways(): Promise<void> {
     for (const [index, port] of gatewayPorts.entries()) {
       const gateway = await GatewayProcess.create(join(this.#directory, `gw-${index}`), '127.0.0.1', {
-        ...{ listen: `[::]:${port}`, tls_listen: `10.0.0.10:${tlsPorts[index]}`, http_listen: '' },
+        listen: `[::]:${port}`,
+        tls_listen: `10.0.0.10:${tlsPorts[index]}`,
+        http_listen: '',
         join_listen: `127.0.0.1:${port + 10}`,
         limits: { auth_failures_per_minute: 1_000_000 },
         ...(index > 0 && { redis: { url: this.#redisUrl() } }),
@@ -148,7 +144,7 @@ export class PolicyLab {
       if (index > 0) this.#shareState(gateway)
       gateway.start(spaceOf('gw'))
       await waitFor(() => this.#answers({ place: 'gw', port, path: '/readyz', of: '127.0.0.1' }), {
-        ...{ timeoutMs: 60_000, what: () => gateway.logTail() },
+        what: () => gateway.logTail(),
       })
     }
   }
@@ -201,28 +197,14 @@ export class PolicyLab {
     const local = gatewayPorts.map((to, index) =>
       proxyServer(proxyPort('append', index), `127.0.0.1:${to}`, styles.append[1]),
     )
-    for (const [place, servers] of [
-      ['p', direct] as const,
-      ['q', chained] as const,
-      ['gw', local] as const,
-    ]) {
+    for (const [place, servers] of [['p', direct] as const, ['q', chained] as const, ['gw', local] as const]) {
       const file = join(this.#directory, `nginx-${place}.conf`)
       writeFileSync(file, nginxConfig(join(this.#directory, `nginx-${place}`), servers))
       this.#spawn(place, ['/usr/sbin/nginx', '-c', file])
     }
   }
 
-  async #answers({
-    place,
-    port,
-    path = '/healthz',
-    of,
-  }: {
-    place: Place
-    port: number
-    path?: string
-    of?: string
-  }) {
+  async #answers({ place, port, path = '/healthz', of }: { place: Place; port: number; path?: string; of?: string }) {
     const host = of ?? addresses[place][0]!.split('/')[0]
     const answer = await this.ask('gw', { url: `http://${host}:${port}${path}` }).catch(() => undefined)
     return answer?.status === 200

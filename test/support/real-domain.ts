@@ -47,11 +47,7 @@ export class RealDomain {
     this.#makeDirectories()
     this.host = await openHost(this.config, log, this.#closers)
     await installBusyboxImage(this.config.storage.pool, 'debian-12')
-    this.domain = await openDomain(
-      this.host,
-      { config: this.config, log, now: () => this.now() },
-      this.#closers,
-    )
+    this.domain = await openDomain(this.host, { config: this.config, log, now: () => this.now() }, this.#closers)
     await this.domain.images.sweep()
     await this.domain.reconciler.compareNetwork()
     this.domain.engine.recover()
@@ -59,8 +55,7 @@ export class RealDomain {
 
   /** With all guests. */
   async close(): Promise<void> {
-    for (const { uuid } of this.domain?.context.store.list() ?? [])
-      await this.done(powerOrder('delete', uuid).order)
+    for (const { uuid } of this.domain?.context.store.list() ?? []) await this.done(powerOrder('delete', uuid).order)
     await this.#closers.run()
     await purge(this.config, log)
     this.#scratch.wipe()
@@ -110,7 +105,6 @@ export class RealDomain {
   }
 
   #makeDirectories(): void {
-    for (const directory of [this.config.state_dir, this.config.run_dir])
-      mkdirSync(directory, { recursive: true })
+    for (const directory of [this.config.state_dir, this.config.run_dir]) mkdirSync(directory, { recursive: true })
   }
 }

@@ -30,9 +30,7 @@ export interface TestRedis {
   stop(): Promise<void>
 }
 
-export async function startTestRedis(
-  options: { extraConfig?: string[]; stateDir?: string } = {},
-): Promise<TestRedis> {
+export async function startTestRedis(options: { extraConfig?: string[]; stateDir?: string } = {}): Promise<TestRedis> {
   const stateDir = options.stateDir ?? (await redisDirectory())
   const runDir = join(stateDir, 'run')
   const server = new RedisProcess({

@@ -4,16 +4,17 @@ import type { Reply, TestGateway } from './test-gateway.js'
 
 /** Of a public pool, as the API has it. */
 export const poolAddress = (last: number) => ({
-  ...{ address: `203.0.113.${last}`, interface: 'eth0', prefix_len: 24, gateway: '203.0.113.1' },
+  address: `203.0.113.${last}`,
+  interface: 'eth0',
+  prefix_len: 24,
+  gateway: '203.0.113.1',
 })
 export const poolPrefix = {
-  ...{
-    interface: 'eth0',
-    address: '2001:db8:1::1',
-    prefix: '2001:db8:1::',
-    prefix_len: 64,
-    gateway: 'fe80::1',
-  },
+  interface: 'eth0',
+  address: '2001:db8:1::1',
+  prefix: '2001:db8:1::',
+  prefix_len: 64,
+  gateway: 'fe80::1',
 }
 
 export class RoutingClient {

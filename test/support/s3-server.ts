@@ -49,8 +49,13 @@ export class TestS3 {
   get place(): S3Place {
     const { port } = this.server.address() as AddressInfo
     return {
-      ...{ endpoint: `https://127.0.0.1:${port}`, region: '', bucket, prefix: 'kept/here' },
-      ...{ accessKeyId: key, secretAccessKey: key, caCertificate: this.certificate },
+      endpoint: `https://127.0.0.1:${port}`,
+      region: '',
+      bucket,
+      prefix: 'kept/here',
+      accessKeyId: key,
+      secretAccessKey: key,
+      caCertificate: this.certificate,
     }
   }
 

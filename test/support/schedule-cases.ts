@@ -20,15 +20,24 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
   it('are set and shown', async () => {
     const { container, schedule: more } = cases.shown()
     expect(await lab.isSet({ ...daily, retention: 3 })).to.deep.equal({
-      ...{ id: lab.guest.id, name: lab.guest.name, [`${kind}_schedule_enabled`]: true },
-      ...{ [`${kind}_schedule_interval_hours`]: 24, [`${kind}_schedule_time`]: '03:30' },
-      ...{ [`${kind}_schedule_retention`]: 3, ...container },
+      id: lab.guest.id,
+      name: lab.guest.name,
+      [`${kind}_schedule_enabled`]: true,
+      [`${kind}_schedule_interval_hours`]: 24,
+      [`${kind}_schedule_time`]: '03:30',
+      [`${kind}_schedule_retention`]: 3,
+      ...container,
     })
     const { created_by: createdBy, ...schedule } = (await lab.read()).schedule
     expect(createdBy).to.match(/^api:/)
     expect(schedule).to.deep.equal({
-      ...{ enabled: true, interval_hours: 24, time: '03:30', retention: 3 },
-      ...{ last_run: '', next_run: '2027-05-04 03:30:00', ...more },
+      enabled: true,
+      interval_hours: 24,
+      time: '03:30',
+      retention: 3,
+      last_run: '',
+      next_run: '2027-05-04 03:30:00',
+      ...more,
     })
   })
 
@@ -38,9 +47,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     const kept = { time: '03:30', retention: 3, ...cases.shown().schedule }
     expect((await lab.read()).schedule).to.include({ ...kept, next_run: '' })
     await lab.isSet({ enabled: '1', interval_hours: '12', time: '' })
-    expect((await lab.read()).schedule).to.include({
-      ...{ ...kept, interval_hours: 12, next_run: '2027-05-03 15:30:00' },
-    })
+    expect((await lab.read()).schedule).to.include({ ...kept, interval_hours: 12, next_run: '2027-05-03 15:30:00' })
   })
 
   for (const [body, code, field] of [

@@ -14,12 +14,7 @@ export function formsOf(secret: string): string[] {
     : [secret]
   return lines.flatMap((line) => {
     const bytes = Buffer.from(line)
-    const forms = [
-      line,
-      encodeURIComponent(line),
-      line.replaceAll('-', ''),
-      JSON.stringify(line).slice(1, -1),
-    ]
+    const forms = [line, encodeURIComponent(line), line.replaceAll('-', ''), JSON.stringify(line).slice(1, -1)]
     return [...new Set([...forms, bytes.toString('base64').replace(/=+$/, ''), bytes.toString('hex')])]
   })
 }

@@ -44,8 +44,7 @@ export class SecurityLab {
   alerts = async (query = ''): Promise<Body[]> => (await this.read(`/security/alerts${query}`)) as Body[]
   newest = async (): Promise<Body> => (await this.alerts())[0]!
   check = (): Promise<Reply> => this.call('POST', '/security/check')
-  shutdown = (on: boolean): Promise<Reply> =>
-    this.call('PUT', '/security/settings', { body: { auto_shutdown: on } })
+  shutdown = (on: boolean): Promise<Reply> => this.call('PUT', '/security/settings', { body: { auto_shutdown: on } })
   guestRow = (): Promise<Body> => this.read(`/containers/${this.guest.id}`)
 
   /** As many checks with as much evidence as make an alert critical. */

@@ -76,7 +76,7 @@ export class ServedHost {
         const answer = await this.gateway.request('GET', '/hosts').catch(() => undefined)
         return answer?.status === 200 && answer.body.data[0].status === 'online'
       },
-      { timeoutMs: 60_000, what: () => `host online\n${this.host.logTail()}` },
+      { what: () => `host online\n${this.host.logTail()}` },
     )
   }
 
@@ -94,7 +94,7 @@ export class ServedHost {
         const guest = body?.data as GuestRow | undefined
         return status === 200 && guest?.status === 'running' ? guest : undefined
       },
-      { timeoutMs: 120_000, what: () => `${name} runs\n${this.host.logTail()}` },
+      { what: () => `${name} runs\n${this.host.logTail()}` },
     )
   }
 
@@ -106,7 +106,7 @@ export class ServedHost {
         if (status === 'failed') throw new Error(error)
         return status === 'done'
       },
-      { timeoutMs: 120_000, what: () => `task ${id}\n${this.host.logTail()}` },
+      { what: () => `task ${id}\n${this.host.logTail()}` },
     )
   }
 

@@ -30,16 +30,31 @@ import { WatchedHost } from './watched-host.js'
 
 const unsent = {
   mapping: {
-    ...{ containerPort: undefined, hostPort: undefined, protocol: undefined, description: undefined },
-    ...{ hostIp: undefined, containerPortEnd: undefined, hostPortEnd: undefined },
+    containerPort: undefined,
+    hostPort: undefined,
+    protocol: undefined,
+    description: undefined,
+    hostIp: undefined,
+    containerPortEnd: undefined,
+    hostPortEnd: undefined,
   },
   limits: {
-    ...{ vcpuMilli: undefined, ramMb: undefined, networkDownMbps: undefined, networkUpMbps: undefined },
-    ...{ ioReadMbps: undefined, ioWriteMbps: undefined, diskGb: undefined },
+    vcpuMilli: undefined,
+    ramMb: undefined,
+    networkDownMbps: undefined,
+    networkUpMbps: undefined,
+    ioReadMbps: undefined,
+    ioWriteMbps: undefined,
+    diskGb: undefined,
   },
   traffic: {
-    ...{ mode: undefined, monthlyGb: undefined, inGb: undefined, outGb: undefined },
-    ...{ action: undefined, throttleMbps: undefined, resetDay: undefined },
+    mode: undefined,
+    monthlyGb: undefined,
+    inGb: undefined,
+    outGb: undefined,
+    action: undefined,
+    throttleMbps: undefined,
+    resetDay: undefined,
   },
 }
 
@@ -162,8 +177,22 @@ export class SettingsHost {
   /** A process in the guest that answers every connection with `hello`. @param name as lxc knows it */
   answerInside(name: string, port: number): ChildProcess {
     return spawn('lxc-attach', [
-      ...['-P', join(this.agent.directory, 'state', 'lxc'), '-n', name, '--clear-env', '--'],
-      ...['busybox', 'timeout', '60', 'nc', '-ll', '-p', `${port}`, '-e', 'printf', 'hello'],
+      '-P',
+      join(this.agent.directory, 'state', 'lxc'),
+      '-n',
+      name,
+      '--clear-env',
+      '--',
+      'busybox',
+      'timeout',
+      '60',
+      'nc',
+      '-ll',
+      '-p',
+      `${port}`,
+      '-e',
+      'printf',
+      'hello',
     ])
   }
 
@@ -197,8 +226,7 @@ export class SettingsHost {
   }
 
   async removeMappings(uuid: string): Promise<void> {
-    while (this.guest(uuid).portMappings.length > 0)
-      await this.seen(uuid, (await this.removeMapping(uuid, 0)).revision)
+    while (this.guest(uuid).portMappings.length > 0) await this.seen(uuid, (await this.removeMapping(uuid, 0)).revision)
   }
 
   async firewall(uuid: string): Promise<Firewall> {

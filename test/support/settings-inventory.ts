@@ -126,9 +126,7 @@ export function readExpectedSettings({ stateDir, interfacePrefix }: Instance): S
         ...row,
         name: `${interfacePrefix}-${row.id}`,
         device: `${interfacePrefix}${row.id}`,
-        mappings: db
-          .prepare<[string], MappingRow>('SELECT * FROM port_mappings WHERE guest_uuid = ?')
-          .all(row.uuid),
+        mappings: db.prepare<[string], MappingRow>('SELECT * FROM port_mappings WHERE guest_uuid = ?').all(row.uuid),
         ipv6: db
           .prepare<[string], string>(
             'SELECT address FROM guest_addresses WHERE guest_uuid = ? AND family = 6 ORDER BY position',
@@ -150,9 +148,7 @@ function expectedOf(guests: readonly Guest[]): SettingsInventory {
     firewalls: guests.flatMap(expectedFirewall).sort(),
     limits: containers.map(expectedLimits).sort(),
     rates: running.flatMap(expectedRates).sort(),
-    innerAddresses: containers
-      .flatMap(({ name, ipv6 }) => ipv6.map((one) => `${name} ${digitsOf(one)}`))
-      .sort(),
+    innerAddresses: containers.flatMap(({ name, ipv6 }) => ipv6.map((one) => `${name} ${digitsOf(one)}`)).sort(),
   }
 }
 
@@ -169,8 +165,7 @@ function elementsFor(
   { suffix, all, target }: { suffix: string; all: string; target: string },
 ): string[] {
   const number = protocol === 'tcp' ? 6 : 17
-  if (last > first && first === inner)
-    return [`port_ranges${suffix} ${all} . ${number} . ${first}-${last} : ${target}`]
+  if (last > first && first === inner) return [`port_ranges${suffix} ${all} . ${number} . ${first}-${last} : ${target}`]
   return Array.from(
     { length: last - first + 1 },
     (_, i) => `ports${suffix} ${number} . ${first + i} : ${target} . ${inner + i}`,
@@ -230,7 +225,5 @@ function digitsOf(address: string): string {
   const groups = (text = ''): string[] => (text === '' ? [] : text.split(':'))
   const [before, after] = [groups(head), groups(tail)]
   const between = Array<string>(8 - before.length - after.length).fill('0')
-  return [...before, ...(tail === undefined ? [] : between), ...after]
-    .map((group) => group.padStart(4, '0'))
-    .join('')
+  return [...before, ...(tail === undefined ? [] : between), ...after].map((group) => group.padStart(4, '0')).join('')
 }

@@ -19,17 +19,7 @@ export class TestSftp {
     mkdirSync(join(directory, 'kept'), { recursive: true })
     prepareSshd()
     for (const name of ['host', 'user'])
-      execFileSync('ssh-keygen', [
-        '-q',
-        '-t',
-        'ed25519',
-        '-N',
-        '',
-        '-C',
-        'btest',
-        '-f',
-        join(directory, name),
-      ])
+      execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'btest', '-f', join(directory, name)])
     const made = new TestSftp(directory, await freePort())
     await made.resume()
     return made
@@ -39,8 +29,12 @@ export class TestSftp {
     const { directory, port } = this
     const [type, blob] = readFileSync(join(directory, 'host.pub'), 'utf8').split(' ')
     return {
-      ...{ host: '127.0.0.1', port, user: 'root', path: join(directory, 'kept') },
-      ...{ privateKey: readFileSync(join(directory, 'user'), 'utf8'), hostKey: `${type} ${blob}` },
+      host: '127.0.0.1',
+      port,
+      user: 'root',
+      path: join(directory, 'kept'),
+      privateKey: readFileSync(join(directory, 'user'), 'utf8'),
+      hostKey: `${type} ${blob}`,
     }
   }
 
@@ -52,11 +46,19 @@ export class TestSftp {
         ? 'internal-sftp'
         : `dd bs=32k iflag=count_bytes count=${endsAfter} status=none | /usr/lib/openssh/sftp-server`
     const lines = [
-      ...[`Port ${port}`, 'ListenAddress 127.0.0.1', `HostKey ${join(directory, 'host')}`, 'PidFile none'],
-      ...['PermitRootLogin prohibit-password', 'PasswordAuthentication no', 'UsePAM no', 'StrictModes no'],
-      ...[`AuthorizedKeysFile ${join(directory, 'user.pub')}`, 'Subsystem sftp internal-sftp'],
+      `Port ${port}`,
+      'ListenAddress 127.0.0.1',
+      `HostKey ${join(directory, 'host')}`,
+      'PidFile none',
+      'PermitRootLogin prohibit-password',
+      'PasswordAuthentication no',
+      'UsePAM no',
+      'StrictModes no',
+      `AuthorizedKeysFile ${join(directory, 'user.pub')}`,
+      'Subsystem sftp internal-sftp',
       // So deep a shell reads no .bashrc, which may do anything.
-      ...['SetEnv SHLVL=2', `ForceCommand ${command}`],
+      'SetEnv SHLVL=2',
+      `ForceCommand ${command}`,
     ]
     writeFileSync(join(directory, 'config'), `${lines.join('\n')}\n`)
     this.#child = spawn('/usr/sbin/sshd', ['-D', '-e', '-f', join(directory, 'config')], { stdio: 'ignore' })

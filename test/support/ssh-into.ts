@@ -9,10 +9,15 @@ export interface SshTarget {
 }
 
 const options = [
-  ...['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'ConnectTimeout=3', 'LogLevel=ERROR'],
-  ...['PreferredAuthentications=password', 'NumberOfPasswordPrompts=1'],
+  'StrictHostKeyChecking=no',
+  'UserKnownHostsFile=/dev/null',
+  'ConnectTimeout=3',
+  'LogLevel=ERROR',
+  'PreferredAuthentications=password',
+  'NumberOfPasswordPrompts=1',
   // A guest that was cut off says no good-bye.
-  ...['ServerAliveInterval=5', 'ServerAliveCountMax=3'],
+  'ServerAliveInterval=5',
+  'ServerAliveCountMax=3',
 ].flatMap((option) => ['-o', option])
 
 /** What sshpass and ssh themselves end with when there is no session. */
@@ -35,10 +40,7 @@ export function sshInto(target: SshTarget, command: string, timeoutMs = 90_000):
   return waitFor(attempt, { timeoutMs, intervalMs: 200, what }).then(({ output }) => output.trim())
 }
 
-function once(
-  { address, port = 22, password }: SshTarget,
-  command: string,
-): Promise<{ code: number; output: string }> {
+function once({ address, port = 22, password }: SshTarget, command: string): Promise<{ code: number; output: string }> {
   const args = ['-p', password, 'ssh', ...options, '-p', `${port}`, `root@${address}`, command]
   return new Promise((resolve) => {
     execFile('sshpass', args, { encoding: 'utf8', timeout: 60_000 }, (error, stdout, stderr) =>

@@ -32,8 +32,7 @@ export class SslLab {
     return this.gateway.close()
   }
 
-  put = (body: object, options = {}): Promise<Reply> =>
-    this.gateway.request('PUT', '/ssl', { body, ...options })
+  put = (body: object, options = {}): Promise<Reply> => this.gateway.request('PUT', '/ssl', { body, ...options })
   get = async (): Promise<Reply['body']> => (await this.gateway.request('GET', '/ssl')).body.data
   shown = async (): Promise<string> =>
     (await shownCertificate({ host: '127.0.0.1', port: this.ports.tls }, name)).fingerprint256
@@ -72,13 +71,10 @@ export class SslLab {
   /** To port 80. */
   overHttp = (path: string, host: string, method = 'GET') =>
     new Promise<{ status: number; location: string | undefined }>((resolve, reject) => {
-      httpRequest(
-        { host: '127.0.0.1', port: this.ports.http, path, method, headers: { host } },
-        (response) => {
-          response.resume()
-          resolve({ status: response.statusCode ?? 0, location: response.headers.location })
-        },
-      )
+      httpRequest({ host: '127.0.0.1', port: this.ports.http, path, method, headers: { host } }, (response) => {
+        response.resume()
+        resolve({ status: response.statusCode ?? 0, location: response.headers.location })
+      })
         .once('error', reject)
         .end()
     })

@@ -87,7 +87,8 @@ export class SubUserCalls {
   makeAdmin(username: string, passwordHash = ''): Promise<Account> {
     return this.gateway.access.accounts.accounts.create('admin', (id) => ({
       ...({ kind: 'admin', id, username, passwordHash, disabled: false } as const),
-      ...{ generation: 1, createdAtMs: Date.now() },
+      generation: 1,
+      createdAtMs: Date.now(),
     }))
   }
 }

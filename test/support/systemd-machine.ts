@@ -12,14 +12,31 @@ export const checkout = '/srv/berth'
 
 /** What scripts/up reads of a checkout; node_modules is mounted. */
 const checkoutParts = [
-  ...['agent', 'gateway', 'shared', 'proto', 'scripts', 'systemd', 'dist', 'README.md'],
-  ...['package.json', 'package-lock.json', 'tsconfig.json', 'buf.yaml', 'buf.gen.yaml'],
+  'agent',
+  'gateway',
+  'shared',
+  'proto',
+  'scripts',
+  'systemd',
+  'dist',
+  'README.md',
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+  'buf.yaml',
+  'buf.gen.yaml',
 ]
 
 /** Units that would reach through to the kernel shared with the host, wait for a terminal, or do nightly work. */
 const maskedUnits = [
-  ...['systemd-sysctl.service', 'systemd-udevd.service', 'console-getty.service', 'getty@tty1.service'],
-  ...['apt-daily.timer', 'apt-daily-upgrade.timer', 'e2scrub_all.timer', 'fstrim.timer'],
+  'systemd-sysctl.service',
+  'systemd-udevd.service',
+  'console-getty.service',
+  'getty@tty1.service',
+  'apt-daily.timer',
+  'apt-daily-upgrade.timer',
+  'e2scrub_all.timer',
+  'fstrim.timer',
   'dpkg-db-backup.timer',
 ]
 
@@ -69,7 +86,6 @@ export class SystemdMachine {
     const before = this.#initPid()
     this.run('systemctl', 'reboot')
     await waitFor(() => this.#initPid() !== before, {
-      timeoutMs: 60_000,
       intervalMs: 200,
       what: 'systemd to end',
     })
@@ -79,7 +95,6 @@ export class SystemdMachine {
   async waitUntilBooted(): Promise<void> {
     const state = (): string => this.try('systemctl', 'is-system-running').output.trim()
     await waitFor(() => /^(running|degraded)$/.test(state()), {
-      timeoutMs: 60_000,
       intervalMs: 200,
       what: state,
     })

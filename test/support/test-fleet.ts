@@ -84,7 +84,12 @@ export async function startTestFleet(
   }
   let nobodyPort = 1
   return {
-    ...{ fleet, redis, store, config, directory, startGateway },
+    fleet,
+    redis,
+    store,
+    config,
+    directory,
+    startGateway,
     addHost: async (name, options = {}) => {
       const joined = await joinHost(name)
       const agent = await LabAgent.start({

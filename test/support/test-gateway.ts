@@ -96,7 +96,9 @@ export interface TestGatewayOptions {
 const loopbackPolicy = { allowHttp: true, allowedTargets: ['127.0.0.1'], setting: 'webhooks.allowed_targets' }
 
 const noTls = {
-  ...{ listen: undefined, httpListen: undefined, plainIsPublic: false },
+  listen: undefined,
+  httpListen: undefined,
+  plainIsPublic: false,
   acme: { directory: 'https://127.0.0.1:9/directory', caPem: '' },
 }
 
@@ -141,9 +143,17 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const api = createApi({
     fleet,
     access,
-    ...{ store, backupTargets, customImages, upkeep, events, webhooks, time },
+    store,
+    backupTargets,
+    customImages,
+    upkeep,
+    events,
+    webhooks,
+    time,
     maxBodyBytes: options.maxBodyBytes ?? 65_536,
-    ...{ policies, settings, tls },
+    policies,
+    settings,
+    tls,
     metricsFor: options.metricsFor ?? 'loopback_or_key',
     version: '0.0.0-test',
     ...(options.panelDirectory && { panelDirectory: options.panelDirectory }),
@@ -158,7 +168,17 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     what: 'the admin key works',
   })
   return {
-    ...{ fleet, api, access, store, upkeep, events, webhooks, redis, tls, url: server.url, adminKey },
+    fleet,
+    api,
+    access,
+    store,
+    upkeep,
+    events,
+    webhooks,
+    redis,
+    tls,
+    url: server.url,
+    adminKey,
     request: (...given) => client.request(...given),
     makeKey: (fields) => makeKey(client, fields),
     closeServer: (graceMs) => server.close(graceMs),

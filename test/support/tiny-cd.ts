@@ -12,10 +12,7 @@ import { join } from 'node:path'
  *     pause: mov cx, 0xffff; loop $; jmp again
  */
 function bootSector(text: string): Buffer {
-  const code = Buffer.from(
-    'e800005e0e1f83c61ffc89f3' + '89debaf803' + 'ac08c07403eeebf8' + 'b9ffffe2feebec',
-    'hex',
-  )
+  const code = Buffer.from('e800005e0e1f83c61ffc89f3' + '89debaf803' + 'ac08c07403eeebf8' + 'b9ffffe2feebec', 'hex')
   const sector = Buffer.alloc(2048)
   code.copy(sector)
   sector.write(`${text}\r\n\0`, 3 + 0x1f, 'latin1')

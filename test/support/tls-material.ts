@@ -57,9 +57,14 @@ export class TestAuthority {
     const key = rsaBits === undefined ? ecKey() : rsaKey(rsaBits)
     const leaf = await X509CertificateGenerator.create(
       {
-        ...{ serialNumber: serial(), subject: `CN=${name}`, issuer: this.middle.certificate.subject },
-        ...{ notBefore: new Date(notBeforeMs), notAfter: new Date(notAfterMs), signingAlgorithm: algorithm },
-        ...{ publicKey: await publicKeyOf(key), signingKey: this.middle.keys.privateKey },
+        serialNumber: serial(),
+        subject: `CN=${name}`,
+        issuer: this.middle.certificate.subject,
+        notBefore: new Date(notBeforeMs),
+        notAfter: new Date(notAfterMs),
+        signingAlgorithm: algorithm,
+        publicKey: await publicKeyOf(key),
+        signingKey: this.middle.keys.privateKey,
         extensions: [
           new SubjectAlternativeNameExtension([{ type: isIP(name) ? 'ip' : 'dns', value: name }]),
           new ExtendedKeyUsageExtension(options.purposes ?? ['1.3.6.1.5.5.7.3.1']),
@@ -83,13 +88,14 @@ async function makeIssuer(subject: string, by?: Issuer): Promise<Issuer> {
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
   const certificate = await X509CertificateGenerator.create(
     {
-      ...{ serialNumber: serial(), subject, issuer: by?.certificate.subject ?? subject },
-      ...{ notBefore: new Date(Date.now() - dayMs), notAfter: new Date(Date.now() + 365 * dayMs) },
-      ...{
-        publicKey: keys.publicKey,
-        signingKey: (by?.keys ?? keys).privateKey,
-        signingAlgorithm: algorithm,
-      },
+      serialNumber: serial(),
+      subject,
+      issuer: by?.certificate.subject ?? subject,
+      notBefore: new Date(Date.now() - dayMs),
+      notAfter: new Date(Date.now() + 365 * dayMs),
+      publicKey: keys.publicKey,
+      signingKey: (by?.keys ?? keys).privateKey,
+      signingAlgorithm: algorithm,
       extensions: [new BasicConstraintsExtension(true, undefined, true)],
     },
     webcrypto,

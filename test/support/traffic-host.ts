@@ -3,12 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { AgentConfigSchema } from '../../agent/config.js'
-import {
-  openFirewall,
-  unlimitedTraffic,
-  type GuestRecord,
-  type TrafficLimit,
-} from '../../agent/guests/record.js'
+import { openFirewall, unlimitedTraffic, type GuestRecord, type TrafficLimit } from '../../agent/guests/record.js'
 import { PolicySettings } from '../../agent/guests/settings/policy.js'
 import { GuestStore } from '../../agent/guests/guest-store.js'
 import { KeyedMutex } from '../../shared/async/keyed-mutex.js'
@@ -23,11 +18,7 @@ import { createTimeFormat } from '../../shared/time.js'
 export const time = createTimeFormat('UTC')
 /** Milliseconds since 1970. */
 export const at = (text: string): number => time.parseField('at', text)
-export const config = validateConfig(
-  AgentConfigSchema,
-  { time_zone: 'UTC', traffic: { throttle_mbps: 7 } },
-  'test',
-)
+export const config = validateConfig(AgentConfigSchema, { time_zone: 'UTC', traffic: { throttle_mbps: 7 } }, 'test')
 export const deviceOf = (id: number): string => `bt${id}`
 
 /** A host as far as the keeper sees it; it outlives keepers. */
@@ -59,20 +50,23 @@ export class TrafficHost {
     this.store = new GuestStore(new Changes(openDatabase(join(this.#directory, 'journal.db'))))
     const { store } = this
     const readCounters = (): Promise<ReadonlyMap<string, { rxBytes: number; txBytes: number }>> =>
-      this.countersFail
-        ? Promise.reject(new Error('nft died'))
-        : Promise.resolve(structuredClone(this.counters))
+      this.countersFail ? Promise.reject(new Error('nft died')) : Promise.resolve(structuredClone(this.counters))
     const attach = ({ device, downMbps, upMbps, cut }: WantedNetwork): Promise<void> =>
       Promise.resolve(void this.rates.push({ device, downMbps, upMbps, cut: cut ?? false }))
     const context = {
-      ...{ config, store, guestMutex: new KeyedMutex(), deviceOf },
-      ...{ log: pino({ level: 'silent' }), now: () => this.clock.now() },
+      config,
+      store,
+      guestMutex: new KeyedMutex(),
+      deviceOf,
+      log: pino({ level: 'silent' }),
+      now: () => this.clock.now(),
       network: { readCounters, attach },
     }
     this.clock = new SteadyClock({ wall: () => this.nowMs, monotonic: () => this.monotonicMs ?? this.nowMs })
     if (this.trustsClock) this.clock.trust()
     this.keeper = new TrafficKeeper({
-      ...{ context, clock: this.clock },
+      context,
+      clock: this.clock,
       busy: () => this.busy,
       stop: (uuid) => {
         this.stopped.push(uuid)
@@ -107,14 +101,32 @@ export class TrafficHost {
   guest(id: number, given: Partial<GuestRecord> = {}): string {
     const uuid = `guest-${id}`
     const limits = {
-      ...{ vcpuMilli: 1000, ramMb: 512, diskGb: 1, networkDownMbps: 100, networkUpMbps: 5 },
-      ...{ ioReadMbps: 0, ioWriteMbps: 0 },
+      vcpuMilli: 1000,
+      ramMb: 512,
+      diskGb: 1,
+      networkDownMbps: 100,
+      networkUpMbps: 5,
+      ioReadMbps: 0,
+      ioWriteMbps: 0,
     }
     this.store.insert({
-      ...{ uuid, id, name: `g${id}`, spec: { virtualization: 'lxc', templateId: 't', limits } },
-      ...{ status: 'running', wanted: 'running', userIdSlot: id, ipv4: `10.0.0.${id}`, mac: `02:${id}` },
-      ...{ login: null, hasPassword: false, portMappings: [], publicIpv4s: [], ipv6Addresses: [] },
-      ...{ firewall: openFirewall, traffic: unlimitedTraffic, expiresAtMs: 0 },
+      uuid,
+      id,
+      name: `g${id}`,
+      spec: { virtualization: 'lxc', templateId: 't', limits },
+      status: 'running',
+      wanted: 'running',
+      userIdSlot: id,
+      ipv4: `10.0.0.${id}`,
+      mac: `02:${id}`,
+      login: null,
+      hasPassword: false,
+      portMappings: [],
+      publicIpv4s: [],
+      ipv6Addresses: [],
+      firewall: openFirewall,
+      traffic: unlimitedTraffic,
+      expiresAtMs: 0,
       createdAtMs: at('2026-01-01 00:00:00'),
       ...given,
     })

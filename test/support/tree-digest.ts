@@ -11,9 +11,20 @@ export function digestTree(root: string, without: readonly string[] = []): strin
   const output = execFileSync(
     'tar',
     [
-      ...['--create', '--file=-', `--directory=${root}`, '--format=pax', '--sort=name', '--numeric-owner'],
-      ...['--pax-option=exthdr.name=x,delete=atime,delete=ctime', '--warning=no-file-ignored'],
-      ...['--xattrs', '--xattrs-include=*', '--acls', '--anchored', ...excluded, '.'],
+      '--create',
+      '--file=-',
+      `--directory=${root}`,
+      '--format=pax',
+      '--sort=name',
+      '--numeric-owner',
+      '--pax-option=exthdr.name=x,delete=atime,delete=ctime',
+      '--warning=no-file-ignored',
+      '--xattrs',
+      '--xattrs-include=*',
+      '--acls',
+      '--anchored',
+      ...excluded,
+      '.',
     ],
     { maxBuffer: 1 << 30, stdio: ['ignore', 'pipe', 'pipe'] },
   )

@@ -12,8 +12,7 @@ function blocksOf(file: string, heading: string): string[] {
  */
 function tutorialLines(): string[] {
   const blocks = blocksOf('docs/getting-started.md', 'From curl to a running guest')
-  if (blocks.length < 5)
-    throw new Error('docs/getting-started.md: the commands from create to delete are missing')
+  if (blocks.length < 5) throw new Error('docs/getting-started.md: the commands from create to delete are missing')
   const quiet = '-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR'
   return [
     'set -euo pipefail',
@@ -28,11 +27,7 @@ function readmeLines(): string[] {
   if (others.length > 0 || block.match(/^curl /gm)?.length !== 3)
     throw new Error('README.md: the three commands from create to delete are missing')
   const status = `"$(api -o /dev/null -w '%{http_code}' "$API/containers/web1")"`
-  return [
-    'echo; echo README:',
-    block,
-    `until [ ${status} = 404 ]; do sleep 0.2; done; echo; echo web1 is deleted`,
-  ]
+  return ['echo; echo README:', block, `until [ ${status} = 404 ]; do sleep 0.2; done; echo; echo web1 is deleted`]
 }
 
 /** The tutorial, and then the commands of the README. */

@@ -65,13 +65,32 @@ export class V2Machine {
   #arguments(acceleration: 'kvm' | 'tcg'): string[] {
     const accelerator = acceleration === 'kvm' ? 'kvm' : 'tcg,thread=multi,tb-size=1024'
     return [
-      ...['-accel', accelerator, '-cpu', 'max', '-smp', '2', '-m', '4096'],
-      ...['-nodefaults', '-no-user-config', '-display', 'none', '-serial', `file:${this.#file('console')}`],
-      ...['-kernel', this.#file('kernel'), '-initrd', this.#file('initrd')],
-      ...['-append', 'root=/dev/vda ro console=ttyS0'],
-      ...['-drive', `file=${this.#file('disk')},if=virtio,format=raw,cache=unsafe`],
-      ...['-nic', `user,restrict=on,model=virtio-net-pci,hostfwd=tcp:127.0.0.1:${this.port}-:22`],
-      ...['-device', 'virtio-rng-pci'],
+      '-accel',
+      accelerator,
+      '-cpu',
+      'max',
+      '-smp',
+      '2',
+      '-m',
+      '4096',
+      '-nodefaults',
+      '-no-user-config',
+      '-display',
+      'none',
+      '-serial',
+      `file:${this.#file('console')}`,
+      '-kernel',
+      this.#file('kernel'),
+      '-initrd',
+      this.#file('initrd'),
+      '-append',
+      'root=/dev/vda ro console=ttyS0',
+      '-drive',
+      `file=${this.#file('disk')},if=virtio,format=raw,cache=unsafe`,
+      '-nic',
+      `user,restrict=on,model=virtio-net-pci,hostfwd=tcp:127.0.0.1:${this.port}-:22`,
+      '-device',
+      'virtio-rng-pci',
     ]
   }
 
@@ -116,7 +135,9 @@ export class V2Machine {
   try(...command: readonly string[]): { code: number | null; output: string; error: string } {
     this.#keepConnection()
     const { status, stdout, stderr } = spawnSync('ssh', [...this.#ssh(), asWords(command)], {
-      ...{ encoding: 'utf8', timeout: 30 * 60_000, maxBuffer: 64 * 2 ** 20 },
+      encoding: 'utf8',
+      timeout: 30 * 60_000,
+      maxBuffer: 64 * 2 ** 20,
     })
     return { code: status, output: stdout, error: stderr }
   }
@@ -134,8 +155,13 @@ export class V2Machine {
 
   #ssh(): string[] {
     const options = [
-      ...['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR', 'BatchMode=yes'],
-      ...['ConnectTimeout=60', 'ServerAliveInterval=5', 'ServerAliveCountMax=12'],
+      'StrictHostKeyChecking=no',
+      'UserKnownHostsFile=/dev/null',
+      'LogLevel=ERROR',
+      'BatchMode=yes',
+      'ConnectTimeout=60',
+      'ServerAliveInterval=5',
+      'ServerAliveCountMax=12',
       `ControlPath=${this.#file('ssh')}`,
     ].flatMap((option) => ['-o', option])
     return [...options, '-i', this.#file('key'), '-p', `${this.port}`, 'root@127.0.0.1']

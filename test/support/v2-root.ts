@@ -4,26 +4,12 @@ import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, writeFileSync
 import { join } from 'node:path'
 import { createSubvolume } from '../../agent/host/btrfs.js'
 import { unpackTestImage } from './debian-image.js'
-import {
-  checkout,
-  copyCheckout,
-  disabledUnits,
-  makePool,
-  npmDirectory,
-  packagesMark,
-} from './systemd-machine.js'
+import { checkout, copyCheckout, disabledUnits, makePool, npmDirectory, packagesMark } from './systemd-machine.js'
 import { sh } from './sh.js'
 import { buildRoot, productPackages } from './systemd-root.js'
 
 /** What makes the tree of a container that of a machine. */
-const packages = [
-  'linux-image-cloud-amd64',
-  'initramfs-tools',
-  'udev',
-  'kmod',
-  'libpam-systemd',
-  'openssh-server',
-]
+const packages = ['linux-image-cloud-amd64', 'initramfs-tools', 'udev', 'kmod', 'libpam-systemd', 'openssh-server']
 const cache = '/var/cache/berth-test'
 
 /** In QEMU's user network, which has no way out here. */
@@ -36,13 +22,11 @@ Gateway=10.0.2.2
 
 /** Would work at night, or fetch something. */
 const maskedUnits = [
-  ...[
-    'apt-daily.timer',
-    'apt-daily-upgrade.timer',
-    'e2scrub_all.timer',
-    'fstrim.timer',
-    'dpkg-db-backup.timer',
-  ],
+  'apt-daily.timer',
+  'apt-daily-upgrade.timer',
+  'e2scrub_all.timer',
+  'fstrim.timer',
+  'dpkg-db-backup.timer',
   'systemd-networkd-wait-online.service',
 ]
 
@@ -103,8 +87,7 @@ function configure(root: string, publicKey: string): void {
 function copyProduct(root: string): void {
   const target = join(root, checkout)
   copyCheckout(root)
-  for (const part of ['test', '.mocharc.json', 'node_modules'])
-    execFileSync('cp', ['-a', part, join(target, part)])
+  for (const part of ['test', '.mocharc.json', 'node_modules']) execFileSync('cp', ['-a', part, join(target, part)])
   writeFileSync(join(target, 'node_modules/.berth-installed'), packagesMark(root))
   copyFileSync(process.execPath, join(root, 'usr/bin/node'))
   execFileSync('chmod', ['755', join(root, 'usr/bin/node')])

@@ -15,10 +15,7 @@ export interface WaitOptions {
  * Resolves with the first truthy value of `check`, which may throw to end the wait.
  * @throws after the deadline
  */
-export async function waitFor<T>(
-  check: () => T | Promise<T>,
-  options: WaitOptions = {},
-): Promise<NonNullable<T>> {
+export async function waitFor<T>(check: () => T | Promise<T>, options: WaitOptions = {}): Promise<NonNullable<T>> {
   const { timeoutMs = defaultTimeoutMs } = options
   const deadline = performance.now() + timeoutMs
   for (;;) {

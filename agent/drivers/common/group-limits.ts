@@ -2,14 +2,7 @@ import { existsSync } from 'node:fs'
 import { readGroupNumber, writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
 import { readKernelFile } from '../../host/proc.js'
 import { conflict } from '../../../shared/errors.js'
-import {
-  isWritten,
-  limitsIo,
-  planLimits,
-  type GroupLimits,
-  type GroupValue,
-  type LimitFacts,
-} from './plan-limits.js'
+import { isWritten, limitsIo, planLimits, type GroupLimits, type GroupValue, type LimitFacts } from './plan-limits.js'
 
 /** A guest's groups and the values they should have. */
 interface DesiredGroups {
@@ -46,8 +39,7 @@ function writeOthers({ groupOf, values, limits }: DesiredGroups): void {
   for (const value of values) {
     const group = groupOf(value.controller)
     if (value.controller === 'memory') continue
-    if (group !== undefined && existsSync(`${group}/${value.file}`))
-      writeGroupFile(group, value.file, value.value)
+    if (group !== undefined && existsSync(`${group}/${value.file}`)) writeGroupFile(group, value.file, value.value)
     else refuseMissing(value, limits)
   }
 }

@@ -2,7 +2,8 @@ import { expect } from 'chai'
 import { isWritten, limitsIo, planLimits, type GroupValue } from './plan-limits.js'
 
 const value = (controller: GroupValue['controller'], file: string, text: string): GroupValue => ({
-  ...{ controller, file },
+  controller,
+  file,
   value: text,
 })
 const memory = value('memory', 'memory.max', '268435456')
@@ -15,8 +16,14 @@ const noIo = { ...io, value: '7:0 rbps=max wbps=max riops=max wiops=max' }
 
 describe('requests of the disk', () => {
   const limits = {
-    ...{ vcpuMilli: 1000, memoryBytes: 2 ** 28, swapBytes: 0, diskBytes: 2 ** 30, pidsMax: 100 },
-    ...{ ioReadBytesPerSec: 0, ioWriteBytesPerSec: 0, ioReadsPerSec: 300 },
+    vcpuMilli: 1000,
+    memoryBytes: 2 ** 28,
+    swapBytes: 0,
+    diskBytes: 2 ** 30,
+    pidsMax: 100,
+    ioReadBytesPerSec: 0,
+    ioWriteBytesPerSec: 0,
+    ioReadsPerSec: 300,
   }
   const facts = { swapAccounting: false, socketAccounting: false, cpusets: false, poolDevice: '7:0' }
   const lines = (cgroupVersion: 1 | 2): string[] =>

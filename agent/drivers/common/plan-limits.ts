@@ -4,10 +4,7 @@ import type { Isolation, Machine, MachineLimits } from '../contract.js'
 /** Limits set on a guest's groups. */
 export type GroupLimits = MachineLimits & Pick<Isolation, 'pidsMax'>
 
-export function limitsOf({
-  limits,
-  isolation: { pidsMax },
-}: Pick<Machine, 'limits' | 'isolation'>): GroupLimits {
+export function limitsOf({ limits, isolation: { pidsMax } }: Pick<Machine, 'limits' | 'isolation'>): GroupLimits {
   return { ...limits, pidsMax }
 }
 
@@ -42,9 +39,7 @@ const minimumQuotaUsec = 1000
 export function planLimits(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   const others = facts.cgroupVersion === 1 ? planV1(limits, facts) : planV2(limits, facts)
   const { cpus = [] } = limits
-  return facts.cpusets && cpus.length > 0
-    ? [...others, put('cpuset', 'cpuset.cpus', formatCpuList(cpus))]
-    : others
+  return facts.cpusets && cpus.length > 0 ? [...others, put('cpuset', 'cpuset.cpus', formatCpuList(cpus))] : others
 }
 
 function planV1(limits: GroupLimits, facts: LimitFacts): GroupValue[] {

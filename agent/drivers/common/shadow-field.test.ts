@@ -17,7 +17,9 @@ describe('parseCurrentLogin', () => {
   it('keeps the lines of keys with their options, and leaves out all that sshd skips', () => {
     const text = 'ssh-ed25519 AAAA a\r\n\n# comment\n  restrict ssh-rsa BBBB\nx\0y\nlast'
     expect(parseCurrentLogin('*', text).authorizedKeys).to.deep.equal([
-      ...['ssh-ed25519 AAAA a', 'restrict ssh-rsa BBBB', 'last'],
+      'ssh-ed25519 AAAA a',
+      'restrict ssh-rsa BBBB',
+      'last',
     ])
   })
 })

@@ -59,8 +59,7 @@ export class UsageReader {
   }
 
   #readCpuUsec(name: string): number {
-    if (this.cgroups.version === 2)
-      return readGroupKey(this.#group('cpu', name), 'cpu.stat', 'usage_usec') ?? 0
+    if (this.cgroups.version === 2) return readGroupKey(this.#group('cpu', name), 'cpu.stat', 'usage_usec') ?? 0
     return Math.floor((readGroupNumber(this.#group('cpuacct', name), 'cpuacct.usage') ?? 0) / 1000)
   }
 
@@ -109,10 +108,7 @@ export class UsageReader {
   #listTasks(name: string): number[] {
     const freezer = this.cgroups.controllers.get('freezer')
     if (this.cgroups.version === 1 && freezer !== undefined)
-      return (readKernelFile(`${freezer}/${this.prefix}${name}/tasks`) ?? '')
-        .split('\n')
-        .filter(Boolean)
-        .map(Number)
+      return (readKernelFile(`${freezer}/${this.prefix}${name}/tasks`) ?? '').split('\n').filter(Boolean).map(Number)
     return readTreePids(this.#group('pids', name), bounds)
   }
 

@@ -15,8 +15,6 @@ describe('waitUntilNone', () => {
   it('gives up where there are not, and when time is up', async () => {
     expect(await waitUntilNone(() => 3, options).catch(said)).to.equal('timed out waiting for it')
     let left = 1e9
-    expect(await waitUntilNone(() => left--, { ...options, timeoutMs: 20 }).catch(said)).to.contain(
-      'timed out',
-    )
+    expect(await waitUntilNone(() => left--, { ...options, timeoutMs: 20 }).catch(said)).to.contain('timed out')
   })
 })

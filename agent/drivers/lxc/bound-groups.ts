@@ -16,8 +16,8 @@ export function boundGroups({ hierarchies, unified }: CgroupLayout, name: string
     .map((path) => `${path}/lxc.payload.${name}`)
     .flatMap((group) => [group, `${group}/cgroup.procs`, `${group}/tasks`])
     .map((path) => whileThere(() => takeBack(path)))
-  const bounded = Object.entries({ descendants: subgroups.most, depth: subgroups.depth }).map(
-    ([what, most]) => whileThere(() => bound(`${unified}/lxc.payload.${name}`, `cgroup.max.${what}`, most)),
+  const bounded = Object.entries({ descendants: subgroups.most, depth: subgroups.depth }).map(([what, most]) =>
+    whileThere(() => bound(`${unified}/lxc.payload.${name}`, `cgroup.max.${what}`, most)),
   )
   return [...locked, ...bounded].includes(true)
 }

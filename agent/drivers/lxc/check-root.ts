@@ -8,9 +8,5 @@ import { exists } from '../../host/mount.js'
  */
 export async function checkRoot(volume: string): Promise<void> {
   if (!(await exists(join(volume, 'disk.raw'))) || (await exists(join(volume, 'etc')))) return
-  throw new BerthError(
-    'invalid',
-    'unsupported',
-    'a backup of a virtual machine cannot be restored onto a container',
-  )
+  throw new BerthError('invalid', 'unsupported', 'a backup of a virtual machine cannot be restored onto a container')
 }

@@ -145,11 +145,7 @@ export class LxcDriver implements Driver {
    */
   ensureSeparation({ pool, loop_file: ownFile }: PoolPlace): string[] {
     const disk = findDiskNumbers(pool)
-    return [
-      ...describeCgroups(this.facts.cgroups),
-      ...describeThrottling(disk),
-      ...ensureFairDisk(disk, ownFile),
-    ]
+    return [...describeCgroups(this.facts.cgroups), ...describeThrottling(disk), ...ensureFairDisk(disk, ownFile)]
   }
 
   /**

@@ -68,9 +68,6 @@ describe('freezing a guest', () => {
 
   it('needs a hierarchy for it with v1', () => {
     const layout = { hierarchies: ['/x'], controllers: new Map([['memory', '/x']]) }
-    expect([canFreeze({ ...layout, version: 1 }), canFreeze({ ...layout, version: 2 })]).to.deep.equal([
-      false,
-      true,
-    ])
+    expect([canFreeze({ ...layout, version: 1 }), canFreeze({ ...layout, version: 2 })]).to.deep.equal([false, true])
   })
 })

@@ -21,8 +21,7 @@ function raise({ name, value }: Sysctl, old: number | undefined): string[] {
     writeFileSync(pathOf(name), `${value}`)
   } catch (error) {
     // Read-only, as /proc/sys of a container may be: fewer guests can run.
-    if (!['EACCES', 'EPERM', 'EROFS', 'EINVAL'].includes((error as NodeJS.ErrnoException).code ?? ''))
-      throw error
+    if (!['EACCES', 'EPERM', 'EROFS', 'EINVAL'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     return [`${name}: stays ${old}, ${value} refused`]
   }
   return [`${name}: ${old} → ${value}`]

@@ -53,14 +53,9 @@ async function change(root: string, changes: readonly RootChange[]): Promise<voi
     await changeRoot(root, changes)
   } catch (cause) {
     if (!(cause instanceof CommandError)) throw cause
-    throw new BerthError(
-      'internal',
-      'guest_initialize_failed',
-      `set-up of the guest's files: ${said(cause)}`,
-      {
-        cause,
-      },
-    )
+    throw new BerthError('internal', 'guest_initialize_failed', `set-up of the guest's files: ${said(cause)}`, {
+      cause,
+    })
   }
 }
 

@@ -36,8 +36,7 @@ export async function setRootPassword(
 }
 
 /** Programs that lock /etc/passwd and /etc/shadow while they run. */
-const accountPrograms =
-  /^(passwd|chpasswd|vipw|vigr|chage|chfn|chsh|pwck|(user|group)(add|del|mod)|newusers)$/
+const accountPrograms = /^(passwd|chpasswd|vipw|vigr|chage|chfn|chsh|pwck|(user|group)(add|del|mod)|newusers)$/
 
 /**
  * Sets root's password in the guest's files. A lock file counts only while a program runs that may have created it,
@@ -45,18 +44,11 @@ const accountPrograms =
  * @param pids of the guest's processes
  * @throws {BerthError} `guest_refused`
  */
-export async function overrideRootPassword(
-  volume: string,
-  password: string,
-  pids: readonly number[],
-): Promise<void> {
+export async function overrideRootPassword(volume: string, password: string, pids: readonly number[]): Promise<void> {
   checkPassword(password)
   const busy = pids.map(findCommand).find((name) => accountPrograms.test(name))
   if (busy !== undefined)
-    throw conflict(
-      'guest_refused',
-      `the guest is changing its own accounts: ${busy} is running; try again later`,
-    )
+    throw conflict('guest_refused', `the guest is changing its own accounts: ${busy} is running; try again later`)
   const hash = await hashPassword(password)
   try {
     await changeRoot(volume, [{ kind: 'password', hash }])

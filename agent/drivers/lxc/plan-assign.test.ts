@@ -18,21 +18,13 @@ describe('IPv6 addresses inside a guest', () => {
       'one more, one less',
       [lo, eth0('2001:db8::5', '2001:db8::6')],
       { ipv6Addresses: ['2001:db8::5', '2001:db8::7'], gone: ['2001:db8::6', '2001:db8::8'] },
-      [
-        'address delete 2001:db8::6/128 dev if2',
-        'address add 2001:db8::7/128 dev if2 nodad preferred_lft 0',
-        route,
-      ],
+      ['address delete 2001:db8::6/128 dev if2', 'address add 2001:db8::7/128 dev if2 nodad preferred_lft 0', route],
     ],
     [
       'several, of which it leaves with the first',
       [lo, eth0()],
       { ipv6Addresses: ['2001:db8::5', '2001:db8::7'] },
-      [
-        'address add 2001:db8::5/128 dev if2 nodad',
-        'address add 2001:db8::7/128 dev if2 nodad preferred_lft 0',
-        route,
-      ],
+      ['address add 2001:db8::5/128 dev if2 nodad', 'address add 2001:db8::7/128 dev if2 nodad preferred_lft 0', route],
     ],
     ['what the guest set by itself stays', [lo, eth0('2001:db8::5', '2001:db8::6')], {}, []],
     ['its interface is elsewhere', [lo], {}, []],

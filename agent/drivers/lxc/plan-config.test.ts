@@ -173,12 +173,7 @@ describe('planConfig', () => {
       { cgroupVersion: 2 },
       ['lxc.cgroup2.io.max = 7:0 rbps=max wbps=2000000 riops=max wiops=max'],
     ],
-    [
-      'the kernel takes no quota below 1 ms',
-      withLimits({ vcpuMilli: 1 }),
-      {},
-      ['lxc.cgroup.cpu.cfs_quota_us = 1000'],
-    ],
+    ['the kernel takes no quota below 1 ms', withLimits({ vcpuMilli: 1 }), {}, ['lxc.cgroup.cpu.cfs_quota_us = 1000']],
     [
       'AppArmor where there is one',
       machine,
@@ -211,12 +206,7 @@ describe('planConfig', () => {
       ['!cpuset'],
     ],
     ['no lxcfs', machine, {}, ['!/var/lib/lxcfs']],
-    [
-      'no devices by default',
-      machine,
-      { apparmor: true },
-      ['!10:200', '!10:229', '!/state/devices', '!fuse'],
-    ],
+    ['no devices by default', machine, { apparmor: true }, ['!10:200', '!10:229', '!/state/devices', '!fuse']],
     [
       'tun',
       { ...machine, devices: ['tun'] },
@@ -253,9 +243,7 @@ describe('planConfig', () => {
       },
       [
         'lxc.hook.start-host = /state/groups /x/lxc.payload.bt-17 ' +
-          ['', '/cgroup.procs', '/tasks']
-            .map((file) => `/sys/fs/cgroup/systemd/lxc.payload.bt-17${file}`)
-            .join(' '),
+          ['', '/cgroup.procs', '/tasks'].map((file) => `/sys/fs/cgroup/systemd/lxc.payload.bt-17${file}`).join(' '),
       ],
     ],
   ] as const)

@@ -3,8 +3,13 @@ import { planConnect } from './plan-connect.js'
 
 describe('planConnect', () => {
   const nic = {
-    ...{ device: 'bt7', bridge: 'berth0', mac: '02:00:00:00:00:07' },
-    ...{ ipv4: '10.64.0.7', prefixLength: 16, gateway: '10.64.0.1', gateway6: 'fe80::1' },
+    device: 'bt7',
+    bridge: 'berth0',
+    mac: '02:00:00:00:00:07',
+    ipv4: '10.64.0.7',
+    prefixLength: 16,
+    gateway: '10.64.0.1',
+    gateway6: 'fe80::1',
     ipv6Addresses: ['2001:db8::7', '2001:db8::8'],
   }
 

@@ -1,12 +1,5 @@
 import type { RootChange } from '../../host/guest-root.js'
-import {
-  hostsOf,
-  planFirstBoot,
-  resolvConfOf,
-  textOf,
-  type HashedLogin,
-  type NameSettings,
-} from './plan-login.js'
+import { hostsOf, planFirstBoot, resolvConfOf, textOf, type HashedLogin, type NameSettings } from './plan-login.js'
 
 /** New SSH host keys by file name, which replace those of the original in the copy. */
 export type HostKeys = Readonly<Record<string, { readonly privateKey: string; readonly publicKey: string }>>

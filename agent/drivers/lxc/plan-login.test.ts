@@ -28,30 +28,16 @@ describe('planFirstBoot', () => {
       'a domain name',
       { ...machine, fqdn: 'web-1.example.com' },
       { keys: [] },
-      [
-        named[0]!,
-        { ...named[1]!, content: named[1]!.content.replace('web-1', 'web-1.example.com web-1') },
-        resolved,
-      ],
+      [named[0]!, { ...named[1]!, content: named[1]!.content.replace('web-1', 'web-1.example.com web-1') }, resolved],
     ],
     ['nothing', machine, { keys: [] }, [...named, resolved]],
     ['no resolvers: the image keeps its own', { ...machine, resolvers: [] }, { keys: [] }, named],
-    [
-      'password',
-      machine,
-      { passwordHash, keys: [] },
-      [...named, resolved, { kind: 'password', hash: passwordHash }],
-    ],
+    ['password', machine, { passwordHash, keys: [] }, [...named, resolved, { kind: 'password', hash: passwordHash }]],
     [
       'key, with which the password of the image stops working',
       machine,
       { keys: ['ssh-ed25519 AAAA me'] },
-      [
-        ...named,
-        resolved,
-        { kind: 'key', content: 'ssh-ed25519 AAAA me\n' },
-        { kind: 'password', hash: '*' },
-      ],
+      [...named, resolved, { kind: 'key', content: 'ssh-ed25519 AAAA me\n' }, { kind: 'password', hash: '*' }],
     ],
   ] as const)
     it(name, () => expect(planFirstBoot(of, login)).to.deep.equal(changes))

@@ -44,8 +44,7 @@ const argument = (index: number): Instruction => load(arguments_ + index * 8)
  */
 export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
   const isAllowed = (call: OpenCalls): boolean => allowed.includes(call)
-  const rings = (number: number): Instruction[] =>
-    isAllowed('packet-rings') ? [] : [jumpIfEqual(number, 'option')]
+  const rings = (number: number): Instruction[] => (isAllowed('packet-rings') ? [] : [jumpIfEqual(number, 'option')])
   return assemble([
     load(architecture),
     jumpIfEqual(0xc000003e, 'x86-64'),
@@ -56,21 +55,30 @@ export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
     { label: 'x86-64' },
     load(callNumber),
     clearBits(0x40000000), // x32
-    ...[jumpIfEqual(41, 'family'), jumpIfEqual(53, 'family'), ...rings(54), ...rings(541)],
+    jumpIfEqual(41, 'family'),
+    jumpIfEqual(53, 'family'),
+    ...rings(54),
+    ...rings(541),
     allow,
     { label: 'i386' },
     load(callNumber),
-    ...[jumpIfEqual(359, 'family'), jumpIfEqual(360, 'family'), ...rings(366)],
+    jumpIfEqual(359, 'family'),
+    jumpIfEqual(360, 'family'),
+    ...rings(366),
     // socketcall has its families and options in memory, where a filter cannot see them; the calls above do the same.
     ...(isAllowed('sockets-32bit') ? [] : [jumpIfEqual(102, 'socketcall')]),
     allow,
     { label: 'arm64' },
     load(callNumber),
-    ...[jumpIfEqual(198, 'family'), jumpIfEqual(199, 'family'), ...rings(208)],
+    jumpIfEqual(198, 'family'),
+    jumpIfEqual(199, 'family'),
+    ...rings(208),
     allow,
     { label: 'arm' },
     load(callNumber),
-    ...[jumpIfEqual(281, 'family'), jumpIfEqual(288, 'family'), ...rings(294)],
+    jumpIfEqual(281, 'family'),
+    jumpIfEqual(288, 'family'),
+    ...rings(294),
     allow,
     { label: 'socketcall' },
     refuse(eNoSys),

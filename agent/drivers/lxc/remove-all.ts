@@ -8,19 +8,14 @@ import { killGuest, type LxcStopContext } from './stop.js'
  * Kills every guest of this instance, known or not, and removes what the driver has made on the host, except disks,
  * which go with the pool.
  */
-export async function removeAll(
-  context: LxcStopContext,
-  configs: LxcConfigStore,
-  namePrefix: string,
-): Promise<void> {
+export async function removeAll(context: LxcStopContext, configs: LxcConfigStore, namePrefix: string): Promise<void> {
   const { paths, runtime } = context
   const names = new Set([...configs.listNames(), ...runtime.listNames(namePrefix)])
   for (const name of names) {
     const device = configs.findDevice(name) ?? name.replace('-', '')
     await killGuest(context, { name, device })
   }
-  for (const path of [paths.lxcPath, paths.support, paths.marks])
-    await rm(path, { recursive: true, force: true })
+  for (const path of [paths.lxcPath, paths.support, paths.marks]) await rm(path, { recursive: true, force: true })
   removeLocks(paths.lxcPath)
   const groups = runtime.cgroups.hierarchies.map((path) => `${path}/${paths.pivotGroup}`)
   await removeGroups(groups)

@@ -62,10 +62,8 @@ export class LxcRuntimeReader {
   listNames(prefix: string): string[] {
     const group = new RegExp(`^lxc\\.(?:monitor|payload)\\.(${prefix}-\\d+)$`)
     const name = new RegExp(`^${prefix}-\\d+$`)
-    const inGroups = (): string[] =>
-      listDirectory(this.#hierarchy).flatMap((entry) => group.exec(entry)?.[1] ?? [])
-    const passing = (): string[] =>
-      this.#listPassing().flatMap(({ title }) => title.filter((part) => name.test(part)))
+    const inGroups = (): string[] => listDirectory(this.#hierarchy).flatMap((entry) => group.exec(entry)?.[1] ?? [])
+    const passing = (): string[] => this.#listPassing().flatMap(({ title }) => title.filter((part) => name.test(part)))
     return [...new Set([...inGroups(), ...passing(), ...inGroups()])]
   }
 

@@ -23,11 +23,7 @@ const settleTimeoutMs = 30_000
  * another lxc-start, perhaps of a killed agent, is starting.
  * @throws {BerthError} `guest_start_failed` with lxc's own reasons
  */
-export async function startGuest(
-  context: LxcStartContext,
-  machine: Machine,
-  signal: AbortSignal,
-): Promise<LxcRuntime> {
+export async function startGuest(context: LxcStartContext, machine: Machine, signal: AbortSignal): Promise<LxcRuntime> {
   const name = context.paths.nameOf(machine.id)
   const settled = await settle(context, name, signal)
   if (settled.state === 'running') return settled
@@ -42,9 +38,7 @@ async function settle(context: LxcStartContext, name: string, signal: AbortSigna
   const { paths, runtime } = context
   const settled = (): boolean => {
     const now = runtime.read(name)
-    return (
-      now.state === 'running' || (isRuntimeGone(now) && !hasCommandSocket({ lxcPath: paths.lxcPath, name }))
-    )
+    return now.state === 'running' || (isRuntimeGone(now) && !hasCommandSocket({ lxcPath: paths.lxcPath, name }))
   }
   await waitUntil(settled, { timeoutMs: settleTimeoutMs, what: `${name} to come up or end`, signal })
   return runtime.read(name)

@@ -35,8 +35,7 @@ export async function stopGuest(
   const ask = askToHalt(context.runtime, target.name)
   const ended = (): boolean => ask() === 'ended'
   const { timeoutMs, signal } = options
-  if (timeoutMs > 0 && (await isSoWithin(ended, { timeoutMs, signal })))
-    return removeLeftovers(context.runtime, target)
+  if (timeoutMs > 0 && (await isSoWithin(ended, { timeoutMs, signal }))) return removeLeftovers(context.runtime, target)
   await killGuest(context, target)
 }
 

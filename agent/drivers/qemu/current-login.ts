@@ -14,10 +14,7 @@ const mostBytes = 65_536
  * restore it, too.
  * @returns undefined: no login was written to the disk, or its system stores logins in another way
  */
-export async function readCurrentLogin(
-  volume: string,
-  run: RunPaths | undefined,
-): Promise<CurrentLogin | undefined> {
+export async function readCurrentLogin(volume: string, run: RunPaths | undefined): Promise<CurrentLogin | undefined> {
   if ((await readDiskSystem(volume)).os === 'windows') return undefined
   return (run && (await askForLogin(run))) ?? (await readGivenLogin(volume))
 }

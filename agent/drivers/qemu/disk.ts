@@ -73,17 +73,11 @@ async function openDisk(volume: string): Promise<FileHandle> {
 }
 
 /** What a disk is told at its first boot. @param keyFile the host's own key */
-export async function makeInstance(
-  login: Login,
-  { os }: Pick<DiskSystem, 'os'>,
-  keyFile: string,
-): Promise<Instance> {
+export async function makeInstance(login: Login, { os }: Pick<DiskSystem, 'os'>, keyFile: string): Promise<Instance> {
   const { password, publicKey, authorizedKeys, userData } = login
   const told = { ...newInstance(), ...(userData === undefined || userData === '' ? {} : { userData }) }
   if (os === 'windows')
-    return password === undefined
-      ? told
-      : { ...told, sealedPassword: await sealPassword(keyFile, told.id, password) }
+    return password === undefined ? told : { ...told, sealedPassword: await sealPassword(keyFile, told.id, password) }
   const passwordHash = await loginHashOf(login)
   return {
     ...told,

@@ -120,7 +120,9 @@ export class QemuDriver implements Driver {
   async describe(): Promise<DriverDescription> {
     const { kind: acceleration, reason: accelerationReason } = this.acceleration.now
     return {
-      ...{ available: true, acceleration, accelerationReason },
+      available: true,
+      acceleration,
+      accelerationReason,
       capabilities: {
         consoles: ['text', 'vnc'],
         liveResize: ['memory_down', 'disk', 'io'],
@@ -298,9 +300,7 @@ export class QemuDriver implements Driver {
   async stopAll(): Promise<void> {
     observeMachines(this.#context)
     // One whose file systems are frozen, for a snapshot that nobody ends any more, could not shut down.
-    await Promise.allSettled(
-      this.#runtime.listNames(this.options.namePrefix).map((name) => this.#freezing.thaw(name)),
-    )
+    await Promise.allSettled(this.#runtime.listNames(this.options.namePrefix).map((name) => this.#freezing.thaw(name)))
     return this.#power.stopAll(this.options.stopTimeoutMs)
   }
 
@@ -312,10 +312,17 @@ export class QemuDriver implements Driver {
   get #context(): PowerContext {
     const { driversCd, namePrefix } = this.options
     return {
-      ...{ paths: this.#paths, runtime: this.#runtime, machines: this.#machines, configs: this.#configs },
-      ...{ facts: this.#facts, cgroups: this.#facts.cgroups, acceleration: this.acceleration },
+      paths: this.#paths,
+      runtime: this.#runtime,
+      machines: this.#machines,
+      configs: this.#configs,
+      facts: this.#facts,
+      cgroups: this.#facts.cgroups,
+      acceleration: this.acceleration,
       ...(driversCd === undefined ? {} : { driversCd }),
-      ...{ names: this.#names, namePrefix, forget: (name) => this.#usage.forget(name) },
+      names: this.#names,
+      namePrefix,
+      forget: (name) => this.#usage.forget(name),
     }
   }
 

@@ -32,8 +32,11 @@ describe('Freezing', () => {
     answers = {}
     listens = true
     freezing = new FileSystemFreezer({
-      ...{ runOf: () => run, listens: async () => listens, log: pino({ enabled: false }) },
-      ...{ thawTimeoutMs: 50, pauseMs: 10 },
+      runOf: () => run,
+      listens: async () => listens,
+      log: pino({ enabled: false }),
+      thawTimeoutMs: 50,
+      pauseMs: 10,
     })
     let before: Promise<unknown> = Promise.resolve()
     server = createServer((socket) => {

@@ -67,11 +67,7 @@ export class FileSystemFreezer {
     const { listens, thawTimeoutMs = 5000 } = this.options
     if (!existsSync(frozen)) return
     if (await listens(name))
-      await withGuestAgent(
-        path,
-        (agent) => agent.ask('guest-fsfreeze-thaw', undefined, thawTimeoutMs),
-        thawTimeoutMs,
-      )
+      await withGuestAgent(path, (agent) => agent.ask('guest-fsfreeze-thaw', undefined, thawTimeoutMs), thawTimeoutMs)
     rmSync(frozen, { force: true })
   }
 

@@ -19,7 +19,10 @@ export function planGroupLimits({ limits }: Machine, acceleration: 'kvm' | 'tcg'
   return {
     ...limits,
     memoryBytes: limits.memoryBytes + extraMib * mib,
-    ...{ ioReadBytesPerSec: 0, ioWriteBytesPerSec: 0, ioReadsPerSec: 0, ioWritesPerSec: 0 },
+    ioReadBytesPerSec: 0,
+    ioWriteBytesPerSec: 0,
+    ioReadsPerSec: 0,
+    ioWritesPerSec: 0,
     pidsMax: mostThreads,
   }
 }
@@ -55,11 +58,8 @@ function limitFacts({ cgroups, swapAccounting, socketAccounting, cpusets }: Grou
 function delegate(root: string): void {
   const has = (readKernelFile(`${root}/cgroup.controllers`) ?? '').trim().split(/\s+/)
   const given = (readKernelFile(`${root}/cgroup.subtree_control`) ?? '').trim().split(/\s+/)
-  const missing = ['cpu', 'cpuset', 'io', 'memory', 'pids'].filter(
-    (c) => has.includes(c) && !given.includes(c),
-  )
-  if (missing.length > 0)
-    writeGroupFile(root, 'cgroup.subtree_control', missing.map((c) => `+${c}`).join(' '))
+  const missing = ['cpu', 'cpuset', 'io', 'memory', 'pids'].filter((c) => has.includes(c) && !given.includes(c))
+  if (missing.length > 0) writeGroupFile(root, 'cgroup.subtree_control', missing.map((c) => `+${c}`).join(' '))
 }
 
 /** v1: a new group has neither processors nor memory nodes, and takes no process. */
@@ -67,9 +67,6 @@ function fillCpuset({ version, controllers }: CgroupLayout, group: string): void
   const hierarchy = controllers.get('cpuset')
   if (version !== 1 || hierarchy === undefined) return
   for (const file of ['cpuset.cpus', 'cpuset.mems'])
-    if (
-      existsSync(`${hierarchy}/${group}/${file}`) &&
-      readKernelFile(`${hierarchy}/${group}/${file}`)?.trim() === ''
-    )
+    if (existsSync(`${hierarchy}/${group}/${file}`) && readKernelFile(`${hierarchy}/${group}/${file}`)?.trim() === '')
       writeGroupFile(`${hierarchy}/${group}`, file, (readKernelFile(`${hierarchy}/${file}`) ?? '').trim())
 }

@@ -16,8 +16,7 @@ export async function listensInside(monitor: QmpConnection): Promise<boolean> {
 }
 
 /** A hash for the shadow file of root, or a password in clear for an administrator. */
-type GivenPassword =
-  { readonly passwordHash: string } | { readonly password: string; readonly username: string }
+type GivenPassword = { readonly passwordHash: string } | { readonly password: string; readonly username: string }
 
 /**
  * Windows takes no hash, and reads of a new password at no boot but its first.
@@ -28,11 +27,7 @@ export async function setWindowsPassword(
   { running, password }: { readonly running: boolean; readonly password: string },
 ): Promise<void> {
   if (running && (await setPasswordInside(run, { password, username: windowsAdministrator }))) return
-  throw new BerthError(
-    'conflict',
-    'guest_refused',
-    'the password cannot be set: the guest agent is not responding',
-  )
+  throw new BerthError('conflict', 'guest_refused', 'the password cannot be set: the guest agent is not responding')
 }
 
 /**
@@ -51,11 +46,7 @@ export async function setPasswordInside(run: RunPaths, given: GivenPassword): Pr
   } catch (error) {
     if (!(error instanceof BerthError)) throw error
     if (error.code !== 'machine_refused') return false
-    throw new BerthError(
-      'conflict',
-      'guest_refused',
-      `the password could not be set in the guest: ${error.message}`,
-    )
+    throw new BerthError('conflict', 'guest_refused', `the password could not be set in the guest: ${error.message}`)
   }
 }
 

@@ -26,7 +26,10 @@ export async function writeLaunched(
 ): Promise<void> {
   const { ipv6Addresses } = nic
   const launched: LaunchRecord = {
-    ...{ acceleration, processors: processorsOf(limits), memoryMib: memoryMibOf(limits), ipv6Addresses },
+    acceleration,
+    processors: processorsOf(limits),
+    memoryMib: memoryMibOf(limits),
+    ipv6Addresses,
   }
   await replaceLaunched(file, launched)
 }

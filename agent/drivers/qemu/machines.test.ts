@@ -1,13 +1,4 @@
-import {
-  closeSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
 import { spawn } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,8 +17,13 @@ describe('Machines', () => {
   const run = paths.runOf('bt-1')
   let killedForMemory = 0
   const machines = new Machines({
-    ...{ paths, runtime: new QemuRuntimeReader(directory), uuidOf: () => undefined, listNames: () => [] },
-    ...{ clear: async () => undefined, onEvent: () => undefined, log: pino({ enabled: false }) },
+    paths,
+    runtime: new QemuRuntimeReader(directory),
+    uuidOf: () => undefined,
+    listNames: () => [],
+    clear: async () => undefined,
+    onEvent: () => undefined,
+    log: pino({ enabled: false }),
     ranOutOfMemory: (pid) => pid === killedForMemory,
   })
   after(() => {

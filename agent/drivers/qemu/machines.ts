@@ -118,7 +118,8 @@ export class Machines {
   async #open(name: string, machine: Machine, timeoutMs: number): Promise<QmpConnection> {
     const monitor = await QmpConnection.open({
       path: this.options.paths.runOf(name).monitor,
-      ...{ timeoutMs, greets: true },
+      timeoutMs,
+      greets: true,
       onEvent: (event) => this.#hear(name, machine, event),
       onClose: () => void this.#check(name),
     })

@@ -2,7 +2,8 @@ import { expect } from 'chai'
 import { parseGuestMemory } from './memory.js'
 
 const stats = (total: unknown, available: unknown) => ({
-  ...{ 'stat-total-memory': total, 'stat-available-memory': available },
+  'stat-total-memory': total,
+  'stat-available-memory': available,
 })
 
 /** Of a guest that was started with 256 of something. */

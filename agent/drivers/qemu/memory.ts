@@ -9,10 +9,7 @@ const timeoutMs = 500
  * @param bootedBytes it was started with
  * @returns undefined: it has none, or tells nonsense
  */
-export async function readGuestMemory(
-  monitor: QmpConnection,
-  bootedBytes: number,
-): Promise<number | undefined> {
+export async function readGuestMemory(monitor: QmpConnection, bootedBytes: number): Promise<number | undefined> {
   const path = `/machine/peripheral/${parts.balloon}`
   const ask = (command: string, args?: Readonly<Record<string, unknown>>): Promise<unknown> =>
     monitor.execute(command, args, timeoutMs).catch(() => undefined)

@@ -2,7 +2,12 @@ import { expect } from 'chai'
 import { parseFileSystems } from './parse-file-systems.js'
 
 const entry = (name: string, bytes: unknown, type = 'ext4') => ({
-  ...{ name, mountpoint: '/', type, 'used-bytes': bytes, 'total-bytes': 9000, disk: [] },
+  name,
+  mountpoint: '/',
+  type,
+  'used-bytes': bytes,
+  'total-bytes': 9000,
+  disk: [],
 })
 
 describe("what a guest's file systems hold", () => {

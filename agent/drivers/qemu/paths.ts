@@ -54,9 +54,17 @@ function runPaths(directory: string): RunPaths {
   const at = (file: string): string => join(directory, file)
   return {
     directory,
-    ...{ work: at('work'), log: at('log'), lock: at('lock'), launched: at('launched.json') },
-    ...{ ended: at('ended'), frozen: at('frozen'), monitor: at('qmp'), secondMonitor: at('qmp2') },
-    ...{ serial: at('serial'), agent: at('agent'), screen: at('work/vnc') },
+    work: at('work'),
+    log: at('log'),
+    lock: at('lock'),
+    launched: at('launched.json'),
+    ended: at('ended'),
+    frozen: at('frozen'),
+    monitor: at('qmp'),
+    secondMonitor: at('qmp2'),
+    serial: at('serial'),
+    agent: at('agent'),
+    screen: at('work/vnc'),
   }
 }
 

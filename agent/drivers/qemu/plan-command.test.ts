@@ -6,15 +6,29 @@ import { memoryMibOf, planCommand, processorsOf } from './plan-command.js'
 
 const mib = 1024 ** 2
 const machine: Machine = {
-  ...{ uuid: '9941445d-d693-42e3-83ee-3eb4cbf41972', id: 7, hostname: 'web', volume: '/pool/guests/x' },
+  uuid: '9941445d-d693-42e3-83ee-3eb4cbf41972',
+  id: 7,
+  hostname: 'web',
+  volume: '/pool/guests/x',
   limits: {
-    ...{ vcpuMilli: 1500, memoryBytes: 512 * mib, swapBytes: 0, diskBytes: 2 ** 30 },
-    ...{ ioReadBytesPerSec: 5_000_000, ioWriteBytesPerSec: 0, ioReadsPerSec: 250 },
+    vcpuMilli: 1500,
+    memoryBytes: 512 * mib,
+    swapBytes: 0,
+    diskBytes: 2 ** 30,
+    ioReadBytesPerSec: 5_000_000,
+    ioWriteBytesPerSec: 0,
+    ioReadsPerSec: 250,
   },
   isolation: { userIdBase: 1_000_000, pidsMax: 100 },
   nic: {
-    ...{ device: 'bt7', bridge: 'berth0', mac: 'be:be:0a:40:00:02', ipv4: '10.64.0.2', prefixLength: 16 },
-    ...{ gateway: '10.64.0.1', ipv6Addresses: [], gateway6: 'fe80::1' },
+    device: 'bt7',
+    bridge: 'berth0',
+    mac: 'be:be:0a:40:00:02',
+    ipv4: '10.64.0.2',
+    prefixLength: 16,
+    gateway: '10.64.0.1',
+    ipv6Addresses: [],
+    gateway6: 'fe80::1',
   },
   resolvers: ['9.9.9.9'],
 }
@@ -37,9 +51,7 @@ describe('planCommand', () => {
   })
 
   it('opens no file by a path: every one is a descriptor', () => {
-    for (const node of valuesOf(command, '-blockdev').map(
-      (text) => JSON.parse(text) as { filename?: string },
-    ))
+    for (const node of valuesOf(command, '-blockdev').map((text) => JSON.parse(text) as { filename?: string }))
       expect(node.filename ?? '/dev/fdset/').to.match(/^\/dev\/fdset\//)
     expect(command.join(' ')).to.not.contain('/pool')
     expect(valuesOf(command, '-chardev').every((text) => /,fd=%\{\w+\},/.test(text))).to.equal(true)
@@ -52,15 +64,14 @@ describe('planCommand', () => {
 
   it('bounds what goes to the disk', () => {
     expect(JSON.parse(valuesOf(command, '-object')[0] ?? '')).to.deep.equal({
-      ...{ 'qom-type': 'throttle-group', id: 'throttle0' },
+      'qom-type': 'throttle-group',
+      id: 'throttle0',
       limits: { 'bps-read': 5_000_000, 'bps-write': 0, 'iops-read': 250, 'iops-write': 0 },
     })
   })
 
   it('has the guest asked for its use of memory from its start on', () => {
-    const [balloon = ''] = valuesOf(command, '-device').filter((text) =>
-      text.startsWith('virtio-balloon-pci'),
-    )
+    const [balloon = ''] = valuesOf(command, '-device').filter((text) => text.startsWith('virtio-balloon-pci'))
     expect(balloon.split(',')).to.include('guest-stats-polling-interval=10')
   })
 
@@ -68,10 +79,7 @@ describe('planCommand', () => {
     expect(valuesOf(command, '-action')).to.deep.equal(['shutdown=pause,panic=none'])
     expect(valuesOf(command, '-accel')).to.deep.equal(['tcg,thread=multi,tb-size=128'])
     const accelerated = planCommand(machine, { ...facts, acceleration: 'kvm' })
-    expect([valuesOf(accelerated, '-accel'), valuesOf(accelerated, '-cpu')]).to.deep.equal([
-      ['kvm'],
-      ['host'],
-    ])
+    expect([valuesOf(accelerated, '-accel'), valuesOf(accelerated, '-cpu')]).to.deep.equal([['kvm'], ['host']])
   })
 
   it('tells Windows that it is a guest, and has a clock, a pointer, a firmware and a TPM for it', () => {
@@ -90,9 +98,7 @@ describe('planCommand', () => {
   })
 
   it('of a plain system has a BIOS, and nothing that only a firmware could write', () => {
-    expect(valuesOf(command, '-machine')).to.deep.equal([
-      'q35,usb=off,vmport=off,dump-guest-core=off,smm=off',
-    ])
+    expect(valuesOf(command, '-machine')).to.deep.equal(['q35,usb=off,vmport=off,dump-guest-core=off,smm=off'])
     expect(command.join(' ')).to.not.match(/tpm|pflash|usb-tablet|ide-cd|hv-/)
   })
 
@@ -101,8 +107,7 @@ describe('planCommand', () => {
     ['a uuid', { ...machine, uuid: 'x' }, 'bt-7'],
     ['a mac', { ...machine, nic: { ...machine.nic, mac: '00:00,bus=x' } }, 'bt-7'],
   ] as const)
-    it(`refuses ${what} with more in it`, () =>
-      expect(() => planCommand(wrong, { ...facts, name })).to.throw('form'))
+    it(`refuses ${what} with more in it`, () => expect(() => planCommand(wrong, { ...facts, name })).to.throw('form'))
 })
 
 describe('sizes of a machine', () => {
@@ -112,8 +117,7 @@ describe('sizes of a machine', () => {
     [1001, 2],
     [2500, 3],
   ] as const)
-    it(`${vcpuMilli} thousandths are ${processors}`, () =>
-      expect(processorsOf({ vcpuMilli })).to.equal(processors))
+    it(`${vcpuMilli} thousandths are ${processors}`, () => expect(processorsOf({ vcpuMilli })).to.equal(processors))
 
   it('has whole MiB', () => expect(memoryMibOf({ memoryBytes: 300 * mib + 5 })).to.equal(300))
 })

@@ -22,8 +22,18 @@ const translatedCpu = 'qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16'
 
 /** What tells Windows that it is a guest: without them its clock and its locks cost half a processor. */
 const enlightenments = [
-  ...['relaxed', 'vapic', 'spinlocks=0x1fff', 'vpindex', 'runtime', 'synic', 'stimer', 'reset', 'time'],
-  ...['frequencies', 'tlbflush', 'ipi'],
+  'relaxed',
+  'vapic',
+  'spinlocks=0x1fff',
+  'vpindex',
+  'runtime',
+  'synic',
+  'stimer',
+  'reset',
+  'time',
+  'frequencies',
+  'tlbflush',
+  'ipi',
 ].map((name) => `hv-${name}`)
 
 /** Names of devices and nodes that the driver speaks of to QEMU. */
@@ -49,18 +59,25 @@ export function planCommand(machine: Machine, facts: CommandFacts): string[] {
   const { system, media } = facts
   return [
     '/usr/bin/qemu-system-x86_64',
-    ...['-name', `guest=${check('name', facts.name)},debug-threads=on`],
-    ...['-uuid', check('uuid', machine.uuid), '-nodefaults', '-no-user-config'],
-    ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
+    '-name',
+    `guest=${check('name', facts.name)},debug-threads=on`,
+    '-uuid',
+    check('uuid', machine.uuid),
+    '-nodefaults',
+    '-no-user-config',
+    '-sandbox',
+    'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny',
     ...planBoard(machine, facts),
     ...planFirmware(facts),
     ...planMonitors(),
     ...planDisks(machine, facts, media),
     ...planNic(machine),
     ...planScreen(system),
-    ...['-device', 'virtio-rng-pci,ioeventfd=off'],
+    '-device',
+    'virtio-rng-pci,ioeventfd=off',
     ...planBalloon(),
-    ...['-device', 'pvpanic-pci'],
+    '-device',
+    'pvpanic-pci',
     ...(system.tpm ? planTpm() : []),
   ]
 }
@@ -68,24 +85,35 @@ export function planCommand(machine: Machine, facts: CommandFacts): string[] {
 /** QEMU asks the guest for its use of memory by it. */
 function planBalloon(): string[] {
   const asks = `guest-stats-polling-interval=${statisticsSeconds}`
-  return [
-    '-device',
-    `virtio-balloon-pci,id=${parts.balloon},deflate-on-oom=on,free-page-reporting=on,${asks}`,
-  ]
+  return ['-device', `virtio-balloon-pci,id=${parts.balloon},deflate-on-oom=on,free-page-reporting=on,${asks}`]
 }
 
 function planBoard({ limits }: Machine, { acceleration, system }: CommandFacts): string[] {
   const tcg = `tcg,thread=multi,tb-size=${translationCacheMib}`
   const processors = processorsOf(limits)
   return [
-    ...['-accel', acceleration === 'kvm' ? 'kvm' : tcg],
-    ...['-cpu', planProcessor(acceleration, system)],
-    ...['-smp', `${processors},sockets=1,cores=${processors},threads=1`, '-m', `${memoryMibOf(limits)}M`],
+    '-accel',
+    acceleration === 'kvm' ? 'kvm' : tcg,
+    '-cpu',
+    planProcessor(acceleration, system),
+    '-smp',
+    `${processors},sockets=1,cores=${processors},threads=1`,
+    '-m',
+    `${memoryMibOf(limits)}M`,
     // Windows takes the board's clock for the time of its zone.
-    ...['-overcommit', 'mem-lock=off', '-rtc', `base=${clockOf(system)},driftfix=slew`, '-boot', 'strict=on'],
+    '-overcommit',
+    'mem-lock=off',
+    '-rtc',
+    `base=${clockOf(system)},driftfix=slew`,
+    '-boot',
+    'strict=on',
     // A guest that shuts down stays, paused, until the agent has seen that it did: by itself, and not by a crash.
-    ...['-action', 'shutdown=pause,panic=none'],
-    ...['-global', 'ICH9-LPC.disable_s3=1', '-global', 'ICH9-LPC.disable_s4=1'],
+    '-action',
+    'shutdown=pause,panic=none',
+    '-global',
+    'ICH9-LPC.disable_s3=1',
+    '-global',
+    'ICH9-LPC.disable_s4=1',
   ]
 }
 
@@ -110,8 +138,12 @@ function planFirmware({ media, system }: CommandFacts): string[] {
 /** A program of its own, at the other end of a socket; it ends with QEMU. */
 function planTpm(): string[] {
   return [
-    ...['-chardev', 'socket,id=tpm,fd=%{tpm}', '-tpmdev', 'emulator,id=tpm0,chardev=tpm'],
-    ...['-device', 'tpm-crb,tpmdev=tpm0'],
+    '-chardev',
+    'socket,id=tpm,fd=%{tpm}',
+    '-tpmdev',
+    'emulator,id=tpm0,chardev=tpm',
+    '-device',
+    'tpm-crb,tpmdev=tpm0',
   ]
 }
 
@@ -124,19 +156,34 @@ const serialPorts = 'virtio-serial-pci,max_ports=2,ioeventfd=off'
 /** A monitor serves one client at a time: the second is for what cannot wait for the first. */
 function planMonitors(): string[] {
   return [
-    ...['-chardev', 'socket,id=qmp,fd=%{qmp},server=on,wait=off', '-mon', 'chardev=qmp,mode=control'],
-    ...['-chardev', 'socket,id=qmp2,fd=%{qmp2},server=on,wait=off', '-mon', 'chardev=qmp2,mode=control'],
-    ...['-chardev', 'socket,id=serial,fd=%{serial},server=on,wait=off', '-serial', 'chardev:serial'],
-    ...['-chardev', 'socket,id=agent,fd=%{agent},server=on,wait=off', '-device', serialPorts],
-    ...['-device', 'virtserialport,chardev=agent,name=org.qemu.guest_agent.0'],
+    '-chardev',
+    'socket,id=qmp,fd=%{qmp},server=on,wait=off',
+    '-mon',
+    'chardev=qmp,mode=control',
+    '-chardev',
+    'socket,id=qmp2,fd=%{qmp2},server=on,wait=off',
+    '-mon',
+    'chardev=qmp2,mode=control',
+    '-chardev',
+    'socket,id=serial,fd=%{serial},server=on,wait=off',
+    '-serial',
+    'chardev:serial',
+    '-chardev',
+    'socket,id=agent,fd=%{agent},server=on,wait=off',
+    '-device',
+    serialPorts,
+    '-device',
+    'virtserialport,chardev=agent,name=org.qemu.guest_agent.0',
   ]
 }
 
 /** Behind a port of its own, where it can be plugged in again. */
 function planNic({ nic }: Machine): string[] {
   return [
-    ...['-device', 'pcie-root-port,id=nicport,chassis=1,slot=1'],
-    ...['-netdev', 'tap,id=net0,fd=%{tap}'],
+    '-device',
+    'pcie-root-port,id=nicport,chassis=1,slot=1',
+    '-netdev',
+    'tap,id=net0,fd=%{tap}',
     '-device',
     `virtio-net-pci,id=${parts.nic},bus=nicport,netdev=net0,mac=${check('mac', nic.mac)},romfile=`,
   ]

@@ -17,7 +17,10 @@ export function planConfigDrive(
   { id, password, userData }: ToldInstance,
 ): SeedFile[] {
   const metadata = {
-    ...{ uuid: id, hostname: machine.hostname, name: machine.hostname, launch_index: 0 },
+    uuid: id,
+    hostname: machine.hostname,
+    name: machine.hostname,
+    launch_index: 0,
     ...(password === undefined ? {} : { admin_pass: password }),
     meta: { admin_username: windowsAdministrator },
   }
@@ -37,11 +40,19 @@ function planNetworkData(nic: MachineNic, resolvers: readonly string[]): unknown
     links: [{ id: 'eth0', type: 'phy', ethernet_mac_address: mac, mtu: 1500 }],
     networks: [
       {
-        ...{ id: 'ipv4', type: 'ipv4', ip_address: ipv4, netmask: netmaskOf(nic.prefixLength), ...common },
+        id: 'ipv4',
+        type: 'ipv4',
+        ip_address: ipv4,
+        netmask: netmaskOf(nic.prefixLength),
+        ...common,
         routes: [{ network: '0.0.0.0', netmask: '0.0.0.0', gateway }],
       },
       ...ipv6Addresses.map((address, at) => ({
-        ...{ id: `ipv6-${at}`, type: 'ipv6', ip_address: address, netmask: '128', ...common },
+        id: `ipv6-${at}`,
+        type: 'ipv6',
+        ip_address: address,
+        netmask: '128',
+        ...common,
         routes: [{ network: '::', netmask: '0', gateway: gateway6 }],
       })),
     ],

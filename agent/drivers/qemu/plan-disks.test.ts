@@ -4,8 +4,12 @@ import { parseDiskSystem, plainSystem, type DiskSystem } from './disk-system.js'
 import { planDisks, planMedia, type MediaFacts } from './plan-disks.js'
 
 const limits: Machine['limits'] = {
-  ...{ vcpuMilli: 1000, memoryBytes: 2 ** 29, swapBytes: 0, diskBytes: 2 ** 30 },
-  ...{ ioReadBytesPerSec: 0, ioWriteBytesPerSec: 0 },
+  vcpuMilli: 1000,
+  memoryBytes: 2 ** 29,
+  swapBytes: 0,
+  diskBytes: 2 ** 30,
+  ioReadBytesPerSec: 0,
+  ioWriteBytesPerSec: 0,
 }
 const windows: DiskSystem = { os: 'windows', firmware: 'uefi', secureBoot: true, tpm: true }
 const uefi = { firmware: '/usr/share/OVMF/code', driversCd: '/srv/virtio.iso' }
@@ -31,28 +35,19 @@ describe('disks and CDs of a virtual machine', () => {
       'a CD before its disk',
       { mode: 'cdrom', iso: '/images/x/cd.iso' },
       {},
-      [
-        ...['virtio-blk-pci,drive=disk,bootindex=1', 'virtio-blk-pci,drive=seed'],
-        'ide-cd,bus=ide.0,drive=cd,bootindex=0',
-      ],
+      ['virtio-blk-pci,drive=disk,bootindex=1', 'virtio-blk-pci,drive=seed', 'ide-cd,bus=ide.0,drive=cd,bootindex=0'],
     ],
     [
       'the disk of a system that mends it first, and its own as the second',
       { mode: 'rescue', volume: '/guests/x.rescue' },
       {},
-      [
-        ...['virtio-blk-pci,drive=rescue,bootindex=0', 'virtio-blk-pci,drive=disk'],
-        'virtio-blk-pci,drive=seed',
-      ],
+      ['virtio-blk-pci,drive=rescue,bootindex=0', 'virtio-blk-pci,drive=disk', 'virtio-blk-pci,drive=seed'],
     ],
     [
       'for Windows seed and drivers as CDs',
       { mode: 'disk' },
       { system: windows, ...uefi },
-      [
-        ...['virtio-blk-pci,drive=disk,bootindex=1', 'ide-cd,bus=ide.2,drive=seed'],
-        'ide-cd,bus=ide.1,drive=drivers',
-      ],
+      ['virtio-blk-pci,drive=disk,bootindex=1', 'ide-cd,bus=ide.2,drive=seed', 'ide-cd,bus=ide.1,drive=drivers'],
     ],
     [
       'no drivers for Linux',
@@ -66,8 +61,12 @@ describe('disks and CDs of a virtual machine', () => {
   it('are files of the guest, by sets of their own; what it may not write is read only', () => {
     const { media, args } = plan({ mode: 'cdrom', iso: '/images/x/cd.iso' }, { system: windows, ...uefi })
     expect(media.map(({ path, access }) => `${access} ${path}`)).to.deep.equal([
-      ...['direct /guests/x/disk.raw', 'read /state/seed.iso', 'read /images/x/cd.iso'],
-      ...['read /srv/virtio.iso', 'read /usr/share/OVMF/code', 'write /guests/x/vars.fd'],
+      'direct /guests/x/disk.raw',
+      'read /state/seed.iso',
+      'read /images/x/cd.iso',
+      'read /srv/virtio.iso',
+      'read /usr/share/OVMF/code',
+      'write /guests/x/vars.fd',
     ])
     expect(new Set(media.map(({ set }) => set)).size).to.equal(media.length)
     const nodes = args.flatMap((arg, at) =>

@@ -33,9 +33,7 @@ export function planMedia(machine: Machine, facts: MediaFacts): Medium[] {
   const media: (Medium | undefined)[] = [
     { name: 'disk', set: 1, path: diskOf(volume), access: 'direct' },
     { name: 'seed', set: 2, path: seed, access: 'read' },
-    boot?.mode === 'rescue'
-      ? { name: 'rescue', set: 3, path: diskOf(boot.volume), access: 'direct' }
-      : undefined,
+    boot?.mode === 'rescue' ? { name: 'rescue', set: 3, path: diskOf(boot.volume), access: 'direct' } : undefined,
     boot?.mode === 'cdrom' ? { name: 'cd', set: 4, path: boot.iso, access: 'read' } : undefined,
     driversCd !== undefined && system.os === 'windows'
       ? { name: 'drivers', set: 5, path: driversCd, access: 'read' }
@@ -66,7 +64,8 @@ export function planDisks(
   const group = { 'qom-type': 'throttle-group', id: throttle, limits: throttleLimits(limits) }
   return [
     ...media.flatMap(({ name, set }) => ['-add-fd', `fd=%{${name}},set=${set}`]),
-    ...['-object', JSON.stringify(group)],
+    '-object',
+    JSON.stringify(group),
     ...media.flatMap(planNodes),
     ...(has('rescue') ? virtioDisk('rescue', 'id=rescue0,bootindex=0,serial=berth-rescue') : []),
     ...virtioDisk(diskParts.disk, `id=${diskParts.diskDevice},${orderOf(has)}serial=berth-root`),

@@ -3,8 +3,14 @@ import { expect } from 'chai'
 import { planNetwork, planSeed, planUserData, type Instance } from './plan-seed.js'
 
 const nic = {
-  ...{ device: 'bt7', bridge: 'berth0', mac: 'be:be:0a:40:00:02', ipv4: '10.64.0.2', prefixLength: 16 },
-  ...{ gateway: '10.64.0.1', ipv6Addresses: [] as string[], gateway6: 'fe80::1' },
+  device: 'bt7',
+  bridge: 'berth0',
+  mac: 'be:be:0a:40:00:02',
+  ipv4: '10.64.0.2',
+  prefixLength: 16,
+  gateway: '10.64.0.1',
+  ipv6Addresses: [] as string[],
+  gateway6: 'fe80::1',
 }
 const instance: Instance = { id: 'iid-1', passwordHash: '$6$salt$hash' }
 
@@ -51,9 +57,13 @@ describe('planNetwork', () => {
         eth0: {
           match: { macaddress: 'be:be:0a:40:00:02' },
           'set-name': 'eth0',
-          ...{ dhcp4: false, dhcp6: false, 'accept-ra': false, 'link-local': ['ipv6'] },
+          dhcp4: false,
+          dhcp6: false,
+          'accept-ra': false,
+          'link-local': ['ipv6'],
           addresses: ['10.64.0.2/16', '2001:db8::1/128', '2001:db8::2/128'],
-          ...{ gateway4: '10.64.0.1', gateway6: 'fe80::1' },
+          gateway4: '10.64.0.1',
+          gateway6: 'fe80::1',
           nameservers: { addresses: ['9.9.9.9', '1.1.1.1'], search: [] },
         },
       },
@@ -72,10 +82,7 @@ describe('planUserData', () => {
     })
     const withKey = ours({ id: 'iid-1', publicKey: 'ssh-ed25519 AAAA me' })
     expect(withKey.users).to.deep.equal([
-      {
-        ...{ name: 'root', lock_passwd: false, hashed_passwd: '*' },
-        ssh_authorized_keys: ['ssh-ed25519 AAAA me'],
-      },
+      { name: 'root', lock_passwd: false, hashed_passwd: '*', ssh_authorized_keys: ['ssh-ed25519 AAAA me'] },
     ])
     expect(withKey).to.not.have.property('ssh_pwauth')
   })
@@ -112,9 +119,7 @@ describe('planUserData', () => {
       `--BERTH-SEED\nContent-Type: application/gzip\nContent-Transfer-Encoding: base64\n\n${gzip}\n--BERTH-SEED--\n`
     const parts = partsOf(planUserData({ ...instance, userData }))
     expect(parts).to.have.length(3)
-    expect(parts[0]?.headers).to.match(
-      /^Content-Type: text\/x-shellscript; charset=utf-8\nMerge-Type: list\(\)\n/,
-    )
+    expect(parts[0]?.headers).to.match(/^Content-Type: text\/x-shellscript; charset=utf-8\nMerge-Type: list\(\)\n/)
     expect(parts[1]?.headers).to.match(/^Content-Type: text\/x-shellscript\n/)
     for (const { body } of parts.slice(0, 2)) expect(Buffer.from(body, 'base64').toString()).to.equal(script)
   })

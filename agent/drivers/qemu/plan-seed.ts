@@ -56,7 +56,10 @@ export function planNetwork(nic: MachineNic, resolvers: readonly string[]): unkn
   const eth0 = {
     match: { macaddress: mac },
     'set-name': 'eth0',
-    ...{ dhcp4: false, dhcp6: false, 'accept-ra': false, 'link-local': ['ipv6'] },
+    dhcp4: false,
+    dhcp6: false,
+    'accept-ra': false,
+    'link-local': ['ipv6'],
     addresses: [`${ipv4}/${prefixLength}`, ...ipv6Addresses.map((address) => `${address}/128`)],
     gateway4: gateway,
     ...(ipv6Addresses.length > 0 ? { gateway6 } : {}),
@@ -86,7 +89,8 @@ function planConfig(instance: Instance): unknown {
     // Addresses that changed are taken at the next boot, without the rest of a first boot.
     updates: { network: { when: ['boot-new-instance', 'boot'] } },
     // A line for the name in /etc/hosts, without which `hostname -f` fails; the other lines stay.
-    ...{ manage_etc_hosts: 'localhost', prefer_fqdn_over_hostname: false },
+    manage_etc_hosts: 'localhost',
+    prefer_fqdn_over_hostname: false,
     disable_root: false,
     ...(passwordHash === undefined ? {} : { ssh_pwauth: true }),
     users: [root],

@@ -35,8 +35,7 @@ export class Power {
 
   async delete(machine: Machine): Promise<void> {
     await this.#ending(machine, async (name) => {
-      if (!this.#isStopped(name))
-        throw conflict('guest_running', `${name} still has processes: it is not deleted`)
+      if (!this.#isStopped(name)) throw conflict('guest_running', `${name} still has processes: it is not deleted`)
       await this.#remove(name)
     })
   }

@@ -22,11 +22,7 @@ export interface ResizeContext {
 const mib = 1024 ** 2
 
 /** Gives a guest its limits: at once where it runs and can have them, else its disk alone. */
-export async function resizeMachine(
-  context: ResizeContext,
-  machine: Machine,
-  name: string,
-): Promise<ResizeResult> {
+export async function resizeMachine(context: ResizeContext, machine: Machine, name: string): Promise<ResizeResult> {
   if (context.runtime.read(name).state === 'running') return resizeRunning(context, machine)
   return { outcome: 'at_next_start', changed: await growDisk(machine.volume, machine.limits.diskBytes) }
 }
@@ -68,9 +64,7 @@ async function resizeDisk(monitor: QmpConnection, { limits: { diskBytes } }: Mac
 /** As the guest sees it. */
 async function readDiskSize(monitor: QmpConnection): Promise<number> {
   const nodes = await monitor.execute('query-named-block-nodes', { flat: true })
-  const disk = (Array.isArray(nodes) ? nodes : [])
-    .map(objectOf)
-    .find((node) => node?.['node-name'] === parts.disk)
+  const disk = (Array.isArray(nodes) ? nodes : []).map(objectOf).find((node) => node?.['node-name'] === parts.disk)
   const size = objectOf(disk?.['image'])?.['virtual-size']
   if (typeof size !== 'number') throw conflict('machine_refused', 'QEMU did not report the size of the disk')
   return size
@@ -85,11 +79,7 @@ async function setThrottle(monitor: QmpConnection, { limits }: Machine): Promise
   return true
 }
 
-async function setMemory(
-  monitor: QmpConnection,
-  { limits }: Machine,
-  launchedMib = Infinity,
-): Promise<boolean> {
+async function setMemory(monitor: QmpConnection, { limits }: Machine, launchedMib = Infinity): Promise<boolean> {
   const wanted = Math.min(memoryMibOf(limits), launchedMib) * mib
   const balloon = objectOf(await monitor.execute('query-balloon'))?.['actual']
   const asked = typeof balloon === 'number' && Math.abs(balloon - wanted) < mib

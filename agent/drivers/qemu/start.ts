@@ -113,25 +113,21 @@ async function startProcess(context: QemuStartContext, machine: Machine, name: s
   const run = paths.runOf(name)
   const { nic, isolation } = machine
   const volume = systemVolumeOf(machine)
-  const [system] = await allEnded([
-    readDiskSystem(volume),
-    writeLaunched(run.launched, machine, acceleration.kind),
-  ])
+  const [system] = await allEnded([readDiskSystem(volume), writeLaunched(run.launched, machine, acceleration.kind)])
   refuseUnsupported(system)
   const firmware = firmwareFiles(system)?.code
   const { driversCd } = context
   const media = planMedia(machine, {
-    ...{ system, seed: paths.seedOf(name) },
+    system,
+    seed: paths.seedOf(name),
     ...(driversCd === undefined ? {} : { driversCd }),
     ...(firmware === undefined ? {} : { firmware }),
   })
   return launchMachine({
-    ...{
-      lock: run.lock,
-      work: run.work,
-      log: run.log,
-      files: media,
-    },
+    lock: run.lock,
+    work: run.work,
+    log: run.log,
+    files: media,
     groups: ensureGroups(facts, paths.groupOf(name), planGroupLimits(machine, acceleration.kind)),
     sockets: { qmp: run.monitor, qmp2: run.secondMonitor, serial: run.serial, agent: run.agent },
     tap: tapOf(nic),

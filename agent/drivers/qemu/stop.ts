@@ -45,10 +45,7 @@ async function pressUntilDown(
 }
 
 /** Kills what is left of the guest, and waits until its processes, interface, groups and sockets are gone. */
-export async function clearMachine(
-  { paths, runtime, cgroups }: QemuStopContext,
-  name: string,
-): Promise<void> {
+export async function clearMachine({ paths, runtime, cgroups }: QemuStopContext, name: string): Promise<void> {
   const group = paths.groupOf(name)
   liftQuota(cgroups, group)
   await waitUntil(() => killAll(runtime, name) === 0, { timeoutMs: killTimeoutMs, what: `${name} to die` })

@@ -86,7 +86,8 @@ export class ConnectionDiagnosis {
     return {
       steps,
       hostAddresses: [...host.listAddresses('ipv4'), ...host.listAddresses('ipv6')].slice(0, maxAddresses),
-      ...{ address: way?.told ?? '', outsidePort: way?.port ?? 0 },
+      address: way?.told ?? '',
+      outsidePort: way?.port ?? 0,
       listeningPorts: nothing ? portsOf(facts.listeners ?? []) : [],
     }
   }
@@ -103,7 +104,10 @@ export class ConnectionDiagnosis {
     const { gateway } = this.context.machineOf(record).nic
     const blockedBy = blockOf(record)
     return {
-      ...{ port, throttled: isThrottled(record), listeners, outside: way },
+      port,
+      throttled: isThrottled(record),
+      listeners,
+      outside: way,
       running: pid !== undefined && (!isContainer || listeners !== undefined),
       ...(blockedBy && { blockedBy }),
       // The kernel takes the address that is connected to for the source, where that is the host's own.
@@ -153,16 +157,16 @@ function isDropped({ firewall }: GuestRecord, source: string, port: number): boo
 }
 
 const blockCodes = {
-  ...{ suspended: 'suspended', expired: 'expired' },
-  ...{ traffic: 'traffic_used_up', security: 'stopped_for_abuse' },
+  suspended: 'suspended',
+  expired: 'expired',
+  traffic: 'traffic_used_up',
+  security: 'stopped_for_abuse',
 } as const satisfies Record<Block, ConnectionFacts['blockedBy']>
 
 /** The first reason for which the guest is blocked; abuse precedes a used-up quota. */
 function blockOf(record: GuestRecord): ConnectionFacts['blockedBy'] {
   const blocks = blocksOf(record)
-  const first = (['suspended', 'expired', 'security', 'traffic'] as const).find((block) =>
-    blocks.includes(block),
-  )
+  const first = (['suspended', 'expired', 'security', 'traffic'] as const).find((block) => blocks.includes(block))
   return first && blockCodes[first]
 }
 

@@ -3,10 +3,14 @@ import { planDiagnosis, triesInside, triesThrough, type ConnectionFacts } from '
 
 const none = { caller: false, hostInside: false, hostOutside: false }
 const well: ConnectionFacts = {
-  ...{ port: 22, throttled: false, running: true, drops: none },
+  port: 22,
+  throttled: false,
+  running: true,
+  drops: none,
   listeners: [{ port: 22, isReachable: true }],
   outside: { address: '192.0.2.10', isThere: true },
-  ...{ inside: 'open', through: 'open' },
+  inside: 'open',
+  through: 'open',
 }
 const untried = { inside: undefined, through: undefined }
 
@@ -24,7 +28,8 @@ describe('why a port cannot be reached', () => {
       'it is over its quota and stopped',
       { blockedBy: 'traffic_used_up', running: false, listeners: undefined, ...untried },
       [
-        ...['allowed failed traffic_used_up', 'running failed not_running'],
+        'allowed failed traffic_used_up',
+        'running failed not_running',
         ...['listening', 'guest', 'connection'].map((step) => `${step} skipped earlier_step_failed`),
       ],
     ],
@@ -83,10 +88,7 @@ describe('why a port cannot be reached', () => {
     [
       'a virtual machine that is silent',
       { listeners: undefined, inside: 'silent', through: undefined },
-      [
-        ...['listening skipped not_visible', 'guest failed guest_silent'],
-        'connection skipped earlier_step_failed',
-      ],
+      ['listening skipped not_visible', 'guest failed guest_silent', 'connection skipped earlier_step_failed'],
     ],
   ] as const satisfies readonly (readonly [string, Partial<ConnectionFacts>, readonly string[]])[])
     it(name, () => expect(found(facts)).to.deep.equal(steps))

@@ -39,20 +39,14 @@ const notReached = skipped('earlier_step_failed')
 export function triesInside(facts: ConnectionFacts): boolean {
   if (!facts.running || facts.drops.hostInside) return false
   return (
-    facts.listeners === undefined ||
-    facts.listeners.some(({ port, isReachable }) => port === facts.port && isReachable)
+    facts.listeners === undefined || facts.listeners.some(({ port, isReachable }) => port === facts.port && isReachable)
   )
 }
 
 /** Whether one through the mapping does. */
 export function triesThrough(facts: ConnectionFacts): boolean {
   const { outside, drops, inside } = facts
-  return (
-    facts.running &&
-    outside?.isThere === true &&
-    !drops.hostOutside &&
-    (drops.hostInside || inside === 'open')
-  )
+  return facts.running && outside?.isThere === true && !drops.hostOutside && (drops.hostInside || inside === 'open')
 }
 
 /** What the facts say, step by step, from the guest outwards. */

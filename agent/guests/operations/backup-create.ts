@@ -23,7 +23,9 @@ export function backupCreateKind(context: GuestContext): OperationKind<'backupCr
         description: checkDescription('description', description),
       }
       return {
-        ...{ subject, input, hashOf: { targetId: input.targetId, description } },
+        subject,
+        input,
+        hashOf: { targetId: input.targetId, description },
         reserve: () => {
           const record = store.get(subject.id)
           checkSendable(record, asked)

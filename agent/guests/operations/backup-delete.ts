@@ -19,7 +19,9 @@ export function backupDeleteKind(context: GuestContext): OperationKind<'backupDe
       const backupId = parseUuid('backup_id', order.backupId)
       const input = { ...parseBackupTarget(context, subject.id, order.target), backupId }
       return {
-        ...{ subject, input, hashOf: { targetId: input.targetId, backupId } },
+        subject,
+        input,
+        hashOf: { targetId: input.targetId, backupId },
         reserve: () => {
           const known = store.find(subject.id)?.backups.find(({ id }) => id === backupId)
           // What is being made keeps its mark: by that others know its snapshot.

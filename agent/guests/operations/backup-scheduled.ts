@@ -60,15 +60,27 @@ function scheduledBackupOrder(
   const { hasRoom, dropped } = planDropped(record)
   const nowMs = context.now()
   const taken: BackupRecord = {
-    ...{ id, targetId, createdAtMs: nowMs, createdBy: scheduleUser, scheduled: true, description: '' },
-    ...{ sizeBytes: 0, storedBytes: 0, verifiedAtMs: 0, state: 'taking' },
+    id,
+    targetId,
+    createdAtMs: nowMs,
+    createdBy: scheduleUser,
+    scheduled: true,
+    description: '',
+    sizeBytes: 0,
+    storedBytes: 0,
+    verifiedAtMs: 0,
+    state: 'taking',
   }
   const going = backups.map((known): BackupRecord =>
     dropped.includes(known.id) ? { ...known, state: 'deleting' } : known,
   )
   const input: ScheduledInput = { targetId, target, description: '', dropped, retention }
   return {
-    ...{ id, action, input, requestedBy: scheduleUser, subject: backupSubject(context, uuid) },
+    id,
+    action,
+    input,
+    requestedBy: scheduleUser,
+    subject: backupSubject(context, uuid),
     reserve: () =>
       context.store.update(uuid, {
         backupSchedule: { ...backupSchedule, lastRunMs: nowMs, nextRunMs },

@@ -57,10 +57,16 @@ function sendStep(context: GuestContext): Step<BackupInput> {
         backups.send(
           repositoryOf(context, subject.id, input),
           {
-            ...{ id, tree: volumes.snapshotPathOf(subject.id, sentSnapshotId(id)) },
+            id,
+            tree: volumes.snapshotPathOf(subject.id, sentSnapshotId(id)),
             note: {
-              ...{ createdBy, scheduled, description: input.description },
-              ...{ templateId, virtualization, resolvers, ...used },
+              createdBy,
+              scheduled,
+              description: input.description,
+              templateId,
+              virtualization,
+              resolvers,
+              ...used,
             },
           },
           step,
@@ -73,10 +79,7 @@ function sendStep(context: GuestContext): Step<BackupInput> {
 }
 
 /** A target that fails may not do that either; what it keeps then is in nobody's list, and goes with the next deletion. */
-async function takeBack(
-  { backups, ...context }: GuestContext,
-  step: StepContext<BackupInput>,
-): Promise<void> {
+async function takeBack({ backups, ...context }: GuestContext, step: StepContext<BackupInput>): Promise<void> {
   const { operationId, subject, input, log } = step
   const signal = AbortSignal.any([step.signal, AbortSignal.timeout(takeBackMs)])
   try {

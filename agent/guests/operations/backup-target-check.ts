@@ -2,9 +2,7 @@ import type { OperationKind } from '../../operations/orders.js'
 import type { GuestContext } from '../context.js'
 import { parseBackupTarget, repositoryOf, type TargetInput } from './backup-order.js'
 
-export function backupTargetCheckKind(
-  context: GuestContext,
-): OperationKind<'backupTargetCheck', TargetInput> {
+export function backupTargetCheckKind(context: GuestContext): OperationKind<'backupTargetCheck', TargetInput> {
   return {
     action: 'backup-target-check',
     accept: ({ target }) => {

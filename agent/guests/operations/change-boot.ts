@@ -83,8 +83,7 @@ async function acceptBoot(
 /** @throws {BerthError} `invalid_field` */
 function parseChoice({ mode: asked, image }: Order, kind: 'lxc' | 'kvm'): BootChoice {
   const mode = oneOf('mode', asked, ['disk', 'cdrom', 'rescue'])
-  if (mode === 'cdrom' && kind === 'lxc')
-    throw invalidField('mode', 'mode: only virtual machines can boot a CD')
+  if (mode === 'cdrom' && kind === 'lxc') throw invalidField('mode', 'mode: only virtual machines can boot a CD')
   if (mode === 'disk' && image !== '') throw invalidField('image', 'image: not allowed for disk')
   if (mode === 'disk') return { mode, image }
   if (mode === 'rescue' && image === '') return { mode, image: usualRescue[kind] }
@@ -160,9 +159,7 @@ function commitStep(context: GuestContext): Step<BootInput> {
     run: withGuest<BootInput>(context, async ({ uuid, boot: { mode, image } }, { input, log }) => {
       context.store.update(uuid, { boot: { mode, image } })
       if (input.mode === 'rescue') return
-      await context.volumes
-        .discardRescue(uuid)
-        .catch((err: unknown) => log.warn({ err }, 'remove a rescue system'))
+      await context.volumes.discardRescue(uuid).catch((err: unknown) => log.warn({ err }, 'remove a rescue system'))
     }),
   }
 }

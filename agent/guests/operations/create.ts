@@ -24,10 +24,7 @@ interface CreateInput {
 }
 
 /** Creates a guest. Answers with the guest and its password, which is empty in key mode. */
-export function createKind(
-  context: GuestContext,
-  capacity: HostCapacity,
-): OperationKind<'create', CreateInput> {
+export function createKind(context: GuestContext, capacity: HostCapacity): OperationKind<'create', CreateInput> {
   return {
     action: 'create',
     accept: (order, { operationId }) => {

@@ -36,8 +36,7 @@ export function acceptForGuest<Input>(
 
 /** What is done to its own system is not done to the one that mends it. @throws {BerthError} `invalid_state` */
 export function refuseRescued({ boot }: GuestRecord): void {
-  if (boot.mode === 'rescue')
-    throw conflict('invalid_state', 'the container is in rescue mode: boot its disk first')
+  if (boot.mode === 'rescue') throw conflict('invalid_state', 'the container is in rescue mode: boot its disk first')
 }
 
 /** @throws {BerthError} `invalid_state` */

@@ -10,12 +10,7 @@ export function mark(context: GuestContext, status: GuestStatus, wanted: 'runnin
     context.store.update(subject.id, { status, wanted, statusReason: '' })
 }
 
-export function settled(
-  { store }: GuestContext,
-  uuid: string,
-  status: 'running' | 'stopped',
-  statusReason = '',
-): void {
+export function settled({ store }: GuestContext, uuid: string, status: 'running' | 'stopped', statusReason = ''): void {
   store.update(uuid, { status, statusReason })
 }
 

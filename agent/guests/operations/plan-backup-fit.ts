@@ -25,11 +25,7 @@ export function checkBackupFits(
 
 function otherKind(kind: 'lxc' | 'kvm', virtualization: 'lxc' | 'kvm'): BerthError {
   const [original, guest] = [kindNames[kind], kindNames[virtualization]]
-  return new BerthError(
-    'invalid',
-    'unsupported',
-    `a backup of a ${original} cannot be restored onto a ${guest}`,
-  )
+  return new BerthError('invalid', 'unsupported', `a backup of a ${original} cannot be restored onto a ${guest}`)
 }
 
 function diskTooSmall(neededGb: number): BerthError {

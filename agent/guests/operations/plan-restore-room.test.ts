@@ -17,11 +17,7 @@ describe('room for a backup that is restored', () => {
     it(name, () => expect(planExtraBytes({ limitBytes, usedBytes, originalBytes })).to.equal(extraBytes))
 
   for (const [name, size, wantedMib] of [
-    [
-      'a disk with holes, whose snapshots retain many times its data',
-      { savedBytes: 924, movedBytes: 0 },
-      100,
-    ],
+    ['a disk with holes, whose snapshots retain many times its data', { savedBytes: 924, movedBytes: 0 }, 100],
     ['data that a file shares with itself, until it is shared', { savedBytes: 924, movedBytes: 500 }, 600],
     ['a backup of an older version, by what counted for the disk', { savedBytes: 924 }, 1124],
   ] as const)

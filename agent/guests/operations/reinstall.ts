@@ -80,10 +80,7 @@ async function acceptReinstall(
     refuseSuspended(record)
     context.images.checkUsable(templateId, record.spec.virtualization)
     if (keeps && record.login === null)
-      throw conflict(
-        'invalid_state',
-        'ssh_auth_mode: keep is not possible, no stored login for this container',
-      )
+      throw conflict('invalid_state', 'ssh_auth_mode: keep is not possible, no stored login for this container')
     checkRoom(disk, record.spec.limits.diskGb * gib)
     if (order.liftBlock) liftAbuse(context.store, record)
   }
@@ -109,8 +106,7 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
       await guestMutex.run(uuid, () =>
         volumes.prepare(uuid, { templateId: input.templateId }, volumeLimitOf(context, store.get(uuid))),
       )
-      const login =
-        input.login === '' ? await readKeptLogin(context, record) : newLogin(context, record, input)
+      const login = input.login === '' ? await readKeptLogin(context, record) : newLogin(context, record, input)
       await driverOf(context, record).initialize(context.machineOf(record), login, volumes.nextPathOf(uuid))
     }),
     undo: ifPresent(context, async ({ uuid }, step) => {

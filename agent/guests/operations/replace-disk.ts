@@ -67,8 +67,7 @@ function keepStep(context: GuestContext): Step<unknown> {
     name: 'keep',
     run: async ({ subject: { id: uuid }, operationId }) =>
       void (await guestMutex.run(uuid, () => takeHidden(context, uuid, keptId(operationId)))),
-    undo: async ({ subject, operationId }) =>
-      void (await volumes.deleteSnapshot(subject.id, keptId(operationId))),
+    undo: async ({ subject, operationId }) => void (await volumes.deleteSnapshot(subject.id, keptId(operationId))),
   }
 }
 
@@ -94,11 +93,7 @@ export function ifItRuns(context: GuestContext, step: Step<unknown>): Step<unkno
 }
 
 /** Starts the guest as it was before; if that fails, the next comparison with the host starts it. */
-async function bootAgain(
-  context: GuestContext,
-  record: GuestRecord,
-  step: StepContext<unknown>,
-): Promise<void> {
+async function bootAgain(context: GuestContext, record: GuestRecord, step: StepContext<unknown>): Promise<void> {
   if (!mayRun(record)) return
   try {
     for (const boot of bootSteps(context)) await boot.run(step)

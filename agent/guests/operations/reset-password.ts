@@ -22,8 +22,7 @@ interface ResetInput {
  */
 export function resetPasswordKind(context: GuestContext): OperationKind<'resetPassword', ResetInput> {
   const { sealLogin, openLogin } = context
-  const passwordOf = (uuid: string, { login }: ResetInput): string =>
-    openLogin({ uuid, login }).password ?? ''
+  const passwordOf = (uuid: string, { login }: ResetInput): string => openLogin({ uuid, login }).password ?? ''
   return {
     action: 'reset-password',
     accept: (order, asked) => acceptReset(context, order, asked),
@@ -50,18 +49,13 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
  * exists. The guest is frozen meanwhile.
  * @throws {BerthError} `unsupported`, `guest_refused`
  */
-async function setPassword(
-  context: GuestContext,
-  record: GuestRecord,
-  password: string,
-): Promise<PasswordResult> {
+async function setPassword(context: GuestContext, record: GuestRecord, password: string): Promise<PasswordResult> {
   const driver = driverOf(context, record)
   const machine = context.machineOf(record)
   try {
     return await driver.setPassword(machine, password)
   } catch (error) {
-    if (!(error instanceof BerthError) || error.code !== 'guest_refused' || !driver.overridePassword)
-      throw error
+    if (!(error instanceof BerthError) || error.code !== 'guest_refused' || !driver.overridePassword) throw error
     context.log.warn(
       { err: error, guest: record.uuid },
       'the guest refused the password: writing it to the disk of the guest',

@@ -29,11 +29,7 @@ export async function makeRoom(
   const neededBytes = planFetchedBytes(size)
   const { totalBytes, usedBytes } = await readDisk()
   if (totalBytes - usedBytes - planReserveBytes(totalBytes) < neededBytes)
-    throw new BerthError(
-      'exhausted',
-      'storage_full',
-      'the pool has no room for the backup in addition to the disk',
-    )
+    throw new BerthError('exhausted', 'storage_full', 'the pool has no room for the backup in addition to the disk')
   await raiseBound(context, uuid, neededBytes)
 }
 

@@ -29,7 +29,8 @@ export function snapshotCreateKind(
       const known = store.find(uuid)
       const expectedBytes = known ? await readExpected(context, known) : 0
       return acceptForGuest(context, asked, {
-        ...{ uuid, input },
+        uuid,
+        input,
         check: (record) => {
           refuseBroken(record)
           refuseFull(disk)

@@ -71,14 +71,22 @@ function scheduledSnapshotOrder(
   })
   const nowMs = now()
   const taken: SnapshotRecord = {
-    ...{ id, createdAtMs: nowMs, createdBy: scheduleUser, scheduled: true },
-    ...{ sizeBytes: 0, description: '', state: 'taking' },
+    id,
+    createdAtMs: nowMs,
+    createdBy: scheduleUser,
+    scheduled: true,
+    sizeBytes: 0,
+    description: '',
+    state: 'taking',
   }
   const going = snapshots.map((known): SnapshotRecord =>
     dropped.includes(known.id) ? { ...known, state: 'deleting' } : known,
   )
   return {
-    ...{ id, action, input: { dropped }, requestedBy: scheduleUser },
+    id,
+    action,
+    input: { dropped },
+    requestedBy: scheduleUser,
     subject: { ...guestSubject(uuid), name, number },
     reserve: () =>
       store.update(uuid, {
@@ -95,8 +103,7 @@ function roomStep(context: GuestContext, readDisk: HostCapacity['readDisk']): St
     run: async (step) => {
       const { operationId, subject } = step
       const { snapshots, snapshotLimit } = store.get(subject.id)
-      if (!snapshots.some(({ id }) => id === operationId))
-        throw quotaExceeded(snapshotLimit, snapshots.length)
+      if (!snapshots.some(({ id }) => id === operationId)) throw quotaExceeded(snapshotLimit, snapshots.length)
       refuseFull(await readDisk())
       while (!(await hasSpace(context, subject.id))) await dropOldest(context, step)
     },
@@ -120,8 +127,7 @@ async function dropOldest(
   const record = context.store.get(uuid)
   const others = record.snapshots.filter(({ id }) => id !== operationId)
   const oldest = others.find(({ scheduled }) => scheduled)
-  if (!oldest || isLastOfGuest(record, others))
-    return refuseBeyondSpace(record, await readExpected(context, record))
+  if (!oldest || isLastOfGuest(record, others)) return refuseBeyondSpace(record, await readExpected(context, record))
   await deleteCounted(context, uuid, oldest.id)
   forgetSnapshot(context.store, uuid, oldest.id)
   if (!(await awaitSettled(context, uuid, signal)))

@@ -26,11 +26,7 @@ export function startKind(context: GuestContext): OperationKind<'start', StartIn
       }),
     begin: mark(context, 'starting', 'running'),
     steps: [
-      unlessSuspended<StartInput>(
-        context,
-        configureStep(context, { undo: false }),
-        ({ system = false }) => system,
-      ),
+      unlessSuspended<StartInput>(context, configureStep(context, { undo: false }), ({ system = false }) => system),
       startStep(context),
     ],
     settle: ({ subject, input }, outcome) =>

@@ -3,7 +3,8 @@ import { ProcessorPlaces } from './places.js'
 
 const four = [0, 1, 2, 3]
 const guest = (uuid: string, vcpuMilli: number, wanted: 'running' | 'stopped' = 'running') => ({
-  ...{ uuid, wanted },
+  uuid,
+  wanted,
   spec: { limits: { vcpuMilli } },
 })
 

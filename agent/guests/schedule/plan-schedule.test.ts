@@ -1,13 +1,7 @@
 import { expect } from 'chai'
 import { createTimeFormat, type TimeFormat } from '../../../shared/time.js'
 import { noSchedule, type SnapshotSchedule } from '../record.js'
-import {
-  catchUpWithinMs,
-  missedAfterMs,
-  planLook,
-  planSchedule,
-  type ScheduleChange,
-} from './plan-schedule.js'
+import { catchUpWithinMs, missedAfterMs, planLook, planSchedule, type ScheduleChange } from './plan-schedule.js'
 
 const berlin = createTimeFormat('Europe/Berlin')
 const [minuteMs, dayMs] = [60_000, 86_400_000]
@@ -17,17 +11,12 @@ const set = (old: SnapshotSchedule, change: Partial<ScheduleChange>, now: string
 const daily = { enabled: true, intervalHours: 24, time: '03:30' }
 
 describe('a snapshot schedule that is set', () => {
-  const shown = ({ nextRunMs, firstDay }: SnapshotSchedule): string =>
-    `${berlin.format(nextRunMs)} ${firstDay}`.trim()
+  const shown = ({ nextRunMs, firstDay }: SnapshotSchedule): string => `${berlin.format(nextRunMs)} ${firstDay}`.trim()
 
   for (const [name, change, expected] of [
     ['daily', daily, '2026-05-02 03:30:00 2026-05-02'],
     ['daily, later today', { ...daily, time: '10:30' }, '2026-05-01 10:30:00 2026-05-01'],
-    [
-      'every six hours: before its time of day',
-      { ...daily, intervalHours: 6 },
-      '2026-05-01 15:30:00 2026-05-02',
-    ],
+    ['every six hours: before its time of day', { ...daily, intervalHours: 6 }, '2026-05-01 15:30:00 2026-05-02'],
     ['weekly', { ...daily, intervalHours: 168 }, '2026-05-02 03:30:00 2026-05-02'],
     ['without a time of day', { enabled: true, intervalHours: 24 }, '2026-05-02 00:00:00 2026-05-02'],
     ['off', { ...daily, enabled: false }, ''],
@@ -35,9 +24,7 @@ describe('a snapshot schedule that is set', () => {
     it(name, () => expect(shown(set(noSchedule, change, '2026-05-01 10:00:00'))).to.equal(expected))
 
   it('refuses one that is on without an interval', () =>
-    expect(() => set(noSchedule, { enabled: true }, '2026-05-01 10:00:00')).to.throw(
-      'interval_hours: is required',
-    ))
+    expect(() => set(noSchedule, { enabled: true }, '2026-05-01 10:00:00')).to.throw('interval_hours: is required'))
 
   it('keeps what is not sent, and says who set it last', () => {
     const first = set(noSchedule, { ...daily, retention: 3 }, '2026-05-01 10:00:00')
@@ -99,10 +86,7 @@ function simulate({ schedule, from, to, off = [], held, offsetMs = 0, time = ber
 
 describe('weeks of a snapshot schedule', () => {
   const days = (month: string, from: number, to: number): string[] =>
-    Array.from(
-      { length: to - from + 1 },
-      (_, index) => `2026-${month}-${String(from + index).padStart(2, '0')}`,
-    )
+    Array.from({ length: to - from + 1 }, (_, index) => `2026-${month}-${String(from + index).padStart(2, '0')}`)
 
   for (const [name, month, from, to] of [
     ['spring', '03', 20, 31],
@@ -125,9 +109,7 @@ describe('weeks of a snapshot schedule', () => {
       ['2026-10-26', 24],
     ] as const) {
       const schedule = set(noSchedule, { ...daily, intervalHours: 1 }, `${day} 00:00:00`)
-      expect(simulate({ schedule, from: `${day} 00:00:00`, to: `${day} 23:59:59` }), day).to.have.length(
-        hours,
-      )
+      expect(simulate({ schedule, from: `${day} 00:00:00`, to: `${day} 23:59:59` }), day).to.have.length(hours)
     }
   })
 
@@ -165,9 +147,10 @@ describe('weeks of a snapshot schedule', () => {
     const runs = simulate({ schedule, from: begin, to: '2026-05-04 00:00:00', off, offsetMs })
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-03 03:30'])
     const short = [['2026-05-02 01:00:00', '2026-05-02 03:40:00']] as const
-    expect(
-      simulate({ schedule, from: begin, to: '2026-05-03 00:00:00', off: short, offsetMs }),
-    ).to.deep.equal(['2026-05-01 03:30', '2026-05-02 03:40'])
+    expect(simulate({ schedule, from: begin, to: '2026-05-03 00:00:00', off: short, offsetMs })).to.deep.equal([
+      '2026-05-01 03:30',
+      '2026-05-02 03:40',
+    ])
   })
 
   it('are off over the very hour of a clock change', () => {

@@ -40,11 +40,7 @@ describe('times of a snapshot schedule', () => {
       ...(['2026-10-24T00:00Z', ['10-24T01:30', '10-25T02:30', '10-26T02:30']] as const),
     ],
     [
-      ...([
-        'daily at a time that spring skips: as much later',
-        'Berlin',
-        [24, '02:30', '2026-01-01'],
-      ] as const),
+      ...(['daily at a time that spring skips: as much later', 'Berlin', [24, '02:30', '2026-01-01']] as const),
       ...(['2026-03-28T00:00Z', ['03-28T01:30', '03-29T01:30', '03-30T00:30']] as const),
     ],
     [
@@ -52,11 +48,7 @@ describe('times of a snapshot schedule', () => {
       ...(['2026-10-24T00:00Z', ['10-24T00:30', '10-25T00:30', '10-26T01:30']] as const),
     ],
     [
-      ...([
-        'every six hours in spring: at the same times of day',
-        'Berlin',
-        [6, '03:00', '2026-01-01'],
-      ] as const),
+      ...(['every six hours in spring: at the same times of day', 'Berlin', [6, '03:00', '2026-01-01']] as const),
       ...(['2026-03-28T19:00Z', ['03-28T20:00', '03-29T01:00', '03-29T07:00', '03-29T13:00']] as const),
     ],
     [

@@ -20,10 +20,7 @@ export interface ScheduledKind {
   /** One that something is done with waits for a later look. */
   readonly subjectsOf: (record: GuestRecord) => readonly SubjectRef[]
   /** @param run `nextRunMs` is noted with the order, so that no run is lost or done twice */
-  readonly orderOf: (
-    record: GuestRecord,
-    run: { readonly id: string; readonly nextRunMs: number },
-  ) => Submission
+  readonly orderOf: (record: GuestRecord, run: { readonly id: string; readonly nextRunMs: number }) => Submission
 }
 
 export interface SchedulerParts {

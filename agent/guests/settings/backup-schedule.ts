@@ -38,21 +38,13 @@ interface Change {
   readonly wanted: BackupScheduleChange
 }
 
-function planChange(
-  { sealTarget, now, time }: Context,
-  uuid: string,
-  { old, wanted }: Change,
-): BackupSchedule {
+function planChange({ sealTarget, now, time }: Context, uuid: string, { old, wanted }: Change): BackupSchedule {
   const { target, targetChangedAtMs, forgetTarget, createdBy, enabled, intervalHours, retention } = wanted
   if (forgetTarget) return { ...old, ...withoutTarget }
   const isOfTarget = enabled === undefined
-  if (isOfTarget && target && (target.id !== old.targetId || targetChangedAtMs < old.targetChangedAtMs))
-    return old
+  if (isOfTarget && target && (target.id !== old.targetId || targetChangedAtMs < old.targetChangedAtMs)) return old
   const place = target ? { targetId: target.id, targetChangedAtMs, target: sealTarget(uuid, target) } : {}
-  const change = {
-    ...{ enabled, intervalHours, retention, time: wanted.time },
-    createdBy: createdBy || old.createdBy,
-  }
+  const change = { enabled, intervalHours, retention, time: wanted.time, createdBy: createdBy || old.createdBy }
   const schedule = planSchedule({ ...old, ...place }, change, { nowMs: now(), time })
   if (schedule.enabled && schedule.target === '')
     throw new BerthError('invalid', 'missing_field', 'target_id: is required', { field: 'target_id' })

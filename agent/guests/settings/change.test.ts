@@ -10,8 +10,13 @@ import { changeGuest, type SettingChange, type ChangeContext } from './change.js
 import { pruneDone } from './done.js'
 
 const limits = {
-  ...{ vcpuMilli: 1000, ramMb: 256, diskGb: 1 },
-  ...{ networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 },
+  vcpuMilli: 1000,
+  ramMb: 256,
+  diskGb: 1,
+  networkDownMbps: 0,
+  networkUpMbps: 0,
+  ioReadMbps: 0,
+  ioWriteMbps: 0,
 }
 
 describe('a setting', () => {
@@ -23,11 +28,24 @@ describe('a setting', () => {
   beforeEach(() => {
     store = new GuestStore(new Changes(openDatabase(':memory:')))
     store.insert({
-      ...{ uuid: 'u1', id: 1, name: 'one', status: 'stopped', wanted: 'stopped', userIdSlot: 0 },
+      uuid: 'u1',
+      id: 1,
+      name: 'one',
+      status: 'stopped',
+      wanted: 'stopped',
+      userIdSlot: 0,
       spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
-      ...{ ipv4: '10.64.0.2', mac: '02:be:0a:40:00:02', login: null, hasPassword: false, createdAtMs: 5 },
-      ...{ portMappings: [], publicIpv4s: [], ipv6Addresses: [], firewall: openFirewall },
-      ...{ traffic: unlimitedTraffic, expiresAtMs: 0 },
+      ipv4: '10.64.0.2',
+      mac: '02:be:0a:40:00:02',
+      login: null,
+      hasPassword: false,
+      createdAtMs: 5,
+      portMappings: [],
+      publicIpv4s: [],
+      ipv6Addresses: [],
+      firewall: openFirewall,
+      traffic: unlimitedTraffic,
+      expiresAtMs: 0,
     })
     context = {
       store,
@@ -96,12 +114,8 @@ describe('a setting', () => {
     const undone = async (what: SettingChange): Promise<unknown> =>
       changeGuest(context, { uuid: 'u1', ifRevision: 0 }, what).catch((error: BerthError) => error.undone)
     const refuse = (): Promise<void> => Promise.reject(new Error('nft died'))
-    const once = (record: GuestRecord): Promise<void> =>
-      record.statusReason === 'b' ? refuse() : Promise.resolve()
-    expect([await undone(setReason('b', once)), await undone(setReason('b', refuse))]).to.deep.equal([
-      true,
-      false,
-    ])
+    const once = (record: GuestRecord): Promise<void> => (record.statusReason === 'b' ? refuse() : Promise.resolve())
+    expect([await undone(setReason('b', once)), await undone(setReason('b', refuse))]).to.deep.equal([true, false])
   })
 
   it('is refused where another revision is expected, also where it changes while it waits', async () => {

@@ -36,11 +36,7 @@ export interface SettingChange {
  * @returns the guest as it is now
  * @throws {BerthError} `not_found`, `precondition_failed`, `invalid_state`, and what `change` throws
  */
-export function changeGuest(
-  context: ChangeContext,
-  target: Target,
-  change: SettingChange,
-): Promise<GuestRecord> {
+export function changeGuest(context: ChangeContext, target: Target, change: SettingChange): Promise<GuestRecord> {
   const { db } = context.store.changes
   return context.guestMutex.run(target.uuid, async () => {
     try {
@@ -53,11 +49,7 @@ export function changeGuest(
 }
 
 /** Applies a repeated change again: the first call may have ended before it was in force. */
-async function repeat(
-  { store }: ChangeContext,
-  { uuid }: Target,
-  { apply }: SettingChange,
-): Promise<GuestRecord> {
+async function repeat({ store }: ChangeContext, { uuid }: Target, { apply }: SettingChange): Promise<GuestRecord> {
   const record = store.get(uuid)
   await apply?.(record)
   return store.renew(record)
@@ -97,8 +89,7 @@ function journal(
 
 function checkChangeable(record: GuestRecord, { ifRevision }: Target): GuestRecord {
   if (record.status === 'deleting') throw conflict('invalid_state', 'the container is being deleted')
-  if (record.status === 'error')
-    throw conflict('invalid_state', 'the container is broken, it can only be deleted')
+  if (record.status === 'error') throw conflict('invalid_state', 'the container is broken, it can only be deleted')
   if (ifRevision !== 0 && record.revision !== ifRevision)
     throw conflict('precondition_failed', 'the container was changed in the meantime')
   return record
@@ -113,11 +104,7 @@ interface Undo {
  * Takes a setting back. Errors are only logged: the caller gets the first failure, and the next comparison repairs.
  * @returns whether the former state is in force
  */
-async function restore(
-  { store, log }: ChangeContext,
-  uuid: string,
-  { takeBack, apply }: Undo,
-): Promise<boolean> {
+async function restore({ store, log }: ChangeContext, uuid: string, { takeBack, apply }: Undo): Promise<boolean> {
   try {
     store.changes.transaction(takeBack)
     const record = store.find(uuid)

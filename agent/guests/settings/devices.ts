@@ -10,11 +10,7 @@ import { changeGuest, type Target } from './change.js'
  * Allows the guest exactly these devices, from its next start on, including a reboot from inside.
  * @throws {BerthError} `invalid_field`, `unsupported`, and those of `changeGuest`
  */
-export function setDevices(
-  context: GuestContext,
-  target: Target,
-  { names }: DevicesChange,
-): Promise<GuestRecord> {
+export function setDevices(context: GuestContext, target: Target, { names }: DevicesChange): Promise<GuestRecord> {
   const { store } = context
   let isChanged = false
   return changeGuest(context, target, {

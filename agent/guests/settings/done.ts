@@ -12,11 +12,7 @@ export function isDone(db: Database, operationId: string): boolean {
 }
 
 /** Stores the id; the caller's transaction also has the change. */
-export function noteDone(
-  db: Database,
-  operationId: string,
-  { uuid, nowMs }: { uuid: string; nowMs: number },
-): void {
+export function noteDone(db: Database, operationId: string, { uuid, nowMs }: { uuid: string; nowMs: number }): void {
   if (operationId === '') return
   const columns = '(operation_id, guest_uuid, done_at_ms)'
   db.prepare(`INSERT INTO done_settings ${columns} VALUES (?, ?, ?)`).run(operationId, uuid, nowMs)

@@ -11,11 +11,7 @@ import { changeGuest, type Target } from './change.js'
  * @returns the guest with the rules as stored: canonical, each with an id
  * @throws {BerthError} `invalid_field` naming the rule's field, and those of `changeGuest`
  */
-export async function setFirewall(
-  context: GuestContext,
-  target: Target,
-  wanted: WantedFirewall,
-): Promise<GuestRecord> {
+export async function setFirewall(context: GuestContext, target: Target, wanted: WantedFirewall): Promise<GuestRecord> {
   const { store, network } = context
   const checked = checkFirewall(wanted)
   return changeGuest(context, target, {

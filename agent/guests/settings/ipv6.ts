@@ -19,11 +19,7 @@ interface Ipv6Order {
  * some.
  * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, and those of `changeGuest`
  */
-export async function assignIpv6(
-  context: GuestContext,
-  target: Target,
-  wanted: Ipv6Order,
-): Promise<GuestRecord> {
+export async function assignIpv6(context: GuestContext, target: Target, wanted: Ipv6Order): Promise<GuestRecord> {
   const { store, network } = context
   const order = checkOrder(wanted)
   return changeGuest(context, target, {
@@ -53,9 +49,6 @@ function chooseMore(
   if (nothingAsked && had > 0) return [] // a repeated call
   const ipv6Count = nothingAsked ? 1 : count
   if (had + ipv6Count + addresses.length > networkLimits.addresses.max)
-    throw conflict(
-      'resource_exhausted',
-      `a container can have at most ${networkLimits.addresses.max} IPv6 addresses`,
-    )
+    throw conflict('resource_exhausted', `a container can have at most ${networkLimits.addresses.max} IPv6 addresses`)
   return network.choose({ ipv4Count: 0, publicIpv4s: [], ipv6Count, ipv6Addresses: addresses }).ipv6Addresses
 }

@@ -20,10 +20,7 @@ type ChangeName = WireChange['$case']
 type ValueOf<Name extends ChangeName> = Extract<WireChange, { $case: Name }>['value']
 
 /** Journals a change and applies it; it is in force when this resolves. @returns the guest after the change */
-export type SettingKind<Name extends ChangeName> = (
-  target: Target,
-  value: ValueOf<Name>,
-) => Promise<GuestRecord>
+export type SettingKind<Name extends ChangeName> = (target: Target, value: ValueOf<Name>) => Promise<GuestRecord>
 
 /** The kind for each change: the cases of `ChangeSettingRequest.change`. */
 export type SettingKinds = { readonly [Name in ChangeName]: SettingKind<Name> }
@@ -40,8 +37,7 @@ export function settingKinds({ context, policy, capacity }: SettingParts): Setti
   return {
     addPortMapping: (target, wanted) => mappings.add(target, wanted),
     updatePortMapping: (target, { index, change }) => {
-      if (!change)
-        throw new BerthError('invalid', 'missing_field', 'change: is required', { field: 'change' })
+      if (!change) throw new BerthError('invalid', 'missing_field', 'change: is required', { field: 'change' })
       return mappings.update(target, index, change)
     },
     removePortMapping: (target, index) => mappings.remove(target, index),

@@ -61,14 +61,9 @@ function merge(old: GuestLimits, wanted: LimitsChange): GuestLimits {
  */
 function checkDisk(old: GuestLimits, { diskGb }: GuestLimits, pool: PoolCapacity | undefined): boolean {
   if (diskGb < old.diskGb)
-    throw new BerthError(
-      'conflict',
-      'disk_shrink',
-      `disk_gb: the disk has ${old.diskGb} GB and can only grow`,
-      {
-        field: 'disk_gb',
-      },
-    )
+    throw new BerthError('conflict', 'disk_shrink', `disk_gb: the disk has ${old.diskGb} GB and can only grow`, {
+      field: 'disk_gb',
+    })
   if (diskGb === old.diskGb) return false
   if (pool) checkRoom(pool, diskGb * gib)
   return true

@@ -54,11 +54,7 @@ const modes = ['total', 'split'] as const
 const actions = ['stop', 'throttle', 'none'] as const
 
 /** An empty value means the first word. @throws {BerthError} `invalid_field` naming the known words */
-function parseWord<Word extends string>(
-  field: string,
-  value: string,
-  words: readonly [Word, ...Word[]],
-): Word {
+function parseWord<Word extends string>(field: string, value: string, words: readonly [Word, ...Word[]]): Word {
   const word = value === '' ? words[0] : words.find((known) => known === value)
   if (word !== undefined) return word
   throw invalidField(field, `${field}: must be one of ${words.join(', ')}`)

@@ -14,12 +14,22 @@ import { kernelFacts } from '../../network/addresses/host-facts.js'
 import { PortMappings } from './port-mappings.js'
 
 const limits = {
-  ...{ vcpuMilli: 1000, ramMb: 256, diskGb: 1 },
-  ...{ networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 },
+  vcpuMilli: 1000,
+  ramMb: 256,
+  diskGb: 1,
+  networkDownMbps: 0,
+  networkUpMbps: 0,
+  ioReadMbps: 0,
+  ioWriteMbps: 0,
 }
 const target = { uuid: 'u1', ifRevision: 0 }
 const at = (hostPort: number, protocol = 'tcp') => ({
-  ...{ protocol, hostIp: '', hostPort, hostPortEnd: 0, containerPort: 22, containerPortEnd: 0 },
+  protocol,
+  hostIp: '',
+  hostPort,
+  hostPortEnd: 0,
+  containerPort: 22,
+  containerPortEnd: 0,
   description: '',
 })
 
@@ -41,21 +51,32 @@ describe('settings of port mappings', () => {
   beforeEach(() => {
     store = new GuestStore(new Changes(openDatabase(':memory:')))
     store.insert({
-      ...{ uuid: 'u1', id: 1, name: 'one', status: 'stopped', wanted: 'stopped', userIdSlot: 0 },
+      uuid: 'u1',
+      id: 1,
+      name: 'one',
+      status: 'stopped',
+      wanted: 'stopped',
+      userIdSlot: 0,
       spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
-      ...{ ipv4: '10.64.0.2', mac: '02:be:0a:40:00:02', login: null, hasPassword: false, createdAtMs: 5 },
-      ...{ portMappings: [], publicIpv4s: [], ipv6Addresses: [], firewall: openFirewall },
-      ...{ traffic: unlimitedTraffic, expiresAtMs: 0 },
+      ipv4: '10.64.0.2',
+      mac: '02:be:0a:40:00:02',
+      login: null,
+      hasPassword: false,
+      createdAtMs: 5,
+      portMappings: [],
+      publicIpv4s: [],
+      ipv6Addresses: [],
+      firewall: openFirewall,
+      traffic: unlimitedTraffic,
+      expiresAtMs: 0,
     })
     told = 0
     mappings = new PortMappings({
-      ...{
-        store,
-        guestMutex: new KeyedMutex(),
-        portHolds: new PortHolds(),
-        log: pino({ level: 'silent' }),
-        now: () => 5,
-      },
+      store,
+      guestMutex: new KeyedMutex(),
+      portHolds: new PortHolds(),
+      log: pino({ level: 'silent' }),
+      now: () => 5,
       config: {
         network: { nat_ports: { start: 1024, end: 65_535, per_guest: 50 } },
         security: { close_smtp: true },
@@ -123,9 +144,7 @@ describe('settings of port mappings', () => {
       [0, '198.51.100.9', 30_002, 'invalid_field'],
       [1, '', 1001, 'port_conflict'],
     ] as const) {
-      expect(await codeOf(mappings.update(target, index, { description: 'mine', hostIp }))).to.equal(
-        'accepted',
-      )
+      expect(await codeOf(mappings.update(target, index, { description: 'mine', hostIp }))).to.equal('accepted')
       expect(store.get('u1').portMappings[index]!.description).to.equal('mine')
       expect(await codeOf(mappings.update(target, index, { hostPort }))).to.equal(refusal)
     }

@@ -49,10 +49,7 @@ export class PortMappings {
     const prepare = async (): Promise<void> => void (listening = await readListeningPorts([checked.protocol]))
     const write = (record: GuestRecord): (() => void) => {
       if (record.portMappings.length >= limits.portMappings.max)
-        throw conflict(
-          'resource_exhausted',
-          `a container can have at most ${limits.portMappings.max} mappings`,
-        )
+        throw conflict('resource_exhausted', `a container can have at most ${limits.portMappings.max} mappings`)
       if (target.portLimit !== undefined) refuseMorePorts(record.portMappings, checked, target.portLimit)
       const position = store.nextPosition(record.uuid)
       this.#put({ record, position, listening }, checked)
@@ -73,17 +70,13 @@ export class PortMappings {
       const old = portMappings[index]
       const checked = old && checkPortMapping(changePortMapping(old, wanted))
       // A program listening on a port that the mapping already has does not matter.
-      if (checked && !isAtSameHostPorts(old, checked))
-        listening = await readListeningPorts([checked.protocol])
+      if (checked && !isAtSameHostPorts(old, checked)) listening = await readListeningPorts([checked.protocol])
     }
     const write = (record: GuestRecord, freeing: Freeing): (() => void) => {
       const position = store.getPosition(record.uuid, index)
       const old = record.portMappings[index]!
       store.removeMapping(record.uuid, position) // frees its own ports for itself
-      this.#put(
-        { record, replaced: old, position, listening },
-        checkPortMapping(changePortMapping(old, wanted)),
-      )
+      this.#put({ record, replaced: old, position, listening }, checkPortMapping(changePortMapping(old, wanted)))
       return freeing(position, old)
     }
     return this.#change(target, write, prepare)

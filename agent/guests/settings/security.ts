@@ -15,11 +15,7 @@ export interface SecurityChange {
  * Sets what the watch for abuse does with the guest, and whether it reaches port 25 of others.
  * @throws {BerthError} `invalid_field`, and those of `changeGuest`
  */
-export function setSecurity(
-  context: GuestContext,
-  target: Target,
-  wanted: SecurityChange,
-): Promise<GuestRecord> {
+export function setSecurity(context: GuestContext, target: Target, wanted: SecurityChange): Promise<GuestRecord> {
   const { store, network } = context
   return changeGuest(context, target, {
     write: ({ uuid, security: old }) => {

@@ -31,8 +31,7 @@ export async function setSnapshotQuota(
   const poolBytes = spaceBytes === undefined ? 0 : (await capacity.readDisk()).totalBytes
   return changeGuest(context, target, {
     write: ({ uuid, snapshotLimit: oldLimit, snapshotSpace: oldSpace }) => {
-      const snapshotLimit =
-        limit === undefined ? oldLimit : checkInteger('snapshot_limit', limit, limits.snapshots)
+      const snapshotLimit = limit === undefined ? oldLimit : checkInteger('snapshot_limit', limit, limits.snapshots)
       const limitBytes = spaceBytes === undefined ? oldSpace.limitBytes : checkSpace(spaceBytes, poolBytes)
       store.update(uuid, { snapshotLimit, snapshotSpace: { ...oldSpace, limitBytes } })
       return () => store.update(uuid, { snapshotLimit: oldLimit, snapshotSpace: oldSpace })

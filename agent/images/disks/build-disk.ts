@@ -22,8 +22,7 @@ const modulesOf = (tree: string): string => join(tree, 'usr/lib/grub/i386-pc')
  * @throws {BerthError} as `buildImage`; `unsupported` on a host that is not amd64
  */
 export async function buildDisk(parts: BuildParts, recipe: Recipe, making: BuildContext): Promise<void> {
-  if (recipe.arch !== 'amd64')
-    throw new BerthError('invalid', 'unsupported', 'disks are only built for amd64')
+  if (recipe.arch !== 'amd64') throw new BerthError('invalid', 'unsupported', 'disks are only built for amd64')
   making.report(0, 'asking the mirror')
   const sources = await findSources(recipe, parts.mirror, making.signal)
   await makeImage(parts, recipe.id, making, async (work) => {
@@ -56,9 +55,7 @@ async function fillDisk(disk: string, tree: string, recipe: Recipe): Promise<voi
 }
 
 async function findKernel(tree: string): Promise<string> {
-  const kernels = (await readdir(join(tree, 'boot'))).flatMap(
-    (name) => /^vmlinuz-(.+)$/.exec(name)?.[1] ?? [],
-  )
+  const kernels = (await readdir(join(tree, 'boot'))).flatMap((name) => /^vmlinuz-(.+)$/.exec(name)?.[1] ?? [])
   const kernel = kernels.sort().at(-1)
   if (kernel === undefined) throw new BerthError('internal', 'image_build_failed', 'the tree has no kernel')
   return kernel

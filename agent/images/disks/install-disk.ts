@@ -46,8 +46,7 @@ export async function installDisk(
     try {
       await takeDisk(archive, place)
     } finally {
-      for (let layer = 1; layer <= mostLayers; layer++)
-        await rm(join(work, `${unpackedName}${layer}`), { force: true })
+      for (let layer = 1; layer <= mostLayers; layer++) await rm(join(work, `${unpackedName}${layer}`), { force: true })
     }
     await takeOver(work)
     await describeSystem(work, { os, ...machine })
@@ -55,10 +54,7 @@ export async function installDisk(
 }
 
 /** For what starts guests from it: their volumes have it, too. */
-async function describeSystem(
-  work: string,
-  system: Pick<DiskOrder, 'os'> & Partial<FirmwareWish>,
-): Promise<void> {
+async function describeSystem(work: string, system: Pick<DiskOrder, 'os'> & Partial<FirmwareWish>): Promise<void> {
   await writeFile(join(work, systemName), `${JSON.stringify(system)}\n`, { mode: 0o600 })
 }
 
@@ -71,11 +67,7 @@ async function takeDisk(archive: string, place: Place): Promise<void> {
     const format = await readFormat(file, place.mostBytes)
     if (format.kind === 'raw' || format.kind === 'qcow2') return convert(file, format, place)
     if (found.has(format.kind))
-      throw new BerthError(
-        'invalid',
-        'image_invalid',
-        `not a disk image: ${format.kind} inside ${format.kind}`,
-      )
+      throw new BerthError('invalid', 'image_invalid', `not a disk image: ${format.kind} inside ${format.kind}`)
     found.add(format.kind)
     file = await unpackLayer(file, format, { ...place, output: `${unpackedName}${found.size}` })
   }
@@ -101,11 +93,7 @@ async function checkFiles(file: string, list: readonly string[] | undefined, pla
   const { stdout } = await sandboxed(place, { input: file, mostBytes: 0 }, list)
   const files = stdout.split('\n').filter((name) => name !== '' && !name.endsWith('/'))
   if (files.length !== 1)
-    throw new BerthError(
-      'invalid',
-      'image_invalid',
-      'not a disk image: a zip archive must contain one file, the disk',
-    )
+    throw new BerthError('invalid', 'image_invalid', 'not a disk image: a zip archive must contain one file, the disk')
 }
 
 async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> {
@@ -131,18 +119,7 @@ async function convert(
       'image_too_large',
       `the disk of the image is larger than ${place.mostBytes} bytes`,
     )
-  const command = [
-    '/usr/bin/qemu-img',
-    'convert',
-    '-f',
-    format.kind,
-    '-O',
-    'raw',
-    '-S',
-    '4k',
-    '/dev/stdin',
-    diskName,
-  ]
+  const command = ['/usr/bin/qemu-img', 'convert', '-f', format.kind, '-O', 'raw', '-S', '4k', '/dev/stdin', diskName]
   await sandboxed(place, { input: file, mostBytes: Math.ceil(bytes / 512) * 512 }, command)
 }
 
@@ -171,14 +148,9 @@ function conversionError(cause: CommandError): BerthError {
     return new BerthError('exhausted', 'image_too_large', 'not enough space for the content of the image', {
       cause,
     })
-  return new BerthError(
-    'invalid',
-    'image_invalid',
-    'not a disk image: it is damaged, or cannot be converted',
-    {
-      cause,
-    },
-  )
+  return new BerthError('invalid', 'image_invalid', 'not a disk image: it is damaged, or cannot be converted', {
+    cause,
+  })
 }
 
 /** From nobody, into a file that only root opens. */

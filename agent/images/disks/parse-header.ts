@@ -63,8 +63,14 @@ const zip: DiskFormat = {
 const tar: DiskFormat = {
   kind: 'archive',
   extract: [
-    ...['/usr/bin/tar', '--extract', '--to-stdout', '--file=-', '--occurrence=1'],
-    ...['--wildcards', '--no-anchored', 'rootfs.img'],
+    '/usr/bin/tar',
+    '--extract',
+    '--to-stdout',
+    '--file=-',
+    '--occurrence=1',
+    '--wildcards',
+    '--no-anchored',
+    'rootfs.img',
   ],
 }
 

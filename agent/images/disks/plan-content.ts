@@ -7,22 +7,32 @@ import { file, link, planApt, planIdentity, planSsh, planUpToDate, type ContentS
  */
 
 export const diskPackages: readonly string[] = [
-  ...[
-    'linux-image-cloud-amd64',
-    'initramfs-tools',
-    'zstd',
-    'grub2-common',
-    'grub-pc-bin',
-    'udev',
-    'e2fsprogs',
-  ],
-  ...['cloud-init', 'cloud-guest-utils', 'qemu-guest-agent', 'systemd-resolved'],
+  'linux-image-cloud-amd64',
+  'initramfs-tools',
+  'zstd',
+  'grub2-common',
+  'grub-pc-bin',
+  'udev',
+  'e2fsprogs',
+  'cloud-init',
+  'cloud-guest-utils',
+  'qemu-guest-agent',
+  'systemd-resolved',
 ]
 
 /** Tools for disks that no longer boot. */
 export const rescuePackages: readonly string[] = [
-  ...['btrfs-progs', 'cryptsetup-bin', 'dosfstools', 'gddrescue', 'gdisk', 'lvm2', 'mdadm', 'ntfs-3g'],
-  ...['parted', 'rsync', 'xfsprogs'],
+  'btrfs-progs',
+  'cryptsetup-bin',
+  'dosfstools',
+  'gddrescue',
+  'gdisk',
+  'lvm2',
+  'mdadm',
+  'ntfs-3g',
+  'parted',
+  'rsync',
+  'xfsprogs',
 ]
 
 /** Of this partition; the boot loader looks for it. */
@@ -35,14 +45,8 @@ export interface DiskFacts {
 /** A third of what initramfs-tools would put in by itself. */
 export function planInitramfs(): { directory: string; name: string; lines: string[] }[] {
   return [
-    {
-      ...{ directory: 'etc/initramfs-tools/conf.d', name: 'berth' },
-      lines: ['MODULES=list', 'COMPRESS=zstd', 'FSTYPE=ext4'],
-    },
-    {
-      ...{ directory: 'etc/initramfs-tools', name: 'modules' },
-      lines: ['virtio_pci', 'virtio_blk', 'virtio_scsi', 'sd_mod'],
-    },
+    { directory: 'etc/initramfs-tools/conf.d', name: 'berth', lines: ['MODULES=list', 'COMPRESS=zstd', 'FSTYPE=ext4'] },
+    { directory: 'etc/initramfs-tools', name: 'modules', lines: ['virtio_pci', 'virtio_blk', 'virtio_scsi', 'sd_mod'] },
   ]
 }
 
@@ -77,9 +81,7 @@ function planUnits(): ContentStep[] {
     link(`${wants}/multi-user.target.wants/systemd-networkd.service`, `${networkd}.service`),
     link(`${wants}/sockets.target.wants/systemd-networkd.socket`, `${networkd}.socket`),
     ...maskedUnits.map((unit) => link(`${wants}/${unit}`, '/dev/null')),
-    ...disabledTimers.map(
-      (timer) => ({ op: 'remove', path: `${wants}/timers.target.wants/${timer}.timer` }) as const,
-    ),
+    ...disabledTimers.map((timer) => ({ op: 'remove', path: `${wants}/timers.target.wants/${timer}.timer` }) as const),
     link(`${wants}/default.target`, '/lib/systemd/system/multi-user.target'),
     file('etc/systemd/journald.conf.d/10-guest.conf', '[Journal]\nSystemMaxUse=64M\n'),
   ]
@@ -149,6 +151,24 @@ export function planCore(rootUuid: string): string {
 }
 
 export const coreModules: readonly string[] = [
-  ...['biosdisk', 'part_gpt', 'ext2', 'search', 'search_fs_uuid', 'normal', 'configfile', 'linux', 'serial'],
-  ...['terminal', 'echo', 'test', 'loadenv', 'gfxterm', 'all_video', 'boot', 'minicmd', 'ls', 'cat', 'gzio'],
+  'biosdisk',
+  'part_gpt',
+  'ext2',
+  'search',
+  'search_fs_uuid',
+  'normal',
+  'configfile',
+  'linux',
+  'serial',
+  'terminal',
+  'echo',
+  'test',
+  'loadenv',
+  'gfxterm',
+  'all_video',
+  'boot',
+  'minicmd',
+  'ls',
+  'cat',
+  'gzio',
 ]

@@ -17,8 +17,7 @@ const temporaryName = (): string => `.berth-${randomBytes(8).toString('hex')}`
  */
 export async function unwrapExport(tree: string): Promise<void> {
   const rootfs = join(tree, 'rootfs')
-  const isExport =
-    (await kindOf(join(tree, 'metadata.yaml'))) === 'file' && (await kindOf(rootfs)) === 'directory'
+  const isExport = (await kindOf(join(tree, 'metadata.yaml'))) === 'file' && (await kindOf(rootfs)) === 'directory'
   if (!isExport) return
   const inner = join(tree, temporaryName())
   await rename(rootfs, inner)

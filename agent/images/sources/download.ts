@@ -57,13 +57,7 @@ const timeouts = { connectMs: 20_000, headersMs: 30_000, bodyMs: 30_000 }
  */
 export async function download(
   order: DownloadOrder,
-  {
-    policy,
-    lookup = systemLookup,
-    readOwn = readOwnAddresses,
-    pauseMs = 500,
-    patienceMs = 60_000,
-  }: DownloadParts,
+  { policy, lookup = systemLookup, readOwn = readOwnAddresses, pauseMs = 500, patienceMs = 60_000 }: DownloadParts,
   report: Report,
   signal: AbortSignal,
 ): Promise<string> {
@@ -171,10 +165,7 @@ class Transfer {
     if (answer.status === 206 && start !== from) throw new Error('the server sent another range')
     const total = totalOf(answer, start)
     await this.#checkRoom(total, start)
-    await writeFile(
-      noteOf(file),
-      JSON.stringify({ url, validator: validatorOf(answer), bootId: readBootId() }),
-    )
+    await writeFile(noteOf(file), JSON.stringify({ url, validator: validatorOf(answer), bootId: readBootId() }))
     await this.#receive(answer, { start, total })
     const size = await sizeOf(file)
     if (total > 0 && size !== total) throw new Error(`the connection ended after ${size} of ${total} bytes`)
@@ -214,10 +205,7 @@ class Transfer {
       throw new BerthError('exhausted', 'storage_full', `no space for ${total - start} more bytes`)
   }
 
-  async #receive(
-    { body }: OutboundAnswer,
-    { start, total }: { start: number; total: number },
-  ): Promise<void> {
+  async #receive({ body }: OutboundAnswer, { start, total }: { start: number; total: number }): Promise<void> {
     const { report, patienceMs } = this.parts
     const { maxBytes, file } = this.order
     let receivedBytes = start
@@ -282,9 +270,7 @@ class HttpStatusError extends Error {
 function isFinal(error: unknown): boolean {
   if (['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')) return true
   if (error instanceof OutboundError) return error.code === 'too_many_redirects'
-  return (
-    error instanceof HttpStatusError && error.status < 500 && error.status !== 429 && error.status !== 408
-  )
+  return error instanceof HttpStatusError && error.status < 500 && error.status !== 429 && error.status !== 408
 }
 
 function failure(cause: unknown): BerthError {

@@ -42,21 +42,13 @@ describe('lists of a simplestreams server', () => {
     ['another shape', list([] as never).replace('[]', '7'), 'image_server_invalid'],
     ['another release', list({}, 'alpine:3.19:amd64:default'), 'release_missing'],
     ['no version', list({}), 'release_missing'],
-    [
-      'a name of every object',
-      JSON.stringify({ products: { constructor: { versions: {} } } }),
-      'release_missing',
-    ],
+    ['a name of every object', JSON.stringify({ products: { constructor: { versions: {} } } }), 'release_missing'],
     ['no checksum', list({ 1: { items: { a: item('a', { sha256: undefined }) } } }), 'image_server_invalid'],
     ['a short checksum', list({ 1: { items: { a: item('a', { sha256: 'ab' }) } } }), 'image_server_invalid'],
     ['a path above', list({ 1: { items: { a: item('../../a') } } }), 'image_server_invalid'],
     ['an absolute path', list({ 1: { items: { a: item('/a') } } }), 'image_server_invalid'],
     ['another server', list({ 1: { items: { a: item('https://evil.example/a') } } }), 'image_server_invalid'],
-    [
-      'another server, shortly',
-      list({ 1: { items: { a: item('//evil.example/a') } } }),
-      'image_server_invalid',
-    ],
+    ['another server, shortly', list({ 1: { items: { a: item('//evil.example/a') } } }), 'image_server_invalid'],
   ] as const)
     it(`are refused: ${name}`, () => expect(codeOf(text)).to.equal(code))
 })

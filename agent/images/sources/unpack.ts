@@ -50,9 +50,7 @@ async function unpackInner(order: UnpackOrder, signal: AbortSignal): Promise<voi
 async function unpackOnce(order: UnpackOrder, signal: AbortSignal): Promise<boolean> {
   const magic = await readMagic(order.archive)
   const isZip = magic.startsWith(zipMagic)
-  const command = isZip
-    ? planUnzip()
-    : planTar(compressions.find(([first]) => magic.startsWith(first))?.[1] ?? '')
+  const command = isZip ? planUnzip() : planTar(compressions.find(([first]) => magic.startsWith(first))?.[1] ?? '')
   await runUnpacker(order, command, signal)
   return isZip
 }
@@ -64,7 +62,9 @@ async function runUnpacker(
 ): Promise<void> {
   try {
     await runPerl('unpack-tree', [archive, target, String(hostIdBase), ...command], {
-      ...{ timeoutMs, signal, maxOutputBytes: 1 << 20 },
+      timeoutMs,
+      signal,
+      maxOutputBytes: 1 << 20,
     })
   } catch (error) {
     signal.throwIfAborted()
@@ -88,10 +88,20 @@ const deviceFiles = ['dev', './dev', 'rootfs/dev', './rootfs/dev'].map((director
 
 function planTar(compression: string): string[] {
   return [
-    ...[...bounded, 'tar', '--extract', '--file=-', ...(compression ? [compression] : [])],
-    ...['--numeric-owner', '--same-owner', '--preserve-permissions', '--acls'],
-    ...['--xattrs', '--xattrs-include=security.capability', '--warning=no-timestamp'],
-    ...['--anchored', ...deviceFiles.map((pattern) => `--exclude=${pattern}`)],
+    ...bounded,
+    'tar',
+    '--extract',
+    '--file=-',
+    ...(compression ? [compression] : []),
+    '--numeric-owner',
+    '--same-owner',
+    '--preserve-permissions',
+    '--acls',
+    '--xattrs',
+    '--xattrs-include=security.capability',
+    '--warning=no-timestamp',
+    '--anchored',
+    ...deviceFiles.map((pattern) => `--exclude=${pattern}`),
   ]
 }
 

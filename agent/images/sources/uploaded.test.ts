@@ -19,7 +19,7 @@ describe('files that were copied to the host', () => {
   const take = (url: string, fields: object = {}): Promise<string> =>
     takeUploaded(
       directory,
-      { ...{ url, sha256, maxBytes: 100, file: join(directory, 'taken') }, ...fields },
+      { url, sha256, maxBytes: 100, file: join(directory, 'taken'), ...fields },
       new AbortController().signal,
     ).then(
       () => readFileSync(join(directory, 'taken'), 'utf8'),

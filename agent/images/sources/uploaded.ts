@@ -31,13 +31,8 @@ export async function takeUploaded(
   const path = join(directory, name ?? '')
   const found = name === undefined ? undefined : await lstat(path).catch(() => undefined)
   if (!found?.isFile())
-    throw new BerthError(
-      'unavailable',
-      'upload_missing',
-      `the file ${name} does not exist in ${directory} of the host`,
-    )
-  if (found.size > maxBytes)
-    throw new BerthError('exhausted', 'download_too_large', `larger than ${maxBytes} bytes`)
+    throw new BerthError('unavailable', 'upload_missing', `the file ${name} does not exist in ${directory} of the host`)
+  if (found.size > maxBytes) throw new BerthError('exhausted', 'download_too_large', `larger than ${maxBytes} bytes`)
   await copyFile(path, file, constants.COPYFILE_FICLONE)
   signal.throwIfAborted()
   const has = await hashFile(file)

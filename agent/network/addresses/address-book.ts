@@ -72,10 +72,7 @@ export class HostAddressBook implements AddressBook {
       ...planPoolWarnings(readPool(db), this.#ipv4.missing, routes.ipv4),
       ...describeChanges(this.readIpv6(), routes.ipv6),
       ...describeMissing(readPrefixes(db), kernelFacts.listInterfaces()),
-      ...describeUnserved(readMappedAddresses(db), () => [
-        ...listHostAddresses('ipv4'),
-        ...listHostAddresses('ipv6'),
-      ]),
+      ...describeUnserved(readMappedAddresses(db), () => [...listHostAddresses('ipv4'), ...listHostAddresses('ipv6')]),
       ...this.#contested.warnings,
     ]
   }

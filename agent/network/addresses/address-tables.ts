@@ -63,9 +63,7 @@ export function readMappedPorts(db: Database): PortSpan[] {
 
 export function replacePool(db: Database, items: readonly PoolAddress[]): void {
   db.prepare('DELETE FROM ipv4_pool').run()
-  const insert = db.prepare(
-    'INSERT INTO ipv4_pool (address, interface, prefix_len, gateway) VALUES (?, ?, ?, ?)',
-  )
+  const insert = db.prepare('INSERT INTO ipv4_pool (address, interface, prefix_len, gateway) VALUES (?, ?, ?, ?)')
   for (const item of items) insert.run(item.address, item.interface, item.prefixLen, item.gateway)
 }
 
@@ -74,8 +72,7 @@ export function replacePrefixes(db: Database, items: readonly Ipv6Prefix[]): voi
   const insert = db.prepare(
     'INSERT INTO ipv6_prefixes (prefix, prefix_len, interface, address, gateway) VALUES (?, ?, ?, ?, ?)',
   )
-  for (const item of items)
-    insert.run(item.prefix, item.prefixLen, item.interface, item.address, item.gateway)
+  for (const item of items) insert.run(item.prefix, item.prefixLen, item.interface, item.address, item.gateway)
 }
 
 const natPortsKey = 'nat_ports'

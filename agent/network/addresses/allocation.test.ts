@@ -58,9 +58,7 @@ describe('addresses of guests', () => {
       `INSERT INTO guests (uuid, id, name, spec, status, wanted, idmap_slot, ipv4, mac, created_at_ms, revision)
        VALUES (?, ?, ?, '{}', 'stopped', 'stopped', ?, ?, ?, 0, 0)`,
     ).run(uuid, guests, uuid, guests, `10.64.0.${guests}`, `02:be:${guests}`)
-    const insert = db.prepare(
-      'INSERT INTO guest_addresses (address, guest_uuid, family, position) VALUES (?, ?, ?, ?)',
-    )
+    const insert = db.prepare('INSERT INTO guest_addresses (address, guest_uuid, family, position) VALUES (?, ?, ?, ?)')
     for (const [position, address] of addresses.entries()) insert.run(address, uuid, family, position)
     return uuid
   }
@@ -95,9 +93,7 @@ describe('addresses of guests', () => {
     it('are free again once their guest is gone', () => {
       replacePool(db, poolOf(1))
       const uuid = give(4, ['203.0.113.1'])
-      expect(codeOf(() => allocatePublicIpv4s(db, { count: 1, addresses: [] }))).to.equal(
-        'resource_exhausted',
-      )
+      expect(codeOf(() => allocatePublicIpv4s(db, { count: 1, addresses: [] }))).to.equal('resource_exhausted')
       db.prepare('DELETE FROM guests WHERE uuid = ?').run(uuid)
       expect(allocatePublicIpv4s(db, { count: 1, addresses: [] })).to.deep.equal(['203.0.113.1'])
     })
@@ -108,9 +104,7 @@ describe('addresses of guests', () => {
       const wanted = { count: 0, addresses: ['203.0.113.1'] }
       expect(codeOf(() => allocatePublicIpv4s(db, wanted))).to.equal('address_in_use')
       expect(allocatePublicIpv4s(db, { count: 1, addresses: [] })).to.deep.equal(['203.0.113.2'])
-      expect(codeOf(() => allocatePublicIpv4s(db, { count: 2, addresses: [] }))).to.equal(
-        'resource_exhausted',
-      )
+      expect(codeOf(() => allocatePublicIpv4s(db, { count: 2, addresses: [] }))).to.equal('resource_exhausted')
     })
 
     for (const [name, addresses, code] of [
@@ -127,13 +121,7 @@ describe('addresses of guests', () => {
   })
 
   describe('IPv6', () => {
-    for (const cidr of [
-      '2001:db8::/48',
-      '2001:db8::/64',
-      '2001:db8::/80',
-      '2001:db8::/120',
-      '2001:db8::f0/124',
-    ])
+    for (const cidr of ['2001:db8::/48', '2001:db8::/64', '2001:db8::/80', '2001:db8::/120', '2001:db8::f0/124'])
       it(`are of ${cidr}, different, never its network address`, () => {
         const { first, last } = parseIpv6Network(cidr)!
         const all = allocateIpv6s(db, request([cidr], { count: 8 }))
@@ -174,9 +162,7 @@ describe('addresses of guests', () => {
     it('are none that a port mapping answers on', () => {
       name('2001:db8::1')
       const of = request(['2001:db8::/126'])
-      expect(codeOf(() => allocateIpv6s(db, { ...of, addresses: ['2001:db8::1'] }))).to.equal(
-        'address_in_use',
-      )
+      expect(codeOf(() => allocateIpv6s(db, { ...of, addresses: ['2001:db8::1'] }))).to.equal('address_in_use')
       expect(allocateIpv6s(db, { ...of, count: 2 }).sort()).to.deep.equal(['2001:db8::2', '2001:db8::3'])
     })
 

@@ -77,12 +77,10 @@ export function allocateIpv6s(db: Database, request: Ipv6Request): string[] {
 
 function parseExplicit(text: string, { sources, reserved }: Ipv6Request): string {
   const value = parseIpv6(text)
-  if (value === undefined)
-    throw invalidField('ipv6_addresses', `ipv6_addresses: ${text} is not an IPv6 address`)
+  if (value === undefined) throw invalidField('ipv6_addresses', `ipv6_addresses: ${text} is not an IPv6 address`)
   const address = formatIpv6(value)
   const source = findSource(sources, address)
-  if (!source)
-    throw invalidField('ipv6_addresses', `ipv6_addresses: ${address} is not in a prefix of the host`)
+  if (!source) throw invalidField('ipv6_addresses', `ipv6_addresses: ${address} is not in a prefix of the host`)
   if (value === source.network.first || reserved.has(address))
     throw invalidField('ipv6_addresses', `ipv6_addresses: ${address} is reserved`)
   return address
@@ -132,8 +130,7 @@ function pickRandom<T>(items: readonly T[], count: number): T[] {
 function refuseAssigned(db: Database, address: string): void {
   if (db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address))
     throw conflict('address_in_use', `${address} is assigned to another container`)
-  if (isMapped(db, address))
-    throw conflict('address_in_use', `${address} is used as host_ip by a port mapping`)
+  if (isMapped(db, address)) throw conflict('address_in_use', `${address} is used as host_ip by a port mapping`)
 }
 
 function refuseTwice(field: string, addresses: readonly string[]): void {

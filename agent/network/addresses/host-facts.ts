@@ -45,7 +45,5 @@ export function readUplinks(
   facts: Pick<HostFacts, 'readDefaultRoutes' | 'isVirtual'>,
   uplinks: readonly string[],
 ): DefaultRoutes {
-  return facts.readDefaultRoutes((device) =>
-    uplinks.length > 0 ? uplinks.includes(device) : !facts.isVirtual(device),
-  )
+  return facts.readDefaultRoutes((device) => (uplinks.length > 0 ? uplinks.includes(device) : !facts.isVirtual(device)))
 }

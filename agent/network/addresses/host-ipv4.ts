@@ -128,8 +128,5 @@ function listCandidates(): PlacedIpv4[] {
 function merge(found: readonly ObservedIpv4[], all: readonly PlacedIpv4[]): ObservedIpv4[] {
   const read = new Set(found.map((item) => item.interface))
   const others = all.filter((item) => !read.has(item.interface))
-  return [
-    ...found,
-    ...others.map((item) => ({ address: item.address, interface: item.interface, isOurs: false })),
-  ]
+  return [...found, ...others.map((item) => ({ address: item.address, interface: item.interface, isOurs: false }))]
 }

@@ -14,15 +14,7 @@ describe('IPv6 networks', () => {
       expect(formatIpv6(network.last)).to.equal(last)
     })
 
-  for (const text of [
-    '2001:db8::1/64',
-    '2001:db8::',
-    '10.0.0.0/8',
-    '2001:db8::/129',
-    'fe80::%eth0/64',
-    '',
-    '/64',
-  ])
+  for (const text of ['2001:db8::1/64', '2001:db8::', '10.0.0.0/8', '2001:db8::/129', 'fe80::%eth0/64', '', '/64'])
     it(`refuses ${JSON.stringify(text)}`, () => expect(parseIpv6Network(text)).to.equal(undefined))
 
   it('knows what is within and what overlaps', () => {

@@ -18,10 +18,7 @@ const pollMs = 100
  * @param addresses canonical, of one segment; the kernel's neighbour table bounds their number
  * @returns by address the MAC that answered, '' for none; an empty map where the interface is down
  */
-export async function probeNeighbours(
-  device: string,
-  addresses: readonly string[],
-): Promise<Map<string, string>> {
+export async function probeNeighbours(device: string, addresses: readonly string[]): Promise<Map<string, string>> {
   const ip = new Ip()
   try {
     const shown = (await ip.findInterface(device)) as { readonly flags: readonly string[] } | undefined
@@ -48,11 +45,7 @@ async function ask(ip: Ip, device: string, addresses: readonly string[]): Promis
 }
 
 /** A known neighbour is asked again; a permanent entry, which an operator set, is left as it is. */
-function planQuestions(
-  addresses: readonly string[],
-  known: readonly ShownNeighbour[],
-  device: string,
-): string[] {
+function planQuestions(addresses: readonly string[], known: readonly ShownNeighbour[], device: string): string[] {
   const by = new Map(known.map((neighbour) => [neighbour.dst, neighbour]))
   return addresses.flatMap((address) => {
     const { lladdr, state = [] } = by.get(address) ?? {}
@@ -63,19 +56,13 @@ function planQuestions(
 }
 
 /** Waits until the kernel has an answer for each address or has given up. */
-async function awaitAnswers(
-  ip: Ip,
-  device: string,
-  asked: ReadonlySet<string>,
-): Promise<Map<string, string>> {
+async function awaitAnswers(ip: Ip, device: string, asked: ReadonlySet<string>): Promise<Map<string, string>> {
   const endMs = performance.now() + timeoutMs
   for (;;) {
     const now = await readNeighbours(ip, device, asked)
     const isWaiting = now.some(({ state = [] }) => state.some((is) => undecided.has(is)))
     if (!isWaiting || performance.now() > endMs) {
-      const answered = now.filter(
-        ({ state = [] }) => !state.some((is) => is === 'FAILED' || undecided.has(is)),
-      )
+      const answered = now.filter(({ state = [] }) => !state.some((is) => is === 'FAILED' || undecided.has(is)))
       const macs = new Map(answered.map(({ dst, lladdr = '' }) => [dst, lladdr]))
       return new Map([...asked].map((address) => [address, macs.get(address) ?? '']))
     }

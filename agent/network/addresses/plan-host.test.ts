@@ -18,8 +18,7 @@ const foreign = (address: string, device = 'eth0'): ObservedIpv4 => ({
   ...at(address, device),
   isOurs: false,
 })
-const add = (address: string, device = 'eth0') =>
-  `address replace ${address}/32 dev ${device} metric 3187671041`
+const add = (address: string, device = 'eth0') => `address replace ${address}/32 dev ${device} metric 3187671041`
 const del = (address: string, device = 'eth0') => `address delete ${address}/32 dev ${device}`
 
 describe('public addresses on the host', () => {
@@ -99,9 +98,7 @@ describe('IPv6 addresses of guests on the host', () => {
     const settings = planIpv6Settings('berth0', { advertised: ['eth0', 'berth0'], proxied: ['eth0'] })
     const paths = settings.map(({ path, value }) => `${path.replace('net/ipv6/conf/', '')} ${value}`)
     expect(paths).to.not.include('berth0/accept_ra 2')
-    expect(paths.indexOf('eth0/accept_ra 2'))
-      .to.be.greaterThan(-1)
-      .and.below(paths.indexOf('all/forwarding 1'))
+    expect(paths.indexOf('eth0/accept_ra 2')).to.be.greaterThan(-1).and.below(paths.indexOf('all/forwarding 1'))
     expect(paths).to.include.members(['eth0/proxy_ndp 1', 'net/ipv6/neigh/eth0/proxy_delay 0'])
   })
 })

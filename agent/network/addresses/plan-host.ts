@@ -34,11 +34,7 @@ export interface Ipv4HostPlan {
  * Plans public addresses on the host's interfaces: /32 with the agent's mark. An address that is there without the mark
  * serves as well, and stays.
  */
-export function planHostIpv4(
-  want: readonly PlacedIpv4[],
-  have: readonly ObservedIpv4[],
-  mark: HostMark,
-): Ipv4HostPlan {
+export function planHostIpv4(want: readonly PlacedIpv4[], have: readonly ObservedIpv4[], mark: HostMark): Ipv4HostPlan {
   const wanted = new Map(want.map((item) => [item.address, item.interface]))
   const foreign = new Set(have.flatMap((item) => (item.isOurs ? [] : [item.address])))
   const ours = have.filter(({ isOurs }) => isOurs)
@@ -112,9 +108,7 @@ export function planGuestIpv6({ address, mac, proxyOn }: GuestIpv6, place: Ipv6H
   return [
     `neighbour replace ${address} lladdr ${mac} dev ${bridge} nud permanent`,
     `route replace ${address}/128 dev ${bridge} protocol ${mark.protocol}`,
-    ...(proxyOn === ''
-      ? []
-      : [`neighbour replace proxy ${address} dev ${proxyOn} protocol ${mark.protocol}`]),
+    ...(proxyOn === '' ? [] : [`neighbour replace proxy ${address} dev ${proxyOn} protocol ${mark.protocol}`]),
   ]
 }
 
@@ -187,8 +181,7 @@ export function planIpv6Settings(
  * @param needed the settings that guests need now
  */
 export function isUnusedSetting(path: string, needed: readonly Ipv6Setting[]): boolean {
-  if (!/^net\/ipv6\/(conf\/[^/]+\/(forwarding|accept_ra|proxy_ndp)|neigh\/[^/]+\/proxy_delay)$/.test(path))
-    return false
+  if (!/^net\/ipv6\/(conf\/[^/]+\/(forwarding|accept_ra|proxy_ndp)|neigh\/[^/]+\/proxy_delay)$/.test(path)) return false
   // An interface that learnt its routes from advertisements needs accept_ra = 2 as long as the host forwards.
   if (path.endsWith('/accept_ra')) return needed.length === 0
   return needed.every((setting) => setting.path !== path)

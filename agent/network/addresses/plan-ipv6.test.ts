@@ -130,26 +130,18 @@ describe('IPv6 of the host', () => {
       ['missing 2001:db8:8::/48', 'routed 2001:db8:9::/48'],
       'IPv6 prefixes are configured for eth7, which does not exist',
     ],
-    [
-      'more than the segment',
-      facts([own64], { configured: [set('2001:db8::', 32)] }),
-      ['routed 2001:db8::/32'],
-      '',
-    ],
+    ['more than the segment', facts([own64], { configured: [set('2001:db8::', 32)] }), ['routed 2001:db8::/32'], ''],
   ] as const)
     it(name, () => {
       const plan = planIpv6(of)
       const shown = plan.sources.map(
-        ({ mode, prefix, isMissing }) =>
-          `${isMissing ? 'missing' : mode} ${prefix.prefix}/${prefix.prefixLen}`,
+        ({ mode, prefix, isMissing }) => `${isMissing ? 'missing' : mode} ${prefix.prefix}/${prefix.prefixLen}`,
       )
       expect([shown, plan.reason]).to.deep.equal([sources, reason])
     })
 
   it('tells where an address belongs', () => {
-    const { sources } = planIpv6(
-      facts([own64], { configured: [set('2001:db8:1::', 64), set('2001:db8:8000::', 48)] }),
-    )
+    const { sources } = planIpv6(facts([own64], { configured: [set('2001:db8:1::', 64), set('2001:db8:8000::', 48)] }))
     expect(findSource(sources, '2001:db8:8000:7::1')?.mode).to.equal('routed')
     expect(findSource(sources, '2001:db8:1::9')?.mode).to.equal('proxied')
     expect(findSource(sources, '2001:db8:2::9')).to.equal(undefined)

@@ -82,11 +82,9 @@ function planHeld(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6
 
 function planFound(addresses: readonly InterfaceIpv6[], facts: Ipv6Facts): Ipv6Plan {
   if (!addresses.some(isUsable)) return { sources: [], reason: 'the host has no global IPv6 address' }
-  if (!facts.defaultRoute)
-    return { sources: [], reason: 'the host has no IPv6 default route, and no prefix is set' }
+  if (!facts.defaultRoute) return { sources: [], reason: 'the host has no IPv6 default route, and no prefix is set' }
   const found = findPrefix(facts)
-  if (found)
-    return { sources: [{ ...found, isFound: true }], reason: `prefix found on ${found.prefix.interface}` }
+  if (found) return { sources: [{ ...found, isFound: true }], reason: `prefix found on ${found.prefix.interface}` }
   return {
     sources: [natSource(facts)],
     reason: [
@@ -107,9 +105,7 @@ function describeVirtual(facts: Ipv6Facts): string[] {
 
 function describeGone(held: readonly Ipv6Source[]): string[] {
   const gone = held.filter(({ isMissing }) => isMissing)
-  return gone.map(
-    ({ prefix }) => `${describePrefix(prefix)}, from which guests have addresses, no longer exists`,
-  )
+  return gone.map(({ prefix }) => `${describePrefix(prefix)}, from which guests have addresses, no longer exists`)
 }
 
 function describePrefix({ prefix, prefixLen, interface: device }: Ipv6Prefix): string {

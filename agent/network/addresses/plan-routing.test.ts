@@ -7,7 +7,11 @@ import { checkNamedAddresses, checkPoolChange, checkPortsChange, checkSourcesCha
 
 const item = (address: string) => ({ address, interface: 'eth0', prefixLen: 32, gateway: '' })
 const prefixOf = (prefix: string, prefixLen: number, more = {}) => ({
-  ...{ interface: 'eth0', address: '', prefix, prefixLen, gateway: '' },
+  interface: 'eth0',
+  address: '',
+  prefix,
+  prefixLen,
+  gateway: '',
   ...more,
 })
 
@@ -33,13 +37,7 @@ describe('a change of the IPv4 pool', () => {
     ['more', ['203.0.113.1', '203.0.113.2'], ['203.0.113.1'], [], 'allowed'],
     ['less, but nobody’s', ['203.0.113.1'], ['203.0.113.1'], [], 'allowed'],
     ['nothing, nothing used', [], [], ['203.0.113.9'], 'allowed'],
-    [
-      'without what a guest has',
-      ['203.0.113.2'],
-      ['203.0.113.1'],
-      [],
-      '203.0.113.1 is assigned to a container',
-    ],
+    ['without what a guest has', ['203.0.113.2'], ['203.0.113.1'], [], '203.0.113.1 is assigned to a container'],
     ['with what a mapping names', ['203.0.113.2'], [], ['203.0.113.2'], '203.0.113.2 is used as host_ip'],
   ] as [string, string[], string[], string[], string][])
     it(name, () => {
@@ -64,9 +62,7 @@ describe('a change of IPv6 prefixes', () => {
     ['a first one where guests share the host’s', [nat], [routed], ['fd62::5'], 'allowed'],
     ['of what had no prefix before', [routed], [], ['2001:db8:9::5'], 'allowed'],
   ] as [string, Ipv6Source[], Ipv6Source[], string[], string][])
-    it(name, () =>
-      expect(outcome(() => checkSourcesChange({ before, after }, assigned))).to.contain(expected),
-    )
+    it(name, () => expect(outcome(() => checkSourcesChange({ before, after }, assigned))).to.contain(expected))
 
   for (const [name, more, expected] of [
     ['names nobody’s', { address: '2001:db8:1::1', gateway: 'fe80::1' }, 'allowed'],
@@ -85,14 +81,8 @@ describe('a change of the range of host ports', () => {
     ['both ends mapped', [span(30_000), span(30_990, 30_999)], 'allowed'],
     ['a port below', [span(29_999)], 'port_conflict: tcp port 29999: used by a mapping'],
     ['a port above', [span(31_000)], 'port_conflict'],
-    [
-      'a range that begins below',
-      [span(29_990, 30_005)],
-      'port_conflict: tcp ports 29990-30005: used by a mapping',
-    ],
+    ['a range that begins below', [span(29_990, 30_005)], 'port_conflict: tcp ports 29990-30005: used by a mapping'],
     ['a range that ends above', [span(30_990, 31_000)], 'port_conflict'],
   ] as [string, PortSpan[], string][])
-    it(name, () =>
-      expect(outcome(() => checkPortsChange({ start: 30_000, end: 30_999 }, mapped))).to.contain(expected),
-    )
+    it(name, () => expect(outcome(() => checkPortsChange({ start: 30_000, end: 30_999 }, mapped))).to.contain(expected))
 })

@@ -47,9 +47,7 @@ describe('scan of a segment', () => {
   it('asks for what may be somebody else’s', () => {
     const all = listAddresses(parseCidrOrAddress('198.51.100.0/28')!, 256)
     expect(all).to.have.length(16)
-    const asked = ['3', '4', '6', '7', '8', '9', '10', '11', '12', '13', '14', '15'].map(
-      (n) => `198.51.100.${n}`,
-    )
+    const asked = ['3', '4', '6', '7', '8', '9', '10', '11', '12', '13', '14', '15'].map((n) => `198.51.100.${n}`)
     expect(listToProbe(all, facts)).to.deep.equal(asked)
   })
 

@@ -3,8 +3,7 @@ import type { InterfaceIpv4 } from '../../host/addresses.js'
 import { formatIpv4, parseIpv4 } from '../subnet.js'
 import type { PoolAddress } from './pool.js'
 
-export type ScanStatus =
-  'host' | 'gateway' | 'assigned' | 'pool' | 'configured' | 'in_use' | 'available' | 'unknown'
+export type ScanStatus = 'host' | 'gateway' | 'assigned' | 'pool' | 'configured' | 'in_use' | 'available' | 'unknown'
 
 /** One address of a segment and what is known of it. */
 export interface ScannedAddress {
@@ -34,10 +33,7 @@ export interface ScanFacts {
   readonly silence: string
 }
 
-export function listAddresses(
-  { first, last }: Pick<AddressRange, 'first' | 'last'>,
-  limit: number,
-): string[] {
+export function listAddresses({ first, last }: Pick<AddressRange, 'first' | 'last'>, limit: number): string[] {
   const count = Math.min(limit, Number(last - first) + 1)
   return Array.from({ length: count }, (_, at) => formatIpv4(Number(first) + at))
 }
@@ -74,16 +70,11 @@ function judge(address: string, facts: ScanFacts): Verdict {
     return mac
       ? verdict('pool', false, `in the pool, but ${mac} answers for it`)
       : verdict('pool', true, 'in the pool, free')
-  if (configured.has(address))
-    return verdict('configured', true, `already configured on ${configured.get(address)}`)
+  if (configured.has(address)) return verdict('configured', true, `already configured on ${configured.get(address)}`)
   if (edges.has(address)) return verdict('unknown', false, edges.get(address)!)
   if (mac) return verdict('in_use', false, `${mac} answers for it`)
   if (mac === '' && !facts.isOnLink(address))
-    return verdict(
-      'unknown',
-      true,
-      `not in a network of ${segment.interface}: usable if it is routed to this host`,
-    )
+    return verdict('unknown', true, `not in a network of ${segment.interface}: usable if it is routed to this host`)
   if (mac === '') return verdict('available', true, 'no answer to ARP')
   return verdict('unknown', false, facts.silence)
 }

@@ -18,9 +18,7 @@ describe('warnings of a pool', () => {
       [item('eth1'), item('eth1')],
       [],
       route,
-      [
-        'public addresses of eth1 leave the host through eth0 and 198.51.100.254: its router must accept them',
-      ],
+      ['public addresses of eth1 leave the host through eth0 and 198.51.100.254: its router must accept them'],
     ],
     [
       'another router',

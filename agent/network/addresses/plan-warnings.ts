@@ -7,9 +7,7 @@ export function planPoolWarnings(
   missing: readonly string[],
   route: DefaultRoute | undefined,
 ): string[] {
-  const absent = missing.map(
-    (device) => `public addresses are configured for ${device}, which does not exist`,
-  )
+  const absent = missing.map((device) => `public addresses are configured for ${device}, which does not exist`)
   if (pool.length > 0 && !route)
     return [...absent, 'public addresses cannot be used: the host has no IPv4 default route']
   // Guests' packets are routed before SNAT: all leave by the host's default route.
@@ -30,10 +28,7 @@ export function planPoolWarnings(
  * Warns of port mappings whose host address the host no longer has.
  * @param listAddresses lists the host's canonical addresses; called only when a mapping names an address
  */
-export function describeUnserved(
-  mapped: ReadonlySet<string>,
-  listAddresses: () => readonly string[],
-): string[] {
+export function describeUnserved(mapped: ReadonlySet<string>, listAddresses: () => readonly string[]): string[] {
   if (mapped.size === 0) return []
   const has = new Set(listAddresses())
   return [...mapped]

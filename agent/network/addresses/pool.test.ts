@@ -60,11 +60,7 @@ describe('a public IPv4 pool', () => {
     ["the host's own", [item({ address: '198.51.100.1' })], 'items.0.address'],
     ["a broadcast address of the host's", [item({ address: '198.51.100.255' })], 'items.0.address'],
     ["the host's gateway", [item({ address: '198.51.100.254' })], 'items.0.address'],
-    [
-      "another item's gateway",
-      [item({ gateway: '203.0.113.6' }), item({ address: '203.0.113.6' })],
-      'items.1.address',
-    ],
+    ["another item's gateway", [item({ gateway: '203.0.113.6' }), item({ address: '203.0.113.6' })], 'items.1.address'],
     ['its own gateway', [item({ gateway: '203.0.113.5' })], 'items.0.address'],
     ["of the guests' network", [item({ address: '10.64.255.255' })], 'items.0.address'],
     ['twice', [item({}), item({})], 'items.1.address'],
@@ -78,10 +74,7 @@ describe('a public IPv4 pool', () => {
 
 describe('IPv6 prefixes', () => {
   it('belong where the host leaves by IPv6, unless they say', () => {
-    const [first, second] = parsePrefixes(
-      [prefix({ interface: '' }), prefix({ prefix: '2001:db8:2::' })],
-      rules,
-    )
+    const [first, second] = parsePrefixes([prefix({ interface: '' }), prefix({ prefix: '2001:db8:2::' })], rules)
     expect([first!.interface, second!.interface]).to.deep.equal(['eth1.100', 'eth0'])
   })
 
@@ -111,11 +104,7 @@ describe('IPv6 prefixes', () => {
     ['/0', [prefix({ prefixLen: 0 })], 'ipv6_prefixes.0.prefix_len'],
     ['address of another', [prefix({ address: '2001:db8:2::1' })], 'ipv6_prefixes.0.address'],
     ['a zone', [prefix({ gateway: 'fe80::1%eth0' })], 'ipv6_prefixes.0.gateway'],
-    [
-      'overlap',
-      [prefix({}), prefix({ prefix: '2001:db8:1::f00', prefixLen: 120 })],
-      'ipv6_prefixes.1.prefix',
-    ],
+    ['overlap', [prefix({}), prefix({ prefix: '2001:db8:1::f00', prefixLen: 120 })], 'ipv6_prefixes.1.prefix'],
   ] as const)
     it(`refuses: ${name}`, () => expect(fieldOf(() => parsePrefixes(items, rules))).to.equal(field))
 })

@@ -149,8 +149,7 @@ function parseInterface(chosen: string, at: string, rules: PoolRules): string {
 }
 
 function parseLength(value: number, at: string, { min, max }: { min: number; max: number }): number {
-  if (!Number.isInteger(value) || value < min || value > max)
-    throw bad(at, `must be an integer from ${min} to ${max}`)
+  if (!Number.isInteger(value) || value < min || value > max) throw bad(at, `must be an integer from ${min} to ${max}`)
   return value
 }
 
@@ -165,8 +164,7 @@ function refuseTwice(values: readonly string[], at: (index: number) => string): 
 /** The network of a prefix that was checked before. @throws {BerthError} `internal_error` */
 export function ipv6NetworkOf({ prefix, prefixLen }: Pick<Ipv6Prefix, 'prefix' | 'prefixLen'>): Ipv6Network {
   const network = parseIpv6Network(`${prefix}/${prefixLen}`)
-  if (!network)
-    throw new BerthError('internal', 'internal_error', `not an IPv6 network: ${prefix}/${prefixLen}`)
+  if (!network) throw new BerthError('internal', 'internal_error', `not an IPv6 network: ${prefix}/${prefixLen}`)
   return network
 }
 

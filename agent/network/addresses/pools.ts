@@ -67,10 +67,7 @@ export class AddressPools {
   /** Addresses of the host itself and of routers. */
   #readReserved({ sources }: Ipv6Plan): Set<string> {
     const own = (this.#facts.listIpv6() ?? []).map(({ address }) => address)
-    const routers = [
-      this.#facts.readDefaultRoutes().ipv6?.gateway,
-      ...sources.map(({ prefix }) => prefix.gateway),
-    ]
+    const routers = [this.#facts.readDefaultRoutes().ipv6?.gateway, ...sources.map(({ prefix }) => prefix.gateway)]
     const named = sources.map(({ prefix }) => prefix.address)
     return new Set(
       [...own, ...routers, ...named].flatMap((text) => {

@@ -32,8 +32,13 @@ const facts: HostFacts = {
 }
 /** A /64 on the uplink, used by guests unless another is set. */
 const found = {
-  ...{ interface: 'eth0', address: '2001:0db8:0001:0000:0000:0000:0000:0001', prefixLength: 64 },
-  ...{ scope: 'global' as const, temporary: false, deprecated: false, tentative: false },
+  interface: 'eth0',
+  address: '2001:0db8:0001:0000:0000:0000:0000:0001',
+  prefixLength: 64,
+  scope: 'global' as const,
+  temporary: false,
+  deprecated: false,
+  tentative: false,
 }
 
 describe('routing', () => {
@@ -50,12 +55,22 @@ describe('routing', () => {
     apply = async () => undefined
     const readIpv6 = (configured = readPrefixes(db), held = readHeldPrefixes(db)) =>
       planIpv6({
-        ...{ held, isUsed: (one: Ipv6Prefix) => isUsed(db, one), uplink: route6 },
-        ...{ configured, addresses: [own], interfaces: facts.listInterfaces(), defaultRoute: route6 },
-        ...{ subnet6: parseSubnet6(config.network.subnet6), bridge: config.network.bridge },
+        held,
+        isUsed: (one: Ipv6Prefix) => isUsed(db, one),
+        uplink: route6,
+        configured,
+        addresses: [own],
+        interfaces: facts.listInterfaces(),
+        defaultRoute: route6,
+        subnet6: parseSubnet6(config.network.subnet6),
+        bridge: config.network.bridge,
       })
     routing = new Routing({
-      ...{ changes: new Changes(db), config, book: { readIpv6 }, log: pino({ level: 'silent' }), facts },
+      changes: new Changes(db),
+      config,
+      book: { readIpv6 },
+      log: pino({ level: 'silent' }),
+      facts,
       applyAddresses: () => (applied++, apply()),
     })
     db.exec(
@@ -65,12 +80,13 @@ describe('routing', () => {
   })
   afterEach(() => db.close())
 
-  const item = (address: string, more = {}) => ({
-    ...{ address, interface: '', prefixLen: 0, gateway: '' },
-    ...more,
-  })
+  const item = (address: string, more = {}) => ({ address, interface: '', prefixLen: 0, gateway: '', ...more })
   const prefix = (text: string, more = {}) => ({
-    ...{ interface: '', address: '', prefix: text, prefixLen: 64, gateway: '' },
+    interface: '',
+    address: '',
+    prefix: text,
+    prefixLen: 64,
+    gateway: '',
     ...more,
   })
   const give = (address: string): void =>
@@ -96,9 +112,7 @@ describe('routing', () => {
     give('2001:db8:1::5')
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('address_in_use')
     expect(prefixes()).to.deep.equal(['2001:db8:1::'])
-    expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::'), prefix('2001:db8:1::')] })).to.equal(
-      'accepted',
-    )
+    expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::'), prefix('2001:db8:1::')] })).to.equal('accepted')
     expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted') // it is still of the prefix that was found
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:1::', { gateway: '2001:db8:1::5' })] })).to.equal(
       'address_in_use',

@@ -263,9 +263,7 @@ export class Routing {
         .listInterfaces()
         .filter(
           (name) =>
-            /^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/.test(name) &&
-            !['lo', bridge].includes(name) &&
-            !isGuest.test(name),
+            /^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/.test(name) && !['lo', bridge].includes(name) && !isGuest.test(name),
         ),
     )
   }

@@ -8,8 +8,7 @@ import { isGoneForIp, type Ip } from '../../host/ip.js'
  */
 export async function runEach(ip: Ip, commands: readonly string[]): Promise<void> {
   const failures: unknown[] = []
-  for (const command of commands)
-    await runUnlessGone(ip, command).catch((error: unknown) => failures.push(error))
+  for (const command of commands) await runUnlessGone(ip, command).catch((error: unknown) => failures.push(error))
   if (failures.length > 0) throw failures[0]
 }
 

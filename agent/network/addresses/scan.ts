@@ -4,14 +4,7 @@ import type { DefaultRoute, InterfaceIpv4 } from '../../host/addresses.js'
 import { parseIpv4 } from '../subnet.js'
 import { isUnicast } from './pool.js'
 import type { HostFacts } from './host-facts.js'
-import {
-  listAddresses,
-  listToProbe,
-  planScan,
-  readEdges,
-  type ScanFacts,
-  type ScannedAddress,
-} from './plan-scan.js'
+import { listAddresses, listToProbe, planScan, readEdges, type ScanFacts, type ScannedAddress } from './plan-scan.js'
 
 export interface ScanRequest {
   /** An address or a network of /24 or smaller. */
@@ -82,9 +75,7 @@ function readFacts(request: ScanRequest, { has, known, device, range }: Segment)
     edges: readEdges(onDevice),
     isOnLink: (address) =>
       onDevice.some((item) => isWithin(address, parseCidrOrAddress(`${item.address}/${item.prefixLength}`)!)),
-    silence: request.verify
-      ? `${device} is down: its addresses could not be checked`
-      : 'not checked (verify)',
+    silence: request.verify ? `${device} is down: its addresses could not be checked` : 'not checked (verify)',
   }
 }
 
@@ -112,11 +103,7 @@ function isWithin(address: string, { first, last }: { first: bigint; last: bigin
   return value >= first && value <= last
 }
 
-function overlapsRange(
-  address: string,
-  prefixLength: number,
-  range: { first: bigint; last: bigint },
-): boolean {
+function overlapsRange(address: string, prefixLength: number, range: { first: bigint; last: bigint }): boolean {
   const network = parseCidrOrAddress(`${address}/${prefixLength}`)
   return network !== undefined && network.first <= range.last && range.first <= network.last
 }

@@ -26,11 +26,7 @@ describe('bridge', () => {
       ],
     ],
     ['is down', { ...right, flags: [] }, ['link set dev berth0 up']],
-    [
-      'has another mac',
-      { ...right, address: '02:00:00:00:00:01' },
-      ['link set dev berth0 address 02:be:0a:40:00:01'],
-    ],
+    ['has another mac', { ...right, address: '02:00:00:00:00:01' }, ['link set dev berth0 address 02:be:0a:40:00:01']],
     [
       'lost its address, has another',
       { ...right, addr_info: [{ local: '10.64.0.1', prefixlen: 24 }] },

@@ -21,8 +21,7 @@ export function planBridge(bridge: string, subnet: Subnet, have: ObservedBridge 
   const address = `address add ${subnet.gateway}/${subnet.prefixLength} dev ${bridge}`
   const up = `link set dev ${bridge} up`
   const ownIpv6Alone = `link set dev ${bridge} addrgenmode none`
-  if (!have)
-    return [`link add name ${bridge} address ${mac} type bridge ${optionText({})}`, ownIpv6Alone, address, up]
+  if (!have) return [`link add name ${bridge} address ${mac} type bridge ${optionText({})}`, ownIpv6Alone, address, up]
   const wrong = optionText(have.linkinfo?.info_data ?? {})
   return [
     ...(wrong === '' ? [] : [`link set dev ${bridge} type bridge ${wrong}`]),

@@ -79,13 +79,7 @@ describe('warnings of other programs', () => {
     ['goes to who rejects', 'accept', ['iifname != "eth0" goto X'], [reject], true],
     ['goes to who lets through', 'accept', ['goto X', 'drop'], ['iifname "eth0" drop'], false],
     ['comes back', 'accept', ['jump X'], ['return', 'drop'], false],
-    [
-      'drops what comes from others',
-      'accept',
-      ['iifname "virbr0" drop', 'oifname "virbr0" reject'],
-      [],
-      false,
-    ],
+    ['drops what comes from others', 'accept', ['iifname "virbr0" drop', 'oifname "virbr0" reject'], [], false],
     ['drops what comes from all others', 'accept', ['iifname != "eth0" oifname "eth1" drop'], [], false],
     ['drops what guests send', 'accept', ['iifname "berth0" oifname != "eth0" drop'], [], true],
     [
@@ -105,9 +99,7 @@ describe('warnings of other programs', () => {
 
   it('say what to do', () => {
     const text = describeDropping({ family: 'inet', table: 'firewalld', chain: 'filter_FORWARD' }, 'berth0')
-    expect(text).to.match(
-      /inet firewalld, chain filter_FORWARD.*accept interface berth0.*DOCKER-USER.*firewalld/,
-    )
+    expect(text).to.match(/inet firewalld, chain filter_FORWARD.*accept interface berth0.*DOCKER-USER.*firewalld/)
   })
 
   it('name tables that nft does not list', () => {

@@ -8,9 +8,7 @@ export interface ForeignChain {
 /** Finds base chains at the forward hook in the output of `nft list chains`, except those of our own tables. */
 export function parseForwardChains(text: string, ownTables: readonly string[]): ForeignChain[] {
   const found: ForeignChain[] = []
-  for (const [, family = '', table = '', body = ''] of text.matchAll(
-    /^table (\w+) (\S+) \{\n([^]*?)^\}$/gm,
-  )) {
+  for (const [, family = '', table = '', body = ''] of text.matchAll(/^table (\w+) (\S+) \{\n([^]*?)^\}$/gm)) {
     if (ownTables.includes(table) || !isRouting(family)) continue
     for (const [chain, rules] of parseChains(body))
       if (/type filter hook forward\b/.test(rules[0] ?? '')) found.push({ family, table, chain })
@@ -97,22 +95,17 @@ const rulePattern =
 function withoutSideEffects(line: string): string {
   return line
     .replace(/ comment ".*"$/, '')
-    .replace(
-      /(?:^|(?<= ))log (?:(?:prefix "[^"]*"|(?:level|group|snaplen|queue-threshold) \S+|flags \S+ \S+) ?)*/,
-      '',
-    )
+    .replace(/(?:^|(?<= ))log (?:(?:prefix "[^"]*"|(?:level|group|snaplen|queue-threshold) \S+|flags \S+ \S+) ?)*/, '')
     .replace(/counter packets \d+ bytes \d+ /, '')
 }
 
 function isMet(conditions: string, { way, bridge }: GuestPacket): boolean {
-  return [...conditions.matchAll(/([io]ifname) (!= )?("[^"]*"|\{[^}]*\})/g)].every(
-    ([, key, not, names = '']) => {
-      const isBridge = [...names.matchAll(/"([^"]*)"/g)].some(([, name = '']) =>
-        name.endsWith('*') ? bridge.startsWith(name.slice(0, -1)) : name === bridge,
-      )
-      return (key === way && isBridge) !== Boolean(not)
-    },
-  )
+  return [...conditions.matchAll(/([io]ifname) (!= )?("[^"]*"|\{[^}]*\})/g)].every(([, key, not, names = '']) => {
+    const isBridge = [...names.matchAll(/"([^"]*)"/g)].some(([, name = '']) =>
+      name.endsWith('*') ? bridge.startsWith(name.slice(0, -1)) : name === bridge,
+    )
+    return (key === way && isBridge) !== Boolean(not)
+  })
 }
 
 /** An accept of ours cannot override another chain's drop: only the owner of that chain can. */

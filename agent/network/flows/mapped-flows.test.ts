@@ -3,7 +3,11 @@ import fc from 'fast-check'
 import { joinNeighbours, type MappedFlows } from './mapped-flows.js'
 
 const flows = (hostPort: number, hostPortEnd = hostPort, more: Partial<MappedFlows> = {}): MappedFlows => ({
-  ...{ protocol: 'udp', hostIp: '', hostPort, hostPortEnd, target: '10.64.0.2' },
+  protocol: 'udp',
+  hostIp: '',
+  hostPort,
+  hostPortEnd,
+  target: '10.64.0.2',
   ...more,
 })
 

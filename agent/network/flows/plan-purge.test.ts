@@ -60,9 +60,7 @@ describe('stale flows', () => {
 
   it('are those of a public address that comes or goes', () => {
     expect(find({ remove: ['public_in 203.0.113.5'] }).publicAddresses).to.deep.equal(['203.0.113.5'])
-    expect(find({ add: [['public_in 203.0.113.6', '10.64.0.2']] }).publicAddresses).to.deep.equal([
-      '203.0.113.6',
-    ])
+    expect(find({ add: [['public_in 203.0.113.6', '10.64.0.2']] }).publicAddresses).to.deep.equal(['203.0.113.6'])
   })
 
   it('are those that datagrams made before there was a mapping', () => {
@@ -136,9 +134,7 @@ describe('stale flows', () => {
     it('not from another address of the host', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, mappings: [{ ...waiting, hostIp: '192.0.2.8' }] })
-      expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(
-        false,
-      )
+      expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
     })
 
     it('where an address lost its owner, whatever was mapped to it', () => {
@@ -168,9 +164,7 @@ describe('stale flows', () => {
 
   it('of rows that others continue are joined with them', () => {
     const [one, two] = [20001, 20002].map((port) => ({ ...none, mappings: [single('udp', port)] }))
-    expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([
-      { ...single('udp', 20001), hostPortEnd: 20002 },
-    ])
+    expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([{ ...single('udp', 20001), hostPortEnd: 20002 }])
   })
 
   it('of several changes come together, each once', () => {

@@ -56,20 +56,13 @@ export function findAbandoned(
   { first, last }: Subnet,
 ): StaleFlows {
   const owners = new Map(
-    guests.flatMap((guest) =>
-      [guest.ipv4, ...guest.ipv6Addresses].map((address) => [address, guest] as const),
-    ),
+    guests.flatMap((guest) => [guest.ipv4, ...guest.ipv6Addresses].map((address) => [address, guest] as const)),
   )
   const isPrivate = (address: string): boolean => {
     const value = parseIpv4(address) ?? 0
     return value >= first && value <= last
   }
-  const inFlows = flows.flatMap(({ opener, asked, answerer, answered }) => [
-    opener,
-    asked,
-    answerer,
-    answered,
-  ])
+  const inFlows = flows.flatMap(({ opener, asked, answerer, answered }) => [opener, asked, answerer, answered])
   return {
     addresses: [...new Set(inFlows)].filter((address) => isPrivate(address) && !owners.has(address)),
     publicAddresses: [],
@@ -78,10 +71,7 @@ export function findAbandoned(
   }
 }
 
-function unmapped(
-  { protocol, asked, answerer, askedPort }: TrackedFlow,
-  owner?: GuestNetwork,
-): MappedFlows[] {
+function unmapped({ protocol, asked, answerer, askedPort }: TrackedFlow, owner?: GuestNetwork): MappedFlows[] {
   if (!owner || !protocol || asked === answerer || owner.publicIpv4s.includes(asked)) return []
   const leads = (mapping: NatMapping): boolean =>
     mapping.protocol === protocol &&

@@ -22,7 +22,9 @@ export function listFilters(flows: StaleFlows, hostAddresses: readonly string[])
     ...addresses.flatMap((address) => at(address, 'opener', 'answerer')),
     ...publicAddresses.flatMap((address) => at(address, 'asked', 'answered')),
     ...mappings.map((mapping): FlowFilter => ({
-      ...{ address: mapping.target, is: 'answerer', ...portsOf(mapping) },
+      address: mapping.target,
+      is: 'answerer',
+      ...portsOf(mapping),
       ...(mapping.hostIp === '' ? {} : { asked: mapping.hostIp }),
     })),
     ...listDatagrams(newDatagrams, hostAddresses),
@@ -38,8 +40,7 @@ function portsOf({ protocol, hostPort, hostPortEnd }: MappedFlows): Pick<FlowFil
 }
 
 function listDatagrams(mappings: readonly MappedFlows[], hostAddresses: readonly string[]): FlowFilter[] {
-  if (mappings.length > maxSingle)
-    return hostAddresses.map((address) => ({ ...toHost(address), protocol: 'udp' }))
+  if (mappings.length > maxSingle) return hostAddresses.map((address) => ({ ...toHost(address), protocol: 'udp' }))
   return mappings.flatMap((mapping) =>
     listAsked(mapping, hostAddresses).map((address) => ({ ...toHost(address), ...portsOf(mapping) })),
   )

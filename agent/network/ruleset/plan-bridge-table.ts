@@ -27,10 +27,7 @@ export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTable
     chain('from_guest'),
     rule('prerouting', 'iifname @guest_devices jump from_guest'),
     rule('from_guest', setMark('bridged')),
-    rule(
-      'from_guest',
-      `ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 ether daddr != ${macOf(gateway)} drop`,
-    ),
+    rule('from_guest', `ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 ether daddr != ${macOf(gateway)} drop`),
     ...planArp(),
     ...planIpv4(),
     ...planIpv6(),

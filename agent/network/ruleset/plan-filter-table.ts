@@ -159,10 +159,7 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
     rule('guest_to_host', 'ct state established accept'),
     rule('guest_to_host', 'ct state related jump related'),
     rule('guest_to_host', `${relatedError} accept`),
-    rule(
-      'guest_to_host',
-      `ip daddr ${gateway} icmp type echo-request update @pings { ether saddr ${some} } accept`,
-    ),
+    rule('guest_to_host', `ip daddr ${gateway} icmp type echo-request update @pings { ether saddr ${some} } accept`),
     rule(
       'guest_to_host',
       `ip6 daddr ${gateway6} icmpv6 type echo-request update @pings6 { ether saddr ${some} } accept`,
@@ -219,9 +216,7 @@ const owner = 'meta priority'
 
 function knowingOwner(chainName: string, rules: readonly Item[]): Item[] {
   return [
-    ...addressFamilies.map(({ ip, suffix }) =>
-      rule(chainName, `${owner} set ${ip} daddr map @owners${suffix}`),
-    ),
+    ...addressFamilies.map(({ ip, suffix }) => rule(chainName, `${owner} set ${ip} daddr map @owners${suffix}`)),
     ...rules,
     rule(chainName, `${owner} set none`),
   ]

@@ -125,20 +125,14 @@ function planPayload(): Item[] {
 function planToGuest(): Item[] {
   const isRefusal = 'ct direction reply tcp flags & rst == rst ct status & assured == 0'
   return families.flatMap(({ ip, suffix }) => [
-    rule(
-      'to_guest',
-      `ct direction reply tcp flags syn,ack / syn,ack update @accepted${suffix} { ${ip} daddr }`,
-    ),
+    rule('to_guest', `ct direction reply tcp flags syn,ack / syn,ack update @accepted${suffix} { ${ip} daddr }`),
     rule('to_guest', `${isRefusal} update @refused${suffix} { ${ip} daddr } goto refusal`),
     rule(
       'to_guest',
       `ct state related ${ip === 'ip' ? 'icmp' : 'icmpv6'} type destination-unreachable ` +
         `update @unreachable${suffix} { ${ip} daddr } goto error`,
     ),
-    rule(
-      'to_guest',
-      `udp dport @amplifiers ct direction original update @asked${suffix} { ${ip} daddr . udp dport }`,
-    ),
+    rule('to_guest', `udp dport @amplifiers ct direction original update @asked${suffix} { ${ip} daddr . udp dport }`),
   ])
 }
 
@@ -173,10 +167,7 @@ function planSamples({ table, payload }: WatchTablePlan): Item[] {
       const all = `limit rate ${sample.all}/second burst ${2 * sample.all} packets`
       const log = `log prefix "${sample.prefix}" group ${watchLogGroup(table)} snaplen ${bytes} queue-threshold 100`
       return families.map(({ ip, suffix }) =>
-        rule(
-          sample.chain,
-          `update @${sample.bucket}_sample${suffix} { ${ip} ${sample.guest} ${one} } ${all} ${log}`,
-        ),
+        rule(sample.chain, `update @${sample.bucket}_sample${suffix} { ${ip} ${sample.guest} ${one} } ${all} ${log}`),
       )
     })
 }

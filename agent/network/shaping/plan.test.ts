@@ -48,12 +48,7 @@ describe('plan shaping', () => {
     ['first rates', {}, nothing, plan([addIfb, ifbUp], [...buildDown, ...buildUp, hook, redirect])],
     ['download alone', { upMbps: 0 }, nothing, plan([], buildDown)],
     ['upload alone', { downMbps: 0 }, nothing, plan([addIfb, ifbUp], [...buildUp, hook, redirect])],
-    [
-      'a live change touches the class and its queue',
-      {},
-      { ...shaped, downKbit: 5 },
-      plan([], [downQueue, downClass]),
-    ],
+    ['a live change touches the class and its queue', {}, { ...shaped, downKbit: 5 }, plan([], [downQueue, downClass])],
     ['a class that is not ours in form', {}, { ...shaped, downKbit: -1 }, plan([], buildDown)],
     ['a deleted root', {}, { ...shaped, downKbit: undefined }, plan([], buildDown)],
     ['a deleted redirection', {}, { ...shaped, redirect: 'none' }, plan([], [hook, redirect])],
@@ -77,12 +72,7 @@ describe('plan shaping', () => {
       shaped,
       plan([], [unhook], ['link delete dev bt7u']),
     ],
-    [
-      'a leftover device',
-      { upMbps: 0 },
-      { ...shaped, redirect: 'none' },
-      plan([], [], ['link delete dev bt7u']),
-    ],
+    ['a leftover device', { upMbps: 0 }, { ...shaped, redirect: 'none' }, plan([], [], ['link delete dev bt7u'])],
   ] as const)
     it(name, () => expect(planShaping({ ...want, ...rates }, have)).to.deep.equal(expected))
 
@@ -105,19 +95,14 @@ describe('read shaping', () => {
     '"pref":1,"kind":"u32","chain":0,"options":{"fh":"800::800","order":2048,"key_ht":"800","bkt":"0",' +
     '"actions":[{"order":1,"kind":"mirred","mirred_action":"redirect","direction":"egress","to_dev":"' +
     `${device}","control_action":{"type":"stolen"},"index":1,"ref":1,"bind":1}]}}]`
-  const down =
-    'class htb d0:1 root leaf d2: prio 0 rate 104558Kbit ceil 104558Kbit burst 130695b cburst 130695b '
+  const down = 'class htb d0:1 root leaf d2: prio 0 rate 104558Kbit ceil 104558Kbit burst 130695b cburst 130695b '
   const up = 'class htb d1:1 root leaf d2: prio 0 rate 1046Mbit ceil 1046Mbit burst 1307500b cburst 1307500b '
   const none = { downKbit: undefined, upKbit: undefined, redirect: 'none' }
 
   for (const [name, lines, expected] of [
     ['nothing', ['[]'], none],
     ['nothing at all', [''], none],
-    [
-      'both directions',
-      [down, up, filters('bt7u')],
-      { downKbit: 104_558, upKbit: 1_046_000, redirect: 'ifb' },
-    ],
+    ['both directions', [down, up, filters('bt7u')], { downKbit: 104_558, upKbit: 1_046_000, redirect: 'ifb' }],
     ['another target', [filters('bt8u')], { ...none, redirect: 'elsewhere' }],
     ['a filter without an action', ['[{"parent":"ffff:","kind":"u32"}]'], { ...none, redirect: 'elsewhere' }],
     ['no queue of ours', [down.replace(' leaf d2:', '')], { ...none, downKbit: -1 }],
@@ -154,8 +139,7 @@ describe('qdiscs of a guest', () => {
 
   it('an intermediate device is no other agent’s and no guest’s own', () => {
     expect(ifbOf('bt7')).to.match(ifbPattern('bt'))
-    for (const name of ['bt7', 'abt7u', 'bt7ux', 'btu', 'bt7v', 'b7u'])
-      expect(name).to.not.match(ifbPattern('bt'))
+    for (const name of ['bt7', 'abt7u', 'bt7ux', 'btu', 'bt7v', 'b7u']) expect(name).to.not.match(ifbPattern('bt'))
     expect(ifbOf('btxy9999999999')).to.have.length(15)
   })
 })

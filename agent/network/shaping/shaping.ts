@@ -99,9 +99,7 @@ class TcShaper implements HostShaper {
   }
 
   removeAll(): Promise<void> {
-    return this.#mutex.run(
-      asStep('remove all rates', () => this.#removeIfbs(this.#strayIfbs(readInterfaces(), []))),
-    )
+    return this.#mutex.run(asStep('remove all rates', () => this.#removeIfbs(this.#strayIfbs(readInterfaces(), []))))
   }
 
   onLinks(listener: () => void): void {

@@ -4,8 +4,13 @@ import type { ElementId } from './plan-guest.js'
 
 describe('counters of guests', () => {
   const guest = {
-    ...{ uuid: 'uuid-1', device: 'bt1', mac: '02:be:00:00:00:01', ipv4: '10.64.0.2' },
-    ...{ portMappings: [], publicIpv4s: [], ipv6Addresses: ['2001:db8::2'] },
+    uuid: 'uuid-1',
+    device: 'bt1',
+    mac: '02:be:00:00:00:01',
+    ipv4: '10.64.0.2',
+    portMappings: [],
+    publicIpv4s: [],
+    ipv6Addresses: ['2001:db8::2'],
   }
   const counted = new Map<ElementId, number>([
     ['received a40:2', 100],

@@ -18,8 +18,7 @@ function guest(id: number, ipv4: string, ports: Port[] = [], more: Partial<Guest
 
 const firewall = { enabled: true, defaultAction: 'DROP', rules: [] } as const
 const one = guest(1, '10.64.0.2', [[20001, 22]])
-const idsOf = (...guests: GuestNetwork[]): ElementId[] =>
-  guests.flatMap((each) => [...planGuest(each).elements.keys()])
+const idsOf = (...guests: GuestNetwork[]): ElementId[] => guests.flatMap((each) => [...planGuest(each).elements.keys()])
 const of = (id: number, ipv4: string): ElementId => `guests "bt${id}" . 02:be:00:00:00:0${id} . ${ipv4}`
 
 /** The index after these guests were attached one by one. */
@@ -47,12 +46,7 @@ describe('change of elements', () => {
       guest(2, '10.64.0.2'),
       [of(1, '10.64.0.2'), 'ports 6 . 20001', `sent ${one.mac}`],
     ],
-    [
-      'a port whose earlier guest was never detached',
-      [one],
-      guest(2, '10.64.0.3', [[20001, 22]]),
-      ['ports 6 . 20001'],
-    ],
+    ['a port whose earlier guest was never detached', [one], guest(2, '10.64.0.3', [[20001, 22]]), ['ports 6 . 20001']],
     [
       'a range that overlaps one whose earlier guest was never detached',
       [guest(1, '10.64.0.2', [[3000, 3000, 3999]])],
@@ -79,12 +73,7 @@ describe('change of elements', () => {
         (id) => !idsOf(one).includes(id),
       ),
     ],
-    [
-      'a firewall that goes',
-      [{ ...one, firewall }],
-      one,
-      ['firewall_in 10.64.0.2', 'firewall_out 10.64.0.2'],
-    ],
+    ['a firewall that goes', [{ ...one, firewall }], one, ['firewall_in 10.64.0.2', 'firewall_out 10.64.0.2']],
   ] as [string, GuestNetwork[], GuestNetwork, ElementId[]][])
     it(`attach: ${name}`, () => {
       const change = indexOf(...have).planAttach(want)
@@ -97,9 +86,7 @@ describe('change of elements', () => {
 
   it('attach: of a thousand mappings, the one that is new', () => {
     const ports = Array.from({ length: 999 }, (_, i): Port => [20001 + i, 22])
-    const change = indexOf(guest(1, '10.64.0.2', ports)).planAttach(
-      guest(1, '10.64.0.2', [...ports, [21000, 22]]),
-    )
+    const change = indexOf(guest(1, '10.64.0.2', ports)).planAttach(guest(1, '10.64.0.2', [...ports, [21000, 22]]))
     expect(change).to.deep.equal({ ...noChange, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
   })
 
@@ -212,11 +199,7 @@ describe('change of elements', () => {
       )
     const steps = fc.array(fc.tuple(fc.constantFrom('attach', 'detach', 'all'), anyGuest), { maxLength: 20 })
     const plan = (index: ElementIndex, [what, each]: [string, GuestNetwork]): TableChange =>
-      what === 'all'
-        ? index.planAll([each])
-        : what === 'attach'
-          ? index.planAttach(each)
-          : index.planDetach(each)
+      what === 'all' ? index.planAll([each]) : what === 'attach' ? index.planAttach(each) : index.planDetach(each)
 
     it('all: ends at what is wanted', () =>
       fc.assert(

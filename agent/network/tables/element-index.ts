@@ -136,10 +136,7 @@ export class ElementIndex {
     return this.#elements.get(id)
   }
 
-  #planFirewall(
-    device: string,
-    { firewall }: GuestPlan,
-  ): Pick<TableChange, 'setFirewalls' | 'dropFirewalls'> {
+  #planFirewall(device: string, { firewall }: GuestPlan): Pick<TableChange, 'setFirewalls' | 'dropFirewalls'> {
     if (firewall) return { setFirewalls: this.#differs(firewall) ? [firewall] : [], dropFirewalls: [] }
     return { setFirewalls: [], dropFirewalls: this.#firewalls.has(device) ? [device] : [] }
   }

@@ -30,9 +30,7 @@ export interface ObservedTables extends HeldGuests {
 const noteChain = /\n\tchain fingerprint_([0-9a-f]{16}) \{\n\t\}(?=\n)/g
 
 export async function readTables(nft: Nft, plan: RulesetPlan): Promise<ObservedTables> {
-  const texts = await Promise.all(
-    families.map(async (family) => (await nft.readTable(family, plan.table)) ?? ''),
-  )
+  const texts = await Promise.all(families.map(async (family) => (await nft.readTable(family, plan.table)) ?? ''))
   const parsed = parseTables(texts.join(''))
   const notes = [...parsed.structure.matchAll(noteChain)].map(([, hash]) => hash)
   return {

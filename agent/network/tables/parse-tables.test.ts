@@ -95,10 +95,7 @@ describe('tables as nft prints them', () => {
 
   it('give a structure that holds all the rest', () => {
     const { structure } = parseTables(bridge(two))
-    expect(structure)
-      .to.contain('"bt0*"')
-      .and.contain('jump ipv4_from_guest')
-      .and.contain('ifname . ether_addr')
+    expect(structure).to.contain('"bt0*"').and.contain('jump ipv4_from_guest').and.contain('ifname . ether_addr')
     expect(parseTables(bridge(two).replace('drop', 'accept')).structure).to.not.equal(structure)
     expect(parseTables(bridge(two).replace('ether_addr . ', '')).structure).to.not.equal(structure)
     const foreign = '\n\tchain in_other {\n\t\taccept\n\t}\n'

@@ -25,11 +25,7 @@ export interface CounterState {
  * Plans the commands of one transaction. Removals come first, since nft refuses another value for an existing key.
  * Elements are removed before the chains that they lead to, and added after them.
  */
-export function planTableChange(
-  table: string,
-  change: TableChange,
-  { noteOf, countedBy }: CounterState,
-): string[] {
+export function planTableChange(table: string, change: TableChange, { noteOf, countedBy }: CounterState): string[] {
   const { remove, add, setFirewalls, dropFirewalls } = change
   const at = `inet ${table}`
   const devices = [...setFirewalls.map(({ device }) => device), ...dropFirewalls]

@@ -58,9 +58,7 @@ describe('elements of a guest', () => {
     [
       'a range of one of the host addresses',
       {
-        portMappings: [
-          { ...tcp, hostIp: '192.0.2.9', hostPort: 3000, hostPortEnd: 3999, containerPort: 3000 },
-        ],
+        portMappings: [{ ...tcp, hostIp: '192.0.2.9', hostPort: 3000, hostPortEnd: 3999, containerPort: 3000 }],
       },
       { 'port_ranges 192.0.2.9 . 6 . 3000-3999': '10.64.0.2' },
     ],

@@ -118,8 +118,7 @@ function planMapping(guest: GuestNetwork, mapping: NatMapping, elements: Map<Ele
   const { hostIp } = mapping
   const [ipv6] = guest.ipv6Addresses
   if (!hostIp.includes(':')) planFamily({ target: guest.ipv4, suffix: '' }, mapping, elements)
-  if (ipv6 !== undefined && !hostIp.includes('.'))
-    planFamily({ target: ipv6, suffix: '6' }, mapping, elements)
+  if (ipv6 !== undefined && !hostIp.includes('.')) planFamily({ target: ipv6, suffix: '6' }, mapping, elements)
 }
 
 function planFamily(

@@ -44,8 +44,7 @@ describe('ruleset', () => {
     const hooked = commands.filter((line) =>
       /^add rule \S+ \S+ (prerouting|input|output|forward|postrouting|traffic|hairpin) /.test(line),
     )
-    const own =
-      /"berth-b"|@guest_devices|10\.65\.0\.0\/16|fd65::|@public_in|@self|local jump mapped|jump firewall_to/
+    const own = /"berth-b"|@guest_devices|10\.65\.0\.0\/16|fd65::|@public_in|@self|local jump mapped|jump firewall_to/
     expect(hooked).to.have.lengthOf(34)
     for (const line of hooked) expect(line).to.match(own)
   })
@@ -72,9 +71,7 @@ describe('ruleset', () => {
       expect(rules.slice(0, decided)).to.include(
         `add rule inet berth2 from_guest ${ip} daddr @closed${suffix} ct direction original jump closed`,
       )
-    const closed = commands.filter((line) =>
-      / (set inet berth2 |inet berth2 )(closed|resolvers)6? /.test(line),
-    )
+    const closed = commands.filter((line) => / (set inet berth2 |inet berth2 )(closed|resolvers)6? /.test(line))
     expect(closed.map((line) => line.replace(/.* berth2 /, ''))).to.deep.equal([
       'closed { type ipv4_addr; flags interval; elements = { 10.9.0.0/16, 168.63.129.16/32, 169.254.0.0/16 }; }',
       'resolvers { type ipv4_addr; flags interval; elements = { 9.9.9.9/32, 168.63.129.16/32 }; }',

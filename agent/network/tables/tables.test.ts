@@ -22,8 +22,13 @@ class ToldNft extends Nft {
 }
 
 const guest: GuestNetwork = {
-  ...{ uuid: 'u1', device: 'bt1', mac: '02:be:00:00:00:01', ipv4: '10.64.0.2' },
-  ...{ portMappings: [], publicIpv4s: [], ipv6Addresses: [] },
+  uuid: 'u1',
+  device: 'bt1',
+  mac: '02:be:00:00:00:01',
+  ipv4: '10.64.0.2',
+  portMappings: [],
+  publicIpv4s: [],
+  ipv6Addresses: [],
 }
 const closed = { ...guest, firewall: { enabled: true, defaultAction: 'DROP', rules: [] } } as const
 
@@ -36,15 +41,15 @@ describe('the note of a firewall', () => {
   beforeEach(async () => {
     nft = new ToldNft()
     tables = new Tables(nft, {
-      ...{
-        table: 'berth',
-        bridge: 'berth0',
-        interfacePrefix: 'bt',
-        countInternal: false,
-        closed: [],
-        resolvers: [],
-      },
-      ...{ subnet: '10.64.0.0/16', gateway: '10.64.0.1', subnet6: 'fd00::/64' },
+      table: 'berth',
+      bridge: 'berth0',
+      interfacePrefix: 'bt',
+      countInternal: false,
+      closed: [],
+      resolvers: [],
+      subnet: '10.64.0.0/16',
+      gateway: '10.64.0.1',
+      subnet6: 'fd00::/64',
     })
     await attach(guest)
     told()

@@ -2,13 +2,7 @@ import type { Nft } from '../../host/nft.js'
 import { CommandError } from '../../host/process.js'
 import type { GuestNetwork } from '../contract.js'
 import { ElementIndex, hashFirewall, mergeElements } from './element-index.js'
-import {
-  fingerprintNote,
-  readCounted,
-  readFirewallNotes,
-  readTables,
-  type ObservedTables,
-} from './observed.js'
+import { fingerprintNote, readCounted, readFirewallNotes, readTables, type ObservedTables } from './observed.js'
 import { planTableChange, type TableChange } from './plan-change.js'
 import { countersOf, planGuest, type ElementId } from './plan-guest.js'
 import { findStaleFlows, type StaleFlows } from '../flows/plan-purge.js'
@@ -45,8 +39,7 @@ export class Tables {
     const have = await this.#read()
     const index = this.#take(have)
     const change = index.planAll(guests)
-    if (this.#isAsMade(have))
-      return { repairs: describeChange(change), stale: await this.#apply(index, change) }
+    if (this.#isAsMade(have)) return { repairs: describeChange(change), stale: await this.#apply(index, change) }
     const stale = findStaleFlows(change, (id) => index.findValue(id))
     await this.#rebuild(new ElementIndex().planAll(guests))
     return { repairs: [have.exists ? 'nft tables rebuilt' : 'nft tables created'], stale }
@@ -77,10 +70,7 @@ export class Tables {
    * @returns flows that belong to replaced or removed elements
    * @throws {CommandError} when it fails twice
    */
-  async change(
-    planOn: (index: ElementIndex) => TableChange,
-    known: readonly GuestNetwork[],
-  ): Promise<StaleFlows> {
+  async change(planOn: (index: ElementIndex) => TableChange, known: readonly GuestNetwork[]): Promise<StaleFlows> {
     const index = this.#index ?? (await this.#mend(known))
     try {
       return await this.#apply(index, planOn(index))
@@ -166,9 +156,7 @@ export class Tables {
       ...[...notes.values()].map((note) => this.#addNote(note)),
     ])
     this.#madeAtMs = performance.now()
-    const firewalls = new Map(
-      [...notes].map(([device, note]) => [device, { planned: planned.get(device)!, note }]),
-    )
+    const firewalls = new Map([...notes].map(([device, note]) => [device, { planned: planned.get(device)!, note }]))
     return this.#take({ ...made, firewalls: new Map([...made.firewalls, ...firewalls]) })
   }
 
@@ -201,10 +189,7 @@ export class Tables {
 }
 
 /** Chains of unknown guests cannot be made again: elements that led to them now drop. */
-function withoutLostFirewalls(
-  elements: Map<ElementId, string>,
-  { setFirewalls }: TableChange,
-): TableChange['add'] {
+function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }: TableChange): TableChange['add'] {
   const made = new Set(setFirewalls.flatMap(({ device }) => [`jump in_${device}`, `jump out_${device}`]))
   return new Map(
     [...elements].map(([id, value]) => [id, value.startsWith('jump ') && !made.has(value) ? 'drop' : value]),

@@ -25,9 +25,7 @@ const BodySchema = Type.Object(
   {
     enabled: Type.Optional(Type.Boolean()),
     allowed_sources: listBody('IP addresses and CIDRs. If omitted, the list is unchanged.'),
-    trusted_proxies: listBody(
-      'IP addresses and CIDRs. `[]`: no proxy is trusted. If omitted, the list is unchanged.',
-    ),
+    trusted_proxies: listBody('IP addresses and CIDRs. `[]`: no proxy is trusted. If omitted, the list is unchanged.'),
   },
   { title: 'NewAccessPolicy' },
 )

@@ -156,11 +156,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
         const fields = { ...parseFields(body, time), name: body.name.trim() }
         // The key itself is kept, encrypted and for a while, only if the request can be repeated.
         const repeatable = headers['idempotency-key'] !== undefined
-        const { record, key } = await keys.create(
-          callerIdOf(caller),
-          fields,
-          repeatable ? operationId : undefined,
-        )
+        const { record, key } = await keys.create(callerIdOf(caller), fields, repeatable ? operationId : undefined)
         context.audit({ target: record.name, detail: `id ${record.id}, ${describeGrant(record)}` })
         const data = { ...updateRow(record, time), key, ip_whitelist: record.addresses.join(',') }
         return { status: 201, message: 'API key created: store it now, it is not shown again', data }
@@ -208,8 +204,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       handle: async (context) => {
         const { caller, params } = context
         const [removed, ...others] = await keys.remove(callerIdOf(caller), params.id)
-        const also =
-          others.length === 0 ? '' : `, together with keys ${others.map((key) => key.id).join(', ')}`
+        const also = others.length === 0 ? '' : `, together with keys ${others.map((key) => key.id).join(', ')}`
         context.audit({ target: removed?.name ?? '', detail: `id ${params.id}${also}` })
         return { message: `API key deleted${also}` }
       },
@@ -221,11 +216,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
 function callerIdOf(caller: Principal): number {
   if (caller.kind === 'key') return caller.keyId
   if (caller.kind === 'session' && caller.accountKind === 'admin') return administratorId
-  throw new BerthError(
-    'forbidden',
-    'insufficient_scope',
-    'only administrators and API keys can create API keys',
-  )
+  throw new BerthError('forbidden', 'insufficient_scope', 'only administrators and API keys can create API keys')
 }
 
 /** @throws {BerthError} `invalid_field` */

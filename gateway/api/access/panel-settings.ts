@@ -14,8 +14,7 @@ const OriginsSchema = Type.Object(
       description: 'Origins whose pages can open consoles, in addition to the origin of this server.',
     }),
     current_origin: Type.String({
-      description:
-        'Origin of the page that sent this request. Without an `Origin` header: the origin of this server.',
+      description: 'Origin of the page that sent this request. Without an `Origin` header: the origin of this server.',
     }),
   },
   { title: 'WebsshOrigins' },

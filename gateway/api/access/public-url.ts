@@ -20,7 +20,8 @@ const PublicUrlSchema = Type.Object(
 )
 const BodySchema = Type.Object({
   public_url: Type.String({
-    ...{ ...trimmed, maxLength: 300 },
+    ...trimmed,
+    maxLength: 300,
     description: 'Scheme, host and port, for example `https://panel.example.com`. Empty: derived from TLS.',
   }),
 })

@@ -135,15 +135,14 @@ export function sslRoutes({ tls, time }: SslRouteOptions): Route[] {
       body: BodySchema,
       example: { enabled: true, mode: 'letsencrypt', target: 'panel.example', email: 'admin@panel.example' },
       errors: [
-        ...[...uploadCodes, ...acmeCodes],
-        ...[
-          'ssl_busy',
-          'ssl_changed',
-          'ssl_probe_failed',
-          'tls_not_configured',
-          'port_conflict',
-          'port_denied',
-        ],
+        ...uploadCodes,
+        ...acmeCodes,
+        'ssl_busy',
+        'ssl_changed',
+        'ssl_probe_failed',
+        'tls_not_configured',
+        'port_conflict',
+        'port_denied',
       ],
       handle: async (context) => {
         const wanted = parseWanted(context.body)
@@ -187,7 +186,11 @@ function resultText({ enabled, mode, current }: TlsSettings): string {
 function sslRow(settings: TlsSettings, { tls, time }: SslRouteOptions): Static<typeof SslSchema> {
   const { enabled, mode, target, email, current } = settings
   return {
-    ...{ enabled, mode, target, email, needs_restart: false },
+    enabled,
+    mode,
+    target,
+    email,
+    needs_restart: false,
     port: enabled ? (tls.address?.port ?? 0) : 0,
     certificate: current ? certificateRow(current, time) : null,
     warnings: [...tls.warnings],
@@ -200,7 +203,9 @@ function certificateRow(
 ): Static<typeof CertificateSchema> {
   const { notBeforeMs, notAfterMs, ...facts } = factsOf(chainPem)
   return {
-    ...{ subject: facts.subject, issuer: facts.issuer, names: [...facts.names] },
+    subject: facts.subject,
+    issuer: facts.issuer,
+    names: [...facts.names],
     not_before: time.format(notBeforeMs),
     not_after: time.format(notAfterMs),
     fingerprint: facts.fingerprint,

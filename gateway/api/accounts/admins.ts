@@ -164,11 +164,7 @@ function refuseBounded(caller: Principal): void {
     throw new BerthError('forbidden', 'insufficient_scope', 'only available for keys without any limits')
 }
 
-function adminRow(
-  admin: AdminAccount,
-  last: LastLogin | undefined,
-  time: TimeFormat,
-): Static<typeof AdminSchema> {
+function adminRow(admin: AdminAccount, last: LastLogin | undefined, time: TimeFormat): Static<typeof AdminSchema> {
   return {
     id: admin.id,
     username: admin.username,

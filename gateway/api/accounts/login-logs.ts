@@ -2,12 +2,7 @@ import { Type, type Static, type TProperties } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Accounts } from '../../accounts/accounts.js'
 import type { LoginLog } from '../../accounts/login-log.js'
-import {
-  loginMethods,
-  loginReasons,
-  type LoginFilter,
-  type LoginRecord,
-} from '../../accounts/login-record.js'
+import { loginMethods, loginReasons, type LoginFilter, type LoginRecord } from '../../accounts/login-record.js'
 import { linesAnswer, maxLines } from '../../http/lines.js'
 import { countHeader, listQuery, rangeOf } from '../../http/list.js'
 import { route, type Answer, type Route } from '../../http/route.js'
@@ -84,8 +79,7 @@ export function loginLogRoutes({ accounts: { loginLog }, time }: LoginLogDeps): 
       name: 'listOwnLoginLogs',
       subUser: 'allowed',
       scope: 'session',
-      summary:
-        'Lists the caller’s own logins and the failed attempts with the caller’s user name, newest first',
+      summary: 'Lists the caller’s own logins and the failed attempts with the caller’s user name, newest first',
       query: OwnLoginQuerySchema,
       data: Type.Array(LoginRowSchema),
       handle: ({ query, caller }) =>

@@ -22,19 +22,13 @@ export function sessionOf(sessions: Sessions, { caller }: Pick<AnyContext, 'call
 }
 
 /** The cookie of a session that begins. */
-export function sessionCookie(
-  { token, record }: NewSession,
-  { secure }: Pick<LoginRequest, 'secure'>,
-): string {
+export function sessionCookie({ token, record }: NewSession, { secure }: Pick<LoginRequest, 'secure'>): string {
   const seconds = Math.ceil((record.expiresAtMs - record.createdAtMs) / 1000)
   return cookieHeader('berth', token, { secure, seconds })
 }
 
 /** The cookies of somebody who has logged in. */
-export function loginCookies(
-  { session, deviceCookie }: LoggedIn,
-  request: Pick<LoginRequest, 'secure'>,
-): string[] {
+export function loginCookies({ session, deviceCookie }: LoggedIn, request: Pick<LoginRequest, 'secure'>): string[] {
   const { secure } = request
   const device = cookieHeader('berth-device', deviceCookie, { secure, seconds: yearSeconds })
   return [sessionCookie(session, request), device]

@@ -18,9 +18,7 @@ export const StepSchema = Type.Object(
   {
     username: Type.Optional(Type.String()),
     kind: Type.Optional(oneOf(kinds)),
-    otp: Type.Optional(
-      Type.Boolean({ description: '`true`: send a code to `POST /login/otp` within 5 minutes.' }),
-    ),
+    otp: Type.Optional(Type.Boolean({ description: '`true`: send a code to `POST /login/otp` within 5 minutes.' })),
   },
   { title: 'LoginStep' },
 )

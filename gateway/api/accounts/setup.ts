@@ -49,16 +49,14 @@ function setupRoute({ admins, logins }: Accounts, log: AuditLog): Route {
     path: '/setup',
     name: 'setUp',
     audit: false,
-    summary:
-      'Uses a setup link: creates the first administrator, or sets the password of the account of the link',
+    summary: 'Uses a setup link: creates the first administrator, or sets the password of the account of the link',
     body: Type.Object({
       token: TokenSchema,
       username: Type.Optional(
         Type.String({
           ...trimmed,
           maxLength: 64,
-          description:
-            'User name of the first administrator. Ignored if the link is for an existing account.',
+          description: 'User name of the first administrator. Ignored if the link is for an existing account.',
         }),
       ),
       password: NewPassword,
@@ -70,14 +68,10 @@ function setupRoute({ admins, logins }: Accounts, log: AuditLog): Route {
     handle: async (context) => {
       const { token, username = '', password } = context.body
       await admins.ownerOf(token)
-      const admin = await auditedBy(
-        log,
-        { ...context, action: 'account.setup', target: username },
-        async () => {
-          const made = await admins.redeem(token, { username, password })
-          return { value: made, target: made.username, detail: `administrator ${made.id}` }
-        },
-      )
+      const admin = await auditedBy(log, { ...context, action: 'account.setup', target: username }, async () => {
+        const made = await admins.redeem(token, { username, password })
+        return { value: made, target: made.username, detail: `administrator ${made.id}` }
+      })
       const done = await logins.begin(admin, 'setup_link', placeOf(context))
       return { status: 201, data: whoOf(done), cookies: loginCookies(done, context) }
     },

@@ -32,9 +32,7 @@ export interface FoundBackup {
 
 /** Newest first. */
 export function listBackups(guests: Iterable<GuestView>): FoundBackup[] {
-  const found = [...guests].flatMap((view) =>
-    [...view.guest.backups].reverse().map((backup) => ({ view, backup })),
-  )
+  const found = [...guests].flatMap((view) => [...view.guest.backups].reverse().map((backup) => ({ view, backup })))
   return found.sort((a, b) => b.backup.createdAtMs - a.backup.createdAtMs)
 }
 

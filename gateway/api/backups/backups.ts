@@ -73,13 +73,7 @@ const ofContainer = { bound: 'guest', tag: 'Backups' } as const
 const writeErrors = ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout']
 
 export function backupRoutes(parts: BackupParts): Route[] {
-  return [
-    ...readRoutes(parts),
-    createRoute(parts),
-    restoreRoute(parts),
-    deleteRoute(parts),
-    backupScheduleRoute(parts),
-  ]
+  return [...readRoutes(parts), createRoute(parts), restoreRoute(parts), deleteRoute(parts), backupScheduleRoute(parts)]
 }
 
 function readRoutes({ fleet, targets, time }: BackupParts): Route[] {

@@ -52,8 +52,11 @@ const QueuedDeletionSchema = Type.Object(
 
 /** What targets may refuse or fail with. */
 const targetErrors = [
-  ...['backup_target_unreachable', 'backup_target_refused', 'backup_target_failed'],
-  ...['backup_password_wrong', 'backup_damaged'],
+  'backup_target_unreachable',
+  'backup_target_refused',
+  'backup_target_failed',
+  'backup_password_wrong',
+  'backup_damaged',
 ]
 
 const ofTargets = { bound: 'refused', tag: 'Backups' } as const
@@ -94,8 +97,11 @@ export function keptBackupRoutes(parts: BackupParts): Route[] {
         const uuid = query.container_uuid
         const { backups } = await fleet.agent(hostId).backups.listBackups({ target, uuid })
         const rowOf = ({ id, createdAtMs, createdBy, description }: Backup) => ({
-          ...{ id, container_uuid: uuid, created_at: time.format(createdAtMs) },
-          ...{ created_by: createdBy, description },
+          id,
+          container_uuid: uuid,
+          created_at: time.format(createdAtMs),
+          created_by: createdBy,
+          description,
         })
         return { data: backups.map(rowOf).reverse() }
       },
@@ -128,10 +134,13 @@ async function deleteKept(
   const target = await targets.open(params.id)
   const hostId = fleet.view.findGuest(uuid)?.hostId ?? chooseHost(fleet.view, query.host_id).id
   context.audit({ target: params.backup_id, detail: `of ${uuid}, host ${hostId}`, containerUuid: uuid })
-  const { revision } = await fleet.agent(hostId).operations.submitOperation({
-    ...{ operationId, requestedBy: caller.user },
-    order: { $case: 'backupDelete', value: { uuid, target, backupId: params.backup_id } },
-  })
+  const { revision } = await fleet
+    .agent(hostId)
+    .operations.submitOperation({
+      operationId,
+      requestedBy: caller.user,
+      order: { $case: 'backupDelete', value: { uuid, target, backupId: params.backup_id } },
+    })
   await fleet.reached(hostId, revision)
   const data = { task_id: operationId, backup_id: params.backup_id, host_id: hostId }
   return { status: 202, message: 'backup-delete queued', data }

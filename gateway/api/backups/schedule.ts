@@ -33,14 +33,18 @@ const BodySchema = Type.Object(
     enabled: Type.Boolean(),
     interval_hours: Type.Optional(
       Type.Integer({
-        ...{ minimum: interval.min, maximum: interval.max, ...zeroIsAbsent },
+        minimum: interval.min,
+        maximum: interval.max,
+        ...zeroIsAbsent,
         description:
           'Hours between two backups. Required when a schedule is enabled for the first time. If omitted or 0, it is unchanged.',
       }),
     ),
     time: Type.Optional(
       Type.String({
-        ...{ ...trimmed, pattern: timeOfDayPattern, examples: ['03:30'] },
+        ...trimmed,
+        pattern: timeOfDayPattern,
+        examples: ['03:30'],
         description:
           '`HH:MM` in the time zone of the container’s host. Backups run at this time and at multiples of the interval from it. Default: 00:00.',
       }),
@@ -81,27 +85,30 @@ export function backupScheduleRoute(parts: BackupParts): Route {
     subUser: 'refused',
     tag: 'Backups',
     audit: 'backup.schedule',
-    summary:
-      'Sets the backup schedule of a container: times and target. Fields that are not sent stay unchanged',
+    summary: 'Sets the backup schedule of a container: times and target. Fields that are not sent stay unchanged',
     params: ContainerPathSchema,
     body: BodySchema,
     example: { enabled: true, interval_hours: 24, time: '03:30', retention: 7 },
     data: ResultSchema,
     conditional: true,
     errors: [
-      ...['missing_field', 'invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
+      'missing_field',
+      'invalid_state',
+      'precondition_failed',
+      'host_offline',
+      'agent_timeout',
       'backup_target_missing',
     ],
     handle: async (context) => {
       const { target_id: _chosen, interval_hours: intervalHours, ...sent } = context.body
       const value = BackupScheduleChange.fromPartial({
-        ...{ ...sent, intervalHours, createdBy: context.caller.user },
+        ...sent,
+        intervalHours,
+        createdBy: context.caller.user,
         ...(await chosenTarget(parts, context)),
       })
       const change = { $case: 'backupSchedule', value } as const
-      const { guest } = await changeSetting(parts.fleet, context, {
-        ...{ change, detail: describeFields(context.body) },
-      })
+      const { guest } = await changeSetting(parts.fleet, context, { change, detail: describeFields(context.body) })
       return { message: 'schedule updated', data: resultOf(guest, guest.backupSchedule) }
     },
   })
@@ -127,7 +134,8 @@ function resultOf(
 ): Static<typeof ResultSchema> {
   return {
     container: {
-      ...{ id, name },
+      id,
+      name,
       backup_schedule_enabled: schedule.enabled,
       backup_schedule_interval_hours: schedule.intervalHours,
       backup_schedule_time: schedule.time,
@@ -145,6 +153,7 @@ export function backupScheduleRow(
   const targetId = schedule?.targetId ?? ''
   return {
     ...scheduleRow(schedule, time),
-    ...{ target_id: targetId, target_name: targetNames.get(targetId) ?? '' },
+    target_id: targetId,
+    target_name: targetNames.get(targetId) ?? '',
   }
 }

@@ -19,10 +19,7 @@ const places = {
   host: word('Host name or IP address of the server, for `sftp`.', 253),
   port: Type.Integer({ minimum: 1, maximum: 65_535, description: 'Port, for `sftp`. Default: 22.' }),
   user: word('User name, for `sftp`.', 64),
-  host_key: word(
-    'Public key of the server, for `sftp`: type and base64 data, as printed by `ssh-keyscan`.',
-    16_384,
-  ),
+  host_key: word('Public key of the server, for `sftp`: type and base64 data, as printed by `ssh-keyscan`.', 16_384),
   endpoint: word('URL for `s3`: http:// or https://, a host, and an optional port.'),
   region: word('Region, for `s3`. It may be empty.', 64),
   bucket: word('Name of the bucket, for `s3`.', 63),
@@ -54,10 +51,7 @@ const secrets = {
 
 const NameSchema = word('Unique name. Upper and lower case are not distinguished.', 63)
 const optional = Object.fromEntries(
-  Object.entries({ ...places, ...figures, ...secrets }).map(([field, schema]) => [
-    field,
-    Type.Optional(schema),
-  ]),
+  Object.entries({ ...places, ...figures, ...secrets }).map(([field, schema]) => [field, Type.Optional(schema)]),
 ) as {
   [Field in keyof (typeof places & typeof figures & typeof secrets)]: ReturnType<
     typeof Type.Optional<(typeof places & typeof figures & typeof secrets)[Field]>
@@ -65,10 +59,7 @@ const optional = Object.fromEntries(
 }
 
 export const CreateTargetSchema = Type.Object(
-  {
-    ...{ name: NameSchema, type: TargetTypeSchema, ...optional },
-    encryption_password: secrets.encryption_password,
-  },
+  { name: NameSchema, type: TargetTypeSchema, ...optional, encryption_password: secrets.encryption_password },
   { title: 'NewBackupTarget' },
 )
 
@@ -82,9 +73,15 @@ export const TargetRowSchema = Type.Object(
     id: Type.String(),
     name: Type.String(),
     type: TargetTypeSchema,
-    ...{ path: Type.String(), host: Type.String(), port: Type.Integer(), user: Type.String() },
+    path: Type.String(),
+    host: Type.String(),
+    port: Type.Integer(),
+    user: Type.String(),
     host_key: Type.String(),
-    ...{ endpoint: Type.String(), region: Type.String(), bucket: Type.String(), prefix: Type.String() },
+    endpoint: Type.String(),
+    region: Type.String(),
+    bucket: Type.String(),
+    prefix: Type.String(),
     access_key_id: Type.String(),
     ca_certificate: Type.String(),
     verify_percent: Type.Integer(),
@@ -98,8 +95,17 @@ export type TargetRow = Static<typeof TargetRowSchema>
 
 /** Of the other types. */
 const blank = {
-  ...{ path: '', host: '', port: 0, user: '', host_key: '' },
-  ...{ endpoint: '', region: '', bucket: '', prefix: '', access_key_id: '', ca_certificate: '' },
+  path: '',
+  host: '',
+  port: 0,
+  user: '',
+  host_key: '',
+  endpoint: '',
+  region: '',
+  bucket: '',
+  prefix: '',
+  access_key_id: '',
+  ca_certificate: '',
   verify_percent: 0,
 }
 

@@ -11,13 +11,7 @@ import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { unfinishedError } from '../guests/carry-out.js'
 import { chooseHost } from '../hosts/host-choice.js'
-import {
-  ChangeTargetSchema,
-  CreateTargetSchema,
-  targetRow,
-  TargetRowSchema,
-  type TargetRow,
-} from './target-schemas.js'
+import { ChangeTargetSchema, CreateTargetSchema, targetRow, TargetRowSchema, type TargetRow } from './target-schemas.js'
 
 export interface BackupParts {
   readonly fleet: Fleet
@@ -111,8 +105,13 @@ function changeRoutes(parts: BackupParts): Route[] {
       summary: 'Adds a backup target. Nothing is written to it yet',
       body: CreateTargetSchema,
       example: {
-        ...{ name: 'vault', type: 'sftp', host: 'backup.example.com', user: 'berth', path: '/backups' },
-        ...{ private_key: '-----BEGIN OPENSSH PRIVATE KEY-----\n…', host_key: 'ssh-ed25519 AAAA…' },
+        name: 'vault',
+        type: 'sftp',
+        host: 'backup.example.com',
+        user: 'berth',
+        path: '/backups',
+        private_key: '-----BEGIN OPENSSH PRIVATE KEY-----\n…',
+        host_key: 'ssh-ed25519 AAAA…',
         encryption_password: 'a long password, stored elsewhere too',
       },
       data: TargetRowSchema,
@@ -132,8 +131,7 @@ function changeRoutes(parts: BackupParts): Route[] {
       name: 'updateBackupTarget',
       scope: 'backuptarget:manage',
       audit: 'backup_target.update',
-      summary:
-        'Changes the fields sent of a backup target. Its type and encryption password cannot be changed',
+      summary: 'Changes the fields sent of a backup target. Its type and encryption password cannot be changed',
       params: TargetPathSchema,
       body: ChangeTargetSchema,
       example: { verify_percent: 10 },
@@ -190,8 +188,7 @@ function checkRoute(parts: BackupParts): Route {
     name: 'checkBackupTarget',
     scope: 'backuptarget:manage',
     audit: 'backup_target.check',
-    summary:
-      'Tests a backup target: a host writes a small file, reads it back and deletes it. Answers with the result',
+    summary: 'Tests a backup target: a host writes a small file, reads it back and deletes it. Answers with the result',
     params: TargetPathSchema,
     body: CheckBodySchema,
     bodyOptional: true,
@@ -214,10 +211,13 @@ async function checkTarget(
   // A check says what is now: one that is asked for again is another.
   const operationId = randomUUID()
   context.audit({ target: target.name, detail: `host ${hostId}, task ${operationId}` })
-  const { revision } = await fleet.agent(hostId).operations.submitOperation({
-    ...{ operationId, requestedBy: context.caller.user },
-    order: { $case: 'backupTargetCheck', value: { target } },
-  })
+  const { revision } = await fleet
+    .agent(hostId)
+    .operations.submitOperation({
+      operationId,
+      requestedBy: context.caller.user,
+      order: { $case: 'backupTargetCheck', value: { target } },
+    })
   await fleet.reached(hostId, revision)
   const ended = await fleet.ended({ hostId, operationId }, waitMs)
   if (!ended || !isEnded(ended.operation)) throw unfinishedError(fleet, { hostId, operationId })

@@ -26,9 +26,7 @@ export function createDescribe(time: TimeFormat): Describe {
       case 'host':
         return hostEvents(change, hostId, time)
       case 'usage':
-        return [
-          { type: 'usage.host', hostId, guestUuid: '', data: JSON.stringify(usageRow(change.after, time)) },
-        ]
+        return [{ type: 'usage.host', hostId, guestUuid: '', data: JSON.stringify(usageRow(change.after, time)) }]
     }
   }
 }
@@ -61,13 +59,8 @@ function suspensionType({ before, after }: Pair<GuestView>): EventType | undefin
 
 function taskEvent({ before, after }: Pair<OperationView>, hostId: string, time: TimeFormat): EventContent {
   const view = (after ?? before)!
-  const row = after
-    ? taskRow(after, time)
-    : { task_id: view.operation.id, id: view.operation.id, host_id: hostId }
-  return {
-    ...{ type: taskType(before, after), hostId, guestUuid: guestUuidOf(view.operation) },
-    data: JSON.stringify(row),
-  }
+  const row = after ? taskRow(after, time) : { task_id: view.operation.id, id: view.operation.id, host_id: hostId }
+  return { type: taskType(before, after), hostId, guestUuid: guestUuidOf(view.operation), data: JSON.stringify(row) }
 }
 
 /** The status it has now; `task.progress` where that is what it was. */
@@ -119,9 +112,13 @@ function usageRow({ id, metrics = noMetrics }: HostView, time: TimeFormat) {
   return {
     host_id: id,
     cpu_usage_pct: metrics.cpuUsagePct,
-    ...{ ram_used_mb: metrics.ramUsedMb, ram_total_mb: metrics.ramTotalMb },
-    ...{ disk_used_gb: metrics.diskUsedGb, disk_total_gb: metrics.diskTotalGb },
-    ...{ load1: metrics.load1, load5: metrics.load5, load15: metrics.load15 },
+    ram_used_mb: metrics.ramUsedMb,
+    ram_total_mb: metrics.ramTotalMb,
+    disk_used_gb: metrics.diskUsedGb,
+    disk_total_gb: metrics.diskTotalGb,
+    load1: metrics.load1,
+    load5: metrics.load5,
+    load15: metrics.load15,
     sampled_at: time.format(metrics.sampledAtMs),
   }
 }

@@ -35,8 +35,7 @@ export function eventRoutes(hub: EventHub): Route[] {
       bound: 'own',
       subUser: 'allowed',
       tag: 'Events',
-      summary:
-        'Streams changes as server-sent events. The stream contains what the caller can read elsewhere',
+      summary: 'Streams changes as server-sent events. The stream contains what the caller can read elsewhere',
       query: StreamQuerySchema,
       produces: 'text/event-stream',
       errors: ['events_unavailable'],
@@ -49,10 +48,7 @@ export function eventRoutes(hub: EventHub): Route[] {
         const lastId = typeof sent === 'string' && sent !== '' ? sent : query.last_event_id
         return {
           stream: (response) =>
-            hub.open({
-              ...{ response, audience, holding, lastId },
-              recheck: async () => audienceOf(await recheck(), kinds),
-            }),
+            hub.open({ response, audience, holding, lastId, recheck: async () => audienceOf(await recheck(), kinds) }),
         }
       },
     }),

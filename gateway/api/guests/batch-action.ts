@@ -7,27 +7,13 @@ import { guestUuidOf } from '../../fleet/operation-subject.js'
 import { containerRef } from '../../http/normalize.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
-import {
-  failedSchema,
-  missing,
-  mostGuests,
-  namesOf,
-  orderEach,
-  partOf,
-  TaskIdsSchema,
-} from './batch-parts.js'
+import { failedSchema, missing, mostGuests, namesOf, orderEach, partOf, TaskIdsSchema } from './batch-parts.js'
 import { actions } from './container-writes.js'
 import type { CreationParts } from './creations.js'
 import type { OrderCase } from './queue-order.js'
 import { planReinstall, reinstallFields, reinstallScope } from './reinstall.js'
 import { changeSetting } from './guest-settings.js'
-import {
-  planSuspension,
-  planUnsuspension,
-  refuseBoundCaller,
-  suspendScope,
-  suspensionFields,
-} from './suspension.js'
+import { planSuspension, planUnsuspension, refuseBoundCaller, suspendScope, suspensionFields } from './suspension.js'
 
 /** Actions that change a setting: they are in force when answered and create no tasks. */
 const settingActions = ['suspend', 'unsuspend'] as const
@@ -80,17 +66,15 @@ export function batchActionRoute(parts: Parts): Route {
     },
     statuses: [202],
     errors: [
-      ...[
-        'insufficient_scope',
-        'not_found',
-        'invalid_state',
-        'policy_blocked',
-        'resource_exhausted',
-        'image_disabled',
-        'unsupported',
-        'host_offline',
-        'agent_timeout',
-      ],
+      'insufficient_scope',
+      'not_found',
+      'invalid_state',
+      'policy_blocked',
+      'resource_exhausted',
+      'image_disabled',
+      'unsupported',
+      'host_offline',
+      'agent_timeout',
     ],
     handle: (context) => batchAction(parts, context),
   })
@@ -153,9 +137,7 @@ function planSuspensions({ fleet, time }: Parts, context: BatchContext): Act {
   const { reason } = body
   if (body.action === 'suspend' && reason === undefined) throw missing('reason')
   const change =
-    reason !== undefined && body.action === 'suspend'
-      ? planSuspension({ ...body, reason }, time)
-      : planUnsuspension()
+    reason !== undefined && body.action === 'suspend' ? planSuspension({ ...body, reason }, time) : planUnsuspension()
   const audit = (): void => undefined // the batch has one entry
   return async (guest, operationId) => {
     await changeSetting(fleet, { headers: {}, audit, operationId, guest }, change)
@@ -170,17 +152,14 @@ function planSuspensions({ fleet, time }: Parts, context: BatchContext): Act {
 function planOrder({ view }: Fleet, { caller, body }: BatchContext): (uuid: string) => OrderCase {
   const definition = actions.find(({ action }) => action === body.action)
   authorize(caller, definition?.scope ?? reinstallScope)
-  if (definition)
-    return (uuid) => definition.order({ uuid, force: body.force ?? false, liftBlock: !isBound(caller) })
+  if (definition) return (uuid) => definition.order({ uuid, force: body.force ?? false, liftBlock: !isBound(caller) })
   const { template_id } = body
   if (template_id === undefined) throw missing('template_id')
   return planReinstall(view, { ...body, template_id }, caller)
 }
 
 function failedText(failed: readonly { name: string; code: string }[]): string {
-  return failed.length === 0
-    ? ''
-    : `, failed ${failed.map(({ name, code }) => `${name}: ${code}`).join(', ')}`
+  return failed.length === 0 ? '' : `, failed ${failed.map(({ name, code }) => `${name}: ${code}`).join(', ')}`
 }
 
 /**
@@ -224,11 +203,7 @@ async function findEarlier(
   return found && maySee(caller, guestUuidOf(found.operation)) ? found.operation.id : undefined
 }
 
-function getGuest(
-  { view }: Fleet,
-  { caller }: RequestContext<unknown, unknown, unknown>,
-  ref: string,
-): GuestView {
+function getGuest({ view }: Fleet, { caller }: RequestContext<unknown, unknown, unknown>, ref: string): GuestView {
   const found = view.findGuest(ref)
   if (found === undefined || !maySee(caller, found.guest.uuid)) throw notFound('container')
   return found

@@ -66,13 +66,9 @@ function describeFailure({ caller, log }: Context, name: string, error: unknown)
 /** Id of one part of an operation, the same whenever the operation is repeated. A uuid (RFC 9562, version 8). */
 export function partOf(operationId: string, part: string): string {
   const hex = createHash('sha256').update(`${operationId}\n${part}`).digest('hex')
-  return [
-    hex.slice(0, 8),
-    hex.slice(8, 12),
-    `8${hex.slice(13, 16)}`,
-    `8${hex.slice(17, 20)}`,
-    hex.slice(20, 32),
-  ].join('-')
+  return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `8${hex.slice(17, 20)}`, hex.slice(20, 32)].join(
+    '-',
+  )
 }
 
 export function missing(field: string): BerthError {

@@ -3,24 +3,10 @@ import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
 import type { Fleet, HeldRoom } from '../../fleet/contract.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { batchActionRoute } from './batch-action.js'
-import {
-  failedSchema,
-  missing,
-  mostGuests,
-  namesOf,
-  orderEach,
-  partOf,
-  TaskIdsSchema,
-} from './batch-parts.js'
+import { failedSchema, missing, mostGuests, namesOf, orderEach, partOf, TaskIdsSchema } from './batch-parts.js'
 import { CreateBodySchema, type CreateBody } from './create-body.js'
 import { refuseDoubleHostPorts } from './plan-mappings.js'
-import {
-  checkCreation,
-  CreatedSchema,
-  orderCreation,
-  type CreationParts,
-  type PlannedCreation,
-} from './creations.js'
+import { checkCreation, CreatedSchema, orderCreation, type CreationParts, type PlannedCreation } from './creations.js'
 
 const BatchCreateSchema = Type.Object({
   containers: Type.Optional(Type.Array(CreateBodySchema, { minItems: 1, maxItems: mostGuests })),
@@ -53,9 +39,14 @@ export function batchRoutes(parts: CreationParts): Route[] {
       more: { containers: Type.Array(CreatedSchema), failed: failedSchema },
       statuses: [202],
       errors: [
-        ...['name_conflict', 'port_conflict', 'address_in_use', 'resource_exhausted', 'unsupported'],
+        'name_conflict',
+        'port_conflict',
+        'address_in_use',
+        'resource_exhausted',
+        'unsupported',
         'image_disabled',
-        ...['host_offline', 'agent_timeout'],
+        'host_offline',
+        'agent_timeout',
       ],
       handle: (context) => batchCreate(parts, context),
     }),
@@ -68,9 +59,7 @@ async function batchCreate(
   context: RequestContext<unknown, unknown, BatchCreate>,
 ): Promise<Answer<string[]>> {
   const bodies = expand(context.body)
-  const planned = bodies.map((body, index) =>
-    located(index, () => checkCreation(parts, body, context.caller)),
-  )
+  const planned = bodies.map((body, index) => located(index, () => checkCreation(parts, body, context.caller)))
   refuseSharedPlaces(parts.fleet, planned)
   await refuseTaken(
     parts.fleet,
@@ -105,13 +94,14 @@ async function holdRoom(
   { operationId, caller }: RequestContext<unknown, unknown, unknown>,
 ): Promise<HeldRoom> {
   const requests = planned.map((one) => ({
-    ...{ ...one, operationId: partOf(operationId, one.name), requestedBy: caller.user },
+    ...one,
+    operationId: partOf(operationId, one.name),
+    requestedBy: caller.user,
   }))
   const isOrdered = await Promise.all(requests.map((one) => fleet.isCreation(one.operationId)))
   const room = fleet.holdRoom()
   try {
-    for (const [index, request] of requests.entries())
-      if (!isOrdered[index]) located(index, () => room.hold(request))
+    for (const [index, request] of requests.entries()) if (!isOrdered[index]) located(index, () => room.hold(request))
     return room
   } catch (error) {
     room.release()
@@ -144,8 +134,7 @@ function located<T>(index: number, check: () => T): T {
 function refuseSharedPlaces({ view }: Fleet, planned: readonly PlannedCreation[]): void {
   const addresses = planned.flatMap(({ spec }) => [...spec.publicIpv4s, ...spec.ipv6Addresses])
   const twice = addresses.find((address, index) => addresses.indexOf(address) !== index)
-  if (twice !== undefined)
-    throw invalidField('containers', `containers: ${twice} is requested more than once`)
+  if (twice !== undefined) throw invalidField('containers', `containers: ${twice} is requested more than once`)
   const oneHost = view.countHosts().total === 1
   planned.forEach(({ spec, hostId }, index) => {
     const others = planned.slice(0, index).filter((one) => oneHost || (hostId && one.hostId === hostId))

@@ -26,9 +26,7 @@ const BootBodySchema = Type.Object(
           'For `cdrom`: id of an image of type `iso`. For `rescue`: id of a rescue image; if omitted or empty, the default one. Not allowed for `disk`.',
       }),
     ),
-    force: Type.Optional(
-      Type.Boolean({ description: '`true`: stop the running system without a graceful shutdown.' }),
-    ),
+    force: Type.Optional(Type.Boolean({ description: '`true`: stop the running system without a graceful shutdown.' })),
   },
   { title: 'Boot' },
 )
@@ -64,8 +62,13 @@ export function bootRoute(fleet: Fleet): Route {
     conditional: true,
     statuses: [202],
     errors: [
-      ...['invalid_state', 'image_disabled', 'unsupported', 'resource_exhausted', 'precondition_failed'],
-      ...['host_offline', 'agent_timeout'],
+      'invalid_state',
+      'image_disabled',
+      'unsupported',
+      'resource_exhausted',
+      'precondition_failed',
+      'host_offline',
+      'agent_timeout',
     ],
     handle: async (context) => {
       const { guest } = context.guest

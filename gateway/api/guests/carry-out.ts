@@ -47,14 +47,12 @@ export function unfinishedError({ view }: Fleet, { hostId, operationId }: Ordere
 }
 
 const told: ReadonlySet<string> = new Set([
-  ...[
-    'invalid_state',
-    'guest_busy',
-    'guest_refused',
-    'memory_in_use',
-    'swap_unsupported',
-    'snapshot_space_exceeded',
-  ],
+  'invalid_state',
+  'guest_busy',
+  'guest_refused',
+  'memory_in_use',
+  'swap_unsupported',
+  'snapshot_space_exceeded',
 ])
 
 /** What is wrong with the host is its operator's business: no text and no code of that. */

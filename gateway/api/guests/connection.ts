@@ -42,10 +42,8 @@ const codeTexts = {
   address_missing: 'the address of the mapping does not belong to the host',
   ...addressCodes,
   firewall_drops: 'the firewall of the container drops the connection',
-  guest_silent:
-    'the container does not answer: a firewall inside it drops the connection, or the system hangs',
-  guest_refuses:
-    'the container refuses the connection although a program listens: a firewall inside it may reject it',
+  guest_silent: 'the container does not answer: a firewall inside it drops the connection, or the system hangs',
+  guest_refuses: 'the container refuses the connection although a program listens: a firewall inside it may reject it',
   host_not_let_in:
     'the firewall of the container does not accept connections from the host, so no connection was tried',
   not_forwarded: 'the host does not forward the connection',

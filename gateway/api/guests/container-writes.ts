@@ -15,9 +15,7 @@ export type Action = 'start' | 'stop' | 'restart' | 'delete'
 type ActionContext = RequestContext<{ id: string }, unknown, ActionBody> & Subjects['guest']
 
 const ActionBodySchema = Type.Object({
-  force: Type.Optional(
-    Type.Boolean({ description: '`true`: stop without a graceful shutdown, like a power cut.' }),
-  ),
+  force: Type.Optional(Type.Boolean({ description: '`true`: stop without a graceful shutdown, like a power cut.' })),
 })
 type ActionBody = Static<typeof ActionBodySchema>
 
@@ -88,9 +86,14 @@ export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
       data: CreatedSchema,
       statuses: [202],
       errors: [
-        ...['name_conflict', 'port_conflict', 'address_in_use', 'resource_exhausted', 'unsupported'],
+        'name_conflict',
+        'port_conflict',
+        'address_in_use',
+        'resource_exhausted',
+        'unsupported',
         'image_disabled',
-        ...['host_offline', 'agent_timeout'],
+        'host_offline',
+        'agent_timeout',
       ],
       handle: (context) => createContainer({ fleet, time }, context),
     }),
@@ -113,9 +116,7 @@ function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
     tag: 'Containers',
     summary: definition.summary,
     params: ContainerPathSchema,
-    ...(definition.forceable
-      ? { body: ActionBodySchema, bodyOptional: true, example: { force: false } }
-      : {}),
+    ...(definition.forceable ? { body: ActionBodySchema, bodyOptional: true, example: { force: false } } : {}),
     data: QueuedSchema,
     conditional: true,
     statuses: [202],
@@ -142,11 +143,7 @@ async function createContainer(
   parts: CreationParts,
   context: RequestContext<unknown, unknown, CreateBody>,
 ): Promise<Answer<Static<typeof CreatedSchema>>> {
-  const { hostId, ...data } = await orderCreation(
-    parts,
-    checkCreation(parts, context.body, context.caller),
-    context,
-  )
+  const { hostId, ...data } = await orderCreation(parts, checkCreation(parts, context.body, context.caller), context)
   const detail = `id ${data.id}, host ${hostId}, task ${context.operationId}`
   context.audit({ target: data.name, detail, containerUuid: data.uuid })
   return { status: 202, message: 'creation queued', data }

@@ -43,8 +43,7 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
     query: GuestListQuery,
     sortable: guestSortable,
     data: Type.Array(CompactRowSchema),
-    handle: ({ caller, query }: { caller: Principal; query: object }) =>
-      deps.pages.compactList(caller, query),
+    handle: ({ caller, query }: { caller: Principal; query: object }) => deps.pages.compactList(caller, query),
   } as const
   return [
     route({

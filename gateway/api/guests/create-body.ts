@@ -72,9 +72,7 @@ export const CreateBodySchema = Type.Object(
         description: 'Id of the host. Default: the host with the most free resources.',
       }),
     ),
-    start: optional(
-      Type.Boolean({ description: '`true`: start the container after its creation. Default: `true`.' }),
-    ),
+    start: optional(Type.Boolean({ description: '`true`: start the container after its creation. Default: `true`.' })),
     assign_nat: optional(
       Type.Boolean({ description: '`false`: the container gets no port mappings. Default: `true`.' }),
     ),

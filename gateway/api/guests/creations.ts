@@ -45,11 +45,7 @@ export interface CreationParts {
  * Checks a creation; changes nothing.
  * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`, `insufficient_scope`
  */
-export function checkCreation(
-  { fleet, time }: CreationParts,
-  body: CreateBody,
-  caller: Principal,
-): PlannedCreation {
+export function checkCreation({ fleet, time }: CreationParts, body: CreateBody, caller: Principal): PlannedCreation {
   checkMayAllowDevices(caller, body.devices)
   const { name, spec: planned } = planCreate(body, time, osOf(fleet.view, body.template_id))
   // It has expired already: it is made, and blocked like any expired one.
@@ -88,8 +84,7 @@ export function checkTemplate(view: FleetView, id: string): void {
 
 /** What is made from a template; one that no host has told of is taken for Linux. */
 export function osOf(view: FleetView, id: string): Os {
-  for (const { template } of view.templates())
-    if (template.id === id && template.os === 'windows') return 'windows'
+  for (const { template } of view.templates()) if (template.id === id && template.os === 'windows') return 'windows'
   return 'linux'
 }
 
@@ -100,11 +95,7 @@ export function noTemplate(): BerthError {
 function createdRow({ hostId, response }: GuestCreation, operationId: string): CreatedContainer {
   const { guest, sshPassword } = response
   if (guest === undefined)
-    throw new BerthError(
-      'internal',
-      'agent_error',
-      'the host created no container: its answer does not contain it',
-    )
+    throw new BerthError('internal', 'agent_error', 'the host created no container: its answer does not contain it')
   return {
     task_id: operationId,
     id: guest.id,

@@ -28,16 +28,19 @@ export function deviceRoutes(fleet: Fleet): Route[] {
       subUser: 'refused',
       audit: 'container.devices',
       tag: 'Containers',
-      summary:
-        'Sets the devices of the host that a container can use from its next start. Only for administrators',
+      summary: 'Sets the devices of the host that a container can use from its next start. Only for administrators',
       params: ContainerPathSchema,
       body: BodySchema,
       example: { devices: ['tun'] },
       data: RowSchema,
       conditional: true,
       errors: [
-        ...['insufficient_scope', 'unsupported', 'invalid_state', 'precondition_failed'],
-        ...['host_offline', 'agent_timeout'],
+        'insufficient_scope',
+        'unsupported',
+        'invalid_state',
+        'precondition_failed',
+        'host_offline',
+        'agent_timeout',
       ],
       handle: async (context) => {
         const names = parseGuestDevices(context.body.devices)

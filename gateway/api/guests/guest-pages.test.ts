@@ -23,7 +23,13 @@ function startView() {
   const view = new FleetState()
   const hosts = ['a', 'b'].map((id) =>
     view.setHost({
-      ...{ id, version: 1, name: id, address: `${id}:1`, draining: false, createdAtMs: 0, serials: ['1'] },
+      id,
+      version: 1,
+      name: id,
+      address: `${id}:1`,
+      draining: false,
+      createdAtMs: 0,
+      serials: ['1'],
       certificateNotAfterMs: 1,
     }),
   )
@@ -48,14 +54,10 @@ describe('pages of guests', () => {
       fc.asyncProperty(fc.array(guestSteps, { maxLength: 30 }), async (steps) => {
         const { view, hosts, pages } = startView()
         const texts = new Map<string, string>()
-        for (const { host: n, id, kind, status } of [
-          ...steps,
-          { host: 0, id: 1, kind: 'read', status: 'running' },
-        ]) {
+        for (const { host: n, id, kind, status } of [...steps, { host: 0, id: 1, kind: 'read', status: 'running' }]) {
           const host = hosts[n]!
           if (kind === 'set') view.apply(host, { $case: 'guest', value: reported(id, { status }) })
-          else if (kind === 'delete')
-            view.apply(host, { $case: 'removed', value: { kind: 'guest', key: uuidOf(id) } })
+          else if (kind === 'delete') view.apply(host, { $case: 'removed', value: { kind: 'guest', key: uuidOf(id) } })
           else if (kind !== 'read') view.setOnline(host, kind === 'online')
           else {
             const guests = [...view.guests()]
@@ -63,9 +65,7 @@ describe('pages of guests', () => {
               [await pages.fullList(everybody, {}), (guest: GuestView) => guestRow(guest, time)],
               [await pages.compactList(everybody, {}), compactRow],
             ] as const) {
-              expect(rowsOf(list)).to.deep.equal(
-                JSON.parse(JSON.stringify(guests.map((guest) => row(guest)))),
-              )
+              expect(rowsOf(list)).to.deep.equal(JSON.parse(JSON.stringify(guests.map((guest) => row(guest)))))
               expect(list.headers?.['X-Total-Count']).to.equal(String(guests.length))
               const text = bodyText(list.prepared!.body)
               expect(texts.get(list.prepared!.etag) ?? text).to.equal(text)
@@ -87,9 +87,7 @@ describe('pages of guests', () => {
     const reading = pages.fullList(everybody, {})
     view.apply(hosts[0]!, { $case: 'guest', value: reported(1000, { statusReason: 'changed', revision: 2 }) })
     const after = await piecesOf()
-    const changed = after.filter(
-      (piece, n) => before[n]!.buffer !== piece.buffer || !before[n]!.equals(piece),
-    )
+    const changed = after.filter((piece, n) => before[n]!.buffer !== piece.buffer || !before[n]!.equals(piece))
     expect(changed.filter(({ length }) => length > 100)).to.have.length(1)
     await reading
     expect(rowsOf(await pages.fullList(everybody, {}))[999]).to.include({

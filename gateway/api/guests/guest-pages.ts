@@ -78,8 +78,7 @@ export function createGuestPages({ view, time, readOwners }: GuestPageParts): Gu
         owners = await readOwners()
         return { prepared: prepare(guest, ownedJsonOf(guest)) }
       }
-      if (isBound(caller) && differsForCustomer(guest))
-        return { prepared: prepare(guest, customerJsonOf(guest)) }
+      if (isBound(caller) && differsForCustomer(guest)) return { prepared: prepare(guest, customerJsonOf(guest)) }
       const shown = shownOf(guest)
       shown.prepared ??= prepare(guest, shown.json)
       return { prepared: shown.prepared }
@@ -157,11 +156,7 @@ async function select(
 }
 
 /** Candidates, if the caller is bound or a filter by name leaves at most one; undefined: search the whole table. */
-function findFew(
-  view: FleetView,
-  caller: Principal,
-  { filters }: ListQuery<GuestField>,
-): GuestView[] | undefined {
+function findFew(view: FleetView, caller: Principal, { filters }: ListQuery<GuestField>): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)
   const named = filters.find(({ field }) => field === 'name')
   if (!named) return undefined

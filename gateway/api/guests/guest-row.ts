@@ -1,12 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { guestDevices } from '../../../shared/guest-devices.js'
 import type { TimeFormat } from '../../../shared/time.js'
-import {
-  GuestLimits,
-  TrafficLimit,
-  type GuestBoot,
-  type PortMapping,
-} from '../../../proto/gen/berth/agent/v1/guest.js'
+import { GuestLimits, TrafficLimit, type GuestBoot, type PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestView } from '../../fleet/contract.js'
 import { guestStatuses, statusOf } from '../../fleet/guest-status.js'
 import { TimeSchema, oneOf } from '../../http/schema.js'
@@ -25,12 +20,8 @@ export const PortMappingSchema = Type.Object(
     host_port: Type.Integer(),
     protocol: oneOf(['tcp', 'udp']),
     description: Type.String(),
-    host_ip: Type.Optional(
-      Type.String({ description: 'Address of the host. If absent: every address of the host.' }),
-    ),
-    container_port_end: Type.Optional(
-      Type.Integer({ description: 'Last container port, only for a range.' }),
-    ),
+    host_ip: Type.Optional(Type.String({ description: 'Address of the host. If absent: every address of the host.' })),
+    container_port_end: Type.Optional(Type.Integer({ description: 'Last container port, only for a range.' })),
     host_port_end: Type.Optional(Type.Integer({ description: 'Last host port, only for a range.' })),
   },
   { title: 'PortMapping' },
@@ -114,8 +105,7 @@ export const GuestRowSchema = Type.Object(
     }),
     throttled: Type.Boolean({ description: '`true`: the traffic quota is used up and the rate is reduced.' }),
     at_next_start: Type.Array(oneOf(pendingChanges), {
-      description:
-        'Settings that were changed while the container was running and take effect at its next start.',
+      description: 'Settings that were changed while the container was running and take effect at its next start.',
     }),
     owners: Type.Optional(
       Type.Array(Type.Object({ id: Type.String(), username: Type.String() }, { title: 'Owner' }), {

@@ -6,8 +6,7 @@ import { checkIfMatch, ifRevisionOf } from '../../http/if-match.js'
 import { fieldName } from '../../http/refusal.js'
 import type { Answer, RequestContext, Subjects } from '../../http/route.js'
 
-type Context = Pick<RequestContext<unknown, unknown, unknown>, 'headers' | 'audit' | 'operationId'> &
-  Subjects['guest']
+type Context = Pick<RequestContext<unknown, unknown, unknown>, 'headers' | 'audit' | 'operationId'> & Subjects['guest']
 
 export interface SettingOrder {
   readonly change: NonNullable<ChangeSettingRequest['change']>
@@ -37,10 +36,15 @@ export async function changeSetting(
   const { hostId, guest } = context.guest
   const { operationId } = context
   context.audit({ detail: `id ${guest.id}, ${detail}` })
-  const answer = await fleet.agent(hostId).settings.changeSetting({
-    ...{ uuid: guest.uuid, operationId, change, portLimit },
-    ifRevision: ifRevisionOf(context.headers) || ifRevision,
-  })
+  const answer = await fleet
+    .agent(hostId)
+    .settings.changeSetting({
+      uuid: guest.uuid,
+      operationId,
+      change,
+      portLimit,
+      ifRevision: ifRevisionOf(context.headers) || ifRevision,
+    })
   const changed = answer.guest ?? guest
   await fleet.reached(hostId, changed.revision)
   return { guest: changed, firewall: answer.firewall }
@@ -51,8 +55,7 @@ export const UpdatedSchema = Type.Optional(
   Type.Object(
     {
       ignored: Type.Array(Type.String(), {
-        description:
-          'Fields of the request that were ignored because they are not known or not allowed here.',
+        description: 'Fields of the request that were ignored because they are not known or not allowed here.',
       }),
     },
     { title: 'Updated' },

@@ -34,7 +34,9 @@ const LimitsBodySchema = Type.Object(
     ),
     disk_gb: Type.Optional(
       Type.Integer({
-        ...{ minimum: limits.diskGb.min, maximum: limits.diskGb.max, ...zeroIsAbsent },
+        minimum: limits.diskGb.min,
+        maximum: limits.diskGb.max,
+        ...zeroIsAbsent,
         description:
           'Disk size in GiB. It can only grow, also while the container is running. If omitted or 0, it is unchanged.',
       }),
@@ -69,8 +71,14 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
       example: { vcpu: 2, ram_mb: 1024, disk_gb: 20, network_down_mbps: 100, network_up_mbps: 50 },
       data: UpdatedSchema,
       errors: [
-        ...['resource_exhausted', 'disk_shrink', 'memory_in_use', 'task_running', 'invalid_state'],
-        ...['precondition_failed', 'host_offline', 'agent_timeout'],
+        'resource_exhausted',
+        'disk_shrink',
+        'memory_in_use',
+        'task_running',
+        'invalid_state',
+        'precondition_failed',
+        'host_offline',
+        'agent_timeout',
       ],
       handle: async (context) => {
         const { body } = context
@@ -91,8 +99,7 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
       name: 'setExpiry',
       subUser: 'refused',
       audit: 'container.expiry',
-      summary:
-        'Sets when the container expires. An expired container is stopped and blocked, but never deleted',
+      summary: 'Sets when the container expires. An expired container is stopped and blocked, but never deleted',
       body: ExpiryBodySchema,
       example: { expires_at: '2030-12-31 23:59:59' },
       errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],

@@ -2,7 +2,9 @@ import { expect } from 'chai'
 import { planAddressStep, type ShownAddress } from './plan-address-step.js'
 
 const facts: ShownAddress = {
-  ...{ own: '', host: '203.0.113.7', resolved: [] },
+  own: '',
+  host: '203.0.113.7',
+  resolved: [],
   hostAddresses: ['203.0.113.7', '10.0.0.7', '2001:db8::7'],
   otherHosts: ['203.0.113.8'],
 }

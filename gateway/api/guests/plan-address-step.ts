@@ -18,8 +18,7 @@ export interface ShownAddress {
 export const addressCodes = {
   public_address_missing: 'the public address of the host is not set',
   public_address_unresolved: 'the public name of the host does not resolve to an address',
-  public_address_loopback:
-    'the address is a loopback address, which leads to the computer of the user who connects',
+  public_address_loopback: 'the address is a loopback address, which leads to the computer of the user who connects',
   public_address_elsewhere: 'the public address of the host does not belong to the host',
   public_address_unverified: 'the host has only private addresses, so its public address cannot be verified',
 } as const
@@ -48,7 +47,5 @@ export function planAddressStep(shown: ShownAddress): AddressVerdict {
   const hasPublic = hostAddresses.some(
     (address) => parseAddress(address)?.family === family && !isPrivateAddress(address),
   )
-  return hasPublic
-    ? failed('public_address_elsewhere')
-    : { state: 'skipped', code: 'public_address_unverified' }
+  return hasPublic ? failed('public_address_elsewhere') : { state: 'skipped', code: 'public_address_unverified' }
 }

@@ -5,12 +5,10 @@ import type { CreateBody } from './create-body.js'
 import { planCreate } from './plan-create.js'
 
 const base: CreateBody = { name: 'web', template_id: 'debian-12' }
-const publicKey =
-  'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUkSXm9C1Cx4Vf0VbMT4KjEVxmeDbtC5VxY3l5a3tmk someone@somewhere'
+const publicKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUkSXm9C1Cx4Vf0VbMT4KjEVxmeDbtC5VxY3l5a3tmk someone@somewhere'
 
 const time = createTimeFormat('UTC')
-const plan = (body: Partial<CreateBody> = {}): ReturnType<typeof planCreate> =>
-  planCreate({ ...base, ...body }, time)
+const plan = (body: Partial<CreateBody> = {}): ReturnType<typeof planCreate> => planCreate({ ...base, ...body }, time)
 
 const portsOf = (body: Partial<CreateBody>): [number, number, string][] =>
   plan(body).spec.portMappings.map((m) => [m.containerPort, m.hostPort, m.protocol])
@@ -137,12 +135,7 @@ describe('planning a container from its request', () => {
     ['a name that is a path', { name: 'list' }, 'invalid_field', 'name'],
     ['keep', { ssh_auth_mode: 'keep' }, 'invalid_field', 'ssh_auth_mode'],
     ['password mode without one', { ssh_auth_mode: 'password' }, 'missing_field', 'ssh_password'],
-    [
-      'a short password',
-      { ssh_auth_mode: 'password', ssh_password: 'abc123' },
-      'invalid_field',
-      'ssh_password',
-    ],
+    ['a short password', { ssh_auth_mode: 'password', ssh_password: 'abc123' }, 'invalid_field', 'ssh_password'],
     [
       'a password without digits',
       { ssh_auth_mode: 'password', ssh_password: 'abcdefgh' },
@@ -208,12 +201,7 @@ describe('planning a container from its request', () => {
       'invalid_field',
       'nat_port_mappings',
     ],
-    [
-      'an address twice',
-      { public_ipv4s: ['192.0.2.1', '192.0.2.2', '192.0.2.1'] },
-      'invalid_field',
-      'public_ipv4s.2',
-    ],
+    ['an address twice', { public_ipv4s: ['192.0.2.1', '192.0.2.2', '192.0.2.1'] }, 'invalid_field', 'public_ipv4s.2'],
     [
       'an address twice in other words',
       { ipv6_addresses: ['2001:db8::1', '2001:DB8:0::1'] },
@@ -232,27 +220,27 @@ describe('planning a container from its request', () => {
       'invalid_field',
       'ipv6_addresses',
     ],
-    [
-      'too many mappings',
-      { port_mapping_count: 1000, extra_ports: [80] },
-      'invalid_field',
-      'port_mapping_count',
-    ],
+    ['too many mappings', { port_mapping_count: 1000, extra_ports: [80] }, 'invalid_field', 'port_mapping_count'],
     ['cloud-init', { user_data: '#cloud-config' }, 'unsupported', 'user_data'],
   ] as [string, Partial<CreateBody>, string, string][])
     it(`refuses ${name}`, () => expect(failureOf(body)).to.deep.equal([code, field]))
 
   it('takes zeros and empties for nothing asked', () => {
     const nothing: Partial<CreateBody> = {
-      ...{ assign_ipv4: false, ipv4_count: 0, public_ipv4s: [], assign_ipv6: false, ipv6_count: 0 },
-      ...{
-        ipv6_addresses: [],
-        expires_at: '',
-        network_down_mbps: 0,
-        io_speed_mbps: 0,
-        traffic_mode: 'total',
-      },
-      ...{ monthly_traffic_gb: 0, user_data: '', ssh_password: '', ssh_public_key: '' },
+      assign_ipv4: false,
+      ipv4_count: 0,
+      public_ipv4s: [],
+      assign_ipv6: false,
+      ipv6_count: 0,
+      ipv6_addresses: [],
+      expires_at: '',
+      network_down_mbps: 0,
+      io_speed_mbps: 0,
+      traffic_mode: 'total',
+      monthly_traffic_gb: 0,
+      user_data: '',
+      ssh_password: '',
+      ssh_public_key: '',
     }
     expect(plan(nothing).spec).to.deep.equal(plan().spec)
   })
@@ -266,10 +254,14 @@ describe('planning a container from its request', () => {
 
   it('takes the mode from the password or the key that is sent, and asks where both are', () => {
     expect(plan({ ssh_password: 'abcd1234', ssh_public_key: '' }).spec).to.include({
-      ...{ sshAuthMode: 'password', sshPassword: 'abcd1234', sshPublicKey: '' },
+      sshAuthMode: 'password',
+      sshPassword: 'abcd1234',
+      sshPublicKey: '',
     })
     expect(plan({ ssh_public_key: publicKey }).spec).to.include({
-      ...{ sshAuthMode: 'key', sshPassword: '', sshPublicKey: publicKey },
+      sshAuthMode: 'key',
+      sshPassword: '',
+      sshPublicKey: publicKey,
     })
     const both = { ssh_password: 'abcd1234', ssh_public_key: publicKey }
     expect(failureOf(both)).to.deep.equal(['missing_field', 'ssh_auth_mode'])
@@ -281,11 +273,7 @@ describe('planning a container from its request', () => {
     ['the flag with a count of 0: one', { assign_ipv4: true, ipv4_count: 0 }, [1, 0]],
     ['the flag and a count', { assign_ipv6: true, ipv6_count: 3 }, [0, 3]],
     ['a count alone', { ipv4_count: 2 }, [2, 0]],
-    [
-      'a count, and the flag off',
-      { assign_ipv4: false, ipv4_count: 2, assign_ipv6: false, ipv6_count: 1 },
-      [0, 0],
-    ],
+    ['a count, and the flag off', { assign_ipv4: false, ipv4_count: 2, assign_ipv6: false, ipv6_count: 1 }, [0, 0]],
     ['the flag and a list', { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] }, [0, 0]],
     ['a count beside a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
   ] as [string, Partial<CreateBody>, number[]][])
@@ -310,23 +298,32 @@ describe('planning a container from its request', () => {
 
   it('takes quota, expiry and a mapping of one address', () => {
     const { spec } = plan({
-      ...{ traffic_mode: 'in_out', traffic_in_gb: 5, traffic_action: 'throttle', traffic_reset_day: 15 },
+      traffic_mode: 'in_out',
+      traffic_in_gb: 5,
+      traffic_action: 'throttle',
+      traffic_reset_day: 15,
       expires_at: '2030-01-01',
       nat_port_mappings: [{ container_port: 80, container_port_end: 89, host_ip: '192.0.2.1' }],
     })
     expect(spec.traffic).to.deep.equal({
-      ...{ mode: 'split', monthlyGb: 0, inGb: 5, outGb: 0 },
-      ...{ action: 'throttle', throttleMbps: 0, resetDay: 15 },
+      mode: 'split',
+      monthlyGb: 0,
+      inGb: 5,
+      outGb: 0,
+      action: 'throttle',
+      throttleMbps: 0,
+      resetDay: 15,
     })
     expect(spec.expiresAtMs).to.equal(Date.parse('2030-01-01T23:59:59Z'))
     expect(spec.portMappings[1]).to.include({
-      ...{ hostIp: '192.0.2.1', hostPort: 0, hostPortEnd: 0 },
-      ...{ containerPort: 80, containerPortEnd: 89 },
+      hostIp: '192.0.2.1',
+      hostPort: 0,
+      hostPortEnd: 0,
+      containerPort: 80,
+      containerPortEnd: 89,
     })
   })
 
   it('keeps a key as one line', () =>
-    expect(plan({ ssh_auth_mode: 'key', ssh_public_key: ` ${publicKey} ` }).spec.sshPublicKey).to.equal(
-      publicKey,
-    ))
+    expect(plan({ ssh_auth_mode: 'key', ssh_public_key: ` ${publicKey} ` }).spec.sshPublicKey).to.equal(publicKey))
 })

@@ -15,11 +15,7 @@ import { planAddresses, planInitialRates, planTraffic } from './plan-settings.js
  * @param os of its template
  * @throws {BerthError} `invalid_field`; `unsupported` naming the first field that this version does not support
  */
-export function planCreate(
-  body: CreateBody,
-  time: TimeFormat,
-  os: Os = 'linux',
-): { name: string; spec: GuestSpec } {
+export function planCreate(body: CreateBody, time: TimeFormat, os: Os = 'linux'): { name: string; spec: GuestSpec } {
   checkName(body.name)
   const login = planLogin(body, os)
   checkUserData(body, os)

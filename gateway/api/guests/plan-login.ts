@@ -13,8 +13,7 @@ const noSecrets = { sshPassword: '', sshPublicKey: '' }
 
 /** Login of a new guest. @throws {BerthError} `invalid_field`, `missing_field` */
 export function planLogin(body: LoginFields, os: Os = 'linux'): PlannedLogin {
-  if (body.ssh_auth_mode === 'keep')
-    throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is only for reinstall')
+  if (body.ssh_auth_mode === 'keep') throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is only for reinstall')
   return planNewLogin(body, os)
 }
 

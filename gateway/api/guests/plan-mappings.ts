@@ -56,10 +56,7 @@ export function planMappings(body: CreateBody, os: Os = 'linux'): PortMapping[] 
   const login = loginPorts[os]
   const ssh = explicit.filter((mapping) => leadsTo(login, mapping))
   // Clients send 0 when they leave it open.
-  const picked = pickedMappings(
-    body.port_mapping_count || (ssh.length > 0 ? 0 : 1),
-    ssh.length > 0 ? 0 : login,
-  )
+  const picked = pickedMappings(body.port_mapping_count || (ssh.length > 0 ? 0 : 1), ssh.length > 0 ? 0 : login)
   const extra = withoutMapped(extraPorts(body.extra_ports), [...picked, ...explicit])
   const mappings = [
     ...ssh,
@@ -74,9 +71,7 @@ export function planMappings(body: CreateBody, os: Os = 'linux'): PortMapping[] 
 }
 
 function explicitMappings(body: CreateBody): PortMapping[] {
-  return (body.nat_port_mappings ?? []).map((wanted, index) =>
-    planMapping(wanted, `nat_port_mappings.${index}.`),
-  )
+  return (body.nat_port_mappings ?? []).map((wanted, index) => planMapping(wanted, `nat_port_mappings.${index}.`))
 }
 
 /** How a system lets people in. */

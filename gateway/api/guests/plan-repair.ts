@@ -5,14 +5,7 @@ import { oneOf } from '../../http/schema.js'
 import { networkLimits } from '../../../shared/network-limits.js'
 import type { FirewallRow } from '../network/firewall.js'
 
-const actions = [
-  'start',
-  'restart',
-  'reset_traffic',
-  'set_expiry',
-  'add_port_mapping',
-  'open_firewall',
-] as const
+const actions = ['start', 'restart', 'reset_traffic', 'set_expiry', 'add_port_mapping', 'open_firewall'] as const
 
 export const RepairSchema = Type.Object(
   {
@@ -55,35 +48,41 @@ interface Offer {
   readonly ifMatch?: (failing: ConnectionFailure) => string
 }
 
-const start: Offer = {
-  ...{ action: 'start', method: 'POST', path: 'start', scope: 'container:power' },
-  body: () => ({}),
-}
+const start: Offer = { action: 'start', method: 'POST', path: 'start', scope: 'container:power', body: () => ({}) }
 
 const offers: Readonly<Record<string, Offer>> = {
   not_running: start,
   // A start by who is not bound ends the block.
   stopped_for_abuse: { ...start, unboundOnly: true },
-  nothing_listens: {
-    ...{ action: 'restart', method: 'POST', path: 'restart', scope: 'container:power' },
-    body: () => ({}),
-  },
+  nothing_listens: { action: 'restart', method: 'POST', path: 'restart', scope: 'container:power', body: () => ({}) },
   traffic_used_up: {
-    ...{ action: 'reset_traffic', method: 'POST', path: 'traffic-reset', scope: 'container:traffic' },
+    action: 'reset_traffic',
+    method: 'POST',
+    path: 'traffic-reset',
+    scope: 'container:traffic',
     notSubUsers: true,
     body: () => ({}),
   },
   expired: {
-    ...{ action: 'set_expiry', method: 'PUT', path: 'expiry', scope: 'container:resize' },
+    action: 'set_expiry',
+    method: 'PUT',
+    path: 'expiry',
+    scope: 'container:resize',
     notSubUsers: true,
     body: () => null,
   },
   no_mapping: {
-    ...{ action: 'add_port_mapping', method: 'POST', path: 'port-mappings', scope: 'container:network' },
+    action: 'add_port_mapping',
+    method: 'POST',
+    path: 'port-mappings',
+    scope: 'container:network',
     body: ({ port }) => ({ protocol: 'tcp', container_port: port }),
   },
   firewall_drops: {
-    ...{ action: 'open_firewall', method: 'PUT', path: 'firewall', scope: 'container:network' },
+    action: 'open_firewall',
+    method: 'PUT',
+    path: 'firewall',
+    scope: 'container:network',
     body: openPort,
     ifMatch: ({ firewallEtag = '' }) => firewallEtag,
   },

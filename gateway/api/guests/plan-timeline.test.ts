@@ -16,16 +16,20 @@ const task = (fields: Partial<Operation>): OperationView => ({
   }),
 })
 const entry = (fields: Partial<AuditRecord>): AuditRecord => ({
-  ...{ timeMs: 5, action: 'container.stop', target: 'web', detail: '', user: 'ada', by: 'admin:1', keyId: 0 },
-  ...{
-    success: true,
-    address: '192.0.2.7',
-    requestId: 'r',
-    containerUuid: 'u',
-    count: 1,
-    lastMs: 5,
-    ...fields,
-  },
+  timeMs: 5,
+  action: 'container.stop',
+  target: 'web',
+  detail: '',
+  user: 'ada',
+  by: 'admin:1',
+  keyId: 0,
+  success: true,
+  address: '192.0.2.7',
+  requestId: 'r',
+  containerUuid: 'u',
+  count: 1,
+  lastMs: 5,
+  ...fields,
 })
 const none = { operations: [], audit: [], alerts: [] }
 
@@ -46,9 +50,7 @@ describe('a timeline', () => {
     ['stop', 'system:security', 'alert'],
   ] as const)
     it(`a ${action} by ${requestedBy} is a ${kind}`, () =>
-      expect(planTimeline({ ...none, operations: [task({ action, requestedBy })] }, 1)[0]?.kind).to.equal(
-        kind,
-      ))
+      expect(planTimeline({ ...none, operations: [task({ action, requestedBy })] }, 1)[0]?.kind).to.equal(kind))
   it('leaves out a ticket for a console, unless it was refused', () => {
     const audit = [true, false].map((success) => entry({ action: 'console.ticket', success }))
     expect(planTimeline({ ...none, audit }, 10).map(({ status }) => status)).to.deep.equal(['failure'])

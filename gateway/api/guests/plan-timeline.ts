@@ -54,8 +54,14 @@ function taskOf({ detail }: AuditRecord): string {
 function taskEntry({ operation }: OperationView, ordered: AuditRecord | undefined): TimelineEntry {
   const { id, action, requestedBy, createdAtMs, error } = operation
   return {
-    ...{ atMs: createdAtMs, kind: kindOf(action, requestedBy), action, user: requestedBy, taskId: id },
-    ...{ status: operationStatusOf(operation), address: ordered?.address ?? '', detail: error },
+    atMs: createdAtMs,
+    kind: kindOf(action, requestedBy),
+    action,
+    user: requestedBy,
+    taskId: id,
+    status: operationStatusOf(operation),
+    address: ordered?.address ?? '',
+    detail: error,
   }
 }
 
@@ -74,7 +80,13 @@ function changeEntry({ timeMs, action, user, address, detail, success }: AuditRe
 function alertEntry({ alert }: AlertView): TimelineEntry {
   const { type, severity, detail, lastAtMs, targetIp } = alert
   return {
-    ...{ atMs: lastAtMs, kind: 'alert', action: type, status: severity, user: '', address: targetIp },
-    ...{ detail, taskId: '' },
+    atMs: lastAtMs,
+    kind: 'alert',
+    action: type,
+    status: severity,
+    user: '',
+    address: targetIp,
+    detail,
+    taskId: '',
   }
 }

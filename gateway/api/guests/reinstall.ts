@@ -14,9 +14,7 @@ export const reinstallFields = {
   ...loginFields(
     'If omitted: `password` or `key` if only the field of that mode is sent, else `auto_password`. `keep`: the current login stays.',
   ),
-  force: Type.Optional(
-    Type.Boolean({ description: '`true`: stop the running system without a graceful shutdown.' }),
-  ),
+  force: Type.Optional(Type.Boolean({ description: '`true`: stop the running system without a graceful shutdown.' })),
 }
 const ReinstallBodySchema = Type.Object(reinstallFields, { title: 'Reinstall' })
 export type ReinstallBody = Static<typeof ReinstallBodySchema>
@@ -53,8 +51,13 @@ export function reinstallRoute(fleet: Fleet): Route {
     conditional: true,
     statuses: [202],
     errors: [
-      ...['invalid_state', 'image_disabled', 'unsupported', 'resource_exhausted', 'precondition_failed'],
-      ...['host_offline', 'agent_timeout'],
+      'invalid_state',
+      'image_disabled',
+      'unsupported',
+      'resource_exhausted',
+      'precondition_failed',
+      'host_offline',
+      'agent_timeout',
     ],
     handle: async (context) => {
       refuseOtherImages(context.caller, context.body.template_id)
@@ -71,11 +74,7 @@ function refuseOtherImages({ subUser }: Principal, templateId: string): void {
 }
 
 /** @returns the order for a guest. @throws {BerthError} `invalid_field`, `missing_field` */
-export function planReinstall(
-  view: FleetView,
-  body: ReinstallBody,
-  caller: Principal,
-): (uuid: string) => OrderCase {
+export function planReinstall(view: FleetView, body: ReinstallBody, caller: Principal): (uuid: string) => OrderCase {
   const { template_id: templateId, force = false } = body
   checkTemplate(view, templateId)
   const login = planReinstallLogin(body, osOf(view, templateId))

@@ -40,10 +40,7 @@ export function resetPasswordRoute(fleet: Fleet): Route {
     example: { password: 'S3cret-enough' },
     data: PasswordSchema,
     conditional: true,
-    errors: [
-      ...['invalid_state', 'guest_busy', 'guest_refused', 'precondition_failed'],
-      ...['host_offline', 'agent_timeout'],
-    ],
+    errors: ['invalid_state', 'guest_busy', 'guest_refused', 'precondition_failed', 'host_offline', 'agent_timeout'],
     handle: async (context) => {
       const { guest } = context.guest
       const password = context.body?.password ?? ''

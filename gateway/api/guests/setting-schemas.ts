@@ -10,10 +10,7 @@ import { oneOf } from '../../http/schema.js'
 const optional = Type.Optional
 
 /** An optional integer. */
-export function integerWithin(
-  range: { min: number; max: number },
-  description?: string,
-): TOptional<TInteger> {
+export function integerWithin(range: { min: number; max: number }, description?: string): TOptional<TInteger> {
   const bounds = { minimum: range.min, maximum: range.max }
   return optional(Type.Integer({ ...bounds, ...(description === undefined ? {} : { description }) }))
 }
@@ -38,9 +35,7 @@ export const MappingBodySchema = Type.Object(
     container_port_end: optional(
       port(0, 'Last container port of a range. If omitted, it is derived from `host_port_end`.'),
     ),
-    host_port_end: optional(
-      port(0, 'Last host port of a range. If omitted, it is derived from `container_port_end`.'),
-    ),
+    host_port_end: optional(port(0, 'Last host port of a range. If omitted, it is derived from `container_port_end`.')),
     description: optional(
       Type.String({
         pattern: descriptionPattern,
@@ -136,8 +131,7 @@ export const InterfaceSchema = optional(
   Type.String({
     ...trimmed,
     pattern: interfacePattern,
-    description:
-      'Network interface of the host, at most 15 characters. Empty: the interface of the default route.',
+    description: 'Network interface of the host, at most 15 characters. Empty: the interface of the default route.',
     examples: ['eth0'],
   }),
 )

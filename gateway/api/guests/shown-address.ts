@@ -23,7 +23,8 @@ export async function judgeAddress(
   const own = parseAddress(found.address)?.text ?? ''
   const isName = own === '' && hostAddress !== '' && !parseAddress(hostAddress)
   const verdict = planAddressStep({
-    ...{ own, host: hostAddress },
+    own,
+    host: hostAddress,
     resolved: isName ? await names.resolve(hostAddress) : [],
     hostAddresses: found.hostAddresses.flatMap((text) => parseAddress(text)?.text ?? []),
     otherHosts: view

@@ -35,14 +35,18 @@ const ScheduleBodySchema = Type.Object(
     enabled: Type.Boolean(),
     interval_hours: optional(
       Type.Integer({
-        ...{ minimum: interval.min, maximum: interval.max, ...zeroIsAbsent },
+        minimum: interval.min,
+        maximum: interval.max,
+        ...zeroIsAbsent,
         description:
           'Hours between two snapshots. Required when a schedule is enabled for the first time. If omitted or 0, it is unchanged.',
       }),
     ),
     time: optional(
       Type.String({
-        ...{ ...trimmed, pattern: timeOfDayPattern, examples: ['03:30'] },
+        ...trimmed,
+        pattern: timeOfDayPattern,
+        examples: ['03:30'],
         description:
           '`HH:MM` in the time zone of the container’s host. Snapshots are taken at this time and at multiples of the interval from it. Default: 00:00.',
       }),
@@ -89,9 +93,7 @@ export function scheduleRoute(fleet: Fleet): Route {
     errors: ['missing_field', 'invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
     handle: async (context) => {
       const { interval_hours: intervalHours, ...sent } = context.body
-      const value = SnapshotScheduleChange.fromPartial({
-        ...{ ...sent, intervalHours, createdBy: context.caller.user },
-      })
+      const value = SnapshotScheduleChange.fromPartial({ ...sent, intervalHours, createdBy: context.caller.user })
       const change = { $case: 'snapshotSchedule', value } as const
       const { guest } = await changeSetting(fleet, context, { change, detail: describeFields(context.body) })
       return { message: 'schedule updated', data: scheduleResult(guest, guest.snapshotSchedule) }
@@ -105,7 +107,8 @@ function scheduleResult(
 ): Static<typeof ScheduleResultSchema> {
   return {
     container: {
-      ...{ id, name },
+      id,
+      name,
       snapshot_schedule_enabled: schedule.enabled,
       snapshot_schedule_interval_hours: schedule.intervalHours,
       snapshot_schedule_time: schedule.time,
@@ -115,10 +118,7 @@ function scheduleResult(
 }
 
 /** @param schedule undefined: of an agent that knows none */
-export function scheduleRow(
-  schedule: SnapshotSchedule | undefined,
-  time: TimeFormat,
-): Static<typeof ScheduleSchema> {
+export function scheduleRow(schedule: SnapshotSchedule | undefined, time: TimeFormat): Static<typeof ScheduleSchema> {
   const {
     enabled,
     intervalHours,
@@ -132,7 +132,11 @@ export function scheduleRow(
     ...schedule,
   }
   return {
-    ...{ enabled, interval_hours: intervalHours, time: timeOfDay, retention, created_by: createdBy },
+    enabled,
+    interval_hours: intervalHours,
+    time: timeOfDay,
+    retention,
+    created_by: createdBy,
     last_run: time.format(lastRunMs),
     next_run: time.format(nextRunMs),
   }

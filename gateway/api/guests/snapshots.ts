@@ -269,11 +269,7 @@ function checkMaySetSpace(caller: Principal): void {
 }
 
 /** Agents that do not know a limit of space still get the number. @throws {BerthError} `missing_field` */
-function parseQuota({
-  snapshot_limit,
-  quota,
-  space_limit_bytes: spaceBytes,
-}: QuotaBody): SettingOrder['change'] {
+function parseQuota({ snapshot_limit, quota, space_limit_bytes: spaceBytes }: QuotaBody): SettingOrder['change'] {
   const limit = snapshot_limit ?? quota
   if (spaceBytes !== undefined) return { $case: 'snapshotQuota', value: { limit, spaceBytes } }
   if (limit !== undefined) return { $case: 'snapshotLimit', value: limit }

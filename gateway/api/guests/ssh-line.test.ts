@@ -4,7 +4,11 @@ import { planSshPlace, sshCommand } from './ssh-line.js'
 
 const mapping = (more: Partial<PortMapping> = {}): PortMapping =>
   PortMapping.fromPartial({
-    ...{ protocol: 'tcp', containerPort: 22, containerPortEnd: 22, hostPort: 20_022, hostPortEnd: 20_022 },
+    protocol: 'tcp',
+    containerPort: 22,
+    containerPortEnd: 22,
+    hostPort: 20_022,
+    hostPortEnd: 20_022,
     ...more,
   })
 const mapped = { publicIpv4s: [], ipv6Addresses: [], sshPort: 20_022, portMappings: [mapping()] }
@@ -27,12 +31,7 @@ describe('the SSH command of a guest', () => {
       'node1',
       'ssh -p 20022 root@203.0.113.8',
     ],
-    [
-      'a mapping at loopback only',
-      { ...mapped, portMappings: [mapping({ hostIp: '127.0.0.1' })] },
-      'node1',
-      '',
-    ],
+    ['a mapping at loopback only', { ...mapped, portMappings: [mapping({ hostIp: '127.0.0.1' })] }, 'node1', ''],
     [
       'the address of another mapping',
       {
@@ -43,14 +42,8 @@ describe('the SSH command of a guest', () => {
       'ssh -p 20022 root@node1',
     ],
     ['neither a port nor an address', bare, 'node1', ''],
-    [
-      'an own IPv6 address only',
-      { ...bare, ipv6Addresses: ['2001:db8::9'] },
-      'node1',
-      'ssh root@2001:db8::9',
-    ],
+    ['an own IPv6 address only', { ...bare, ipv6Addresses: ['2001:db8::9'] }, 'node1', 'ssh root@2001:db8::9'],
     ['a reported address that is none', { ...bare, publicIpv4s: ['$(reboot)'] }, 'node1', ''],
   ] as const)
-    it(`uses ${name}`, () =>
-      expect(sshCommand(planSshPlace({ ...guest } as never, hostAddress))).to.equal(command))
+    it(`uses ${name}`, () => expect(sshCommand(planSshPlace({ ...guest } as never, hostAddress))).to.equal(command))
 })

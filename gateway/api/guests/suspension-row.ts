@@ -9,9 +9,7 @@ const policyNames = ['suspended', 'expired', 'traffic', 'security'] as const
 
 /** Fields of a container's row that describe its suspension. */
 export const suspensionRowFields = {
-  policy: Type.Optional(
-    oneOf(policyNames, 'First reason why the container is blocked. If absent: not blocked.'),
-  ),
+  policy: Type.Optional(oneOf(policyNames, 'First reason why the container is blocked. If absent: not blocked.')),
   suspended_mode: Type.Optional(oneOf(suspensionModes)),
   suspended_reason: Type.Optional(
     Type.String({

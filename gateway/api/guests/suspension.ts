@@ -12,8 +12,7 @@ import { changeSetting, type SettingOrder } from './guest-settings.js'
 
 export const suspendScope = 'container:suspend'
 
-const textOf = (description: string) =>
-  Type.String({ ...trimmed, pattern: suspensionTextPattern, description })
+const textOf = (description: string) => Type.String({ ...trimmed, pattern: suspensionTextPattern, description })
 
 /** Fields of a suspension, shared with batches. */
 export const suspensionFields = {
@@ -131,11 +130,7 @@ async function changeSuspension(
  */
 export function refuseBoundCaller(caller: Principal): void {
   if (isBound(caller))
-    throw new BerthError(
-      'forbidden',
-      'insufficient_scope',
-      'not available for callers that are bound to containers',
-    )
+    throw new BerthError('forbidden', 'insufficient_scope', 'not available for callers that are bound to containers')
 }
 
 /**

@@ -68,11 +68,7 @@ export function timelineRoute(deps: TimelineDeps): Route {
   })
 }
 
-async function readSources(
-  { view, audit, now }: TimelineDeps,
-  caller: Principal,
-  { hostId, guest }: GuestView,
-) {
+async function readSources({ view, audit, now }: TimelineDeps, caller: Principal, { hostId, guest }: GuestView) {
   const may = (scope: string): boolean => coversScope(caller.scopes, scope)
   const { uuid } = guest
   return {
@@ -100,7 +96,12 @@ function entryRow(entry: TimelineEntry, time: TimeFormat): Static<typeof EntrySc
   return {
     time: time.format(atMs),
     timestamp: Math.floor(atMs / 1000),
-    ...{ kind: entry.kind, action: entry.action, status: entry.status, user: entry.user },
-    ...{ address: entry.address, detail: entry.detail, task_id: entry.taskId },
+    kind: entry.kind,
+    action: entry.action,
+    status: entry.status,
+    user: entry.user,
+    address: entry.address,
+    detail: entry.detail,
+    task_id: entry.taskId,
   }
 }

@@ -16,8 +16,7 @@ export const HostRowSchema = Type.Object(
     name: Type.String(),
     address: Type.String(),
     public_address: Type.String({
-      description:
-        'DNS name or IP address at which customers reach the containers of the host. Empty: not known.',
+      description: 'DNS name or IP address at which customers reach the containers of the host. Empty: not known.',
     }),
     public_address_source: oneOf(
       ['set', 'guess', 'none'],

@@ -58,8 +58,7 @@ const ChangeBodySchema = Type.Object({
 const RemoveQuerySchema = Type.Object({
   force: Type.Optional(
     Type.Boolean({
-      description:
-        '`true`: remove the host although it has containers. The containers themselves are not changed.',
+      description: '`true`: remove the host although it has containers. The containers themselves are not changed.',
     }),
   ),
 })
@@ -224,12 +223,7 @@ async function changeHost(
 }
 
 /** Takes only the known fields of a body. */
-function pick({
-  name,
-  address,
-  draining,
-  public_address: publicAddress,
-}: Static<typeof ChangeBodySchema>): HostChange {
+function pick({ name, address, draining, public_address: publicAddress }: Static<typeof ChangeBodySchema>): HostChange {
   return {
     ...(name === undefined ? {} : { name }),
     ...(address === undefined ? {} : { address }),
@@ -239,11 +233,7 @@ function pick({
 }
 
 /** @throws {BerthError} `not_found` */
-function getRow(
-  { view, time }: { view: FleetView; time: TimeFormat },
-  caller: Principal,
-  hostId: string,
-): HostRow {
+function getRow({ view, time }: { view: FleetView; time: TimeFormat }, caller: Principal, hostId: string): HostRow {
   const host = view.findHost(hostId)
   if (!host) throw notFound('host')
   return hostRow(host, { caller, containers: countVisible(view, caller, hostId).total, time })
@@ -259,7 +249,10 @@ function containerCounter(view: FleetView, caller: Principal): (hostId: string) 
 function tokenRow({ token, expiresAtMs, command, address }: JoinToken, time: TimeFormat) {
   const joinHost = parseHostName(splitHostPort(address).host) ?? ''
   return {
-    ...{ join_token: token, expires_at: time.format(expiresAtMs), command },
-    ...{ join_address: address, join_local_only: !isReachableName(joinHost) },
+    join_token: token,
+    expires_at: time.format(expiresAtMs),
+    command,
+    join_address: address,
+    join_local_only: !isReachableName(joinHost),
   }
 }

@@ -103,11 +103,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
   ]
 }
 
-function dashboard(
-  view: FleetView,
-  caller: Principal,
-  hostId: string | undefined,
-): Static<typeof DashboardSchema> {
+function dashboard(view: FleetView, caller: Principal, hostId: string | undefined): Static<typeof DashboardSchema> {
   const hosts = hostId === undefined ? view.countHosts() : countOne(getNamedHost(view, hostId))
   const { total, byStatus } = countVisible(view, caller, hostId)
   return {

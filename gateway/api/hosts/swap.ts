@@ -34,7 +34,8 @@ const SwapBodySchema = Type.Object(
     action: Type.Optional(oneOf(swapActions, 'Default: `resize`.')),
     size_mb: Type.Optional(
       Type.Integer({
-        ...{ minimum: 0, maximum: swapMb.max },
+        minimum: 0,
+        maximum: swapMb.max,
         description: `Size in MiB, at least ${swapMb.min}. Required for \`create\` and \`resize\`, ignored for other actions.`,
       }),
     ),
@@ -69,12 +70,15 @@ export function swapRoutes(fleet: Fleet): Route[] {
       scope: 'swap:manage',
       bound: 'refused',
       audit: 'swap.change',
-      summary:
-        'Creates, resizes, enables, disables or deletes the swap file of a host. Answers when it is done',
+      summary: 'Creates, resizes, enables, disables or deletes the swap file of a host. Answers when it is done',
       body: SwapBodySchema,
       example: { action: 'resize', size_mb: 2048 },
       errors: [
-        ...['invalid_state', 'resource_exhausted', 'storage_full', 'memory_in_use', 'swap_unsupported'],
+        'invalid_state',
+        'resource_exhausted',
+        'storage_full',
+        'memory_in_use',
+        'swap_unsupported',
         ...agentErrors,
       ],
       handle: async (context) => {

@@ -27,10 +27,7 @@ const WordSchema = Type.String({
 
 const CustomBodySchema = Type.Object(
   {
-    type: oneOf(
-      ['lxc', 'kvm', 'iso'],
-      '`iso`: a CD that virtual machines boot through `PUT /containers/{id}/boot`.',
-    ),
+    type: oneOf(['lxc', 'kvm', 'iso'], '`iso`: a CD that virtual machines boot through `PUT /containers/{id}/boot`.'),
     name: Type.String({
       ...trimmed,
       pattern: imageNamePattern,
@@ -74,8 +71,7 @@ const CustomBodySchema = Type.Object(
     ),
     secure_boot: Type.Optional(
       Type.Boolean({
-        description:
-          '`true`: secure boot. The firmware only boots systems signed by Microsoft. Requires `uefi`.',
+        description: '`true`: secure boot. The firmware only boots systems signed by Microsoft. Requires `uefi`.',
       }),
     ),
     tpm: Type.Optional(Type.Boolean({ description: '`true`: each virtual machine has its own TPM 2.0.' })),
@@ -112,8 +108,14 @@ function addRoute({ fleet, customImages }: CustomImageParts): Route {
     query: Type.Object(hostField),
     body: CustomBodySchema,
     example: {
-      ...{ type: 'lxc', name: 'Alpine with our tools', description: '', distro: 'alpine', release: '3.22' },
-      ...{ arch: 'amd64', url: 'https://images.example.org/alpine.tar.xz', sha256: 'ab'.repeat(32) },
+      type: 'lxc',
+      name: 'Alpine with our tools',
+      description: '',
+      distro: 'alpine',
+      release: '3.22',
+      arch: 'amd64',
+      url: 'https://images.example.org/alpine.tar.xz',
+      sha256: 'ab'.repeat(32),
     },
     data: ImageSchema,
     more: doneFields,
@@ -171,9 +173,7 @@ function removeRoute({ fleet, customImages }: CustomImageParts): Route {
 /** The one that is named, else those that have joined. @throws {BerthError} `invalid_field`, `host_offline` */
 function hostsOf({ view }: Fleet, hostId: string | undefined): string[] {
   const joined = view.hosts().filter(({ state }) => state !== 'pending')
-  return hostId === undefined && joined.length > 0
-    ? joined.map(({ id }) => id)
-    : [chooseHost(view, hostId).id]
+  return hostId === undefined && joined.length > 0 ? joined.map(({ id }) => id) : [chooseHost(view, hostId).id]
 }
 
 function planCustom(body: CustomBody, operationId: string): AddCustomImageRequest {

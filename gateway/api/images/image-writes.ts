@@ -7,10 +7,7 @@ import { doneFields, givenId, holdersOf, hostField, IdSchema, onHosts } from './
 
 const TargetSchema = Type.Object({ template_id: IdSchema, ...hostField }, { title: 'ImageTarget' })
 const LooseTargetSchema = Type.Partial(TargetSchema)
-const ToggleSchema = Type.Object(
-  { ...TargetSchema.properties, enabled: Type.Boolean() },
-  { title: 'ImageToggle' },
-)
+const ToggleSchema = Type.Object({ ...TargetSchema.properties, enabled: Type.Boolean() }, { title: 'ImageToggle' })
 const hostQuery = Type.Object(hostField)
 
 const TaskSchema = Type.Object({ host_id: Type.String(), task_id: Type.String() }, { title: 'ImageTask' })
@@ -98,9 +95,7 @@ function deleteRoute(fleet: Fleet): Route {
       const { results, more, unsettled } = await onHosts(fleet, context, asked, (host) =>
         fleet.agent(host).images.deleteImage({ templateId: id }),
       )
-      const message = results.some(({ deleted }) => deleted)
-        ? 'image deleted'
-        : 'the image was not downloaded'
+      const message = results.some(({ deleted }) => deleted) ? 'image deleted' : 'the image was not downloaded'
       return { message, more, unsettled }
     },
   })
@@ -146,15 +141,13 @@ async function download(fleet: Fleet, context: Context, target: Target): Promise
   const held = holdersOf(fleet.view, id, hostId)
   const able = hostId === undefined ? held.filter(({ template }) => template.unsupported === '') : held
   if (able.length === 0) throw unsupported(held)
-  const taskOf = (host: string): string =>
-    able.length === 1 ? context.operationId : partOf(context.operationId, host)
+  const taskOf = (host: string): string => (able.length === 1 ? context.operationId : partOf(context.operationId, host))
   const { results, more, unsettled } = await onHosts(fleet, context, idsOf(able), (host) =>
     orderDownload(fleet, { hostId: host, task: taskOf(host), templateId: id, user: context.caller.user }),
   )
   const queued = results.filter(({ outcome }) => outcome === 'queued')
   const tasks = queued.map((asked) => ({ host_id: asked.hostId, task_id: asked.task }))
-  if (queued.length > 0)
-    return { status: 202, message: 'download queued', more: { ...more, tasks }, unsettled }
+  if (queued.length > 0) return { status: 202, message: 'download queued', more: { ...more, tasks }, unsettled }
   if (results.some(({ outcome }) => outcome === 'running'))
     throw conflict('task_running', 'the image is being downloaded')
   return { message: 'the image is already downloaded', more: { ...more, tasks }, unsettled }
@@ -168,10 +161,7 @@ interface DownloadOrder {
 }
 
 /** That it is there, or on its way, is no failure of one host among several. */
-async function orderDownload(
-  fleet: Fleet,
-  { hostId, task, templateId, user }: DownloadOrder,
-): Promise<HostOutcome> {
+async function orderDownload(fleet: Fleet, { hostId, task, templateId, user }: DownloadOrder): Promise<HostOutcome> {
   const order = { $case: 'imageDownload', value: { templateId } } as const
   try {
     const { revision } = await fleet

@@ -81,8 +81,5 @@ export function canBeUsedBy({ subUser }: Principal, { template }: TemplateView):
 
 function templateRow({ template }: TemplateView): TemplateRow {
   const { id, name, distro, release, arch, description, available } = template
-  return {
-    ...{ id, name, distro, release, arch, description, available },
-    type: virtualizationName(template.virtualization),
-  }
+  return { id, name, distro, release, arch, description, available, type: virtualizationName(template.virtualization) }
 }

@@ -18,9 +18,7 @@ const ScanBodySchema = Type.Object({
   cidr: Type.String({ ...trimmed, maxLength: 18, description: 'IPv4 network, /24 or smaller.' }),
   interface: InterfaceSchema,
   gateway: OptionalIpv4Schema,
-  verify: optional(
-    Type.Boolean({ description: '`true`: check by ARP which addresses are in use. Default: `true`.' }),
-  ),
+  verify: optional(Type.Boolean({ description: '`true`: check by ARP which addresses are in use. Default: `true`.' })),
   limit: optional(
     Type.Integer({
       minimum: 0,
@@ -30,16 +28,7 @@ const ScanBodySchema = Type.Object({
   ),
 })
 
-const statuses = [
-  'host',
-  'gateway',
-  'assigned',
-  'pool',
-  'configured',
-  'in_use',
-  'available',
-  'unknown',
-] as const
+const statuses = ['host', 'gateway', 'assigned', 'pool', 'configured', 'in_use', 'available', 'unknown'] as const
 const ScanSchema = Type.Array(
   Type.Object({
     ...PoolAddressSchema.properties,
@@ -150,8 +139,7 @@ function assignRoute(fleet: Fleet): Route {
     bound: 'guest',
     audit: 'container.ipv6',
     tag: 'Routing',
-    summary:
-      'Assigns more IPv6 addresses to a container immediately. Without a body: one, if the container has none',
+    summary: 'Assigns more IPv6 addresses to a container immediately. Without a body: one, if the container has none',
     params: ContainerPathSchema,
     body: AssignBodySchema,
     example: { ipv6_count: 1, ipv6_addresses: ['2001:db8::7'] },

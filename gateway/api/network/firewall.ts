@@ -2,11 +2,7 @@ import { Type, type Static } from 'typebox'
 import { checkFirewall, firewallWords } from '../../../shared/firewall-rules.js'
 import { networkLimits } from '../../../shared/network-limits.js'
 import { BerthError, invalidField } from '../../../shared/errors.js'
-import {
-  Firewall,
-  type FirewallRule,
-  type GetFirewallResponse,
-} from '../../../proto/gen/berth/agent/v1/network.js'
+import { Firewall, type FirewallRule, type GetFirewallResponse } from '../../../proto/gen/berth/agent/v1/network.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { fieldName } from '../../http/refusal.js'
 import { ifRevisionOf, revisionEtag } from '../../http/if-match.js'
@@ -21,10 +17,7 @@ const optional = Type.Optional
 const { directions, protocols, actions, networks } = firewallWords
 
 const ruleFields = {
-  direction: oneOf(
-    directions,
-    'Side that opens the connection: the other side (`in`) or the container (`out`).',
-  ),
+  direction: oneOf(directions, 'Side that opens the connection: the other side (`in`) or the container (`out`).'),
   protocol: oneOf(protocols, '`icmp` includes ICMP and ICMPv6.'),
   action: oneOf(actions),
 }
@@ -106,8 +99,7 @@ function readRoute(fleet: Fleet): Route {
     method: 'GET',
     name: 'getFirewall',
     subUser: 'allowed',
-    summary:
-      'Returns the firewall of a container. Its ETag can be used for If-Match like that of the container',
+    summary: 'Returns the firewall of a container. Its ETag can be used for If-Match like that of the container',
     errors: ['host_offline', 'agent_timeout'],
     handle: async ({ guest: { hostId, guest } }) => {
       const answer = await fleet.agent(hostId).settings.getFirewall({ uuid: guest.uuid })

@@ -6,9 +6,7 @@ const planned = (item: { prefix: string; prefix_len?: number }) => planRouting({
 
 describe('pools as sent', () => {
   it('keep lists that are not sent', () =>
-    expect(planRouting({})).to.deep.equal({
-      ...{ ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined },
-    }))
+    expect(planRouting({})).to.deep.equal({ ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined }))
 
   it('take an IPv4 address without a length as a single one', () =>
     expect(planRouting({ items: [{ address: '203.0.113.9' }] }).ipv4Pool).to.deep.equal({

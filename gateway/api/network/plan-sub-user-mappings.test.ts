@@ -4,8 +4,13 @@ import { planMappingChange } from '../guests/plan-mappings.js'
 import { planSubUserMappings, refuseChosenSide } from './plan-sub-user-mappings.js'
 
 const stored: PortMapping = {
-  ...{ protocol: 'tcp', hostIp: '192.0.2.1', hostPort: 30_000, hostPortEnd: 30_004 },
-  ...{ containerPort: 80, containerPortEnd: 84, description: 'web' },
+  protocol: 'tcp',
+  hostIp: '192.0.2.1',
+  hostPort: 30_000,
+  hostPortEnd: 30_004,
+  containerPort: 80,
+  containerPortEnd: 84,
+  description: 'web',
 }
 const everyField = {
   ...({ protocol: 'tcp', host_ip: '192.0.2.1', host_port: 30_000, host_port_end: 30_004 } as const),
@@ -54,9 +59,9 @@ describe('port mappings of sub-users', () => {
     })
 
   it('of a mapping that is not there no field is taken for unchanged', () => {
-    expect(
-      outcome(() => planSubUserMappings({ ...planMappingChange({ host_port: 1 }) }, undefined, false)),
-    ).to.equal('host_port')
+    expect(outcome(() => planSubUserMappings({ ...planMappingChange({ host_port: 1 }) }, undefined, false))).to.equal(
+      'host_port',
+    )
   })
 
   it('are added without a choice of port or address', () => {

@@ -41,8 +41,7 @@ export function planSubUserMappings(
 ): MappingChange {
   const closed = innerOnly ? allButInner : fixed
   const asIs = stored && { ...stored, containerPortEnd: endOf(stored, wanted.containerPort) }
-  for (const field of closed)
-    if (isSaid(wanted[field]) && wanted[field] !== asIs?.[field]) throw notTheirs(field)
+  for (const field of closed) if (isSaid(wanted[field]) && wanted[field] !== asIs?.[field]) throw notTheirs(field)
   return { ...wanted, ...Object.fromEntries(closed.map((field) => [field, undefined])) }
 }
 

@@ -6,12 +6,7 @@ import { PortMappingSchema, portMappingRow, type PortMappingRow } from '../guest
 import { planHostIp, planMapping, planMappingChange } from '../guests/plan-mappings.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { isConfinedToInnerPorts } from '../../http/sub-user.js'
-import {
-  HostIpSchema,
-  MappingBodySchema,
-  MappingChangeSchema,
-  ProtocolSchema,
-} from '../guests/setting-schemas.js'
+import { HostIpSchema, MappingBodySchema, MappingChangeSchema, ProtocolSchema } from '../guests/setting-schemas.js'
 import { changeSetting, nothingToChange } from '../guests/guest-settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 import { planSubUserMappings, refuseChosenSide } from './plan-sub-user-mappings.js'
@@ -43,10 +38,7 @@ const conditional = {
   ...common,
   conditional: true,
   data: MappingsSchema,
-  errors: [
-    ...['port_conflict', 'address_in_use', 'invalid_state', 'precondition_failed'],
-    ...['host_offline', 'agent_timeout'],
-  ],
+  errors: ['port_conflict', 'address_in_use', 'invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
 } as const
 
 export function portMappingRoutes(fleet: Fleet): Route[] {
@@ -61,8 +53,7 @@ function addRoute(fleet: Fleet): Route {
     name: 'addPortMapping',
     subUser: 'allowed',
     audit: 'container.port_mapping_add',
-    summary:
-      'Maps a port or a range of ports of the host to a container. Answers all mappings of the container',
+    summary: 'Maps a port or a range of ports of the host to a container. Answers all mappings of the container',
     params: ContainerPathSchema,
     body: MappingBodySchema,
     example: { protocol: 'tcp', container_port: 80, host_port: 0, description: 'web' },

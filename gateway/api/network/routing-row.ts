@@ -131,10 +131,7 @@ export function ipv6PrefixRow(one: Ipv6Prefix): Static<typeof Ipv6PrefixSchema> 
 }
 
 /** Assignments of containers that the caller may see, each with its container. */
-function heldBy(
-  assignments: readonly AddressAssignment[],
-  { guests }: RoutingScope,
-): [AddressAssignment, GuestView][] {
+function heldBy(assignments: readonly AddressAssignment[], { guests }: RoutingScope): [AddressAssignment, GuestView][] {
   return assignments.flatMap((assignment) => {
     const holder = guests.get(assignment.guestUuid)
     return holder ? [[assignment, holder] as [AddressAssignment, GuestView]] : []
@@ -145,7 +142,9 @@ function mappingRows(view: GuestView): RoutingRow['nat4_mappings'] {
   const status = statusOf(view)
   const { guest } = view
   return guest.portMappings.map((mapping) => ({
-    ...{ ...holderRow(guest), status, ip: guest.ipv4 },
+    ...holderRow(guest),
+    status,
+    ip: guest.ipv4,
     ...portMappingRow(mapping),
   }))
 }

@@ -3,12 +3,7 @@ import { TrafficLimit } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { GetTrafficResponse } from '../../../proto/gen/berth/agent/v1/network.js'
 import { clampTime, createTimeFormat } from '../../../shared/time.js'
 import type { Fleet } from '../../fleet/contract.js'
-import {
-  TrafficActionSchema,
-  TrafficModeSchema,
-  trafficActionName,
-  trafficModeName,
-} from '../guests/guest-row.js'
+import { TrafficActionSchema, TrafficModeSchema, trafficActionName, trafficModeName } from '../guests/guest-row.js'
 import { planTraffic } from '../guests/plan-settings.js'
 import { route, type Route } from '../../http/route.js'
 import { localTimeSchema } from '../../http/schema.js'

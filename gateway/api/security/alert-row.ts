@@ -38,17 +38,20 @@ export type AlertRow = Static<typeof AlertRowSchema>
 export function alertRow({ hostId, alert }: AlertView, time: TimeFormat): AlertRow {
   const pending = alert.action === 'stop_pending'
   const shown = {
-    ...{ id: alert.id, host_id: hostId },
-    ...{ container_id: alert.guestId, container_uuid: alert.guestUuid, container_name: alert.guestName },
+    id: alert.id,
+    host_id: hostId,
+    container_id: alert.guestId,
+    container_uuid: alert.guestUuid,
+    container_name: alert.guestName,
     type: alert.type as AlertRow['type'],
     severity: alert.severity as AlertRow['severity'],
-    ...{ source_ip: alert.sourceIp, target_ip: alert.targetIp, target_port: alert.targetPort },
+    source_ip: alert.sourceIp,
+    target_ip: alert.targetIp,
+    target_port: alert.targetPort,
     detail: alert.detail,
-    ...{
-      timestamp: time.format(alert.lastAtMs),
-      first_seen: time.format(alert.firstAtMs),
-      count: alert.count,
-    },
+    timestamp: time.format(alert.lastAtMs),
+    first_seen: time.format(alert.firstAtMs),
+    count: alert.count,
     action: alert.action as AlertRow['action'],
     stop_at: pending ? time.format(alert.stopAtMs) : '',
   }

@@ -116,17 +116,20 @@ function summaryOf(
 ): Omit<Static<typeof SummarySchema>, 'host_id' | 'blocked'> {
   const active = alerts.filter(({ alert }) => alert.lastAtMs > Date.now() - activeMs)
   const countBy = (words: readonly string[], field: 'type' | 'severity'): Record<string, number> =>
-    Object.fromEntries(
-      words.map((word) => [word, alerts.filter(({ alert }) => alert[field] === word).length]),
-    )
-  const guestsOf = (some: readonly AlertView[]): number =>
-    new Set(some.map(({ alert }) => alert.guestUuid)).size
+    Object.fromEntries(words.map((word) => [word, alerts.filter(({ alert }) => alert[field] === word).length]))
+  const guestsOf = (some: readonly AlertView[]): number => new Set(some.map(({ alert }) => alert.guestUuid)).size
   const bySeverity = countBy(severities, 'severity')
   const { critical = 0, high = 0, medium = 0 } = bySeverity
   return {
-    ...{ critical, high, medium, low: 0, total_alerts: alerts.length },
-    ...{ total: alerts.length, active: active.length },
-    ...{ by_severity: bySeverity, by_type: countBy(abuseTypes, 'type') },
+    critical,
+    high,
+    medium,
+    low: 0,
+    total_alerts: alerts.length,
+    total: alerts.length,
+    active: active.length,
+    by_severity: bySeverity,
+    by_type: countBy(abuseTypes, 'type'),
     containers: guestsOf(active),
     pending_stops: guestsOf(alerts.filter(({ alert }) => alert.action === 'stop_pending')),
     last_alert_at: time.format(alerts[0]?.alert.lastAtMs ?? 0),

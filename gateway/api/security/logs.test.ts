@@ -5,8 +5,14 @@ import { securityLogRoute } from './logs.js'
 
 describe('logs of several hosts', () => {
   const log = (atMs: number, guestUuid: string) => ({
-    ...{ srcIp: '', dstIp: '', srcPort: 0, dstPort: 0, protocol: '', state: '' },
-    ...{ atMs, guestUuid },
+    srcIp: '',
+    dstIp: '',
+    srcPort: 0,
+    dstPort: 0,
+    protocol: '',
+    state: '',
+    atMs,
+    guestUuid,
   })
   const fleet = {
     view: {
@@ -33,7 +39,5 @@ describe('logs of several hosts', () => {
 
   it('leave out a host that cannot answer, newest first', async () => expect(await read({})).to.equal('c,b'))
   it('fail where that host is named', async () =>
-    expect(await read({ host_id: 'old' }).catch((error: { code: string }) => error.code)).to.equal(
-      'not_found',
-    ))
+    expect(await read({ host_id: 'old' }).catch((error: { code: string }) => error.code)).to.equal('not_found'))
 })

@@ -19,8 +19,7 @@ const LogRowSchema = Type.Object(
     dst_port: Type.Integer(),
     protocol: Type.String(),
     state: Type.String({
-      description:
-        'State as in conntrack(8). Recorded connections have `OPENED`, `REFUSED`, `UNREPLIED` or `REPLIED`.',
+      description: 'State as in conntrack(8). Recorded connections have `OPENED`, `REFUSED`, `UNREPLIED` or `REPLIED`.',
     }),
     timestamp: TimeSchema,
     container_id: Type.Integer(),
@@ -41,11 +40,11 @@ const sortable = ['timestamp', 'src_ip', 'dst_ip', 'dst_port', 'protocol', 'stat
 const mostOfGuest = 100
 
 const LogQuery = Type.Object({
-  ...listQuery({ protocol: Type.String({ maxLength: 16 }), state: Type.String({ maxLength: 32 }) })
-    .properties,
+  ...listQuery({ protocol: Type.String({ maxLength: 16 }), state: Type.String({ maxLength: 32 }) }).properties,
   container: Type.Optional(
     Type.String({
-      ...{ ...containerRef, maxLength: 64 },
+      ...containerRef,
+      maxLength: 64,
       description: 'Name, UUID or numeric id of a container. Default: all containers.',
     }),
   ),
@@ -124,10 +123,15 @@ function logRow(
 ): LogRow {
   const guest = fleet.view.findGuest(log.guestUuid)?.guest
   return {
-    ...{ src_ip: log.srcIp.slice(0, 45), dst_ip: log.dstIp.slice(0, 45) },
-    ...{ src_port: log.srcPort, dst_port: log.dstPort },
-    ...{ protocol: log.protocol.slice(0, 16), state: log.state.slice(0, 32) },
+    src_ip: log.srcIp.slice(0, 45),
+    dst_ip: log.dstIp.slice(0, 45),
+    src_port: log.srcPort,
+    dst_port: log.dstPort,
+    protocol: log.protocol.slice(0, 16),
+    state: log.state.slice(0, 32),
     timestamp: time.format(log.atMs),
-    ...{ container_id: guest?.id ?? 0, container_name: guest?.name ?? '', host_id: hostId },
+    container_id: guest?.id ?? 0,
+    container_name: guest?.name ?? '',
+    host_id: hostId,
   }
 }

@@ -109,8 +109,10 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
         const done = await fleet.agent(id).security.setSecuritySettings({ settings })
         await fleet.reached(id, done.revision)
         const data = {
-          ...{ host_id: id, auto_shutdown: done.settings?.autoShutdown ?? false },
-          ...{ cancelled_tasks: done.canceledStops.length, cleared_blocks: done.clearedBlocks.length },
+          host_id: id,
+          auto_shutdown: done.settings?.autoShutdown ?? false,
+          cancelled_tasks: done.canceledStops.length,
+          cleared_blocks: done.clearedBlocks.length,
         }
         return { message: `auto_shutdown is ${data.auto_shutdown ? 'on' : 'off'}`, data }
       },
@@ -145,7 +147,6 @@ async function check(
 function hostsOf(fleet: Fleet, hostId: string | undefined): string[] {
   if (hostId !== undefined) return [chooseHost(fleet.view, hostId).id]
   const online = fleet.view.hosts().filter(({ state }) => state === 'online')
-  if (online.length === 0)
-    throw new BerthError('unavailable', 'host_offline', 'no host is reachable: try again later')
+  if (online.length === 0) throw new BerthError('unavailable', 'host_offline', 'no host is reachable: try again later')
   return online.map(({ id }) => id)
 }

@@ -54,8 +54,7 @@ export function subUserLoginRoutes(deps: SubUserLoginDeps): Route[] {
       ...login,
       path: '/sub-user/access',
       name: 'loginWithAccessCode',
-      summary:
-        'Logs in a sub-user with the access code of its link and its password. The answer sets a session cookie',
+      summary: 'Logs in a sub-user with the access code of its link and its password. The answer sets a session cookie',
       body: Type.Object({
         code: Type.String({ ...trimmed, minLength: 1, maxLength: 64 }),
         password: GivenPassword,

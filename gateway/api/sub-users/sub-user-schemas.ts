@@ -18,33 +18,37 @@ const maxContainers = 1000
 const terms = {
   container_names: optional(
     Type.Array(ContainerRefSchema, {
-      ...{ ...restricts, maxItems: maxContainers },
+      ...restricts,
+      maxItems: maxContainers,
       description: 'Containers of the sub-user: names, UUIDs or numeric ids. Empty: none.',
     }),
   ),
   permissions: optional(
     Type.Array(oneOf(subUserPermissions), {
-      ...{ ...restricts, maxItems: subUserPermissions.length },
+      ...restricts,
+      maxItems: subUserPermissions.length,
       description:
         'Permissions for these containers. Default at creation: all permissions that the caller has. `container:network:inner` only allows changing the container ports of mappings.',
     }),
   ),
   allowed_image_ids: optional(
     Type.Array(TemplateIdSchema, {
-      ...{ ...restricts, maxItems: 1000 },
+      ...restricts,
+      maxItems: 1000,
       description: 'Ids of the images that the sub-user can use for reinstalls. Empty: none.',
     }),
   ),
   image_limit_configured: optional(
     Type.Boolean({
       ...restricts,
-      description:
-        '`true`: only images in `allowed_image_ids` can be used for reinstalls. `false`: any enabled image.',
+      description: '`true`: only images in `allowed_image_ids` can be used for reinstalls. `false`: any enabled image.',
     }),
   ),
   port_mapping_limit: optional(
     Type.Integer({
-      ...{ ...restricts, minimum: 0, maximum: networkLimits.port.max },
+      ...restricts,
+      minimum: 0,
+      maximum: networkLimits.port.max,
       description:
         'Maximum number of mapped host ports per container. The sub-user cannot add a mapping that would exceed it.',
     }),
@@ -64,7 +68,8 @@ export const CreateSubUserSchema = Type.Object(
     ),
     username: optional(
       Type.String({
-        ...{ ...trimmed, pattern: usernamePattern },
+        ...trimmed,
+        pattern: usernamePattern,
         description:
           'If omitted, a name is generated. If the caller is bound to containers, a random suffix is appended.',
       }),
@@ -88,8 +93,7 @@ export const RotateSchema = Type.Object(
 const credentials = {
   username: Type.String(),
   password: Type.String({
-    description:
-      'Password in plain text. It is returned only in this answer. Empty if the sub-user already existed.',
+    description: 'Password in plain text. It is returned only in this answer. Empty if the sub-user already existed.',
   }),
   access_code: Type.String({
     description: 'Access code of the link `/u/CODE`, which asks for the password.',

@@ -62,8 +62,7 @@ export const MadeWebhookSchema = Type.Object(
     ...WebhookSchema.properties,
     secret: Type.Optional(
       Type.String({
-        description:
-          'Secret that signs the messages, see docs/events.md. It is returned only in this answer.',
+        description: 'Secret that signs the messages, see docs/events.md. It is returned only in this answer.',
       }),
     ),
   },
@@ -103,7 +102,11 @@ export const OrderedSchema = Type.Object({ delivery_id: Type.String() }, { title
 export function webhookRow(record: WebhookRecord, time: TimeFormat): Static<typeof WebhookSchema> {
   const { id, name, url, events, disabled } = record
   return {
-    ...{ id, name, url, events: [...events], disabled },
+    id,
+    name,
+    url,
+    events: [...events],
+    disabled,
     created_at: time.format(record.createdAtMs),
     changed_at: time.format(record.changedAtMs),
   }
@@ -113,7 +116,10 @@ export function deliveryRow(delivery: QueuedDelivery | LoggedDelivery, time: Tim
   const { id, eventId, type, guestUuid, attempts, last } = delivery
   const outcome = 'outcome' in delivery ? delivery.outcome : undefined
   return {
-    ...{ id, event_id: eventId, type, container_uuid: guestUuid },
+    id,
+    event_id: eventId,
+    type,
+    container_uuid: guestUuid,
     status: outcome ?? (attempts > 0 ? 'retrying' : 'waiting'),
     attempts,
     created_at: time.format(delivery.createdAtMs),

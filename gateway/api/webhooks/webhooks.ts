@@ -219,11 +219,7 @@ function fieldsIn({ name, url, events, disabled }: Static<typeof ChangeWebhookSc
 
 function detailOf(body: Static<typeof ChangeWebhookSchema>): string {
   const { url, events, disabled, rotate_secret: rotate } = body
-  const said = [
-    url && originOf(url),
-    events?.join(' '),
-    disabled === undefined ? undefined : `disabled ${disabled}`,
-  ]
+  const said = [url && originOf(url), events?.join(' '), disabled === undefined ? undefined : `disabled ${disabled}`]
   return [...said, rotate ? 'new secret' : undefined].filter((part) => part !== undefined).join(', ')
 }
 

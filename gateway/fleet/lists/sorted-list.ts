@@ -47,8 +47,7 @@ export class SortedList<Item> implements Iterable<Item> {
     let begin = 0
     for (const chunk of this.#chunks) {
       if (begin >= to) break
-      if (begin + chunk.length > from)
-        found.push(...chunk.slice(Math.max(0, from - begin), Math.max(0, to - begin)))
+      if (begin + chunk.length > from) found.push(...chunk.slice(Math.max(0, from - begin), Math.max(0, to - begin)))
       begin += chunk.length
     }
     return found

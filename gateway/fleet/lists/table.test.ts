@@ -186,8 +186,7 @@ class MovingLab {
   readonly #model = new Map<string, Item & { at: number }>()
 
   constructor(count: number) {
-    for (let id = 0; id < count; id++)
-      this.#set({ id, color: id % 2 ? 'red' : 'green', size: id % 4, at: id })
+    for (let id = 0; id < count; id++) this.#set({ id, color: id % 2 ? 'red' : 'green', size: id % 4, at: id })
   }
 
   apply({ kind, ...item }: Move): void {
@@ -226,11 +225,7 @@ async function inShortSlices(run: () => Promise<void>): Promise<void> {
   }
 }
 
-async function checkAnswer(
-  table: Table<Item, Name>,
-  model: ReadonlyMap<string, Item>,
-  query: ListQuery<Name>,
-) {
+async function checkAnswer(table: Table<Item, Name>, model: ReadonlyMap<string, Item>, query: ListQuery<Name>) {
   const selection = await table.select(query)
   const all = [...model.values()].sort((a, b) => a.id - b.id)
   const expected = selectFrom(all, fields, query).map(({ key }) => key)
@@ -261,11 +256,7 @@ describe('SortedList', () => {
           expect([...sorted]).to.deep.equal(expected)
           expect(sorted.size).to.equal(expected.length)
           const walked: number[] = []
-          for (
-            let next = sorted.after(undefined, 100);
-            next.length > 0;
-            next = sorted.after(next.at(-1), 100)
-          )
+          for (let next = sorted.after(undefined, 100); next.length > 0; next = sorted.after(next.at(-1), 100))
             walked.push(...next)
           expect(walked).to.deep.equal(expected)
           for (const from of [0, 1, 511, 512, 513, 1000])

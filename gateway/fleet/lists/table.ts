@@ -209,9 +209,7 @@ class MaintainedSelection<Item, Name extends string> implements Selection<Item> 
 
   dependsOn(fields: readonly Name[]): boolean {
     const { filters, sort } = this.query
-    return (
-      filters.some(({ field }) => fields.includes(field)) || sort.some(({ field }) => fields.includes(field))
-    )
+    return filters.some(({ field }) => fields.includes(field)) || sort.some(({ field }) => fields.includes(field))
   }
 
   add(slot: TableSlot<Item>): void {

@@ -122,8 +122,7 @@ async function authorize(url: string, method: ChallengeMethod, attempt: Attempt)
   const { body } = await server.post<Authorization>(url, undefined, signer)
   if (body.status === 'valid') return
   const challenge = body.challenges.find(({ type }) => type === method)
-  if (challenge === undefined)
-    throw acmeRefused({ type: 'unsupported', detail: `it does not offer ${method}` })
+  if (challenge === undefined) throw acmeRefused({ type: 'unsupported', detail: `it does not offer ${method}` })
   const { token } = challenge
   const keyAuthorization = `${token}.${signer.key.thumbprint}`
   await order.present({ method, target: order.target, token, keyAuthorization })

@@ -78,8 +78,7 @@ export class AcmeServer {
   async directory(): Promise<Directory> {
     if (this.#directory !== undefined) return this.#directory
     const raw = await this.#send(this.options.directory, { method: 'GET' })
-    if (raw.status === 429 || raw.status >= 500)
-      throw refusalOf(raw, parseJson(raw.text) as Problem | undefined)
+    if (raw.status === 429 || raw.status >= 500) throw refusalOf(raw, parseJson(raw.text) as Problem | undefined)
     const directory = parseJson(raw.text) as Partial<Directory> | undefined
     const urls = [directory?.newNonce, directory?.newAccount, directory?.newOrder]
     if (raw.status !== 200 || !urls.every((url) => typeof url === 'string' && URL.canParse(url)))
@@ -151,8 +150,7 @@ function replyOf<Body>({ headers, text }: Raw): AcmeReply<Body> {
 
 function refusalOf({ status, headers }: Raw, problem: Problem | undefined): BerthError {
   const retryAfterSeconds = parseRetryAfter(headers['retry-after'])
-  if (status === 429 || problemKind(problem) === 'rateLimited')
-    return acmeRateLimited(problem, retryAfterSeconds)
+  if (status === 429 || problemKind(problem) === 'rateLimited') return acmeRateLimited(problem, retryAfterSeconds)
   if (status >= 500)
     return acmeUnavailable(`status ${status}: ${problemText(problem)}`, {
       ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),

@@ -89,9 +89,7 @@ function planPathTable(volume: Volume, order: 'LE' | 'BE'): Buffer {
   const { naming, directories } = volume
   return Buffer.concat(
     directories.map(({ parent }, index) => {
-      const entry = directories[parent]!.entries.find(
-        (one) => one.kind === 'directory' && one.index === index,
-      )
+      const entry = directories[parent]!.entries.find((one) => one.kind === 'directory' && one.index === index)
       const id = entry ? naming.idOf(entry) : Buffer.alloc(1)
       const head = Buffer.alloc(8)
       head.writeUInt8(id.length, 0)
@@ -117,12 +115,31 @@ function planDescriptor(volume: Volume, { label, sectors, isJoliet }: Descriptor
   const noTime = Buffer.concat([Buffer.alloc(16, '0'), Buffer.alloc(1)])
   return sector(
     Buffer.concat([
-      ...[Buffer.from([isJoliet ? 2 : 1]), Buffer.from('CD001'), Buffer.from([1, 0])],
-      ...[text('', 32), text(label, 32), Buffer.alloc(8), both32(sectors)],
-      ...[padded(Buffer.from(isJoliet ? '%/E' : ''), 32), both16(1), both16(1), both16(sectorBytes)],
-      ...[both32(tables), planTablePlaces(volume), root],
-      ...[text('', 128), text('', 128), text('', 128), text('', 128)], // set, publisher, preparer, application
-      ...[text('', 37), text('', 37), text('', 37), noTime, noTime, noTime, noTime],
+      Buffer.from([isJoliet ? 2 : 1]),
+      Buffer.from('CD001'),
+      Buffer.from([1, 0]),
+      text('', 32),
+      text(label, 32),
+      Buffer.alloc(8),
+      both32(sectors),
+      padded(Buffer.from(isJoliet ? '%/E' : ''), 32),
+      both16(1),
+      both16(1),
+      both16(sectorBytes),
+      both32(tables),
+      planTablePlaces(volume),
+      root,
+      text('', 128),
+      text('', 128),
+      text('', 128),
+      text('', 128), // set, publisher, preparer, application
+      text('', 37),
+      text('', 37),
+      text('', 37),
+      noTime,
+      noTime,
+      noTime,
+      noTime,
       Buffer.from([1]),
     ]),
   )

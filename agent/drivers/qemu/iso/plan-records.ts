@@ -26,8 +26,15 @@ export function planRecord(naming: Naming, subject: RecordSubject, { at, bytes }
   const isFile = typeof subject === 'object' && subject.kind === 'file'
   const id = idOf(naming, subject)
   const body = Buffer.concat([
-    ...[both32(at), both32(bytes), recorded, Buffer.from([isFile ? 0 : directoryFlag, 0, 0]), both16(1)],
-    ...[Buffer.from([id.length]), id, Buffer.alloc((id.length + 1) % 2), naming.extraOf(subject)],
+    both32(at),
+    both32(bytes),
+    recorded,
+    Buffer.from([isFile ? 0 : directoryFlag, 0, 0]),
+    both16(1),
+    Buffer.from([id.length]),
+    id,
+    Buffer.alloc((id.length + 1) % 2),
+    naming.extraOf(subject),
   ])
   const length = body.length + 2
   return Buffer.concat([Buffer.from([length + (length % 2), 0]), body, Buffer.alloc(length % 2)])

@@ -8,12 +8,7 @@ describe('the tree of a CD', () => {
     [
       'directories level by level',
       ['b/x', 'a/deep/y', 'c', 'a/z'],
-      [
-        ':0 a=directory1 b=directory2 c=file2',
-        'a:0 deep=directory3 z=file3',
-        'b:0 x=file0',
-        'deep:1 y=file1',
-      ],
+      [':0 a=directory1 b=directory2 c=file2', 'a:0 deep=directory3 z=file3', 'b:0 x=file0', 'deep:1 y=file1'],
     ],
     [
       'a name that begins as another does',

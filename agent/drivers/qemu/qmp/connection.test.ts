@@ -20,10 +20,7 @@ describe('Connection', () => {
   after(() => rmSync(directory, { recursive: true, force: true }))
 
   /** @param answer to each line after the greeting and its answer */
-  async function serve(
-    answer: (message: { id: number; execute: string }, socket: Socket) => void,
-    greets = greeting,
-  ) {
+  async function serve(answer: (message: { id: number; execute: string }, socket: Socket) => void, greets = greeting) {
     server = createServer((socket) => {
       socket.on('error', () => undefined)
       socket.write(greets)
@@ -129,8 +126,7 @@ describe('Connection', () => {
       await serve((message, socket) => {
         const { id, execute } = message
         const args = (message as unknown as { arguments?: { id: number } }).arguments
-        if (execute === 'guest-sync-delimited')
-          socket.write(`\xff{"return":${args!.id},"id":${id}}\n`, 'latin1')
+        if (execute === 'guest-sync-delimited') socket.write(`\xff{"return":${args!.id},"id":${id}}\n`, 'latin1')
         else socket.write(`{"return":"pong","id":${id}}\n`)
       }, 'left over from before\n\xff')
       expect(await ask()).to.equal('pong')

@@ -142,9 +142,7 @@ export class QmpConnection {
       case 'answer':
         return this.#answer(message.id, message.value)
       case 'refusal':
-        return this.#answered(message.id)?.reject(
-          conflict('machine_refused', message.reason || message.class),
-        )
+        return this.#answered(message.id)?.reject(conflict('machine_refused', message.reason || message.class))
     }
   }
 

@@ -34,11 +34,9 @@ export interface GuestAgent {
 async function synchronize(connection: QmpConnection, timeoutMs: number): Promise<void> {
   const id = randomInt(1 << 30)
   connection.write(flush)
-  const answer = await connection
-    .execute('guest-sync-delimited', { id }, timeoutMs)
-    .catch((cause: unknown) => {
-      throw missing(cause)
-    })
+  const answer = await connection.execute('guest-sync-delimited', { id }, timeoutMs).catch((cause: unknown) => {
+    throw missing(cause)
+  })
   if (answer !== id) throw missing(new Error('it answered another'))
 }
 
@@ -65,11 +63,7 @@ export async function runInGuest(
     if (status?.['exited'] === true) return checkExit(path, status['exitcode'])
     await new Promise((resolve) => setTimeout(resolve, pollMs))
   }
-  throw new BerthError(
-    'timeout',
-    'machine_timeout',
-    `${path} in the guest did not end within ${timeoutMs} ms`,
-  )
+  throw new BerthError('timeout', 'machine_timeout', `${path} in the guest did not end within ${timeoutMs} ms`)
 }
 
 function checkExit(path: string, code: unknown): void {

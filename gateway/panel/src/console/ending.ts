@@ -7,14 +7,7 @@ export interface Ending {
 }
 
 /** Codes of refusals that pass by themselves. */
-const passing = [
-  'network',
-  'host_offline',
-  'store_unavailable',
-  'rate_limited',
-  'internal_error',
-  'agent_error',
-]
+const passing = ['network', 'host_offline', 'store_unavailable', 'rate_limited', 'internal_error', 'agent_error']
 
 /** Whether it is worth another try without a word of its user. */
 export function passes({ code, reason }: Ending): boolean {

@@ -41,8 +41,7 @@ describe('a text typed on a keyboard', () => {
       ],
     ],
   ] as const)
-    it(`${JSON.stringify(text)} of ${layout} is these keys`, () =>
-      expect(typed(text, layout)).to.deep.equal(keys))
+    it(`${JSON.stringify(text)} of ${layout} is these keys`, () => expect(typed(text, layout)).to.deep.equal(keys))
 
   it('is refused whole, with what cannot be typed', () =>
     expect(planTyping('a中文中é\u0000', 'us')).to.deep.equal({

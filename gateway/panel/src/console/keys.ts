@@ -9,7 +9,10 @@ export interface BarKey {
 }
 
 const arrow = (label: string, name: string, letter: string): BarKey => ({
-  ...{ label, name, text: `\x1b[${letter}`, application: `\x1bO${letter}` },
+  label,
+  name,
+  text: `\x1b[${letter}`,
+  application: `\x1bO${letter}`,
 })
 
 export const barKeys: readonly BarKey[] = [
@@ -33,9 +36,7 @@ export interface PendingModifiers {
 
 /** What is sent for a key while modifiers are held; texts that are no key stay as they are. */
 export function withHeld(text: string, { ctrl, alt }: PendingModifiers): string {
-  const isArrow = barKeys.some(
-    (key) => key.application !== undefined && [key.text, key.application].includes(text),
-  )
+  const isArrow = barKeys.some((key) => key.application !== undefined && [key.text, key.application].includes(text))
   if (text.length !== 1 && !isArrow) return text
   if (ctrl && isArrow) return `\x1b[1;5${text.at(-1)}`
   return (alt ? '\x1b' : '') + (ctrl ? controlOf(text) : text)

@@ -143,8 +143,7 @@ export class ConsoleLink {
 
   #hear(status: Status): void {
     if (status.state === 'ready' || status.state === 'resumed') this.#opened(status)
-    else if (status.state === 'closing' && (status.seconds ?? 0) > 0)
-      this.parts.onWarning(status.seconds ?? 0)
+    else if (status.state === 'closing' && (status.seconds ?? 0) > 0) this.parts.onWarning(status.seconds ?? 0)
   }
 
   #show(bytes: Uint8Array, shown: () => void): void {

@@ -25,11 +25,26 @@ export interface TerminalParts {
 }
 
 const colors = {
-  ...{ background: '#0e1217', foreground: '#e7eaf0', cursor: '#86abff', selectionBackground: '#35507f' },
-  ...{ black: '#2b333f', red: '#ff8a83', green: '#6fd39b', yellow: '#efc063', blue: '#86abff' },
-  ...{ magenta: '#d6a0ff', cyan: '#6ad1dc', white: '#d5dae3', brightBlack: '#8591a3', brightRed: '#ffb7b2' },
-  ...{ brightGreen: '#9be8bd', brightYellow: '#ffdc94', brightBlue: '#b3cbff', brightMagenta: '#e7c6ff' },
-  ...{ brightCyan: '#a3ecf3', brightWhite: '#ffffff' },
+  background: '#0e1217',
+  foreground: '#e7eaf0',
+  cursor: '#86abff',
+  selectionBackground: '#35507f',
+  black: '#2b333f',
+  red: '#ff8a83',
+  green: '#6fd39b',
+  yellow: '#efc063',
+  blue: '#86abff',
+  magenta: '#d6a0ff',
+  cyan: '#6ad1dc',
+  white: '#d5dae3',
+  brightBlack: '#8591a3',
+  brightRed: '#ffb7b2',
+  brightGreen: '#9be8bd',
+  brightYellow: '#ffdc94',
+  brightBlue: '#b3cbff',
+  brightMagenta: '#e7c6ff',
+  brightCyan: '#a3ecf3',
+  brightWhite: '#ffffff',
 }
 const font = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
@@ -58,7 +73,11 @@ export class TerminalScreen {
     Terminal.strings.promptLabel = parts.label
     const open = (_event: MouseEvent, url: string): void => parts.onLink(url)
     this.#terminal = new Terminal({
-      ...{ allowProposedApi: true, fontFamily: font, theme: colors, scrollback: 5000, cursorBlink: false },
+      allowProposedApi: true,
+      fontFamily: font,
+      theme: colors,
+      scrollback: 5000,
+      cursorBlink: false,
       fontSize: parts.preferences.fontSize,
       screenReaderMode: parts.preferences.screenReader,
       logLevel: 'off', // of what the guest shows that makes no sense
@@ -95,8 +114,7 @@ export class TerminalScreen {
   show(bytes: Uint8Array, shown: () => void, isReplay: boolean): void {
     if (isReplay) this.#replays++
     let at = 0
-    for (; bytes.length - at > pieceBytes; at += pieceBytes)
-      this.#terminal.write(bytes.subarray(at, at + pieceBytes))
+    for (; bytes.length - at > pieceBytes; at += pieceBytes) this.#terminal.write(bytes.subarray(at, at + pieceBytes))
     this.#terminal.write(bytes.subarray(at), () => {
       if (isReplay) this.#replays--
       shown()

@@ -4,8 +4,17 @@ import { filterGuests, matcherOf, noFilter, planBulk, sortGuests, timeBounds } f
 
 const guest = (fields: Partial<Guest>): Guest =>
   ({
-    ...{ id: 7, uuid: '0b1c', name: 'web-1', ip: '10.64.0.7', public_ipv4s: [], ipv6_addresses: [] },
-    ...{ status: 'running', expires_at: '', host_id: 'a', virtualization: 'lxc', template: 'debian-12' },
+    id: 7,
+    uuid: '0b1c',
+    name: 'web-1',
+    ip: '10.64.0.7',
+    public_ipv4s: [],
+    ipv6_addresses: [],
+    status: 'running',
+    expires_at: '',
+    host_id: 'a',
+    virtualization: 'lxc',
+    template: 'debian-12',
     port_mappings: [],
     ...fields,
   }) as unknown as Guest
@@ -57,8 +66,7 @@ describe('the filters of the list', () => {
     guest({ id: 2, name: 'a9', host_id: 'b', expires_at: '2026-11-20 00:00:00' }),
     guest({ id: 3, name: 'b', policy_blocked: true, expires_at: '2027-11-25 00:00:00' }),
   ]
-  const ids = (filter: object): number[] =>
-    filterGuests(all, { ...noFilter, ...filter }, now).map(({ id }) => id)
+  const ids = (filter: object): number[] => filterGuests(all, { ...noFilter, ...filter }, now).map(({ id }) => id)
 
   it('narrow it by state, host, and what needs a look', () => {
     expect(ids({})).to.deep.equal([1, 2, 3])

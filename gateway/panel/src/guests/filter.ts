@@ -29,9 +29,7 @@ function textOf(guest: Guest): string {
   )
   const addresses = [guest.ip, ...guest.public_ipv4s, ...guest.ipv6_addresses]
   const owners = (guest.owners ?? []).map(({ username }) => username)
-  const text = [guest.name, `#${guest.id}`, guest.uuid, ...owners, ...addresses, ...ports]
-    .join(' ')
-    .toLowerCase()
+  const text = [guest.name, `#${guest.id}`, guest.uuid, ...owners, ...addresses, ...ports].join(' ').toLowerCase()
   texts.set(guest, text)
   return text
 }

@@ -10,9 +10,4 @@ export function failureText({ code, message, about }: ApiFailure): string {
   return vague.has(code) && texts.language === 'en' ? message : said
 }
 
-const vague: ReadonlySet<string> = new Set([
-  'invalid_field',
-  'invalid_request',
-  'missing_field',
-  'unsupported',
-])
+const vague: ReadonlySet<string> = new Set(['invalid_field', 'invalid_request', 'missing_field', 'unsupported'])

@@ -59,11 +59,7 @@ class Live {
    * @param take takes a change itself: true, and nothing is read again for it
    * @returns what ends it
    */
-  follow(
-    topics: readonly Topic[],
-    refetch: Refetch,
-    take: (change: Change) => boolean = () => false,
-  ): () => void {
+  follow(topics: readonly Topic[], refetch: Refetch, take: (change: Change) => boolean = () => false): () => void {
     const follower = { topics, take, reading: new RefetchThrottle(refetch) }
     this.#followers.add(follower)
     follower.reading.ask()
@@ -83,8 +79,7 @@ class Live {
   }
 
   *#followersOf(topics: readonly Topic[]): Iterable<Follower> {
-    for (const follower of this.#followers)
-      if (follower.topics.some((topic) => topics.includes(topic))) yield follower
+    for (const follower of this.#followers) if (follower.topics.some((topic) => topics.includes(topic))) yield follower
   }
 
   #all(): void {

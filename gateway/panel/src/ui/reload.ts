@@ -6,8 +6,7 @@ const reloadedFor = 'berth.reloaded-for'
 export async function reloadForNewVersion(): Promise<boolean> {
   const current = await readEntry().catch(() => undefined)
   const own = document.querySelector('script[type="module"]')?.getAttribute('src')
-  if (current === undefined || current === own || sessionStorage.getItem(reloadedFor) === current)
-    return false
+  if (current === undefined || current === own || sessionStorage.getItem(reloadedFor) === current) return false
   sessionStorage.setItem(reloadedFor, current)
   location.reload()
   return true

@@ -14,8 +14,7 @@ export const fleet = {
   'overview.tasks': 'Tasks',
   'overview.failed': '{{count}} failed',
   'overview.warnings': 'Needs attention',
-  'overview.hostOffline':
-    '{{name}} is offline. Its guests keep running but can’t be managed until it returns.',
+  'overview.hostOffline': '{{name}} is offline. Its guests keep running but can’t be managed until it returns.',
   'overview.usage': 'Usage',
   'overview.recent': 'Latest tasks',
   'first.title': 'First steps',
@@ -29,8 +28,7 @@ export const fleet = {
   'hosts.address': 'Address',
   'hosts.edit': 'Edit {{name}}',
   'hosts.publicAddress': 'Public address',
-  'hosts.publicAddressHint':
-    'DNS name or IP address for SSH and mapped ports. Leave empty to derive it from the host.',
+  'hosts.publicAddressHint': 'DNS name or IP address for SSH and mapped ports. Leave empty to derive it from the host.',
   'hosts.guessed': '(derived)',
   'hosts.noPublicAddress': 'Not set',
   'hosts.addressHint': 'Address and port of the agent, as seen from this gateway.',

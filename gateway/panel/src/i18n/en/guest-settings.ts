@@ -3,8 +3,7 @@ export const guestSettings = {
   'boot.title': 'Boot device',
   'boot.ask': 'Boot device of {{name}}',
   'boot.change': 'Change boot device',
-  'boot.text':
-    'Disk, CD or rescue system. A running guest is restarted. If that fails, the old setting is kept.',
+  'boot.text': 'Disk, CD or rescue system. A running guest is restarted. If that fails, the old setting is kept.',
   'boot.disk': 'disk',
   'boot.cdrom': 'CD',
   'boot.rescue': 'rescue system',

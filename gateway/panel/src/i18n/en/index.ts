@@ -15,16 +15,18 @@ import { why } from './why.ts'
 
 /** All texts in English: their keys are those of every language. */
 export const en = {
-  ...{
-    ...ui,
-    ...session,
-    ...guests,
-    ...guestSettings,
-    ...tasks,
-    ...console,
-    ...fleet,
-    ...settings,
-    ...errors,
-  },
-  ...{ ...why, ...suspension, ...timeline, ...webhooks, ...changes },
+  ...ui,
+  ...session,
+  ...guests,
+  ...guestSettings,
+  ...tasks,
+  ...console,
+  ...fleet,
+  ...settings,
+  ...errors,
+  ...why,
+  ...suspension,
+  ...timeline,
+  ...webhooks,
+  ...changes,
 } as const

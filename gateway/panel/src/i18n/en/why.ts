@@ -40,8 +40,7 @@ export const why = {
   'why.code.public_address_unverified':
     'The host has only private addresses. Berth can’t verify that this address leads to it.',
   'why.code.firewall_drops': 'A firewall rule or the default policy drops your connection.',
-  'why.code.guest_silent':
-    'The guest doesn’t answer. It may hang or have its own firewall. Check with the console.',
+  'why.code.guest_silent': 'The guest doesn’t answer. It may hang or have its own firewall. Check with the console.',
   'why.code.guest_refuses':
     'The guest refuses the connection although the service listens. It may have its own firewall.',
   'why.code.host_not_let_in': 'Not tested, because the firewall blocks connections from the host.',

@@ -21,9 +21,7 @@ export function placeOf(
   form: Readonly<Partial<Record<TargetField, string>>>,
 ): Readonly<Record<string, string | number>> {
   const filled = fieldsByType[type].filter((field) => (form[field] ?? '') !== '')
-  return Object.fromEntries(
-    filled.map((field) => [field, field === 'port' ? Number(form.port) : (form[field] ?? '')]),
-  )
+  return Object.fromEntries(filled.map((field) => [field, field === 'port' ? Number(form.port) : (form[field] ?? '')]))
 }
 
 /** 192 random bits as letters and digits, which need no escaping in forms and shells. */

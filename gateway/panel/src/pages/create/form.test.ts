@@ -5,15 +5,16 @@ describe('the form of a new guest', () => {
   it('asks for what was filled in, and leaves the rest to the gateway', () => {
     const plain = planRequest({ ...emptyForm, name: ' web1 ', image: 'debian-12' })
     expect(plain).to.deep.equal({
-      ...{
-        name: 'web1',
-        virtualization: 'lxc',
-        template_id: 'debian-12',
-        vcpu: 1,
-        ram_mb: 1024,
-        disk_gb: 10,
-      },
-      ...{ assign_nat: true, port_mapping_count: 2, ssh_auth_mode: 'auto_password', snapshot_limit: 3 },
+      name: 'web1',
+      virtualization: 'lxc',
+      template_id: 'debian-12',
+      vcpu: 1,
+      ram_mb: 1024,
+      disk_gb: 10,
+      assign_nat: true,
+      port_mapping_count: 2,
+      ssh_auth_mode: 'auto_password',
+      snapshot_limit: 3,
     })
     const full = {
       ports: 0,
@@ -23,16 +24,16 @@ describe('the form of a new guest', () => {
       expiresAt: '2027-01-02T03:04',
     } as const
     expect(planRequest({ ...emptyForm, ...full })).to.include({
-      ...{ assign_nat: false, assign_ipv6: true, ipv6_count: 1, ssh_public_key: 'ssh-ed25519 A' },
+      assign_nat: false,
+      assign_ipv6: true,
+      ipv6_count: 1,
+      ssh_public_key: 'ssh-ed25519 A',
       expires_at: '2027-01-02 03:04:00',
     })
   })
 
   it('is a command that a shell takes as it is meant', () => {
-    const line = curlLine(
-      'https://p.example',
-      planRequest({ ...emptyForm, name: "a'; rm -rf ~ #", image: 'x' }),
-    )
+    const line = curlLine('https://p.example', planRequest({ ...emptyForm, name: "a'; rm -rf ~ #", image: 'x' }))
     expect(line).to.include(String.raw`"name": "a'\''; rm -rf ~ #"`)
     expect(line).to.include('https://p.example/api/v1/containers')
   })

@@ -22,9 +22,23 @@ export interface CreateForm {
 }
 
 export const emptyForm: CreateForm = {
-  ...{ name: '', virtualization: 'lxc', image: '', vcpu: 1, ramMb: 1024, diskGb: 10, host: '' },
-  ...{ ports: 2, ipv4: 0, ipv6: 0, login: 'auto_password', publicKey: '' },
-  ...{ downMbps: 0, upMbps: 0, trafficGb: 0, expiresAt: '', snapshots: 3 },
+  name: '',
+  virtualization: 'lxc',
+  image: '',
+  vcpu: 1,
+  ramMb: 1024,
+  diskGb: 10,
+  host: '',
+  ports: 2,
+  ipv4: 0,
+  ipv6: 0,
+  login: 'auto_password',
+  publicKey: '',
+  downMbps: 0,
+  upMbps: 0,
+  trafficGb: 0,
+  expiresAt: '',
+  snapshots: 3,
 }
 
 /** Sizes that are offered at a click: processors, MiB, GiB. */

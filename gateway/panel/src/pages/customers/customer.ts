@@ -14,12 +14,6 @@ export type Permission = SubUser['permissions'][number]
 export const permissions = [
   ...(['container:read', 'container:power', 'container:reinstall', 'container:password'] as const),
   ...(['container:network', 'container:network:inner'] as const),
-  ...([
-    'snapshot:read',
-    'snapshot:create',
-    'snapshot:restore',
-    'snapshot:delete',
-    'snapshot:schedule',
-  ] as const),
+  ...(['snapshot:read', 'snapshot:create', 'snapshot:restore', 'snapshot:delete', 'snapshot:schedule'] as const),
   ...(['image:read', 'task:read', 'terminal:ssh', 'terminal:vnc'] as const),
 ] as const satisfies readonly Permission[]

@@ -23,7 +23,5 @@ export async function removeMapping({ id }: Pick<Guest, 'id'>, mapping: PortMapp
 }
 
 function isSame(a: PortMapping, b: PortMapping): boolean {
-  return (['protocol', 'host_ip', 'host_port', 'container_port'] as const).every(
-    (field) => a[field] === b[field],
-  )
+  return (['protocol', 'host_ip', 'host_port', 'container_port'] as const).every((field) => a[field] === b[field])
 }

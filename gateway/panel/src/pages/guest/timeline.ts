@@ -32,5 +32,11 @@ export function markOf({ timestamp, kind }: TimelineEntry): ChartMark {
 }
 
 const marked: ReadonlySet<string> = new Set([
-  ...['create', 'start', 'stop', 'restart', 'reinstall', 'snapshot-restore', 'backup-restore'],
+  'create',
+  'start',
+  'stop',
+  'restart',
+  'reinstall',
+  'snapshot-restore',
+  'backup-restore',
 ])
