@@ -11,6 +11,13 @@ module.exports = {
       to: { path: '^(agent|gateway)/' },
     },
     {
+      name: 'panel-alone',
+      comment: 'The panel knows the gateway by its API only.',
+      severity: 'error',
+      from: { path: '^panel/', pathNot: 'test\\.ts$' },
+      to: { path: '^(agent|gateway)/' },
+    },
+    {
       name: 'host-knows-no-domain',
       comment: 'agent: rpc → domain → host, never back',
       severity: 'error',
@@ -55,7 +62,7 @@ module.exports = {
     {
       name: 'product-not-test',
       severity: 'error',
-      from: { path: '^(agent|gateway|shared)/', pathNot: 'test\\.ts$' },
+      from: { path: '^(agent|gateway|panel|shared)/', pathNot: 'test\\.ts$' },
       to: { path: '(^test/|\\.test\\.ts$)' },
     },
   ],

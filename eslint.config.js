@@ -1,7 +1,7 @@
 import js from '@eslint/js'
 import svelte from 'eslint-plugin-svelte'
 import tseslint from 'typescript-eslint'
-import svelteConfig from './gateway/panel/svelte.config.js'
+import svelteConfig from './panel/svelte.config.js'
 
 const processSpawners = ['child_process', 'node:child_process', 'node-pty']
 
@@ -33,16 +33,16 @@ export default tseslint.config(
     files: ['agent/**/*.ts', 'gateway/**/*.ts', 'shared/**/*.ts'],
     ignores: [
       '**/*.test.ts',
-      'agent/host/process.ts',
-      'agent/host/launcher.ts',
-      'agent/host/guest-terminal.ts',
-      'agent/host/pty.ts',
+      'agent/host/process/process.ts',
+      'agent/host/process/launcher.ts',
+      'agent/host/guest/guest-terminal.ts',
+      'agent/host/process/pty.ts',
       'gateway/store/redis-process.ts',
     ],
     rules: {
       'no-restricted-imports': [
         'error',
-        { paths: processSpawners.map((name) => ({ name, message: 'spawn through agent/host/process.ts' })) },
+        { paths: processSpawners.map((name) => ({ name, message: 'spawn through agent/host/process/process.ts' })) },
       ],
     },
   },
@@ -61,7 +61,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['gateway/panel/**/*.svelte'],
+    files: ['panel/**/*.svelte'],
     rules: {
       'no-undef': 'off',
       'max-lines': ['error', { max: 400, skipBlankLines: true, skipComments: true }],
@@ -80,7 +80,7 @@ export default tseslint.config(
   },
   {
     // Vite puts the panel together: an import names the file as it is.
-    files: ['gateway/panel/**'],
+    files: ['panel/**'],
     rules: { 'no-restricted-properties': 'off' },
   },
   {

@@ -1,6 +1,5 @@
 import { Type, type Static } from 'typebox'
 import type { TargetPolicy } from '../shared/outbound-targets.js'
-import type { Retention } from './access/retention.js'
 
 const object = { additionalProperties: false, default: {} }
 const absolutePath = (value: string) => Type.String({ pattern: '^/[^\\n]*$', default: value })
@@ -173,7 +172,7 @@ export function webhookPolicy({ webhooks }: GatewayConfig): TargetPolicy {
 }
 
 /** How much is kept, as access control takes it. */
-export function retentionOf({ audit, idempotency, login_log: logins }: GatewayConfig): Retention {
+export function retentionOf({ audit, idempotency, login_log: logins }: GatewayConfig) {
   return {
     auditDays: audit.keep_days,
     repeatHours: idempotency.keep_hours,

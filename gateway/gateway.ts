@@ -4,7 +4,7 @@ import { PeriodicTasks } from '../shared/async/periodic-tasks.js'
 import { readOrCreateKey } from '../shared/sealing.js'
 import { splitHostPort } from '../shared/join-token.js'
 import { createTimeFormat } from '../shared/time.js'
-import { createAccess } from './access/access.js'
+import { createAccess } from './callers.js'
 import { createDescribe } from './api/events/describe.js'
 import { createApi } from './api/create-api.js'
 import { keepTargets } from './backups/keep-targets.js'
@@ -15,12 +15,12 @@ import { GatewayFleet } from './fleet/fleet.js'
 import { CustomImages } from './images/custom-images.js'
 import { keepImages } from './images/keep-images.js'
 import { AccessPolicies } from './policy/access-policy.js'
-import { PanelSettings } from './panel-settings.js'
+import { PanelSettings } from './settings/panel-settings.js'
 import { ensureAuthority } from './pki/authority.js'
-import { SecurityAudit } from './security-audit.js'
+import { SecurityAudit } from './access/security-audit.js'
 import { Webhooks } from './webhooks/webhooks.js'
-import { checkStateComplete } from './state-files.js'
-import { startHttpServer } from './server.js'
+import { checkStateComplete } from './store/state-files.js'
+import { startHttpServer } from './http/server.js'
 import { redisProcessOf, type RedisProcess } from './store/redis-process.js'
 import { Store } from './store/store.js'
 import { tlsOptionsOf } from './tls/options.js'
@@ -113,7 +113,7 @@ async function startParts(
   let closing = false
   const isClosing = () => closing
   const http = { maxBodyBytes, metricsFor, policies, settings, tls }
-  const panelDirectory = join(import.meta.dirname, 'panel')
+  const panelDirectory = join(import.meta.dirname, '../panel')
   const about = { version, panelDirectory, log, isClosing }
   const api = createApi({
     fleet,

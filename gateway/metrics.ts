@@ -2,7 +2,6 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 import type { HostMetrics as AgentMetrics } from '../proto/gen/berth/agent/v1/host.js'
 import type { FleetView } from './fleet/contract.js'
 import type { StoreHealth } from './access/contract.js'
-import type { Tls } from './tls/tls.js'
 
 export interface HttpMetrics {
   observe(route: string, method: string, status: number, seconds: number): void
@@ -17,8 +16,13 @@ export interface Metrics extends HttpMetrics {
 /** Each look wakes the process; what is reported as its delay is the time from one look to the next. */
 const lagLookMs = 100
 
+/** `certificateEndsAtMs`: end of the certificate in use, ms since 1970; undefined: none. */
+interface CertificateEnd {
+  readonly certificateEndsAtMs: number | undefined
+}
+
 /** Metrics of the gateway and, as last reported, of every agent. */
-export function createMetrics(view: FleetView, store: StoreHealth, tls: Pick<Tls, 'certificateEndsAtMs'>): Metrics {
+export function createMetrics(view: FleetView, store: StoreHealth, tls: CertificateEnd): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({
     register: registry,
@@ -72,7 +76,7 @@ function addStoreGauge(registry: Registry, store: StoreHealth): void {
   })
 }
 
-function addCertificateGauge(registry: Registry, tls: Pick<Tls, 'certificateEndsAtMs'>): void {
+function addCertificateGauge(registry: Registry, tls: CertificateEnd): void {
   new Gauge({
     name: 'berth_tls_certificate_end_timestamp_seconds',
     help: 'End of the API certificate in seconds since 1970; absent without TLS',

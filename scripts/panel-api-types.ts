@@ -1,10 +1,10 @@
-/* The types of the panel's client, from the document that the gateway publishes: gateway/panel/src/api/schema.gen.ts. */
+/* The types of the panel's client, from the document that the gateway publishes: panel/src/api/schema.gen.ts. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import openapiTypes, { astToString } from 'openapi-typescript'
 import { createApi, type ApiOptions } from '../gateway/api/create-api.js'
 
-const file = resolve(import.meta.dirname, '../gateway/panel/src/api/schema.gen.ts')
+const file = resolve(import.meta.dirname, '../panel/src/api/schema.gen.ts')
 
 /** Stands for every part that routes are made from: none is asked anything before a request. */
 function nobody(): unknown {

@@ -1,5 +1,5 @@
 import type { GuestContext, PolicyKeeper } from '../guests/context.js'
-import type { OpenedFlow } from '../host/flows-of.js'
+import type { OpenedFlow } from '../host/net/flows-of.js'
 import type { AbuseSensor, FlowRow } from './contract.js'
 import { MemoryAlerts } from './memory-alerts.js'
 import { AbuseMonitor, type CheckSummary } from './monitor.js'

@@ -1,4 +1,4 @@
-import type { GuestRecord } from '../guests/record.js'
+import type { GuestRecord } from '../guests/record/record.js'
 
 type AddressHolder = Pick<GuestRecord, 'uuid' | 'ipv4' | 'ipv6Addresses' | 'createdAtMs'>
 

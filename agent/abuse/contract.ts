@@ -1,6 +1,6 @@
 import { severities, type AbuseType, type Severity } from '../../shared/abuse.js'
-import type { PacketReport } from '../host/packet-log.js'
-import type { OpenedFlow } from '../host/flows-of.js'
+import type { PacketReport } from '../host/net/packet-log.js'
+import type { OpenedFlow } from '../host/net/flows-of.js'
 import type { PacketCounts } from './plan-counts.js'
 
 export function worse(a: Severity, b: Severity): Severity {

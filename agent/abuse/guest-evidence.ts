@@ -1,5 +1,5 @@
-import type { OpenedFlow } from '../host/flows-of.js'
-import type { PacketSample } from '../host/packet-log.js'
+import type { OpenedFlow } from '../host/net/flows-of.js'
+import type { PacketSample } from '../host/net/packet-log.js'
 import type { AbuseClaim, CountRow, Evidence, FlowRow } from './contract.js'
 import { isQuiet, noCounts, planGrowth, type PacketCounts } from './plan-counts.js'
 

@@ -1,10 +1,10 @@
 import type { AgentConfig } from '../config.js'
-import { readFlowsOf, readUnreplied, type OpenedFlow } from '../host/flows-of.js'
-import { Nft } from '../host/nft.js'
-import { PacketLog, type PacketReport } from '../host/packet-log.js'
-import { changeSysctl, releaseSysctls } from '../host/sysctl-change.js'
-import { findSysctl } from '../host/sysctl.js'
-import { readCountingSets, type CountingSet } from '../host/counted-elements.js'
+import { readFlowsOf, readUnreplied, type OpenedFlow } from '../host/net/flows-of.js'
+import { Nft } from '../host/net/nft.js'
+import { PacketLog, type PacketReport } from '../host/net/packet-log.js'
+import { changeSysctl, releaseSysctls } from '../host/kernel/sysctl-change.js'
+import { findSysctl } from '../host/kernel/sysctl.js'
+import { readCountingSets, type CountingSet } from '../host/net/counted-elements.js'
 import {
   amplifierCounters,
   planWatchRemoval,
@@ -13,8 +13,8 @@ import {
   watchLogGroup,
   watchTable,
   type WatchTablePlan,
-} from '../network/ruleset/plan-watch-table.js'
-import { shortHash } from '../network/tables/element-index.js'
+} from '../network/nft/ruleset/plan-watch-table.js'
+import { shortHash } from '../network/nft/tables/element-index.js'
 import type { AbuseSensor, WatchedGuest } from './contract.js'
 import type { PacketCounts } from './plan-counts.js'
 import { sumCounts, type CountedName } from './sum-counts.js'

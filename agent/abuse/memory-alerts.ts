@@ -1,6 +1,6 @@
 import { Throttle } from '../../shared/async/throttle.js'
 import type { GuestContext } from '../guests/context.js'
-import type { GuestRecord } from '../guests/record.js'
+import type { GuestRecord } from '../guests/record/record.js'
 import { worse } from './contract.js'
 import { isOpen, type AlertState } from './plan-merge.js'
 import type { AlertRecord, AlertStore } from './alert-store.js'

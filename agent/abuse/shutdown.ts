@@ -1,7 +1,7 @@
 import type { AlertAction } from '../../shared/abuse.js'
 import { findSetting, putSetting } from '../state/settings-table.js'
 import type { GuestContext, PolicyKeeper } from '../guests/context.js'
-import { liftAbuse } from '../guests/policy.js'
+import { liftAbuse } from '../guests/policy/policy.js'
 import type { AlertState } from './plan-merge.js'
 import { planShutdown } from './plan-shutdown.js'
 import type { AlertRecord, AlertStore } from './alert-store.js'

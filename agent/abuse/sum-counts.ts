@@ -1,7 +1,7 @@
 import { parseAddress } from '../../shared/addresses.js'
-import type { CountedElement } from '../host/counted-elements.js'
+import type { CountedElement } from '../host/net/counted-elements.js'
 import { formatIpv4 } from '../network/subnet.js'
-import type { amplifierCounters, WatchCounter } from '../network/ruleset/plan-watch-table.js'
+import type { amplifierCounters, WatchCounter } from '../network/nft/ruleset/plan-watch-table.js'
 import type { WatchedGuest } from './contract.js'
 import { noCounts, type ServiceTraffic, type PacketCounts } from './plan-counts.js'
 

@@ -3,8 +3,8 @@ import { rm, stat, writeFile } from 'node:fs/promises'
 import { Semaphore } from '../../shared/async/semaphore.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { conflict } from '../../shared/errors.js'
-import { treeName } from '../host/beside-tree.js'
-import { readLayout, type LayoutSpace } from '../host/file-layout.js'
+import { treeName } from '../host/guest/beside-tree.js'
+import { readLayout, type LayoutSpace } from '../host/disk/file-layout.js'
 import type {
   BackupNote,
   BackupRepositories,

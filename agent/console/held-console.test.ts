@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { waitFor } from '../../test/support/wait.js'
-import type { Terminal, TerminalListener } from '../host/pty.js'
+import type { Terminal, TerminalListener } from '../host/process/pty.js'
 import type { ConsoleResponse } from '../../shared/console-frames.js'
 import { HeldConsole } from './held-console.js'
 

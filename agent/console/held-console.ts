@@ -1,5 +1,5 @@
 import type { Holding } from '../../shared/fair-room.js'
-import type { Terminal, TerminalListener } from '../host/pty.js'
+import type { Terminal, TerminalListener } from '../host/process/pty.js'
 import type { ConsoleRequest } from '../../shared/console-frames.js'
 import type { ConsoleUser, OpenConsole, Size } from './contract.js'
 import { OutputRing } from './output-ring.js'

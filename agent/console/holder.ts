@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { BerthError } from '../../shared/errors.js'
 import { findFullRoom } from '../../shared/fair-room.js'
 import type { ConsolePlace } from '../drivers/contract.js'
-import type { Terminal, TerminalListener } from '../host/pty.js'
+import type { Terminal, TerminalListener } from '../host/process/pty.js'
 import type { ConsoleUser, HoldRequest, OpenConsole, Size } from './contract.js'
 import { HeldConsole } from './held-console.js'
 

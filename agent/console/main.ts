@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import { chmodSync, rmSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { openGuestPty } from '../host/guest-terminal.js'
-import { openPty } from '../host/pty.js'
+import { openGuestPty } from '../host/guest/guest-terminal.js'
+import { openPty } from '../host/process/pty.js'
 import { Holder } from './holder.js'
 import { serveConsoles } from './serve.js'
 import { SocketTerminals } from './socket-terminal.js'

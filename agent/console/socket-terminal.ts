@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net'
-import { addInput, type Terminal, type TerminalListener } from '../host/pty.js'
+import { addInput, type Terminal, type TerminalListener } from '../host/process/pty.js'
 
 /** How long the other side may take to read what was typed before its connection closed. */
 const lastReadMs = 1000

@@ -1,4 +1,4 @@
-import { readBootId } from '../host/proc.js'
+import { readBootId } from '../host/process/proc.js'
 import { findSetting, putSetting } from '../state/settings-table.js'
 import type { Database } from '../state/database.js'
 import { SteadyClock, steadyClock, type ClockMark } from '../../shared/steady-clock.js'

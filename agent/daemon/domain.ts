@@ -1,3 +1,4 @@
+import type { GuestRecord } from '../guests/record/record.js'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
@@ -6,32 +7,32 @@ import { createTimeFormat } from '../../shared/time.js'
 import { targetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
-import { volumeLimitOf } from '../guests/volume-bound.js'
+import { volumeLimitOf } from '../guests/snapshots/volume-bound.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
 import { guestKinds } from '../guests/operations/kinds.js'
 import { scheduledBackupDefinition, scheduledBackups } from '../guests/operations/backup-scheduled.js'
 import { scheduledSnapshotDefinition, scheduledSnapshots } from '../guests/operations/snapshot-scheduled.js'
-import type { HostCapacity } from '../guests/capacity.js'
+import type { HostCapacity } from '../guests/resources/capacity.js'
 import { loginVault } from '../guests/login-vault.js'
-import { PortHolds } from '../guests/port-holds.js'
-import { bootOf, machineOf } from '../guests/record.js'
+import { PortHolds } from '../guests/record/port-holds.js'
+import { bootOf, machineOf } from '../guests/record/record.js'
 import { ProcessorPlaces } from '../guests/processors/places.js'
-import { Reconciler } from '../guests/reconciler.js'
+import { Reconciler } from '../guests/reconcile/reconciler.js'
 import { ScheduledRuns } from '../guests/schedule/scheduler.js'
-import { GuestStore } from '../guests/guest-store.js'
+import { GuestStore } from '../guests/record/guest-store.js'
 import { noteAssigned } from '../guests/steps.js'
 import { KeyedMutex } from '../../shared/async/keyed-mutex.js'
-import { readBootId } from '../host/proc.js'
+import { readBootId } from '../host/process/proc.js'
 import type { SteadyClock } from '../../shared/steady-clock.js'
 import { keepClock, openClock } from './clock.js'
 import { openSecret } from './secret.js'
-import { isImageOrdered, isImageUsed } from '../guests/image-users.js'
+import { isImageOrdered, isImageUsed } from '../guests/record/image-users.js'
 import { ImageAdmin } from '../images/admin.js'
 import { imageBuildDefinition, imageDownloadKind } from '../images/definition.js'
 import { Images } from '../images/images.js'
 import { GuestSampler } from '../metrics/guest-sampler.js'
 import { Routing } from '../network/addresses/routing.js'
-import { deviceName } from '../network/allocation.js'
+import { deviceName } from '../network/addresses/private-ipv4.js'
 import type { Network } from '../network/contract.js'
 import { Orders, type OperationKinds } from '../operations/orders.js'
 import { OperationEngine } from '../operations/engine.js'
@@ -49,8 +50,8 @@ export interface Domain {
   readonly changes: Changes
   readonly context: GuestContext
   readonly engine: OperationEngine
-  readonly kinds: OperationKinds
-  readonly orders: Orders
+  readonly kinds: OperationKinds<GuestRecord>
+  readonly orders: Orders<GuestRecord>
   readonly capacity: HostCapacity
   readonly policy: TrafficKeeper
   readonly routing: Routing
@@ -109,7 +110,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     readDisk: () => host.readCapacity(),
   }
   const { readDisk } = capacity
-  const kinds: OperationKinds = {
+  const kinds: OperationKinds<GuestRecord> = {
     ...guestKinds(context, capacity),
     imageDownload: imageDownloadKind({ images, readDisk }),
     changeSwap: swapKind({ swap: host.swap, busy: () => engine.busy(swapSubject) }),
@@ -185,13 +186,13 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   }
 }
 
-function stopNow(orders: Orders, uuid: string, requestedBy: string): void {
+function stopNow(orders: Orders<GuestRecord>, uuid: string, requestedBy: string): void {
   const order = { $case: 'stop', value: { uuid, force: false } } as const
   orders.submitNow({ operationId: randomUUID(), requestedBy, order })
 }
 
 /** A wrong clock had stopped it. */
-function startNow(orders: Orders, uuid: string): void {
+function startNow(orders: Orders<GuestRecord>, uuid: string): void {
   const order = { $case: 'start', value: { uuid, liftBlock: false } } as const
   orders.submitNow({ operationId: randomUUID(), requestedBy: 'system', order })
 }

@@ -4,10 +4,10 @@ import type { Logger } from 'pino'
 import { Mutex } from '../../shared/async/mutex.js'
 import { describeError } from '../../shared/errors.js'
 import { writeFileAtomic } from '../../shared/files.js'
-import { readNetworkNamespace } from '../host/network-namespace.js'
-import { isGone } from '../host/proc.js'
-import { keepSysctls, type SysctlChange } from '../host/sysctl-change.js'
-import { findSysctl, writeSysctl } from '../host/sysctl.js'
+import { readNetworkNamespace } from '../host/net/network-namespace.js'
+import { isGone } from '../host/process/proc.js'
+import { keepSysctls, type SysctlChange } from '../host/kernel/sysctl-change.js'
+import { findSysctl, writeSysctl } from '../host/kernel/sysctl.js'
 import {
   planBoot,
   planSettingChange,

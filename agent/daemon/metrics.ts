@@ -1,5 +1,5 @@
 import type { HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
-import { readPublicAddresses } from '../host/addresses.js'
+import { readPublicAddresses } from '../host/net/addresses.js'
 import type { HostSample } from '../metrics/host-sampler.js'
 import { readNatPorts } from '../network/addresses/address-tables.js'
 import { countPorts } from '../network/ports.js'

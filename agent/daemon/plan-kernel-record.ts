@@ -1,5 +1,5 @@
 import { planSysctls } from '../drivers/drivers.js'
-import type { SysctlChange } from '../host/sysctl-change.js'
+import type { SysctlChange } from '../host/kernel/sysctl-change.js'
 
 /** What the agents of this machine changed of its kernel's settings, so that the last one to leave can restore it. */
 export interface KernelRecord {

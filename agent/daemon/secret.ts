@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { BerthError } from '../../shared/errors.js'
 import { readOrCreateKey } from '../../shared/sealing.js'
-import type { GuestStore } from '../guests/guest-store.js'
+import type { GuestStore } from '../guests/record/guest-store.js'
 import type { Database } from '../state/database.js'
 import { findSetting, putSetting } from '../state/settings-table.js'
 

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { AgentConfig } from '../config.js'
 import { Drivers } from '../drivers/drivers.js'
-import { isMachineStopping } from '../host/init-system.js'
+import { isMachineStopping } from '../host/process/init-system.js'
 import { lockState } from '../state/lock.js'
 
 /**

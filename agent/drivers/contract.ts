@@ -1,7 +1,7 @@
 import type { BerthError } from '../../shared/errors.js'
 import type { GuestDevice } from '../../shared/guest-devices.js'
-import type { GuestTerminal } from '../host/guest-terminal.js'
-import type { TerminalCommand } from '../host/pty.js'
+import type { GuestTerminal } from '../host/guest/guest-terminal.js'
+import type { TerminalCommand } from '../host/process/pty.js'
 
 /**
  * What a driver is told of a guest: numbers and names, decided and validated. A driver makes no choices and keeps no

@@ -9,10 +9,10 @@ import type { HostFacts } from '../network/addresses/host-facts.js'
 import type { Network } from '../network/contract.js'
 import type { ImageType } from '../images/catalog.js'
 import type { Volumes } from '../storage/volumes.js'
-import type { PortHolds } from './port-holds.js'
+import type { PortHolds } from './record/port-holds.js'
 import type { ProcessorPlaces } from './processors/places.js'
-import type { GuestRecord } from './record.js'
-import type { GuestStore } from './guest-store.js'
+import type { GuestRecord } from './record/record.js'
+import type { GuestStore } from './record/guest-store.js'
 import type { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 
 /** What the guests domain needs of images. */

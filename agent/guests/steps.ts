@@ -2,10 +2,10 @@ import { allEnded } from '../../shared/all-ended.js'
 import type { AssignResult, GuestEvent } from '../drivers/contract.js'
 import type { Step, StepContext } from '../operations/types.js'
 import { driverOf, type GuestContext } from './context.js'
-import { networkOf } from './network.js'
-import { checkAllowedToRun, refuseSuspended } from './policy.js'
-import type { GuestRecord, PendingChange } from './record.js'
-import { volumeLimitOf } from './volume-bound.js'
+import { networkOf } from './resources/network.js'
+import { checkAllowedToRun, refuseSuspended } from './policy/policy.js'
+import type { GuestRecord, PendingChange } from './record/record.js'
+import { volumeLimitOf } from './snapshots/volume-bound.js'
 
 /*
  * Steps that guest operations are composed of. Each reads the guest from the journal, so that a step repeated after a

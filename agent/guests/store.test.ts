@@ -9,8 +9,8 @@ import {
   unmeasuredSpace,
   usualSecurity,
   type PortMapping,
-} from './record.js'
-import { GuestStore, type GuestInsert, type GuestUpdate } from './guest-store.js'
+} from './record/record.js'
+import { GuestStore, type GuestInsert, type GuestUpdate } from './record/guest-store.js'
 
 const mapping = (hostPort: number, part: Partial<PortMapping> = {}): PortMapping => ({
   protocol: 'tcp',

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { Mutex } from '../../shared/async/mutex.js'
-import type { GuestStore } from '../guests/guest-store.js'
+import type { GuestStore } from '../guests/record/guest-store.js'
 import { planFigures, type Reading } from './plan-figures.js'
 import {
   applyWrites,

@@ -1,8 +1,8 @@
 import { lstat, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
-import { changeRoot } from '../host/guest-root.js'
-import { CommandError } from '../host/process.js'
+import { changeRoot } from '../host/guest/guest-root.js'
+import { CommandError } from '../host/process/process.js'
 import { askedAbout, planAdaptation, type TreeFacts } from './plan-adapt.js'
 
 /** More is none; a changed one is given to a program as an argument, which the kernel bounds. */

@@ -1,6 +1,6 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { BerthError } from '../../shared/errors.js'
-import { CommandError, hostEnvironment, run } from '../host/process.js'
+import { CommandError, hostEnvironment, run } from '../host/process/process.js'
 import { applyContent } from './apply-content.js'
 import { parseFailure, parseProgress, planBootstrap } from './bootstrap-plan.js'
 import type { Recipe } from './catalog.js'

@@ -1,5 +1,5 @@
 import { arch } from 'node:os'
-import type { FirmwareWish } from '../host/firmware.js'
+import type { FirmwareWish } from '../host/guest/firmware.js'
 
 /** Where an image comes from. */
 export type ImageSource =

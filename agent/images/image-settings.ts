@@ -1,5 +1,5 @@
 import type { AgentConfig } from '../config.js'
-import type { FetchParts } from './sources/fetch.js'
+import type { FetchParts } from './fetch.js'
 import type { TargetPolicy } from '../../shared/outbound-targets.js'
 
 const gib = 1024 ** 3

@@ -1,4 +1,4 @@
-import { setLimit } from '../host/btrfs-ioctl.js'
+import { setLimit } from '../host/disk/btrfs-ioctl.js'
 import { adaptTree } from './adapt.js'
 import { makeImage, type BuildContext, type PublishParts } from './publish.js'
 import { unpackArchive } from './sources/unpack.js'

@@ -9,7 +9,7 @@ import {
   sha256Pattern,
 } from '../../shared/image-rules.js'
 import { findUploaded } from './sources/uploaded.js'
-import type { FirmwareWish } from '../host/firmware.js'
+import type { FirmwareWish } from '../host/guest/firmware.js'
 import type { CatalogEntry, ImageType } from './catalog.js'
 import { parseTargetUrl, type TargetPolicy } from '../../shared/outbound-targets.js'
 

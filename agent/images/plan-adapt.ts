@@ -1,4 +1,4 @@
-import type { RootChange } from '../host/guest-root.js'
+import type { RootChange } from '../host/guest/guest-root.js'
 
 /** What of a root filesystem from elsewhere decides what is changed in it. */
 export interface TreeFacts {

@@ -1,16 +1,16 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isCustomImageId } from '../../shared/image-rules.js'
-import { listSubvolumes } from '../host/btrfs.js'
-import { exists } from '../host/mount.js'
+import { listSubvolumes } from '../host/disk/btrfs.js'
+import { exists } from '../host/disk/mount.js'
 import { buildImage } from './build.js'
 import { findRecipe, type CatalogEntry } from './catalog.js'
-import { buildDisk } from './disks/build-disk.js'
+import { buildDisk } from './build-disk.js'
 import { installCd } from './disks/install-cd.js'
 import { installDisk } from './disks/install-disk.js'
 import { installArchive, type InstallParts } from './install.js'
 import { sweepWork, type BuildContext } from './publish.js'
-import { discardFetched, fetchImage, sweepFetched, type FetchParts } from './sources/fetch.js'
+import { discardFetched, fetchImage, sweepFetched, type FetchParts } from './fetch.js'
 
 /** Where images are made and kept. */
 export interface ImagePool {

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { pino } from 'pino'
 import type { GuestContext } from '../guests/context.js'
-import type { GuestRecord } from '../guests/record.js'
+import type { GuestRecord } from '../guests/record/record.js'
 import { waitFor } from '../../test/support/wait.js'
 import { GuestSampler } from './guest-sampler.js'
 

@@ -3,7 +3,7 @@ import { Coalescer } from '../../shared/async/coalescer.js'
 import { describeError } from '../../shared/errors.js'
 import type { ObservedGuest, UsageSample } from '../drivers/contract.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
-import type { GuestRecord } from '../guests/record.js'
+import type { GuestRecord } from '../guests/record/record.js'
 import { nextLoad, type Load } from './load-average.js'
 
 /** What is known of a guest's use of the host now. */

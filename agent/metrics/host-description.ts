@@ -2,7 +2,7 @@ import { hostname, release } from 'node:os'
 import type { DriverCapabilities, Capabilities, HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { DriverDescription } from '../drivers/contract.js'
 import type { DriverKind, DriversDescription } from '../drivers/drivers.js'
-import { readBootId } from '../host/proc.js'
+import { readBootId } from '../host/process/proc.js'
 
 export interface DescriptionParts extends DriversDescription {
   readonly version: string

@@ -1,5 +1,6 @@
 import type { Ipv6Plan } from './addresses/plan-ipv6.js'
 import type { Ipv6Prefix } from './addresses/pool.js'
+import type { AddressOrder } from './addresses/pools.js'
 import type { Firewall } from '../../shared/firewall-rules.js'
 
 /** A guest's network as decided and journaled. */
@@ -115,15 +116,6 @@ export interface Rules {
   remove(): Promise<void>
   /** Ends the nft and ip processes; the host keeps its rules. */
   close(): Promise<void>
-}
-
-/** What a guest orders of the host's pools. */
-export interface AddressOrder {
-  /** How many to choose in addition to the explicit ones. */
-  readonly ipv4Count: number
-  readonly publicIpv4s: readonly string[]
-  readonly ipv6Count: number
-  readonly ipv6Addresses: readonly string[]
 }
 
 /** Guests' public IPv4 and IPv6 addresses: chooses them from the pools and converges the host with them. */

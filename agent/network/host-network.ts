@@ -1,7 +1,7 @@
+import type { AddressOrder } from './addresses/pools.js'
 import { toBerthError } from '../../shared/errors.js'
 import type {
   AddressBook,
-  AddressOrder,
   ByteCounters,
   GuestNetwork,
   Network,

@@ -3,7 +3,7 @@ import type { Statement } from 'better-sqlite3'
 import { BerthError } from '../../shared/errors.js'
 import type { Database } from '../state/database.js'
 
-export { readListeningPorts } from '../host/listening-ports.js'
+export { readListeningPorts } from '../host/net/listening-ports.js'
 
 export interface PortRange {
   readonly start: number

@@ -1,5 +1,4 @@
 import type { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
-import type { GuestRecord } from '../guests/record.js'
 import type { OperationEngine } from './engine.js'
 import type { OperationDefinition, OperationRecord, Subject, SubjectRef } from './types.js'
 
@@ -10,21 +9,21 @@ export type OrderOf<Name extends OrderName> = Extract<WireOrder, { $case: Name }
 
 /**
  * One kind of operation, from order to end: what it takes and reserves (`accept`), its steps, how it settles, and what
- * its submission answers besides the task.
+ * its submission answers besides the task. `Guest` is what the answer tells of the guest.
  */
-export interface OperationKind<Name extends OrderName, Input> extends OperationDefinition<Input> {
+export interface OperationKind<Name extends OrderName, Input, Guest = never> extends OperationDefinition<Input> {
   /** Checks the order. Returns a promise when the host must be read before anything is reserved. */
   accept(order: OrderOf<Name>, asked: OrderContext): AcceptedOrder<Input> | Promise<AcceptedOrder<Input>>
   /**
    * Answers an order, a repeated one in the same way, whatever became of its operation.
    * @param input undefined: the operation was removed since
    */
-  answer?(operation: OperationRecord, input: Input | undefined): OrderAnswer
+  answer?(operation: OperationRecord, input: Input | undefined): OrderAnswer<Guest>
 }
 
 /** The kind for each order. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each kind knows its input alone
-export type OperationKinds = { readonly [Name in OrderName]: OperationKind<Name, any> }
+export type OperationKinds<Guest> = { readonly [Name in OrderName]: OperationKind<Name, any, Guest> }
 
 /** Circumstances of an order. */
 export interface OrderContext {
@@ -51,8 +50,8 @@ export interface AcceptedOrder<Input> {
   reserve(): void
 }
 
-export interface OrderAnswer {
-  readonly guest?: GuestRecord | undefined
+export interface OrderAnswer<Guest> {
+  readonly guest?: Guest | undefined
   /** Empty: none. */
   readonly sshPassword?: string
 }
@@ -63,24 +62,24 @@ export interface Order {
   readonly order: WireOrder
 }
 
-export interface SubmittedOrder extends OrderAnswer {
+export interface SubmittedOrder<Guest> extends OrderAnswer<Guest> {
   readonly operation: OperationRecord
 }
 
 /** The only way in which operations are ordered. */
-export class Orders {
+export class Orders<Guest> {
   constructor(
     private readonly engine: OperationEngine,
-    private readonly kinds: OperationKinds,
+    private readonly kinds: OperationKinds<Guest>,
   ) {}
 
   /**
    * Journals the order with all that it reserves and queues it; durable when this resolves.
    * @throws {BerthError} what the kind refuses; `operation_conflict`, `host_offline`
    */
-  async submit(order: Order): Promise<SubmittedOrder> {
+  async submit(order: Order): Promise<SubmittedOrder<Guest>> {
     const operation = this.#place(order, await this.#accept(order, false))
-    const kind = this.kinds[order.order.$case] as OperationKind<OrderName, unknown>
+    const kind = this.kinds[order.order.$case] as OperationKind<OrderName, unknown, Guest>
     if (!kind.answer) return { operation }
     return { operation, ...kind.answer(operation, this.engine.store.findJournaled(operation.id)?.input) }
   }
@@ -99,7 +98,7 @@ export class Orders {
     { operationId, requestedBy, order: { $case, value } }: Order,
     isSystem: boolean,
   ): AcceptedOrder<unknown> | Promise<AcceptedOrder<unknown>> {
-    const kind = this.kinds[$case] as OperationKind<OrderName, unknown>
+    const kind = this.kinds[$case] as OperationKind<OrderName, unknown, Guest>
     const leaving = (subject: SubjectRef): boolean => this.engine.leaving(subject)
     return kind.accept(value, { operationId, requestedBy, isSystem, leaving })
   }

@@ -3,7 +3,7 @@ import type { BackupServiceServer } from '../../proto/gen/berth/agent/v1/backup.
 import { checkBackupTarget } from '../../shared/backup-target-rules.js'
 import { BerthError, conflict } from '../../shared/errors.js'
 import type { BackupRepositories } from '../backups/contract.js'
-import { parseUuid } from '../guests/parse-create.js'
+import { parseUuid } from '../guests/create/parse-create.js'
 import { unary } from './unary.js'
 
 export interface BackupServiceParts {

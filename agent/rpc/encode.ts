@@ -4,9 +4,9 @@ import type {
   Guest,
   PortMapping as WireMapping,
 } from '../../proto/gen/berth/agent/v1/guest.js'
-import { planRetained, planSpaceLimit } from '../guests/plan-snapshot-space.js'
-import { blocksOf, policyReasonOf, isThrottled } from '../guests/policy.js'
-import type { BackupSchedule, GuestRecord, PortMapping } from '../guests/record.js'
+import { planRetained, planSpaceLimit } from '../guests/snapshots/plan-snapshot-space.js'
+import { blocksOf, policyReasonOf, isThrottled } from '../guests/policy/policy.js'
+import type { BackupSchedule, GuestRecord, PortMapping } from '../guests/record/record.js'
 import type { GuestUsage } from '../metrics/guest-sampler.js'
 
 /** Where a system lets people in. */

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { GuestServiceServer } from '../../proto/gen/berth/agent/v1/guest.js'
-import { parseUuid } from '../guests/parse-create.js'
+import { parseUuid } from '../guests/create/parse-create.js'
 import { parseAddress } from '../../shared/addresses.js'
 import { invalidField } from '../../shared/errors.js'
 import { networkLimits } from '../../shared/network-limits.js'

@@ -1,3 +1,4 @@
+import type { GuestRecord } from '../guests/record/record.js'
 import type { Logger } from 'pino'
 import type {
   OperationServiceServer,
@@ -5,7 +6,7 @@ import type {
   SubmitOperationResponse,
 } from '../../proto/gen/berth/agent/v1/operation.js'
 import { BerthError } from '../../shared/errors.js'
-import { parseRequester, parseUuid } from '../guests/parse-create.js'
+import { parseRequester, parseUuid } from '../guests/create/parse-create.js'
 import type { OperationEngine } from '../operations/engine.js'
 import type { Order, Orders, SubmittedOrder } from '../operations/orders.js'
 import type { Changes } from '../state/changes.js'
@@ -14,7 +15,7 @@ import { unary } from './unary.js'
 
 export interface OperationServiceParts {
   engine: OperationEngine
-  orders: Orders
+  orders: Orders<GuestRecord>
   changes: Changes
   log: Logger
 }
@@ -52,7 +53,7 @@ export function parseOrder({ operationId, requestedBy, order }: SubmitOperationR
 }
 
 function encodeSubmitted(
-  { operation, guest, sshPassword = '' }: SubmittedOrder,
+  { operation, guest, sshPassword = '' }: SubmittedOrder<GuestRecord>,
   revision: number,
 ): SubmitOperationResponse {
   const shown = guest && encodeGuest(guest)

@@ -1,5 +1,5 @@
-import { listSubvolumes, syncFilesystem } from '../host/btrfs.js'
-import { joinGroup, readSubvolumeId, removeEmptyGroups, setLimit, type BoundedGroup } from '../host/btrfs-ioctl.js'
+import { listSubvolumes, syncFilesystem } from '../host/disk/btrfs.js'
+import { joinGroup, readSubvolumeId, removeEmptyGroups, setLimit, type BoundedGroup } from '../host/disk/btrfs-ioctl.js'
 import type { Pool } from './pool.js'
 
 /** Level of the agent's quota groups; unused by other programs. Levels from 1 on are free for anybody. */

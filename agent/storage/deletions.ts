@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises'
-import { listDeletedSubvolumes } from '../host/btrfs.js'
-import { commitTransaction } from '../host/btrfs-ioctl.js'
+import { listDeletedSubvolumes } from '../host/disk/btrfs.js'
+import { commitTransaction } from '../host/disk/btrfs-ioctl.js'
 import type { Pool } from './pool.js'
 
 /**

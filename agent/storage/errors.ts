@@ -1,5 +1,5 @@
 import { BerthError } from '../../shared/errors.js'
-import { CommandError } from '../host/process.js'
+import { CommandError } from '../host/process/process.js'
 
 /** Converts a failed command on the pool to an error that tells a full pool from a fault. */
 export function storageError(error: unknown, step: string): BerthError {

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { Mount } from '../host/mount.js'
+import type { Mount } from '../host/disk/mount.js'
 import { planPool, type PoolHave, type PoolWant } from './plan.js'
 
 const loop: PoolWant = { pool: '/pool', device: '', loopFile: '/pool.img' }

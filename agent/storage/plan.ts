@@ -1,4 +1,4 @@
-import type { Mount } from '../host/mount.js'
+import type { Mount } from '../host/disk/mount.js'
 
 /** The configured pool, with resolved paths. */
 export interface PoolWant {

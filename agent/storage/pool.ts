@@ -2,9 +2,9 @@ import { chmod, mkdir, open, readdir, realpath, rename, rm, stat, statfs } from 
 import { dirname, join } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
-import { BtrfsView, format } from '../host/btrfs.js'
-import { findLoops, readBackingFile, useDirectIo } from '../host/loop.js'
-import { exists, findMount, mount, readSignatures } from '../host/mount.js'
+import { BtrfsView, format } from '../host/disk/btrfs.js'
+import { findLoops, readBackingFile, useDirectIo } from '../host/disk/loop.js'
+import { exists, findMount, mount, readSignatures } from '../host/disk/mount.js'
 import { planPool, type PoolHave, type PoolStep, type PoolWant } from './plan.js'
 import { ensureQuota, poolLabel, type Quota } from './quota.js'
 

@@ -1,5 +1,5 @@
-import { enableClassicQuotas, kernelHasSimpleQuota, startRescan, type BtrfsView } from '../host/btrfs.js'
-import { enableSimpleQuotas } from '../host/btrfs-ioctl.js'
+import { enableClassicQuotas, kernelHasSimpleQuota, startRescan, type BtrfsView } from '../host/disk/btrfs.js'
+import { enableSimpleQuotas } from '../host/disk/btrfs-ioctl.js'
 
 /** Simple: counts what a subvolume wrote itself. Classic: counts all it references, also what its image wrote. */
 export type Quota = 'simple' | 'classic'

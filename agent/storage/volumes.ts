@@ -8,9 +8,9 @@ import {
   setLimit,
   snapshotSubvolume,
   type ExchangeResult,
-} from '../host/btrfs-ioctl.js'
-import { exists } from '../host/mount.js'
-import { CommandError } from '../host/process.js'
+} from '../host/disk/btrfs-ioctl.js'
+import { exists } from '../host/disk/mount.js'
+import { CommandError } from '../host/process/process.js'
 import { Bounds } from './bounds.js'
 import { Deletions } from './deletions.js'
 import { storageError } from './errors.js'

@@ -1,4 +1,4 @@
-import type { Memory } from '../host/memory.js'
+import type { Memory } from '../host/process/memory.js'
 import type { PoolCapacity } from '../storage/pool.js'
 
 /** The swap file has one of two names: an active one cannot be renamed, and its successor is made beside it. */

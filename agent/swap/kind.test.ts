@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { MemorySwap } from '../../test/support/memory-swap.js'
-import { codeOf } from '../../test/support/test-fleet.js'
+import { MemorySwap } from '../../test/support/memory/memory-swap.js'
+import { codeOf } from '../../test/support/gateway/test-fleet.js'
 import type { AcceptedOrder, OrderContext } from '../operations/orders.js'
 import { swapKind, swapSubject } from './kind.js'
 

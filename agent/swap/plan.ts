@@ -1,6 +1,6 @@
 import { BerthError, conflict } from '../../shared/errors.js'
 import type { SwapAction } from '../../shared/swap-rules.js'
-import type { Memory } from '../host/memory.js'
+import type { Memory } from '../host/process/memory.js'
 import type { PoolCapacity } from '../storage/pool.js'
 import { planReserveBytes } from '../storage/room.js'
 import type { SwapSlot, SwapFile, SwapState } from './contract.js'

@@ -16,10 +16,10 @@ import { dirname, join } from 'node:path'
 import { conflict } from '../../shared/errors.js'
 import { syncDirectory, writeFileAtomic } from '../../shared/files.js'
 import type { AgentConfig } from '../config.js'
-import { createSubvolume } from '../host/btrfs.js'
-import { readMemory } from '../host/memory.js'
-import { exists } from '../host/mount.js'
-import { CommandError } from '../host/process.js'
+import { createSubvolume } from '../host/disk/btrfs.js'
+import { readMemory } from '../host/process/memory.js'
+import { exists } from '../host/disk/mount.js'
+import { CommandError } from '../host/process/process.js'
 import {
   allocate,
   forbidCopyOnWrite,
@@ -29,7 +29,7 @@ import {
   swapOff,
   swapOn,
   type SwapArea,
-} from '../host/swap.js'
+} from '../host/disk/swap.js'
 import { storageError } from '../storage/errors.js'
 import type { HostSwap, SwapSlot, SwapFile, SwapState } from './contract.js'
 import { unitFilesOf, unitTextOf } from './plan-unit.js'

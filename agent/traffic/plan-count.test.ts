@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { unlimitedTraffic } from '../guests/record.js'
+import { unlimitedTraffic } from '../guests/record/record.js'
 import { isUsedUp, planCount, type CountLook, type TrafficCount } from './plan-count.js'
 
 const counters = (rxBytes: number, txBytes: number) => ({ rxBytes, txBytes })

@@ -1,4 +1,4 @@
-import type { TrafficLimit } from '../guests/record.js'
+import type { TrafficLimit } from '../guests/record/record.js'
 import type { ByteCounters } from '../network/contract.js'
 import { advancePeriod, type CountedPeriod } from './period.js'
 

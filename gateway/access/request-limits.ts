@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { perMinute, perSecond, RateLimit, rateLimited } from '../rate-limit.js'
+import { perMinute, perSecond, RateLimit, rateLimited } from '../../shared/rate-limit.js'
 
 export interface RequestLimit {
   /** Average rate, and burst after a pause; 0: no limit. */

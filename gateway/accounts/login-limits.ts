@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { sourceOf } from '../../shared/source-address.js'
-import { rateLimited } from '../rate-limit.js'
+import { rateLimited } from '../../shared/rate-limit.js'
 import type { Store, StoreClient } from '../store/store.js'
 import { KnownPlaces } from './known-places.js'
 import {

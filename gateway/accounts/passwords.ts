@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { hash, verify } from '@node-rs/argon2'
 import { BerthError, invalidField } from '../../shared/errors.js'
-import { rateLimited } from '../rate-limit.js'
+import { rateLimited } from '../../shared/rate-limit.js'
 import { FairGate, type GateClaim } from './fair-gate.js'
 
 /** argon2id is the library's default. Source: OWASP Password Storage Cheat Sheet, 19 MiB and two passes */

@@ -17,14 +17,12 @@ export function keepTargets({ fleet, targets, log }: KeepTargetsParts): () => Pr
       ? { target: await targets.open(record.id), targetChangedAtMs: record.changedAtMs }
       : { forgetTarget: true }
     const value = BackupScheduleChange.fromPartial(change)
-    const { guest: changed } = await fleet
-      .agent(hostId)
-      .settings.changeSetting({
-        uuid: guest.uuid,
-        operationId: '',
-        ifRevision: 0,
-        change: { $case: 'backupSchedule', value },
-      })
+    const { guest: changed } = await fleet.agent(hostId).settings.changeSetting({
+      uuid: guest.uuid,
+      operationId: '',
+      ifRevision: 0,
+      change: { $case: 'backupSchedule', value },
+    })
     if (changed) await fleet.reached(hostId, changed.revision)
   }
   return async () => {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { digestKey } from '../access/key-secret.js'
-import { perMinute, RateLimit, rateLimited } from '../rate-limit.js'
+import { perMinute, RateLimit, rateLimited } from '../../shared/rate-limit.js'
 import type { Store } from '../store/store.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 

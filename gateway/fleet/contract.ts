@@ -13,7 +13,7 @@ import type { GuestCounts } from './guest-status.js'
 import type { GuestBlock } from './lists/guest-blocks.js'
 import type { GuestField } from './lists/guest-table.js'
 import type { OperationField } from './lists/operation-table.js'
-import type { Selectable } from './lists/table.js'
+import type { Selectable } from '../lists/table.js'
 
 export type { AlertView, GuestView, HostView, OperationView }
 

@@ -2,7 +2,7 @@ import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { GuestEntry, type HostState } from './host-state.js'
 import { GuestBlocks } from './lists/guest-blocks.js'
 import { GuestTable } from './lists/guest-table.js'
-import type { TableSlot } from './lists/table.js'
+import type { TableSlot } from '../lists/table.js'
 
 /**
  * Guests of all hosts by uuid, id and name, each unique in the fleet: of two that clash the first stays, and the other

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import { describeError } from '../../shared/errors.js'
-import type { AgentConnection } from './agent-connection.js'
+import type { AgentConnection } from './agents/agent-connection.js'
 import type { HostState } from './host-state.js'
 import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'

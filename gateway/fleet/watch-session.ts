@@ -1,6 +1,6 @@
 import type { ClientReadableStream } from '@grpc/grpc-js'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
-import type { AgentConnection } from './agent-connection.js'
+import type { AgentConnection } from './agents/agent-connection.js'
 import type { HostState } from './host-state.js'
 import { WatchSnapshot } from './snapshot.js'
 import type { WatchEvent } from './watch-kinds.js'

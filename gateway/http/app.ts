@@ -7,18 +7,17 @@ import { sourceOf } from '../../shared/source-address.js'
 import type { Fleet } from '../fleet/contract.js'
 import type { HttpMetrics } from '../metrics.js'
 import { drainRest } from './body.js'
-import { logConnectionError } from './broken-off.js'
+import { logConnectionError } from '../sockets/broken-off.js'
 import { createDispatcher } from './dispatch.js'
 import { errorReply } from './errors.js'
 import { deniedByPolicy } from '../policy/denied.js'
 import { originOf } from '../policy/source.js'
 import { openExchange, type Exchange, type ExchangeContext } from './exchange.js'
-import { checkHostHeader } from './host-header.js'
+import { checkHostHeader } from '../sockets/host-header.js'
 import { collapseSlashes, tidyHeaders } from './leniency.js'
 import type { AccessControl } from '../access/contract.js'
 import type { AccessPolicies } from '../policy/access-policy.js'
 import type { OpenSockets } from '../policy/open-sockets.js'
-import type { Tls } from '../tls/tls.js'
 import { sendReply, type Reply } from './reply.js'
 import { logRequest } from './request-log.js'
 import type { Route } from './route.js'
@@ -38,7 +37,8 @@ export interface AppOptions {
   readonly maxBodyBytes: number
   readonly policies: Pick<AccessPolicies, 'judge'>
   readonly openSockets: Pick<OpenSockets, 'note'>
-  readonly tls: Pick<Tls, 'hsts'>
+  /** `hsts`: value of the header Strict-Transport-Security, undefined: not sent. */
+  readonly tls: { readonly hsts: string | undefined }
   readonly metrics: HttpMetrics
   readonly log: Logger
 }

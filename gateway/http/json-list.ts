@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { inSlices } from '../slices.js'
+import { inSlices } from '../../shared/async/slices.js'
 import { countHeader } from './list.js'
 import { envelopeAround, etagOf } from './reply.js'
 import type { Answer } from './route.js'

@@ -1,6 +1,6 @@
 import { Type, type Static, type TObject, type TOptional, type TProperties, type TSchema } from 'typebox'
 import { invalidField } from '../../shared/errors.js'
-import { selectFrom, type Fields, type ListQuery } from '../fleet/lists/query.js'
+import { selectFrom, type Fields, type ListQuery } from '../lists/query.js'
 import type { Answer } from './route.js'
 
 /*

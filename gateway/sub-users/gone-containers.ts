@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { Throttle } from '../../shared/async/throttle.js'
 import { Mutex } from '../../shared/async/mutex.js'
-import type { GuestRegistry } from '../fleet/guest-registry.js'
+import type { GuestRegistry } from '../fleet/placement/guest-registry.js'
 import type { SubUsers } from './sub-users.js'
 
 /** Rounds are at least this far apart, as guests come and go in numbers. */

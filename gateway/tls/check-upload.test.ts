@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { expect } from 'chai'
-import { encrypted, TestAuthority, type LeafOptions } from '../../test/support/tls-material.js'
+import { encrypted, TestAuthority, type LeafOptions } from '../../test/support/gateway/tls-material.js'
 import { BerthError } from '../../shared/errors.js'
 import { checkUpload, type Upload } from './check-upload.js'
 

@@ -9,9 +9,9 @@ import {
   listenOn,
   serveRequests,
   type ListenAddress,
-} from '../server.js'
+} from '../http/server.js'
 import { describeError } from '../../shared/errors.js'
-import { checkHostHeader } from '../http/host-header.js'
+import { checkHostHeader } from '../sockets/host-header.js'
 import type { Challenges } from './challenges.js'
 import { listenError, listenWide } from './listen.js'
 

@@ -1,5 +1,5 @@
 import { BerthError, conflict } from '../../shared/errors.js'
-import type { ListenAddress } from '../server.js'
+import type { ListenAddress } from '../http/server.js'
 
 /** Listens on all addresses of both families; where there is no IPv6, on those of IPv4. */
 export async function listenWide(listen: ListenAddress, on: (listen: ListenAddress) => Promise<void>): Promise<void> {

@@ -11,7 +11,7 @@ import {
   serveRequests,
   type ListenAddress,
   type Served,
-} from '../server.js'
+} from '../http/server.js'
 import type { KeyedChain } from './certificate.js'
 import { acmeProtocol, type Challenges } from './challenges.js'
 import { readProtocols } from './client-hello.js'

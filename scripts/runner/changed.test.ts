@@ -27,15 +27,15 @@ describe('tests affected by a change', () => {
 })
 
 describe('files that a text names', () => {
-  const tracked = ['agent/main.ts', 'scripts/up', 'test/support/packets.py', 'gateway/panel/a.svelte']
+  const tracked = ['agent/main.ts', 'scripts/up', 'test/support/network/packets.py', 'panel/a.svelte']
   const find = fileFinder(tracked)
 
   for (const [name, named] of [
     ['../../dist/agent/main.js', ['agent/main.ts']],
     ['agent/main.ts', ['agent/main.ts']],
     ['scripts/up', ['scripts/up']],
-    ['packets.py', ['test/support/packets.py']],
-    ['../../dist/gateway/panel', ['gateway/panel/a.svelte']],
+    ['packets.py', ['test/support/network/packets.py']],
+    ['../../dist/panel', ['panel/a.svelte']],
     ['./main.js', []],
     ['node_modules/x.js', []],
   ] as const)
@@ -56,7 +56,7 @@ describe('graph of the repository', () => {
   it('leads from the protocol to tests on both sides', () =>
     expect(affected('proto/berth/agent/v1/guest.proto')).to.include.members([
       'test/agent/settings.test.ts',
-      'test/api/containers.test.ts',
+      'test/api/guests/containers.test.ts',
     ]))
 
   it('does not lead from the gateway to tests of agents that run without one', () =>

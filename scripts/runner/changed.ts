@@ -18,7 +18,7 @@ const namesFiles = /\.(ts|mjs|js|sh|py)$|^scripts\/\w+$/
 
 /** Files that code starts or reads by a name that it puts together, and that code. */
 const computedNames: readonly (readonly [files: RegExp, user: string])[] = [
-  [/^agent\/host\/perl\//, 'agent/host/perl-program.ts'],
+  [/^agent\/host\/perl\//, 'agent/host/process/perl-program.ts'],
   [/^agent\/config-worker\.ts$/, 'agent/read-config.ts'],
   [/^agent\/console\/main\.ts$/, 'agent/console/console-process.ts'],
 ]

@@ -16,7 +16,7 @@ const linked = ['dist', 'node_modules', 'package.json']
 const isLeftOut = (file: string): boolean =>
   /^test\/browser\/out\/|node_modules\/|^gateway\/panel\/(?!src\/)/.test(file)
 /** Imports in the panel's sources name files without an extension, so the panel's files that tests load are bundled. */
-const isOfPanel = (file: string): boolean => file.startsWith('gateway/panel/')
+const isOfPanel = (file: string): boolean => file.startsWith('panel/')
 const isPanelEntry = (file: string): boolean => /\.test\.ts$|\/i18n\/\w+\/index\.ts$/.test(file)
 const isSource = (file: string): boolean => file.endsWith('.ts') && !file.endsWith('.d.ts')
 

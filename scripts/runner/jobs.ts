@@ -6,7 +6,7 @@ import { join } from 'node:path'
  */
 
 /** Folders with tests next to the code. The files of a folder share a process. */
-const unitFolders = ['agent', 'gateway', 'shared', 'scripts'] as const
+const unitFolders = ['agent', 'gateway', 'panel', 'shared', 'scripts'] as const
 
 /** Folders whose files share processes, since loading the program takes longer than most of their tests. */
 const sharedFolders = ['api', 'fleet', 'operations', 'store'] as const
@@ -16,7 +16,7 @@ const filesPerProcess = 10
 const computing = /^(?!test\/)|^test\/(api|browser|fleet|network|operations|store)\//
 
 /** Files that `quick` runs: they need neither root nor Debian packages. */
-const quick = /^(agent|gateway|shared|scripts|test\/operations)\//
+const quick = /^(agent|gateway|panel|shared|scripts|test\/operations)\//
 
 interface Group {
   readonly name: string

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { createGuest, createRequest, plainSpec } from '../support/agent-calls.js'
-import { AgentProcess } from '../support/agent-process.js'
+import { createGuest, createRequest, plainSpec } from '../support/host/agent-calls.js'
+import { AgentProcess } from '../support/host/agent-process.js'
 
 describe('room for a disk', function () {
   it('is looked at before a guest is promised: none larger than the pool', async () => {

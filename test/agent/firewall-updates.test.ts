@@ -10,8 +10,8 @@ import { fileURLToPath } from 'node:url'
 import { Firewall, FirewallRule } from '../../proto/gen/berth/agent/v1/network.js'
 import { checkFirewall } from '../../shared/firewall-rules.js'
 import { networkLimits } from '../../shared/network-limits.js'
-import { AgentProcess } from '../support/agent-process.js'
-import { SettingsHost } from '../support/settings-host.js'
+import { AgentProcess } from '../support/host/agent-process.js'
+import { SettingsHost } from '../support/host/settings-host.js'
 import { waitFor } from '../support/wait.js'
 
 /*
@@ -30,7 +30,7 @@ const fewest = 1000
 const holdEach = 200
 const holdMs = 300
 const [always, never, sometimes] = [4000, 4001, [4002, 4003, 4004]] as const
-const packets = fileURLToPath(new URL('../support/packets.py', import.meta.url))
+const packets = fileURLToPath(new URL('../support/network/packets.py', import.meta.url))
 
 const rule = (fields: Partial<FirewallRule>): FirewallRule =>
   FirewallRule.create({ direction: 'in', protocol: 'udp', action: 'ACCEPT', network: 'all', ...fields })

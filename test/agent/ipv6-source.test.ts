@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { AddressedHost, guestPrefix, hostAddress6, outside6 } from '../support/addressed-host.js'
-import { changeSetting, wireMapping } from '../support/agent-calls.js'
+import { AddressedHost, guestPrefix, hostAddress6, outside6 } from '../support/network/addressed-host.js'
+import { changeSetting, wireMapping } from '../support/host/agent-calls.js'
 import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'
 

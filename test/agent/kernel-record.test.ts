@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
 import { ensureHostLimits } from '../../agent/drivers/lxc/host-limits.js'
-import { findSysctl, writeSysctl } from '../../agent/host/sysctl.js'
+import { findSysctl, writeSysctl } from '../../agent/host/kernel/sysctl.js'
 import { ensureSysctl } from '../../agent/network/bridge/ensure.js'
 import { createLogger } from '../../shared/logging.js'
 import { moduleUrl, nodeEval } from '../support/programs.js'
@@ -70,7 +70,7 @@ describe('kernel settings of the host', () => {
     const lines = `
       import { recordKernelSettings } from '${moduleUrl('agent/daemon/kernel-record.ts')}'
       import { ensureSysctl } from '${moduleUrl('agent/network/bridge/ensure.ts')}'
-      import { writeSysctl } from '${moduleUrl('agent/host/sysctl.ts')}'
+      import { writeSysctl } from '${moduleUrl('agent/host/kernel/sysctl.ts')}'
       await writeSysctl('${setting}', ${own + 1})
       await recordKernelSettings('${second}', 'btestkr', '${file}')
       await ensureSysctl({ path: '${setting}', value: ${own} })`

@@ -1,9 +1,9 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
 import { createServer, type Server } from 'node:net'
-import { call, changeSetting, wireMapping } from '../support/agent-calls.js'
-import { agentConfig, AgentProcess } from '../support/agent-process.js'
-import { askPeer, codeOf, SettingsHost } from '../support/settings-host.js'
+import { call, changeSetting, wireMapping } from '../support/host/agent-calls.js'
+import { agentConfig, AgentProcess } from '../support/host/agent-process.js'
+import { askPeer, codeOf, SettingsHost } from '../support/host/settings-host.js'
 import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'
 

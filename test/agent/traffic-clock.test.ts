@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { unlimitedTraffic } from '../../agent/guests/record.js'
-import { TrafficHost } from '../support/traffic-host.js'
+import { unlimitedTraffic } from '../../agent/guests/record/record.js'
+import { TrafficHost } from '../support/network/traffic-host.js'
 
 describe('expiry and traffic with a clock that is wrong', () => {
   let host: TrafficHost

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { ratesOf } from '../../agent/guests/policy.js'
-import { unlimitedTraffic } from '../../agent/guests/record.js'
-import { at, config, deviceOf, time, TrafficHost } from '../support/traffic-host.js'
+import { ratesOf } from '../../agent/guests/policy/policy.js'
+import { unlimitedTraffic } from '../../agent/guests/record/record.js'
+import { at, config, deviceOf, time, TrafficHost } from '../support/network/traffic-host.js'
 
 /* The keeper with a journal on disk; the host's counters, its clock and the guests' interfaces are set by hand. */
 

@@ -1,8 +1,8 @@
 import Database from 'better-sqlite3'
 import { expect } from 'chai'
 import { join } from 'node:path'
-import { LabAgent } from '../support/lab-agent.js'
-import { createTestPki, type TestPki } from '../support/pki.js'
+import { LabAgent } from '../support/memory/lab-agent.js'
+import { createTestPki, type TestPki } from '../support/gateway/pki.js'
 import { waitFor } from '../support/wait.js'
 
 const dayMs = 86_400_000

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import process, { argv } from 'node:process'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { AlertRecord } from '../../agent/abuse/alert-store.js'
-import { begin, guestsOf, honest, makeServers, onlyOurPool, silenceHalf } from '../support/abuse-cases.js'
-import { NetworkLab } from '../support/network-lab.js'
+import { begin, guestsOf, honest, makeServers, onlyOurPool, silenceHalf } from '../support/attacks/abuse-cases.js'
+import { NetworkLab } from '../support/network/network-lab.js'
 
 /*
  * Guests that are busy and harm nobody, for so many minutes: prints every alert, of which there should be none.

@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { GuestNetwork } from '../../agent/network/contract.js'
-import { silenceHalf } from '../support/abuse-cases.js'
-import { guestPrefix6, NetworkLab, type AgentNetwork } from '../support/network-lab.js'
+import { silenceHalf } from '../support/attacks/abuse-cases.js'
+import { guestPrefix6, NetworkLab, type AgentNetwork } from '../support/network/network-lab.js'
 import { figure, type Figure } from './figures.js'
 import { processorPercent } from './idle.js'
 
-const workloads = fileURLToPath(new URL('../support/workloads.py', import.meta.url))
+const workloads = fileURLToPath(new URL('../support/attacks/workloads.py', import.meta.url))
 const measureMs = 60_000
 /** Guests that do something, each of them as much as is sampled. */
 const busy = 10

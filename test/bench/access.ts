@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createClient } from 'redis'
-import { createAccess, noLimits } from '../../gateway/access/access.js'
+import { createAccess, noLimits } from '../../gateway/callers.js'
 import { createAdminKey } from '../../gateway/access/bootstrap.js'
 import { Store } from '../../gateway/store/store.js'
-import { silentLog, startTestRedis } from '../support/redis.js'
+import { silentLog, startTestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
-import { administratorOf } from '../support/administrator.js'
+import { administratorOf } from '../support/gateway/administrator.js'
 
 /* What access control costs: `scripts/bench --only access`. Median of five rounds each. */
 

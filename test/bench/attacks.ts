@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createClient } from '../support/ask.js'
-import { GatewayProcess } from '../support/gateway-process.js'
+import { GatewayProcess } from '../support/gateway/gateway-process.js'
 
 /*
  * How long others wait while somebody attacks a gateway: `scripts/bench --only attacks`. The gateway has its limits of

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import type { ConsoleClient } from '../support/console-client.js'
+import type { ConsoleClient } from '../support/gateway/console-client.js'
 import { waitFor } from '../support/wait.js'
 import { ConsoleBench } from './console-lab.js'
 import { figure, median, type Figure } from './figures.js'

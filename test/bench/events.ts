@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
-import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
 export interface EventLoad {

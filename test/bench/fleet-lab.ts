@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { GatewayProcess } from '../support/gateway-process.js'
+import { GatewayProcess } from '../support/gateway/gateway-process.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
 

@@ -1,14 +1,14 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseIo } from '../../agent/drivers/common/usage.js'
-import type { GuestRecord } from '../../agent/guests/record.js'
+import type { GuestRecord } from '../../agent/guests/record/record.js'
 import { UsageHistory, type HistoryParts } from '../../agent/history/history.js'
 import type { Reading } from '../../agent/history/plan-figures.js'
 import { seriesBytes } from '../../agent/history/plan-series.js'
 import { SeriesFiles } from '../../agent/history/series-files.js'
-import { readCgroupLayout } from '../../agent/host/cgroup.js'
-import { readKernelFile } from '../../agent/host/proc.js'
-import { silentLog } from '../support/redis.js'
+import { readCgroupLayout } from '../../agent/host/process/cgroup.js'
+import { readKernelFile } from '../../agent/host/process/proc.js'
+import { silentLog } from '../support/gateway/redis.js'
 import { figure, timed, type Figure } from './figures.js'
 
 const minuteMs = 60_000

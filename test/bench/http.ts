@@ -85,7 +85,7 @@ async function startLabAgent(directory: string, gateway: Gateway, children: Chil
     body: JSON.stringify({ name: 'lab', address: `127.0.0.1:${port}` }),
   })
   const { data } = JSON.parse(text) as { data: { join_token: string } }
-  const program = ['--import', 'tsx', 'test/support/lab-agent-main.ts']
+  const program = ['--import', 'tsx', 'test/support/memory/lab-agent-main.ts']
   const options = [
     '--identity',
     join(directory, 'identity'),

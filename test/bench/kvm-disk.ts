@@ -3,7 +3,7 @@ import { copyFileSync, mkdirSync, rmSync, statSync, truncateSync } from 'node:fs
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { waitFor } from '../support/wait.js'
-import { tinyDisk } from '../support/tiny-image.js'
+import { tinyDisk } from '../support/guests/tiny-image.js'
 
 const mib = 1024 ** 2
 const toolsMib = 160

@@ -1,6 +1,6 @@
-import { Nft } from '../../agent/host/nft.js'
-import { run } from '../../agent/host/process.js'
-import type { FirewallChains } from '../../agent/network/firewall/plan-firewall.js'
+import { Nft } from '../../agent/host/net/nft.js'
+import { run } from '../../agent/host/process/process.js'
+import type { FirewallChains } from '../../agent/network/nft/firewall/plan-firewall.js'
 
 /** The floor: nft(8) itself, told exactly what the agent tells it of a change, and nothing else. */
 export class RawNft {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { AgentConfig } from '../../agent/config.js'
-import { planFirewall } from '../../agent/network/firewall/plan-firewall.js'
+import { planFirewall } from '../../agent/network/nft/firewall/plan-firewall.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { timed } from './figures.js'
 import { checkedFirewall, SimulatedHost } from './network-host.js'

@@ -3,11 +3,11 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { GuestNetwork } from '../../agent/network/contract.js'
-import type { Way } from '../support/flow.js'
-import { AgentNetwork, clientAddress, NetworkLab } from '../support/network-lab.js'
+import type { Way } from '../support/network/flow.js'
+import { AgentNetwork, clientAddress, NetworkLab } from '../support/network/network-lab.js'
 import { figure, median, type Figure } from './figures.js'
 
-const shaperProcess = fileURLToPath(new URL('../support/shaper-process.ts', import.meta.url))
+const shaperProcess = fileURLToPath(new URL('../support/network/shaper-process.ts', import.meta.url))
 /** Swept with what tests leave, should this be killed. */
 const prefix = 'btestbench'
 const interfacePrefix = 'btb'

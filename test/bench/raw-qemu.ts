@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { waitFor } from '../support/wait.js'
-import { isThere } from '../../agent/host/proc.js'
+import { isThere } from '../../agent/host/process/proc.js'
 
 const run = promisify(execFile)
 

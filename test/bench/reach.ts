@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { createAccess, noLimits, type Access } from '../../gateway/access/access.js'
+import { createAccess, noLimits, type Access } from '../../gateway/callers.js'
 import { AccessPolicies } from '../../gateway/policy/access-policy.js'
 import { Store } from '../../gateway/store/store.js'
-import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
+import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 import { figure, median, timed, type Figure } from './figures.js'
 

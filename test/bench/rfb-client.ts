@@ -1,5 +1,5 @@
 import { connect } from 'node:net'
-import type { ConsoleClient } from '../support/console-client.js'
+import type { ConsoleClient } from '../support/gateway/console-client.js'
 
 /** A connection that brings the bytes of a screen. */
 export interface RfbTransport {

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import jsQR from 'jsqr'
 import { generateSync } from 'otplib'
 import type { Locator, Page } from 'playwright-core'
-import { makeAdmin } from '../support/browser.js'
+import { makeAdmin } from '../support/gateway/browser.js'
 import { waitFor } from '../support/wait.js'
 import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'
 

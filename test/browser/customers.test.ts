@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { SubUserCalls, type MadeSubUser } from '../support/sub-user-calls.js'
+import { SubUserCalls, type MadeSubUser } from '../support/gateway/sub-user-calls.js'
 import { findingsOf, latinSentences, tooWide } from './page-checks.js'
 import { sharedLab, type OpenOptions, type PanelLab } from './panel-lab.js'
 

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
 import type { BrowserContext, Page } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { ConsoleClient } from '../support/console-client.js'
+import { ConsoleClient } from '../support/gateway/console-client.js'
 import { waitFor } from '../support/wait.js'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 

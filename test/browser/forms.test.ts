@@ -214,7 +214,7 @@ const forms: readonly Form[] = [
   },
 ]
 
-const sources = 'gateway/panel/src'
+const sources = 'panel/src'
 const call = /\bapi\.(POST|PUT|PATCH)\(\s*'([^']+)'/g
 
 describe('the forms of the panel', function () {

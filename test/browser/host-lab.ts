@@ -1,5 +1,5 @@
-import type { GatewayProcess } from '../support/gateway-process.js'
-import { ServedHost, type ServedHostOptions } from '../support/served-host.js'
+import type { GatewayProcess } from '../support/gateway/gateway-process.js'
+import { ServedHost, type ServedHostOptions } from '../support/host/served-host.js'
 import { PanelLab } from './panel-lab.js'
 
 /** A real gateway that serves the panel, and a real agent on a host of its own. */

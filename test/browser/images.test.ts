@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { expect } from 'chai'
 import type { Locator, Page } from 'playwright-core'
 import { BerthError } from '../../shared/errors.js'
-import { ImageServer } from '../support/image-server.js'
+import { ImageServer } from '../support/guests/image-server.js'
 import { PanelLab, type OpenOptions } from './panel-lab.js'
 
 const id = 'alpine-3.22'

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { Locator, Page } from 'playwright-core'
-import { makeAdmin, password } from '../support/browser.js'
+import { makeAdmin, password } from '../support/gateway/browser.js'
 import { waitFor } from '../support/wait.js'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 import { TerminalPage } from './terminal-page.js'

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Locator, Page } from 'playwright-core'
 import { CutLine } from '../support/cut-line.js'
-import { makeAdmin } from '../support/browser.js'
+import { makeAdmin } from '../support/gateway/browser.js'
 import { settled as still } from './page-checks.js'
 import { fillLogin, PanelLab } from './panel-lab.js'
 import { waitFor } from '../support/wait.js'

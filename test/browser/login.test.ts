@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { digestToken } from '../../gateway/accounts/session-secret.js'
-import { makeAdmin, password } from '../support/browser.js'
+import { makeAdmin, password } from '../support/gateway/browser.js'
 import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'
 import { waitFor } from '../support/wait.js'
 

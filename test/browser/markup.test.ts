@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../shared/errors.js'
-import { SubUserCalls } from '../support/sub-user-calls.js'
+import { SubUserCalls } from '../support/gateway/sub-user-calls.js'
 import { waitFor } from '../support/wait.js'
 import { fillLogin, PanelLab } from './panel-lab.js'
 

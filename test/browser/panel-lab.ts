@@ -2,13 +2,13 @@ import { mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { expect } from 'chai'
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
-import { makeAdmin, password } from '../support/browser.js'
-import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/test-gateway.js'
+import { makeAdmin, password } from '../support/gateway/browser.js'
+import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 import { settled } from './page-checks.js'
 
 const pictures = resolve('test/browser/out')
-const built = resolve(import.meta.dirname, '../../dist/gateway/panel')
+const built = resolve(import.meta.dirname, '../../dist/panel')
 const flags = [
   '--no-sandbox',
   '--disable-gpu',

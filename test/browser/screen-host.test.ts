@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { BrowserContext, Page } from 'playwright-core'
 import { waitFor } from '../support/wait.js'
-import { kvm } from '../support/guest-kinds.js'
+import { kvm } from '../support/guests/guest-kinds.js'
 import { HostLab } from './host-lab.js'
 import { TerminalPage } from './terminal-page.js'
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { makeAdmin } from '../support/browser.js'
+import { makeAdmin } from '../support/gateway/browser.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'

@@ -1,12 +1,12 @@
 import { expect } from 'chai'
 import { moduleUrl } from '../support/programs.js'
-import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 
 type Texts = Readonly<Record<string, string>>
 
 /** The panel is compiled by a configuration of its own: it is loaded, not imported. */
 async function textsOf(language: 'en' | 'zh'): Promise<Texts> {
-  const file = moduleUrl(`gateway/panel/src/i18n/${language}/index.ts`)
+  const file = moduleUrl(`panel/src/i18n/${language}/index.ts`)
   return ((await import(file)) as Record<string, Texts>)[language] ?? {}
 }
 

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { fillLogin, PanelLab } from './panel-lab.js'
-import { SubUserCalls } from '../support/sub-user-calls.js'
-import { answers, expectedSignature, takes, WebhookReceiver } from '../support/webhook-receiver.js'
+import { SubUserCalls } from '../support/gateway/sub-user-calls.js'
+import { answers, expectedSignature, takes, WebhookReceiver } from '../support/gateway/webhook-receiver.js'
 
 describe('webhooks and activity in the panel', () => {
   let lab: PanelLab

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { ApiReply } from '../support/api-call.js'
+import type { ApiReply } from '../support/gateway/api-call.js'
 import type { Body } from '../support/body.js'
 import { waitFor } from '../support/wait.js'
 import type { ClientsHost } from './clients-host.js'

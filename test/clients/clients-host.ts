@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { apiCall, type ApiReply } from '../support/api-call.js'
-import { ServedHost } from '../support/served-host.js'
+import { apiCall, type ApiReply } from '../support/gateway/api-call.js'
+import { ServedHost } from '../support/host/served-host.js'
 
 /** A real gateway with a real host, which all conversations share. */
 export class ClientsHost {

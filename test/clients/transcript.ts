@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { checkAnswer } from '../support/api-call.js'
+import { checkAnswer } from '../support/gateway/api-call.js'
 
 /**
  * Checks the answers that a program of its own kept: for each a line `METHOD PATH`, the status line and headers as

@@ -3,9 +3,9 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { generateSync } from 'otplib'
-import type { Browser } from '../support/browser.js'
-import { KilledGateway, kills, makePassword, type Lane } from '../support/killed-gateway.js'
-import { expectMutationsAsked } from '../support/killed-mutations.js'
+import type { Browser } from '../support/gateway/browser.js'
+import { KilledGateway, kills, makePassword, type Lane } from '../support/gateway/killed-gateway.js'
+import { expectMutationsAsked } from '../support/gateway/killed-mutations.js'
 
 const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
 

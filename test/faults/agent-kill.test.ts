@@ -5,16 +5,22 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { GuestSettingsServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
 import type { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
-import { call, callUntilAnswered, createGuest, createRequest, operationDone } from '../support/agent-calls.js'
-import { AgentProcess } from '../support/agent-process.js'
-import { installBusyboxImage } from '../support/busybox-image.js'
-import { Customer } from '../support/customer.js'
-import { finishDeletions, readInits, readInventory, readMachineProcesses, type Instance } from '../support/inventory.js'
-import { readExpected, readOpenOperations } from '../support/journal-inventory.js'
-import { installIdleImage, matrixMachine } from '../support/matrix-guests.js'
-import { readExpectedSettings, readSettings } from '../support/settings-inventory.js'
+import { call, callUntilAnswered, createGuest, createRequest, operationDone } from '../support/host/agent-calls.js'
+import { AgentProcess } from '../support/host/agent-process.js'
+import { installBusyboxImage } from '../support/guests/busybox-image.js'
+import { Customer } from '../support/gateway/customer.js'
+import {
+  finishDeletions,
+  readInits,
+  readInventory,
+  readMachineProcesses,
+  type Instance,
+} from '../support/host/inventory.js'
+import { readExpected, readOpenOperations } from '../support/host/journal-inventory.js'
+import { installIdleImage, matrixMachine } from '../support/guests/matrix-guests.js'
+import { readExpectedSettings, readSettings } from '../support/host/settings-inventory.js'
 import { waitFor } from '../support/wait.js'
-import { WatchedHost } from '../support/watched-host.js'
+import { WatchedHost } from '../support/host/watched-host.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 40)
 /** How many guests of each kind stay, and how many customers' come and go. */

@@ -1,5 +1,5 @@
-import { bootCases } from '../support/guest-matrix-cases.js'
-import { describeGuestMatrix } from '../support/guest-matrix-files.js'
-import { matrixContainer } from '../support/matrix-guests.js'
+import { bootCases } from '../support/guests/guest-matrix-cases.js'
+import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
+import { matrixContainer } from '../support/guests/matrix-guests.js'
 
 describeGuestMatrix('what guests boot', { tag: 'mb', guest: matrixContainer, cases: bootCases })

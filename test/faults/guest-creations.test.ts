@@ -9,13 +9,19 @@ import {
   operationEnded,
   powerOrder,
   submit,
-} from '../support/agent-calls.js'
-import type { AgentProcess } from '../support/agent-process.js'
-import { installBusyboxImage } from '../support/busybox-image.js'
-import { createFaultyAgent, setFaults } from '../support/faulty-agent.js'
-import { finishDeletions, readInits, readInventory, readMachineProcesses, type Instance } from '../support/inventory.js'
-import { readExpected } from '../support/journal-inventory.js'
-import { installIdleImage, matrixMachine } from '../support/matrix-guests.js'
+} from '../support/host/agent-calls.js'
+import type { AgentProcess } from '../support/host/agent-process.js'
+import { installBusyboxImage } from '../support/guests/busybox-image.js'
+import { createFaultyAgent, setFaults } from '../support/host/faulty-agent.js'
+import {
+  finishDeletions,
+  readInits,
+  readInventory,
+  readMachineProcesses,
+  type Instance,
+} from '../support/host/inventory.js'
+import { readExpected } from '../support/host/journal-inventory.js'
+import { installIdleImage, matrixMachine } from '../support/guests/matrix-guests.js'
 import { waitFor } from '../support/wait.js'
 
 const tag = 'gc'

@@ -1,5 +1,5 @@
-import { diskCases } from '../support/guest-matrix-cases.js'
-import { describeGuestMatrix } from '../support/guest-matrix-files.js'
-import { matrixContainer } from '../support/matrix-guests.js'
+import { diskCases } from '../support/guests/guest-matrix-cases.js'
+import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
+import { matrixContainer } from '../support/guests/matrix-guests.js'
 
 describeGuestMatrix('new disks of guests', { tag: 'md', guest: matrixContainer, cases: diskCases })

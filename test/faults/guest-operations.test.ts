@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
-import { powerCases } from '../support/guest-matrix-cases.js'
-import { describeGuestMatrix } from '../support/guest-matrix-files.js'
-import { matrixContainer } from '../support/matrix-guests.js'
+import { powerCases } from '../support/guests/guest-matrix-cases.js'
+import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
+import { matrixContainer } from '../support/guests/matrix-guests.js'
 
 describeGuestMatrix('guest operations', { tag: 'm', guest: matrixContainer, cases: powerCases }, (host) => {
   it('are refused for a guest that is to be deleted, but for the same order again', async () => {

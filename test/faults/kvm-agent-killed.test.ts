@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { findLiveProcess, listDirectory } from '../../agent/host/proc.js'
+import { findLiveProcess, listDirectory } from '../../agent/host/process/proc.js'
 import {
   createGuest,
   createRequest,
@@ -10,12 +10,12 @@ import {
   operationEnded,
   powerOrder,
   submit,
-} from '../support/agent-calls.js'
-import { AgentProcess } from '../support/agent-process.js'
-import { sshInto } from '../support/ssh-into.js'
-import { installTinyImage } from '../support/tiny-image.js'
+} from '../support/host/agent-calls.js'
+import { AgentProcess } from '../support/host/agent-process.js'
+import { sshInto } from '../support/guests/ssh-into.js'
+import { installTinyImage } from '../support/guests/tiny-image.js'
 import { waitFor } from '../support/wait.js'
-import { WatchedHost } from '../support/watched-host.js'
+import { WatchedHost } from '../support/host/watched-host.js'
 
 const [templateId, password] = ['debian-12-kvm', 'a-Password-1']
 const login = { sshAuthMode: 'password', sshPassword: password }

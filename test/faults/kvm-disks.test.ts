@@ -1,6 +1,6 @@
-import { diskCases } from '../support/guest-matrix-cases.js'
-import { describeGuestMatrix } from '../support/guest-matrix-files.js'
-import { matrixMachine } from '../support/matrix-guests.js'
+import { diskCases } from '../support/guests/guest-matrix-cases.js'
+import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
+import { matrixMachine } from '../support/guests/matrix-guests.js'
 
 describeGuestMatrix('new disks of virtual machines', {
   tag: 'vmd',

@@ -1,7 +1,7 @@
-import type { GuestAction } from '../support/matrix-orders.js'
-import { powerCases } from '../support/guest-matrix-cases.js'
-import { describeGuestMatrix } from '../support/guest-matrix-files.js'
-import { matrixMachine } from '../support/matrix-guests.js'
+import type { GuestAction } from '../support/guests/matrix-orders.js'
+import { powerCases } from '../support/guests/guest-matrix-cases.js'
+import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
+import { matrixMachine } from '../support/guests/matrix-guests.js'
 
 /* What both drivers do in the same steps is tried for containers alone. */
 const own: readonly GuestAction[] = ['create', 'start', 'stop', 'delete']

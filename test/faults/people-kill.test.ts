@@ -1,7 +1,7 @@
 import { expect } from 'chai'
-import type { Browser } from '../support/browser.js'
-import { KilledGateway, kills, type Lane } from '../support/killed-gateway.js'
-import { expectMutationsAsked } from '../support/killed-mutations.js'
+import type { Browser } from '../support/gateway/browser.js'
+import { KilledGateway, kills, type Lane } from '../support/gateway/killed-gateway.js'
+import { expectMutationsAsked } from '../support/gateway/killed-mutations.js'
 import { waitFor } from '../support/wait.js'
 
 interface Customer {

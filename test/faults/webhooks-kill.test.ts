@@ -2,11 +2,11 @@ import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'chai'
 import { joinGateway } from '../../agent/enrollment/join.js'
-import { endLeftGateway, GatewayProcess } from '../support/gateway-process.js'
-import { LabAgent } from '../support/lab-agent.js'
+import { endLeftGateway, GatewayProcess } from '../support/gateway/gateway-process.js'
+import { LabAgent } from '../support/memory/lab-agent.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
-import { answers, takes, WebhookReceiver } from '../support/webhook-receiver.js'
+import { answers, takes, WebhookReceiver } from '../support/gateway/webhook-receiver.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 6)
 const guests = 8

@@ -1,11 +1,17 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
 import type { GuestCreation } from '../../gateway/fleet/contract.js'
-import { GuestRegistry } from '../../gateway/fleet/guest-registry.js'
-import { wireMapping } from '../support/agent-calls.js'
-import { uuidOf } from '../support/lab-agent.js'
-import { startTestRedis, type TestRedis } from '../support/redis.js'
-import { codeOf, creationRequest, guestSpec as spec, startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { GuestRegistry } from '../../gateway/fleet/placement/guest-registry.js'
+import { wireMapping } from '../support/host/agent-calls.js'
+import { uuidOf } from '../support/memory/lab-agent.js'
+import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
+import {
+  codeOf,
+  creationRequest,
+  guestSpec as spec,
+  startTestFleet,
+  type TestFleet,
+} from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 /** What of it does not go on. */

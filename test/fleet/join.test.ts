@@ -10,8 +10,8 @@ import { joinGateway } from '../../agent/enrollment/join.js'
 import { ensureAuthority } from '../../gateway/pki/authority.js'
 import { joinPath, parseJoinToken } from '../../shared/join-token.js'
 import { describeError } from '../../shared/errors.js'
-import { startTestRedis, type TestRedis } from '../support/redis.js'
-import { codeOf, startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
+import { codeOf, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 describe('joining', function () {

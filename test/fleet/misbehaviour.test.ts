@@ -4,9 +4,9 @@ import { pino } from 'pino'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { BerthError } from '../../shared/errors.js'
-import { startTestRedis, type TestRedis } from '../support/redis.js'
-import { startAgentProcess } from '../support/rogue-agent.js'
-import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
+import { startAgentProcess } from '../support/attacks/rogue-agent.js'
+import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 setFlagsFromString('--expose-gc')

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { joinGateway } from '../../agent/enrollment/join.js'
 import { CutLine } from '../support/cut-line.js'
-import { GatewayProcess, type GatewayReply } from '../support/gateway-process.js'
-import { LabAgent } from '../support/lab-agent.js'
+import { GatewayProcess, type GatewayReply } from '../support/gateway/gateway-process.js'
+import { LabAgent } from '../support/memory/lab-agent.js'
 import { waitFor } from '../support/wait.js'
 
 /** An agent waits up to 15 s for the answer to a ping: it gives up the connection meanwhile. */

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
-import { GuestRegistry } from '../../gateway/fleet/guest-registry.js'
+import { GuestRegistry } from '../../gateway/fleet/placement/guest-registry.js'
 import type { Store } from '../../gateway/store/store.js'
 import { BerthError } from '../../shared/errors.js'
-import { startTestRedis, type TestRedis } from '../support/redis.js'
+import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 
 const nobody = (): boolean => false
 

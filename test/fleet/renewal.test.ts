@@ -4,12 +4,12 @@ import { createCsrPem, createPrivateKeyPem } from '../../agent/enrollment/csr.js
 import { getIdentity, writeIdentity } from '../../agent/enrollment/identity.js'
 import { installCertificate, createSigningRequest } from '../../agent/enrollment/renewal.js'
 import { HostStore } from '../../gateway/fleet/host-store.js'
-import { connectForRenewal } from '../../gateway/fleet/renewal-connection.js'
+import { connectForRenewal } from '../../gateway/fleet/agents/renewal-connection.js'
 import { ensureAuthority, type Authority, type KeyedCertificate } from '../../gateway/pki/authority.js'
 import { BerthError } from '../../shared/errors.js'
-import { createTestPki, hourMs, type TestPki } from '../support/pki.js'
-import type { LabAgent } from '../support/lab-agent.js'
-import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { createTestPki, hourMs, type TestPki } from '../support/gateway/pki.js'
+import type { LabAgent } from '../support/memory/lab-agent.js'
+import { startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 describe('renewal of certificates', function () {

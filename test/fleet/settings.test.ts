@@ -1,11 +1,11 @@
 import { expect } from 'chai'
-import { powerOrder, settingRequest, type WireChange } from '../support/agent-calls.js'
+import { powerOrder, settingRequest, type WireChange } from '../support/host/agent-calls.js'
 import { Guest, PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
 import { Firewall, FirewallRule, LimitsChange, PortMappingChange } from '../../proto/gen/berth/agent/v1/network.js'
 import type { AgentClient } from '../../gateway/fleet/contract.js'
 import { BerthError } from '../../shared/errors.js'
-import type { LabAgent } from '../support/lab-agent.js'
-import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import type { LabAgent } from '../support/memory/lab-agent.js'
+import { startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 
 async function failureOf(work: Promise<unknown>): Promise<[string, string, string | undefined]> {
   try {

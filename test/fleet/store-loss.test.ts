@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 describe('a fleet whose store is away or has lost what it held', function () {

@@ -5,11 +5,11 @@ import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { joinGateway } from '../../agent/enrollment/join.js'
-import { connectAgent } from '../../gateway/fleet/agent-connection.js'
+import { connectAgent } from '../../gateway/fleet/agents/agent-connection.js'
 import { GuestServiceService, GetGuestUsageResponse } from '../../proto/gen/berth/agent/v1/guest.js'
 import { describeError } from '../../shared/errors.js'
 import { identityDnsName, identityUri } from '../../shared/identity.js'
-import { forge, serverAuth, type Pair } from '../support/forge.js'
+import { forge, serverAuth, type Pair } from '../support/attacks/forge.js'
 import {
   agentNames,
   badCertificates,
@@ -18,8 +18,8 @@ import {
   hostId,
   lax,
   type PeerCertificates,
-} from '../support/peer-certificates.js'
-import type { TestPki } from '../support/pki.js'
+} from '../support/gateway/peer-certificates.js'
+import type { TestPki } from '../support/gateway/pki.js'
 
 class AnyServerCredentials extends ServerCredentials {
   constructor(ca: string, pair: Pair) {

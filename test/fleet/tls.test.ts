@@ -9,9 +9,9 @@ import { HostServiceClient } from '../../proto/gen/berth/agent/v1/host.js'
 import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
 import { identityDnsName } from '../../shared/identity.js'
 import { splitHostPort } from '../../shared/join-token.js'
-import { clientAuth, forge, type Pair } from '../support/forge.js'
-import { createTestPki, type TestPki } from '../support/pki.js'
-import { LabAgent } from '../support/lab-agent.js'
+import { clientAuth, forge, type Pair } from '../support/attacks/forge.js'
+import { createTestPki, type TestPki } from '../support/gateway/pki.js'
+import { LabAgent } from '../support/memory/lab-agent.js'
 import {
   agentNames,
   badCertificates,
@@ -20,7 +20,7 @@ import {
   hostId,
   lax,
   type PeerCertificates,
-} from '../support/peer-certificates.js'
+} from '../support/gateway/peer-certificates.js'
 import { waitFor } from '../support/wait.js'
 
 function clientCredentials(ca: string, pair: Pair | undefined): ChannelCredentials {

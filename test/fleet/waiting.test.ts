@@ -1,12 +1,12 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
 import { notFound } from '../../shared/errors.js'
-import { powerOrder } from '../support/agent-calls.js'
+import { powerOrder } from '../support/host/agent-calls.js'
 import { CutLine } from '../support/cut-line.js'
 import { freePort } from '../support/ports.js'
-import { startTestRedis, type TestRedis } from '../support/redis.js'
-import { RogueAgent } from '../support/rogue-agent.js'
-import { codeOf, startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
+import { RogueAgent } from '../support/attacks/rogue-agent.js'
+import { codeOf, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 /** Far longer than any of these tests takes. */

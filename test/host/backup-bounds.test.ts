@@ -6,7 +6,7 @@ import { expect } from 'chai'
 import { pino } from 'pino'
 import type { Repository, WorkContext } from '../../agent/backups/contract.js'
 import { ResticRepositories } from '../../agent/backups/repositories.js'
-import { TestS3 } from '../support/s3-server.js'
+import { TestS3 } from '../support/host/s3-server.js'
 import { sh } from '../support/sh.js'
 import { scratchDirectory } from '../support/scratch.js'
 

@@ -3,11 +3,11 @@ import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { ResticRepositories } from '../../agent/backups/repositories.js'
-import { programsBelow } from '../support/backup-host.js'
+import { programsBelow } from '../support/host/backup-host.js'
 import { nodeArguments } from '../support/programs.js'
-import { silentLog } from '../support/redis.js'
+import { silentLog } from '../support/gateway/redis.js'
 import { scratchDirectory } from '../support/scratch.js'
-import { TestSftp } from '../support/sftp-server.js'
+import { TestSftp } from '../support/host/sftp-server.js'
 import { waitFor } from '../support/wait.js'
 
 const id = '00000000-0000-4000-8000-00000000000c'
@@ -30,9 +30,13 @@ describe('a backup whose agent is killed', function () {
   })
 
   const send = (): ChildProcess =>
-    spawn(process.execPath, nodeArguments('test/support/backup-main.ts', runs, tree, id, JSON.stringify(sftp.place)), {
-      stdio: ['ignore', 'ignore', 'inherit'],
-    })
+    spawn(
+      process.execPath,
+      nodeArguments('test/support/host/backup-main.ts', runs, tree, id, JSON.stringify(sftp.place)),
+      {
+        stdio: ['ignore', 'ignore', 'inherit'],
+      },
+    )
   const data = (): number => {
     const folder = join(sftp.place.path, id, 'data')
     return existsSync(folder) ? readdirSync(folder).flatMap((name) => readdirSync(join(folder, name))).length : 0

@@ -2,12 +2,12 @@ import { expect } from 'chai'
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { resolve } from 'node:path'
-import { readInits } from '../support/inventory.js'
-import { ServedHost } from '../support/served-host.js'
+import { readInits } from '../support/host/inventory.js'
+import { ServedHost } from '../support/host/served-host.js'
 import { waitFor } from '../support/wait.js'
 import { expectInTime } from '../support/promised-time.js'
 
-const packets = resolve(import.meta.dirname, '../support/packets.py')
+const packets = resolve(import.meta.dirname, '../support/network/packets.py')
 const prefix = '198.18.141'
 const client = `${prefix}.1`
 

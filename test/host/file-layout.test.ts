@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { listLargeFiles } from '../../agent/backups/plan-large-files.js'
-import { applyLayout, readLayout } from '../../agent/host/file-layout.js'
+import { applyLayout, readLayout } from '../../agent/host/disk/file-layout.js'
 import { sh } from '../support/sh.js'
 import { scratchDirectory } from '../support/scratch.js'
 

@@ -13,7 +13,7 @@ import {
 } from 'node:fs'
 import { expect } from 'chai'
 import type { Login, Machine } from '../../agent/drivers/contract.js'
-import { openLxcHost, type LxcHost } from '../support/lxc-host.js'
+import { openLxcHost, type LxcHost } from '../support/host/lxc-host.js'
 import { sh } from '../support/sh.js'
 
 const login: Login = {

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
 import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
-import { readCgroupLayout, readGroupPids } from '../../agent/host/cgroup.js'
-import { findOwnGroup, GroupMoves } from '../../agent/host/group-moves.js'
-import { findProcess, readKernelFile } from '../../agent/host/proc.js'
+import { readCgroupLayout, readGroupPids } from '../../agent/host/process/cgroup.js'
+import { findOwnGroup, GroupMoves } from '../../agent/host/process/group-moves.js'
+import { findProcess, readKernelFile } from '../../agent/host/process/proc.js'
 import { waitFor } from '../support/wait.js'
 
 describe('the wait of the next move into a group', () => {

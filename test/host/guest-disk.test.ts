@@ -1,9 +1,9 @@
 import { mkdirSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { setLimits } from '../../agent/guests/settings/limits.js'
-import { plainSpec, powerOrder } from '../support/agent-calls.js'
-import { RealDomain } from '../support/real-domain.js'
-import { codeOf } from '../support/test-fleet.js'
+import { plainSpec, powerOrder } from '../support/host/agent-calls.js'
+import { RealDomain } from '../support/host/real-domain.js'
+import { codeOf } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 const gib = 1024 ** 3

@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process'
 import { expect } from 'chai'
 import type { Machine } from '../../agent/drivers/contract.js'
 import { describeThrottling } from '../../agent/drivers/lxc/host-facts.js'
-import { readCgroupLayout } from '../../agent/host/cgroup.js'
-import { useLxcHost } from '../support/lxc-lab.js'
+import { readCgroupLayout } from '../../agent/host/process/cgroup.js'
+import { useLxcHost } from '../support/host/lxc-lab.js'
 
 const mb = 1_000_000
 const bytesEach = 24 * 1024 ** 2

@@ -2,14 +2,14 @@ import { expect } from 'chai'
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { resolve } from 'node:path'
-import { expectRate, serveFlows, type Way } from '../support/flow.js'
-import type { GatewayReply } from '../support/gateway-process.js'
-import { inContainer, inMachine, installTools, kvm, lxc, machineAt } from '../support/guest-kinds.js'
-import { readInits } from '../support/inventory.js'
-import { ServedHost } from '../support/served-host.js'
+import { expectRate, serveFlows, type Way } from '../support/network/flow.js'
+import type { GatewayReply } from '../support/gateway/gateway-process.js'
+import { inContainer, inMachine, installTools, kvm, lxc, machineAt } from '../support/guests/guest-kinds.js'
+import { readInits } from '../support/host/inventory.js'
+import { ServedHost } from '../support/host/served-host.js'
 import { waitFor } from '../support/wait.js'
 
-const packets = resolve(import.meta.dirname, '../support/packets.py')
+const packets = resolve(import.meta.dirname, '../support/network/packets.py')
 const prefix = '198.18.114'
 const client = `${prefix}.1`
 const hostAddress = `${prefix}.11`

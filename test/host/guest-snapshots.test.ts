@@ -4,9 +4,9 @@ import { expect } from 'chai'
 import type { Domain } from '../../agent/daemon/domain.js'
 import type { LinuxHost } from '../../agent/daemon/host.js'
 import { setSnapshotSchedule } from '../../agent/guests/settings/snapshot-schedule.js'
-import { volumeLimitOf } from '../../agent/guests/volume-bound.js'
-import { powerOrder, reinstallOrder, resetPasswordOrder } from '../support/agent-calls.js'
-import { RealDomain } from '../support/real-domain.js'
+import { volumeLimitOf } from '../../agent/guests/snapshots/volume-bound.js'
+import { powerOrder, reinstallOrder, resetPasswordOrder } from '../support/host/agent-calls.js'
+import { RealDomain } from '../support/host/real-domain.js'
 import { waitFor } from '../support/wait.js'
 
 /** Real guests of LXC on btrfs, by the agent's own operations. */

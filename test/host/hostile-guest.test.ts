@@ -6,10 +6,10 @@ import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/
 import type { Machine } from '../../agent/drivers/contract.js'
 import { ensureHostLimits } from '../../agent/drivers/lxc/host-limits.js'
 import { subgroups, namespaceBounds } from '../../agent/drivers/lxc/plan-bounds.js'
-import { readCgroupLayout } from '../../agent/host/cgroup.js'
+import { readCgroupLayout } from '../../agent/host/process/cgroup.js'
 import { createLogger } from '../../shared/logging.js'
-import * as attacks from '../support/attacks.js'
-import { useLxcHost } from '../support/lxc-lab.js'
+import * as attacks from '../support/attacks/attacks.js'
+import { useLxcHost } from '../support/host/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 
 const prefix = 'bthx'

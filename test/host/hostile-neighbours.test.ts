@@ -5,8 +5,8 @@ import { ensureFairDisk } from '../../agent/drivers/lxc/fair-disk.js'
 import { findDiskNumbers } from '../../agent/drivers/common/group-facts.js'
 import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
 import { createLogger } from '../../shared/logging.js'
-import { attack, describeQuiet, killQuickly, startHostile, watchQuiet } from '../support/hostile-neighbours.js'
-import { useLxcHost } from '../support/lxc-lab.js'
+import { attack, describeQuiet, killQuickly, startHostile, watchQuiet } from '../support/attacks/hostile-neighbours.js'
+import { useLxcHost } from '../support/host/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /** HOSTILE_GUESTS=24 HOSTILE_SECONDS=30 are the figures of docs/design/guest-confinement.md. */

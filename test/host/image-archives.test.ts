@@ -3,14 +3,14 @@ import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, st
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { setLimit } from '../../agent/host/btrfs-ioctl.js'
+import { setLimit } from '../../agent/host/disk/btrfs-ioctl.js'
 import { unpackArchive } from '../../agent/images/sources/unpack.js'
 import { openPool, type Pool } from '../../agent/storage/pool.js'
 import { scratchDirectory, testStorage } from '../support/scratch.js'
 import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'
 
-const generator = fileURLToPath(new URL('../support/hostile-archives.py', import.meta.url))
+const generator = fileURLToPath(new URL('../support/attacks/hostile-archives.py', import.meta.url))
 const never = new AbortController().signal
 const mib = 1024 ** 2
 const hostIdBase = 4_000_000_000

@@ -18,11 +18,11 @@ import {
   operationEnded,
   powerOrder,
   submit,
-} from '../support/agent-calls.js'
-import { AgentProcess } from '../support/agent-process.js'
-import { unpackTestImage } from '../support/debian-image.js'
-import { fillBusyboxTree } from '../support/busybox-image.js'
-import { ImageServer } from '../support/image-server.js'
+} from '../support/host/agent-calls.js'
+import { AgentProcess } from '../support/host/agent-process.js'
+import { unpackTestImage } from '../support/guests/debian-image.js'
+import { fillBusyboxTree } from '../support/guests/busybox-image.js'
+import { ImageServer } from '../support/guests/image-server.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'

@@ -1,9 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect } from 'chai'
-import { readFlags, readInterfaces } from '../../agent/host/interfaces.js'
-import { Ip } from '../../agent/host/ip.js'
-import { keepSysctls } from '../../agent/host/sysctl-change.js'
+import { readFlags, readInterfaces } from '../../agent/host/net/interfaces.js'
+import { Ip } from '../../agent/host/net/ip.js'
+import { keepSysctls } from '../../agent/host/kernel/sysctl-change.js'
 import { runEach } from '../../agent/network/addresses/run-each.js'
 import { ensureSysctl } from '../../agent/network/bridge/ensure.js'
 

@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
-import { openLxcHost } from '../support/lxc-host.js'
-import { useLxcHost } from '../support/lxc-lab.js'
+import { openLxcHost } from '../support/host/lxc-host.js'
+import { useLxcHost } from '../support/host/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 

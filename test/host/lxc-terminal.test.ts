@@ -1,10 +1,10 @@
 import { closeSync, readdirSync } from 'node:fs'
 import { expect } from 'chai'
 import type { ConsoleMode, Machine } from '../../agent/drivers/contract.js'
-import { makeTerminal, openGuestPty } from '../../agent/host/guest-terminal.js'
-import { openPty, type Terminal } from '../../agent/host/pty.js'
-import { processes } from '../support/inventory.js'
-import { useLxcHost } from '../support/lxc-lab.js'
+import { makeTerminal, openGuestPty } from '../../agent/host/guest/guest-terminal.js'
+import { openPty, type Terminal } from '../../agent/host/process/pty.js'
+import { processes } from '../support/host/inventory.js'
+import { useLxcHost } from '../support/host/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('a terminal in a guest of the lxc driver', function () {

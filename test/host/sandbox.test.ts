@@ -3,8 +3,8 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFil
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { perlProgram } from '../../agent/host/perl-program.js'
-import { runInSandbox } from '../../agent/host/sandbox.js'
+import { perlProgram } from '../../agent/host/process/perl-program.js'
+import { runInSandbox } from '../../agent/host/process/sandbox.js'
 import { moduleUrl, nodeEval } from '../support/programs.js'
 import { refusal } from '../support/refusal.js'
 import { scratchDirectory } from '../support/scratch.js'
@@ -66,7 +66,7 @@ describe('the sandbox of programs that read files from elsewhere', function () {
 
   it('inherits no descriptor from the shell that started the agent, and is in namespaces of its own', async () => {
     const script = `
-      import { runInSandbox } from '${moduleUrl('agent/host/sandbox.ts')}'
+      import { runInSandbox } from '${moduleUrl('agent/host/process/sandbox.ts')}'
       await runInSandbox(${JSON.stringify(order)}, ['/bin/sleep', '27182'], {})`
     const node = [process.execPath, ...nodeEval(script)].map((word) => `'${word.replaceAll("'", `'\\''`)}'`)
     const agent = spawn('/bin/sh', ['-c', `exec 7<${scratch}/secret 8<${scratch}; exec ${node.join(' ')}`], {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { openSocket } from '../../agent/console/socket-terminal.js'
-import type { Terminal } from '../../agent/host/pty.js'
+import type { Terminal } from '../../agent/host/process/pty.js'
 import { waitFor } from '../support/wait.js'
 
 const keys = { ctrl: 0xffe3, alt: 0xffe9, delete: 0xffff } as const

@@ -220,7 +220,7 @@ describe('snapshots of volumes', function () {
       for (const name of ['word', 'etc/os']) writeFileSync(`${root}/${name}`, text)
       await volumes.snapshot(guest, id)
     }
-    const source = 'test/support/volumes-main.ts'
+    const source = 'test/support/host/volumes-main.ts'
     const program = nodeArguments(source, JSON.stringify(config), guest, 'a', 'b')
     for (const delayMs of [1, 5, 11, 18, 26, 35, 47, 60]) {
       const child = spawn('node', program, { stdio: ['ignore', 'pipe', 'inherit'] })

@@ -6,13 +6,13 @@ import { join } from 'node:path'
 import { createInterface, type Interface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { macOf, parseSubnet } from '../../agent/network/subnet.js'
-import { call } from '../support/agent-calls.js'
-import { AgentProcess } from '../support/agent-process.js'
-import { forgeries, right, type Scene, type Station } from '../support/forged-frames.js'
-import { inMachine, installTools, kvm, lxc, machineAt } from '../support/guest-kinds.js'
-import { SettingsHost } from '../support/settings-host.js'
+import { call } from '../support/host/agent-calls.js'
+import { AgentProcess } from '../support/host/agent-process.js'
+import { forgeries, right, type Scene, type Station } from '../support/network/forged-frames.js'
+import { inMachine, installTools, kvm, lxc, machineAt } from '../support/guests/guest-kinds.js'
+import { SettingsHost } from '../support/host/settings-host.js'
 import { waitFor } from '../support/wait.js'
-import { PublicSegment } from '../support/public-segment.js'
+import { PublicSegment } from '../support/network/public-segment.js'
 import { sh } from '../support/sh.js'
 
 /*
@@ -35,7 +35,7 @@ const [hostAddress6, outside6] = ['2001:db8:9::1', '2001:db8:9::2']
 const segment = new PublicSegment('btestspo', { host: hostAddress, outside, host6: hostAddress6, outside6 })
 const neighbour6 = '2001:db8:9:1::12'
 const forwarding = 'net.ipv6.conf.all.forwarding'
-const packets = fileURLToPath(new URL('../support/packets.py', import.meta.url))
+const packets = fileURLToPath(new URL('../support/network/packets.py', import.meta.url))
 const program = readFileSync(packets, 'utf8')
 const python = '/usr/bin/python3'
 

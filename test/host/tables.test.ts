@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { execFileSync } from 'node:child_process'
-import { Nft } from '../../agent/host/nft.js'
-import { Tables } from '../../agent/network/tables/tables.js'
+import { Nft } from '../../agent/host/net/nft.js'
+import { Tables } from '../../agent/network/nft/tables/tables.js'
 
 /* In the host's own namespace, of a bridge that is not there. */
 const table = 'btest_tables'

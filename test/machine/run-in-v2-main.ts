@@ -1,5 +1,5 @@
-import { checkout } from '../support/systemd-machine.js'
-import { V2Machine } from '../support/v2-machine.js'
+import { checkout } from '../support/host/systemd-machine.js'
+import { V2Machine } from '../support/host/v2-machine.js'
 
 /* Runs files of test/ on a host of cgroup v2 alone: `run-in-v2-main.ts FILE...` */
 

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
-import { machineApi } from '../support/machine-api.js'
-import { checkout } from '../support/systemd-machine.js'
-import { V2Machine } from '../support/v2-machine.js'
+import { machineApi } from '../support/host/machine-api.js'
+import { checkout } from '../support/host/systemd-machine.js'
+import { V2Machine } from '../support/host/v2-machine.js'
 import { waitFor } from '../support/wait.js'
 
 /*

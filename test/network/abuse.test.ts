@@ -19,8 +19,14 @@ import {
   shell,
   silenceHalf,
   type Case,
-} from '../support/abuse-cases.js'
-import { clientAddress, clientAddress6, hostAddress, NetworkLab, type AgentNetwork } from '../support/network-lab.js'
+} from '../support/attacks/abuse-cases.js'
+import {
+  clientAddress,
+  clientAddress6,
+  hostAddress,
+  NetworkLab,
+  type AgentNetwork,
+} from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /*

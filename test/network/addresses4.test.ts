@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { AddressedPair, failure, poolItem } from '../support/addressed-pair.js'
-import { clientAddress, hostAddress } from '../support/network-lab.js'
+import { AddressedPair, failure, poolItem } from '../support/network/addressed-pair.js'
+import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /* Public IPv4 seen from a namespace on the same segment as the host: real ARP and packets. */

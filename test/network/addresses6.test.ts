@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { AddressedPair, failure, prefixItem } from '../support/addressed-pair.js'
-import { clientAddress6, hostAddress6 } from '../support/network-lab.js'
+import { AddressedPair, failure, prefixItem } from '../support/network/addressed-pair.js'
+import { clientAddress6, hostAddress6 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /* IPv6 seen from a namespace on the same segment as the host: real neighbour discovery and packets. */

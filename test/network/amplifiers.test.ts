@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import type { AlertRecord } from '../../agent/abuse/alert-store.js'
 import type { GuestNetwork } from '../../agent/network/contract.js'
-import { guestsOf, mapping, python, silenceHalf, type Case } from '../support/abuse-cases.js'
-import { guestPrefix6, hostAddress, NetworkLab, type AgentNetwork } from '../support/network-lab.js'
+import { guestsOf, mapping, python, silenceHalf, type Case } from '../support/attacks/abuse-cases.js'
+import { guestPrefix6, hostAddress, NetworkLab, type AgentNetwork } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /*

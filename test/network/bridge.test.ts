@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { macOf } from '../../agent/network/subnet.js'
-import { ipv4Frame, udp6Frame } from '../support/frames.js'
+import { ipv4Frame, udp6Frame } from '../support/network/frames.js'
 import {
   clientAddress,
   clientAddress6,
@@ -8,7 +8,7 @@ import {
   hostAddress,
   NetworkLab,
   type AgentNetwork,
-} from '../support/network-lab.js'
+} from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 

@@ -6,7 +6,7 @@ import {
   hostAddress,
   NetworkLab,
   type AgentNetwork,
-} from '../support/network-lab.js'
+} from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /* Guests that open connections without end, and are opened them to: real packets through real tables. */

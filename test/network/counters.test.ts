@@ -1,7 +1,13 @@
 import { expect } from 'chai'
 import type { ByteCounters } from '../../agent/network/contract.js'
-import { clientAddress, clientAddress6, guestPrefix6, NetworkLab, type AgentNetwork } from '../support/network-lab.js'
-import { tcp } from '../support/network-pair.js'
+import {
+  clientAddress,
+  clientAddress6,
+  guestPrefix6,
+  NetworkLab,
+  type AgentNetwork,
+} from '../support/network/network-lab.js'
+import { tcp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
 /* What is counted of real packets, and over what it goes on. */

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { macOf } from '../../agent/network/subnet.js'
 import { killChildren } from '../support/kill.js'
-import { clientAddress, hostAddress } from '../support/network-lab.js'
-import { gateway, NetworkPair, tcp } from '../support/network-pair.js'
+import { clientAddress, hostAddress } from '../support/network/network-lab.js'
+import { gateway, NetworkPair, tcp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 

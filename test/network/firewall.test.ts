@@ -10,7 +10,7 @@ import {
   rulesByPort,
   sources,
   type Probe,
-} from '../support/firewall-model.js'
+} from '../support/network/firewall-model.js'
 import {
   clientAddress,
   clientAddress6,
@@ -18,7 +18,7 @@ import {
   hostAddress,
   NetworkLab,
   type AgentNetwork,
-} from '../support/network-lab.js'
+} from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 

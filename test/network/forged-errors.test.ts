@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Firewall, FirewallRule } from '../../shared/firewall-rules.js'
 import { macOf } from '../../agent/network/subnet.js'
-import { icmpErrorFrame, type IcmpError, type QuotedDatagram } from '../support/frames.js'
+import { icmpErrorFrame, type IcmpError, type QuotedDatagram } from '../support/network/frames.js'
 import {
   clientAddress,
   clientAddress6,
@@ -10,8 +10,8 @@ import {
   hostAddress6,
   NetworkLab,
   type AgentNetwork,
-} from '../support/network-lab.js'
-import { gateway, udp } from '../support/network-pair.js'
+} from '../support/network/network-lab.js'
+import { gateway, udp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
 /*

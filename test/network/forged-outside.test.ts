@@ -1,6 +1,12 @@
 import { expect } from 'chai'
-import { ipv4Frame, udp6Frame } from '../support/frames.js'
-import { clientAddress, clientAddress6, guestPrefix6, NetworkLab, type AgentNetwork } from '../support/network-lab.js'
+import { ipv4Frame, udp6Frame } from '../support/network/frames.js'
+import {
+  clientAddress,
+  clientAddress6,
+  guestPrefix6,
+  NetworkLab,
+  type AgentNetwork,
+} from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /* What comes from outside in the name of a guest: another's answers to it would pass the guest's closed firewall. */

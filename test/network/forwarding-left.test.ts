@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { expect } from 'chai'
-import { AddressedPair, prefixItem } from '../support/addressed-pair.js'
-import { readForwarding } from '../support/inventory.js'
+import { AddressedPair, prefixItem } from '../support/network/addressed-pair.js'
+import { readForwarding } from '../support/host/inventory.js'
 
 /* What guests' IPv6 changes of the host's settings, and what of that is left when they are gone. */
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { AddressedPair, failure, poolItem, prefixItem } from '../support/addressed-pair.js'
-import { clientAddress, clientAddress6, hostAddress6 } from '../support/network-lab.js'
+import { AddressedPair, failure, poolItem, prefixItem } from '../support/network/addressed-pair.js'
+import { clientAddress, clientAddress6, hostAddress6 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /* What another program makes on the host, as an interface with a network and a way out, beside a prefix that was found. */

@@ -8,7 +8,7 @@ import {
   hostAddress6,
   NetworkLab,
   type AgentNetwork,
-} from '../support/network-lab.js'
+} from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /* Ranges, host addresses, public addresses and IPv6: real packets through real tables. */

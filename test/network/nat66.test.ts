@@ -1,7 +1,13 @@
 import { expect } from 'chai'
 import type { Ipv6Status } from '../../agent/network/addresses/routing.js'
-import { openAddressBook, runGuest } from '../support/address-book.js'
-import { clientAddress6, hostAddress, hostAddress6, NetworkLab, type AgentNetwork } from '../support/network-lab.js'
+import { openAddressBook, runGuest } from '../support/network/address-book.js'
+import {
+  clientAddress6,
+  hostAddress,
+  hostAddress6,
+  NetworkLab,
+  type AgentNetwork,
+} from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /* A host with one IPv6 address and no prefix, as many providers give: guests share it. */

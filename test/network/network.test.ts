@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { clientAddress, hostAddress, NetworkLab } from '../support/network-lab.js'
-import { gateway, NetworkPair, tcp } from '../support/network-pair.js'
+import { clientAddress, hostAddress, NetworkLab } from '../support/network/network-lab.js'
+import { gateway, NetworkPair, tcp } from '../support/network/network-pair.js'
 
 /* Who reaches whom: real packets through real tables, in network namespaces of its own. */
 

@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { GuestNetwork } from '../../agent/network/contract.js'
-import { clientAddress, hostAddress } from '../support/network-lab.js'
-import { NetworkPair, tcp, udp } from '../support/network-pair.js'
+import { clientAddress, hostAddress } from '../support/network/network-lab.js'
+import { NetworkPair, tcp, udp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
 /* Ports and addresses that change hands, and flows of those who had them. */

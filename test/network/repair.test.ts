@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { GuestNetwork } from '../../agent/network/contract.js'
-import { NetworkLab, type AgentNetwork } from '../support/network-lab.js'
+import { NetworkLab, type AgentNetwork } from '../support/network/network-lab.js'
 import { firewallOf } from '../bench/network-plan.js'
 import { checkFirewall } from '../../shared/firewall-rules.js'
 import { expectInTime } from '../support/promised-time.js'

@@ -9,7 +9,7 @@ import {
   hostAddress6,
   NetworkLab,
   type AgentNetwork,
-} from '../support/network-lab.js'
+} from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /*

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { ScannedAddress } from '../../agent/network/addresses/plan-scan.js'
-import { AddressedPair, failure, poolItem } from '../support/addressed-pair.js'
-import { clientAddress, hostAddress } from '../support/network-lab.js'
+import { AddressedPair, failure, poolItem } from '../support/network/addressed-pair.js'
+import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 
 /* The addresses of a segment, seen from a namespace on the same segment as the host: real ARP. */
 

@@ -1,9 +1,17 @@
 import { expect } from 'chai'
 import { spawn, type ChildProcess } from 'node:child_process'
-import { findProcess, readChildren } from '../../agent/host/proc.js'
+import { findProcess, readChildren } from '../../agent/host/process/proc.js'
 import type { GuestNetwork, GuestRates } from '../../agent/network/contract.js'
-import { expectMore, expectRate, Flow, isAbout, serveFlows, type FlowOptions, type Way } from '../support/flow.js'
-import { AgentNetwork, clientAddress, NetworkLab } from '../support/network-lab.js'
+import {
+  expectMore,
+  expectRate,
+  Flow,
+  isAbout,
+  serveFlows,
+  type FlowOptions,
+  type Way,
+} from '../support/network/flow.js'
+import { AgentNetwork, clientAddress, NetworkLab } from '../support/network/network-lab.js'
 import { nodeArguments } from '../support/programs.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
@@ -238,7 +246,7 @@ describe('rates', function () {
   }
 
   function startShaper(...watch: ('watch' | 'follow')[]): AgentNetwork {
-    const command = [process.execPath, ...nodeArguments('test/support/shaper-process.ts', 'btr', ...watch)]
+    const command = [process.execPath, ...nodeArguments('test/support/network/shaper-process.ts', 'btr', ...watch)]
     const argv = ['netns', 'exec', lab.host, ...command]
     return new AgentNetwork(spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'] }))
   }

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { macOf } from '../../agent/network/subnet.js'
-import { arpFrame, icmpErrorFrame, ipv4Frame, rawFrame, tagged } from '../support/frames.js'
-import { gateway, NetworkPair } from '../support/network-pair.js'
+import { arpFrame, icmpErrorFrame, ipv4Frame, rawFrame, tagged } from '../support/network/frames.js'
+import { gateway, NetworkPair } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
 describe('what a guest sends in the name of others', function () {

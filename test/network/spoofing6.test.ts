@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { macOf } from '../../agent/network/subnet.js'
-import { discoveryFrame, udp6Frame } from '../support/frames.js'
-import { guestPrefix6, NetworkLab, type AgentNetwork } from '../support/network-lab.js'
+import { discoveryFrame, udp6Frame } from '../support/network/frames.js'
+import { guestPrefix6, NetworkLab, type AgentNetwork } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /* What a guest with IPv6 sends in the name of others. That of one without is in network.test.ts. */

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { OperationOutcome, Step } from '../../agent/operations/types.js'
 import { guestSubject } from '../../agent/guests/operations/guest-order.js'
-import { define, expectRefused, fail, Gate, order, step, useEngines } from '../support/operation-lab.js'
+import { define, expectRefused, fail, Gate, order, step, useEngines } from '../support/operations/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('operations cancelled and removed', () => {

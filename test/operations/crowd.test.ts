@@ -8,9 +8,9 @@ import { Closers } from '../../agent/daemon/closers.js'
 import { openDomain } from '../../agent/daemon/domain.js'
 import { Orders } from '../../agent/operations/orders.js'
 import { validateConfig } from '../../shared/config.js'
-import { createOrder, createRequest } from '../support/agent-calls.js'
-import { MemoryHost } from '../support/memory-host.js'
-import { silentLog } from '../support/redis.js'
+import { createOrder, createRequest } from '../support/host/agent-calls.js'
+import { MemoryHost } from '../support/memory/memory-host.js'
+import { silentLog } from '../support/gateway/redis.js'
 
 const guests = 12
 

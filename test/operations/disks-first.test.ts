@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { DisksFirst } from '../../agent/guests/operations/disks-first.js'
 import type { OperationDefinition, Step } from '../../agent/operations/types.js'
-import { define, fail, Gate, order, step, useEngines } from '../support/operation-lab.js'
+import { define, fail, Gate, order, step, useEngines } from '../support/operations/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
 /** Creations as agent/guests/operations/create.ts composes them, of guests that are lines of a log. */

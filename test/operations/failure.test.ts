@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import type { OperationOutcome, Step, StepContext } from '../../agent/operations/types.js'
 import { conflict } from '../../shared/errors.js'
 import { guestSubject } from '../../agent/guests/operations/guest-order.js'
-import { define, fail, order, step, useEngines } from '../support/operation-lab.js'
+import { define, fail, order, step, useEngines } from '../support/operations/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('failing operations', () => {

@@ -4,9 +4,9 @@ import type { Domain } from '../../agent/daemon/domain.js'
 import { scheduledBackupDefinition, scheduledBackups } from '../../agent/guests/operations/backup-scheduled.js'
 import { guestSubject } from '../../agent/guests/operations/guest-order.js'
 import { endRoom, raiseBound, withRoom } from '../../agent/guests/operations/restore-room.js'
-import { noBackupSchedule } from '../../agent/guests/record.js'
+import { noBackupSchedule } from '../../agent/guests/record/record.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
-import { memoryTargets } from '../support/memory-backups.js'
+import { memoryTargets } from '../support/memory/memory-backups.js'
 import {
   carryOut,
   openMemoryGuest,
@@ -14,10 +14,10 @@ import {
   submitOrder,
   type MemoryGuest,
   type WireOrder,
-} from '../support/memory-guest.js'
-import { silentLog } from '../support/redis.js'
+} from '../support/memory/memory-guest.js'
+import { silentLog } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
-import { describeOperationMatrix, type MatrixSubject } from '../support/operation-matrix.js'
+import { describeOperationMatrix, type MatrixSubject } from '../support/operations/operation-matrix.js'
 
 /*
  * Every step of what is done with backups, on a host and at a target in memory: failing, with the agent gone, run and

@@ -1,6 +1,6 @@
-import { bootCases, diskCases, powerCases } from '../support/guest-matrix-cases.js'
-import { prepareInMemory } from '../support/memory-matrix.js'
-import { describeOperationMatrix } from '../support/operation-matrix.js'
+import { bootCases, diskCases, powerCases } from '../support/guests/guest-matrix-cases.js'
+import { prepareInMemory } from '../support/memory/memory-matrix.js'
+import { describeOperationMatrix } from '../support/operations/operation-matrix.js'
 
 /*
  * Every fault of every step of the operations on a guest, its disk and what it boots, on a host in memory.

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { expect } from 'chai'
 import { guestKinds } from '../../agent/guests/operations/kinds.js'
 import { scheduledSnapshotDefinition, scheduledSnapshots } from '../../agent/guests/operations/snapshot-scheduled.js'
-import { noSchedule } from '../../agent/guests/record.js'
+import { noSchedule } from '../../agent/guests/record/record.js'
 import {
   carryOut,
   openMemoryGuest,
@@ -10,8 +10,8 @@ import {
   submitOrder,
   type MemoryGuest,
   type WireOrder,
-} from '../support/memory-guest.js'
-import { describeOperationMatrix, type MatrixSubject } from '../support/operation-matrix.js'
+} from '../support/memory/memory-guest.js'
+import { describeOperationMatrix, type MatrixSubject } from '../support/operations/operation-matrix.js'
 
 /*
  * Every step of what is done with snapshots, on a host in memory: failing, with the agent gone, run and undone twice.

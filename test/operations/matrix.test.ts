@@ -15,9 +15,9 @@ import {
   readTrace,
   reserveGuest,
   type FileWorld,
-} from '../support/file-operations.js'
-import type { ChildOrders } from '../support/operation-child.js'
-import { describeOperationMatrix, type MatrixSubject } from '../support/operation-matrix.js'
+} from '../support/operations/file-operations.js'
+import type { ChildOrders } from '../support/operations/operation-child.js'
+import { describeOperationMatrix, type MatrixSubject } from '../support/operations/operation-matrix.js'
 import { nodeArguments } from '../support/programs.js'
 
 const prefix = 'btest-operations-'
@@ -167,7 +167,7 @@ interface ChildEnd {
 
 /** @param killAfterMs SIGKILL that long after it recovered */
 function runChild(directory: string, orders: ChildOrders, killAfterMs?: number): Promise<ChildEnd> {
-  const args = nodeArguments('test/support/operation-child.ts', directory, JSON.stringify(orders))
+  const args = nodeArguments('test/support/operations/operation-child.ts', directory, JSON.stringify(orders))
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   let output = ''
   child.stdout.on('data', (chunk: Buffer) => {

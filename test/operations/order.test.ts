@@ -2,9 +2,9 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import type { Step, StepContext } from '../../agent/operations/types.js'
 import { conflict } from '../../shared/errors.js'
-import { command, Gauge, interleave } from '../support/operation-interleaving.js'
+import { command, Gauge, interleave } from '../support/operations/operation-interleaving.js'
 import { guestSubject } from '../../agent/guests/operations/guest-order.js'
-import { define, fail, order, retry, step, useEngines } from '../support/operation-lab.js'
+import { define, fail, order, retry, step, useEngines } from '../support/operations/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('the order of operations', () => {

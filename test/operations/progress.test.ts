@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Step } from '../../agent/operations/types.js'
 import type { Change } from '../../agent/state/changes.js'
-import { define, Gate, order, step, useEngines } from '../support/operation-lab.js'
+import { define, Gate, order, step, useEngines } from '../support/operations/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('the progress of operations', () => {

@@ -1,7 +1,16 @@
 import { expect } from 'chai'
 import { guestSubject } from '../../agent/guests/operations/guest-order.js'
 import type { OperationOutcome, Step } from '../../agent/operations/types.js'
-import { define, expectRefused, fail, Gate, order, step, retry, useEngines } from '../support/operation-lab.js'
+import {
+  define,
+  expectRefused,
+  fail,
+  Gate,
+  order,
+  step,
+  retry,
+  useEngines,
+} from '../support/operations/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('operations over shutdown and recovery', () => {

@@ -4,7 +4,7 @@ import { OperationEngine } from '../../agent/operations/engine.js'
 import { systemClock } from '../../agent/operations/retry.js'
 import type { Clock } from '../../agent/operations/types.js'
 import { conflict } from '../../shared/errors.js'
-import { define, expectRefused, fail, log, order, step, useEngines } from '../support/operation-lab.js'
+import { define, expectRefused, fail, log, order, step, useEngines } from '../support/operations/operation-lab.js'
 
 describe('the submission of operations', () => {
   const lab = useEngines()

@@ -4,7 +4,13 @@ import fc from 'fast-check'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { BerthError } from '../../shared/errors.js'
 import { PolicySettings } from '../../agent/guests/settings/policy.js'
-import { carryOut, openMemoryGuest, submitOrder, type MemoryGuest, type WireOrder } from '../support/memory-guest.js'
+import {
+  carryOut,
+  openMemoryGuest,
+  submitOrder,
+  type MemoryGuest,
+  type WireOrder,
+} from '../support/memory/memory-guest.js'
 import { waitFor } from '../support/wait.js'
 
 /*

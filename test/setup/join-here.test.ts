@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { createCsrPem, createPrivateKeyPem } from '../../agent/enrollment/csr.js'
 import { writeIdentity } from '../../agent/enrollment/identity.js'
-import { createTestPki, hourMs, type TestPki } from '../support/pki.js'
-import { shell } from '../support/setup-shell.js'
+import { createTestPki, hourMs, type TestPki } from '../support/gateway/pki.js'
+import { shell } from '../support/host/setup-shell.js'
 
 /*
  * Whether `up` lets this host join the gateway of this machine. Its functions, with authorities and identities as both

@@ -1,7 +1,7 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { run } from '../support/setup-shell.js'
+import { run } from '../support/host/setup-shell.js'
 
 /*
  * Whose bridge, interfaces and tables a purge removes: an instance's own, as its configuration names them, and never

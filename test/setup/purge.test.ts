@@ -6,7 +6,7 @@ import { AgentConfigSchema } from '../../agent/config.js'
 import { markOf } from '../../agent/network/addresses/mark.js'
 import { SwapFiles } from '../../agent/swap/swap-files.js'
 import { validateConfig } from '../../shared/config.js'
-import { startTestRedis, type TestRedis } from '../support/redis.js'
+import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 

@@ -14,7 +14,7 @@ import { expect } from 'chai'
 import { AgentConfigSchema, type AgentConfig } from '../../agent/config.js'
 import { GatewayConfigSchema, type GatewayConfig } from '../../gateway/config.js'
 import { readConfig } from '../../shared/config.js'
-import { run, shell } from '../support/setup-shell.js'
+import { run, shell } from '../support/host/setup-shell.js'
 
 describe('scripts', () => {
   let dir = ''

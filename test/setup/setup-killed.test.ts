@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { run, shell } from '../support/setup-shell.js'
+import { run, shell } from '../support/host/setup-shell.js'
 
 /*
  * What a set-up that was killed leaves to the next one. Its functions, with directories of the test's own and programs

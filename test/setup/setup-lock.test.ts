@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { run as runProgram, shell, withSetupFunctions } from '../support/setup-shell.js'
+import { run as runProgram, shell, withSetupFunctions } from '../support/host/setup-shell.js'
 import { waitFor } from '../support/wait.js'
 
 /** A script that runs, with what it has said so far. */

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { machineApi } from '../support/machine-api.js'
-import { SystemdMachine, checkout } from '../support/systemd-machine.js'
+import { machineApi } from '../support/host/machine-api.js'
+import { SystemdMachine, checkout } from '../support/host/systemd-machine.js'
 import { waitFor } from '../support/wait.js'
 
 /*

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { IncomingHttpHeaders } from 'node:http'
 import { AccessPolicies, type AccessPolicy } from '../../gateway/policy/access-policy.js'
 import { Store } from '../../gateway/store/store.js'
-import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
+import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 

@@ -6,9 +6,9 @@ import { createAccounts } from '../../gateway/accounts/accounts.js'
 import { defaultLoginRetention } from '../../gateway/accounts/login-log.js'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { Store } from '../../gateway/store/store.js'
-import type { AcknowledgedAccount } from '../support/accounts-worker.js'
+import type { AcknowledgedAccount } from '../support/gateway/accounts-worker.js'
 import { nodeOptions, programPath } from '../support/programs.js'
-import { redisDirectory, silentLog } from '../support/redis.js'
+import { redisDirectory, silentLog } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 
 const kills = 12
@@ -31,7 +31,7 @@ describe('kill -9 of gateway and Redis while accounts change', () => {
   })
 
   const startWorker = (): ChildProcess => {
-    const program = programPath('test/support/accounts-worker.ts')
+    const program = programPath('test/support/gateway/accounts-worker.ts')
     const child = fork(program, [stateDir], { execArgv: [...nodeOptions] })
     child.on('message', (message: AcknowledgedAccount) => {
       messages++

@@ -1,9 +1,9 @@
 import { expect } from 'chai'
 import { AuditStore } from '../../gateway/access/audit.js'
 import type { Store } from '../../gateway/store/store.js'
-import { administratorOf } from '../support/administrator.js'
-import { killUnder, silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
-import { codeOf } from '../support/test-fleet.js'
+import { administratorOf } from '../support/gateway/administrator.js'
+import { killUnder, silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
+import { codeOf } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 describe('audit store', () => {

@@ -9,9 +9,9 @@ import { KeyCache } from '../../gateway/access/key-cache.js'
 import { digestKey } from '../../gateway/access/key-secret.js'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { Store } from '../../gateway/store/store.js'
-import type { AcknowledgedKey } from '../support/access-worker.js'
+import type { AcknowledgedKey } from '../support/gateway/access-worker.js'
 import { nodeOptions, programPath } from '../support/programs.js'
-import { redisDirectory, silentLog } from '../support/redis.js'
+import { redisDirectory, silentLog } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 
 const kills = 20
@@ -38,7 +38,7 @@ describe('kill -9 of gateway and Redis under load', () => {
   })
 
   const startWorker = (): ChildProcess => {
-    const program = programPath('test/support/access-worker.ts')
+    const program = programPath('test/support/gateway/access-worker.ts')
     const child = fork(program, [stateDir], { execArgv: [...nodeOptions] })
     child.on('message', (message) => acknowledged.push(message as AcknowledgedKey))
     return child

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { GatewayInstance } from '../../gateway/store/instance.js'
 import { purgeStore } from '../../gateway/store/purge.js'
-import { startTestRedis, type TestRedis } from '../support/redis.js'
+import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { refusal } from '../support/refusal.js'
 
 describe('what a gateway has in a store', () => {

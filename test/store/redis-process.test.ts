@@ -4,7 +4,7 @@ import { appendFile, chmod, readFile, readdir, rm, stat, writeFile } from 'node:
 import { join } from 'node:path'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { moduleUrl, nodeOptions } from '../support/programs.js'
-import { redisDirectory, silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
+import { redisDirectory, silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 
 describe('private Redis', () => {

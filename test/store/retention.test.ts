@@ -1,12 +1,12 @@
 import { expect } from 'chai'
-import { createAccess, noLimits } from '../../gateway/access/access.js'
-import { defaultRetention } from '../../gateway/access/retention.js'
+import { createAccess, noLimits } from '../../gateway/callers.js'
+import { defaultRetention } from '../../gateway/retention.js'
 import { AuditStore } from '../../gateway/access/audit.js'
 import { IdempotencyStore } from '../../gateway/access/idempotency.js'
 import { GatewayInstance } from '../../gateway/store/instance.js'
 import { readShares } from '../../gateway/store/shares.js'
 import { Store, type StoreClient } from '../../gateway/store/store.js'
-import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
+import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 
 const dayMs = 86_400_000

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { BerthError } from '../../shared/errors.js'
 import { Store } from '../../gateway/store/store.js'
-import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
+import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf, expectInTime, quickest } from '../support/promised-time.js'
 

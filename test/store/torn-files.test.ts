@@ -6,11 +6,11 @@ import { figuresOf, planWrites, tiers } from '../../agent/history/plan-series.js
 import { hostSeries, SeriesFiles } from '../../agent/history/series-files.js'
 import { createSigningRequest } from '../../agent/enrollment/renewal.js'
 import { ensureAuthority } from '../../gateway/pki/authority.js'
-import { checkStateComplete } from '../../gateway/state-files.js'
+import { checkStateComplete } from '../../gateway/store/state-files.js'
 import { describeError } from '../../shared/errors.js'
 import { readOrCreateKey } from '../../shared/sealing.js'
-import { LabAgent } from '../support/lab-agent.js'
-import { createTestPki, type TestPki } from '../support/pki.js'
+import { LabAgent } from '../support/memory/lab-agent.js'
+import { createTestPki, type TestPki } from '../support/gateway/pki.js'
 
 /*
  * Every file of agent and gateway that a power cut can tear, torn in ten ways: the program recovers by itself with all

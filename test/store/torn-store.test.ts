@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { Store } from '../../gateway/store/store.js'
-import { redisDirectory, silentLog, startTestRedis } from '../support/redis.js'
+import { redisDirectory, silentLog, startTestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 
 const record = '*3\r\n$3\r\nSET\r\n$7\r\nbtest:x\r\n$2\r\nno\r\n'

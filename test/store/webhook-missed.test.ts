@@ -8,7 +8,7 @@ import { Deliverer } from '../../gateway/webhooks/deliverer.js'
 import { defaultRetries } from '../../gateway/webhooks/delivery.js'
 import { DeliveryQueue } from '../../gateway/webhooks/delivery-queue.js'
 import { createTimeFormat } from '../../shared/time.js'
-import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
+import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 
 const uuid = '00000000-0000-4000-8000-000000000001'

@@ -5,7 +5,7 @@ import { Deliverer } from '../../gateway/webhooks/deliverer.js'
 import { defaultRetries } from '../../gateway/webhooks/delivery.js'
 import { DeliveryQueue } from '../../gateway/webhooks/delivery-queue.js'
 import type { WebhookRecord } from '../../gateway/webhooks/webhook-record.js'
-import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
+import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 
 /** Fails as often as is said, as a store that is away for a moment. */

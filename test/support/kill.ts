@@ -1,4 +1,4 @@
-import { findProcess, readChildren } from '../../agent/host/proc.js'
+import { findProcess, readChildren } from '../../agent/host/process/proc.js'
 import { sh } from './sh.js'
 
 /** SIGKILL to a process that may have ended by itself. */

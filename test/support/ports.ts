@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { isThere } from '../../agent/host/proc.js'
+import { isThere } from '../../agent/host/process/proc.js'
 
 /** A file for each port that a process was given, with its pid: a daemon that is away comes back to its port. */
 const claims = join(tmpdir(), 'btest-ports')

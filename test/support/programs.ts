@@ -12,7 +12,7 @@ export const areCompiled = extension === '.js'
 /** What node needs before a program. */
 export const nodeOptions: readonly string[] = areCompiled ? ['--enable-source-maps'] : ['--import', 'tsx']
 
-/** @param source from the root of the repository: `test/support/lab-agent-main.ts` */
+/** @param source from the root of the repository: `test/support/memory/lab-agent-main.ts` */
 export function programPath(source: string): string {
   return resolve(import.meta.dirname, '../..', source.replace(/\.ts$/, extension))
 }

@@ -1,7 +1,7 @@
 import { existsSync, realpathSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { listSubgroups, readCgroupLayout, type CgroupLayout } from '../../host/cgroup.js'
-import { readKernelFile } from '../../host/proc.js'
+import { listSubgroups, readCgroupLayout, type CgroupLayout } from '../../host/process/cgroup.js'
+import { readKernelFile } from '../../host/process/proc.js'
 
 /** What this host's groups can bound. */
 export interface GroupFacts {

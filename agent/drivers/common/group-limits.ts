@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
-import { readGroupNumber, writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
-import { readKernelFile } from '../../host/proc.js'
+import { readGroupNumber, writeGroupFile, type CgroupLayout } from '../../host/process/cgroup.js'
+import { readKernelFile } from '../../host/process/proc.js'
 import { conflict } from '../../../shared/errors.js'
 import { isWritten, limitsIo, planLimits, type GroupLimits, type GroupValue, type LimitFacts } from './plan-limits.js'
 

@@ -1,5 +1,5 @@
-import { writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
-import { isGone } from '../../host/proc.js'
+import { writeGroupFile, type CgroupLayout } from '../../host/process/cgroup.js'
+import { isGone } from '../../host/process/proc.js'
 
 /** Dying takes processor time: a throttled guest would die slowly. The group goes with the guest. */
 export function liftQuota(cgroups: CgroupLayout, name: string): void {

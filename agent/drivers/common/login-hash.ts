@@ -1,4 +1,4 @@
-import { hashPassword } from '../../host/password-hash.js'
+import { hashPassword } from '../../host/guest/password-hash.js'
 import type { Login } from '../contract.js'
 
 /** The login with its password's hash. */

@@ -1,5 +1,5 @@
 import { parseCpuList } from '../../../shared/cpu-list.js'
-import { readKernelFile } from '../../host/proc.js'
+import { readKernelFile } from '../../host/process/proc.js'
 
 /** A guest's control group of the controller `cpuset`, an absolute path. */
 export interface CpusetGroup {

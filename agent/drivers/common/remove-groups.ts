@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { removeGroupTree } from '../../host/cgroup.js'
+import { removeGroupTree } from '../../host/process/cgroup.js'
 import { waitUntil } from './wait.js'
 
 /** Waits for zombies, which keep their group until the host's process 1 reaps them. */

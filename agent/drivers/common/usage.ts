@@ -1,5 +1,5 @@
-import { readGroupKey, readGroupNumber, readTreePids, type CgroupLayout } from '../../host/cgroup.js'
-import { findProcess, parseNetDev, readKernelFile, type InterfaceBytes } from '../../host/proc.js'
+import { readGroupKey, readGroupNumber, readTreePids, type CgroupLayout } from '../../host/process/cgroup.js'
+import { findProcess, parseNetDev, readKernelFile, type InterfaceBytes } from '../../host/process/proc.js'
 import type { UsageSample } from '../contract.js'
 
 interface LastCpu {

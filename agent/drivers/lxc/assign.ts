@@ -1,7 +1,7 @@
-import { runInNetwork } from '../../host/network-namespace.js'
-import { hasIpv6Addresses } from '../../host/ipv6-addresses.js'
-import { readIndex } from '../../host/interfaces.js'
-import { isSameProcess, type ProcessStat } from '../../host/proc.js'
+import { runInNetwork } from '../../host/net/network-namespace.js'
+import { hasIpv6Addresses } from '../../host/net/ipv6-addresses.js'
+import { readIndex } from '../../host/net/interfaces.js'
+import { isSameProcess, type ProcessStat } from '../../host/process/proc.js'
 import type { MachineNic } from '../contract.js'
 import { planAssign, type GuestInterface } from './plan-assign.js'
 

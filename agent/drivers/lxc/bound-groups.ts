@@ -1,6 +1,6 @@
 import { chmodSync, statSync } from 'node:fs'
-import { readGroupNumber, writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
-import { isGone } from '../../host/proc.js'
+import { readGroupNumber, writeGroupFile, type CgroupLayout } from '../../host/process/cgroup.js'
+import { isGone } from '../../host/process/proc.js'
 import { subgroups } from './plan-bounds.js'
 
 const groupWrites = 0o020

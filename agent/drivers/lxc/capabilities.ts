@@ -1,4 +1,4 @@
-import type { CgroupLayout } from '../../host/cgroup.js'
+import type { CgroupLayout } from '../../host/process/cgroup.js'
 import type { DriverCapabilities } from '../contract.js'
 import { canFreeze } from './freeze.js'
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { BerthError } from '../../../shared/errors.js'
-import { exists } from '../../host/mount.js'
+import { exists } from '../../host/disk/mount.js'
 
 /**
  * Checks what a backup has put into a volume: a container cannot start from a virtual machine's disk.

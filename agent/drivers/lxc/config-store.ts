@@ -1,8 +1,8 @@
 import { existsSync, rmSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { KeyedSingleFlight } from '../../../shared/async/single-flight.js'
-import { listLocks, removeLock } from '../../host/lxc.js'
-import { listDirectory, readKernelFile } from '../../host/proc.js'
+import { listLocks, removeLock } from '../../host/guest/lxc.js'
+import { listDirectory, readKernelFile } from '../../host/process/proc.js'
 import type { LxcPaths } from './paths.js'
 import { replaceFile } from '../common/replace-file.js'
 

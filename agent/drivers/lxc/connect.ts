@@ -1,7 +1,7 @@
-import { readIndex } from '../../host/interfaces.js'
-import { runInNetwork } from '../../host/network-namespace.js'
-import { isSameProcess, type ProcessStat } from '../../host/proc.js'
-import { run } from '../../host/process.js'
+import { readIndex } from '../../host/net/interfaces.js'
+import { runInNetwork } from '../../host/net/network-namespace.js'
+import { isSameProcess, type ProcessStat } from '../../host/process/proc.js'
+import { run } from '../../host/process/process.js'
 import type { MachineNic } from '../contract.js'
 import { planConnect, unfinishedDevice } from './plan-connect.js'
 

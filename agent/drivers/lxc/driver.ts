@@ -17,9 +17,9 @@ import type {
   UsageSample,
   VolumeCopy,
 } from '../contract.js'
-import { findTerminals } from '../../host/guest-terminal.js'
-import { readRootLogin } from '../../host/guest-root.js'
-import { lxcConsole, lxcShell } from '../../host/lxc.js'
+import { findTerminals } from '../../host/guest/guest-terminal.js'
+import { readRootLogin } from '../../host/guest/guest-root.js'
+import { lxcConsole, lxcShell } from '../../host/guest/lxc.js'
 import { assignLxcAddresses } from './assign.js'
 import { boundGroups } from './bound-groups.js'
 import { LxcConfigStore } from './config-store.js'
@@ -56,8 +56,8 @@ import { killGuest, stopGuest, type LxcStopContext, type StopTarget } from './st
 import { stopAll } from './stop-all.js'
 import { StoppedEvents } from './stopped-events.js'
 import { confinementFor, ensureSupportFiles, namespaceFor } from './support-files.js'
-import { GroupMoves } from '../../host/group-moves.js'
-import type { MemoryKills } from '../../host/memory-kills.js'
+import { GroupMoves } from '../../host/process/group-moves.js'
+import type { MemoryKills } from '../../host/process/memory-kills.js'
 import { withHash } from '../common/login-hash.js'
 import { readProcessors } from '../common/processors.js'
 import { UsageReader } from '../common/usage.js'

@@ -1,4 +1,4 @@
-import { listDisks, setScheduler, type Disk } from '../../host/block-queue.js'
+import { listDisks, setScheduler, type Disk } from '../../host/disk/block-queue.js'
 
 /** The only scheduler that shares a disk's time by group, so by guest. */
 const fair = 'bfq'

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import type { CgroupLayout } from '../../host/cgroup.js'
+import type { CgroupLayout } from '../../host/process/cgroup.js'
 import { canFreeze, freezeGuest, thawContainer } from './freeze.js'
 
 /** The files of each cgroup version: which one is written, and which one answers. */

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
-import { readGroupKey, writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
-import { readKernelFile } from '../../host/proc.js'
+import { readGroupKey, writeGroupFile, type CgroupLayout } from '../../host/process/cgroup.js'
+import { readKernelFile } from '../../host/process/proc.js'
 import { isSoWithin } from '../common/wait.js'
 
 /** Files that freeze a guest's group: Documentation/admin-guide/cgroup-v1/freezer-subsystem.rst, cgroup-v2.rst */

@@ -1,8 +1,8 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import type { CgroupLayout } from '../../host/cgroup.js'
-import { lxcStartProgram } from '../../host/lxc.js'
-import { readKernelFile } from '../../host/proc.js'
+import type { CgroupLayout } from '../../host/process/cgroup.js'
+import { lxcStartProgram } from '../../host/guest/lxc.js'
+import { readKernelFile } from '../../host/process/proc.js'
 import { readGroupFacts, type GroupFacts } from '../common/group-facts.js'
 
 /** Properties of the host that the driver adapts to. */

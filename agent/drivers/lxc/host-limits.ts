@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import { readKernelFile } from '../../host/proc.js'
+import { readKernelFile } from '../../host/process/proc.js'
 import { planSysctls, type Sysctl } from './plan-sysctls.js'
 
 /**

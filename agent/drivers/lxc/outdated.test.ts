@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { findProcess } from '../../host/proc.js'
+import { findProcess } from '../../host/process/proc.js'
 import { describeOutdated, listOutdated } from './outdated.js'
 import type { LxcRuntime } from './runtime.js'
 

@@ -1,5 +1,5 @@
-import { readConfinement } from '../../host/guest-namespace.js'
-import { isSameProcess, type ProcessStat } from '../../host/proc.js'
+import { readConfinement } from '../../host/guest/guest-namespace.js'
+import { isSameProcess, type ProcessStat } from '../../host/process/proc.js'
 import type { LxcRuntimeReader } from './runtime.js'
 
 /** A guest that was started with another system call filter or other bounds than this agent's. */

@@ -1,9 +1,9 @@
 import { conflict } from '../../../shared/errors.js'
-import { changeRoot } from '../../host/guest-root.js'
-import { lxcAttach, type LxcContainer } from '../../host/lxc.js'
-import { hashPassword } from '../../host/password-hash.js'
-import { readKernelFile } from '../../host/proc.js'
-import { CommandError } from '../../host/process.js'
+import { changeRoot } from '../../host/guest/guest-root.js'
+import { lxcAttach, type LxcContainer } from '../../host/guest/lxc.js'
+import { hashPassword } from '../../host/guest/password-hash.js'
+import { readKernelFile } from '../../host/process/proc.js'
+import { CommandError } from '../../host/process/process.js'
 import { checkPassword } from './plan-login.js'
 
 /** Bounds for the guest's own program, which may be anything. */

@@ -1,4 +1,4 @@
-import type { NamespaceBounds } from '../../host/guest-namespace.js'
+import type { NamespaceBounds } from '../../host/guest/guest-namespace.js'
 
 /** Cgroups a guest may make: systemd makes one per service and session. Each uses kernel memory charged to nobody. */
 export const subgroups = { most: 512, depth: 64 } as const

@@ -1,4 +1,4 @@
-import type { CgroupLayout } from '../../host/cgroup.js'
+import type { CgroupLayout } from '../../host/process/cgroup.js'
 import { systemVolumeOf, type Machine } from '../contract.js'
 import { planGuestAddresses } from './plan-assign.js'
 import { subgroups } from './plan-bounds.js'

@@ -1,4 +1,4 @@
-import type { RootChange } from '../../host/guest-root.js'
+import type { RootChange } from '../../host/guest/guest-root.js'
 import { hostsOf, planFirstBoot, resolvConfOf, textOf, type HashedLogin, type NameSettings } from './plan-login.js'
 
 /** New SSH host keys by file name, which replace those of the original in the copy. */

@@ -1,4 +1,4 @@
-import type { RootChange } from '../../host/guest-root.js'
+import type { RootChange } from '../../host/guest/guest-root.js'
 import { keysOf, noPassword, shadowFieldPattern } from '../common/shadow-field.js'
 import type { Login, Machine } from '../contract.js'
 

@@ -1,5 +1,5 @@
 import { rm } from 'node:fs/promises'
-import { removeLocks } from '../../host/lxc.js'
+import { removeLocks } from '../../host/guest/lxc.js'
 import type { LxcConfigStore } from './config-store.js'
 import { removeGroups } from '../common/remove-groups.js'
 import { killGuest, type LxcStopContext } from './stop.js'

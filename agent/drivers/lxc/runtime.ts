@@ -1,4 +1,4 @@
-import { readGroupPids, readTreePids, type CgroupLayout } from '../../host/cgroup.js'
+import { readGroupPids, readTreePids, type CgroupLayout } from '../../host/process/cgroup.js'
 import {
   findLiveProcess,
   findNamespace,
@@ -7,7 +7,7 @@ import {
   readChildren,
   readKernelFile,
   type ProcessStat,
-} from '../../host/proc.js'
+} from '../../host/process/proc.js'
 import type { ObservedState } from '../contract.js'
 import type { LxcPaths } from './paths.js'
 

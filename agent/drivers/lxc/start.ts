@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import { BerthError } from '../../../shared/errors.js'
-import { hasCommandSocket, lxcStart, readLxcLog } from '../../host/lxc.js'
+import { hasCommandSocket, lxcStart, readLxcLog } from '../../host/guest/lxc.js'
 import type { Machine } from '../contract.js'
 import { removeLeftovers } from './leftovers.js'
 import type { LxcPaths } from './paths.js'

@@ -1,5 +1,5 @@
-import { killExactly, readHandledSignals, signalExactly } from '../../host/proc.js'
-import { hasCommandSocket } from '../../host/lxc.js'
+import { killExactly, readHandledSignals, signalExactly } from '../../host/process/proc.js'
+import { hasCommandSocket } from '../../host/guest/lxc.js'
 import { liftQuota } from '../common/lift-quota.js'
 import { removeLeftovers } from './leftovers.js'
 import type { LxcPaths } from './paths.js'

@@ -1,7 +1,7 @@
 import { rmSync, watch, type FSWatcher } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
-import { isSameProcess, isThere, listDirectory } from '../../host/proc.js'
+import { isSameProcess, isThere, listDirectory } from '../../host/process/proc.js'
 import type { StopCause } from '../contract.js'
 import { isRuntimeGone, type LxcRuntime, type LxcRuntimeReader } from './runtime.js'
 import { BusyNames } from '../common/busy-names.js'

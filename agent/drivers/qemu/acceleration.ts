@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs'
-import { probeAccelerator } from '../../host/qemu.js'
-import { readKernelFile } from '../../host/proc.js'
+import { probeAccelerator } from '../../host/guest/qemu.js'
+import { readKernelFile } from '../../host/process/proc.js'
 
 /** How guests' instructions are run on this host. */
 export interface Acceleration {

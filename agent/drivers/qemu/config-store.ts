@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { listDirectory } from '../../host/proc.js'
+import { listDirectory } from '../../host/process/proc.js'
 import { replaceFile } from '../common/replace-file.js'
 import type { QemuPaths } from './paths.js'
 

@@ -1,5 +1,5 @@
-import { readIndex } from '../../host/interfaces.js'
-import { attachTap, type Tap } from '../../host/tap.js'
+import { readIndex } from '../../host/net/interfaces.js'
+import { attachTap, type Tap } from '../../host/net/tap.js'
 import type { MachineNic } from '../contract.js'
 
 /** High, so that a bridge that takes the lowest address of its ports keeps its own. */

@@ -1,4 +1,4 @@
-import type { FirmwareWish } from '../../host/firmware.js'
+import type { FirmwareWish } from '../../host/guest/firmware.js'
 import { readPlainText } from '../common/plain-file.js'
 import { systemOf } from './paths.js'
 

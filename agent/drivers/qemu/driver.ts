@@ -2,10 +2,10 @@ import { mkdir } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import { allEnded } from '../../../shared/all-ended.js'
 import { conflict } from '../../../shared/errors.js'
-import { disableCopyOnWrite } from '../../host/btrfs.js'
+import { disableCopyOnWrite } from '../../host/disk/btrfs.js'
 import { readGroupFacts, type GroupFacts } from '../common/group-facts.js'
-import { GroupMoves } from '../../host/group-moves.js'
-import type { MemoryKills } from '../../host/memory-kills.js'
+import { GroupMoves } from '../../host/process/group-moves.js'
+import type { MemoryKills } from '../../host/process/memory-kills.js'
 import { withHash } from '../common/login-hash.js'
 import {
   systemVolumeOf,

@@ -1,6 +1,6 @@
 import { chmod, copyFile, lchown, lstat, mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { firmwareFiles } from '../../host/firmware.js'
+import { firmwareFiles } from '../../host/guest/firmware.js'
 import { readDiskSystem } from './disk-system.js'
 import { firmwareVarsOf, tpmOf } from './paths.js'
 

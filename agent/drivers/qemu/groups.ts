@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync } from 'node:fs'
-import { writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
-import { readKernelFile } from '../../host/proc.js'
+import { writeGroupFile, type CgroupLayout } from '../../host/process/cgroup.js'
+import { readKernelFile } from '../../host/process/proc.js'
 import type { Machine } from '../contract.js'
 import type { GroupFacts } from '../common/group-facts.js'
 import { resizeGroups } from '../common/group-limits.js'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { hashPassword } from '../../host/password-hash.js'
+import { hashPassword } from '../../host/guest/password-hash.js'
 import type { PasswordResult } from '../contract.js'
 import { readInstance, writeInstance } from './disk.js'
 import { readDiskSystem } from './disk-system.js'

@@ -1,5 +1,5 @@
-import { readGroupPids } from '../../host/cgroup.js'
-import { findLiveProcess, listDirectory, type ProcessStat } from '../../host/proc.js'
+import { readGroupPids } from '../../host/process/cgroup.js'
+import { findLiveProcess, listDirectory, type ProcessStat } from '../../host/process/proc.js'
 import { groupPrefix } from './paths.js'
 
 export interface QemuRuntime {

@@ -1,6 +1,6 @@
 import { existsSync, rmSync } from 'node:fs'
-import { findLiveProcess, killExactly } from '../../host/proc.js'
-import type { CgroupLayout } from '../../host/cgroup.js'
+import { findLiveProcess, killExactly } from '../../host/process/proc.js'
+import type { CgroupLayout } from '../../host/process/cgroup.js'
 import { liftQuota } from '../common/lift-quota.js'
 import { removeGroups } from '../common/remove-groups.js'
 import { waitUntil } from '../common/wait.js'

@@ -2,12 +2,12 @@ import { isIPv6 } from 'node:net'
 import { KeyedSingleFlight } from '../../../shared/async/single-flight.js'
 import { BerthError } from '../../../shared/errors.js'
 import { findDropping } from '../../../shared/firewall-verdict.js'
-import type { GuestProbe } from '../../host/guest-probe.js'
-import type { ListeningSocket } from '../../host/listening-ports.js'
+import type { GuestProbe } from '../../host/guest/guest-probe.js'
+import type { ListeningSocket } from '../../host/net/listening-ports.js'
 import type { HostFacts } from '../../network/addresses/host-facts.js'
 import { driverOf, type GuestContext } from '../context.js'
-import { blocksOf, isThrottled, type Block } from '../policy.js'
-import type { GuestRecord } from '../record.js'
+import { blocksOf, isThrottled, type Block } from '../policy/policy.js'
+import type { GuestRecord } from '../record/record.js'
 import {
   planDiagnosis,
   triesInside,

@@ -1,5 +1,5 @@
-import type { ConnectOutcome } from '../../host/guest-probe.js'
-import type { ListeningSocket } from '../../host/listening-ports.js'
+import type { ConnectOutcome } from '../../host/guest/guest-probe.js'
+import type { ListeningSocket } from '../../host/net/listening-ports.js'
 
 /** What was found of a guest and the way to one of its ports. */
 export interface ConnectionFacts {

@@ -1,8 +1,8 @@
 import { conflict } from '../../../shared/errors.js'
 import type { OperationKind } from '../../operations/orders.js'
-import { forgetBackup, updateBackup } from '../backups.js'
+import { forgetBackup, updateBackup } from '../snapshots/backups.js'
 import type { GuestContext } from '../context.js'
-import { parseUuid } from '../parse-create.js'
+import { parseUuid } from '../create/parse-create.js'
 import { backupSubject, parseBackupTarget, repositoryOf, type TargetInput } from './backup-order.js'
 
 interface DeleteInput extends TargetInput {

@@ -4,7 +4,7 @@ import { BerthError } from '../../../shared/errors.js'
 import type { Repository } from '../../backups/contract.js'
 import type { Subject } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
-import { parseUuid } from '../parse-create.js'
+import { parseUuid } from '../create/parse-create.js'
 
 /** As journaled, of all that is done with a target. */
 export interface TargetInput {

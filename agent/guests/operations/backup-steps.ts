@@ -1,9 +1,9 @@
 import type { Step, StepContext } from '../../operations/types.js'
-import { sentSnapshotId, updateBackup } from '../backups.js'
+import { sentSnapshotId, updateBackup } from '../snapshots/backups.js'
 import type { GuestContext } from '../context.js'
-import { takeHidden } from '../snapshot-space.js'
-import { thawGuest } from '../thaw.js'
-import { whileFrozen } from '../while-frozen.js'
+import { takeHidden } from '../snapshots/snapshot-space.js'
+import { thawGuest } from '../snapshots/thaw.js'
+import { whileFrozen } from '../snapshots/while-frozen.js'
 import { repositoryOf, type TargetInput } from './backup-order.js'
 
 export interface BackupInput extends TargetInput {

@@ -5,13 +5,13 @@ import type { DriverKind } from '../../drivers/drivers.js'
 import { readListeningPorts } from '../../network/ports.js'
 import type { AcceptedOrder, OperationKind } from '../../operations/orders.js'
 import { checkRoom } from '../../storage/room.js'
-import { checkCapacity, type HostCapacity } from '../capacity.js'
+import { checkCapacity, type HostCapacity } from '../resources/capacity.js'
 import type { GuestContext } from '../context.js'
-import { checkDevices } from '../devices.js'
-import { parseCreate, type CreateRequest } from '../parse-create.js'
-import { hashableLogin, loginFor } from '../parse-login.js'
-import type { GuestRecord } from '../record.js'
-import { reserveGuest } from '../reserve.js'
+import { checkDevices } from '../resources/devices.js'
+import { parseCreate, type CreateRequest } from '../create/parse-create.js'
+import { hashableLogin, loginFor } from '../create/parse-login.js'
+import type { GuestRecord } from '../record/record.js'
+import { reserveGuest } from '../create/reserve.js'
 import { configureStep, diskStep, startStep, type GuestStep } from '../steps.js'
 import { DisksFirst } from './disks-first.js'
 import { guestSubject } from './guest-order.js'
@@ -24,7 +24,10 @@ interface CreateInput {
 }
 
 /** Creates a guest. Answers with the guest and its password, which is empty in key mode. */
-export function createKind(context: GuestContext, capacity: HostCapacity): OperationKind<'create', CreateInput> {
+export function createKind(
+  context: GuestContext,
+  capacity: HostCapacity,
+): OperationKind<'create', CreateInput, GuestRecord> {
   return {
     action: 'create',
     accept: (order, { operationId }) => {

@@ -2,8 +2,8 @@ import { conflict } from '../../../shared/errors.js'
 import type { AcceptedOrder, OrderContext } from '../../operations/orders.js'
 import type { SubjectRef } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
-import { parseUuid } from '../parse-create.js'
-import type { GuestRecord } from '../record.js'
+import { parseUuid } from '../create/parse-create.js'
+import type { GuestRecord } from '../record/record.js'
 
 export function guestSubject(uuid: string): SubjectRef {
   return { kind: 'guest', id: uuid }

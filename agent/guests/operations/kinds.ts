@@ -1,5 +1,6 @@
+import type { GuestRecord } from '../record/record.js'
 import type { OperationKinds } from '../../operations/orders.js'
-import type { HostCapacity } from '../capacity.js'
+import type { HostCapacity } from '../resources/capacity.js'
 import type { GuestContext } from '../context.js'
 import { backupCreateKind } from './backup-create.js'
 import { backupDeleteKind } from './backup-delete.js'
@@ -18,7 +19,7 @@ import { startKind } from './start.js'
 import { stopKind } from './stop.js'
 
 /** Kinds of operations that are about a guest. */
-export type GuestKinds = Omit<OperationKinds, 'changeSwap' | 'imageDownload'>
+export type GuestKinds = Omit<OperationKinds<GuestRecord>, 'changeSwap' | 'imageDownload'>
 
 /** By the name of their order on the wire. */
 export function guestKinds(context: GuestContext, capacity: HostCapacity): GuestKinds {

@@ -1,6 +1,6 @@
 import type { DefinedOperation, OperationOutcome } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
-import type { GuestStatus } from '../record.js'
+import type { GuestStatus } from '../record/record.js'
 
 /** Sets guests' status when operations begin and end, in the engine's transactions. */
 

@@ -1,6 +1,6 @@
 import { BerthError } from '../../../shared/errors.js'
 import type { BackupSize } from '../../backups/contract.js'
-import type { GuestRecord } from '../record.js'
+import type { GuestRecord } from '../record/record.js'
 
 const gib = 1024 ** 3
 const kindNames = { lxc: 'container', kvm: 'virtual machine' } as const

@@ -1,11 +1,11 @@
 import { toBerthError } from '../../../shared/errors.js'
 import type { Step, StepContext } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
-import { isAllowedToRun } from '../policy.js'
-import type { GuestRecord } from '../record.js'
-import { awaitSettled, takeHidden } from '../snapshot-space.js'
+import { isAllowedToRun } from '../policy/policy.js'
+import type { GuestRecord } from '../record/record.js'
+import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
 import { bootSteps, ifPresent, stopStep, unlessSuspended, withGuest, type StopInput } from '../steps.js'
-import { volumeLimitOf } from '../volume-bound.js'
+import { volumeLimitOf } from '../snapshots/volume-bound.js'
 
 /*
  * Steps that replace a guest's volume by one from a template (reinstall) or a snapshot (restore). The old disk is kept

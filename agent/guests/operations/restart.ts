@@ -1,6 +1,6 @@
 import type { OperationKind } from '../../operations/orders.js'
 import type { GuestContext } from '../context.js'
-import { allowOrLift } from '../policy.js'
+import { allowOrLift } from '../policy/policy.js'
 import { bootSteps, stopStep, unlessSuspended, type StopInput } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { mark, settleStart } from './outcomes.js'

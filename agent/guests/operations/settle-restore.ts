@@ -1,7 +1,7 @@
 import type { DefinedOperation, OperationOutcome } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
-import { planAllowance, planRetained } from '../plan-snapshot-space.js'
-import type { GuestRecord } from '../record.js'
+import { planAllowance, planRetained } from '../snapshots/plan-snapshot-space.js'
+import type { GuestRecord } from '../record/record.js'
 import { settled } from './outcomes.js'
 import { keptId, mayRun } from './replace-disk.js'
 

@@ -1,7 +1,7 @@
 import type { OperationKind } from '../../operations/orders.js'
 import type { GuestContext } from '../context.js'
-import { awaitSettled, deleteCounted } from '../snapshot-space.js'
-import { forgetSnapshot, getReadySnapshot, updateSnapshot } from '../snapshots.js'
+import { awaitSettled, deleteCounted } from '../snapshots/snapshot-space.js'
+import { forgetSnapshot, getReadySnapshot, updateSnapshot } from '../snapshots/snapshots.js'
 import { acceptForGuest } from './guest-order.js'
 
 interface DeleteInput {

@@ -1,6 +1,6 @@
 import type { OperationKind } from '../../operations/orders.js'
 import type { GuestContext } from '../context.js'
-import { allowOrLift, checkAllowedToRun } from '../policy.js'
+import { allowOrLift, checkAllowedToRun } from '../policy/policy.js'
 import { configureStep, startStep, unlessSuspended } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { mark, settleStart } from './outcomes.js'

@@ -1,4 +1,4 @@
-import type { GuestRecord } from '../record.js'
+import type { GuestRecord } from '../record/record.js'
 import { countOf, planMove, planPlace, shareOf, type Place } from './plan-places.js'
 
 /** Moved in one round, of a thousand guests as of ten. */

@@ -1,6 +1,6 @@
 import { BerthError } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
-import type { SnapshotSchedule } from '../record.js'
+import type { SnapshotSchedule } from '../record/record.js'
 import { firstDayOf, hourMs, nextSlotMs } from './plan-slots.js'
 
 /** What is not sent stays. */

@@ -3,8 +3,8 @@ import type { OperationEngine } from '../../operations/engine.js'
 import type { Submission } from '../../operations/submission.js'
 import type { SubjectRef } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
-import { policyReasonOf } from '../policy.js'
-import type { GuestRecord, SnapshotSchedule } from '../record.js'
+import { policyReasonOf } from '../policy/policy.js'
+import type { GuestRecord, SnapshotSchedule } from '../record/record.js'
 import { catchUpWithinMs, planLook, type Look } from './plan-schedule.js'
 
 /** Of one kind under way at once, over all guests: what people order does not wait behind them. */

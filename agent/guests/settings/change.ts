@@ -1,6 +1,6 @@
 import { conflict, toBerthError } from '../../../shared/errors.js'
 import type { GuestContext } from '../context.js'
-import type { GuestRecord } from '../record.js'
+import type { GuestRecord } from '../record/record.js'
 import { forgetDone, isDone, noteDone } from './done.js'
 
 /** The guest that a setting is for, and its conditions. */

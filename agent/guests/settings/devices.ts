@@ -1,8 +1,8 @@
 import type { DevicesChange } from '../../../proto/gen/berth/agent/v1/network.js'
 import { parseGuestDevices } from '../../../shared/guest-devices.js'
-import { checkDevices } from '../devices.js'
+import { checkDevices } from '../resources/devices.js'
 import { driverOf, type GuestContext } from '../context.js'
-import type { GuestRecord } from '../record.js'
+import type { GuestRecord } from '../record/record.js'
 import { noteForStart } from '../steps.js'
 import { changeGuest, type Target } from './change.js'
 

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { checkFirewall, type WantedFirewall } from '../../../shared/firewall-rules.js'
 import type { Firewall } from '../../../shared/firewall-rules.js'
 import type { GuestContext } from '../context.js'
-import { networkOf } from '../network.js'
-import type { GuestRecord } from '../record.js'
+import { networkOf } from '../resources/network.js'
+import type { GuestRecord } from '../record/record.js'
 import { changeGuest, type Target } from './change.js'
 
 /**

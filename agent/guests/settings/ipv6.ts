@@ -3,10 +3,10 @@ import { checkInteger } from '../../../shared/field-checks.js'
 import { networkLimits } from '../../../shared/network-limits.js'
 import type { Network } from '../../network/contract.js'
 import type { GuestContext } from '../context.js'
-import { networkOf } from '../network.js'
-import type { GuestRecord } from '../record.js'
+import { networkOf } from '../resources/network.js'
+import type { GuestRecord } from '../record/record.js'
 import { changeGuest, type Target } from './change.js'
-import { parseAddresses } from './parse.js'
+import { parseAddresses } from '../parse-settings.js'
 
 interface Ipv6Order {
   /** How many to choose in addition to the explicit ones. */

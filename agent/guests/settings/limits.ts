@@ -1,13 +1,13 @@
 import { BerthError, conflict } from '../../../shared/errors.js'
 import type { PoolCapacity } from '../../storage/pool.js'
 import { checkRoom } from '../../storage/room.js'
-import { checkCapacityChange, type HostCapacity } from '../capacity.js'
+import { checkCapacityChange, type HostCapacity } from '../resources/capacity.js'
 import { driverOf, type GuestContext } from '../context.js'
-import { checkLimits } from '../limits.js'
-import { networkOf } from '../network.js'
-import type { GuestLimits, GuestRecord } from '../record.js'
+import { checkLimits } from '../resources/limits.js'
+import { networkOf } from '../resources/network.js'
+import type { GuestLimits, GuestRecord } from '../record/record.js'
 import { noteForStart } from '../steps.js'
-import { volumeLimitOf } from '../volume-bound.js'
+import { volumeLimitOf } from '../snapshots/volume-bound.js'
 import { changeGuest, type Target } from './change.js'
 
 const gib = 1024 ** 3

@@ -1,9 +1,9 @@
 import type { PolicyKeeper } from '../context.js'
-import type { GuestRecord } from '../record.js'
-import type { GuestUpdate } from '../guest-store.js'
+import type { GuestRecord } from '../record/record.js'
+import type { GuestUpdate } from '../record/guest-store.js'
 import { changeGuest, type SettingChange, type ChangeContext, type Target } from './change.js'
-import { parseSuspension, planSuspend, planUnsuspend, type SuspensionOrder } from '../suspension.js'
-import { parseTime, parseTrafficLimit, type TrafficChange } from './parse.js'
+import { parseSuspension, planSuspend, planUnsuspend, type SuspensionOrder } from '../policy/suspension.js'
+import { parseTime, parseTrafficLimit, type TrafficChange } from '../parse-settings.js'
 
 /**
  * Changes a guest's quota, expiry and suspension, which decide whether it may run. The change is in force when

@@ -9,9 +9,9 @@ import {
 } from '../../../shared/port-mapping-rules.js'
 import { readListeningPorts } from '../../network/ports.js'
 import type { GuestContext } from '../context.js'
-import { checkHostIp, mappingAt, openChoice, refuseMorePorts, reserveMappings, spanOf } from '../mappings.js'
-import { networkOf } from '../network.js'
-import type { GuestRecord, PortMapping } from '../record.js'
+import { checkHostIp, mappingAt, openChoice, refuseMorePorts, reserveMappings, spanOf } from '../resources/mappings.js'
+import { networkOf } from '../resources/network.js'
+import type { GuestRecord, PortMapping } from '../record/record.js'
 import { changeGuest, type SettingChange, type Target } from './change.js'
 
 export type MappingChange = Parameters<typeof changePortMapping>[1]

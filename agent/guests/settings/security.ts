@@ -1,8 +1,8 @@
 import { smtpChoices, type SmtpChoice } from '../../../shared/abuse.js'
 import { invalidField } from '../../../shared/errors.js'
 import type { GuestContext } from '../context.js'
-import { networkOf } from '../network.js'
-import type { GuestRecord } from '../record.js'
+import { networkOf } from '../resources/network.js'
+import type { GuestRecord } from '../record/record.js'
 import { changeGuest, type Target } from './change.js'
 
 /** Undefined fields stay. */

@@ -1,9 +1,9 @@
 import { BerthError } from '../../../shared/errors.js'
 import { checkInteger } from '../../../shared/field-checks.js'
 import { limits } from '../../../shared/guest-rules.js'
-import type { HostCapacity } from '../capacity.js'
+import type { HostCapacity } from '../resources/capacity.js'
 import type { GuestContext } from '../context.js'
-import type { GuestRecord } from '../record.js'
+import type { GuestRecord } from '../record/record.js'
 import { changeGuest, type Target } from './change.js'
 
 /** Fields that are not sent stay. */

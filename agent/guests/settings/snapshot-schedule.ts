@@ -2,7 +2,7 @@ import { invalidField } from '../../../shared/errors.js'
 import { checkInteger } from '../../../shared/field-checks.js'
 import { limits, timeOfDayPattern } from '../../../shared/guest-rules.js'
 import type { GuestContext } from '../context.js'
-import type { GuestRecord } from '../record.js'
+import type { GuestRecord } from '../record/record.js'
 import { planSchedule, type ScheduleChange } from '../schedule/plan-schedule.js'
 import { changeGuest, type ChangeContext, type Target } from './change.js'
 

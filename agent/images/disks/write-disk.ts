@@ -1,6 +1,6 @@
 import { open, readFile, truncate, writeFile, type FileHandle } from 'node:fs/promises'
 import { BerthError } from '../../../shared/errors.js'
-import { run } from '../../host/process.js'
+import { run } from '../../host/process/process.js'
 
 export interface DiskParts {
   /** Is made. */

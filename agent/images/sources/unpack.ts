@@ -1,6 +1,6 @@
 import { open, rm } from 'node:fs/promises'
 import { BerthError } from '../../../shared/errors.js'
-import { CommandError, runPerl } from '../../host/process.js'
+import { CommandError, runPerl } from '../../host/process/process.js'
 import { takeOnlyFile, unwrapExport } from './container-export.js'
 
 const timeoutMs = 30 * 60_000

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { eachLimited } from '../../../shared/async/each-limited.js'
-import { findIpv4Owner } from '../../host/arping.js'
+import { findIpv4Owner } from '../../host/net/arping.js'
 import type { PlacedIpv4 } from './plan-host.js'
 
 export interface ContestedOptions {

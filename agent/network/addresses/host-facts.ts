@@ -4,9 +4,9 @@ import {
   readDefaultRoutes,
   type DefaultRoutes,
   type InterfaceIpv4,
-} from '../../host/addresses.js'
-import { isVirtual, readInterfaces } from '../../host/interfaces.js'
-import { findIpv6Addresses, type InterfaceIpv6 } from '../../host/ipv6-addresses.js'
+} from '../../host/net/addresses.js'
+import { isVirtual, readInterfaces } from '../../host/net/interfaces.js'
+import { findIpv6Addresses, type InterfaceIpv6 } from '../../host/net/ipv6-addresses.js'
 import { probeNeighbours } from './neighbour-probe.js'
 
 /** What pools, mappings and scans need to know of the host, read at each call. */

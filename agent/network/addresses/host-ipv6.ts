@@ -1,8 +1,8 @@
-import type { Ip } from '../../host/ip.js'
-import { isBridgePort } from '../../host/interfaces.js'
-import { listDirectory } from '../../host/proc.js'
-import { releaseSysctls } from '../../host/sysctl-change.js'
-import { findSysctl } from '../../host/sysctl.js'
+import type { Ip } from '../../host/net/ip.js'
+import { isBridgePort } from '../../host/net/interfaces.js'
+import { listDirectory } from '../../host/process/proc.js'
+import { releaseSysctls } from '../../host/kernel/sysctl-change.js'
+import { findSysctl } from '../../host/kernel/sysctl.js'
 import { ensureSysctl } from '../bridge/ensure.js'
 import type { ObservedInterface } from './host-ipv4.js'
 import {

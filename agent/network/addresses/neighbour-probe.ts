@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { readFlags } from '../../host/interfaces.js'
-import { Ip, isGoneForIp } from '../../host/ip.js'
+import { readFlags } from '../../host/net/interfaces.js'
+import { Ip, isGoneForIp } from '../../host/net/ip.js'
 
 interface ShownNeighbour {
   readonly dst: string

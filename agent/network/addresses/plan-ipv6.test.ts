@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { parseIfInet6 } from '../../host/ipv6-addresses.js'
+import { parseIfInet6 } from '../../host/net/ipv6-addresses.js'
 import { parseIpv6Network } from './ipv6.js'
 import { findSource, planIpv6, type Ipv6Facts } from './plan-ipv6.js'
 import type { Ipv6Prefix } from './pool.js'

@@ -1,5 +1,5 @@
-import type { DefaultRoute } from '../../host/addresses.js'
-import type { InterfaceIpv6 } from '../../host/ipv6-addresses.js'
+import type { DefaultRoute } from '../../host/net/addresses.js'
+import type { InterfaceIpv6 } from '../../host/net/ipv6-addresses.js'
 import { formatIpv6, holds, parseIpv6, type Ipv6Network } from './ipv6.js'
 import { ipv6NetworkOf, type Ipv6Prefix } from './pool.js'
 

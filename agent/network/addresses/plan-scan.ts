@@ -1,5 +1,5 @@
 import type { AddressRange } from '../../../shared/addresses.js'
-import type { InterfaceIpv4 } from '../../host/addresses.js'
+import type { InterfaceIpv4 } from '../../host/net/addresses.js'
 import { formatIpv4, parseIpv4 } from '../subnet.js'
 import type { PoolAddress } from './pool.js'
 

@@ -1,4 +1,4 @@
-import type { DefaultRoute } from '../../host/addresses.js'
+import type { DefaultRoute } from '../../host/net/addresses.js'
 import type { PoolAddress } from './pool.js'
 
 /** Warns of public addresses that cannot work as their pool says. */

@@ -1,6 +1,5 @@
 import type { AgentConfig } from '../../config.js'
 import type { Database } from '../../state/database.js'
-import type { AddressOrder } from '../contract.js'
 import { allocateIpv6s, allocatePublicIpv4s } from './allocation.js'
 import { holdPrefixes, isUsed } from './held-prefixes.js'
 import { kernelFacts, readUplinks, type HostFacts } from './host-facts.js'
@@ -8,6 +7,15 @@ import { formatIpv6, parseIpv6, parseSubnet6, type Ipv6Network } from './ipv6.js
 import { availableSources, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
 import type { Ipv6Prefix } from './pool.js'
 import { readHeldPrefixes, readPrefixes } from './address-tables.js'
+
+/** The addresses that a guest orders from the host's pools. */
+export interface AddressOrder {
+  /** How many to choose in addition to the explicit ones. */
+  readonly ipv4Count: number
+  readonly publicIpv4s: readonly string[]
+  readonly ipv6Count: number
+  readonly ipv6Addresses: readonly string[]
+}
 
 export interface AddressPoolsOptions {
   readonly db: Database

@@ -3,13 +3,12 @@ import { Mutex } from '../../../shared/async/mutex.js'
 import { checkPortRange } from '../../../shared/port-mapping-rules.js'
 import type { AgentConfig } from '../../config.js'
 import type { Changes } from '../../state/changes.js'
-import type { Network } from '../contract.js'
 import { countPorts, type PortRange } from '../ports.js'
 import { parseSubnet } from '../subnet.js'
 import { holdPrefixes } from './held-prefixes.js'
 import { kernelFacts, readUplinks, type HostFacts } from './host-facts.js'
 import { formatIpv6, parseIpv6, parseSubnet6 } from './ipv6.js'
-import { availableSources, findSource, type Ipv6Mode } from './plan-ipv6.js'
+import { availableSources, findSource, type Ipv6Mode, type Ipv6Plan } from './plan-ipv6.js'
 import { checkNamedAddresses, checkPoolChange, checkPortsChange, checkSourcesChange } from './plan-routing.js'
 import { readEdges, type ScannedAddress } from './plan-scan.js'
 import { parsePool, parsePrefixes, type Ipv6Prefix, type PoolAddress, type PoolRules } from './pool.js'
@@ -71,10 +70,15 @@ export interface Ipv6Status {
   readonly mode: Ipv6Mode | ''
 }
 
+/** See `Network.readIpv6`. */
+interface Ipv6Reader {
+  readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
+}
+
 export interface RoutingOptions {
   readonly changes: Changes
   readonly config: Pick<AgentConfig, 'network' | 'listen'>
-  readonly book: Pick<Network, 'readIpv6'>
+  readonly book: Ipv6Reader
   /** Converges the host's addresses with the journal, for all guests. */
   readonly applyAddresses: () => Promise<unknown>
   readonly log: Logger

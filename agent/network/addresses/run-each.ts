@@ -1,5 +1,5 @@
-import { readFlags } from '../../host/interfaces.js'
-import { isGoneForIp, type Ip } from '../../host/ip.js'
+import { readFlags } from '../../host/net/interfaces.js'
+import { isGoneForIp, type Ip } from '../../host/net/ip.js'
 
 /**
  * Runs commands for several guests; a failed command does not stop the others. A command is skipped without an error if

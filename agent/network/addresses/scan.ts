@@ -1,6 +1,6 @@
 import { parseCidrOrAddress } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
-import type { DefaultRoute, InterfaceIpv4 } from '../../host/addresses.js'
+import type { DefaultRoute, InterfaceIpv4 } from '../../host/net/addresses.js'
 import { parseIpv4 } from '../subnet.js'
 import { isUnicast } from './pool.js'
 import type { HostFacts } from './host-facts.js'

@@ -1,7 +1,7 @@
 import { Throttle } from '../../../shared/async/throttle.js'
-import { announceIpv4 } from '../../host/arping.js'
-import { Ip } from '../../host/ip.js'
-import type { NetlinkWatch } from '../../host/netlink-watch.js'
+import { announceIpv4 } from '../../host/net/arping.js'
+import { Ip } from '../../host/net/ip.js'
+import type { NetlinkWatch } from '../../host/net/netlink-watch.js'
 import { ensureBridge, ensurePorts, ensureSysctls, isBroken } from './ensure.js'
 import type { Subnet } from '../subnet.js'
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { Qdisc } from '../../host/tc.js'
+import type { Qdisc } from '../../host/net/tc.js'
 import {
   ifbOf,
   ifbPattern,

@@ -1,4 +1,4 @@
-import type { Qdisc } from '../../host/tc.js'
+import type { Qdisc } from '../../host/net/tc.js'
 import type { GuestRates } from '../contract.js'
 
 /*

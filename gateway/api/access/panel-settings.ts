@@ -4,7 +4,7 @@ import { invalidField } from '../../../shared/errors.js'
 import { restricts } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
-import { languages, type PanelSettings } from '../../panel-settings.js'
+import { languages, type PanelSettings } from '../../settings/panel-settings.js'
 
 const LanguageSchema = Type.Object({ language: oneOf(languages) }, { title: 'Language' })
 

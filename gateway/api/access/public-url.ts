@@ -2,8 +2,8 @@ import { Type, type Static } from 'typebox'
 import { trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
-import type { PanelSettings } from '../../panel-settings.js'
-import { parsePublicUrl, type PublicUrl } from '../../public-url.js'
+import type { PanelSettings } from '../../settings/panel-settings.js'
+import { parsePublicUrl, type PublicUrl } from '../../settings/public-url.js'
 
 const PublicUrlSchema = Type.Object(
   {

@@ -8,7 +8,7 @@ import { listAnswer, listQuery } from '../../http/list.js'
 import { restricts, trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
-import type { PublicUrl } from '../../public-url.js'
+import type { PublicUrl } from '../../settings/public-url.js'
 import type { AccountDeps } from './own-account.js'
 import { NewPassword } from './proof.js'
 

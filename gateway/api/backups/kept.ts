@@ -3,7 +3,7 @@ import { uuidPattern } from '../../../shared/guest-rules.js'
 import type { Backup } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
-import { chooseHost } from '../hosts/host-choice.js'
+import { chooseHost } from '../host-choice.js'
 import { TargetPathSchema, type BackupParts } from './targets.js'
 
 /*
@@ -134,13 +134,11 @@ async function deleteKept(
   const target = await targets.open(params.id)
   const hostId = fleet.view.findGuest(uuid)?.hostId ?? chooseHost(fleet.view, query.host_id).id
   context.audit({ target: params.backup_id, detail: `of ${uuid}, host ${hostId}`, containerUuid: uuid })
-  const { revision } = await fleet
-    .agent(hostId)
-    .operations.submitOperation({
-      operationId,
-      requestedBy: caller.user,
-      order: { $case: 'backupDelete', value: { uuid, target, backupId: params.backup_id } },
-    })
+  const { revision } = await fleet.agent(hostId).operations.submitOperation({
+    operationId,
+    requestedBy: caller.user,
+    order: { $case: 'backupDelete', value: { uuid, target, backupId: params.backup_id } },
+  })
   await fleet.reached(hostId, revision)
   const data = { task_id: operationId, backup_id: params.backup_id, host_id: hostId }
   return { status: 202, message: 'backup-delete queued', data }

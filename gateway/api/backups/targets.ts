@@ -10,7 +10,7 @@ import type { Fleet, FleetView } from '../../fleet/contract.js'
 import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { unfinishedError } from '../guests/carry-out.js'
-import { chooseHost } from '../hosts/host-choice.js'
+import { chooseHost } from '../host-choice.js'
 import { ChangeTargetSchema, CreateTargetSchema, targetRow, TargetRowSchema, type TargetRow } from './target-schemas.js'
 
 export interface BackupParts {
@@ -211,13 +211,11 @@ async function checkTarget(
   // A check says what is now: one that is asked for again is another.
   const operationId = randomUUID()
   context.audit({ target: target.name, detail: `host ${hostId}, task ${operationId}` })
-  const { revision } = await fleet
-    .agent(hostId)
-    .operations.submitOperation({
-      operationId,
-      requestedBy: context.caller.user,
-      order: { $case: 'backupTargetCheck', value: { target } },
-    })
+  const { revision } = await fleet.agent(hostId).operations.submitOperation({
+    operationId,
+    requestedBy: context.caller.user,
+    order: { $case: 'backupTargetCheck', value: { target } },
+  })
   await fleet.reached(hostId, revision)
   const ended = await fleet.ended({ hostId, operationId }, waitMs)
   if (!ended || !isEnded(ended.operation)) throw unfinishedError(fleet, { hostId, operationId })

@@ -9,7 +9,7 @@ import { route, type Answer, type RequestContext, type Route } from '../../http/
 import { oneOf } from '../../http/schema.js'
 import { failedSchema, missing, mostGuests, namesOf, orderEach, partOf, TaskIdsSchema } from './batch-parts.js'
 import { actions } from './container-writes.js'
-import type { CreationParts } from './creations.js'
+import type { CreationParts } from './create/creations.js'
 import type { OrderCase } from './queue-order.js'
 import { planReinstall, reinstallFields, reinstallScope } from './reinstall.js'
 import { changeSetting } from './guest-settings.js'

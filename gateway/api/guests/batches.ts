@@ -4,9 +4,15 @@ import type { Fleet, HeldRoom } from '../../fleet/contract.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { batchActionRoute } from './batch-action.js'
 import { failedSchema, missing, mostGuests, namesOf, orderEach, partOf, TaskIdsSchema } from './batch-parts.js'
-import { CreateBodySchema, type CreateBody } from './create-body.js'
-import { refuseDoubleHostPorts } from './plan-mappings.js'
-import { checkCreation, CreatedSchema, orderCreation, type CreationParts, type PlannedCreation } from './creations.js'
+import { CreateBodySchema, type CreateBody } from './create/create-body.js'
+import { refuseDoubleHostPorts } from './create/plan-mappings.js'
+import {
+  checkCreation,
+  CreatedSchema,
+  orderCreation,
+  type CreationParts,
+  type PlannedCreation,
+} from './create/creations.js'
 
 const BatchCreateSchema = Type.Object({
   containers: Type.Optional(Type.Array(CreateBodySchema, { minItems: 1, maxItems: mostGuests })),

@@ -36,15 +36,13 @@ export async function changeSetting(
   const { hostId, guest } = context.guest
   const { operationId } = context
   context.audit({ detail: `id ${guest.id}, ${detail}` })
-  const answer = await fleet
-    .agent(hostId)
-    .settings.changeSetting({
-      uuid: guest.uuid,
-      operationId,
-      change,
-      portLimit,
-      ifRevision: ifRevisionOf(context.headers) || ifRevision,
-    })
+  const answer = await fleet.agent(hostId).settings.changeSetting({
+    uuid: guest.uuid,
+    operationId,
+    change,
+    portLimit,
+    ifRevision: ifRevisionOf(context.headers) || ifRevision,
+  })
   const changed = answer.guest ?? guest
   await fleet.reached(hostId, changed.revision)
   return { guest: changed, firewall: answer.firewall }

@@ -4,9 +4,9 @@ import type { Fleet, FleetView } from '../../fleet/contract.js'
 import { route, type Route } from '../../http/route.js'
 import { QueuedSchema } from '../tasks/task-row.js'
 import { ContainerPathSchema } from './containers.js'
-import { loginFields, TemplateIdSchema } from './create-body.js'
-import { checkTemplate, noTemplate, osOf } from './creations.js'
-import { planReinstallLogin } from './plan-login.js'
+import { loginFields, TemplateIdSchema } from './create/create-body.js'
+import { checkTemplate, noTemplate, osOf } from './create/creations.js'
+import { planReinstallLogin } from './create/plan-login.js'
 import { queueOrder, type OrderCase } from './queue-order.js'
 
 export const reinstallFields = {

@@ -3,7 +3,7 @@ import type { FleetView, GuestView } from '../../fleet/contract.js'
 import type { GuestBlock } from '../../fleet/lists/guest-blocks.js'
 import { listOfPieces, makePiece, type Piece } from '../../http/json-list.js'
 import type { Answer } from '../../http/route.js'
-import { inSlices } from '../../slices.js'
+import { inSlices } from '../../../shared/async/slices.js'
 
 interface RenderedBlock {
   readonly version: string

@@ -6,7 +6,7 @@ import type { Fleet } from '../../fleet/contract.js'
 import { route, type RequestContext, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 import { awaitDone } from '../guests/carry-out.js'
-import { chooseHost, HostQuerySchema } from './host-choice.js'
+import { chooseHost, HostQuerySchema } from '../host-choice.js'
 
 const mib = 1024 ** 2
 const count = Type.Integer({ minimum: 0 })

@@ -14,7 +14,7 @@ import type { CustomImages } from '../../images/custom-images.js'
 import { numeric, trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
-import { chooseHost } from '../hosts/host-choice.js'
+import { chooseHost } from '../host-choice.js'
 import { doneFields, givenId, holdersOf, hostField, IdSchema, onHosts } from './image-hosts.js'
 import { imageRow, ImageSchema } from './images.js'
 

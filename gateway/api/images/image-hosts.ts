@@ -5,7 +5,7 @@ import type { Fleet, FleetView, TemplateView } from '../../fleet/contract.js'
 import { trimmed } from '../../http/normalize.js'
 import type { RequestContext } from '../../http/route.js'
 import { FailedSchema, orderEach, type PartsDone } from '../guests/batch-parts.js'
-import { getNamedHost } from '../hosts/host-choice.js'
+import { getNamedHost } from '../host-choice.js'
 
 /* Images are each host's own: what is asked of one is asked of the host that is named, or of all that have it. */
 

@@ -3,7 +3,7 @@ import { isBound, type Principal } from '../../access/principal.js'
 import type { FleetView, TemplateView } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Route } from '../../http/route.js'
-import { chooseHost, getNamedHost, HostQuerySchema } from '../hosts/host-choice.js'
+import { chooseHost, getNamedHost, HostQuerySchema } from '../host-choice.js'
 import { imageTypeFields, imageTypeFilters, imageTypeRow, matchesType, type TypeQuery } from './image-kind.js'
 import { canBeUsedBy, isOfGuests } from './templates.js'
 

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import type { Principal } from '../../access/principal.js'
 import type { FleetView, TemplateView } from '../../fleet/contract.js'
 import { virtualizationName, VirtualizationSchema } from '../guests/guest-row.js'
-import { getNamedHost } from '../hosts/host-choice.js'
+import { getNamedHost } from '../host-choice.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Route } from '../../http/route.js'
 

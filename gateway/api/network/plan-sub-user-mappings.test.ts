@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
-import { planMappingChange } from '../guests/plan-mappings.js'
+import { planMappingChange } from '../guests/create/plan-mappings.js'
 import { planSubUserMappings, refuseChosenSide } from './plan-sub-user-mappings.js'
 
 const stored: PortMapping = {

@@ -1,6 +1,6 @@
 import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../../shared/errors.js'
-import type { planMappingChange } from '../guests/plan-mappings.js'
+import type { planMappingChange } from '../guests/create/plan-mappings.js'
 
 /* What a sub-user may say of port mappings: where they lead, never which ports and addresses of the host are taken. */
 

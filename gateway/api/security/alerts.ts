@@ -6,7 +6,7 @@ import type { AlertView, Fleet } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
-import { getNamedHost } from '../hosts/host-choice.js'
+import { getNamedHost } from '../host-choice.js'
 import { alertRow, AlertRowSchema, type AlertRow } from './alert-row.js'
 
 export interface SecurityDeps {

@@ -8,7 +8,7 @@ import { listAnswer, listQuery } from '../../http/list.js'
 import { containerRef } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
-import { getNamedHost } from '../hosts/host-choice.js'
+import { getNamedHost } from '../host-choice.js'
 import type { SecurityDeps } from './alerts.js'
 
 const LogRowSchema = Type.Object(

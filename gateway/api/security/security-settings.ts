@@ -3,7 +3,7 @@ import { BerthError, notFound } from '../../../shared/errors.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { containerRef } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
-import { chooseHost, HostQuerySchema } from '../hosts/host-choice.js'
+import { chooseHost, HostQuerySchema } from '../host-choice.js'
 import type { SecurityDeps } from './alerts.js'
 
 const SettingsSchema = Type.Object(

@@ -4,7 +4,7 @@ import { subUserPermissions } from '../../access/sub-user-bounds.js'
 import { networkLimits } from '../../../shared/network-limits.js'
 import { containerRef, restricts, trimmed } from '../../http/normalize.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
-import { TemplateIdSchema } from '../guests/create-body.js'
+import { TemplateIdSchema } from '../guests/create/create-body.js'
 import { ExpirySchema } from '../guests/setting-schemas.js'
 
 const optional = Type.Optional

@@ -1,7 +1,7 @@
 import type { GuestView } from '../reported.js'
 import { statusOf } from '../guest-status.js'
-import type { Fields } from './query.js'
-import { Table } from './table.js'
+import type { Fields } from '../../lists/query.js'
+import { Table } from '../../lists/table.js'
 
 /** Fields by their API names. Times to the second, as shown. */
 export const guestFields = {

@@ -1,8 +1,8 @@
 import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { guestSubjectOf, guestUuidOf } from '../operation-subject.js'
 import type { OperationView } from '../reported.js'
-import type { Fields } from './query.js'
-import { Table } from './table.js'
+import type { Fields } from '../../lists/query.js'
+import { Table } from '../../lists/table.js'
 
 export const operationStatuses = ['pending', 'running', 'done', 'failed', 'canceled'] as const
 

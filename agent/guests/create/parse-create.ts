@@ -1,0 +1,120 @@
+import { BerthError, invalidField } from '../../../shared/errors.js'
+import { parseGuestDevices, type GuestDevice } from '../../../shared/guest-devices.js'
+import { checkInteger } from '../../../shared/field-checks.js'
+import {
+  checkGuestName,
+  isDescription,
+  limits as ranges,
+  maxGuestId,
+  maxUserDataLength,
+  templateIdPattern,
+  uuidPattern,
+} from '../../../shared/guest-rules.js'
+import type { GuestSpec as WireSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { DriverKind } from '../../drivers/drivers.js'
+import type { CreateOrder } from '../../../proto/gen/berth/agent/v1/operation.js'
+import { networkLimits } from '../../../shared/network-limits.js'
+import { checkPortMapping, type CheckedMapping } from '../../../shared/port-mapping-rules.js'
+import { parseLogin, type LoginRequest } from './parse-login.js'
+import { parseAddresses, parseTime, parseTrafficLimit } from '../parse-settings.js'
+import { checkLimits } from '../resources/limits.js'
+import type { GuestLimits, TrafficLimit } from '../record/record.js'
+
+/** A creation that passed every rule; host port 0 means that one is still to be chosen. */
+export interface CreateRequest {
+  id: number
+  uuid: string
+  name: string
+  virtualization: DriverKind
+  templateId: string
+  limits: GuestLimits
+  portMappings: CheckedMapping[]
+  /** How many to take from the host's pools, in addition to the explicit ones. */
+  ipv4Count: number
+  publicIpv4s: string[]
+  ipv6Count: number
+  ipv6Addresses: string[]
+  traffic: TrafficLimit
+  /** 0: never. */
+  expiresAtMs: number
+  snapshotLimit: number
+  login: LoginRequest
+  /** cloud-init's; empty: none. */
+  userData: string
+  start: boolean
+  devices: GuestDevice[]
+}
+
+/**
+ * Checks a creation. The gateway has checked the same rules, but the agent trusts no one.
+ * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`
+ */
+export function parseCreate(request: CreateOrder): CreateRequest {
+  const { spec } = request
+  if (!spec?.limits) throw new BerthError('invalid', 'missing_field', 'spec: is required', { field: 'spec' })
+  checkGuestName(request.name)
+  checkTemplateId(spec.templateId)
+  return {
+    id: checkInteger('id', request.id, { min: 1, max: maxGuestId }),
+    uuid: parseUuid('uuid', request.uuid),
+    name: request.name,
+    virtualization: parseVirtualization(spec.virtualization),
+    templateId: spec.templateId,
+    limits: checkLimits(spec.limits),
+    portMappings: parseMappings(spec),
+    ipv4Count: checkInteger('ipv4_count', spec.ipv4Count, networkLimits.addresses),
+    publicIpv4s: parseAddresses('public_ipv4s', spec.publicIpv4s, 'ipv4'),
+    ipv6Count: checkInteger('ipv6_count', spec.ipv6Count, networkLimits.addresses),
+    ipv6Addresses: parseAddresses('ipv6_addresses', spec.ipv6Addresses, 'ipv6'),
+    traffic: parseTrafficLimit(spec.traffic),
+    expiresAtMs: parseTime('expires_at', spec.expiresAtMs),
+    snapshotLimit: checkInteger('snapshot_limit', spec.snapshotLimit, ranges.snapshots),
+    login: parseLogin(spec),
+    userData: parseUserData(spec),
+    start: spec.start,
+    devices: parseGuestDevices(spec.devices),
+  }
+}
+
+/** @throws {BerthError} `invalid_field` */
+export function parseUuid(field: string, value: string): string {
+  if (!new RegExp(uuidPattern).test(value)) throw invalidField(field, `${field}: must be a lower-case uuid`)
+  return value
+}
+
+/** Checks who asked, which the task list shows: one printable line. */
+export function parseRequester(value: string): string {
+  if (!isDescription(value)) throw invalidField('requested_by', 'requested_by: must be one line')
+  return value
+}
+
+/** @throws {BerthError} `invalid_field` */
+export function checkTemplateId(id: string): void {
+  if (!new RegExp(templateIdPattern).test(id)) throw invalidField('template_id', 'template_id: has the wrong format')
+}
+
+function parseVirtualization(value: string): DriverKind {
+  if (value === 'lxc' || value === 'kvm') return value
+  throw invalidField('virtualization', 'virtualization: must be lxc or kvm')
+}
+
+/** @throws {BerthError} `unsupported` for a container, `invalid_field` */
+function parseUserData({ userData, virtualization }: WireSpec): string {
+  if (userData !== '' && virtualization !== 'kvm')
+    throw new BerthError('invalid', 'unsupported', 'user_data: only available for virtual machines', {
+      field: 'user_data',
+    })
+  if (userData.length > maxUserDataLength)
+    throw invalidField('user_data', `user_data: must have at most ${maxUserDataLength} characters`)
+  return userData
+}
+
+function parseMappings(spec: WireSpec): CheckedMapping[] {
+  if (!spec.assignNat) {
+    if (spec.portMappings.length > 0) throw invalidField('port_mappings', 'port_mappings: require assign_nat')
+    return []
+  }
+  if (spec.portMappings.length > ranges.portMappings.max)
+    throw invalidField('port_mappings', `port_mappings: at most ${ranges.portMappings.max} mappings are allowed`)
+  return spec.portMappings.map((mapping) => checkPortMapping(mapping))
+}

@@ -1,0 +1,58 @@
+import { invalidField } from '../../../shared/errors.js'
+import { checkSshPassword } from '../../../shared/guest-rules.js'
+import { parseSshPublicKey } from '../../../shared/ssh-public-key.js'
+import type { Login } from '../../drivers/contract.js'
+import type { GuestContext } from '../context.js'
+import { makePassword } from './make-password.js'
+
+/** The login that an order asks for. */
+export type LoginRequest =
+  { kind: 'auto' } | { kind: 'password'; password: string } | { kind: 'key'; publicKey: string }
+
+interface WireLogin {
+  readonly sshAuthMode: string
+  readonly sshPassword: string
+  readonly sshPublicKey: string
+}
+
+/** @throws {BerthError} `invalid_field` */
+export function parseLogin(wire: WireLogin): LoginRequest {
+  switch (wire.sshAuthMode) {
+    case 'auto_password':
+      return { kind: 'auto' }
+    case 'password':
+      checkSshPassword(wire.sshPassword)
+      return { kind: 'password', password: wire.sshPassword }
+    case 'key':
+      return { kind: 'key', publicKey: parseSshPublicKey(wire.sshPublicKey) }
+    default:
+      throw invalidField('ssh_auth_mode', 'ssh_auth_mode: must be auto_password, password or key')
+  }
+}
+
+/** Windows has no use for a key: it gets a password. */
+export function loginFor(os: 'linux' | 'windows', request: LoginRequest): LoginRequest {
+  return os === 'windows' && request.kind === 'key' ? { kind: 'auto' } : request
+}
+
+/** Makes a password where none was given. */
+export function loginOf(request: LoginRequest): Login {
+  switch (request.kind) {
+    case 'auto':
+      return { password: makePassword() }
+    case 'password':
+      return { password: request.password }
+    case 'key':
+      return { publicKey: request.publicKey }
+  }
+}
+
+/**
+ * Replaces the password by a keyed digest, for the hash that tells orders apart: a plain fast hash could be guessed.
+ */
+export function hashableLogin(
+  { digestSecret }: Pick<GuestContext, 'digestSecret'>,
+  request: LoginRequest,
+): LoginRequest {
+  return request.kind === 'password' ? { ...request, password: digestSecret(request.password) } : request
+}

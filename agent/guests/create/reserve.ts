@@ -1,0 +1,57 @@
+import { BerthError } from '../../../shared/errors.js'
+import { allocateIpv4, macOf } from '../../network/addresses/private-ipv4.js'
+import type { GuestContext } from '../context.js'
+import { reserveMappings } from '../resources/mappings.js'
+import type { CreateRequest } from './parse-create.js'
+import { loginOf } from './parse-login.js'
+import { openFirewall, type GuestRecord } from '../record/record.js'
+import type { GuestInsert } from '../record/guest-store.js'
+
+/**
+ * Journals a new guest with all it takes from the host's pools, in the transaction that submits its creation.
+ * @param listening from `readListeningPorts`
+ * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`
+ */
+export function reserveGuest(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): void {
+  const { virtualization, templateId, limits, start, ...kept } = order
+  context.store.insert({
+    ...kept, // fields for the guest's document; the store ignores the rest
+    spec: { virtualization, templateId, limits },
+    os: context.images.osOf(templateId),
+    status: 'creating',
+    wanted: start ? 'running' : 'stopped',
+    userIdSlot: chooseUserIdSlot(context),
+    ...chooseNetwork(context, order, listening),
+    ...sealLogin(context, order),
+    createdAtMs: context.now(),
+  })
+}
+
+function chooseUserIdSlot({ store, userIdSlots }: GuestContext): number {
+  const slot = store.freeUserIdSlot(userIdSlots)
+  if (slot === undefined) throw new BerthError('exhausted', 'resource_exhausted', 'no user id range is free')
+  return slot
+}
+
+type Network = Pick<GuestRecord, 'ipv4' | 'mac' | 'publicIpv4s' | 'ipv6Addresses' | 'portMappings' | 'firewall'>
+
+function chooseNetwork(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): Network {
+  const { store, config, network } = context
+  const ipv4 = allocateIpv4(store.changes.db, config.network.subnet)
+  const { publicIpv4s, ipv6Addresses } = network.choose(order)
+  const hasIpv6 = ipv6Addresses.length > 0
+  return {
+    ipv4,
+    mac: macOf(ipv4),
+    publicIpv4s: [...publicIpv4s],
+    ipv6Addresses: [...ipv6Addresses],
+    portMappings: reserveMappings(context, { wanted: order.portMappings, listening, hasIpv6 }),
+    firewall: openFirewall,
+  }
+}
+
+function sealLogin(context: GuestContext, order: CreateRequest): Pick<GuestInsert, 'login' | 'hasPassword'> {
+  const userData = order.userData === '' ? {} : { userData: order.userData }
+  const login = { ...loginOf(order.login), ...userData }
+  return { login: context.sealLogin(order.uuid, login), hasPassword: login.password !== undefined }
+}

@@ -1,0 +1,27 @@
+import { expect } from 'chai'
+import { unlimitedTraffic } from './record/record.js'
+import { parseTrafficLimit } from './parse-settings.js'
+
+describe('a quota from the wire', () => {
+  for (const [name, wire, expected] of [
+    ['nothing sent', {}, {}],
+    ['not set: the default', { mode: '' }, { mode: 'total' }],
+    ['the words', { mode: 'split', inGb: 5 }, { mode: 'split', inGb: 5 }],
+    ['what follows', { action: 'throttle' }, { action: 'throttle' }],
+    ['what follows by default', { action: '' }, { action: 'stop' }],
+  ] as const)
+    it(`reads ${name}`, () => {
+      const read = parseTrafficLimit(wire, unlimitedTraffic)
+      expect(read).to.deep.equal({ ...unlimitedTraffic, ...expected })
+    })
+
+  for (const [name, wire, field] of [
+    ['a mode of another version', { mode: 'tomorrow' }, 'traffic_mode'],
+    ['a mode in capitals', { mode: 'TOTAL' }, 'traffic_mode'],
+    ['an action of another version', { action: 'tomorrow' }, 'traffic_action'],
+  ] as const)
+    it(`refuses ${name}`, () =>
+      expect(() => parseTrafficLimit(wire))
+        .to.throw()
+        .that.includes({ code: 'invalid_field', field }))
+})

@@ -1,0 +1,87 @@
+import { expect } from 'chai'
+import { AgentConfigSchema } from '../../config.js'
+import { validateConfig } from '../../../shared/config.js'
+import { blocksOf, isAllowedToRun, isThrottled, policyReasonOf, ratesOf } from './policy.js'
+import {
+  unlimitedTraffic,
+  type GuestPolicy,
+  type GuestRecord,
+  type GuestSuspension,
+  type TrafficLimit,
+} from '../record/record.js'
+
+const config = validateConfig(AgentConfigSchema, {}, 'defaults')
+const deviceOf = (id: number): string => `bt${id}`
+
+const record = (
+  policy: Partial<GuestPolicy>,
+  traffic: Partial<TrafficLimit> = {},
+  [networkDownMbps, networkUpMbps]: readonly [number, number] = [0, 0],
+): GuestRecord =>
+  ({
+    id: 7,
+    policy: { expired: false, overQuota: false, ...policy },
+    traffic: { ...unlimitedTraffic, ...traffic },
+    spec: { limits: { networkDownMbps, networkUpMbps } },
+  }) as GuestRecord
+
+describe('policy', () => {
+  for (const [name, judged, reason] of [
+    ['nothing', record({}), ''],
+    ['expired', record({ expired: true }), 'expired'],
+    ['over its quota', record({ overQuota: true }), 'traffic quota used up'],
+    ['both', record({ expired: true, overQuota: true }), 'expired, traffic quota used up'],
+    ['over, throttled', record({ overQuota: true }, { action: 'throttle' }), ''],
+    ['over, and nothing follows', record({ overQuota: true }, { action: 'none' }), ''],
+    ['expired and throttled', record({ expired: true, overQuota: true }, { action: 'throttle' }), 'expired'],
+  ] as const)
+    it(`blocks: ${name}`, () => expect(policyReasonOf(judged)).to.equal(reason))
+
+  for (const [name, judged, down, up] of [
+    ['what was sold', record({}, {}, [100, 20]), 100, 20],
+    ['no bound', record({}), 0, 0],
+    ['a throttle that is not due', record({}, { action: 'throttle', throttleMbps: 2 }, [100, 0]), 100, 0],
+    ['a stop is no throttle', record({ overQuota: true }, { throttleMbps: 2 }, [100, 0]), 100, 0],
+    ['its own throttle', record({ overQuota: true }, { action: 'throttle', throttleMbps: 2 }), 2, 2],
+    ['the throttle of the host', record({ overQuota: true }, { action: 'throttle' }), 10, 10],
+    ['the lower one', record({ overQuota: true }, { action: 'throttle' }, [5, 100]), 5, 10],
+  ] as const)
+    it(`bounds: ${name}`, () =>
+      expect(ratesOf(judged, { config, deviceOf })).to.include({ device: 'bt7', downMbps: down, upMbps: up }))
+
+  for (const [name, judged, cut] of [
+    ['one that has expired', record({ expired: true }), true],
+    ['one that is to stop', record({ overQuota: true }), true],
+    ['none that is throttled', record({ overQuota: true }, { action: 'throttle' }), false],
+    ['none for which nothing follows', record({ overQuota: true }, { action: 'none' }), false],
+  ] as const)
+    it(`cuts off: ${name}`, () => expect(ratesOf(judged, { config, deviceOf }).cut).to.equal(cut))
+
+  const suspension = (mode: GuestSuspension['mode']): GuestSuspension => ({
+    mode,
+    reason: 'unpaid',
+    message: '',
+    sinceMs: 1,
+    untilMs: 0,
+    resumes: false,
+  })
+  for (const [name, policy, mode, blocks, mayRun] of [
+    ['suspended', {}, 'stop', ['suspended'], false],
+    ['suspended from the network', {}, 'network', ['suspended'], true],
+    ['suspended from the network and expired', { expired: true }, 'network', ['suspended', 'expired'], false],
+    ['suspended and stopped for abuse', { abuse: 'ddos' }, 'stop', ['suspended', 'security'], false],
+    ['over its quota', { overQuota: true }, undefined, ['traffic'], false],
+    ['not blocked', {}, undefined, [], true],
+  ] as const)
+    it(`names the reason that blocks a guest that is ${name}`, () => {
+      const judged = { ...record(policy), suspension: mode === undefined ? null : suspension(mode) }
+      expect(blocksOf(judged)).to.deep.equal(blocks)
+      expect(isAllowedToRun(judged)).to.equal(mayRun)
+      expect(ratesOf(judged, { config, deviceOf }).cut).to.equal(blocks.length > 0)
+    })
+
+  it('shows the throttle', () => {
+    expect(isThrottled(record({ overQuota: true }, { action: 'throttle' }))).to.equal(true)
+    expect(isThrottled(record({ overQuota: true }))).to.equal(false)
+  })
+})

@@ -1,0 +1,104 @@
+import { BerthError } from '../../../shared/errors.js'
+import type { GuestRates } from '../../network/contract.js'
+import type { GuestContext } from '../context.js'
+import type { GuestRecord } from '../record/record.js'
+import type { GuestStore } from '../record/guest-store.js'
+
+type PolicyFacts = Pick<GuestRecord, 'policy' | 'traffic' | 'suspension'>
+
+/** Why a guest is blocked. */
+export type Block = 'suspended' | 'expired' | 'traffic' | 'security'
+
+/** All reasons that block the guest. Each is lifted separately. */
+export function blocksOf({ policy, traffic, suspension }: PolicyFacts): Block[] {
+  const blocks: Readonly<Record<Block, boolean>> = {
+    suspended: Boolean(suspension),
+    expired: policy.expired,
+    traffic: policy.overQuota && traffic.action === 'stop',
+    security: policy.abuse !== undefined,
+  }
+  return (Object.keys(blocks) as Block[]).filter((block) => blocks[block])
+}
+
+/** The reason why the guest is blocked, as text for users; empty: not blocked. */
+export function policyReasonOf(judged: PolicyFacts): string {
+  const texts: Readonly<Record<Block, string>> = {
+    suspended: 'suspended',
+    expired: 'expired',
+    traffic: 'traffic quota used up',
+    security: `security: ${judged.policy.abuse ?? ''}`,
+  }
+  return blocksOf(judged)
+    .map((block) => texts[block])
+    .join(', ')
+}
+
+/** True if the guest may be running. A suspension in mode `network` only cuts it off. */
+export function isAllowedToRun(judged: PolicyFacts): boolean {
+  const onlyCutOff = judged.suspension?.mode === 'network'
+  return blocksOf(judged).every((block) => block === 'suspended' && onlyCutOff)
+}
+
+/** Whether the guest's rate is limited because its quota is used up. */
+export function isThrottled({ policy, traffic }: PolicyFacts): boolean {
+  return policy.overQuota && traffic.action === 'throttle'
+}
+
+/**
+ * Refuses actions that nobody, not even an administrator, may do with a suspended guest.
+ * @throws {BerthError} `policy_blocked`
+ */
+export function refuseSuspended({ suspension }: Pick<GuestRecord, 'suspension'>): void {
+  if (suspension) throw new BerthError('forbidden', 'policy_blocked', 'the container is suspended: unsuspend it first')
+}
+
+/** @throws {BerthError} `policy_blocked` */
+export function checkAllowed(judged: PolicyFacts): void {
+  refuseSuspended(judged)
+  const reason = policyReasonOf(judged)
+  if (reason !== '') throw new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${reason}`)
+}
+
+/**
+ * As `checkAllowed`, for the agent itself: it also starts a guest that is suspended in mode `network`, after a reboot.
+ * @throws {BerthError} `policy_blocked`
+ */
+export function checkAllowedToRun(judged: PolicyFacts): void {
+  if (!isAllowedToRun(judged)) checkAllowed(judged)
+}
+
+/**
+ * Refuses like `checkAllowed`, but an order that may lift it ends a block for abuse. Joins the caller's transaction.
+ * @throws {BerthError} `policy_blocked`
+ */
+export function allowOrLift(store: GuestStore, record: GuestRecord, mayLift: boolean): void {
+  const { abuse, ...policy } = record.policy
+  if (!mayLift || abuse === undefined) return checkAllowed(record)
+  checkAllowed({ ...record, policy })
+  liftAbuse(store, record)
+}
+
+/** Ends a block for abuse, whatever else the guest may be blocked for. Joins the caller's transaction. */
+export function liftAbuse(store: GuestStore, { uuid, policy: { abuse, ...policy } }: GuestRecord): void {
+  if (abuse !== undefined) store.update(uuid, { policy })
+}
+
+/** The rates in force now: as configured, lower while the guest is throttled, none while it is blocked. */
+export function ratesOf(
+  record: GuestRecord,
+  { config, deviceOf }: Pick<GuestContext, 'config' | 'deviceOf'>,
+): GuestRates {
+  const { networkDownMbps, networkUpMbps } = record.spec.limits
+  const throttle = isThrottled(record) ? record.traffic.throttleMbps || config.traffic.throttle_mbps : 0
+  return {
+    device: deviceOf(record.id),
+    downMbps: lower(networkDownMbps, throttle),
+    upMbps: lower(networkUpMbps, throttle),
+    cut: policyReasonOf(record) !== '',
+  }
+}
+
+/** The lower of two rates; 0 is unlimited. */
+function lower(a: number, b: number): number {
+  return a === 0 || b === 0 ? a + b : Math.min(a, b)
+}

@@ -1,0 +1,64 @@
+import { expect } from 'chai'
+import { BerthError } from '../../../shared/errors.js'
+import type { GuestRecord, GuestSuspension } from '../record/record.js'
+import { unlimitedTraffic } from '../record/record.js'
+import { parseSuspension, planSuspend, planUnsuspend } from './suspension.js'
+
+type Mode = GuestSuspension['mode']
+type PolicyRecord = Pick<GuestRecord, 'suspension' | 'wanted' | 'policy' | 'traffic'>
+
+const nowMs = 1000
+const order = (mode: Mode) => ({ mode, reason: 'unpaid', message: 'pay', untilMs: 0 })
+const suspended = (mode: Mode, resumes: boolean): GuestSuspension => ({ ...order(mode), sinceMs: 1, resumes })
+const record = (
+  wanted: PolicyRecord['wanted'],
+  suspension: GuestSuspension | null = null,
+  expired = false,
+): PolicyRecord => ({ wanted, suspension, policy: { expired, overQuota: false }, traffic: unlimitedTraffic })
+
+describe('planSuspend', () => {
+  for (const [name, before, mode, resumes, wanted] of [
+    ['a guest that runs resumes', record('running'), 'stop', true, undefined],
+    ['a stopped guest does not resume', record('stopped'), 'stop', false, undefined],
+    ['mode network stops nothing', record('running'), 'network', false, undefined],
+    ['a repetition keeps that it resumes', record('stopped', suspended('stop', true)), 'stop', true, undefined],
+    ['from stop to network', record('stopped', suspended('stop', true)), 'network', false, 'running'],
+    ['from stop to network, stopped', record('stopped', suspended('stop', false)), 'network', false, undefined],
+    ['from network to stop', record('running', suspended('network', false)), 'stop', true, undefined],
+    ['an expired guest', record('stopped', suspended('stop', true), true), 'network', false, undefined],
+  ] as const)
+    it(name, () => {
+      const update = planSuspend(before, order(mode), nowMs)
+      expect(update.suspension).to.deep.include({ mode, resumes, sinceMs: before.suspension ? 1 : nowMs })
+      expect(update.wanted).to.equal(wanted)
+    })
+})
+
+describe('planUnsuspend', () => {
+  for (const [name, before, wanted] of [
+    ['starts a guest that ran', record('stopped', suspended('stop', true)), 'running'],
+    ['leaves one stopped that was', record('stopped', suspended('stop', false)), undefined],
+    ['leaves one stopped that has expired', record('stopped', suspended('stop', true), true), undefined],
+    ['leaves one as it is in mode network', record('running', suspended('network', false)), undefined],
+    ['has nothing to do without a suspension', record('stopped'), undefined],
+  ] as const)
+    it(name, () => {
+      const update = planUnsuspend(before)
+      expect([update.suspension, update.wanted]).to.deep.equal([null, wanted])
+    })
+})
+
+describe('parseSuspension', () => {
+  for (const [name, fields, field] of [
+    ['an empty reason', { reason: ' ' }, 'reason'],
+    ['a reason of two lines', { reason: 'a\nb' }, 'reason'],
+    ['a long message', { message: 'x'.repeat(501) }, 'message'],
+    ['an unknown mode', { mode: 'freeze' }, 'mode'],
+    ['an end that has passed', { untilMs: nowMs }, 'until'],
+    ['an end that is no time', { untilMs: 1e18 }, 'until'],
+  ] as const)
+    it(`refuses ${name}`, () => {
+      const parse = (): unknown => parseSuspension({ ...order('stop'), ...fields }, nowMs)
+      expect(parse).to.throw(BerthError).with.property('field', field)
+    })
+})

@@ -1,0 +1,62 @@
+import { invalidField } from '../../../shared/errors.js'
+import { oneOf } from '../../../shared/field-checks.js'
+import { checkSuspensionText, suspensionModes } from '../../../shared/suspension-rules.js'
+import { isAllowedToRun } from './policy.js'
+import type { GuestRecord, GuestSuspension } from '../record/record.js'
+import { parseTime } from '../parse-settings.js'
+import type { GuestUpdate } from '../record/guest-store.js'
+
+/* Pure rules of suspensions: docs/design/suspension.md. */
+
+export interface SuspensionOrder {
+  readonly reason: string
+  readonly message: string
+  readonly mode: string
+  readonly untilMs: number
+}
+
+type Suspendable = Pick<GuestRecord, 'suspension' | 'wanted' | 'policy' | 'traffic'>
+
+/** @throws {BerthError} `invalid_field` */
+export function parseSuspension(
+  { reason, message, mode, untilMs }: SuspensionOrder,
+  nowMs: number,
+): Omit<GuestSuspension, 'sinceMs' | 'resumes'> {
+  if (reason.trim() === '') throw invalidField('reason', 'reason: must not be empty')
+  if (untilMs !== 0 && untilMs <= nowMs) throw invalidField('until', 'until: must be in the future')
+  return {
+    reason: checkSuspensionText('reason', reason),
+    message: checkSuspensionText('message', message),
+    mode: oneOf('mode', mode, suspensionModes),
+    untilMs: parseTime('until', untilMs),
+  }
+}
+
+/**
+ * Plans a suspension or its change. A guest that was stopped by a suspension runs again when the mode changes to
+ * `network`.
+ */
+export function planSuspend(
+  record: Suspendable,
+  wanted: Omit<GuestSuspension, 'sinceMs' | 'resumes'>,
+  nowMs: number,
+): GuestUpdate {
+  const { suspension: old } = record
+  const ran = old?.mode === 'stop' ? old.resumes : record.wanted === 'running'
+  const suspension = { ...wanted, sinceMs: old?.sinceMs ?? nowMs, resumes: ran && wanted.mode === 'stop' }
+  return { suspension, ...planResume({ ...record, suspension }, ran && old?.mode === 'stop') }
+}
+
+/**
+ * Plans the end of a suspension. A guest that ran before the suspension runs again, unless another reason still blocks
+ * it.
+ */
+export function planUnsuspend(record: Suspendable): GuestUpdate {
+  const suspension = null
+  return { suspension, ...planResume({ ...record, suspension }, record.suspension?.resumes ?? false) }
+}
+
+/** The reconciler starts a guest that should run. */
+function planResume(record: Suspendable, ran: boolean): GuestUpdate {
+  return ran && isAllowedToRun(record) ? { wanted: 'running' } : {}
+}

@@ -1,0 +1,61 @@
+import { readInterfaces } from '../../host/net/interfaces.js'
+import { driverOf, type GuestContext } from '../context.js'
+import type { GuestRecord } from '../record/record.js'
+
+/** A guest that reboots by itself lacks its interface for less than this. */
+const settledMs = 1500
+
+/** Repairs host-side interfaces that were deleted while their guest runs. */
+export class LostInterfaces {
+  /** Guests without their interface, and since when. */
+  #missing = new Map<string, number>()
+  /** Guests whose interface could not be recreated and is still missing. */
+  readonly #failed = new Set<string>()
+
+  constructor(
+    private readonly context: GuestContext,
+    private readonly isBusy: (uuid: string) => boolean,
+  ) {}
+
+  /** One warning for each guest whose interface could not be recreated. */
+  get warnings(): string[] {
+    return [...this.#failed].flatMap((uuid) => {
+      const record = this.context.store.find(uuid)
+      return record ? [`guest ${record.name} has lost its interface ${this.#deviceOf(record)}: restart it`] : []
+    })
+  }
+
+  /** Recreates interfaces that have been missing for a while. @returns what it repaired */
+  async ensure(): Promise<string[]> {
+    const there = readInterfaces()
+    const lost = this.context.store
+      .list()
+      .filter((record) => record.status === 'running' && !there.has(this.#deviceOf(record)))
+    const nowMs = performance.now()
+    this.#missing = new Map(lost.map(({ uuid }) => [uuid, this.#missing.get(uuid) ?? nowMs]))
+    for (const uuid of this.#failed) if (!this.#missing.has(uuid)) this.#failed.delete(uuid)
+    const due = lost.filter(({ uuid }) => nowMs - this.#missing.get(uuid)! >= settledMs)
+    return (await Promise.all(due.map((record) => this.#connect(record)))).flat()
+  }
+
+  async #connect({ uuid }: GuestRecord): Promise<string[]> {
+    const { store, guestMutex, log } = this.context
+    if (this.#failed.has(uuid) || this.isBusy(uuid) || guestMutex.isLocked(uuid)) return []
+    try {
+      return await guestMutex.run(uuid, async () => {
+        const record = store.find(uuid)
+        if (record?.status !== 'running') return []
+        const machine = this.context.machineOf(record)
+        return (await driverOf(this.context, record).connect(machine)) ? [`interface ${machine.nic.device}`] : []
+      })
+    } catch (err) {
+      this.#failed.add(uuid)
+      log.warn({ err, guest: uuid }, 'recreate a lost interface')
+      return []
+    }
+  }
+
+  #deviceOf({ id }: GuestRecord): string {
+    return this.context.deviceOf(id)
+  }
+}

@@ -1,0 +1,48 @@
+import type { ObservedState, StopCause } from '../../drivers/contract.js'
+import type { GuestRecord } from '../record/record.js'
+import type { GuestUpdate } from '../record/guest-store.js'
+
+/** A guest without an operation in progress, compared with the host. */
+export interface Comparison {
+  readonly record: Pick<GuestRecord, 'uuid' | 'status' | 'wanted'>
+  readonly observed: ObservedState
+  /** How the guest ended, if that was seen. */
+  readonly ended: StopCause | undefined
+  /** Not to be started now: how it ended may still be reported, or it was started too often lately. */
+  readonly held: boolean
+  /** May not run: its quota is used up, or it has expired. */
+  readonly blocked: boolean
+}
+
+export type GuestRepair =
+  | { kind: 'update'; uuid: string; update: GuestUpdate }
+  /** Start it again: the host went down, or the guest was killed. */
+  | { kind: 'start'; uuid: string }
+
+/**
+ * Plans repairs where host and journal differ. A running guest is never stopped, since the journal may be wrong: it is
+ * taken over as running.
+ */
+export function planReconcile(comparisons: readonly Comparison[]): GuestRepair[] {
+  return comparisons.flatMap((comparison) => planGuest(comparison) ?? [])
+}
+
+function planGuest({ record, observed, ended, held, blocked }: Comparison): GuestRepair | undefined {
+  if (record.status === 'error' || observed === 'starting' || observed === 'stopping') return undefined
+  if (observed === 'running') return differing(record, { status: 'running', wanted: 'running', statusReason: '' })
+  if (record.wanted === 'stopped') return differing(record, { status: 'stopped' })
+  if (ended === 'guest')
+    return differing(record, { status: 'stopped', wanted: 'stopped', statusReason: 'shut down from inside' })
+  if (blocked) return differing(record, { status: 'stopped', wanted: 'stopped', statusReason: 'blocked' })
+  if (held) return differing(record, { status: 'stopped', statusReason: heldReason(ended) })
+  return { kind: 'start', uuid: record.uuid }
+}
+
+function heldReason(ended: StopCause | undefined): string {
+  return ended === 'memory' ? 'killed because memory ran out, restarting it' : 'not running, restarting it'
+}
+
+function differing(record: Comparison['record'], update: GuestUpdate): GuestRepair | undefined {
+  const same = record.status === update.status && (update.wanted ?? record.wanted) === record.wanted
+  return same ? undefined : { kind: 'update', uuid: record.uuid, update }
+}

@@ -1,0 +1,103 @@
+import type { Driver, Machine, ObservedGuest } from '../../drivers/contract.js'
+import { driverOf, type GuestContext } from '../context.js'
+import type { GuestRecord } from '../record/record.js'
+import { noteAssigned } from '../steps.js'
+
+/** A guest's state when it was last checked; equal texts mean equal states. */
+interface Look {
+  readonly limits: string
+  readonly addresses: string
+}
+
+/**
+ * Maintains limits and inner addresses of running guests. A setting applies them itself; this repairs what a killed
+ * agent did not apply, or the host refused to take back. A guest is checked once per run and after it changed;
+ * otherwise it costs nothing on the host.
+ */
+export class RunningGuests {
+  readonly #looks = new Map<string, Look>()
+
+  constructor(private readonly context: GuestContext) {}
+
+  /**
+   * Skips guests with a setting or an operation in progress. Refusals of the host are logged.
+   * @param running as just observed
+   * @returns what it repaired
+   */
+  async ensure(running: readonly ObservedGuest[]): Promise<string[]> {
+    const { store, guestMutex } = this.context
+    const repairs = running.map(async (observed) => {
+      const record = store.find(observed.uuid)
+      if (!record || guestMutex.isLocked(record.uuid) || this.#isSeen(lookOf(observed, record), record)) return []
+      return guestMutex.run(record.uuid, () => this.#repair(observed))
+    })
+    return (await Promise.all(repairs)).flat()
+  }
+
+  /** Guests whose processors are others now. */
+  async move(uuids: readonly string[]): Promise<void> {
+    for (const uuid of uuids)
+      await this.context.guestMutex.run(uuid, async () => {
+        const record = this.context.store.find(uuid)
+        if (record?.status !== 'running') return
+        const machine = this.context.machineOf(record)
+        await this.#try('processors', uuid, () => resize(driverOf(this.context, record), machine))
+      })
+  }
+
+  forget(uuid: string): void {
+    this.#looks.delete(uuid)
+  }
+
+  #isSeen({ limits, addresses }: Look, { uuid }: GuestRecord): boolean {
+    const seen = this.#looks.get(uuid)
+    return seen?.limits === limits && seen.addresses === addresses
+  }
+
+  async #repair(observed: ObservedGuest): Promise<string[]> {
+    const record = this.context.store.find(observed.uuid)
+    if (!record || record.status === 'deleting' || record.status === 'error') return []
+    const { uuid } = record
+    const driver = driverOf(this.context, record)
+    const machine = this.context.machineOf(record)
+    const look = lookOf(observed, record)
+    const seen = this.#looks.get(uuid)
+    const resized = await this.#try('limits', uuid, () => resize(driver, machine))
+    // Tried once: the guest's root may refuse an address or have removed it.
+    const assigned =
+      seen?.addresses !== look.addresses &&
+      (await this.#try('IPv6 addresses', uuid, () => this.#assign(driver, machine)))
+    this.#looks.set(uuid, { limits: resized === undefined ? '' : look.limits, addresses: look.addresses })
+    const { device } = machine.nic
+    return [...(resized ? [`limits of ${device}`] : []), ...(assigned ? [`IPv6 addresses in ${device}`] : [])]
+  }
+
+  async #assign(driver: Driver, machine: Machine): Promise<boolean> {
+    const result = await driver.assignAddresses(machine, [])
+    noteAssigned(this.context, machine.uuid, result)
+    return result !== 'unchanged'
+  }
+
+  /** @returns undefined when it failed */
+  async #try(what: string, guest: string, work: () => Promise<boolean>): Promise<boolean | undefined> {
+    try {
+      return await work()
+    } catch (err) {
+      this.context.log.warn({ err, guest }, `${what} of a guest that runs`)
+      return undefined
+    }
+  }
+}
+
+/** @throws the guest's refusal */
+async function resize(driver: Driver, machine: Machine): Promise<boolean> {
+  const resized = await driver.resize(machine)
+  if (resized.outcome === 'refused') throw resized.error
+  return resized.changed
+}
+
+/** Contains the revision, since a setting that is taken back leaves the limits the same. */
+function lookOf({ pid, startTime }: ObservedGuest, { revision, ipv6Addresses }: GuestRecord): Look {
+  const run = `${pid} ${startTime}`
+  return { limits: `${run} ${revision}`, addresses: `${run} ${ipv6Addresses.join(' ')}` }
+}

@@ -1,0 +1,303 @@
+import type { Statement } from 'better-sqlite3'
+import { conflict, notFound } from '../../../shared/errors.js'
+import type { Changes } from '../../state/changes.js'
+import type { GuestDocument, GuestLimits, GuestRecord, PortMapping } from './record.js'
+import {
+  documentOf,
+  recordOf,
+  selectMappings,
+  type AddressRow,
+  type StoredGuestRow,
+  type MutableColumns,
+  type StoredGuest,
+} from './rows.js'
+
+export type GuestInsert = Omit<
+  GuestRecord,
+  | 'revision'
+  | 'statusReason'
+  | 'policy'
+  | 'suspension'
+  | 'security'
+  | 'devices'
+  | 'boot'
+  | 'os'
+  | 'snapshots'
+  | 'snapshotLimit'
+  | 'snapshotSchedule'
+  | 'snapshotSpace'
+  | 'backups'
+  | 'backupSchedule'
+  | 'fetchedBytes'
+  | 'extraBytes'
+  | 'nextExtraBytes'
+  | 'atNextStart'
+> &
+  Partial<Pick<GuestRecord, 'snapshotLimit' | 'os' | 'devices'>>
+
+/** What can change of a guest; limits and template are those of its spec. */
+export type GuestUpdate = Partial<
+  Pick<GuestRecord, 'status' | 'statusReason' | 'wanted' | 'login'> &
+    GuestDocument & { limits: GuestLimits; templateId: string }
+>
+
+const insertMapping = `INSERT INTO port_mappings
+   (guest_uuid, position, protocol, host_ip, host_port, host_port_end, container_port, container_port_end, description)
+ VALUES (@uuid, @position, @protocol, @hostIp, @hostPort, @hostPortEnd, @containerPort, @containerPortEnd, @description)`
+
+/** The journal of this host's guests. Writes are transactions of `Changes`, and watchers see them. */
+export class GuestStore {
+  readonly #byUuid: Statement<[string], StoredGuestRow>
+  readonly #revision: Statement<[string], number>
+  readonly #mappings: Statement<[string], string>
+  readonly #addresses: Statement<[string], AddressRow>
+  readonly #insertMapping: Statement<[PortMapping & { uuid: string; position: number }]>
+  readonly #deleteMapping: Statement<[string, number]>
+  readonly #heads: Statement<[number], Pick<StoredGuestRow, 'uuid' | 'revision'>>
+  /** Records as last committed; frozen, since all readers share them. */
+  readonly #records = new Map<string, GuestRecord>()
+  /** The list of all guests at a revision of the journal. */
+  #listed: { readonly revision: number; readonly records: readonly GuestRecord[] } | undefined
+
+  constructor(readonly changes: Changes) {
+    const { db } = changes
+    this.#byUuid = db.prepare('SELECT * FROM guests WHERE uuid = ?')
+    this.#revision = db.prepare<[string], number>('SELECT revision FROM guests WHERE uuid = ?').pluck()
+    this.#mappings = db.prepare<[string], string>(selectMappings).pluck()
+    this.#addresses = db.prepare('SELECT * FROM guest_addresses WHERE guest_uuid = ? ORDER BY position')
+    this.#insertMapping = db.prepare(insertMapping)
+    this.#deleteMapping = db.prepare('DELETE FROM port_mappings WHERE guest_uuid = ? AND position = ?')
+    this.#heads = db.prepare('SELECT uuid, revision FROM guests WHERE revision > ? ORDER BY id')
+    changes.onChange(({ kind, key, removed }) => {
+      if (kind === 'guest' && removed) this.#records.delete(key)
+    })
+  }
+
+  /** Returns the same frozen record until the guest changes. */
+  find(uuid: string): GuestRecord | undefined {
+    const revision = this.#revision.get(uuid)
+    return revision === undefined ? undefined : this.#recordAt(uuid, revision)
+  }
+
+  /** @throws {BerthError} `not_found` */
+  get(uuid: string): GuestRecord {
+    const record = this.find(uuid)
+    if (!record) throw notFound('container')
+    return record
+  }
+
+  /**
+   * The current guest. It is cached until a change, since reading one with a thousand mappings takes milliseconds.
+   * Do not call it while an open transaction has changed the guest.
+   * @throws {BerthError} `not_found`
+   */
+  renew(record: GuestRecord): GuestRecord {
+    return this.#revision.get(record.uuid) === record.revision ? record : this.get(record.uuid)
+  }
+
+  /** Ordered by id; returns the same list until a guest changes. */
+  list(sinceRevision = -1): readonly GuestRecord[] {
+    const { revision, db } = this.changes
+    if (sinceRevision >= 0 || db.inTransaction) return this.#read(sinceRevision)
+    if (this.#listed?.revision === revision) return this.#listed.records
+    const read = this.#read(-1)
+    const before = this.#listed?.records
+    const same = before?.length === read.length && read.every((record, index) => record === before[index])
+    const records = same ? before : read
+    this.#listed = { revision, records }
+    return records
+  }
+
+  /** @throws {BerthError} `name_conflict` when uuid, id or name is taken; the allocators ensure other uniqueness */
+  insert(guest: GuestInsert): void {
+    this.changes.transaction(() => {
+      this.#refuseTaken(guest)
+      this.#insertRow(guest)
+      this.#insertMappings(guest.uuid, guest.portMappings)
+      this.#insertAddresses(guest.uuid, 4, guest.publicIpv4s)
+      this.#insertAddresses(guest.uuid, 6, guest.ipv6Addresses)
+    })
+  }
+
+  /** Writes the fields that differ; if none does, the revision stays. */
+  update(uuid: string, update: GuestUpdate): void {
+    this.changes.transaction(() => {
+      const row = this.#byUuid.get(uuid)
+      if (!row) return
+      const columns = Object.entries(columnsOf(update, row)).filter(
+        ([column, value]) => value !== row[column as keyof StoredGuestRow],
+      )
+      if (columns.length === 0) return
+      const assignments = columns.map(([column]) => `${column} = ?`).join(', ')
+      this.changes.db
+        .prepare(`UPDATE guests SET ${assignments}, revision = ? WHERE uuid = ?`)
+        .run(...columns.map(([, value]) => value), this.changes.record('guest', uuid), uuid)
+    })
+  }
+
+  /** The position after the guest's last mapping. */
+  nextPosition(uuid: string): number {
+    const last = this.changes.db
+      .prepare<[string], number | null>('SELECT max(position) FROM port_mappings WHERE guest_uuid = ?')
+      .pluck()
+      .get(uuid)
+    return (last ?? -1) + 1
+  }
+
+  /** @param index in the guest's list. @throws {BerthError} `not_found` */
+  getPosition(uuid: string, index: number): number {
+    const position = this.changes.db
+      .prepare<[string, number], number>(
+        'SELECT position FROM port_mappings WHERE guest_uuid = ? ORDER BY position LIMIT 1 OFFSET ?',
+      )
+      .pluck()
+      .get(uuid, index)
+    if (position === undefined) throw notFound('port mapping')
+    return position
+  }
+
+  /** Replaces the mapping at this position. The allocator has checked for overlaps. */
+  putMapping(uuid: string, position: number, mapping: PortMapping): void {
+    this.changes.transaction(() => {
+      this.#deleteMapping.run(uuid, position)
+      this.#insertMapping.run({ ...mapping, uuid, position })
+      this.#touch(uuid)
+    })
+  }
+
+  removeMapping(uuid: string, position: number): void {
+    this.changes.transaction(() => {
+      this.#deleteMapping.run(uuid, position)
+      this.#touch(uuid)
+    })
+  }
+
+  /** Whether the address, of either family, belongs to a guest. */
+  hasAddress(address: string): boolean {
+    return this.changes.db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address) !== undefined
+  }
+
+  /** Replaces all addresses of one family; the allocator has checked other uses. */
+  setAddresses(uuid: string, family: 4 | 6, addresses: readonly string[]): void {
+    this.changes.transaction(() => {
+      this.changes.db.prepare('DELETE FROM guest_addresses WHERE guest_uuid = ? AND family = ?').run(uuid, family)
+      this.#insertAddresses(uuid, family, addresses)
+      this.#touch(uuid)
+    })
+  }
+
+  /** Removes the guest and frees its mappings and addresses. */
+  remove(uuid: string): void {
+    this.changes.transaction(() => {
+      const { changes: removed } = this.changes.db.prepare('DELETE FROM guests WHERE uuid = ?').run(uuid)
+      if (removed > 0) this.changes.record('guest', uuid, true)
+    })
+  }
+
+  /** Whether the secret key is needed to read any guest's login. */
+  hasLogins(): boolean {
+    return this.changes.db.prepare('SELECT 1 FROM guests WHERE login IS NOT NULL LIMIT 1').get() !== undefined
+  }
+
+  /** Lowest free index of a range of user ids below `slots`; undefined when all are taken. */
+  freeUserIdSlot(slots: number): number | undefined {
+    const row = this.changes.db
+      .prepare<[], { slot: number }>(
+        `SELECT 0 AS slot WHERE NOT EXISTS (SELECT 1 FROM guests WHERE idmap_slot = 0)
+         UNION ALL
+         SELECT g.idmap_slot + 1 FROM guests g
+           WHERE NOT EXISTS (SELECT 1 FROM guests h WHERE h.idmap_slot = g.idmap_slot + 1)
+         ORDER BY slot LIMIT 1`,
+      )
+      .get()
+    return row && row.slot < slots ? row.slot : undefined
+  }
+
+  #read(sinceRevision: number): GuestRecord[] {
+    const heads = this.#heads.all(sinceRevision)
+    return heads.flatMap(({ uuid, revision }) => this.#recordAt(uuid, revision) ?? [])
+  }
+
+  /** Does not cache a record read inside an open transaction, whose revision may be rolled back and given again. */
+  #recordAt(uuid: string, revision: number): GuestRecord | undefined {
+    const kept = this.#records.get(uuid)
+    if (kept?.revision === revision) return kept
+    const row = this.#byUuid.get(uuid)
+    if (!row) return undefined
+    const record = recordOf(row, this.#mappings.get(uuid) ?? '[]', this.#addresses.all(uuid))
+    if (!this.changes.db.inTransaction) this.#records.set(uuid, freeze(record))
+    return record
+  }
+
+  #refuseTaken(guest: GuestInsert): void {
+    const taken = this.changes.db
+      .prepare<[string, number, string], { uuid: string }>(
+        'SELECT uuid FROM guests WHERE uuid = ? OR id = ? OR name = ?',
+      )
+      .get(guest.uuid, guest.id, guest.name)
+    if (taken) throw conflict('name_conflict', 'a container with this name, id or UUID already exists')
+  }
+
+  #insertRow(guest: GuestInsert): void {
+    const values = {
+      uuid: guest.uuid,
+      id: guest.id,
+      name: guest.name,
+      spec: JSON.stringify({ ...guest.spec, ...documentOf(guest) }),
+      status: guest.status,
+      wanted: guest.wanted,
+      idmap_slot: guest.userIdSlot,
+      ipv4: guest.ipv4,
+      mac: guest.mac,
+      login: guest.login,
+      created_at_ms: guest.createdAtMs,
+      revision: this.changes.record('guest', guest.uuid),
+    }
+    const columns = Object.keys(values)
+    this.changes.db
+      .prepare(`INSERT INTO guests (${columns.join(', ')}) VALUES (${columns.map((c) => `@${c}`).join(', ')})`)
+      .run(values)
+  }
+
+  #touch(uuid: string): void {
+    this.changes.db
+      .prepare('UPDATE guests SET revision = ? WHERE uuid = ?')
+      .run(this.changes.record('guest', uuid), uuid)
+  }
+
+  #insertMappings(uuid: string, mappings: readonly PortMapping[]): void {
+    for (const [position, mapping] of mappings.entries()) this.#insertMapping.run({ ...mapping, uuid, position })
+  }
+
+  #insertAddresses(uuid: string, family: 4 | 6, addresses: readonly string[]): void {
+    const insert = this.changes.db.prepare(
+      'INSERT INTO guest_addresses (address, guest_uuid, family, position) VALUES (?, ?, ?, ?)',
+    )
+    for (const [position, address] of addresses.entries()) insert.run(address, uuid, family, position)
+  }
+}
+
+/** Columns that the update changes. Equal values are equal texts, since JSON keeps the order of keys. */
+function columnsOf(update: GuestUpdate, row: StoredGuestRow): Partial<MutableColumns> {
+  const { status, statusReason, wanted, login, limits, templateId } = update
+  const document = {
+    ...(limits && { limits }),
+    ...(templateId !== undefined && { templateId }),
+    ...documentOf(update),
+  }
+  const isChanged = Object.keys(document).length > 0
+  return {
+    ...(status !== undefined && { status }),
+    ...(statusReason !== undefined && { status_reason: statusReason }),
+    ...(wanted !== undefined && { wanted }),
+    ...(login !== undefined && { login }),
+    ...(isChanged && { spec: JSON.stringify({ ...(JSON.parse(row.spec) as StoredGuest), ...document }) }),
+  }
+}
+
+/** Freezes deeply. */
+function freeze<T extends object>(value: T): T {
+  for (const part of Object.values(value))
+    if (typeof part === 'object' && part !== null && !Object.isFrozen(part)) freeze(part as object)
+  return Object.freeze(value)
+}

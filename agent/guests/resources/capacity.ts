@@ -1,0 +1,40 @@
+import { BerthError } from '../../../shared/errors.js'
+import type { PoolCapacity } from '../../storage/pool.js'
+import type { GuestLimits } from '../record/record.js'
+
+export interface ProcessorsAndMemory {
+  readonly cpuCores: number
+  readonly ramTotalMb: number
+}
+
+export interface HostCapacity extends ProcessorsAndMemory {
+  /** Reads the pool's capacity without spawning a process. */
+  readonly readDisk: () => Promise<PoolCapacity>
+}
+
+type RequestedLimits = Pick<GuestLimits, 'vcpuMilli' | 'ramMb'>
+
+/** Checks that the guest alone is not larger than the host. @throws {BerthError} `resource_exhausted` */
+export function checkCapacity(
+  { vcpuMilli, ramMb }: RequestedLimits,
+  { cpuCores, ramTotalMb }: ProcessorsAndMemory,
+): void {
+  const tooMany = vcpuMilli > cpuCores * 1000
+  if (!tooMany && ramMb <= ramTotalMb) return
+  throw new BerthError(
+    'exhausted',
+    'resource_exhausted',
+    `the host has only ${cpuCores} processors and ${ramTotalMb} MB of memory`,
+    { field: tooMany ? 'vcpu' : 'ram_mb' },
+  )
+}
+
+/** Checks only what changes, as the host may have been larger before. @throws {BerthError} as above */
+export function checkCapacityChange(
+  before: RequestedLimits,
+  wanted: RequestedLimits,
+  capacity: ProcessorsAndMemory,
+): void {
+  const changed = (field: keyof RequestedLimits): number => (wanted[field] === before[field] ? 0 : wanted[field])
+  checkCapacity({ vcpuMilli: changed('vcpuMilli'), ramMb: changed('ramMb') }, capacity)
+}

@@ -1,0 +1,149 @@
+import { expect } from 'chai'
+import { AgentConfigSchema } from '../../config.js'
+import { validateConfig } from '../../../shared/config.js'
+import { BerthError } from '../../../shared/errors.js'
+import { checkPortMapping, type WantedMapping } from '../../../shared/port-mapping-rules.js'
+import { listHostAddresses } from '../../host/net/addresses.js'
+import { Changes } from '../../state/changes.js'
+import { openDatabase } from '../../state/database.js'
+import { kernelFacts } from '../../network/addresses/host-facts.js'
+import { reserveMappings } from './mappings.js'
+import { PortHolds } from '../record/port-holds.js'
+import type { PortMapping } from '../record/record.js'
+import { GuestStore } from '../record/guest-store.js'
+
+const config = validateConfig(AgentConfigSchema, { network: { nat_ports: { start: 30000, end: 30099 } } }, 'test')
+
+describe('reserved mappings', () => {
+  let store: GuestStore
+  let portHolds: PortHolds
+  beforeEach(() => {
+    portHolds = new PortHolds()
+    store = new GuestStore(new Changes(openDatabase(':memory:')))
+  })
+  afterEach(() => store.changes.db.close())
+
+  const want = (fields: Partial<WantedMapping>): WantedMapping => ({
+    protocol: 'tcp',
+    hostIp: '',
+    hostPort: 0,
+    hostPortEnd: 0,
+    containerPort: 0,
+    containerPortEnd: 0,
+    description: '',
+    ...fields,
+  })
+  const reserve = (wanted: Partial<WantedMapping>[], listening: string[] = []): PortMapping[] =>
+    reserveMappings(
+      { store, config, portHolds, facts: kernelFacts },
+      {
+        wanted: wanted.map((fields) => checkPortMapping(want(fields))),
+        listening: new Set(listening),
+        hasIpv6: false,
+      },
+    )
+  const codeOf = (wanted: Partial<WantedMapping>[]): string => codeOfCall(() => reserve(wanted))
+  const codeOfCall = (call: () => unknown): string => {
+    try {
+      call()
+    } catch (error) {
+      return error instanceof BerthError ? `${error.code} ${error.field ?? ''}`.trim() : String(error)
+    }
+    return 'no error'
+  }
+  const ports = (mapping: PortMapping | undefined): number[] => [
+    mapping!.hostPort,
+    mapping!.hostPortEnd,
+    mapping!.containerPort,
+    mapping!.containerPortEnd,
+  ]
+
+  it('get what they ask for, and what they do not name is picked around it', () => {
+    const wanted = Array.from({ length: 99 }, (_, n) => ({ containerPort: n + 1 }))
+    const mappings = reserve([...wanted, { containerPort: 500, hostPort: 30050 }])
+    expect(mappings.map(({ containerPort }) => containerPort)).to.deep.equal([
+      ...wanted.map(({ containerPort }) => containerPort),
+      500,
+    ])
+    expect(mappings.at(-1)!.hostPort).to.equal(30050)
+    expect(new Set(mappings.map(({ hostPort }) => hostPort)).size).to.equal(100)
+    expect(codeOf([...wanted, {}, {}])).to.equal('resource_exhausted')
+  })
+
+  it('lead to the same number where none is named', () => {
+    const [mapping] = reserve([{ hostPort: 30007 }])
+    expect(ports(mapping)).to.deep.equal([30007, 30007, 30007, 30007])
+  })
+
+  it('of a range have the same numbers on both sides where they can be had', () => {
+    const range = { containerPort: 30010, containerPortEnd: 30019 }
+    expect(ports(reserve([range])[0])).to.deep.equal([30010, 30019, 30010, 30019])
+    const [first, ...rest] = ports(reserve([range], ['tcp:30015'])[0])
+    expect(first).not.to.equal(30010)
+    expect(rest).to.deep.equal([first! + 9, 30010, 30019])
+    const [, shifted] = reserve([range, range])
+    expect(ports(shifted).slice(2)).to.deep.equal([30010, 30019])
+  })
+
+  it('share a port only with the other protocol', () => {
+    const both = [{ hostPort: 30001 }, { hostPort: 30001, protocol: 'udp' }]
+    expect(reserve(both)).to.have.lengthOf(2)
+    expect(codeOf([...both, { hostPort: 30001 }])).to.equal('port_conflict host_port')
+  })
+
+  describe('are no more host ports than a guest may have', () => {
+    const limit = 20
+    const limited = structuredClone(config)
+    limited.network.nat_ports.per_guest = limit
+    const range = (count: number, first = 30050): Partial<WantedMapping> => ({
+      hostPort: first,
+      hostPortEnd: first + count - 1,
+      containerPort: 1,
+      containerPortEnd: count,
+    })
+    const held = (count: number): PortMapping => {
+      const hostPortEnd = 30000 + count - 1
+      const ports = { hostPort: 30000, hostPortEnd, containerPort: 30000, containerPortEnd: hostPortEnd }
+      return { protocol: 'tcp', hostIp: '', description: '', ...ports }
+    }
+    const singles = Array.from({ length: limit }, () => ({ containerPort: 22 }))
+    for (const [name, wanted, others, replaced, code] of [
+      ['as many', [range(limit)], [], undefined, 'no error'],
+      ['one more', [range(limit + 1)], [], undefined, 'resource_exhausted'],
+      ['several mappings together', singles, [], undefined, 'no error'],
+      ['one more of them', [...singles, {}], [], undefined, 'resource_exhausted'],
+      ['tcp and udp apart', [range(11), { ...range(10), protocol: 'udp' }], [], undefined, 'resource_exhausted'],
+      ['with what it has', [range(5)], [held(10), held(5)], undefined, 'no error'],
+      ['one more with what it has', [range(6)], [held(10), held(5)], undefined, 'resource_exhausted'],
+      ['longer in place of another', [range(10)], [held(10)], held(3), 'no error'],
+      ['too long in place of another', [range(11)], [held(10)], held(3), 'resource_exhausted'],
+      ['more where it has more already', [range(1)], [held(30)], undefined, 'resource_exhausted'],
+      ['longer where it has more already', [range(31)], [], held(30), 'resource_exhausted'],
+      ['as long where it has more already', [range(30)], [held(30)], held(30), 'no error'],
+      ['shorter where it has more already', [range(29)], [held(30)], held(30), 'no error'],
+    ] as [string, Partial<WantedMapping>[], PortMapping[], PortMapping | undefined, string][])
+      it(name, () => {
+        const order = {
+          wanted: wanted.map((fields) => checkPortMapping(want(fields))),
+          others,
+          listening: new Set<string>(),
+          hasIpv6: false,
+          ...(replaced && { replaced }),
+        }
+        const reserved = codeOfCall(() =>
+          reserveMappings({ store, config: limited, portHolds, facts: kernelFacts }, order),
+        )
+        expect(reserved).to.equal(code)
+      })
+  })
+
+  it('answer on an address of the host that no guest is to have', () => {
+    const [own = ''] = listHostAddresses('ipv4')
+    expect(reserve([{ hostIp: own, hostPort: 30001 }])[0]).to.include({ hostIp: own })
+    expect(codeOf([{ hostIp: '203.0.113.77' }])).to.equal('invalid_field host_ip')
+    expect(codeOf([{ hostIp: '127.0.0.1' }])).to.equal('invalid_field host_ip')
+    expect(codeOf([{ hostIp: '2001:db8::1' }])).to.equal('invalid_field host_ip')
+    store.changes.db.prepare("INSERT INTO ipv4_pool (address, interface, prefix_len) VALUES (?, 'eth0', 24)").run(own)
+    expect(codeOf([{ hostIp: own }])).to.equal('address_in_use')
+  })
+})

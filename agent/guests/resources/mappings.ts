@@ -1,0 +1,135 @@
+import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
+import type { CheckedMapping } from '../../../shared/port-mapping-rules.js'
+import { readNatPorts } from '../../network/addresses/address-tables.js'
+import { PortChoice, type PortSpan } from '../../network/ports.js'
+import type { GuestContext } from '../context.js'
+import type { PortMapping } from '../record/record.js'
+
+type Journal = Pick<GuestContext, 'store' | 'config' | 'portHolds' | 'facts'>
+
+export interface MappingOrder {
+  readonly wanted: readonly CheckedMapping[]
+  /** From `readListeningPorts`. */
+  readonly listening: ReadonlySet<string>
+  /** Whether the guest has an address that IPv6 can be mapped to. */
+  readonly hasIpv6: boolean
+  /** The guest's other mappings; default: none. */
+  readonly others?: readonly PortMapping[]
+  /** The mapping that they replace. */
+  readonly replaced?: PortMapping
+}
+
+/**
+ * Chooses host ports for mappings inside the journal's transaction.
+ * @throws {BerthError} `port_conflict`, `resource_exhausted`, `invalid_field`, `address_in_use`
+ */
+export function reserveMappings(journal: Journal, order: MappingOrder): PortMapping[] {
+  const { wanted, listening, hasIpv6 } = order
+  checkPortCount(order, journal.config.network.nat_ports.per_guest)
+  for (const hostIp of new Set(wanted.map((mapping) => mapping.hostIp))) {
+    checkHostIp(journal, hostIp)
+    if (hostIp.includes(':') && !hasIpv6) throw invalidField('host_ip', 'host_ip: the container has no IPv6 address')
+  }
+  return chooseMappings(openChoice(journal, listening), wanted)
+}
+
+/** Checks the limit only when ports are added: a guest above a limit that was lowered may still change mappings. */
+function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: number): void {
+  const asked = sum(wanted.map(({ length }) => length))
+  const grows = asked > (replaced ? lengthOf(replaced) : 0)
+  if (grows && asked + sum(others.map(lengthOf)) > limit)
+    throw conflict('resource_exhausted', `a container can have at most ${limit} host ports in all its mappings`)
+}
+
+/**
+ * Bounds the ports of a guest's mappings together with one that is added, for callers with a limit of their own.
+ * @throws {BerthError} `quota_exceeded`
+ */
+export function refuseMorePorts(
+  mappings: readonly PortMapping[],
+  { length }: Pick<CheckedMapping, 'length'>,
+  limit: number,
+): void {
+  if (length + sum(mappings.map(lengthOf)) <= limit) return
+  const message = `this caller may map at most ${limit} ports of the container`
+  throw new BerthError('forbidden', 'quota_exceeded', message)
+}
+
+function lengthOf({ hostPort, hostPortEnd }: PortMapping): number {
+  return hostPortEnd - hostPort + 1
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0)
+}
+
+/** A choice of host ports from the host's current range, without held ones. */
+export function openChoice({ store, config, portHolds }: Journal, listening: ReadonlySet<string>): PortChoice {
+  const { db } = store.changes
+  return new PortChoice(db, readNatPorts(db, config.network.nat_ports), listening).exclude(portHolds.spans)
+}
+
+/**
+ * Checks that host_ip is the host's own address and not a guest's; empty means all addresses.
+ * @throws {BerthError} `invalid_field`, `address_in_use`
+ */
+export function checkHostIp({ store, facts }: Pick<Journal, 'store' | 'facts'>, hostIp: string): void {
+  if (hostIp === '') return
+  const pooled = store.changes.db.prepare('SELECT 1 FROM ipv4_pool WHERE address = ?').get(hostIp)
+  if (pooled || store.hasAddress(hostIp)) throw conflict('address_in_use', `${hostIp} is reserved for a container`)
+  if (!facts.listAddresses(hostIp.includes(':') ? 'ipv6' : 'ipv4').includes(hostIp))
+    throw invalidField('host_ip', 'host_ip: must be an address of the host')
+}
+
+/** Takes requested host ports first, so that none of them is picked for another mapping. */
+function chooseMappings(choice: PortChoice, wanted: readonly CheckedMapping[]): PortMapping[] {
+  for (const mapping of wanted) if (mapping.hostPort !== 0) choice.take(spanOf(mapping))
+  const settled = wanted.map((mapping) => keepNumbers(choice, mapping))
+  const free = pickAlike(
+    choice,
+    settled.filter(({ hostPort }) => hostPort === 0),
+  )
+  return settled.map((mapping) => mappingAt(mapping, mapping.hostPort || free.get(likeness(mapping))!.pop()!))
+}
+
+/** Prefers the guest's own numbers for a range: then it is one element in the kernel, else one per port. */
+function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping {
+  const { hostPort, containerPort, containerPortEnd, length } = wanted
+  if (hostPort !== 0 || length === 1 || containerPort === 0) return wanted
+  const same = { ...wanted, hostPort: containerPort, hostPortEnd: containerPortEnd }
+  return choice.tryTake(spanOf(same)) ? same : wanted
+}
+
+/** Picks ports for equal requests in one go. */
+function pickAlike(choice: PortChoice, wanted: readonly CheckedMapping[]): Map<string, number[]> {
+  const free = new Map<string, number[]>()
+  for (const mapping of wanted) {
+    const like = likeness(mapping)
+    if (free.has(like)) continue
+    const count = wanted.filter((other) => likeness(other) === like).length
+    free.set(like, choice.pick({ ...mapping, count }))
+  }
+  return free
+}
+
+function likeness({ protocol, hostIp, length }: CheckedMapping): string {
+  return `${protocol} ${hostIp} ${length}`
+}
+
+export function spanOf({ protocol, hostIp, hostPort, hostPortEnd }: CheckedMapping | PortMapping): PortSpan {
+  return { protocol, hostIp, first: hostPort, last: hostPortEnd }
+}
+
+/** The mapping at this host port; container port 0 becomes the same number. */
+export function mappingAt(wanted: CheckedMapping, hostPort: number): PortMapping {
+  const containerPort = wanted.containerPort || hostPort
+  return {
+    protocol: wanted.protocol,
+    hostIp: wanted.hostIp,
+    hostPort,
+    hostPortEnd: hostPort + wanted.length - 1,
+    containerPort,
+    containerPortEnd: containerPort + wanted.length - 1,
+    description: wanted.description,
+  }
+}

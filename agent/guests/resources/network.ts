@@ -1,0 +1,25 @@
+import type { AgentConfig } from '../../config.js'
+import type { WantedNetwork } from '../../network/contract.js'
+import type { GuestContext } from '../context.js'
+import { ratesOf } from '../policy/policy.js'
+import type { GuestRecord } from '../record/record.js'
+
+/** Whether the guest reaches port 25 of others. */
+export function sendsMail({ security }: GuestRecord, { security: { close_smtp: closed } }: AgentConfig): boolean {
+  return security.smtp === 'default' ? !closed : security.smtp === 'open'
+}
+
+/** Converts a guest's record to the network's terms. */
+export function networkOf(record: GuestRecord, context: Pick<GuestContext, 'config' | 'deviceOf'>): WantedNetwork {
+  return {
+    uuid: record.uuid,
+    mac: record.mac,
+    ipv4: record.ipv4,
+    portMappings: record.portMappings,
+    publicIpv4s: record.publicIpv4s,
+    ipv6Addresses: record.ipv6Addresses,
+    firewall: record.firewall,
+    sendsMail: sendsMail(record, context.config),
+    ...ratesOf(record, context),
+  }
+}

@@ -1,0 +1,93 @@
+import { expect } from 'chai'
+import {
+  planAllowance,
+  planRaised,
+  planRetained,
+  planSettled,
+  planSpaceLimit,
+  refuseBeyondSpace,
+} from './plan-snapshot-space.js'
+import { unmeasuredSpace, type GuestRecord, type SnapshotRecord, type SnapshotSpace } from '../record/record.js'
+
+const gib = 1024 ** 3
+
+const snapshotOf = (sizeGb: number): SnapshotRecord => ({
+  id: `s${sizeGb}`,
+  createdAtMs: 1,
+  createdBy: 'test',
+  scheduled: false,
+  description: '',
+  sizeBytes: sizeGb * gib,
+  state: 'ready',
+})
+
+/** A guest with a disk of 10 GB; figures in GB. */
+function guestOf(space: Partial<SnapshotSpace> | undefined, sizes: readonly number[] = []): GuestRecord {
+  const measured = { limitBytes: 0, retainedBytes: 0, allowanceBytes: 0, isMeasured: true }
+  const inBytes = Object.entries(space ?? {}).map(([key, value]) => [
+    key,
+    typeof value === 'number' ? value * gib : value,
+  ])
+  return {
+    snapshotSpace: space ? { ...measured, ...Object.fromEntries(inBytes) } : unmeasuredSpace,
+    snapshots: sizes.map(snapshotOf),
+    spec: { limits: { diskGb: 10 } },
+  } as unknown as GuestRecord
+}
+
+describe('the space of snapshots', () => {
+  it('has a limit of two disks unless an administrator sets one', () => {
+    expect(planSpaceLimit(guestOf(undefined)) / gib).to.equal(20)
+    expect(planSpaceLimit(guestOf({ limitBytes: 3 })) / gib).to.equal(3)
+  })
+
+  it('is estimated from the sizes of snapshots if nothing was measured', () => {
+    const record = guestOf(undefined, [4, 7])
+    expect([planRetained(record) / gib, planAllowance(record) / gib]).to.deep.equal([7, 7])
+  })
+
+  for (const [name, expected, isRefused] of [
+    ['reaches the limit', 20, false],
+    ['exceeds the limit', 20.01, true],
+  ] as const)
+    it(`${isRefused ? 'refuses' : 'allows'} a snapshot that ${name}`, () => {
+      const check = (): void => refuseBeyondSpace(guestOf(undefined), expected * gib)
+      if (isRefused) expect(check).to.throw('20.01 GB, and the limit is 20.00 GB')
+      else expect(check).not.to.throw()
+    })
+
+  for (const [name, measured, retained, expected] of [
+    ['what was measured', 12, 5, 12],
+    ['one disk more than the limit', 80, 5, 30],
+    ['one disk more than what snapshots retain where that is more', 80, 25, 35],
+  ] as const)
+    it(`raises the limit of the disk by ${name}`, () => {
+      const raised = planRaised(guestOf({ retainedBytes: retained }), { measured: measured * gib, diskBytes: 10 * gib })
+      expect(raised / gib).to.equal(expected)
+    })
+
+  for (const [name, { retained, usage, sizes, counts = true }, expected] of [
+    ['stays while everything still counts', { retained: 6, usage: 9, sizes: [6] }, [6, 6]],
+    ['falls to what counts at all', { retained: 6, usage: 4, sizes: [3, 6] }, [4, 4]],
+    ['falls to the size of the newest snapshot that is left', { retained: 6, usage: 9, sizes: [3] }, [3, 3]],
+    ['stays where the newest has no size', { retained: 6, usage: 9, sizes: [0] }, [6, 6]],
+    ['is nothing without snapshots', { retained: 6, usage: 9, sizes: [] }, [0, 0]],
+    ['never raises the disk with classic quotas', { retained: 6, usage: 9, sizes: [3], counts: false }, [6, 0]],
+  ] as const satisfies readonly [string, SettleCase, [number, number]][])
+    it(`${name} once the kernel has freed what was deleted`, () => {
+      const record = guestOf({ retainedBytes: retained, allowanceBytes: 30 })
+      const { retainedBytes, allowanceBytes } = planSettled(record, {
+        present: sizes.map(snapshotOf),
+        usageBytes: usage * gib,
+        snapshotsCount: counts,
+      })
+      expect([retainedBytes / gib, allowanceBytes / gib]).to.deep.equal(expected)
+    })
+})
+
+interface SettleCase {
+  readonly retained: number
+  readonly usage: number
+  readonly sizes: readonly number[]
+  readonly counts?: boolean
+}

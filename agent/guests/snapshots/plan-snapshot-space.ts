@@ -1,0 +1,74 @@
+import { conflict } from '../../../shared/errors.js'
+import type { GuestRecord, SnapshotRecord, SnapshotSpace } from '../record/record.js'
+
+const gib = 1024 ** 3
+
+/** Default limit as a multiple of the disk size: enough for a snapshot of a full disk and one complete rewrite. */
+export const defaultSpaceDisks = 2
+
+type SpaceSettings = Pick<GuestRecord, 'snapshotSpace' | 'spec'>
+
+/** Bytes that all snapshots of a guest together may retain. */
+export function planSpaceLimit({ snapshotSpace, spec }: SpaceSettings): number {
+  return snapshotSpace.limitBytes || defaultSpaceDisks * spec.limits.diskGb * gib
+}
+
+/**
+ * Upper bound of the bytes that the snapshots of a guest retain. Estimated for guests from a version that did not
+ * measure it.
+ */
+export function planRetained({ snapshotSpace, snapshots }: Pick<GuestRecord, 'snapshotSpace' | 'snapshots'>) {
+  if (snapshotSpace.isMeasured) return snapshotSpace.retainedBytes
+  return Math.max(0, ...snapshots.map(({ sizeBytes }) => sizeBytes))
+}
+
+/** By how much the limit of the guest's disk is raised, so that snapshots do not consume what was sold. */
+export function planAllowance(record: Pick<GuestRecord, 'snapshotSpace' | 'snapshots'>): number {
+  return record.snapshotSpace.isMeasured ? record.snapshotSpace.allowanceBytes : planRetained(record)
+}
+
+/**
+ * @param expectedBytes that all snapshots would retain, including the new one
+ * @throws {BerthError} `snapshot_space_exceeded`
+ */
+export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number): void {
+  const limitBytes = planSpaceLimit(record)
+  if (expectedBytes <= limitBytes) return
+  const message =
+    `the snapshots would retain ${toGb(expectedBytes)} GB, and the limit is ${toGb(limitBytes)} GB:` +
+    ' delete a snapshot first, or ask for a higher limit'
+  throw conflict('snapshot_space_exceeded', message)
+}
+
+/**
+ * The allowance right after a snapshot. It grows by at most one disk: a guest that exceeds its size does not get a
+ * higher limit for it.
+ */
+export function planRaised(record: GuestRecord, { measured, diskBytes }: { measured: number; diskBytes: number }) {
+  const highest = Math.max(planSpaceLimit(record), planRetained(record)) + diskBytes
+  return Math.min(measured, highest)
+}
+
+export interface SpaceMeasurement {
+  /** Existing snapshots of the guest on the host. */
+  readonly present: readonly SnapshotRecord[]
+  /** Bytes that count for the guest now, never less than its snapshots retain. */
+  readonly usageBytes: number
+  /** True if the space of snapshots counts towards the limit of the disk. */
+  readonly snapshotsCount: boolean
+}
+
+/** Upper bound of the bytes that snapshots retain once the space of deleted ones is free. */
+export function planSettled(
+  record: GuestRecord,
+  { present, usageBytes, snapshotsCount }: SpaceMeasurement,
+): SnapshotSpace {
+  const { limitBytes } = record.snapshotSpace
+  // The size of a snapshot is what all snapshots retained when it was taken.
+  const sizes = snapshotsCount ? present.slice(-1).flatMap(({ sizeBytes }) => sizeBytes || []) : []
+  const bounded = Math.min(planRetained(record), usageBytes, ...sizes)
+  const retainedBytes = present.length === 0 ? 0 : bounded
+  return { limitBytes, retainedBytes, allowanceBytes: snapshotsCount ? retainedBytes : 0, isMeasured: true }
+}
+
+const toGb = (bytes: number): string => (bytes / gib).toFixed(2)

@@ -1,0 +1,155 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { SnapshotTaken } from '../../storage/volumes.js'
+import { driverOf, type GuestContext } from '../context.js'
+import { planAllowance, planRaised, planRetained, planSettled, refuseBeyondSpace } from './plan-snapshot-space.js'
+import type { GuestRecord, SnapshotSpace } from '../record/record.js'
+import { volumeLimitOf } from './volume-bound.js'
+
+/*
+ * Snapshots do not consume the space that a guest bought: the limit of its disk is raised by the space they retain. It
+ * is raised before a snapshot is taken, and lowered after the kernel has freed the space of a deleted one. See
+ * docs/design/storage.md.
+ */
+
+/**
+ * How long an operation waits until the space of deleted snapshots is free. After that, the periodic comparison with
+ * the host lowers the limit.
+ */
+const settleMs = 5000
+const lookMs = 200
+
+/** Bytes that the snapshots of the guest would retain if one were taken now. */
+export function readExpected({ volumes }: GuestContext, record: GuestRecord): Promise<number> {
+  return volumes.expectedRetained(record.uuid, planRetained(record))
+}
+
+/**
+ * Takes a snapshot that counts towards the guest's limit of space. Idempotent; call it in the guest's turn.
+ * @throws {BerthError} `snapshot_space_exceeded`: the snapshot was removed again
+ */
+export async function takeCounted(context: GuestContext, uuid: string, id: string): Promise<SnapshotTaken> {
+  const before = context.store.get(uuid)
+  const taken = await takeRaised(context, before, id)
+  try {
+    refuseBeyondSpace(before, taken.retainedBytes)
+  } catch (error) {
+    await context.volumes.deleteSnapshot(uuid, id)
+    throw error
+  }
+  note(context, uuid, { retainedBytes: taken.retainedBytes })
+  return taken
+}
+
+/**
+ * Takes a temporary snapshot for the agent itself. It only raises the limit of the disk. Call it in the guest's turn.
+ */
+export function takeHidden(context: GuestContext, uuid: string, id: string): Promise<SnapshotTaken> {
+  return takeRaised(context, context.store.get(uuid), id)
+}
+
+/** From the moment of the snapshot on, the guest can write up to the size of its disk. */
+async function takeRaised(context: GuestContext, record: GuestRecord, id: string): Promise<SnapshotTaken> {
+  const { volumes, store, machineOf } = context
+  const { uuid } = record
+  const diskBytes = driverOf(context, record).volumeLimitBytes(machineOf(record))
+  const isRaised = volumes.snapshotsCount && diskBytes > 0
+  const retainedBytes = planRetained(record)
+  const limits = isRaised ? { limitBytes: volumeLimitOf(context, record) + diskBytes } : {}
+  const taken = await volumes.snapshot(uuid, id, { retainedBytes, ...limits })
+  if (volumes.snapshotsCount)
+    note(context, uuid, { allowanceBytes: planRaised(record, { measured: taken.retainedBytes, diskBytes }) })
+  if (isRaised) await volumes.resize(uuid, volumeLimitOf(context, store.get(uuid)))
+  return taken
+}
+
+/** Deletes a snapshot and subtracts its exclusive bytes, if the quotas report them. */
+export function deleteCounted(context: GuestContext, uuid: string, id: string): Promise<void> {
+  return context.guestMutex.run(uuid, () => deleteInTurn(context, uuid, id))
+}
+
+async function deleteInTurn(context: GuestContext, uuid: string, id: string): Promise<void> {
+  const { volumes, store } = context
+  const freedBytes = await volumes.exclusiveBytes(uuid, id)
+  const found = await volumes.deleteSnapshot(uuid, id)
+  const record = store.find(uuid)
+  if (found && record && freedBytes > 0)
+    note(context, uuid, { retainedBytes: Math.max(0, planRetained(record) - freedBytes) })
+}
+
+/** `freeing`: the kernel has not freed all deleted data; `held`: the agent holds a temporary snapshot of the guest. */
+export type SpaceState = 'settled' | 'freeing' | 'held'
+
+/**
+ * Lowers the limit of the disk to the space that the remaining snapshots retain, once the space of deleted ones is
+ * free.
+ */
+export async function settleSpace(context: GuestContext, uuid: string): Promise<SpaceState> {
+  const known = context.store.find(uuid)
+  if (!known || hasNothing(known)) return 'settled'
+  const { settled, hasHidden } = await measure(context, known)
+  if (isSettled(known, settled)) return 'settled'
+  if (hasHidden) return 'held'
+  if (!(await context.volumes.areFreed(uuid))) return 'freeing'
+  return context.guestMutex.run(uuid, () => settleFreed(context, uuid))
+}
+
+async function settleFreed(context: GuestContext, uuid: string): Promise<SpaceState> {
+  const { store, volumes } = context
+  const record = store.find(uuid)
+  if (!record) return 'settled'
+  const { settled, hasHidden } = await measure(context, record)
+  if (hasHidden) return 'held'
+  if (!(await volumes.areFreed(uuid))) return 'freeing' // another snapshot was deleted meanwhile
+  store.update(uuid, { snapshotSpace: settled })
+  const limitBytes = volumeLimitOf(context, store.get(uuid))
+  if (volumes.snapshotsCount && limitBytes > 0) await volumes.resize(uuid, limitBytes)
+  return 'settled'
+}
+
+/**
+ * Waits until the space of deleted snapshots is free, usually less than a second, and settles it.
+ * @returns false: not free yet
+ */
+export async function awaitSettled(context: GuestContext, uuid: string, signal: AbortSignal): Promise<boolean> {
+  const deadline = performance.now() + settleMs
+  while (!(await context.volumes.areFreed(uuid))) {
+    if (performance.now() > deadline) return false
+    await delay(lookMs, undefined, { signal })
+  }
+  return (await settleSpace(context, uuid)) === 'settled'
+}
+
+async function measure(context: GuestContext, record: GuestRecord) {
+  const { present, hasHidden } = await findPresent(context, record)
+  const usageBytes = await readExpected(context, record)
+  const { snapshotsCount } = context.volumes
+  return { settled: planSettled(record, { present, usageBytes, snapshotsCount }), hasHidden }
+}
+
+/** True for most guests; nothing is read for them. */
+function hasNothing(record: GuestRecord): boolean {
+  return record.snapshots.length === 0 && planRetained(record) === 0 && planAllowance(record) === 0
+}
+
+/** The revision of a guest that was never measured and has no snapshot stays unchanged. */
+function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: SnapshotSpace): boolean {
+  const isKnown = record.snapshotSpace.isMeasured || retainedBytes === 0
+  return isKnown && planRetained(record) === retainedBytes && planAllowance(record) === allowanceBytes
+}
+
+async function findPresent({ volumes }: GuestContext, { uuid, snapshots }: GuestRecord) {
+  const ids = new Set(await volumes.listSnapshots(uuid))
+  const present = snapshots.filter(({ id }) => ids.has(id))
+  return { present, hasHidden: ids.size > present.length }
+}
+
+function note({ store }: GuestContext, uuid: string, change: Partial<SnapshotSpace>): void {
+  const record = store.find(uuid)
+  if (!record) return
+  const known = {
+    retainedBytes: planRetained(record),
+    allowanceBytes: planAllowance(record),
+    isMeasured: true,
+  }
+  store.update(uuid, { snapshotSpace: { ...record.snapshotSpace, ...known, ...change } })
+}

@@ -1,0 +1,56 @@
+import { BerthError, notFound } from '../../../shared/errors.js'
+import { sentSnapshotId } from './backups.js'
+import type { GuestContext } from '../context.js'
+import type { GuestRecord, SnapshotRecord } from '../record/record.js'
+import type { GuestStore } from '../record/guest-store.js'
+
+/** What the journal says of guests' snapshots. Each write is part of the caller's transaction. */
+
+/** @throws {BerthError} `quota_exceeded`: what is being taken or deleted counts, too */
+export function reserveSnapshot(
+  store: GuestStore,
+  { uuid, snapshots, snapshotLimit }: GuestRecord,
+  snapshot: Omit<SnapshotRecord, 'state' | 'sizeBytes' | 'scheduled'>,
+): void {
+  if (snapshots.length >= snapshotLimit) throw quotaExceeded(snapshotLimit, snapshots.length)
+  const reserved: SnapshotRecord = { ...snapshot, scheduled: false, sizeBytes: 0, state: 'taking' }
+  store.update(uuid, { snapshots: [...snapshots, reserved] })
+}
+
+export function quotaExceeded(limit: number, have: number): BerthError {
+  const message = `the container may have ${limit} snapshots, and already has ${have}: delete one first`
+  return new BerthError('forbidden', 'quota_exceeded', message)
+}
+
+/** @throws {BerthError} `not_found` */
+export function getReadySnapshot({ snapshots }: GuestRecord, id: string): SnapshotRecord {
+  const found = snapshots.find((snapshot) => snapshot.id === id && snapshot.state === 'ready')
+  if (!found) throw notFound('snapshot')
+  return found
+}
+
+/** A guest or a snapshot that is gone is left alone. */
+export function updateSnapshot(
+  store: GuestStore,
+  uuid: string,
+  change: Pick<SnapshotRecord, 'id'> & Partial<SnapshotRecord>,
+): void {
+  const known = store.find(uuid)?.snapshots
+  if (known?.some(({ id }) => id === change.id))
+    store.update(uuid, {
+      snapshots: known.map((snapshot) => (snapshot.id === change.id ? { ...snapshot, ...change } : snapshot)),
+    })
+}
+
+export function forgetSnapshot(store: GuestStore, uuid: string, id: string): void {
+  const known = store.find(uuid)?.snapshots ?? []
+  store.update(uuid, { snapshots: known.filter((snapshot) => snapshot.id !== id) })
+}
+
+/** Snapshots that no journal knows: of an operation that could not take them back. */
+export async function removeStrays({ store, volumes }: GuestContext, uuid: string): Promise<void> {
+  const { snapshots, backups } = store.get(uuid)
+  const sent = backups.flatMap(({ id, state }) => (state === 'taking' ? [sentSnapshotId(id)] : []))
+  const known = new Set([...snapshots.map(({ id }) => id), ...sent])
+  for (const id of await volumes.listSnapshots(uuid)) if (!known.has(id)) await volumes.deleteSnapshot(uuid, id)
+}

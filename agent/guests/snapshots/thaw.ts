@@ -1,0 +1,17 @@
+import { driverOf, type GuestContext } from '../context.js'
+import type { GuestRecord } from '../record/record.js'
+
+/** Thaws guests that a killed agent left frozen. Runs at the agent's start, before operations. */
+export async function thawGuests(context: GuestContext): Promise<void> {
+  const live = context.store.list().filter(({ status }) => status !== 'stopped' && status !== 'creating')
+  for (const record of live) await thawGuest(context, record)
+}
+
+/** Logs where the driver could not, which tries on: what the guest was frozen for is none the worse. */
+export async function thawGuest(context: GuestContext, record: GuestRecord): Promise<void> {
+  try {
+    await driverOf(context, record).thaw(context.machineOf(record))
+  } catch (err) {
+    context.log.warn({ err, guest: record.uuid }, 'thaw a guest')
+  }
+}

@@ -1,0 +1,20 @@
+import type { Driver } from '../../drivers/contract.js'
+import { driverOf, type GuestContext } from '../context.js'
+import { planAllowance } from './plan-snapshot-space.js'
+import type { GuestRecord } from '../record/record.js'
+
+/**
+ * Limit in bytes of all data that the guest's volumes and snapshots wrote. It is the size of the disk, plus the space
+ * that snapshots retain, the data of a backup that is being fetched, and data that a restored volume no longer shares.
+ * 0: the disk limits itself, as that of a virtual machine.
+ */
+export function volumeLimitOf(context: GuestContext, record: GuestRecord): number {
+  return boundOf(driverOf(context, record), context, record)
+}
+
+/** Like `volumeLimitOf`, for a known driver. */
+export function boundOf(driver: Driver, { machineOf }: Pick<GuestContext, 'machineOf'>, record: GuestRecord): number {
+  const limitBytes = driver.volumeLimitBytes(machineOf(record))
+  if (limitBytes === 0) return 0
+  return limitBytes + record.extraBytes + planAllowance(record) + record.fetchedBytes
+}

@@ -1,0 +1,188 @@
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { exists } from './mount.js'
+import { run } from '../process/process.js'
+
+/*
+ * btrfs(8) and its sysfs tree, from which figures are read without a process (kernel:
+ * Documentation/ABI/testing/sysfs-fs-btrfs; qgroups since 5.9).
+ */
+
+const sysfs = '/sys/fs/btrfs'
+
+export type QuotaMode = 'classic' | 'simple' | 'off'
+
+export interface Subvolume {
+  readonly id: number
+  /** Relative to the top of the filesystem. */
+  readonly path: string
+}
+
+/** Formats without force: mkfs.btrfs refuses a device that seems to be in use. */
+export async function format(path: string, label: string): Promise<void> {
+  await run('mkfs.btrfs', ['--quiet', '--label', label, path], { timeoutMs: 600_000 })
+}
+
+export async function createSubvolume(path: string): Promise<void> {
+  await run('btrfs', ['--quiet', 'subvolume', 'create', path])
+}
+
+/** Forced, since btrfs(8) refuses otherwise when a guest has marked its subvolume as received. */
+export async function setReadOnly(path: string, readOnly: boolean): Promise<void> {
+  await run('btrfs', ['property', 'set', '-f', '-t', 'subvol', path, 'ro', String(readOnly)])
+}
+
+/**
+ * Files made in the directory from now on are written in place: the disk of a virtual machine would fall to pieces
+ * otherwise. Snapshots keep it.
+ */
+export async function disableCopyOnWrite(directory: string): Promise<void> {
+  await run('chattr', ['+C', directory])
+}
+
+/** Returns when everything written before is on the disk. */
+export async function syncFilesystem(path: string): Promise<void> {
+  await run('btrfs', ['filesystem', 'sync', path], { timeoutMs: 600_000 })
+}
+
+/** Lists the subvolumes directly inside the subvolume of `path`, none from deeper, whose names guests choose. */
+export async function listSubvolumes(path: string): Promise<Subvolume[]> {
+  const { stdout } = await run('btrfs', ['subvolume', 'list', '-o', path], {
+    maxOutputBytes: 64 * 1024 * 1024,
+  })
+  return parseSubvolumes(stdout)
+}
+
+export function parseSubvolumes(text: string): Subvolume[] {
+  return [...text.matchAll(/^ID (\d+) gen \d+ top level \d+ path (.+)$/gm)].map(([, id = '', path = '']) => ({
+    id: Number(id),
+    path,
+  }))
+}
+
+export interface StaleQgroups {
+  /** The kernel is still cleaning up deleted subvolumes; their qgroups cannot go before. */
+  readonly unfinished: boolean
+  /** Messages about qgroups that could not be removed; empty: none is left. */
+  readonly errors: string
+}
+
+/** Ids of deleted subvolumes that the kernel has not freed completely. */
+export async function listDeletedSubvolumes(path: string): Promise<number[]> {
+  const { stdout } = await run('btrfs', ['subvolume', 'list', '-d', path], {
+    maxOutputBytes: 64 * 1024 * 1024,
+  })
+  return [...stdout.matchAll(/^ID (\d+) /gm)].map(([, id]) => Number(id))
+}
+
+/** Removes qgroups of deleted subvolumes: kernels before 6.11 leave all of them, later ones some. */
+export async function clearStaleQgroups(path: string): Promise<StaleQgroups> {
+  const deleted = await listDeletedSubvolumes(path)
+  const clear = ['--quiet', 'qgroup', 'clear-stale', path]
+  const options = { maxOutputBytes: 64 * 1024 * 1024, okCodes: [0, 1] }
+  const { stderr } = await run('btrfs', clear, options) // about the last one only
+  return { unfinished: deleted.length > 0, errors: stderr }
+}
+
+export async function enableClassicQuotas(path: string): Promise<void> {
+  await run('btrfs', ['quota', 'enable', path])
+}
+
+export async function startRescan(path: string): Promise<void> {
+  await run('btrfs', ['quota', 'rescan', path], { okCodes: [0, 1] }) // 1: one runs already
+}
+
+export async function kernelHasSimpleQuota(): Promise<boolean> {
+  return exists(`${sysfs}/features/simple_quota`)
+}
+
+/** A mounted btrfs as shown in sysfs. */
+export class BtrfsView {
+  private constructor(readonly fsid: string) {}
+
+  /** @param device any device of the filesystem, e.g. the source of its mount */
+  static async find(device: string): Promise<BtrfsView | undefined> {
+    const name = basename(device)
+    for (const fsid of await readdir(sysfs))
+      if (await exists(`${sysfs}/${fsid}/devices/${name}`)) return new BtrfsView(fsid)
+    return undefined
+  }
+
+  async label(): Promise<string> {
+    return (await this.#read('label')) ?? ''
+  }
+
+  async hasDevice(device: string): Promise<boolean> {
+    return exists(`${sysfs}/${this.fsid}/devices/${basename(device)}`)
+  }
+
+  /**
+   * Bytes that count towards the group's limit now: `referencedBytes`, plus data that is not on the disk yet. The
+   * kernel writes it within about 30 s.
+   */
+  async countedBytes(group: string): Promise<number | undefined> {
+    const reserved = Number((await this.#read(`qgroups/${group.replace('/', '_')}/rsv_data`)) ?? 0)
+    const referenced = await this.referencedBytes(group)
+    return referenced === undefined ? undefined : referenced + reserved
+  }
+
+  /** Kernels before 6.7 have only classic quotas and no `mode`. */
+  async quotaMode(): Promise<QuotaMode> {
+    if (!(await exists(`${sysfs}/${this.fsid}/qgroups/0_5`))) return 'off'
+    return (await this.#read('qgroups/mode')) === 'squota' ? 'simple' : 'classic'
+  }
+
+  async quotaInconsistent(): Promise<boolean> {
+    return (await this.#read('qgroups/inconsistent')) === '1'
+  }
+
+  /**
+   * Otherwise a kernel drops large subtrees without accounting, and quotas are not enforced until a rescan (linux 6.2,
+   * commit "btrfs: qgroup: introduce BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING").
+   */
+  async accountEverySubtree(): Promise<void> {
+    const file = `${sysfs}/${this.fsid}/qgroups/drop_subtree_threshold`
+    if (await exists(file)) await writeFile(file, '8')
+  }
+
+  /** Quota groups of a level, without it: `190/5` is listed as `5`. */
+  async listGroups(level: number): Promise<bigint[]> {
+    const names = await readdir(`${sysfs}/${this.fsid}/qgroups`)
+    return names.flatMap((name) => (name.startsWith(`${level}_`) ? BigInt(name.split('_')[1]!) : []))
+  }
+
+  /**
+   * Bytes that count towards the group's limit; undefined when the group does not exist (any more).
+   * @param group `0/ID` of a subvolume
+   */
+  referencedBytes(group: string): Promise<number | undefined> {
+    return this.#readGroup(group, 'referenced')
+  }
+
+  /** Bytes that only this group references, as of the last commit; for classic quotas. */
+  exclusiveBytes(group: string): Promise<number | undefined> {
+    return this.#readGroup(group, 'exclusive')
+  }
+
+  /** 0: unlimited; undefined when the group does not exist (any more). */
+  async limitBytes(group: string): Promise<number | undefined> {
+    const [flags, limit] = await Promise.all(
+      ['limit_flags', 'max_referenced'].map((name) => this.#read(`qgroups/${group.replace('/', '_')}/${name}`)),
+    )
+    if (flags === undefined) return undefined
+    return (Number(flags) & 1) === 0 ? 0 : Number(limit) // linux/btrfs.h: BTRFS_QGROUP_LIMIT_MAX_RFER
+  }
+
+  async #readGroup(group: string, figure: string): Promise<number | undefined> {
+    const text = await this.#read(`qgroups/${group.replace('/', '_')}/${figure}`)
+    return text === undefined ? undefined : Number(text)
+  }
+
+  async #read(name: string): Promise<string | undefined> {
+    try {
+      return (await readFile(`${sysfs}/${this.fsid}/${name}`, 'utf8')).trimEnd()
+    } catch {
+      return undefined // unknown to this kernel, or just removed
+    }
+  }
+}

@@ -1,0 +1,88 @@
+import { runPerl, type RunOptions, type RunResult } from '../process/process.js'
+
+/** Timeout; moving data takes as long as reading and writing it. */
+const longestMs = 24 * 3_600_000
+
+/** The largest layout that is read; what is written stays well below it. */
+export const mostLayoutBytes = 64 * 1024 ** 2
+
+export interface LayoutBounds {
+  /** Memory for what is known of the tree: some 2 million extents. */
+  readonly memoryBytes: number
+  /** The longest layout that is written. */
+  readonly writtenBytes: number
+}
+
+const usualBounds: LayoutBounds = { memoryBytes: 256 * 1024 ** 2, writtenBytes: 48 * 1024 ** 2 }
+
+/** Space that a restore needs, compared with the length of the files. */
+export interface LayoutSpace {
+  /** Bytes that large files, which are restored one by one, save together. */
+  readonly savedBytes: number
+  /** Bytes needed in addition while data is moved and shared. */
+  readonly movedBytes: number
+}
+
+/**
+ * Writes down which data the files of a tree share, where they have holes and what is compressed. Files beyond the bounds
+ * are left out; one with large holes is written down without its ranges.
+ * @param tree on btrfs; nothing may write to it
+ * @param file to be written; its format is described in perl/read-layout.pl
+ * @throws {CommandError}
+ */
+export async function readLayout(
+  tree: string,
+  file: string,
+  signal: AbortSignal,
+  { memoryBytes, writtenBytes } = usualBounds,
+): Promise<LayoutSpace> {
+  const args = [tree, file, String(memoryBytes), String(writtenBytes)]
+  const { stdout } = await runPerl('read-layout', args, { timeoutMs: longestMs, signal })
+  const [savedBytes = 0, movedBytes = 0] = stdout.split(' ').map(Number)
+  return { savedBytes, movedBytes }
+}
+
+export interface LayoutSource {
+  /** A file that `readLayout` wrote; undefined: zeros become holes, and equal files share their data. */
+  readonly layout: string | undefined
+  /** Root of a tree on the same file system. Files that are equal there share its data. */
+  readonly image: string | undefined
+  /** Indexes of files in the layout that `applyToFetched` has already handled. */
+  readonly apart: readonly number[]
+}
+
+/**
+ * Makes the files of a tree take no more space than the layout's. The kernel compares data before it shares it, so the
+ * content of the files never changes. Their times stay as well.
+ * @param tree nothing may run in it
+ * @throws {CommandError}
+ */
+export async function applyLayout(tree: string, source: LayoutSource, signal: AbortSignal): Promise<void> {
+  const { layout = '', image = '', apart } = source
+  const args = [tree, layout, image, ...apart.map(String)]
+  await runPerl('apply-layout', args, { timeoutMs: longestMs, signal })
+}
+
+/**
+ * The same for one large file that was fetched separately. It also sets owner, mode, attributes and times.
+ * @param index its index in the layout
+ */
+export async function applyToFetched(
+  tree: string,
+  { layout, index }: { readonly layout: string; readonly index: number },
+  signal: AbortSignal,
+): Promise<void> {
+  await runPerl('apply-layout', [tree, layout, '', 'only', String(index)], { timeoutMs: longestMs, signal })
+}
+
+/**
+ * Runs a program and writes its output to a new file of a tree, with holes in place of zeros.
+ * @throws {CommandError} also if the output has the wrong length
+ */
+export function runIntoFile(
+  { tree, path, sizeBytes }: { readonly tree: string; readonly path: string; readonly sizeBytes: number },
+  command: readonly string[],
+  options: RunOptions,
+): Promise<RunResult> {
+  return runPerl('fetch-file', [tree, path, String(sizeBytes), ...command], options)
+}

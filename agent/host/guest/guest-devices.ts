@@ -1,0 +1,28 @@
+import { statSync } from 'node:fs'
+import { mkdir, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { deviceNodes, guestDevices, type GuestDevice } from '../../../shared/guest-devices.js'
+import { run } from '../process/process.js'
+
+export function hasGuestDevice(device: GuestDevice): boolean {
+  return isDevice(deviceNodes[device].path)
+}
+
+/**
+ * Creates the device nodes for guests, named like the devices. Everybody may open them, as with the host's own nodes
+ * under udev. Without udev only the host's root could open those, which no guest user maps to.
+ */
+export async function ensureDeviceNodes(directory: string): Promise<void> {
+  await mkdir(directory, { recursive: true, mode: 0o711 })
+  for (const device of guestDevices) {
+    const path = join(directory, device)
+    if (isDevice(path)) continue
+    await rm(`${path}.new`, { force: true }) // of an agent that was killed
+    await run('mknod', ['--mode=666', `${path}.new`, 'c', ...deviceNodes[device].numbers.split(':')])
+    await rename(`${path}.new`, path)
+  }
+}
+
+function isDevice(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isCharacterDevice() ?? false
+}

@@ -1,0 +1,137 @@
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { isExecutable } from './firmware.js'
+import { CommandError, run, runPerl } from '../process/process.js'
+import type { Tap } from '../net/tap.js'
+
+export const qemuProgram = '/usr/bin/qemu-system-x86_64'
+const imageProgram = '/usr/bin/qemu-img'
+const tunDevice = '/dev/net/tun'
+
+/** A file that is opened for QEMU. */
+export interface OpenedFile {
+  readonly name: string
+  readonly path: string
+  /** `direct`: read and written, past the page cache. */
+  readonly access: 'direct' | 'write' | 'read'
+}
+
+/** What of it is opened for QEMU, by the name that stands for its descriptor in the arguments. */
+export interface QemuLaunchOrder {
+  readonly lock: string
+  /** Groups to run in; a process in the first means that the machine runs. */
+  readonly groups: readonly string[]
+  readonly sockets: Readonly<Record<string, string>>
+  readonly files: readonly OpenedFile[]
+  /** Of its TPM's state, the user's own; undefined: it has none. */
+  readonly tpm?: string
+  readonly tap: Tap
+  readonly userId: number
+  /** Owner of /dev/kvm's group; undefined: it is not used. */
+  readonly groupId?: number
+  readonly work: string
+  readonly log: string
+  /** `%{NAME}` stands for a descriptor. */
+  readonly command: readonly string[]
+}
+
+/**
+ * Starts QEMU as a process that is nobody's child, or finds that it runs.
+ * @returns its pid
+ * @throws {CommandError} with what could not be opened
+ */
+export async function launchMachine(order: QemuLaunchOrder): Promise<number> {
+  const { tap, groups, files } = order
+  const args = [
+    `lock=${order.lock}`,
+    `busy=${groups[0]}`,
+    ...groups.map((group) => `group=${group}`),
+    ...Object.entries(order.sockets).map(([name, path]) => `listen=${name}:${path}`),
+    ...files.map(({ name, path, access }) => `${access}=${name}:${path}`),
+    ...(order.tpm === undefined ? [] : [`tpm=tpm:${order.tpm}`]),
+    `tap=tap:${tap.device}:${tap.bridge}:${tap.mac}`,
+    `uid=${order.userId}`,
+    `cwd=${order.work}`,
+    `log=${order.log}`,
+    ...(order.groupId === undefined ? [] : [`groups=${order.groupId}`]),
+  ]
+  const { stdout } = await runPerl('launch-machine', [...args, '--', ...order.command], {
+    survives: true,
+    timeoutMs: 30_000,
+  })
+  return Number(stdout.trim())
+}
+
+/** Why virtual machines cannot run here; undefined: they can. */
+export function findQemuHindrance(): string | undefined {
+  const needed = { [qemuProgram]: 'qemu-system-x86', [imageProgram]: 'qemu-utils' }
+  const missing = Object.entries(needed).find(([program]) => !isExecutable(program))
+  if (missing) return `${missing[0]} does not exist: install the package ${missing[1]}`
+  return existsSync(tunDevice) ? undefined : `${tunDevice} does not exist`
+}
+
+/**
+ * A guest of a few instructions in place of the firmware: enters protected mode, returns from an interrupt, which a
+ * processor that is no better than emulated fails at, and ends QEMU with 33 by the port of isa-debug-exit.
+ *
+ *     cli; lgdt cs:[gdt]; mov eax, cr0; or al, 1; mov cr0, eax; jmp 8:protected
+ *     protected: mov ax, 16; mov ds, ax; mov ss, ax; mov esp, 0x7000; pushf; push cs; push returned; iret
+ *     returned: mov al, 16; out 0xf4, al; hlt
+ */
+const probe = {
+  hex:
+    'fa2e660f011650ff0f20c06683c8010f22c066ea1affffff080066b810008ed88ed0bc007000009c0e682fffffffcfb010e6f4f4ebfd66' +
+    '900000000000000000ffff0000009bcf00ffff00000093cf00170038ffffff',
+  at: 0xff00,
+  /** A jump back to it, where processors begin. */
+  reset: 'e90dff',
+  resetAt: 0xfff0,
+  bytes: 65_536,
+  exitCode: 33,
+} as const
+
+/** What a process in the kernel, which no signal ends, may take beyond its time. */
+const graceMs = 2000
+/** A probe that did not end: another would be left beside it. */
+let stuck: string | undefined
+
+/**
+ * Runs the probe with an accelerator, for an accelerator that can be opened may hang all the same.
+ * @returns undefined when it has shown its sign of life in time, else why not
+ */
+export async function probeAccelerator(kind: 'kvm' | 'tcg', timeoutMs: number): Promise<string | undefined> {
+  if (stuck !== undefined) return stuck
+  const noLife = `a guest on it showed no life in ${timeoutMs} ms`
+  const ended = runProbe(kind, timeoutMs, noLife).finally(() => (stuck = undefined))
+  const given = new AbortController()
+  const late = pause(timeoutMs + graceMs, noLife, { signal: given.signal }).then((reason) => (stuck = reason))
+  late.catch(() => undefined)
+  try {
+    return await Promise.race([ended, late])
+  } finally {
+    given.abort()
+    ended.catch(() => undefined)
+  }
+}
+
+async function runProbe(kind: string, timeoutMs: number, noLife: string): Promise<string | undefined> {
+  const directory = mkdtempSync(join(tmpdir(), 'berth-probe-'))
+  const firmware = join(directory, 'firmware')
+  const image = Buffer.alloc(probe.bytes)
+  image.write(probe.hex, probe.at, 'hex')
+  image.write(probe.reset, probe.resetAt, 'hex')
+  writeFileSync(firmware, image)
+  const machine = ['-nodefaults', '-no-user-config', '-display', 'none', '-machine', `pc,accel=${kind}`]
+  const rest = ['-m', '8', '-bios', firmware, '-device', 'isa-debug-exit,iobase=0xf4,iosize=1']
+  try {
+    await run(qemuProgram, [...machine, ...rest], { timeoutMs, okCodes: [probe.exitCode] })
+    return undefined
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error
+    return error.code === null ? noLife : error.message.slice(0, 200)
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,14 @@
+import { writeFile } from 'node:fs/promises'
+import { readKernelFile } from '../process/proc.js'
+
+const at = (path: string): string => `/proc/sys/${path}`
+
+/** A numeric kernel setting in the agent's network namespace; undefined when it is missing. */
+export function findSysctl(path: string): number | undefined {
+  const text = readKernelFile(at(path))
+  return text === undefined ? undefined : Number(text.trim())
+}
+
+export async function writeSysctl(path: string, value: number): Promise<void> {
+  await writeFile(at(path), `${value}\n`)
+}

@@ -1,0 +1,135 @@
+import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os'
+import { parseAddress } from '../../../shared/addresses.js'
+import { isVirtual } from './interfaces.js'
+import { findIpv6Addresses } from './ipv6-addresses.js'
+import { readKernelFile } from '../process/proc.js'
+
+/** Addresses that clients reach the host at; empty strings where there is none. */
+export interface PublicAddresses {
+  readonly ipv4: string
+  readonly ipv4Interface: string
+  readonly ipv6: string
+  readonly ipv6Interface: string
+}
+
+/**
+ * The first address of the interface with the default route, for each protocol; interfaces with hardware are preferred.
+ * Spawns nothing. Source: /proc/net/route and /proc/net/ipv6_route of the agent's network namespace
+ */
+export function readPublicAddresses(): PublicAddresses {
+  const [own, all] = [readDefaultRoutes((device) => !isVirtual(device)), readDefaultRoutes()]
+  const { ipv4, ipv6 } = { ipv4: own.ipv4 ?? all.ipv4, ipv6: own.ipv6 ?? all.ipv6 }
+  const interfaces = networkInterfaces()
+  const ipv4Interface = ipv4?.interface ?? ''
+  const ipv6Interface = ipv6?.interface ?? ''
+  return {
+    ipv4: firstAddress(interfaces[ipv4Interface], 'IPv4'),
+    ipv4Interface,
+    ipv6: firstAddress(interfaces[ipv6Interface], 'IPv6'),
+    ipv6Interface,
+  }
+}
+
+/** An IPv4 address of an interface that is up. */
+export interface InterfaceIpv4 {
+  readonly interface: string
+  readonly address: string
+  readonly prefixLength: number
+}
+
+/** Lists all of the host, loopback included; an interface's first address is the one it was set up with. */
+export function listIpv4Addresses(): InterfaceIpv4[] {
+  return Object.entries(networkInterfaces()).flatMap(([name, addresses = []]) =>
+    addresses.flatMap(({ family, address, cidr }) =>
+      family === 'IPv4' ? [{ interface: name, address, prefixLength: Number(cidr?.split('/')[1] ?? 32) }] : [],
+    ),
+  )
+}
+
+/** Canonical, of all interfaces but the loopback; of IPv6 the global ones. */
+export function listHostAddresses(family: 'ipv4' | 'ipv6'): string[] {
+  if (family === 'ipv6') {
+    const global = (findIpv6Addresses() ?? []).filter(({ scope }) => scope === 'global')
+    return global.map(({ address }) => parseAddress(address)?.text ?? '')
+  }
+  return Object.values(networkInterfaces())
+    .flatMap((addresses) => addresses ?? [])
+    .filter((item) => item.family === 'IPv4' && !item.internal)
+    .map(({ address }) => address)
+}
+
+const routeUp = 0x1
+const routeGateway = 0x2
+const routeReject = 0x200
+
+/** A default route of the host. */
+export interface DefaultRoute {
+  readonly interface: string
+  /** Empty: a link without a gateway. */
+  readonly gateway: string
+}
+
+/** The host's default route for each protocol; undefined: none. */
+export interface DefaultRoutes {
+  readonly ipv4: DefaultRoute | undefined
+  readonly ipv6: DefaultRoute | undefined
+}
+
+/**
+ * Reads the default routes. Spawns nothing.
+ * @param isMeant which interfaces count; default: all
+ */
+export function readDefaultRoutes(isMeant: (device: string) => boolean = () => true): DefaultRoutes {
+  const choose = (routes: readonly DefaultRoute[]): DefaultRoute | undefined =>
+    routes.find((route) => isMeant(route.interface))
+  return {
+    ipv4: choose(parseDefaultRoutes(readKernelFile('/proc/net/route') ?? '')),
+    // Missing where the kernel has IPv6 switched off.
+    ipv6: choose(parseDefaultRoutes6(readKernelFile('/proc/net/ipv6_route') ?? '')),
+  }
+}
+
+/** Parses /proc/net/route: IPv4 default routes, lowest metric first. */
+export function parseDefaultRoutes(text: string): DefaultRoute[] {
+  const routes = text
+    .split('\n')
+    .slice(1)
+    .map((line) => line.trim().split(/\s+/))
+  return routes
+    .filter(([, destination, , flags = '', , , , mask]) => {
+      const bits = parseInt(flags, 16)
+      return destination === '00000000' && mask === '00000000' && (bits & routeUp) !== 0
+    })
+    .sort((a, b) => Number(a[6]) - Number(b[6]))
+    .map(([device = '', , gateway = '', flags = '']) => {
+      const hasGateway = (parseInt(flags, 16) & routeGateway) !== 0
+      return { interface: device, gateway: hasGateway ? bytesOf(gateway).reverse().join('.') : '' }
+    })
+}
+
+/** Parses /proc/net/ipv6_route, whose rows end in metric, reference count, use, flags, interface. */
+export function parseDefaultRoutes6(text: string): DefaultRoute[] {
+  const toAll = `${'0'.repeat(32)} 00 ` // every guest has rows of its own
+  const rows = text.split('\n').filter((line) => line.startsWith(toAll))
+  return rows
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, , , , , , , , flags = '', device]) => {
+      const bits = parseInt(flags, 16)
+      return (bits & routeUp) !== 0 && (bits & routeReject) === 0 && device !== 'lo'
+    })
+    .sort((a, b) => parseInt(a[5] ?? '', 16) - parseInt(b[5] ?? '', 16))
+    .map(([, , , , gateway = '', , , , , device = '']) => ({
+      interface: device,
+      gateway: /^0*$/.test(gateway) ? '' : gateway.match(/.{4}/g)!.join(':'),
+    }))
+}
+
+/** Bytes of an address as the kernel prints it; IPv4 is in the machine's byte order, little-endian. */
+function bytesOf(hex: string): number[] {
+  return hex.match(/../g)!.map((byte) => parseInt(byte, 16))
+}
+
+function firstAddress(addresses: readonly NetworkInterfaceInfo[] | undefined, family: 'IPv4' | 'IPv6'): string {
+  const found = addresses?.find((address) => address.family === family && !/^fe[89ab]/i.test(address.address))
+  return found?.address ?? ''
+}

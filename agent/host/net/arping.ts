@@ -1,0 +1,23 @@
+import { run } from '../process/process.js'
+
+/**
+ * Announces an address to the segment by gratuitous ARP requests, so that routers forget its former owner (RFC 5944,
+ * 4.6). Takes a second for each.
+ * @param count of requests; Linux ignores one for an entry that it made less than a second ago
+ * @throws {CommandError} for example on an interface without ARP
+ */
+export async function announceIpv4(device: string, address: string, signal: AbortSignal, count = 1): Promise<void> {
+  await run('arping', ['-q', '-U', '-c', String(count), '-I', device, address], { timeoutMs: 5000, signal })
+}
+
+/**
+ * Finds out who else has an address that may also be the host's own (RFC 5227, 2.1.1). Takes a second or two when
+ * nobody has it.
+ * @returns the MAC that answered first; '' for none
+ * @throws {CommandError} for example on an interface without ARP
+ */
+export async function findIpv4Owner(device: string, address: string, signal: AbortSignal): Promise<string> {
+  const ask = ['-D', '-c', '2', '-w', '2', '-I', device, address]
+  const { stdout } = await run('arping', ask, { timeoutMs: 5000, signal, okCodes: [0, 1] })
+  return /\[([0-9A-F:]{17})\]/.exec(stdout)?.[1]?.toLowerCase() ?? ''
+}

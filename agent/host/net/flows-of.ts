@@ -1,0 +1,73 @@
+import { runPerl } from '../process/process.js'
+
+/** A flow that is being tracked, as who opened it sees it. */
+export interface OpenedFlow {
+  /** "tcp", "udp", "icmp", or its number. */
+  readonly protocol: string
+  readonly source: string
+  readonly target: string
+  /** 0: the protocol has none. */
+  readonly sourcePort: number
+  readonly targetPort: number
+  /** As conntrack(8) names it, of TCP; else `REPLIED` or `UNREPLIED`. */
+  readonly state: string
+  /** Nobody answered. */
+  readonly unreplied: boolean
+  /** Until it is forgotten. */
+  readonly leftSeconds: number
+  /** 0 where the kernel does not count. */
+  readonly bytes: number
+  readonly replyBytes: number
+}
+
+/** Flows that one of the addresses opened, with one walk of the kernel's table for each of them. */
+export async function readFlowsOf(addresses: readonly string[]): Promise<OpenedFlow[]> {
+  return addresses.length === 0 ? [] : read(addresses)
+}
+
+/** Flows that nobody answered, of everybody. */
+export async function readUnreplied(): Promise<OpenedFlow[]> {
+  return (await read(['unreplied'])).filter(({ unreplied }) => unreplied)
+}
+
+async function read(args: readonly string[]): Promise<OpenedFlow[]> {
+  const { stdout } = await runPerl('read-flows', args, { maxOutputBytes: 64 * 1024 * 1024 })
+  return stdout.split('\n').flatMap((line) => parseFlow(line) ?? [])
+}
+
+const protocols: Readonly<Record<string, string>> = { 1: 'icmp', 6: 'tcp', 17: 'udp', 58: 'icmp' }
+
+/** linux/netfilter/nf_conntrack_tcp.h */
+const tcpStates = [
+  'NONE',
+  'SYN_SENT',
+  'SYN_RECV',
+  'ESTABLISHED',
+  'FIN_WAIT',
+  'CLOSE_WAIT',
+  'LAST_ACK',
+  'TIME_WAIT',
+  'CLOSE',
+  'SYN_SENT2',
+]
+const opening: ReadonlySet<string> = new Set(['SYN_SENT', 'SYN_SENT2'])
+
+/** A line of read-flows.pl. */
+export function parseFlow(line: string): OpenedFlow | undefined {
+  const [protocol = '', source = '', target = '', sourcePort, targetPort, told = '', left, bytes, replyBytes] =
+    line.split(' ')
+  if (replyBytes === undefined) return undefined
+  const state = told.startsWith('t') ? (tcpStates[Number(told.slice(1))] ?? 'NONE') : told.toUpperCase()
+  return {
+    protocol: protocols[protocol] ?? protocol,
+    source,
+    target,
+    sourcePort: Number(sourcePort),
+    targetPort: Number(targetPort),
+    state,
+    unreplied: state === 'UNREPLIED' || opening.has(state),
+    leftSeconds: Number(left),
+    bytes: Number(bytes),
+    replyBytes: Number(replyBytes),
+  }
+}

@@ -1,0 +1,57 @@
+import { parseAddress } from '../../../shared/addresses.js'
+import { readKernelFile } from '../process/proc.js'
+
+/** An IPv6 address of an interface. */
+export interface InterfaceIpv6 {
+  readonly interface: string
+  /** Eight groups of four digits, not shortened. */
+  readonly address: string
+  readonly prefixLength: number
+  readonly scope: 'global' | 'link' | 'host' | 'other'
+  /** A privacy address, which changes over time (RFC 8981). */
+  readonly temporary: boolean
+  readonly deprecated: boolean
+  /** Duplicate detection has not finished, or has failed. */
+  readonly tentative: boolean
+}
+
+/** All addresses of the agent's network namespace; `undefined` where the kernel has no IPv6. Spawns nothing. */
+export function findIpv6Addresses(): InterfaceIpv6[] | undefined {
+  const text = readKernelFile('/proc/net/if_inet6')
+  return text === undefined ? undefined : parseIfInet6(text)
+}
+
+/** Whether each of them is on some interface of a process's network namespace. Spawns nothing. */
+export function hasIpv6Addresses(pid: number, addresses: readonly string[]): boolean {
+  if (addresses.length === 0) return true
+  // The text is searched, not parsed: a guest may have any number of addresses.
+  const text = `\n${readKernelFile(`/proc/${pid}/net/if_inet6`) ?? ''}`
+  return addresses.every((address) => text.includes(`\n${digitsOf(address)} `))
+}
+
+function digitsOf(address: string): string {
+  return (parseAddress(address)?.first ?? 0n).toString(16).padStart(32, '0')
+}
+
+/** IPV6_ADDR_* masks as the file has them (linux/ipv6.h, net/addrconf.h). */
+const scopes: Readonly<Record<number, InterfaceIpv6['scope']>> = { 0: 'global', 0x10: 'host', 0x20: 'link' }
+/** linux/if_addr.h */
+const flag = { temporary: 0x01, dadFailed: 0x08, deprecated: 0x20, tentative: 0x40 } as const
+
+/** Parses /proc/net/if_inet6: address, index, prefix length, scope, flags, all in hex, and the name. */
+export function parseIfInet6(text: string): InterfaceIpv6[] {
+  return text.split('\n').flatMap((line) => {
+    const [address = '', , length = '', scope = '', flags = '', device] = line.trim().split(/\s+/)
+    if (device === undefined) return []
+    const has = (...bits: number[]): boolean => bits.some((bit) => (parseInt(flags, 16) & bit) !== 0)
+    return {
+      interface: device,
+      address: address.match(/.{4}/g)!.join(':'),
+      prefixLength: parseInt(length, 16),
+      scope: scopes[parseInt(scope, 16)] ?? 'other',
+      temporary: has(flag.temporary),
+      deprecated: has(flag.deprecated),
+      tentative: has(flag.tentative, flag.dadFailed),
+    }
+  })
+}

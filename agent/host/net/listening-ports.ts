@@ -1,0 +1,77 @@
+import { readFile } from 'node:fs/promises'
+import { CommandError, runBriefPerl } from '../process/process.js'
+
+type Protocol = 'tcp' | 'udp'
+
+/**
+ * Ports that the host's own programs listen on, at any address: `tcp:22`, `udp:53`. A mapping of such a port would take
+ * their traffic away.
+ * @param protocols the protocols to read
+ */
+export async function readListeningPorts(protocols: readonly Protocol[] = ['tcp', 'udp']): Promise<Set<string>> {
+  const lists = await Promise.all(
+    protocols.map(async (protocol) => {
+      const ports = await (protocol === 'tcp' ? readTcpPorts() : readProcPorts('udp'))
+      return ports.map((port) => `${protocol}:${port}`)
+    }),
+  )
+  return new Set(lists.flat())
+}
+
+/** Source: sock_diag(7), with `inet_diag_req_v2` and `inet_diag_msg`. */
+async function readTcpPorts(): Promise<number[]> {
+  try {
+    const { stdout } = await runBriefPerl('listening-sockets')
+    return stdout.split('\n').filter(Boolean).map(Number)
+  } catch (cause) {
+    if (!(cause instanceof CommandError)) throw cause
+    return readProcPorts('tcp') // the kernel lacks the module
+  }
+}
+
+async function readProcPorts(protocol: Protocol): Promise<number[]> {
+  const texts = await Promise.all(
+    ['', '6'].map((family) => readFile(`/proc/net/${protocol}${family}`, 'utf8').catch(emptyWhenMissing)),
+  )
+  return texts.flatMap((text) => parseListeningPorts(text, protocol))
+}
+
+function emptyWhenMissing(cause: NodeJS.ErrnoException): string {
+  if (cause.code === 'ENOENT') return '' // IPv6 is switched off
+  throw cause
+}
+
+/** States of a listening socket; a bound datagram socket is in state "close". */
+const waiting = { tcp: '0A', udp: '07' } as const
+
+/** A socket that waits, as the kernel lists it. */
+export interface ListeningSocket {
+  readonly port: number
+  /** Whether connections from elsewhere reach it: it does not listen on the loopback alone. */
+  readonly isReachable: boolean
+}
+
+/**
+ * Parses local ports from /proc/net/{tcp,udp}{,6}. Source: proc_net(5); columns: slot, local address:port in hex,
+ * remote, state
+ */
+export function parseListeningPorts(text: string, protocol: Protocol): number[] {
+  return parseListeners(text, protocol).map(({ port }) => port)
+}
+
+/** As `parseListeningPorts`, with what their addresses mean. */
+export function parseListeners(text: string, protocol: Protocol): ListeningSocket[] {
+  const rows = text
+    .split('\n')
+    .slice(1)
+    .map((line) => line.trim().split(/\s+/))
+  return rows.flatMap(([, local = '', , state]) => {
+    const [address = '', port = ''] = local.split(':')
+    return state === waiting[protocol] ? [{ port: parseInt(port, 16), isReachable: !isLoopback(address) }] : []
+  })
+}
+
+/** 127.0.0.0/8, also as IPv6 writes it, and ::1: words of 32 bits, each in the byte order of the machine. */
+function isLoopback(hex: string): boolean {
+  return /^(?:0{16}FFFF0000|0{16}0000FFFF)?(?:[0-9A-F]{6}7F|7F[0-9A-F]{6})$|^0{24}(?:01000000|00000001)$/.test(hex)
+}

@@ -1,0 +1,31 @@
+import { statSync } from 'node:fs'
+import { CommandError, run } from '../process/process.js'
+
+/** Inode number of this process's network namespace: unique at any one time (namespaces(7)). */
+export function readNetworkNamespace(): number {
+  return statSync('/proc/self/ns/net').ino
+}
+
+export interface NetworkCommands {
+  /** Commands for ip's batch mode. */
+  readonly lines: readonly string[]
+  /** Messages that are no failure. */
+  readonly harmless: RegExp
+}
+
+/**
+ * Runs the host's ip(8) in the network namespace of a process, and in no other of its namespaces: files are the host's.
+ * @returns what it printed
+ * @throws {CommandError} with ip's message
+ */
+export async function runInNetwork(
+  pid: number,
+  args: readonly string[],
+  { lines, harmless }: NetworkCommands = { lines: [], harmless: /^$/ },
+): Promise<string> {
+  const stdin = lines.map((line) => `${line}\n`).join('')
+  const options = { stdin, okCodes: [0, 1, 2], timeoutMs: 10_000 }
+  const { code, stdout, stderr } = await run('nsenter', [`--net=/proc/${pid}/ns/net`, 'ip', ...args], options)
+  if (stderr !== '' && !harmless.test(stderr)) throw new CommandError('ip', code, stderr, args.join(' '))
+  return stdout
+}

@@ -1,0 +1,130 @@
+import { createInterface } from 'node:readline'
+import { perlProgram } from '../process/perl-program.js'
+import { start } from '../process/process.js'
+
+/** Pause before the process is started again; each failure to listen doubles it. */
+const restartMs = { first: 1000, longest: 60_000 }
+
+/** What one guest's packets were samples of; `count` of them since the last report. */
+export type PacketSample =
+  | {
+      readonly kind: 'opened' | 'refused'
+      readonly guest: string
+      readonly target: string
+      readonly protocol: string
+      /** 0: the protocol has none. */
+      readonly port: number
+      readonly count: number
+    }
+  /** It asked as miners ask their pool, or for a pool by name. */
+  | {
+      readonly kind: 'stratum' | 'pool'
+      readonly guest: string
+      readonly target: string
+      readonly port: number
+      readonly count: number
+    }
+  /** It agreed to be a proxy of a client. */
+  | {
+      readonly kind: 'proxy'
+      readonly guest: string
+      readonly target: string
+      readonly port: number
+      readonly way: string
+      readonly count: number
+    }
+
+export interface PacketReport {
+  readonly samples: readonly PacketSample[]
+  /** Packets that were looked at, and that were too many. */
+  readonly seen: number
+  readonly lost: number
+}
+
+export interface PacketLogOptions {
+  /** Number of the log (NFLOG), see `log group` in nft(8). */
+  readonly group: number
+  readonly everySeconds: number
+  /** Domains of miners' pools. */
+  readonly pools: readonly string[]
+  readonly onReport: (report: PacketReport) => void
+  /** Called with the reason when the listener ended; it is started again after a while. */
+  readonly onEnd?: (reason: string) => void
+}
+
+/** Listens to samples of packets, in a process of its own that ends with the agent. */
+export class PacketLog {
+  #child: ReturnType<typeof start> | undefined
+  #restart: NodeJS.Timeout | undefined
+  #restartMs = restartMs.first
+  #closed = false
+  #samples: PacketSample[] = []
+  #ready: () => void = () => undefined
+  /** Resolves once it listens, or could not for the first time. */
+  readonly ready = new Promise<void>((done) => (this.#ready = done))
+
+  constructor(private readonly options: PacketLogOptions) {
+    this.#start()
+  }
+
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#restart)
+    this.#child?.kill('SIGKILL')
+  }
+
+  #start(): void {
+    const { group, everySeconds, pools, onEnd } = this.options
+    const args = [perlProgram('packet-log'), String(group), String(everySeconds), pools.join(',')]
+    const child = start('/usr/bin/perl', args)
+    this.#child = child
+    createInterface({ input: child.stdout }).on('line', (line) => this.#take(line))
+    let said = ''
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-500)))
+    let gone = false
+    const again = (error?: unknown): void => {
+      if (gone || this.#closed) return
+      gone = true
+      this.#samples = []
+      this.#ready()
+      onEnd?.(error instanceof Error ? error.message : said.trim() || 'killed')
+      this.#restart = setTimeout(() => this.#start(), this.#restartMs).unref()
+      this.#restartMs = Math.min(this.#restartMs * 2, restartMs.longest)
+    }
+    child.once('error', again).once('close', again)
+  }
+
+  #take(line: string): void {
+    const [word = '', ...rest] = line.split(' ')
+    if (word === 'ready') {
+      this.#restartMs = restartMs.first
+      this.#ready()
+    } else if (word === 'end') {
+      const samples = this.#samples
+      this.#samples = []
+      this.options.onReport({ samples, seen: Number(rest[0]), lost: Number(rest[1]) })
+    } else {
+      const sample = parseSample(word, rest)
+      if (sample) this.#samples.push(sample)
+    }
+  }
+}
+
+/** A line of packet-log.pl. */
+export function parseSample(word: string, rest: readonly string[]): PacketSample | undefined {
+  const [guest = '', target = '', third = '', fourth = '', fifth = ''] = rest
+  const kind = kinds[word]
+  if (kind === undefined) return undefined
+  if (kind === 'proxy') return { kind, guest, target, port: Number(third), way: fourth, count: Number(fifth) }
+  if (kind === 'opened' || kind === 'refused')
+    return { kind, guest, target, protocol: third, port: Number(fourth), count: Number(fifth) }
+  return { kind, guest, target, port: Number(third), count: Number(fourth) }
+}
+
+const kinds: Readonly<Record<string, PacketSample['kind']>> = {
+  o: 'opened',
+  r: 'refused',
+  s: 'stratum',
+  n: 'pool',
+  x: 'proxy',
+}

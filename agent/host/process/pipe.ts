@@ -1,0 +1,157 @@
+import { Mutex } from '../../../shared/async/mutex.js'
+import { CommandError, start } from './process.js'
+
+/*
+ * A long-lived tool that reads commands from its standard input: a command costs a tenth of a spawn and does not block
+ * the agent. After each command a marker without effect is sent, whose output shows that everything before it is done.
+ */
+
+export interface PipeTool {
+  readonly program: string
+  readonly args: readonly string[]
+  readonly marker: string
+  /** Stream of the marker's output; default stdout. */
+  readonly markerOn?: 'stdout' | 'stderr'
+  /** @returns the output before the marker's; undefined while the marker's has not come */
+  readonly beforeMarker: (output: string) => string | undefined
+  /**
+   * Number of commands after which the process is replaced, since these tools leak memory; Infinity: keep it, also
+   * while unused.
+   */
+  readonly recycleAfter: number
+  /** Called when the tool ended by itself. */
+  readonly onLost?: () => void
+}
+
+export interface PipeOutput {
+  readonly stdout: string
+  readonly stderr: string
+}
+
+const timeoutMs = 60_000
+/** An unused tool is ended after this: it holds 20 MiB, and starting it again costs a few milliseconds. */
+const idleMs = 10_000
+/** Output kept, by stream: nft repeats a failed line, which may be megabytes, on stderr. */
+const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
+/**
+ * ip and tc print this when interfaces came or went during a listing, including the marker's. It is no failure: the
+ * next listing finds what this one lacks.
+ */
+const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
+
+/** By pid, when a tool was last used: its effects may be noticed after it ended. */
+const toolPids = new Map<number, number>()
+/** A little longer than a tool may take; later its pid may belong to another program. */
+const pidKeptMs = timeoutMs + 5_000
+
+export function noteToolPid(pid: number): void {
+  const now = performance.now()
+  toolPids.set(pid, now)
+  for (const [old, usedAtMs] of toolPids) if (now - usedAtMs > pidKeptMs) toolPids.delete(old)
+}
+
+/** Whether a process is, or was a moment ago, a tool of this agent. */
+export function isToolPid(pid: number): boolean {
+  return performance.now() - (toolPids.get(pid) ?? -Infinity) <= pidKeptMs
+}
+
+type Child = ReturnType<typeof start>
+
+export class ToolPipe {
+  #child: Child | undefined
+  #used = 0
+  readonly #mutex = new Mutex()
+  #idle: NodeJS.Timeout | undefined
+
+  constructor(private readonly tool: PipeTool) {}
+
+  /**
+   * Sends one line; calls run one after another.
+   * @throws {CommandError} with code null when the tool ended or hung: whether the line took effect is unknown
+   */
+  send(line: string): Promise<PipeOutput> {
+    return this.#mutex.run(() => this.#exchange(line))
+  }
+
+  /** Ends the tool after pending lines. A later `send` starts it again. */
+  async close(): Promise<void> {
+    await this.#mutex.settled()
+    await this.#retire()
+  }
+
+  #ready(): Child {
+    clearTimeout(this.#idle)
+    if (this.#child && this.#used >= this.tool.recycleAfter) void this.#retire()
+    this.#used++
+    return (this.#child ??= this.#start())
+  }
+
+  #start(): Child {
+    const child = start(this.tool.program, this.tool.args)
+    this.#used = 1
+    child.stdout.setEncoding('utf8')
+    child.stderr.setEncoding('utf8')
+    child.stdin.on('error', () => undefined) // EPIPE: it ended; its 'close' rejects pending lines
+    const gone = (): void => {
+      if (this.#child !== child) return
+      this.#child = undefined
+      this.tool.onLost?.()
+    }
+    child.once('error', gone).once('exit', gone)
+    return child
+  }
+
+  async #retire(): Promise<void> {
+    clearTimeout(this.#idle)
+    const child = this.#child
+    this.#child = undefined
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    const ended = new Promise((resolve) => child.once('close', resolve))
+    child.stdin.end()
+    await ended
+  }
+
+  async #exchange(line: string): Promise<PipeOutput> {
+    const child = this.#ready()
+    if (child.pid !== undefined) noteToolPid(child.pid)
+    try {
+      return await exchange(child, this.tool, line)
+    } finally {
+      if (this.tool.recycleAfter !== Infinity) this.#idle = setTimeout(() => void this.#retire(), idleMs).unref()
+    }
+  }
+}
+
+function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutput> {
+  return new Promise((resolve, reject) => {
+    const output = { stdout: '', stderr: '' }
+    const { markerOn = 'stdout' } = tool
+    const onOutput = (on: 'stdout' | 'stderr', chunk: string): void => {
+      if (on === markerOn || output[on].length < maxUnmarked[on]) output[on] += chunk
+      const before = on === markerOn ? tool.beforeMarker(output[on]) : undefined
+      // Output on the other stream from before the marker is read within this turn of the event loop.
+      if (before !== undefined)
+        setImmediate(() => settle(() => resolve(withoutNotes({ ...output, [markerOn]: before }))))
+    }
+    const onStdout = (chunk: string): void => onOutput('stdout', chunk)
+    const onStderr = (chunk: string): void => onOutput('stderr', chunk)
+    const settle = (how: () => void): void => {
+      clearTimeout(timer)
+      child.stdout.off('data', onStdout)
+      child.stderr.off('data', onStderr)
+      child.off('close', onClose).off('error', onClose)
+      how()
+    }
+    const onClose = (): void =>
+      settle(() => reject(new CommandError(tool.program, null, output.stderr, 'ended before the command was done')))
+    const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
+    child.stdout.on('data', onStdout)
+    child.stderr.on('data', onStderr)
+    child.once('close', onClose).once('error', onClose)
+    child.stdin.write(`${line}\n${tool.marker}\n`)
+  })
+}
+
+function withoutNotes({ stdout, stderr }: PipeOutput): PipeOutput {
+  return { stdout, stderr: stderr.replace(interrupted, '') }
+}

@@ -1,0 +1,54 @@
+import { expect } from 'chai'
+import { spawn } from 'node:child_process'
+import { waitFor } from '../../../test/support/wait.js'
+import { findProcess, findProgram, parseHandledSignals, parseNetDev, parseProcessStat, readChildren } from './proc.js'
+
+describe('parseProcessStat', () => {
+  const rest = '7 9 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1'
+  for (const [name, text, expected] of [
+    ['plain', `12 (init) S ${rest}`, { pid: 12, command: 'init', state: 'S', parentPid: 7, startTime: 4242 }],
+    [
+      'a name that looks like the rest',
+      `12 (a) R 1 (b) Z ${rest}`,
+      { pid: 12, command: 'a) R 1 (b', state: 'Z', parentPid: 7, startTime: 4242 },
+    ],
+  ] as const)
+    it(name, () => expect(parseProcessStat(text)).to.deep.equal(expected))
+})
+
+describe('parseNetDev', () => {
+  it('reads names that touch the first number', () => {
+    const text = ['Inter-|', ' face |', '  bt17:100 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0', ''].join('\n')
+    expect([...parseNetDev(text)]).to.deep.equal([['bt17', { rxBytes: 100, txBytes: 200 }]])
+  })
+})
+
+describe('parseHandledSignals', () => {
+  for (const [name, blocked, caught, expected] of [
+    ['systemd takes them by signalfd', '7be3c0fe28014a03', '00000000000004ec', 0x7be3c0fe28014eefn],
+    ['a shell catches', '0000000000000000', '0000000020010002', 0x20010002n],
+    ['a shell that forks blocks all', 'fffffffe7ffbfeff', '0000000020010002', 0x20010002n],
+    ['nothing yet', '0000000000000000', '0000000000000000', 0n],
+  ] as const)
+    it(name, () => {
+      const status = `Name:\tinit\nSigBlk:\t${blocked}\nSigIgn:\t0000000000000000\nSigCgt:\t${caught}\n`
+      expect(parseHandledSignals(status)).to.equal(expected)
+    })
+})
+
+describe('findProgram', () => {
+  it('tells programs apart; a process that has ended runs none, though it is still there', async () => {
+    // sleep(1) does not reap the child that the shell leaves to it.
+    const parent = spawn('sh', ['-c', 'true & exec sleep 1000'], { stdio: 'ignore' })
+    try {
+      const ended = (): number | undefined => readChildren(parent.pid ?? 0)[0]
+      await waitFor(() => findProcess(ended() ?? 0)?.state === 'Z', { timeoutMs: 5000 })
+      expect(findProgram(ended() ?? 0)).to.equal(undefined)
+      await waitFor(() => findProcess(parent.pid ?? 0)?.command === 'sleep', { timeoutMs: 5000 })
+      expect(findProgram(parent.pid ?? 0)).to.match(/^\d+:\d+$/)
+      expect(findProgram(parent.pid ?? 0)).not.to.equal(findProgram(process.pid))
+    } finally {
+      parent.kill('SIGKILL')
+    }
+  })
+})

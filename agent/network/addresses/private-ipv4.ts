@@ -1,0 +1,40 @@
+import { randomInt } from 'node:crypto'
+import { BerthError } from '../../../shared/errors.js'
+import type { Database } from '../../state/database.js'
+import { formatIpv4, parseIpv4, parseSubnet } from '../subnet.js'
+
+export { macOf } from '../subnet.js'
+
+/*
+ * Chooses values inside the journal's transaction: synchronous; the journal alone says what is taken. A few random
+ * tries find a free value unless the pool is nearly full; then all taken values are read and the choice is exact.
+ */
+
+const tries = 32
+
+/**
+ * Chooses an address that no guest has; at random, so that a freed address is not soon given again.
+ * @throws {BerthError} `resource_exhausted`
+ */
+export function allocateIpv4(db: Database, cidr: string): string {
+  const { first, last } = parseSubnet(cidr)
+  const taken = db.prepare('SELECT 1 FROM guests WHERE ipv4 = ?')
+  for (let i = 0; i < tries; i++) {
+    const address = formatIpv4(randomInt(first, last + 1))
+    if (!taken.get(address)) return address
+  }
+  const all = db.prepare<[], string>('SELECT ipv4 FROM guests').pluck().all()
+  const owned = new Set(all.map((text) => parseIpv4(text) ?? 0))
+  const free: number[] = []
+  for (let value = first; value <= last; value++) if (!owned.has(value)) free.push(value)
+  if (free.length === 0) throw new BerthError('exhausted', 'resource_exhausted', 'no IPv4 addresses are left')
+  return formatIpv4(free[randomInt(free.length)]!)
+}
+
+/** Name of a guest's host-side interface; the kernel allows 15 characters. */
+export function deviceName(prefix: string, id: number): string {
+  const name = `${prefix}${id}`
+  if (!Number.isSafeInteger(id) || id < 1 || name.length > 15)
+    throw new BerthError('internal', 'internal_error', `no interface name for guest ${id}`)
+  return name
+}

@@ -1,0 +1,279 @@
+import { Throttle } from '../../../shared/async/throttle.js'
+import { asStep, describeError, toBerthError } from '../../../shared/errors.js'
+import type { AgentConfig } from '../../config.js'
+import { listHostAddresses } from '../../host/net/addresses.js'
+import { readTrackedFlows } from '../../host/net/conntrack.js'
+import { Nft } from '../../host/net/nft.js'
+import type { NetlinkWatch } from '../../host/net/netlink-watch.js'
+import { Bridge } from '../bridge/bridge.js'
+import type { ByteCounters, GuestNetwork, Rules } from '../contract.js'
+import { Drift } from '../drift.js'
+import { Mutex } from '../../../shared/async/mutex.js'
+import { KnownGuests } from '../known-guests.js'
+import { countersByGuest } from './tables/counters.js'
+import type { ElementIndex } from './tables/element-index.js'
+import { readWarnings } from './foreign.js'
+import { Guard } from './guard.js'
+import type { TableChange } from './tables/plan-change.js'
+import { findAbandoned, type StaleFlows } from './tables/plan-purge.js'
+import { StaleFlowQueue } from './tables/purge.js'
+import { parseClosed } from './ruleset/plan-closed.js'
+import { formatIpv4, parseSubnet, type Subnet } from '../subnet.js'
+import { Tables } from './tables/tables.js'
+
+/** Programs change tables several times in a row: `onForeignChange` is called this long after the first change. */
+const settleMs = 500
+const lullMs = 100
+/** How often `ensure` reads the tables although a watch reports changes. */
+const fullReadMs = 60_000
+
+const nothingDone = {
+  repairs: [],
+  stale: { addresses: [], publicAddresses: [], mappings: [], newDatagrams: [] },
+}
+
+export interface RulesOptions {
+  /** Traffic between guests of this host is counted too. */
+  readonly countInternal?: boolean
+  /** Reports others' changes; without it each `ensure` reads everything. */
+  readonly watch?: NetlinkWatch
+  /** Guests' name servers; their port 53 stays open even in `closed_destinations`. */
+  readonly resolvers?: readonly string[]
+}
+
+/**
+ * Makes the rules: the bridge and the nft tables.
+ * @throws {BerthError} `invalid_field` when the configured subnet or a closed destination is invalid
+ */
+export function createRules(config: AgentConfig['network'], options: RulesOptions = {}): Rules {
+  return new HostRules(config, parseSubnet(config.subnet), options)
+}
+
+class HostRules implements Rules {
+  readonly #nft = new Nft()
+  readonly #tables: Tables
+  readonly #bridge: Bridge
+  readonly #guard: Guard
+  readonly #known = new KnownGuests()
+  readonly #stale = new StaleFlowQueue(readHostAddresses)
+  /** Of the tables, from what was last read of them. */
+  readonly #drift: Drift
+  /** Other programs' filters changed, or were not read yet. */
+  #othersChanged = true
+  /** The array that the tables were made from, if nothing has changed them since. */
+  #converged: readonly GuestNetwork[] | undefined
+  #flowsChecked = false
+  #onForeignChange: (() => void) | undefined
+  readonly #settling = new Throttle(() => this.#onForeignChange?.(), { intervalMs: settleMs })
+  #warnings: readonly string[] = []
+  /**
+   * Waits for a lull, so as not to slow down callers of changes; only the next attach of a reused address waits for it.
+   */
+  readonly #purging = new Throttle(() => void this.#purge().catch(() => undefined), { intervalMs: lullMs })
+  readonly #mutex = new Mutex()
+
+  constructor(
+    private readonly config: AgentConfig['network'],
+    private readonly subnet: Subnet,
+    { countInternal = false, watch, resolvers = [] }: RulesOptions,
+  ) {
+    this.#drift = new Drift(watch ? fullReadMs : 0)
+    watch?.onChange('tables', () => {
+      this.#tables.disturbed()
+      this.#noteForeignChange()
+    })
+    watch?.onChange('others', () => (this.#othersChanged = true))
+    this.#tables = new Tables(this.#nft, {
+      table: config.table,
+      bridge: config.bridge,
+      interfacePrefix: config.interface_prefix,
+      subnet: subnet.cidr,
+      gateway: subnet.gateway,
+      subnet6: config.subnet6,
+      countInternal,
+      closed: parseClosed(config.closed_destinations),
+      resolvers,
+    })
+    const { table, bridge, interface_prefix: interfacePrefix } = config
+    this.#bridge = new Bridge({
+      name: bridge,
+      subnet,
+      devices: () => this.#known.list().map(({ device }) => device),
+      watch,
+      onBroken: () => this.#onForeignChange?.(),
+    })
+    this.#guard = new Guard(this.#nft, { table, bridge, interfacePrefix }, () => this.#noteForeignChange())
+  }
+
+  get warnings(): readonly string[] {
+    return this.#warnings
+  }
+
+  async ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
+    const repairs = await this.#mutex.run(
+      asStep('ensure the network', async () => {
+        const settled = journaled === this.#converged && !this.#drift.isDue
+        const { repairs, stale } = settled ? nothingDone : await this.#converge(journaled)
+        this.#stale.add(stale)
+        await this.#tables.noteFirewalls()
+        await this.#readWarnings()
+        return [...repairs, ...(await this.#bridge.ensure())]
+      }),
+    )
+    await this.#purge()
+    return repairs
+  }
+
+  async attach(guest: GuestNetwork): Promise<void> {
+    const urgent = await this.#mutex.run(
+      asStep(`attach ${guest.device}`, async () => {
+        const before = this.#known.find(guest.uuid)
+        this.#known.attach(guest)
+        try {
+          const stale = await this.#change((index) => index.planAttach(guest))
+          return isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
+        } catch (cause) {
+          // A refused guest must not come back with a later repair.
+          this.#known.putBack(guest.uuid, before)
+          throw cause
+        }
+      }),
+    )
+    this.#noteSoon()
+    if (urgent) await this.#purge()
+    else this.#purging.request()
+  }
+
+  async detach(guest: GuestNetwork): Promise<void> {
+    await this.#mutex.run(
+      asStep(`detach ${guest.device}`, async () => {
+        this.#known.detach(guest.uuid)
+        await this.#change((index) => index.planDetach(guest))
+        this.#tables.forgetCounted(guest)
+        const addresses = [guest.ipv4, ...guest.ipv6Addresses]
+        this.#stale.add({ addresses, publicAddresses: [], mappings: [], newDatagrams: [] })
+      }),
+    )
+    this.#purging.request()
+  }
+
+  readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
+    return this.#mutex.run(
+      asStep('read counters', async () => countersByGuest(this.#known.list(), await this.#tables.readCounted())),
+    )
+  }
+
+  onForeignChange(listener: () => void): void {
+    this.#onForeignChange = listener
+  }
+
+  remove(): Promise<void> {
+    return this.#mutex.run(
+      asStep('remove the network', async () => {
+        await this.#guard.close()
+        await this.#tables.remove()
+        await this.#bridge.remove()
+        await this.#end()
+      }),
+    )
+  }
+
+  close(): Promise<void> {
+    return this.#mutex.run(asStep('close the network', () => this.#end()))
+  }
+
+  #noteForeignChange(): void {
+    this.#drift.note()
+    this.#settling.request()
+  }
+
+  async #change(planOn: (index: ElementIndex) => TableChange): Promise<StaleFlows> {
+    this.#converged = undefined
+    const stale = await this.#tables.change(planOn, this.#known.list())
+    this.#stale.add(stale)
+    return stale
+  }
+
+  /** The tables come before the bridge, so that no guest is on it without them. */
+  async #converge(journaled: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
+    this.#converged = undefined
+    const guests = this.#known.replace(journaled)
+    const done = await this.#ensureTables(guests)
+    await this.#findAbandonedFlows(guests)
+    this.#converged = journaled
+    return done
+  }
+
+  /** Runs once: an earlier agent may have ended between removing a guest's elements and its flows. */
+  async #findAbandonedFlows(guests: readonly GuestNetwork[]): Promise<void> {
+    if (this.#flowsChecked) return
+    const { first, last } = this.subnet
+    const others = guests.flatMap(({ ipv6Addresses }) => ipv6Addresses)
+    const flows = await readTrackedFlows({ first: formatIpv4(first), last: formatIpv4(last) }, others)
+    this.#stale.add(findAbandoned(flows, guests, this.subnet))
+    this.#flowsChecked = true
+  }
+
+  /**
+   * Asks for its turn at once, so that nothing comes between; a failure is made up for when the tables are next read.
+   */
+  #noteSoon(): void {
+    this.#mutex.run(asStep('note firewalls', () => this.#tables.noteFirewalls())).catch(() => undefined)
+  }
+
+  /** Flows that could not be forgotten stay queued for the next time. */
+  async #purge(): Promise<void> {
+    try {
+      await this.#stale.purge()
+    } catch (cause) {
+      throw toBerthError(cause, 'forget flows of earlier owners')
+    }
+  }
+
+  /** Tables that nobody else touched are not read each time, only now and then, since a watch may miss a change. */
+  async #ensureTables(guests: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
+    if (!this.#drift.isDue) return this.#tables.adapt(guests)
+    return this.#drift.look(async () => {
+      const result = await this.#tables.ensure(guests)
+      await this.#guard.ensure()
+      this.#othersChanged = true
+      return result
+    })
+  }
+
+  async #readWarnings(): Promise<void> {
+    if (!this.#othersChanged) return
+    this.#othersChanged = false
+    this.#warnings = await readWarnings(this.#nft, this.config).catch((cause: unknown) => [
+      `what other programs filter could not be read: ${describeError(cause)}`,
+    ])
+  }
+
+  async #end(): Promise<void> {
+    this.#purging.close()
+    this.#settling.close()
+    this.#onForeignChange = undefined
+    await this.#tables.noteFirewalls().catch(() => undefined) // leaves none for a later turn
+    await this.#purge().catch(() => undefined)
+    await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
+  }
+}
+
+/**
+ * Whether flows could reach the wrong guest: those are forgotten before the change is answered. Flows of a removed
+ * mapping still go to its guest for a moment, and datagrams that came to a port before it was mapped still reach
+ * nobody: neither is waited for.
+ */
+function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
+  return addresses.length + publicAddresses.length > 0
+}
+
+/** Whether the guest keeps its addresses; an address from another owner may have flows waiting to be forgotten. */
+function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined): boolean {
+  const had = new Set(before && [before.ipv4, ...before.ipv6Addresses])
+  return [guest.ipv4, ...guest.ipv6Addresses].every((address) => had.has(address))
+}
+
+function readHostAddresses(): string[] {
+  return [...listHostAddresses('ipv4'), ...listHostAddresses('ipv6')]
+}

@@ -1,0 +1,60 @@
+import { mergeCidr } from 'cidr-tools'
+import { parseCidrOrAddress } from '../../../../shared/addresses.js'
+import { invalidField } from '../../../../shared/errors.js'
+import { chain, rule, set, type Item } from './plan-items.js'
+
+/** Destinations closed to guests: canonical addresses and CIDRs of both families. */
+export interface ClosedPlan {
+  readonly closed: readonly string[]
+  /** Guests' name servers: their port 53 stays open even at a closed address. */
+  readonly resolvers: readonly string[]
+}
+
+/**
+ * Parses `network.closed_destinations` into canonical entries.
+ * @throws {BerthError} `invalid_field`
+ */
+export function parseClosed(entries: readonly string[]): string[] {
+  const field = 'network.closed_destinations'
+  return entries.map((entry) => {
+    const range = parseCidrOrAddress(entry)
+    if (!range) throw invalidField(field, `${field}: ${entry} is not an address or a CIDR`)
+    return range.text
+  })
+}
+
+const sides = [
+  // Routers must not forward to link-local addresses (RFC 3927, 7; RFC 4291, 2.5.6), but the kernel does in IPv4.
+  { ip: 'ip', type: 'ipv4_addr', suffix: '', always: '169.254.0.0/16', family: 'ipv4' },
+  { ip: 'ip6', type: 'ipv6_addr', suffix: '6', always: 'fe80::/10', family: 'ipv6' },
+] as const
+
+/**
+ * A cloud's metadata service gives the host's user data and credentials to whoever asks with the host's address; it is
+ * at link-local or otherwise unrouted addresses, some of which also serve DNS. Replies to flows opened from there may
+ * pass.
+ */
+export function planClosed({ closed, resolvers }: ClosedPlan): Item[] {
+  const reaching = 'ct direction original'
+  return [
+    chain('closed'),
+    ...sides.flatMap(({ ip, type, suffix, always, family }) => {
+      const body = (elements: readonly string[]): string =>
+        `type ${type}; flags interval; elements = { ${elements.join(', ')} };`
+      const of = (entries: readonly string[]): string[] =>
+        entries.filter((entry) => parseCidrOrAddress(entry)?.family === family)
+      const names = of(resolvers)
+      return [
+        set(`closed${suffix}`, body(mergeCidr([always, ...of(closed)]))),
+        ...(names.length === 0
+          ? []
+          : [
+              set(`resolvers${suffix}`, body(mergeCidr(names))),
+              rule('closed', `${ip} daddr @resolvers${suffix} meta l4proto { tcp, udp } th dport 53 return`),
+            ]),
+        rule('from_guest', `${ip} daddr @closed${suffix} ${reaching} jump closed`),
+      ]
+    }),
+    rule('closed', 'drop'),
+  ]
+}

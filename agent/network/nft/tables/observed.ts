@@ -1,0 +1,114 @@
+import { readCountedElements } from '../../../host/net/counted-elements.js'
+import type { Nft } from '../../../host/net/nft.js'
+import { shortHash, type HeldFirewall, type HeldGuests } from './element-index.js'
+import { parseTables, type ParsedTables } from './parse-tables.js'
+import { formatNumber, type ElementId } from './plan-guest.js'
+import { planRuleset, type RulesetPlan } from './plan-ruleset.js'
+import { countingSets, families } from '../ruleset/guest-sets.js'
+
+/*
+ * Notes for comparison are kept in the kernel itself, as names of empty chains. nft prints rules in a form of its own
+ * that changes between versions, so the reference is what it prints right after they were made.
+ */
+
+/** The tables as read from the host. */
+export interface ObservedTables extends HeldGuests {
+  readonly exists: boolean
+  /** Hash of the plan and of all that nft prints of the tables except guests' elements and chains. */
+  readonly fingerprint: string
+  /** The fingerprint noted when the tables were made, if any. */
+  readonly noted: string | undefined
+  /** Counted bytes by element. */
+  readonly counted: ReadonlyMap<ElementId, number>
+  /**
+   * Names of notes for guests' chains as they are now, by device; devices without chains are missing.
+   * @param planned hash of each planned firewall, by device
+   */
+  notesOf(planned: ReadonlyMap<string, string>): Map<string, string>
+}
+
+const noteChain = /\n\tchain fingerprint_([0-9a-f]{16}) \{\n\t\}(?=\n)/g
+
+export async function readTables(nft: Nft, plan: RulesetPlan): Promise<ObservedTables> {
+  const texts = await Promise.all(families.map(async (family) => (await nft.readTable(family, plan.table)) ?? ''))
+  const parsed = parseTables(texts.join(''))
+  const notes = [...parsed.structure.matchAll(noteChain)].map(([, hash]) => hash)
+  return {
+    exists: texts.some((text) => text !== ''),
+    fingerprint: shortHash(planRuleset(plan).join('\n') + parsed.structure.replace(noteChain, '')),
+    noted: notes.length === 1 ? notes[0] : undefined,
+    elements: parsed.elements,
+    counted: parsed.counted,
+    firewalls: compareFirewalls(parsed),
+    notesOf: (planned) => notesOf(parsed, planned),
+  }
+}
+
+/** @returns counted bytes by element; empty when the tables are missing */
+export async function readCounted(table: string): Promise<Map<ElementId, number>> {
+  const elements = await readCountedElements(table, countingSets)
+  return new Map(elements.map(({ set, key, bytes }) => [`${set} ${keyTexts[set](key)}` as ElementId, bytes]))
+}
+
+/** Formats binary keys as nft prints them. */
+const keyTexts = {
+  received: (key) => formatNumber(key.readUInt32LE()),
+  sent: (key) => [...key].map((byte) => byte.toString(16).padStart(2, '0')).join(':'),
+} satisfies Record<(typeof countingSets)[number], (key: Buffer) => string>
+
+/** Command that notes the fingerprint as the name of an empty chain. */
+export function fingerprintNote(table: string, { fingerprint }: ObservedTables): string {
+  return `add chain inet ${table} fingerprint_${fingerprint}`
+}
+
+/** For more firewalls than this, reading the whole table once is cheaper than reading each chain. */
+const maxSingle = 4
+
+/** Reads the notes of some guests' firewalls; as `Observed.notesOf`. */
+export async function readFirewallNotes(
+  nft: Nft,
+  table: string,
+  planned: ReadonlyMap<string, string>,
+): Promise<Map<string, string>> {
+  const chains = [...planned.keys()].flatMap((device) => [`in_${device}`, `out_${device}`])
+  const parts = chains.map((name) => `chain inet ${table} ${name}`)
+  const text = planned.size > maxSingle ? await nft.readTable('inet', table) : await readAll(nft, parts)
+  return notesOf(parseTables(text ?? ''), planned)
+}
+
+function notesOf(parsed: ParsedTables, planned: ReadonlyMap<string, string>): Map<string, string> {
+  const made = [...planned].filter(([device]) => parsed.chains.has(`in_${device}`))
+  return new Map(made.map(([device, hash]) => [device, noteOf(parsed, device, hash)]))
+}
+
+/** One at a time: nft 1.0.6 does not find the second of two chains listed in one line. */
+async function readAll(nft: Nft, parts: readonly string[]): Promise<string | undefined> {
+  const texts: string[] = []
+  for (const part of parts) {
+    const text = await nft.readPart(part)
+    if (text === undefined) return undefined
+    texts.push(text)
+  }
+  return texts.join('')
+}
+
+function noteOf({ chains }: ParsedTables, device: string, planned: string): string {
+  const printed = shortHash(`${chains.get(`in_${device}`)}\n${chains.get(`out_${device}`)}`)
+  return `note_${device}_${planned}${printed}`
+}
+
+/** A firewall whose chains differ from its note counts as wrong and is made anew. */
+function compareFirewalls(parsed: ParsedTables): Map<string, HeldFirewall> {
+  const firewalls = new Map<string, HeldFirewall>()
+  for (const name of parsed.chains.keys()) {
+    const [kind, device = '', hashes = ''] = name.split('_')
+    const held = firewalls.get(device)
+    if (kind !== 'note') firewalls.set(device, held ?? { planned: '', note: undefined })
+    else {
+      const planned = hashes.slice(0, 16)
+      const right = name === noteOf(parsed, device, planned)
+      firewalls.set(device, { planned: right ? planned : '', note: name })
+    }
+  }
+  return firewalls
+}

@@ -1,0 +1,181 @@
+import { expect } from 'chai'
+import { noChange } from './plan-change.js'
+import type { ElementId } from './plan-guest.js'
+import { findStaleFlows, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
+import { listFilters, StaleFlowQueue } from './purge.js'
+
+describe('stale flows', () => {
+  const had = new Map<ElementId, string>([
+    ['ports 6 . 20001', '10.64.0.2 . 22'],
+    ['ports 17 . 20001', '10.64.0.2 . 53'],
+    ['host_ports6 2001:db8::ff . 6 . 20001', '2001:db8::2 . 22'],
+    ['port_ranges 192.0.2.9 . 6 . 3000-3999', '10.64.0.2'],
+    ['port_ranges 0.0.0.0/0 . 17 . 3000-3999', '10.64.0.2'],
+    ['public_in 203.0.113.5', '10.64.0.2'],
+  ])
+  const none: StaleFlows = { addresses: [], publicAddresses: [], mappings: [], newDatagrams: [] }
+  const find = (part: { remove?: ElementId[]; add?: [ElementId, string][] }): StaleFlows =>
+    findStaleFlows({ ...noChange, ...part, add: new Map(part.add) }, (id) => had.get(id))
+  const single = (protocol: 'tcp' | 'udp', hostPort: number, target = '10.64.0.2') =>
+    ({ protocol, hostIp: '', hostPort, hostPortEnd: hostPort, target }) as const
+
+  it('are none where nothing changes', () => {
+    expect(find({})).to.deep.equal(none)
+    expect(find({ add: [...had] })).to.deep.equal(none)
+  })
+
+  it('are those of an address that lost its owner, its mappings among them', () => {
+    const remove: ElementId[] = ['guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2', 'ports 6 . 20001']
+    expect(find({ remove })).to.deep.equal({ ...none, addresses: ['10.64.0.2'] })
+  })
+
+  it('are those of an IPv6 address, but of none of the link', () => {
+    const of = (address: string): ElementId => `guests6 "bt1" . 02:be:00:00:00:01 . ${address}`
+    const remove = [of('2001:db8::2'), of('::'), of('fe80::be:ff:fe00:1')]
+    expect(find({ remove }).addresses).to.deep.equal(['2001:db8::2'])
+  })
+
+  it('are those of a mapping that led elsewhere', () => {
+    const found = find({ remove: ['ports 17 . 20001'], add: [['ports 17 . 20001', '10.64.0.3 . 53']] })
+    expect(found.mappings).to.deep.equal([single('udp', 20001)])
+    expect(found.newDatagrams).to.deep.equal([single('udp', 20001, '10.64.0.3')])
+  })
+
+  it('are those of ranges and host addresses', () => {
+    const range = { hostPort: 3000, hostPortEnd: 3999, target: '10.64.0.2' }
+    expect(
+      find({
+        remove: [
+          'port_ranges 192.0.2.9 . 6 . 3000-3999',
+          'port_ranges 0.0.0.0/0 . 17 . 3000-3999',
+          'host_ports6 2001:db8::ff . 6 . 20001',
+        ],
+      }).mappings,
+    ).to.deep.equal([
+      { ...range, protocol: 'tcp', hostIp: '192.0.2.9' },
+      { ...range, protocol: 'udp', hostIp: '' },
+      { ...single('tcp', 20001, '2001:db8::2'), hostIp: '2001:db8::ff' },
+    ])
+  })
+
+  it('are those of a public address that comes or goes', () => {
+    expect(find({ remove: ['public_in 203.0.113.5'] }).publicAddresses).to.deep.equal(['203.0.113.5'])
+    expect(find({ add: [['public_in 203.0.113.6', '10.64.0.2']] }).publicAddresses).to.deep.equal(['203.0.113.6'])
+  })
+
+  it('are those that datagrams made before there was a mapping', () => {
+    const found = find({
+      add: [
+        ['ports 17 . 20002', '10.64.0.3 . 53'],
+        ['ports 6 . 20003', '10.64.0.3 . 22'],
+      ],
+    })
+    expect(found).to.deep.equal({ ...none, newDatagrams: [single('udp', 20002, '10.64.0.3')] })
+  })
+
+  it('are of the family that a mapping leads to', () => {
+    const hosts = ['192.0.2.9', '203.0.113.9', '2001:db8::ff']
+    const found = find({
+      add: [
+        ['ports 17 . 20002', '10.64.0.3 . 53'],
+        ['ports6 17 . 20002', '2001:db8::3 . 53'],
+        ['host_ports 192.0.2.9 . 17 . 20003', '10.64.0.3 . 53'],
+      ],
+    })
+    const filters = listFilters(found, hosts)
+    expect(filters.map(({ address, ports }) => [address, ports?.[0]])).to.deep.equal([
+      ['192.0.2.9', 20002],
+      ['203.0.113.9', 20002],
+      ['2001:db8::ff', 20002],
+      ['192.0.2.9', 20003],
+    ])
+  })
+
+  it('are told by who opened and who answers, whom was asked and to whom is answered, and by ports', () => {
+    const flows = {
+      addresses: ['10.64.0.2'],
+      publicAddresses: ['203.0.113.5'],
+      mappings: [{ ...single('tcp', 3000, '10.64.0.3'), hostPortEnd: 3999, hostIp: '192.0.2.9' }],
+      newDatagrams: [],
+    }
+    expect(listFilters(flows, [])).to.deep.equal([
+      { address: '10.64.0.2', is: 'opener' },
+      { address: '10.64.0.2', is: 'answerer' },
+      { address: '203.0.113.5', is: 'asked' },
+      { address: '203.0.113.5', is: 'answered' },
+      { address: '10.64.0.3', is: 'answerer', protocol: 'tcp', ports: [3000, 3999], asked: '192.0.2.9' },
+    ])
+  })
+
+  it('of very many new mappings are all datagrams that reached the host itself', () => {
+    const newDatagrams = Array.from({ length: 17 }, (_, i) => single('udp', 3000 + i))
+    expect(listFilters({ ...none, newDatagrams }, ['192.0.2.9'])).to.deep.equal([
+      { address: '192.0.2.9', is: 'answerer', asked: '192.0.2.9', protocol: 'udp' },
+    ])
+  })
+
+  describe('that wait to be forgotten lead clients of a new mapping astray', () => {
+    const waiting = { ...single('udp', 3000), hostPortEnd: 3999 }
+    for (const [name, mapping, astray] of [
+      ['where it leads to another guest', single('udp', 3999, '10.64.0.3'), true],
+      ['on one address as on all', { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' }, true],
+      ['not where it leads to the same guest', single('udp', 3000), false],
+      ['not from ports above', single('udp', 4000, '10.64.0.3'), false],
+      ['not from ports below', single('udp', 2999, '10.64.0.3'), false],
+      ['not from another protocol', single('tcp', 3000, '10.64.0.3'), false],
+      ['not from another family', single('udp', 3000, '2001:db8::3'), false],
+    ] as const)
+      it(name, () => {
+        const queue = new StaleFlowQueue(() => [])
+        queue.add({ ...none, mappings: [waiting] })
+        expect(queue.leadsAstray([mapping])).to.equal(astray)
+      })
+
+    it('not from another address of the host', () => {
+      const queue = new StaleFlowQueue(() => [])
+      queue.add({ ...none, mappings: [{ ...waiting, hostIp: '192.0.2.8' }] })
+      expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
+    })
+
+    it('where an address lost its owner, whatever was mapped to it', () => {
+      const queue = new StaleFlowQueue(() => [])
+      queue.add({ ...none, addresses: ['10.64.0.2'] })
+      expect(queue.leadsAstray([single('udp', 3000)])).to.equal(false)
+      expect(queue.leadsAstray([single('udp', 3000, '10.64.0.3')])).to.equal(true)
+    })
+  })
+
+  it('of a range that is shifted are one, however many elements it has', () => {
+    const ids = Array.from({ length: 40_000 }, (_, i): ElementId => `ports 17 . ${20_000 + i}`)
+    const to = (address: string, first: number) =>
+      new Map(ids.map((id, i): [ElementId, string] => [id, `${address} . ${first + i}`]))
+    const before = to('10.64.0.2', 1000)
+    const valueOf = (id: ElementId): string | undefined => before.get(id)
+    const change = { ...noChange, remove: ids.toReversed(), add: to('10.64.0.3', 1001) }
+    const found = findStaleFlows(change, valueOf)
+    const range = { protocol: 'udp', hostIp: '', hostPort: 20_000, hostPortEnd: 59_999 } as const
+    expect(found).to.deep.equal({
+      ...none,
+      mappings: [{ ...range, target: '10.64.0.2' }],
+      newDatagrams: [{ ...range, target: '10.64.0.3' }],
+    })
+    expect(listFilters(found, ['192.0.2.9'])).to.have.lengthOf(2)
+  })
+
+  it('of rows that others continue are joined with them', () => {
+    const [one, two] = [20001, 20002].map((port) => ({ ...none, mappings: [single('udp', port)] }))
+    expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([{ ...single('udp', 20001), hostPortEnd: 20002 }])
+  })
+
+  it('of several changes come together, each once', () => {
+    const mapping = single('udp', 20001)
+    const one = { ...none, addresses: ['10.64.0.3'], mappings: [mapping], publicAddresses: ['203.0.113.5'] }
+    const two = { ...none, addresses: ['10.64.0.4', '10.64.0.3'], mappings: [{ ...mapping }] }
+    expect(mergeStaleFlows([one, two])).to.deep.equal({
+      ...none,
+      addresses: ['10.64.0.3', '10.64.0.4'],
+      publicAddresses: ['203.0.113.5'],
+      mappings: [mapping],
+    })
+  })
+})

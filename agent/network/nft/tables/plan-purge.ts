@@ -1,0 +1,124 @@
+import type { TrackedFlow } from '../../../host/net/conntrack.js'
+import type { GuestNetwork, NatMapping } from '../../contract.js'
+import { addressOf } from './element-index.js'
+import { parsePorts } from './element-ports.js'
+import { isElsewhere, joinNeighbours, leadsElsewhere, type MappedFlows } from './mapped-flows.js'
+import { keyOf, setOf, type TableChange } from './plan-change.js'
+import type { ElementId } from './plan-guest.js'
+import { parseIpv4, type Subnet } from '../../subnet.js'
+
+/** Conntrack flows that a change of elements leaves behind. */
+export interface StaleFlows {
+  /** Addresses that their guest lost. */
+  readonly addresses: readonly string[]
+  /** Public addresses that a guest got or lost. */
+  readonly publicAddresses: readonly string[]
+  /** Mappings that are gone or changed, with the address they led to. */
+  readonly mappings: readonly MappedFlows[]
+  /** New mappings: conntrack would keep a client's ongoing datagrams on their old path. */
+  readonly newDatagrams: readonly MappedFlows[]
+}
+
+/** @param valueOf what an element mapped to before the change */
+export function findStaleFlows(
+  { remove, add }: TableChange,
+  valueOf: (id: ElementId) => string | undefined,
+): StaleFlows {
+  const added = [...add].filter(([id, value]) => valueOf(id) !== value)
+  const lost = remove.filter(isAddress).map(addressIn)
+  // Link-local addresses are in no tracked flow.
+  const addresses = new Set(lost.filter((address) => !address.startsWith('fe80:') && address !== '::'))
+  return {
+    addresses: [...addresses],
+    publicAddresses: [...new Set([...remove, ...added.map(([id]) => id)].filter(isPublic).map(keyOf))],
+    mappings: joinNeighbours(
+      remove
+        .filter(isMapping)
+        .map((id) => flowsOf(id, valueOf(id) ?? ''))
+        .filter(({ target }) => target !== '' && !addresses.has(target)),
+    ),
+    newDatagrams: joinNeighbours(
+      added
+        .filter(([id]) => isMapping(id))
+        .map(([id, value]) => flowsOf(id, value))
+        .filter(({ protocol }) => protocol === 'udp'),
+    ),
+  }
+}
+
+/**
+ * Finds flows to addresses of no guest: an earlier agent ended after it removed elements and before it forgot their
+ * flows.
+ */
+export function findAbandoned(
+  flows: readonly TrackedFlow[],
+  guests: readonly GuestNetwork[],
+  { first, last }: Subnet,
+): StaleFlows {
+  const owners = new Map(
+    guests.flatMap((guest) => [guest.ipv4, ...guest.ipv6Addresses].map((address) => [address, guest] as const)),
+  )
+  const isPrivate = (address: string): boolean => {
+    const value = parseIpv4(address) ?? 0
+    return value >= first && value <= last
+  }
+  const inFlows = flows.flatMap(({ opener, asked, answerer, answered }) => [opener, asked, answerer, answered])
+  return {
+    addresses: [...new Set(inFlows)].filter((address) => isPrivate(address) && !owners.has(address)),
+    publicAddresses: [],
+    mappings: joinNeighbours(flows.flatMap((flow) => unmapped(flow, owners.get(flow.answerer)))),
+    newDatagrams: [],
+  }
+}
+
+function unmapped({ protocol, asked, answerer, askedPort }: TrackedFlow, owner?: GuestNetwork): MappedFlows[] {
+  if (!owner || !protocol || asked === answerer || owner.publicIpv4s.includes(asked)) return []
+  const leads = (mapping: NatMapping): boolean =>
+    mapping.protocol === protocol &&
+    (mapping.hostIp === '' || mapping.hostIp === asked) &&
+    mapping.hostPort <= askedPort &&
+    askedPort <= mapping.hostPortEnd
+  if (owner.portMappings.some(leads)) return []
+  return [{ protocol, hostIp: asked, hostPort: askedPort, hostPortEnd: askedPort, target: answerer }]
+}
+
+/** Joins the stale flows of several changes, without duplicates. */
+export function mergeStaleFlows(all: readonly StaleFlows[]): StaleFlows {
+  return {
+    addresses: [...new Set(all.flatMap(({ addresses }) => addresses))],
+    publicAddresses: [...new Set(all.flatMap(({ publicAddresses }) => publicAddresses))],
+    mappings: joinNeighbours(all.flatMap(({ mappings }) => mappings)),
+    newDatagrams: joinNeighbours(all.flatMap(({ newDatagrams }) => newDatagrams)),
+  }
+}
+
+const isAddress = (id: ElementId): boolean => setOf(id) === 'guests' || setOf(id) === 'guests6'
+const addressIn = (id: ElementId): string => keyOf(id).split(' . ')[2] ?? ''
+const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
+const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
+
+/**
+ * Whether a flow to a new mapping's port may be among the stale ones and end at another guest. Which ports an address
+ * had that lost its owner is not known.
+ */
+export function leadAstray(
+  { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,
+  added: readonly MappedFlows[],
+): boolean {
+  return added.some(
+    (mapping) =>
+      addresses.some((address) => isElsewhere(address, mapping.target)) ||
+      mappings.some((flows) => leadsElsewhere(flows, mapping)),
+  )
+}
+
+function flowsOf(id: ElementId, value: string): MappedFlows {
+  const { host, protocol, first, last } = parsePorts(id)
+  return {
+    protocol: protocol === '17' ? 'udp' : 'tcp',
+    hostIp: host.includes('/') ? '' : host,
+    hostPort: first,
+    hostPortEnd: last,
+    target: addressOf(value),
+  }
+}

@@ -1,0 +1,88 @@
+import { Mutex } from '../../../../shared/async/mutex.js'
+import { forgetFlows, type FlowFilter } from '../../../host/net/conntrack.js'
+import type { MappedFlows } from './mapped-flows.js'
+import { leadAstray, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
+
+/**
+ * Matches flows that the host itself answers, from before there was a mapping; flows already mapped to a guest stay.
+ */
+function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
+  return { address, is: 'answerer', asked: address }
+}
+
+/**
+ * With more rows of new ports than this all datagram flows to the host are forgotten; their next packet recreates them.
+ */
+const maxSingle = 16
+
+/** Plans which flows to forget on a host with these addresses. */
+export function listFilters(flows: StaleFlows, hostAddresses: readonly string[]): FlowFilter[] {
+  const { addresses, publicAddresses, mappings, newDatagrams } = flows
+  return [
+    ...addresses.flatMap((address) => at(address, 'opener', 'answerer')),
+    ...publicAddresses.flatMap((address) => at(address, 'asked', 'answered')),
+    ...mappings.map((mapping): FlowFilter => ({
+      address: mapping.target,
+      is: 'answerer',
+      ...portsOf(mapping),
+      ...(mapping.hostIp === '' ? {} : { asked: mapping.hostIp }),
+    })),
+    ...listDatagrams(newDatagrams, hostAddresses),
+  ]
+}
+
+function at(address: string, ...places: FlowFilter['is'][]): FlowFilter[] {
+  return places.map((is) => ({ address, is }))
+}
+
+function portsOf({ protocol, hostPort, hostPortEnd }: MappedFlows): Pick<FlowFilter, 'protocol' | 'ports'> {
+  return { protocol, ports: [hostPort, hostPortEnd] }
+}
+
+function listDatagrams(mappings: readonly MappedFlows[], hostAddresses: readonly string[]): FlowFilter[] {
+  if (mappings.length > maxSingle) return hostAddresses.map((address) => ({ ...toHost(address), protocol: 'udp' }))
+  return mappings.flatMap((mapping) =>
+    listAsked(mapping, hostAddresses).map((address) => ({ ...toHost(address), ...portsOf(mapping) })),
+  )
+}
+
+/** Host addresses that a mapping answers on, of its target's family. */
+function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly string[]): string[] {
+  if (hostIp !== '') return [hostIp]
+  return hostAddresses.filter((address) => address.includes(':') === target.includes(':'))
+}
+
+/**
+ * Holds stale flows from the change that made them stale until they are forgotten, across failures. Purges run one at a
+ * time; each takes all that has been added by then.
+ */
+export class StaleFlowQueue {
+  readonly #waiting = new Set<StaleFlows>()
+  readonly #mutex = new Mutex()
+
+  constructor(private readonly readHostAddresses: () => readonly string[]) {}
+
+  add(stale: StaleFlows): void {
+    if (Object.values(stale).some((list: readonly unknown[]) => list.length > 0)) this.#waiting.add(stale)
+  }
+
+  /** Whether a flow that waits to be forgotten would lead a client of these mappings to another guest. */
+  leadsAstray(mappings: readonly MappedFlows[]): boolean {
+    return [...this.#waiting].some((stale) => leadAstray(stale, mappings))
+  }
+
+  /**
+   * Forgets all flows added before. Call it after the elements are gone: earlier, new flows would replace the old ones.
+   * @throws {CommandError} what was not forgotten is tried again at the next call
+   */
+  purge(): Promise<void> {
+    return this.#mutex.run(() => this.#purge())
+  }
+
+  async #purge(): Promise<void> {
+    const taken = [...this.#waiting]
+    if (taken.length === 0) return
+    await forgetFlows(listFilters(mergeStaleFlows(taken), this.readHostAddresses()))
+    for (const stale of taken) this.#waiting.delete(stale)
+  }
+}

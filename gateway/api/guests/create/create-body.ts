@@ -1,0 +1,141 @@
+import { Type, type Static } from 'typebox'
+import {
+  defaultSnapshotLimit,
+  limits,
+  maxUserDataLength,
+  sshPasswordRule,
+  templateIdPattern,
+} from '../../../../shared/guest-rules.js'
+import { DevicesSchema } from '../device-schema.js'
+import { VirtualizationSchema } from '../guest-row.js'
+import { trimmed } from '../../../http/normalize.js'
+import { oneOf } from '../../../http/schema.js'
+import {
+  ExpirySchema,
+  ipv4Fields,
+  ipv6ListFields,
+  MappingBodySchema,
+  rateFields,
+  trafficFields,
+  vcpuBounds,
+  integerWithin,
+} from '../setting-schemas.js'
+
+const optional = Type.Optional
+
+/** Fields for the login of the container's root. @param modes description of `ssh_auth_mode` */
+export function loginFields(modes: string) {
+  return {
+    ssh_auth_mode: optional(oneOf(['auto_password', 'password', 'key', 'keep'], modes)),
+    ssh_password: optional(
+      Type.String({
+        maxLength: 1024,
+        description: `Must be ${sshPasswordRule}. Used in \`password\` mode, ignored in other modes.`,
+      }),
+    ),
+    ssh_public_key: optional(
+      Type.String({
+        ...trimmed,
+        maxLength: 16_384,
+        description:
+          'One line in the format of OpenSSH, without options: Ed25519, ECDSA, RSA of at least 2048 bits, or a security key. Certificates and DSA keys are refused. Used in `key` mode, ignored in other modes.',
+      }),
+    ),
+  }
+}
+
+export const TemplateIdSchema = Type.String({
+  ...trimmed,
+  pattern: templateIdPattern,
+  description: 'Id of a template, see `GET /templates`: lower-case letters, digits, "." and "-".',
+})
+
+/** Body of `POST /containers`. Unknown fields are ignored. */
+export const CreateBodySchema = Type.Object(
+  {
+    name: Type.String({
+      ...trimmed,
+      description:
+        '1 to 63 letters, digits, ".", "_" and "-". Must be unique in the fleet, must not consist of digits only, and must not be a UUID.',
+    }),
+    virtualization: optional(VirtualizationSchema),
+    template_id: TemplateIdSchema,
+    vcpu: optional(
+      Type.Number({ ...vcpuBounds, description: 'Number of virtual CPUs, may be fractional. Default: 1.' }),
+    ),
+    ram_mb: integerWithin(limits.ramMb, 'Memory in MiB. Default: 512.'),
+    disk_gb: integerWithin(limits.diskGb, 'Disk size in GiB. Default: 10.'),
+    host_id: optional(
+      Type.String({
+        ...trimmed,
+        maxLength: 64,
+        description: 'Id of the host. Default: the host with the most free resources.',
+      }),
+    ),
+    start: optional(Type.Boolean({ description: '`true`: start the container after its creation. Default: `true`.' })),
+    assign_nat: optional(
+      Type.Boolean({ description: '`false`: the container gets no port mappings. Default: `true`.' }),
+    ),
+    port_mapping_count: integerWithin(
+      limits.portMappings,
+      'Number of NAT mappings with automatically chosen host ports. The first leads to container port 22, the others to the container port with the same number as their host port. If omitted or 0: 1, or 0 if `nat_port_mappings` contains a mapping to port 22.',
+    ),
+    nat_port_mappings: optional(
+      Type.Array(MappingBodySchema, {
+        maxItems: limits.portMappings.max,
+        description: 'Explicit mappings. A `host_port` that is 0 or omitted is chosen automatically.',
+      }),
+    ),
+    extra_ports: optional(
+      Type.Unknown({
+        description:
+          'Array of container ports. Each is mapped to an automatically chosen host port unless it is already mapped. Values of any other type are ignored.',
+      }),
+    ),
+    ...ipv4Fields,
+    assign_ipv6: optional(
+      Type.Boolean({ description: '`true`: assign one address, unless a count or a list requests more.' }),
+    ),
+    ...ipv6ListFields,
+    ...loginFields(
+      'If omitted: `password` or `key` if only the field of that mode is sent, else `auto_password`. `keep` is only for reinstall.',
+    ),
+    expires_at: optional(ExpirySchema),
+    ...rateFields,
+    ...trafficFields,
+    snapshot_limit: integerWithin(
+      limits.snapshots,
+      `Maximum number of snapshots. Default: ${defaultSnapshotLimit}. 0: none.`,
+    ),
+    devices: optional(DevicesSchema),
+    user_data: optional(
+      Type.String({
+        maxLength: maxUserDataLength,
+        description:
+          'First-boot data for virtual machines, in a form of cloud-init: a script with `#!`, `#cloud-config`, ' +
+          '`#cloud-config-archive`, `#cloud-config-jsonp`, `#cloud-boothook`, `#include`, `#include-once`, ' +
+          '`#part-handler`, `## template: jinja`, or a MIME message. It may be gzip data or UTF-16 as base64. Data that ' +
+          'the system would ignore is refused with the reason. For Windows: a form of cloudbase-init.',
+      }),
+    ),
+  },
+  { title: 'CreateContainer' },
+)
+
+export type CreateBody = Static<typeof CreateBodySchema>
+
+export const createExample: CreateBody = {
+  name: 'web1',
+  virtualization: 'lxc',
+  template_id: 'debian-12',
+  vcpu: 1,
+  ram_mb: 512,
+  disk_gb: 5,
+  assign_nat: true,
+  port_mapping_count: 2,
+  nat_port_mappings: [{ protocol: 'tcp', container_port: 80, host_port: 0, description: 'web' }],
+  ssh_auth_mode: 'auto_password',
+  expires_at: '2030-12-31 23:59:59',
+  network_down_mbps: 100,
+  network_up_mbps: 50,
+}

@@ -1,0 +1,110 @@
+import { Type, type Static } from 'typebox'
+import { BerthError, invalidField } from '../../../../shared/errors.js'
+import type { TimeFormat } from '../../../../shared/time.js'
+import type { GuestSpec } from '../../../../proto/gen/berth/agent/v1/guest.js'
+import type { Principal } from '../../../access/principal.js'
+import type { Fleet, FleetView, GuestCreation } from '../../../fleet/contract.js'
+import { getNamedHost } from '../../host-choice.js'
+import { checkMayAllowDevices } from '../device-schema.js'
+import type { CreateBody } from './create-body.js'
+import { statusOf } from '../../../fleet/guest-status.js'
+import { GuestStatusSchema } from '../guest-row.js'
+import { planCreate } from './plan-create.js'
+import type { Os } from './plan-login.js'
+
+export const CreatedSchema = Type.Object(
+  {
+    task_id: Type.String(),
+    id: Type.Integer(),
+    uuid: Type.String(),
+    name: Type.String(),
+    status: GuestStatusSchema,
+    action: Type.Literal('create'),
+    ssh_port: Type.Integer(),
+    ssh_password: Type.String({
+      description: 'Password in plain text. It is returned only in this answer. Empty in `key` mode.',
+    }),
+  },
+  { title: 'CreatedContainer' },
+)
+export type CreatedContainer = Static<typeof CreatedSchema> & { hostId: string }
+
+/** A creation that passed all checks of the gateway. */
+export interface PlannedCreation {
+  readonly name: string
+  readonly spec: GuestSpec
+  readonly hostId?: string
+}
+
+export interface CreationParts {
+  readonly fleet: Fleet
+  readonly time: TimeFormat
+}
+
+/**
+ * Checks a creation; changes nothing.
+ * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`, `insufficient_scope`
+ */
+export function checkCreation({ fleet, time }: CreationParts, body: CreateBody, caller: Principal): PlannedCreation {
+  checkMayAllowDevices(caller, body.devices)
+  const { name, spec: planned } = planCreate(body, time, osOf(fleet.view, body.template_id))
+  // It has expired already: it is made, and blocked like any expired one.
+  const isOver = planned.expiresAtMs !== 0 && planned.expiresAtMs <= Date.now()
+  const spec = { ...planned, start: planned.start && !isOver }
+  if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
+  checkTemplate(fleet.view, spec.templateId)
+  return { name, spec, ...(body.host_id ? { hostId: body.host_id } : {}) }
+}
+
+/** Queues the creation; the view shows it when this resolves. */
+export async function orderCreation(
+  { fleet }: CreationParts,
+  planned: PlannedCreation,
+  { caller, operationId }: { readonly caller: Principal; readonly operationId: string },
+): Promise<CreatedContainer> {
+  const creation = await fleet.createGuest({ operationId, requestedBy: caller.user, ...planned })
+  await fleet.reached(creation.hostId, creation.response.revision)
+  return createdRow(creation, operationId)
+}
+
+/**
+ * While no host has told of any template, the fleet's own answer says more.
+ * @throws {BerthError} `invalid_field`, `image_disabled`
+ */
+export function checkTemplate(view: FleetView, id: string): void {
+  const known = [...view.templates()].map(({ template }) => template)
+  const found = known.filter((template) => template.id === id)
+  if (known.length === 0) return
+  if (found.length === 0) throw noTemplate()
+  if (found.every(({ disabled }) => disabled))
+    throw new BerthError('conflict', 'image_disabled', 'template_id: the image is disabled', {
+      field: 'template_id',
+    })
+}
+
+/** What is made from a template; one that no host has told of is taken for Linux. */
+export function osOf(view: FleetView, id: string): Os {
+  for (const { template } of view.templates()) if (template.id === id && template.os === 'windows') return 'windows'
+  return 'linux'
+}
+
+export function noTemplate(): BerthError {
+  return invalidField('template_id', 'template_id: this template does not exist')
+}
+
+function createdRow({ hostId, response }: GuestCreation, operationId: string): CreatedContainer {
+  const { guest, sshPassword } = response
+  if (guest === undefined)
+    throw new BerthError('internal', 'agent_error', 'the host created no container: its answer does not contain it')
+  return {
+    task_id: operationId,
+    id: guest.id,
+    uuid: guest.uuid,
+    name: guest.name,
+    status: statusOf({ guest, online: true }),
+    action: 'create',
+    ssh_port: guest.sshPort,
+    ssh_password: sshPassword,
+    hostId,
+  }
+}

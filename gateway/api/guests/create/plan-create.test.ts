@@ -1,0 +1,329 @@
+import { expect } from 'chai'
+import { BerthError } from '../../../../shared/errors.js'
+import { createTimeFormat } from '../../../../shared/time.js'
+import type { CreateBody } from './create-body.js'
+import { planCreate } from './plan-create.js'
+
+const base: CreateBody = { name: 'web', template_id: 'debian-12' }
+const publicKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUkSXm9C1Cx4Vf0VbMT4KjEVxmeDbtC5VxY3l5a3tmk someone@somewhere'
+
+const time = createTimeFormat('UTC')
+const plan = (body: Partial<CreateBody> = {}): ReturnType<typeof planCreate> => planCreate({ ...base, ...body }, time)
+
+const portsOf = (body: Partial<CreateBody>): [number, number, string][] =>
+  plan(body).spec.portMappings.map((m) => [m.containerPort, m.hostPort, m.protocol])
+
+function failureOf(body: Partial<CreateBody>): [string, string | undefined] {
+  try {
+    plan(body)
+  } catch (error) {
+    if (error instanceof BerthError) return [error.code, error.field]
+    throw error
+  }
+  throw new Error('accepted')
+}
+
+describe('planning a container of Windows', () => {
+  const windows = (body: Partial<CreateBody>) => planCreate({ ...base, ...body }, time, 'windows').spec
+  const ports = (body: Partial<CreateBody>): number[] =>
+    windows(body).portMappings.map(({ containerPort }) => containerPort)
+
+  it('maps its remote desktop first, where nothing else is said', () => {
+    expect(ports({ port_mapping_count: 2 })).to.deep.equal([3389, 0])
+    expect(windows({}).portMappings[0]?.description).to.equal('RDP')
+    const explicit = [{ container_port: 80 }, { container_port: 3389, host_port: 40_000 }]
+    expect(ports({ nat_port_mappings: explicit })).to.deep.equal([3389, 80])
+    expect(ports({ extra_ports: [22, 3389] })).to.deep.equal([3389, 22])
+  })
+
+  for (const [name, body, mode] of [
+    ['a key', { ssh_auth_mode: 'key', ssh_public_key: publicKey }, 'auto_password'],
+    ['a key that is none', { ssh_public_key: 'nonsense' }, 'auto_password'],
+    ['a key beside a password', { ssh_public_key: publicKey, ssh_password: 'S3cret-enough' }, 'password'],
+    ['no key in mode key', { ssh_auth_mode: 'key' }, 'auto_password'],
+  ] as const)
+    it(`ignores ${name}`, () => {
+      expect(windows(body)).to.include({ sshAuthMode: mode, sshPublicKey: '' })
+    })
+})
+
+describe('planning a container from its request', () => {
+  it('fills in what may be left out', () => {
+    const { spec } = plan()
+    expect(spec.limits).to.include({ vcpuMilli: 1000, ramMb: 512, diskGb: 10, networkDownMbps: 0 })
+    expect(spec).to.include({ assignNat: true, start: true, templateId: 'debian-12' })
+    expect(spec.sshAuthMode).to.equal('auto_password')
+  })
+
+  it('takes fractions of a processor', () => expect(plan({ vcpu: 0.5 }).spec.limits?.vcpuMilli).to.equal(500))
+
+  for (const [name, body, ports] of [
+    ['one mapping to SSH by default', {}, [[22, 0, 'tcp']]],
+    [
+      'SSH first, the others to their own number',
+      { port_mapping_count: 3 },
+      [
+        [22, 0, 'tcp'],
+        [0, 0, 'tcp'],
+        [0, 0, 'tcp'],
+      ],
+    ],
+    ['one to SSH for a count of 0', { port_mapping_count: 0 }, [[22, 0, 'tcp']]],
+    ['none without NAT', { assign_nat: false }, []],
+    [
+      'none without NAT, where none are asked for',
+      { assign_nat: false, port_mapping_count: 3, extra_ports: [], nat_port_mappings: [] },
+      [],
+    ],
+    ['none without NAT, where extra_ports is no list', { assign_nat: false, extra_ports: 3 }, []],
+    ['no extra port for blank entries', { extra_ports: ['', ' ', null] }, [[22, 0, 'tcp']]],
+    [
+      'extra ports',
+      { extra_ports: [80, 443] },
+      [
+        [22, 0, 'tcp'],
+        [80, 0, 'tcp'],
+        [443, 0, 'tcp'],
+      ],
+    ],
+    [
+      'extra ports once, and none that is mapped',
+      {
+        extra_ports: [80, 443, 22, 80, 8080],
+        nat_port_mappings: [{ container_port: 8080, host_port: 25080 }],
+      },
+      [
+        [22, 0, 'tcp'],
+        [80, 0, 'tcp'],
+        [443, 0, 'tcp'],
+        [8080, 25080, 'tcp'],
+      ],
+    ],
+    ['SSH as an extra port alone', { port_mapping_count: 0, extra_ports: [22] }, [[22, 0, 'tcp']]],
+    [
+      'an extra port beside the same one over UDP',
+      { extra_ports: [53], nat_port_mappings: [{ container_port: 53, protocol: 'udp' }] },
+      [
+        [22, 0, 'tcp'],
+        [53, 0, 'tcp'],
+        [53, 0, 'udp'],
+      ],
+    ],
+    ['extra_ports that are no list', { extra_ports: 'x' }, [[22, 0, 'tcp']]],
+    [
+      'explicit ones after SSH',
+      { nat_port_mappings: [{ container_port: 53, host_port: 25053, protocol: 'udp' }] },
+      [
+        [22, 0, 'tcp'],
+        [53, 25053, 'udp'],
+      ],
+    ],
+    [
+      'an explicit one to SSH in its place',
+      { nat_port_mappings: [{ container_port: 80 }, { container_port: 22, host_port: 25022 }] },
+      [
+        [22, 25022, 'tcp'],
+        [80, 0, 'tcp'],
+      ],
+    ],
+  ] as [string, Partial<CreateBody>, [number, number, string][]][])
+    it(`maps ports: ${name}`, () => expect(portsOf(body)).to.deep.equal(ports))
+
+  for (const [name, body, code, field] of [
+    ['a name of digits', { name: '123' }, 'invalid_field', 'name'],
+    ['a name with a slash', { name: 'a/b' }, 'invalid_field', 'name'],
+    ['a name that is a path', { name: 'list' }, 'invalid_field', 'name'],
+    ['keep', { ssh_auth_mode: 'keep' }, 'invalid_field', 'ssh_auth_mode'],
+    ['password mode without one', { ssh_auth_mode: 'password' }, 'missing_field', 'ssh_password'],
+    ['a short password', { ssh_auth_mode: 'password', ssh_password: 'abc123' }, 'invalid_field', 'ssh_password'],
+    [
+      'a password without digits',
+      { ssh_auth_mode: 'password', ssh_password: 'abcdefgh' },
+      'invalid_field',
+      'ssh_password',
+    ],
+    [
+      'a password with a blank',
+      { ssh_auth_mode: 'password', ssh_password: 'abcd 1234' },
+      'invalid_field',
+      'ssh_password',
+    ],
+    ['key mode without one', { ssh_auth_mode: 'key', ssh_public_key: '' }, 'missing_field', 'ssh_public_key'],
+    [
+      'a key on two lines',
+      { ssh_auth_mode: 'key', ssh_public_key: `${publicKey}\n${publicKey}` },
+      'invalid_field',
+      'ssh_public_key',
+    ],
+    ['a port that is none', { extra_ports: [0] }, 'invalid_field', 'extra_ports'],
+    [
+      'a host port twice',
+      {
+        nat_port_mappings: [
+          { container_port: 1, host_port: 25000 },
+          { container_port: 2, host_port: 25000 },
+        ],
+      },
+      'invalid_field',
+      'nat_port_mappings',
+    ],
+    [
+      'mappings without NAT',
+      { assign_nat: false, nat_port_mappings: [{ container_port: 1 }] },
+      'invalid_field',
+      'nat_port_mappings',
+    ],
+    ['extra ports without NAT', { assign_nat: false, extra_ports: [80] }, 'invalid_field', 'extra_ports'],
+    ['a bad password without a mode', { ssh_password: 'short' }, 'invalid_field', 'ssh_password'],
+    ['a bad key without a mode', { ssh_public_key: 'ssh-rsa x' }, 'invalid_field', 'ssh_public_key'],
+    ['an expiry that is no time', { expires_at: 'tomorrow' }, 'invalid_field', 'expires_at'],
+    ['an expiry that no calendar has', { expires_at: '2030-02-30' }, 'invalid_field', 'expires_at'],
+    [
+      'a mapping on what is no address',
+      { nat_port_mappings: [{ container_port: 80 }, { container_port: 81, host_ip: 'eth0' }] },
+      'invalid_field',
+      'nat_port_mappings.1.host_ip',
+    ],
+    [
+      'ranges of different length',
+      { nat_port_mappings: [{ container_port: 80, container_port_end: 89, host_port: 1, host_port_end: 9 }] },
+      'invalid_field',
+      'nat_port_mappings.0.host_port_end',
+    ],
+    [
+      'a host port within the range of another',
+      {
+        nat_port_mappings: [
+          { container_port: 80, host_port: 25_005, host_ip: '192.0.2.1' },
+          { container_port: 1000, host_port: 25_000, host_port_end: 25_010 },
+        ],
+      },
+      'invalid_field',
+      'nat_port_mappings',
+    ],
+    ['an address twice', { public_ipv4s: ['192.0.2.1', '192.0.2.2', '192.0.2.1'] }, 'invalid_field', 'public_ipv4s.2'],
+    [
+      'an address twice in other words',
+      { ipv6_addresses: ['2001:db8::1', '2001:DB8:0::1'] },
+      'invalid_field',
+      'ipv6_addresses.1',
+    ],
+    [
+      'addresses that are not to be assigned',
+      { assign_ipv4: false, public_ipv4s: ['192.0.2.1'] },
+      'invalid_field',
+      'public_ipv4s',
+    ],
+    [
+      'IPv6 addresses that are not to be assigned',
+      { assign_ipv6: false, ipv6_addresses: ['2001:db8::1'] },
+      'invalid_field',
+      'ipv6_addresses',
+    ],
+    ['too many mappings', { port_mapping_count: 1000, extra_ports: [80] }, 'invalid_field', 'port_mapping_count'],
+    ['cloud-init', { user_data: '#cloud-config' }, 'unsupported', 'user_data'],
+  ] as [string, Partial<CreateBody>, string, string][])
+    it(`refuses ${name}`, () => expect(failureOf(body)).to.deep.equal([code, field]))
+
+  it('takes zeros and empties for nothing asked', () => {
+    const nothing: Partial<CreateBody> = {
+      assign_ipv4: false,
+      ipv4_count: 0,
+      public_ipv4s: [],
+      assign_ipv6: false,
+      ipv6_count: 0,
+      ipv6_addresses: [],
+      expires_at: '',
+      network_down_mbps: 0,
+      io_speed_mbps: 0,
+      traffic_mode: 'total',
+      monthly_traffic_gb: 0,
+      user_data: '',
+      ssh_password: '',
+      ssh_public_key: '',
+    }
+    expect(plan(nothing).spec).to.deep.equal(plan().spec)
+  })
+
+  it('leaves out what the mode does not use, whatever it is', () => {
+    const unused = { ssh_password: 'short', ssh_public_key: 'no key' }
+    expect(plan({ ssh_auth_mode: 'auto_password', ...unused }).spec).to.deep.equal(plan().spec)
+    const key = plan({ ssh_auth_mode: 'key', ssh_password: 'short', ssh_public_key: publicKey }).spec
+    expect(key).to.include({ sshAuthMode: 'key', sshPassword: '' })
+  })
+
+  it('takes the mode from the password or the key that is sent, and asks where both are', () => {
+    expect(plan({ ssh_password: 'abcd1234', ssh_public_key: '' }).spec).to.include({
+      sshAuthMode: 'password',
+      sshPassword: 'abcd1234',
+      sshPublicKey: '',
+    })
+    expect(plan({ ssh_public_key: publicKey }).spec).to.include({
+      sshAuthMode: 'key',
+      sshPassword: '',
+      sshPublicKey: publicKey,
+    })
+    const both = { ssh_password: 'abcd1234', ssh_public_key: publicKey }
+    expect(failureOf(both)).to.deep.equal(['missing_field', 'ssh_auth_mode'])
+  })
+
+  for (const [name, body, counts] of [
+    ['nothing', {}, [0, 0]],
+    ['the flag alone: one', { assign_ipv4: true, assign_ipv6: true }, [1, 1]],
+    ['the flag with a count of 0: one', { assign_ipv4: true, ipv4_count: 0 }, [1, 0]],
+    ['the flag and a count', { assign_ipv6: true, ipv6_count: 3 }, [0, 3]],
+    ['a count alone', { ipv4_count: 2 }, [2, 0]],
+    ['a count, and the flag off', { assign_ipv4: false, ipv4_count: 2, assign_ipv6: false, ipv6_count: 1 }, [0, 0]],
+    ['the flag and a list', { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] }, [0, 0]],
+    ['a count beside a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
+  ] as [string, Partial<CreateBody>, number[]][])
+    it(`picks addresses: ${name}`, () => {
+      const { spec } = plan(body)
+      expect([spec.ipv4Count, spec.ipv6Count]).to.deep.equal(counts)
+      expect(spec.publicIpv4s).to.deep.equal(body.public_ipv4s ?? [])
+    })
+
+  for (const [name, body, rates] of [
+    ['unlimited by default', {}, [0, 0, 0, 0]],
+    ['each its own', { network_down_mbps: 100, io_write_mbps: 5 }, [100, 0, 0, 5]],
+    ['the legacy pair', { network_bw_mbps: 50, io_speed_mbps: 7 }, [50, 50, 7, 7]],
+    ['its own before the legacy one', { network_bw_mbps: 50, network_up_mbps: 7 }, [50, 7, 0, 0]],
+    ['the legacy one before 0', { network_bw_mbps: 50, network_up_mbps: 0 }, [50, 50, 0, 0]],
+    ['0 before a legacy 0', { io_speed_mbps: 0, io_read_mbps: 3, io_write_mbps: 0 }, [0, 0, 3, 0]],
+  ] as [string, Partial<CreateBody>, number[]][])
+    it(`bounds rates: ${name}`, () => {
+      const { networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps } = plan(body).spec.limits!
+      expect([networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps]).to.deep.equal(rates)
+    })
+
+  it('takes quota, expiry and a mapping of one address', () => {
+    const { spec } = plan({
+      traffic_mode: 'in_out',
+      traffic_in_gb: 5,
+      traffic_action: 'throttle',
+      traffic_reset_day: 15,
+      expires_at: '2030-01-01',
+      nat_port_mappings: [{ container_port: 80, container_port_end: 89, host_ip: '192.0.2.1' }],
+    })
+    expect(spec.traffic).to.deep.equal({
+      mode: 'split',
+      monthlyGb: 0,
+      inGb: 5,
+      outGb: 0,
+      action: 'throttle',
+      throttleMbps: 0,
+      resetDay: 15,
+    })
+    expect(spec.expiresAtMs).to.equal(Date.parse('2030-01-01T23:59:59Z'))
+    expect(spec.portMappings[1]).to.include({
+      hostIp: '192.0.2.1',
+      hostPort: 0,
+      hostPortEnd: 0,
+      containerPort: 80,
+      containerPortEnd: 89,
+    })
+  })
+
+  it('keeps a key as one line', () =>
+    expect(plan({ ssh_auth_mode: 'key', ssh_public_key: ` ${publicKey} ` }).spec.sshPublicKey).to.equal(publicKey))
+})

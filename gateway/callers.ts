@@ -1,0 +1,123 @@
+import type { Logger } from 'pino'
+import { perMinute, RateLimit } from '../shared/rate-limit.js'
+import { createAccounts, type Accounts } from './accounts/accounts.js'
+import { GuestRegistry } from './fleet/placement/guest-registry.js'
+import { GatewayInstance } from './store/instance.js'
+import type { Store } from './store/store.js'
+import { GoneContainers } from './sub-users/gone-containers.js'
+import { SubUsers } from './sub-users/sub-users.js'
+import { ApiKeys } from './access/api-keys.js'
+import { AuditStore } from './access/audit.js'
+import { CallerAuthenticator } from './access/authenticate.js'
+import { importAdminKey } from './access/bootstrap.js'
+import type { AccessControl, StoreHealth } from './access/contract.js'
+import { defaultCreationLimits, type CreationLimits } from './access/creation-limits.js'
+import { CallerGrants, type Grants } from './access/grants.js'
+import { FailureLog } from './access/failure-log.js'
+import { IdempotencyStore } from './access/idempotency.js'
+import { KeyCache } from './access/key-cache.js'
+import { KeyUsage } from './access/key-usage.js'
+import { RequestLimits, type RequestLimit } from './access/request-limits.js'
+import { defaultRetention, Trimming, type Retention } from './retention.js'
+import { authorize } from './access/scopes.js'
+
+export interface LimitOptions {
+  readonly caller: RequestLimit
+  /** Limits by source address, applied before the caller is known. */
+  readonly address: RequestLimit
+  /** Limit by source address. */
+  readonly authFailuresPerMinute: number
+  /** Limits of API keys and sub-users that exist at a time. */
+  readonly creation?: CreationLimits
+}
+
+/** Disables limits, for tests and benchmarks. */
+export const noLimits: LimitOptions = {
+  caller: { perSecond: 0, atOnce: 0 },
+  address: { perSecond: 0, atOnce: 0 },
+  authFailuresPerMinute: 1_000_000_000,
+}
+
+export interface AccessOptions {
+  /** A store that has not started yet, since the cache must learn of every change. */
+  store: Store
+  /** 32 bytes from `readOrCreateKey`; the same in all gateways on one store. */
+  secret: Buffer
+  /** Directory in which `createAdminKey` left the first key's digest. */
+  stateDir: string
+  /** How many audit entries to keep. */
+  auditKeep: number
+  readonly retention?: Retention
+  log: Logger
+  readonly limits: LimitOptions
+}
+
+/** Access control of a running gateway. */
+export interface Access extends AccessControl {
+  readonly audit: AuditStore
+  readonly keys: ApiKeys
+  readonly grants: Grants
+  readonly accounts: Accounts
+  readonly subUsers: SubUsers
+  readonly health: StoreHealth
+  /** Number of keys in memory. */
+  cachedKeys(): number
+  /** Call it after `store.start()`. */
+  start(): void
+  /** Call it before `store.close()`. */
+  close(): Promise<void>
+}
+
+export function createAccess(options: AccessOptions): Access {
+  const { store, secret, stateDir, auditKeep, retention = defaultRetention, limits, log } = options
+  const { creation = defaultCreationLimits } = limits
+  const limit = new RateLimit(perMinute(limits.authFailuresPerMinute))
+  const cache = new KeyCache(store)
+  const usage = new KeyUsage(store)
+  const instance = new GatewayInstance(store)
+  const keys = new ApiKeys({ store, cache, usage, secret, limit: creation.apiKeys })
+  const importKey = () =>
+    importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'import the admin key'))
+  keys.onRemoved(importKey)
+  // Also imports it again after the store was emptied while running.
+  store.onInvalidate(store.key('admin-key', ''), () => void importKey())
+  const failures = new FailureLog(log)
+  const audit = new AuditStore(store, auditKeep, log)
+  const accounts = createAccounts({ store, secret, log, retention: retention.logins })
+  const { callers: sessions } = accounts
+  const subUsers = new SubUsers({ store, secret, ...accounts, limit: creation.subUsers })
+  const goneContainers = new GoneContainers({ registry: new GuestRegistry(store), subUsers, log })
+  const idempotency = new IdempotencyStore(store, instance, secret, retention.repeatHours)
+  const trims = [
+    () => audit.trim(retention.auditDays),
+    () => idempotency.trim(retention.repeats),
+    () => accounts.loginLog.trim(),
+  ]
+  const trimming = new Trimming(store, trims, log)
+  return {
+    authenticator: new CallerAuthenticator({ store, cache, usage, sessions, failures, limit }),
+    authorize,
+    callers: new RequestLimits(limits.caller, 'this caller', log),
+    addresses: new RequestLimits(limits.address, 'this address', log),
+    audit,
+    idempotency,
+    keys,
+    grants: new CallerGrants(cache, sessions),
+    accounts,
+    subUsers,
+    health: { ping: () => store.ping(), reason: () => store.reason() },
+    cachedKeys: () => cache.size,
+    start: () => {
+      store.on('up', () => void importKey())
+      if (store.ready()) void importKey()
+      instance.start()
+      trimming.start()
+    },
+    close: async () => {
+      trimming.stop()
+      await goneContainers.stop()
+      await usage.close()
+      await instance.stop()
+    },
+  }
+}

@@ -1,0 +1,162 @@
+import { Metadata, type CallOptions, type ClientUnaryCall, type ServiceError } from '@grpc/grpc-js'
+import { BackupServiceService } from '../../../proto/gen/berth/agent/v1/backup.js'
+import { GuestServiceService } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { ImageServiceService } from '../../../proto/gen/berth/agent/v1/image.js'
+import { HostServiceService } from '../../../proto/gen/berth/agent/v1/host.js'
+import { GuestSettingsServiceService, RoutingServiceService } from '../../../proto/gen/berth/agent/v1/network.js'
+import { OperationServiceService } from '../../../proto/gen/berth/agent/v1/operation.js'
+import { SecurityServiceService } from '../../../proto/gen/berth/agent/v1/security.js'
+import { BerthError } from '../../../shared/errors.js'
+import { fromServiceError, UnansweredError } from '../../../shared/grpc-errors.js'
+import type { AgentConnection } from './agent-connection.js'
+import type { AgentLink } from './agent-link.js'
+import type { AgentClient, Calls, ConsoleOpener } from '../contract.js'
+
+type UnaryMethod<Request, Response> = (
+  request: Request,
+  metadata: Metadata,
+  options: Partial<CallOptions>,
+  callback: (error: ServiceError | null, response: Response) => void,
+) => ClientUnaryCall
+
+/** Most calls that wait for one host, should its agent stall. */
+const maxWaiting = 2000
+
+/** In ms, by call. An operation may be on any host, so its caller waits for the slowest one. */
+const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
+/** What the agent itself asks others for, who may be slow. */
+const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
+
+/**
+ * grpc-js' text (1.14.7, subchannel-call.ts) for REFUSED_STREAM: the peer did nothing with the call (RFC 9113, 8.7).
+ */
+const refusedStream = 'Stream refused by server'
+
+/**
+ * Makes one call with a deadline.
+ * @throws {BerthError} see `fromServiceError`; `UnansweredError` also on a closed connection
+ */
+export function callAgent<Request, Response>(
+  method: UnaryMethod<Request, Response>,
+  request: Request,
+  options: CallParts,
+): Promise<Response> {
+  return new Promise<Response>((resolve, reject) => {
+    const deadline = Date.now() + options.timeoutMs
+    const call = method(request, new Metadata(), { deadline }, (error, response) => {
+      online?.()
+      if (!error) return resolve(response)
+      // A call that has a peer was sent on a connection.
+      const left = call.getAuthContext() !== null && error.details !== refusedStream
+      reject(fromServiceError(error, { step: options.step, left }))
+    })
+    const online = options.link?.whileOnline(() => call.cancel())
+  }).catch((cause: unknown) => {
+    if (cause instanceof BerthError) throw cause
+    // grpc-js throws synchronously when its channel was closed meanwhile.
+    throw new UnansweredError(false, cause)
+  })
+}
+
+interface CallParts {
+  readonly step: string
+  readonly timeoutMs: number
+  /** Cancels the call when its host goes offline. */
+  readonly link?: AgentLink
+}
+
+interface RepeatableCall extends CallParts {
+  readonly link: AgentLink
+  /** Sends it on a connection. */
+  readonly send: (connection: AgentConnection, parts: CallParts) => Promise<unknown>
+  /** True if the call is idempotent. */
+  readonly isIdempotent: boolean
+}
+
+/** Calls to one host's agent, each on the present connection. */
+export class GrpcAgentClient implements AgentClient {
+  #waiting = 0
+
+  constructor(
+    readonly link: AgentLink,
+    private readonly timeoutMs: number,
+  ) {}
+
+  readonly backups = this.#calls(BackupServiceService, ({ backups }) => backups)
+
+  readonly guests = this.#calls(GuestServiceService, ({ guests }) => guests)
+
+  readonly settings = this.#calls(GuestSettingsServiceService, ({ settings }) => settings)
+
+  readonly routing = this.#calls(RoutingServiceService, ({ routing }) => routing)
+
+  readonly images = this.#calls(ImageServiceService, ({ images }) => images)
+  readonly hosts = this.#calls(HostServiceService, ({ hosts }) => hosts)
+
+  readonly security = this.#calls(SecurityServiceService, ({ security }) => security)
+
+  readonly operations = this.#calls(OperationServiceService, ({ operations }) => operations)
+
+  async consoleOpener(): Promise<ConsoleOpener> {
+    const connection = await this.link.connected()
+    return (listener) => connection.openConsole(listener)
+  }
+
+  /** Makes every call of a service; the step in errors is the call's name in words. */
+  #calls<Service extends object>(service: Service, clientOf: (connection: AgentConnection) => object): Calls<Service> {
+    const calls = Object.keys(service).map((name) => {
+      const step = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
+      const call = (request: unknown): Promise<unknown> => {
+        const timeoutMs = longTimeouts[name] ?? Math.min(this.timeoutMs, shortTimeouts[name] ?? Infinity)
+        const send: RepeatableCall['send'] = (connection, parts) => {
+          const client = clientOf(connection) as Record<string, UnaryMethod<unknown, unknown>>
+          return callAgent(client[name]!.bind(client), request, parts)
+        }
+        return this.#call({
+          send,
+          step,
+          timeoutMs,
+          link: this.link,
+          isIdempotent: isIdempotent(name, request),
+        })
+      }
+      return [name, call]
+    })
+    return Object.fromEntries(calls) as Calls<Service>
+  }
+
+  async #call(call: RepeatableCall): Promise<unknown> {
+    if (this.#waiting >= maxWaiting)
+      throw new BerthError('unavailable', 'host_offline', 'too many calls are waiting for the host: try again later')
+    this.#waiting++
+    try {
+      return await callWhileOnline(call)
+    } finally {
+      this.#waiting--
+    }
+  }
+}
+
+/** Repeats a call on the next connection if that is safe and the host is online. */
+async function callWhileOnline({ send, link, timeoutMs, step, isIdempotent }: RepeatableCall): Promise<unknown> {
+  let connection = link.ready() ?? (await link.connected())
+  for (const startMs = performance.now(); ;) {
+    const sentMs = performance.now()
+    try {
+      return await send(connection, { step, timeoutMs, link })
+    } catch (error) {
+      if (!(error instanceof UnansweredError) || (error.left && !isIdempotent)) throw error
+      // The time of a pause of this process does not count.
+      const hasTime = performance.now() - startMs < timeoutMs || link.lastPauseMs() > sentMs
+      const next = hasTime ? await link.connected(connection).catch(() => undefined) : undefined
+      if (!next) throw error
+      connection = next
+    }
+  }
+}
+
+/** Reads, and writes that the agent recognizes by their operation id. */
+function isIdempotent(name: string, request: unknown): boolean {
+  if (/^(get|list|find|describe|diagnose)/.test(name)) return true
+  return Boolean((request as { operationId?: string }).operationId)
+}

@@ -1,0 +1,58 @@
+import { credentials, type ChannelCredentials } from '@grpc/grpc-js'
+import { X509Certificate } from 'node:crypto'
+import type { PeerCertificate, SecureContext, TLSSocket } from 'node:tls'
+import { CertificateServiceClient } from '../../../proto/gen/berth/agent/v1/certificate.js'
+import { createPeerCheck, identityDnsName, type CertificateIdentity } from '../../../shared/identity.js'
+import { channelOptions, secureContextOf, type AgentConnection, type AgentTarget } from './agent-connection.js'
+
+/** How long after its expiry a certificate can still be renewed with its key. */
+export const renewableDays = 180
+
+const renewableForMs = renewableDays * 86_400_000
+
+/** A connection for the renewal of a certificate, and for nothing else. */
+export interface RenewalConnection extends Pick<AgentConnection, 'certificates' | 'peer'> {
+  close(): void
+}
+
+/**
+ * Connects to an agent whose certificate is not valid at present. TLS would refuse the certificate, so here it only
+ * proves that the agent has the key. Before the first call this class checks the authority, the host, and that the
+ * certificate is not revoked. Only the calls of a renewal are possible.
+ */
+export function connectForRenewal(target: AgentTarget): RenewalConnection {
+  const identity = { role: 'agent', hostId: target.hostId } as const
+  const issuer = new X509Certificate(target.caPem)
+  const isRevoked = (serial: string): boolean => target.isRevoked(serial)
+  const checkPeer = createPeerCheck({ identity, issuer, isRevoked, renewableForMs })
+  let peer: CertificateIdentity | undefined
+  const check = (certificate: PeerCertificate): void => {
+    peer = checkPeer(certificate)
+  }
+  const channelCredentials = checkedCredentials(secureContextOf(target), check)
+  const options = channelOptions(identityDnsName(identity), target.silenceMs)
+  const certificates = new CertificateServiceClient(`dns:${target.address}`, channelCredentials, options)
+  return { certificates, peer: () => peer, close: () => certificates.close() }
+}
+
+/** Checks the peer instead of TLS, for each connection, before anything is sent on it. */
+function checkedCredentials(secureContext: SecureContext, check: (peer: PeerCertificate) => void): ChannelCredentials {
+  const created = credentials.createFromSecureContext(secureContext, { rejectUnauthorized: false })
+  const createConnector = created._createSecureConnector.bind(created)
+  created._createSecureConnector = (...target) => {
+    const connector = createConnector(...target)
+    const connect = connector.connect.bind(connector)
+    connector.connect = async (socket) => {
+      const connected = await connect(socket)
+      try {
+        check((connected.socket as TLSSocket).getPeerCertificate())
+      } catch (error) {
+        connected.socket.destroy()
+        throw error
+      }
+      return connected
+    }
+    return connector
+  }
+  return created
+}

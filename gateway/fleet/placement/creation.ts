@@ -1,0 +1,158 @@
+import type { Logger } from 'pino'
+import type { GuestLimits } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { BerthError } from '../../../shared/errors.js'
+import type { AgentClient, GuestCreation, GuestCreationRequest, HeldRoom } from '../contract.js'
+import type { GuestRegistry } from './guest-registry.js'
+import type { HostState } from '../host-state.js'
+import type { Allocation } from '../host-totals.js'
+import type { Reservation } from './plan-claims.js'
+import { planPlacement, type Candidate, type Ratios } from './plan-placement.js'
+import type { FleetState } from '../view.js'
+
+export interface CreationOptions {
+  readonly view: FleetState
+  readonly registry: GuestRegistry
+  readonly ratios: Ratios
+  readonly log: Logger
+  agent(hostId: string): AgentClient
+  reached(hostId: string, revision: number): Promise<void>
+}
+
+interface PromisedRoom {
+  readonly hostId: string
+  readonly limits: GuestLimits | undefined
+}
+
+/** Where a guest goes that is not ordered yet. */
+interface HostReservation {
+  /** The first is the one with the room; the others are asked where it lacks addresses. */
+  readonly hostIds: readonly string[]
+  readonly promised: PromisedRoom
+}
+
+/** Creates guests across the fleet: chooses a host, reserves, calls the agent. */
+export class GuestCreator {
+  /** Guests being created that the view does not show yet; they count, so that many at once are spread as well. */
+  readonly #promised = new Set<PromisedRoom>()
+  /** By operation. */
+  readonly #held = new Map<string, HostReservation>()
+
+  constructor(private readonly options: CreationOptions) {}
+
+  async create(request: GuestCreationRequest): Promise<GuestCreation> {
+    const earlier = await this.options.registry.findByOperation(request.operationId)
+    if (earlier) return this.#submit(request, earlier, true)
+    const refusals: BerthError[] = []
+    for (const hostId of this.#takeHeld(request.operationId) ?? this.#place(request))
+      try {
+        return await this.#createOn(hostId, request)
+      } catch (error) {
+        if (!lacksAddresses(request, error)) throw error
+        refusals.push(error)
+      }
+    throw mostTelling(refusals)
+  }
+
+  /** Room for several, planned one beside the other before the first is ordered. */
+  holdRoom(): HeldRoom {
+    const own: string[] = []
+    return {
+      hold: (request) => {
+        const hostIds = this.#place(request)
+        const promised = { hostId: hostIds[0]!, limits: request.spec.limits }
+        this.#held.set(request.operationId, { hostIds, promised })
+        this.#promised.add(promised)
+        own.push(request.operationId)
+      },
+      release: () => own.forEach((operationId) => this.#takeHeld(operationId)),
+    }
+  }
+
+  /** Its room is the creation's from here on. */
+  #takeHeld(operationId: string): readonly string[] | undefined {
+    const held = this.#held.get(operationId)
+    if (!held) return undefined
+    this.#held.delete(operationId)
+    this.#promised.delete(held.promised)
+    return held.hostIds
+  }
+
+  async #createOn(hostId: string, request: GuestCreationRequest): Promise<GuestCreation> {
+    const { registry, view } = this.options
+    const promised = { hostId, limits: request.spec.limits }
+    this.#promised.add(promised)
+    try {
+      this.options.agent(hostId) // throws before anything is reserved
+      const { name, operationId } = request
+      const { reservation, repeated } = await registry.reserve(
+        { name, hostId, operationId },
+        (taken) => view.findGuest(taken) !== undefined,
+      )
+      return await this.#submit(request, reservation, repeated)
+    } finally {
+      this.#promised.delete(promised)
+    }
+  }
+
+  async #submit(request: GuestCreationRequest, reservation: Reservation, repeated: boolean): Promise<GuestCreation> {
+    const { hostId, id, uuid, name } = reservation
+    const { operationId, spec, requestedBy } = request
+    const order = { $case: 'create', value: { id, uuid, name, spec } } as const
+    try {
+      const response = await this.options.agent(hostId).operations.submitOperation({ operationId, requestedBy, order })
+      // Its room stays promised until the view shows the guest.
+      await this.options.reached(hostId, response.revision)
+      return { hostId, response }
+    } catch (error) {
+      // After anything but a clear refusal the guest may exist: a later sweep decides.
+      if (!repeated && isRefusal(error)) await this.#release(reservation)
+      throw error
+    }
+  }
+
+  async #release({ hostId, uuid, name }: Reservation): Promise<void> {
+    const { registry, log } = this.options
+    await registry
+      .release(hostId, uuid)
+      .catch((error: unknown) => log.warn({ uuid, name, error }, 'reservation not released; the sweep will'))
+  }
+
+  #place({ spec, hostId }: GuestCreationRequest): string[] {
+    const candidates = [...this.options.view.states()].map((host) => this.#candidate(host))
+    return planPlacement(spec, candidates, this.options.ratios, hostId)
+  }
+
+  #candidate(host: HostState): Candidate {
+    const promised = [...this.#promised].filter(({ hostId }) => hostId === host.record.id)
+    return {
+      host: host.view,
+      findTemplate: (id) => host.templates.get(id)?.template,
+      allocated: promised.reduce(addLimits, host.totals.allocated),
+    }
+  }
+}
+
+function addLimits(sum: Allocation, { limits }: PromisedRoom): Allocation {
+  return {
+    vcpuMilli: sum.vcpuMilli + (limits?.vcpuMilli ?? 0),
+    ramMb: sum.ramMb + (limits?.ramMb ?? 0),
+    diskGb: sum.diskGb + (limits?.diskGb ?? 0),
+  }
+}
+
+/** Whether the refusal is about addresses: pools belong to hosts, so the next host may have them. */
+function lacksAddresses({ spec }: GuestCreationRequest, error: unknown): error is BerthError {
+  const named = { public_ipv4s: spec.publicIpv4s, ipv6_addresses: spec.ipv6Addresses }
+  const asksFor = spec.ipv4Count + spec.ipv6Count > 0 || Object.values(named).some(({ length }) => length > 0)
+  if (!asksFor || !(error instanceof BerthError)) return false
+  return error.code === 'resource_exhausted' || Object.hasOwn(named, error.field ?? '')
+}
+
+/** Prefers the refusal that addresses are used up to one that they are in no pool. */
+function mostTelling(refusals: readonly BerthError[]): BerthError {
+  return refusals.find(({ code }) => code === 'resource_exhausted') ?? refusals[0]!
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof BerthError && ['invalid', 'conflict', 'exhausted', 'not_found'].includes(error.kind)
+}

@@ -1,0 +1,214 @@
+import { randomUUID } from 'node:crypto'
+import { conflict } from '../../../shared/errors.js'
+import { steadyClock } from '../../../shared/steady-clock.js'
+import type { Store, StoreClient } from '../../store/store.js'
+import { planClaims, type GuestClaim, type StoredClaims, type Reservation } from './plan-claims.js'
+
+/** Claims per transaction, and reservations per read. */
+const claimBatch = 200
+
+/**
+ * Ids, uuids and names of guests, unique in the fleet for all gateways on the store.
+ *
+ * | key | holds |
+ * |---|---|
+ * | `guests` | hash: uuid → Reservation as JSON |
+ * | `guest-ids` | hash: id → uuid |
+ * | `guest-name:<lower case>` | uuid |
+ * | `guest-operation:<operation id>` | uuid |
+ * | `next-guest-id` | the highest id given so far |
+ */
+export class GuestRegistry {
+  constructor(private readonly store: Store) {}
+
+  /** The reservation made by an earlier attempt of the operation. */
+  async findByOperation(operationId: string): Promise<Reservation | undefined> {
+    return this.store.run('read reservation', (client) => this.#findByOperation(client, operationId))
+  }
+
+  /**
+   * Reserves a name, and assigns an id and a uuid. A repeat of the operation gets the same answer.
+   * @param isShown whether the view has a guest of this name or id, which the store may lack
+   * @throws {BerthError} `name_conflict`, `store_unavailable`
+   */
+  async reserve(
+    request: { name: string; hostId: string; operationId: string },
+    isShown: (ref: string) => boolean,
+  ): Promise<{ reservation: Reservation; repeated: boolean }> {
+    const uuid = randomUUID()
+    return this.store.transact('reserve guest', async (client) => {
+      await client.watch([this.#name(request.name), this.#operation(request.operationId), this.#nextIdKey])
+      const earlier = await this.#findByOperation(client, request.operationId)
+      if (earlier) {
+        await client.unwatch()
+        return { reservation: earlier, repeated: true }
+      }
+      if ((await client.get(this.#name(request.name))) !== null || isShown(request.name))
+        throw conflict('name_conflict', `a container named ${request.name} already exists`)
+      const id = await this.#nextId(client, isShown)
+      const reservation = { ...request, uuid, id, reservedAtMs: steadyClock.now() }
+      await this.#write(client, [reservation]).set(this.#nextIdKey, String(id)).exec()
+      return { reservation, repeated: false }
+    })
+  }
+
+  /** Frees what a guest of this host held; does nothing when the guest is another host's or unknown. */
+  async release(hostId: string, uuid: string): Promise<void> {
+    await this.store.transact('release guest', async (client) => {
+      const held = parseReservation(await client.hGet(this.#guests, uuid))
+      if (held?.hostId !== hostId) return
+      await client.watch(this.#name(held.name))
+      const nameOwner = await client.get(this.#name(held.name))
+      const steps = client.multi().hDel(this.#guests, uuid).hDel(this.#ids, String(held.id))
+      if (nameOwner === uuid) steps.del(this.#name(held.name))
+      if (held.operationId) steps.del(this.#operation(held.operationId))
+      await steps.exec()
+    })
+  }
+
+  /**
+   * Registers reported guests that the store does not know, and raises the id counter above them.
+   * @returns by uuid, why guests are not this host's
+   */
+  async claim(hostId: string, claims: readonly GuestClaim[]): Promise<Map<string, string>> {
+    const refused = new Map<string, string>()
+    for (let at = 0; at < claims.length; at += claimBatch) {
+      const batch = claims.slice(at, at + claimBatch)
+      const plan = await this.#claimBatch(hostId, batch)
+      plan.forEach((reason, uuid) => refused.set(uuid, reason))
+    }
+    return refused
+  }
+
+  /**
+   * Frees reservations made before `madeBeforeMs` that `isKept` does not keep.
+   * @returns what was freed
+   */
+  async sweep(isKept: (held: Reservation) => boolean, madeBeforeMs: number): Promise<Reservation[]> {
+    const isStale = (one: Reservation): boolean => one.reservedAtMs < madeBeforeMs && !isKept(one)
+    const stale = new Map<string, Reservation>()
+    for await (const some of this.#readAll()) for (const one of some) if (isStale(one)) stale.set(one.uuid, one)
+    for (const { hostId, uuid } of stale.values()) await this.release(hostId, uuid)
+    return [...stale.values()]
+  }
+
+  /** Reads all reservations in small parts: parsing all at once would block other requests. Some may come twice. */
+  async *#readAll(): AsyncIterable<Reservation[]> {
+    let cursor = '0'
+    do {
+      const { cursor: next, entries } = await this.store.run('read reservations', (client) =>
+        client.hScan(this.#guests, cursor, { COUNT: claimBatch }),
+      )
+      yield entries.flatMap(({ value }) => parseReservation(value) ?? [])
+      cursor = next
+    } while (cursor !== '0')
+  }
+
+  /** Those of some guests that nobody has: uuids are never given again. */
+  async findGone(uuids: readonly string[]): Promise<string[]> {
+    if (uuids.length === 0) return []
+    const found = await this.store.run('look for guests', (client) => client.hmGet(this.#guests, [...uuids]))
+    return uuids.filter((_, index) => !found[index])
+  }
+
+  /** Calls back after each change of what is reserved, by any gateway or unseen. Call it before `store.start()`. */
+  onChange(listener: () => void): void {
+    this.store.onInvalidate(this.#guests, listener)
+    this.store.on('up', listener)
+  }
+
+  /** Frees everything of a removed host. */
+  async releaseHost(hostId: string): Promise<void> {
+    await this.sweep((held) => held.hostId !== hostId, Infinity)
+  }
+
+  async #claimBatch(hostId: string, claims: readonly GuestClaim[]): Promise<ReadonlyMap<string, string>> {
+    return this.store.transact('register guests', async (client) => {
+      const names = claims.map(({ name }) => this.#name(name))
+      await client.watch([...names, this.#nextIdKey])
+      const { add, refused } = planClaims(hostId, claims, await this.#readHeld(client, claims, names))
+      const highest = Math.max(0, ...claims.map(({ id }) => id))
+      const counter = Number((await client.get(this.#nextIdKey)) ?? 0)
+      if (add.length === 0 && counter >= highest) {
+        await client.unwatch()
+        return refused
+      }
+      const now = steadyClock.now()
+      const steps = this.#write(
+        client,
+        add.map((claim) => ({ ...claim, hostId, operationId: '', reservedAtMs: now })),
+      )
+      if (counter < highest) steps.set(this.#nextIdKey, String(highest))
+      await steps.exec()
+      return refused
+    })
+  }
+
+  async #readHeld(client: StoreClient, claims: readonly GuestClaim[], names: string[]): Promise<StoredClaims> {
+    const [guests, ids, owners] = await Promise.all([
+      client.hmGet(
+        this.#guests,
+        claims.map(({ uuid }) => uuid),
+      ),
+      client.hmGet(
+        this.#ids,
+        claims.map(({ id }) => String(id)),
+      ),
+      client.mGet(names),
+    ])
+    const held = guests.map(parseReservation).filter((reservation) => reservation !== undefined)
+    return {
+      byUuid: new Map(held.map((reservation) => [reservation.uuid, reservation])),
+      byId: new Map(claims.flatMap(({ id }, index) => (ids[index] ? [[id, ids[index]]] : []))),
+      byName: new Map(
+        claims.flatMap(({ name }, index) => (owners[index] ? [[name.toLowerCase(), owners[index]]] : [])),
+      ),
+    }
+  }
+
+  #write(client: StoreClient, reservations: readonly Reservation[]) {
+    const steps = client.multi()
+    for (const reservation of reservations) {
+      const { uuid, id, name, hostId, operationId, reservedAtMs } = reservation
+      steps.hSet(this.#guests, uuid, JSON.stringify({ uuid, id, name, hostId, operationId, reservedAtMs }))
+      steps.hSet(this.#ids, String(id), uuid).set(this.#name(name), uuid)
+      if (operationId) steps.set(this.#operation(operationId), uuid)
+    }
+    return steps
+  }
+
+  /** Skips ids that reported guests have, in case the counter is behind them. */
+  async #nextId(client: StoreClient, isShown: (ref: string) => boolean): Promise<number> {
+    for (let id = Number((await client.get(this.#nextIdKey)) ?? 0) + 1; ; id++)
+      if (!isShown(String(id)) && !(await client.hExists(this.#ids, String(id)))) return id
+  }
+
+  async #findByOperation(client: StoreClient, operationId: string): Promise<Reservation | undefined> {
+    const uuid = await client.get(this.#operation(operationId))
+    return uuid === null ? undefined : parseReservation(await client.hGet(this.#guests, uuid))
+  }
+
+  get #guests(): string {
+    return this.store.key('guests')
+  }
+
+  get #ids(): string {
+    return this.store.key('guest-ids')
+  }
+
+  get #nextIdKey(): string {
+    return this.store.key('next-guest-id')
+  }
+
+  #name(name: string): string {
+    return this.store.key('guest-name', name.toLowerCase())
+  }
+
+  #operation(operationId: string): string {
+    return this.store.key('guest-operation', operationId)
+  }
+}
+
+function parseReservation(text: string | null | undefined): Reservation | undefined {
+  return text ? (JSON.parse(text) as Reservation) : undefined
+}

@@ -1,0 +1,131 @@
+import { expect } from 'chai'
+import { GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
+import { BerthError } from '../../../shared/errors.js'
+import type { HostView } from '../contract.js'
+import { planPlacement, type Candidate } from './plan-placement.js'
+import type { Allocation } from '../host-totals.js'
+
+const ratios = { cpu: 0, ram: 2, disk: 1 }
+const empty: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
+
+const templates = new Map([
+  ['debian-12', { disabled: false, unsupported: '' }],
+  ['disabled', { disabled: true, unsupported: '' }],
+  ['foreign', { disabled: false, unsupported: 'for another architecture' }],
+])
+
+function candidate(id: string, changes: Partial<HostView> = {}, allocated: Partial<Allocation> = {}): Candidate {
+  const host: HostView = {
+    id,
+    name: id,
+    address: 'a:1',
+    state: 'online',
+    draining: false,
+    createdAtMs: 0,
+    lastSeenMs: 0,
+    publicAddress: { host: '', source: 'none' },
+    certificateNotAfterMs: 0,
+    warnings: [],
+    metrics: undefined,
+    description: describe_({}),
+    ...changes,
+  }
+  return { host, findTemplate: (id) => templates.get(id), allocated: { ...empty, ...allocated } }
+}
+
+function describe_(capabilities: { kvm?: boolean; lxc?: boolean; kvmAcceleration?: string }): HostDescription {
+  return HostDescription.fromPartial({
+    capabilities: { lxc: true, ...capabilities },
+    capacity: { cpuCores: 4, ramTotalMb: 1000, diskTotalGb: 100 },
+  })
+}
+
+function spec(changes: object = {}): GuestSpec {
+  const limits = { vcpuMilli: 1000, ramMb: 100, diskGb: 10 }
+  const virtualization = 'lxc'
+  return GuestSpec.fromPartial({ templateId: 'debian-12', virtualization, limits, ...changes })
+}
+
+const kvm = { virtualization: 'kvm' }
+
+describe('planPlacement', () => {
+  for (const [name, wanted, candidates, hostId, result] of [
+    ['the only host', spec(), [candidate('a')], undefined, 'a'],
+    ['the emptier one by RAM', spec(), [candidate('a', {}, { ramMb: 900 }), candidate('b')], undefined, 'b'],
+    ['a template that is disabled', spec({ templateId: 'disabled' }), [candidate('a')], undefined, 'image_disabled'],
+    ['a template of another kind', spec({ templateId: 'foreign' }), [candidate('a')], undefined, 'unsupported'],
+    ['the emptier one by disk', spec(), [candidate('a', {}, { diskGb: 50 }), candidate('b')], undefined, 'b'],
+    ['the emptier one by vcpu', spec(), [candidate('a', {}, { vcpuMilli: 60_000 }), candidate('b')], undefined, 'b'],
+    ['equals: always the same', spec(), [candidate('b'), candidate('a')], undefined, 'a'],
+    ['the named one though fuller', spec(), [candidate('a', {}, { ramMb: 900 }), candidate('b')], 'a', 'a'],
+    [
+      'not one that is away',
+      spec(),
+      [candidate('a', { state: 'offline' }), candidate('b', {}, { ramMb: 900 })],
+      undefined,
+      'b',
+    ],
+    [
+      'not one that drains',
+      spec(),
+      [candidate('a', { draining: true }), candidate('b', {}, { ramMb: 900 })],
+      undefined,
+      'b',
+    ],
+    [
+      'KVM only where it is',
+      spec(kvm),
+      [candidate('a'), candidate('b', { description: describe_({ kvm: true }) })],
+      undefined,
+      'b',
+    ],
+    ['up to the ratio', spec(), [candidate('a', {}, { ramMb: 1900, diskGb: 90 })], undefined, 'a'],
+    ['vcpu without limit', spec(), [candidate('a', {}, { vcpuMilli: 4_000_000 })], undefined, 'a'],
+    ['RAM above the ratio', spec(), [candidate('a', {}, { ramMb: 1901 })], undefined, 'resource_exhausted'],
+    ['disk above the ratio', spec(), [candidate('a', {}, { diskGb: 91 })], 'a', 'resource_exhausted'],
+    ['larger than the host', spec({ limits: { ramMb: 3000 } }), [candidate('a')], undefined, 'resource_exhausted'],
+    ['no capacity known', spec(), [candidate('a', { description: undefined })], undefined, 'unsupported'],
+    ['no such host', spec(), [candidate('a')], 'b', 'not_found'],
+    ['the named one is away', spec(), [candidate('a', { state: 'offline' }), candidate('b')], 'a', 'host_offline'],
+    ['the named one drains', spec(), [candidate('a', { draining: true })], 'a', 'invalid_state'],
+    ['no host at all', spec(), [], undefined, 'host_offline'],
+    ['all pending', spec(), [candidate('a', { state: 'pending' })], undefined, 'host_offline'],
+    ['nowhere KVM', spec(kvm), [candidate('a')], undefined, 'unsupported'],
+    ['no such template', spec({ templateId: 'arch' }), [candidate('a')], undefined, 'not_found'],
+  ] as const)
+    it(name, () => {
+      let placed: string | undefined
+      try {
+        placed = planPlacement(wanted, candidates, ratios, hostId)[0]
+      } catch (error) {
+        placed = (error as BerthError).code
+      }
+      expect(placed).to.equal(result)
+    })
+
+  it('all that can, the emptiest first', () => {
+    const candidates = [
+      candidate('a', {}, { ramMb: 900 }),
+      candidate('b', { state: 'offline' }),
+      candidate('c'),
+      candidate('d', {}, { ramMb: 500 }),
+    ]
+    expect(planPlacement(spec(), candidates, ratios)).to.deep.equal(['c', 'd', 'a'])
+    expect(planPlacement(spec(), candidates, ratios, 'd')).to.deep.equal(['d'])
+  })
+
+  it('virtual machines first where their instructions run as they are, containers wherever', () => {
+    const can = (kvmAcceleration: string) => ({ description: describe_({ kvm: true, kvmAcceleration }) })
+    const candidates = [
+      candidate('a', can('tcg')),
+      candidate('b', can('kvm'), { ramMb: 900 }),
+      candidate('c', can('kvm'), { ramMb: 500 }),
+      candidate('d', can('tcg'), { ramMb: 300 }),
+    ]
+    expect(planPlacement(spec(kvm), candidates, ratios)).to.deep.equal(['c', 'b', 'a', 'd'])
+    expect(planPlacement(spec(), candidates, ratios)).to.deep.equal(['a', 'd', 'c', 'b'])
+    const full = [candidate('e', can('kvm'), { ramMb: 1901 }), candidate('f', can('tcg'))]
+    expect(planPlacement(spec(kvm), full, ratios)).to.deep.equal(['f'])
+  })
+})

@@ -1,0 +1,126 @@
+import type { GuestLimits, GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { BerthError, notFound } from '../../../shared/errors.js'
+import type { HostView } from '../contract.js'
+import type { Allocation } from '../host-totals.js'
+
+/** A host that may be chosen, and the resources promised on it already. */
+export interface Candidate {
+  readonly host: HostView
+  readonly findTemplate: (id: string) => Usable | undefined
+  readonly allocated: Allocation
+}
+
+/** What decides whether guests may be made from a template of a host. */
+export interface Usable {
+  readonly disabled: boolean
+  /** Why the host cannot use it; empty: it can. */
+  readonly unsupported: string
+}
+
+/** How many times what a host has may be promised on it; 0: without limit. */
+export interface Ratios {
+  readonly cpu: number
+  readonly ram: number
+  readonly disk: number
+}
+
+/**
+ * Chooses hosts for a new guest: the named one, else all with room, the one with most left first.
+ * @returns ids, at least one
+ * @throws {BerthError} `not_found` (host, template), `host_offline`, `invalid_state` (draining),
+ * `unsupported` (no host can run such guests), `image_disabled`, `resource_exhausted`
+ */
+export function planPlacement(
+  spec: Pick<GuestSpec, 'virtualization' | 'templateId' | 'limits'>,
+  candidates: readonly Candidate[],
+  ratios: Ratios,
+  hostId?: string,
+): string[] {
+  const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
+  if (hostId !== undefined && named.length === 0) throw notFound('host')
+  const limits = spec.limits ?? { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
+  const able = [
+    [({ host }) => host.state === 'online', () => offline(hostId)],
+    [({ host }) => !host.draining, () => draining()],
+    [(candidate) => canRun(candidate, spec.virtualization), () => unsupported()],
+    [({ findTemplate }) => findTemplate(spec.templateId) !== undefined, () => notFound('template')],
+    [({ findTemplate }) => findTemplate(spec.templateId)?.unsupported === '', () => unusable()],
+    [({ findTemplate }) => !findTemplate(spec.templateId)?.disabled, () => disabled()],
+    [(candidate) => load(candidate, limits, ratios) <= 1, () => exhausted()],
+  ] satisfies [(candidate: Candidate) => boolean, () => BerthError][]
+  let left = named
+  for (const [may, problem] of able) {
+    left = left.filter(may)
+    if (left.length === 0) throw problem()
+  }
+  const ranked = emptiestFirst(left, limits, ratios)
+  const first = spec.virtualization === 'kvm' ? ranked.filter(isAccelerated) : ranked
+  return [...first, ...ranked.filter((candidate) => !first.includes(candidate))].map(({ host }) => host.id)
+}
+
+function emptiestFirst(candidates: readonly Candidate[], limits: RequestedLimits, ratios: Ratios): Candidate[] {
+  const ranked = candidates.map((candidate) => ({ candidate, load: spread(candidate, limits, ratios) }))
+  ranked.sort((a, b) => a.load - b.load || (a.candidate.host.id < b.candidate.host.id ? -1 : 1))
+  return ranked.map(({ candidate }) => candidate)
+}
+
+type RequestedLimits = Pick<GuestLimits, 'vcpuMilli' | 'ramMb' | 'diskGb'>
+
+/** Load of the scarcest limited resource with the new guest; above 1 it does not fit. */
+function load(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
+  return Math.max(...shares(candidate, wanted).map(({ share, kind }) => (ratios[kind] ? share / ratios[kind] : 0)))
+}
+
+/** Load that hosts are ordered by: it counts all resources, also unlimited ones. */
+function spread(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
+  return Math.max(...shares(candidate, wanted).map(({ share, kind }) => share / (ratios[kind] || 16)))
+}
+
+function shares({ host, allocated }: Candidate, wanted: RequestedLimits): { kind: keyof Ratios; share: number }[] {
+  const capacity = host.description?.capacity
+  const share = (used: number, total: number | undefined): number => used / Math.max(total ?? 0, Number.MIN_VALUE)
+  return [
+    { kind: 'cpu', share: share(allocated.vcpuMilli + wanted.vcpuMilli, (capacity?.cpuCores ?? 0) * 1000) },
+    { kind: 'ram', share: share(allocated.ramMb + wanted.ramMb, capacity?.ramTotalMb) },
+    { kind: 'disk', share: share(allocated.diskGb + wanted.diskGb, capacity?.diskTotalGb) },
+  ]
+}
+
+/** Elsewhere the instructions of a virtual machine are translated, at a tenth of the speed. */
+function isAccelerated({ host }: Candidate): boolean {
+  return host.description?.capabilities?.kvmAcceleration === 'kvm'
+}
+
+function canRun({ host }: Candidate, virtualization: string): boolean {
+  const capabilities = host.description?.capabilities
+  return Boolean(virtualization === 'kvm' ? capabilities?.kvm : capabilities?.lxc)
+}
+
+function offline(hostId: string | undefined): BerthError {
+  const what = hostId === undefined ? 'no host is' : `host ${hostId} is not`
+  return new BerthError('unavailable', 'host_offline', `${what} online`)
+}
+
+function draining(): BerthError {
+  return new BerthError('conflict', 'invalid_state', 'the host accepts no new containers: it is draining')
+}
+
+function unsupported(): BerthError {
+  return new BerthError('invalid', 'unsupported', 'no host supports this virtualization', {
+    field: 'virtualization',
+  })
+}
+
+function unusable(): BerthError {
+  return new BerthError('invalid', 'unsupported', 'no host can use the template', { field: 'template_id' })
+}
+
+function disabled(): BerthError {
+  return new BerthError('conflict', 'image_disabled', 'template_id: the image is disabled', {
+    field: 'template_id',
+  })
+}
+
+function exhausted(): BerthError {
+  return new BerthError('exhausted', 'resource_exhausted', 'no host has enough free resources for the container')
+}

@@ -1,0 +1,239 @@
+import { KeyedSingleFlight } from '../../shared/async/single-flight.js'
+import { Semaphore } from '../../shared/async/semaphore.js'
+import { inSlices } from '../../shared/async/slices.js'
+import { compareBy, matches, type Fields, type ListQuery } from './query.js'
+import { SortedList } from './sorted-list.js'
+
+/** Stays the same while its item is replaced, so that orders which the change does not affect need no update. */
+export interface TableSlot<Item> {
+  item: Item
+}
+
+/** A live view of the items that a query selects, in its order. */
+export interface Selection<Item> {
+  readonly size: number
+  /** Items by rank, from 0; `to` is excluded. */
+  slice(from: number, to: number): Item[]
+}
+
+/** A table for readers. */
+export interface Selectable<Item, Name extends string> {
+  readonly size: number
+  /** Selects items: at once for a recent query, otherwise after a search that yields to others. */
+  select(query: ListQuery<Name>): Promise<Selection<Item>>
+}
+
+export interface TableOptions<Item, Name extends string> {
+  readonly fields: Fields<Item, Name>
+  /** The table's own order; never 0 for two different items. What it reads of an item must not change. */
+  readonly compare: (a: Item, b: Item) => number
+  /** Fields whose values are counted, so that a filter for a value that no item has costs nothing. */
+  readonly counted: readonly Name[]
+}
+
+/** How many recent selections are kept and updated with every change; the least recently used is dropped. */
+export const maxSelections = 32
+
+/** How many selections are filled at once, fewer than are kept; others wait. */
+const maxFillings = 4
+
+/** Items by key, with the orders and filters that are in use. */
+export class Table<Item, Name extends string> implements Selectable<Item, Name> {
+  readonly #slots = new Map<string, TableSlot<Item>>()
+  readonly #all: SortedList<TableSlot<Item>>
+  readonly #selections = new Map<string, MaintainedSelection<Item, Name>>()
+  /** Selections being filled or waiting to be, by the same key. */
+  readonly #making = new KeyedSingleFlight<string, Selection<Item>>()
+  readonly #fillings = new Semaphore(maxFillings)
+  readonly #counts: Map<Name, Map<string, number>>
+  readonly #names: readonly Name[]
+
+  readonly #everything: Selection<Item>
+
+  constructor(private readonly options: TableOptions<Item, Name>) {
+    const all = new SortedList<TableSlot<Item>>((a, b) => options.compare(a.item, b.item))
+    this.#all = all
+    this.#everything = {
+      get size() {
+        return all.size
+      },
+      slice: (from, to) => all.slice(from, to).map(({ item }) => item),
+    }
+    this.#counts = new Map(options.counted.map((name) => [name, new Map<string, number>()]))
+    this.#names = Object.keys(options.fields) as Name[]
+  }
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  /** Number of selections that follow changes. */
+  get keptSelections(): number {
+    return this.#selections.size
+  }
+
+  find(key: string): Item | undefined {
+    return this.#slots.get(key)?.item
+  }
+
+  /** In the table's own order. */
+  *values(): Iterable<Item> {
+    for (const { item } of this.#all) yield item
+  }
+
+  /** Adds an item, or replaces the one with this key. */
+  set(key: string, item: Item): TableSlot<Item> {
+    const slot = this.#slots.get(key)
+    if (!slot) return this.#add(key, { item })
+    const { fields } = this.options
+    const changed = this.#names.filter((name) => fields[name](slot.item) !== fields[name](item))
+    if (changed.length === 0) slot.item = item
+    else this.#change([slot], changed, () => (slot.item = item))
+    return slot
+  }
+
+  delete(key: string): void {
+    const slot = this.#slots.get(key)
+    if (!slot) return
+    this.#slots.delete(key)
+    this.#all.delete(slot)
+    this.#count(slot, this.options.counted, -1)
+    for (const selection of this.#selections.values()) selection.delete(slot)
+  }
+
+  /** Changes fields of many items at once. @param change makes the change */
+  changeAll(keys: Iterable<string>, fields: readonly Name[], change: () => void): void {
+    const slots = [...keys].flatMap((key) => this.#slots.get(key) ?? [])
+    this.#change(slots, fields, change)
+  }
+
+  async select(query: ListQuery<Name>): Promise<Selection<Item>> {
+    if (query.filters.length + query.sort.length === 0) return this.#everything
+    if (query.filters.some(({ field, value }) => this.#counts.get(field)?.has(value) === false)) return none
+    const asked = withoutRepeats(query)
+    const key = JSON.stringify(asked)
+    const selection = this.#selections.get(key)
+    if (!selection) return this.#make(key, asked)
+    // Moves it to the end: the map is ordered by last use.
+    this.#selections.delete(key)
+    this.#selections.set(key, selection)
+    await selection.fill(this.#all)
+    return selection
+  }
+
+  /** Fills a selection, shared by callers with the same query; different queries take turns. */
+  #make(key: string, query: ListQuery<Name>): Promise<Selection<Item>> {
+    return this.#making.run(key, () =>
+      this.#fillings.run(async () => {
+        const selection = new MaintainedSelection(this.options, query)
+        this.#selections.set(key, selection)
+        this.#dropUnused()
+        await selection.fill(this.#all)
+        return selection
+      }),
+    )
+  }
+
+  /** Keeps those that are being filled: they are awaited, and must follow changes. */
+  #dropUnused(): void {
+    for (const [key, { isFilled }] of this.#selections) {
+      if (this.#selections.size <= maxSelections) return
+      if (isFilled) this.#selections.delete(key)
+    }
+  }
+
+  #add(key: string, slot: TableSlot<Item>): TableSlot<Item> {
+    this.#slots.set(key, slot)
+    this.#all.add(slot)
+    this.#count(slot, this.options.counted, 1)
+    for (const selection of this.#selections.values()) selection.add(slot)
+    return slot
+  }
+
+  #change(slots: readonly TableSlot<Item>[], fields: readonly Name[], change: () => void): void {
+    const counted = this.options.counted.filter((name) => fields.includes(name))
+    const concerned = [...this.#selections.values()].filter((selection) => selection.dependsOn(fields))
+    for (const slot of slots) {
+      this.#count(slot, counted, -1)
+      for (const selection of concerned) selection.delete(slot)
+    }
+    change()
+    for (const slot of slots) {
+      this.#count(slot, counted, 1)
+      for (const selection of concerned) selection.add(slot)
+    }
+  }
+
+  #count({ item }: TableSlot<Item>, names: readonly Name[], by: 1 | -1): void {
+    for (const name of names) {
+      const counts = this.#counts.get(name)!
+      const value = String(this.options.fields[name](item))
+      const count = (counts.get(value) ?? 0) + by
+      if (count === 0) counts.delete(value)
+      else counts.set(value, count)
+    }
+  }
+}
+
+/** Drops repeated sort fields, which have no effect. */
+function withoutRepeats<Name extends string>({ filters, sort }: ListQuery<Name>): ListQuery<Name> {
+  const isFirst = (name: Name, at: number) => sort.findIndex(({ field }) => field === name) === at
+  return { filters, sort: sort.filter(({ field }, at) => isFirst(field, at)) }
+}
+
+const slotsPerStep = 64
+
+const none: Selection<never> = { size: 0, slice: () => [] }
+
+/** The result of one query. An item leaves it before a change and comes back after. */
+class MaintainedSelection<Item, Name extends string> implements Selection<Item> {
+  readonly #list: SortedList<TableSlot<Item>>
+  #filling: Promise<void> | undefined
+  isFilled = false
+
+  constructor(
+    private readonly options: TableOptions<Item, Name>,
+    private readonly query: ListQuery<Name>,
+  ) {
+    const compare = compareBy(options.fields, query)
+    this.#list = new SortedList((a, b) => compare(a.item, b.item) || options.compare(a.item, b.item))
+  }
+
+  get size(): number {
+    return this.#list.size
+  }
+
+  slice(from: number, to: number): Item[] {
+    return this.#list.slice(from, to).map(({ item }) => item)
+  }
+
+  dependsOn(fields: readonly Name[]): boolean {
+    const { filters, sort } = this.query
+    return filters.some(({ field }) => fields.includes(field)) || sort.some(({ field }) => fields.includes(field))
+  }
+
+  add(slot: TableSlot<Item>): void {
+    if (matches(this.options.fields, this.query, slot.item)) this.#list.add(slot)
+  }
+
+  delete(slot: TableSlot<Item>): void {
+    this.#list.delete(slot)
+  }
+
+  fill(all: SortedList<TableSlot<Item>>): Promise<void> {
+    this.#filling ??= inSlices(this.#addAll(all)).then(() => void (this.isFilled = true))
+    return this.#filling
+  }
+
+  /** Adds all items in steps. Changes between two steps are safe: no item is held across a yield. */
+  *#addAll(all: SortedList<TableSlot<Item>>): Generator<void, void> {
+    let passed: TableSlot<Item> | undefined
+    for (;;) {
+      const next = all.after(passed, slotsPerStep)
+      if (next.length === 0) return
+      for (const slot of next) this.add(slot)
+      passed = next.at(-1)
+      yield
+    }
+  }
+}

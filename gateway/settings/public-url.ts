@@ -1,0 +1,79 @@
+import { invalidField } from '../../shared/errors.js'
+import { isReachableName, parseHostName } from '../../shared/host-name.js'
+import type { PanelSettings } from './panel-settings.js'
+import type { StoredDocument } from '../store/document.js'
+import type { TlsSettings } from '../tls/tls-settings.js'
+
+/** Public URL of the panel, and its source. */
+export interface PublicBase {
+  /** Scheme, host and port, without a slash at the end; "": not known. */
+  readonly url: string
+  /** `set` by an administrator, or derived from the name in the certificate. */
+  readonly source: 'set' | 'tls' | 'none'
+}
+
+export interface UrlFacts {
+  /** "": no administrator has set it. */
+  readonly set: string
+  /** TLS settings; undefined: TLS is off. */
+  readonly tls: { readonly target: string; readonly port: number } | undefined
+}
+
+export function planPublicBase({ set, tls }: UrlFacts): PublicBase {
+  if (set !== '') return { url: set, source: 'set' }
+  if (tls === undefined || !isReachableName(tls.target)) return { url: '', source: 'none' }
+  const host = tls.target.includes(':') ? `[${tls.target}]` : tls.target
+  return { url: `https://${host}${tls.port === 443 ? '' : `:${tls.port}`}`, source: 'tls' }
+}
+
+/**
+ * Accepts scheme, host and port: the panel is served at the root.
+ * @returns canonical; "": not set
+ * @throws {BerthError} `invalid_field`
+ */
+export function parsePublicUrl(text: string): string {
+  const given = text.trim()
+  if (given === '') return ''
+  const url = URL.canParse(given) ? new URL(given) : undefined
+  const rest = url && [url.username, url.password, url.pathname.slice(1), url.search, url.hash].join('')
+  if (!url || !/^https?:$/.test(url.protocol) || rest !== '' || /[?#]/.test(given))
+    throw refused('must be a URL without a path, for example "https://panel.example.com"')
+  const host = parseHostName(url.hostname)
+  if (host === undefined) throw refused('must name a host by its DNS name or IP address')
+  if (!isReachableName(host)) throw refused(`${host} cannot be reached from other machines`)
+  return url.origin
+}
+
+function refused(why: string) {
+  return invalidField('public_url', `public_url: ${why}`)
+}
+
+/** What is known about TLS: its settings, and where it listens. */
+interface TlsFacts {
+  readonly documents: { readonly settings: Pick<StoredDocument<TlsSettings>, 'value'> }
+  readonly address: { readonly port: number } | undefined
+}
+
+/** Makes the links that people are given. */
+export class PublicUrl {
+  constructor(
+    private readonly settings: Pick<PanelSettings, 'publicUrl'>,
+    private readonly tls: TlsFacts,
+  ) {}
+
+  get base(): PublicBase {
+    const settings = this.tls.documents.settings.value
+    const { address } = this.tls
+    const isOn = settings?.enabled === true && address !== undefined
+    return planPublicBase({
+      set: this.settings.publicUrl.value ?? '',
+      tls: isOn ? { target: settings.target, port: address.port } : undefined,
+    })
+  }
+
+  /** @param path with a slash in front @returns "": the public URL is not known */
+  link(path: string): string {
+    const { url } = this.base
+    return url === '' ? '' : url + path
+  }
+}

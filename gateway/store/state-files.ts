@@ -1,0 +1,26 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { BerthError } from '../../shared/errors.js'
+
+/** The gateway creates these files first, in this order. */
+const needed = ['pki/authority.pem', 'secret']
+const storeFiles = 'redis/appendonlydir'
+const adminKey = 'admin-key.json'
+
+/**
+ * Refuses to replace lost files: hosts would refuse a new authority, and a new secret cannot open sealed data.
+ * @throws {BerthError} `state_missing`
+ */
+export function checkStateComplete(directory: string): void {
+  const has = (name: string): boolean => existsSync(join(directory, name))
+  const missing = needed.find((name) => !has(name))
+  // Both are missing if an administrator's key was created before the first start of the gateway.
+  const wasComplete = has(storeFiles) || (needed.some(has) && has(adminKey))
+  if (missing === undefined || !wasComplete) return
+  throw new BerthError(
+    'internal',
+    'state_missing',
+    `${join(directory, missing)} is missing: restore ${directory} from a backup, or start again without its hosts ` +
+      `and keys: mv '${directory}' '${directory}.damaged'`,
+  )
+}

@@ -1,0 +1,123 @@
+import createClient from 'openapi-fetch'
+import { online } from './online.svelte.ts'
+import { ApiFailure, failureOf } from './failure.ts'
+import type { paths } from './schema.gen.ts'
+
+/** What the log-in gives requests, and what it is told of their answers. Set once by the session. */
+export interface CallerHooks {
+  /** For `X-Berth-CSRF`; empty before the log-in. */
+  csrf(): string
+  /** The session has ended. Resolves once somebody has logged in again. */
+  loggedOut(): Promise<boolean>
+  /** The password or a code is wanted again. Resolves once it was given: false, when it was not. */
+  confirm(): Promise<boolean>
+}
+
+let hooks: CallerHooks = {
+  csrf: () => '',
+  loggedOut: () => Promise.resolve(false),
+  confirm: () => Promise.resolve(false),
+}
+
+export function setCallerHooks(given: CallerHooks): void {
+  hooks = given
+}
+
+/** 32 hex digits; `crypto.randomUUID` is only there under TLS and on loopback. */
+export function randomId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16))
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+/** The typed client; answers are looked into by `ask`. */
+export const api = createClient<paths>({ baseUrl: '/api/v1' })
+api.use({
+  onRequest({ request }) {
+    if (request.method === 'GET') return
+    request.headers.set('X-Berth-CSRF', hooks.csrf())
+    if (request.method === 'POST' && !request.headers.has('Idempotency-Key'))
+      request.headers.set('Idempotency-Key', randomId())
+  },
+})
+
+interface Outcome {
+  readonly data?: unknown
+  readonly error?: unknown
+  readonly response: Response
+}
+
+type DataOf<O extends Outcome> = Exclude<O['data'], undefined>
+
+/**
+ * Sends a request and reads its answer. When the session has ended meanwhile, or the password is wanted again, the
+ * people at the keyboard are asked and it is sent again.
+ * @returns the envelope
+ * @throws {ApiFailure}
+ */
+export async function send<O extends Outcome>(request: () => Promise<O>): Promise<DataOf<O>> {
+  const outcome = await reach(request)
+  if (outcome.response.ok || outcome.response.status === 304) return outcome.data as DataOf<O>
+  const failure = failureOf(outcome.response, outcome.error)
+  if (await mendable(failure)) return send(request)
+  throw failure
+}
+
+/** The `data` of an answer. @throws {ApiFailure} */
+export async function ask<O extends Outcome>(
+  request: () => Promise<O>,
+): Promise<DataOf<O> extends { data?: infer D } ? Exclude<D, undefined> : never> {
+  const envelope = (await send(request)) as { data?: unknown }
+  return envelope.data as never
+}
+
+/** A page of a list, with the number of all its rows. @throws {ApiFailure} */
+export async function askPage<O extends Outcome>(
+  request: () => Promise<O>,
+): Promise<{ rows: DataOf<O> extends { data?: infer D } ? Exclude<D, undefined> : never; total: number }> {
+  let total = 0
+  const rows = await ask(async () => {
+    const outcome = await request()
+    total = Number(outcome.response.headers.get('x-total-count') ?? '0')
+    return outcome
+  })
+  return { rows, total }
+}
+
+async function reach<O>(request: () => Promise<O>): Promise<O> {
+  try {
+    const outcome = await request()
+    online.reached()
+    return outcome
+  } catch (cause) {
+    online.lost()
+    throw new ApiFailure('network', String(cause))
+  }
+}
+
+function mendable({ code }: ApiFailure): Promise<boolean> {
+  if (code === 'unauthorized') return hooks.loggedOut()
+  if (code === 'confirmation_required') return hooks.confirm()
+  return Promise.resolve(false)
+}
+
+/**
+ * A request that the gateway itself proposed, with its path as a text.
+ * @returns `data` of the answer @throws {ApiFailure}
+ */
+export async function askPlain<T>(method: string, path: string, body?: unknown, ifMatch = ''): Promise<T> {
+  const envelope = await send(async () => {
+    const response = await fetch(`/api/v1${path}`, {
+      method,
+      headers: {
+        ...(method === 'GET' ? {} : { 'X-Berth-CSRF': hooks.csrf() }),
+        ...(method === 'POST' ? { 'Idempotency-Key': randomId() } : {}),
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...(ifMatch === '' ? {} : { 'If-Match': ifMatch }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const answer: unknown = await response.json().catch(() => ({}))
+    return response.ok ? { response, data: answer as { data?: T } } : { response, error: answer }
+  })
+  return envelope.data as T
+}

@@ -1,0 +1,298 @@
+import { expect } from 'chai'
+import { coversScope, scopeCatalogue } from '../../../gateway/access/scopes.js'
+import { defaultPermissions } from '../../../gateway/access/sub-user-bounds.js'
+import type { Route } from '../../../gateway/http/route.js'
+import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { SubUserCalls, type Caller } from '../../support/gateway/sub-user-calls.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
+
+/*
+ * Every route of the table, for every kind of caller: let in, or refused with a status and a code. What is expected is
+ * said here from a route's own words, and for sub-users from a list. Routes that are added are covered without a line.
+ */
+
+const [inside, outside] = ['192.0.2.5', '203.0.113.9']
+const past = '2001-01-01 00:00:00'
+
+/** `in`: neither 401, 403 nor 500, whatever else it answers where nothing is there. */
+type ExpectedAnswer = 'in' | readonly [status: number, code: string]
+
+interface Kind {
+  readonly name: string
+  /** Requests by one of the kind that may do what this route needs, as far as its kind can. */
+  readonly of: (route: Route) => Promise<Caller>
+  readonly expected: (route: Route) => ExpectedAnswer
+}
+
+const refused = [403, 'insufficient_scope'] as const
+const unknown = [401, 'unauthorized'] as const
+
+/** All that a sub-user may call, with the permission for it; `any` and `session` take none. */
+const forSubUsers: Readonly<Record<string, string>> = {
+  'GET /containers': 'container:read',
+  'GET /containers/list': 'container:read',
+  'POST /containers/list': 'container:read',
+  'GET /containers/{id}': 'container:read',
+  'GET /containers/{id}/usage': 'container:read',
+  'GET /containers/{id}/traffic': 'container:read',
+  'GET /containers/{id}/history': 'container:read',
+  'GET /containers/{id}/timeline': 'container:read',
+  'GET /containers/{id}/connection': 'container:read',
+  'GET /containers/{id}/random-port': 'container:network',
+  'GET /containers/{id}/firewall': 'container:network',
+  'PUT /containers/{id}/firewall': 'container:network',
+  'POST /containers/{id}/start': 'container:power',
+  'POST /containers/{id}/stop': 'container:power',
+  'POST /containers/{id}/restart': 'container:power',
+  'POST /containers/{id}/reinstall': 'container:reinstall',
+  'POST /containers/{id}/reset-password': 'container:password',
+  'PUT /containers/{id}/boot': 'container:reinstall',
+  'POST /containers/{id}/port-mappings': 'container:network',
+  'PUT /containers/{id}/port-mappings/{index}': 'container:network',
+  'DELETE /containers/{id}/port-mappings/{index}': 'container:network',
+  'GET /containers/{id}/snapshots': 'snapshot:read',
+  'POST /containers/{id}/snapshots': 'snapshot:create',
+  'POST /containers/{id}/snapshots/schedule': 'snapshot:schedule',
+  'POST /containers/{id}/snapshots/{snapshot_id}/restore': 'snapshot:restore',
+  'DELETE /containers/{id}/snapshots/{snapshot_id}': 'snapshot:delete',
+  'GET /images/enabled': 'image:read',
+  'GET /templates': 'image:read',
+  'GET /tasks': 'task:read',
+  'GET /tasks/{task_id}': 'task:read',
+  'GET /events': 'task:read',
+  'GET /language': 'any',
+  'GET /version': 'any',
+  'POST /ssh-ticket': 'terminal:ssh',
+  'POST /vnc-ticket': 'terminal:vnc',
+  'GET /containers/{id}/screenshot': 'terminal:vnc',
+  'GET /session': 'session',
+  'POST /logout': 'session',
+  'POST /account/password': 'session',
+  'POST /account/confirm': 'session',
+  'GET /account/sessions': 'session',
+  'DELETE /account/sessions': 'session',
+  'DELETE /account/sessions/{id}': 'session',
+  'POST /account/totp': 'session',
+  'POST /account/totp/confirm': 'session',
+  'DELETE /account/totp': 'session',
+  'POST /account/totp/recovery-codes': 'session',
+  'GET /account/audit-logs': 'session',
+  'GET /account/login-logs': 'session',
+}
+const nameOf = ({ method, path }: Route): string => `${method} ${path}`
+const permissionFor = (route: Route): string | undefined => forSubUsers[nameOf(route)]
+/** Whether every sub-user may call it. */
+const takesNone = (route: Route): boolean => ['any', 'session'].includes(permissionFor(route) ?? '')
+
+describe('every route and every kind of caller', function () {
+  let gateway: TestGateway
+  let calls: SubUserCalls
+  let guest: Guest
+
+  before(async () => {
+    gateway = await startTestGateway({ trustedProxies: ['127.0.0.1'] })
+    calls = new SubUserCalls(gateway)
+    guest = await gateway.fleet.addGuest({ name: 'own-guest' })
+  })
+  after(() => gateway.close())
+
+  const isFor = (route: Route, caller: string): boolean => route.scope === caller
+  const byKey = (fields: object) => {
+    let made: Promise<Caller> | undefined
+    return async (): Promise<Caller> => (made ??= makeKey(fields))
+  }
+  const makeKey = async (fields: object): Promise<Caller> => {
+    const body = { name: `of-callers-${JSON.stringify(fields).length}`, ...fields }
+    const { key } = (await gateway.request('POST', '/api-keys', { body })).body.data as { key: string }
+    return (method, path, options) => gateway.request(method, path, { ...options, key })
+  }
+  const keyWith = new Map<string, Promise<Caller>>()
+  const keyOf = (scopes: string[]): Promise<Caller> => {
+    const found = keyWith.get(scopes.join()) ?? makeKey({ scopes })
+    keyWith.set(scopes.join(), found)
+    return found
+  }
+  /** A session of its own, of an account of its own, for what is about sessions. */
+  const bySession = (begin: () => () => Promise<Caller>) => {
+    const [shared, own] = [begin(), begin()]
+    let made: Promise<Caller> | undefined
+    return (route: Route): Promise<Caller> =>
+      ['session', 'public'].includes(route.scope) ? own() : (made ??= shared())
+  }
+  let accountCount = 0
+  const subUser = (permissions: readonly string[], change = {}) =>
+    bySession(() => {
+      let id: Promise<string> | undefined
+      return async () => {
+        const fields = { container_name: guest.name, permissions, username: `of-callers-${++accountCount}` }
+        id ??= calls.make(fields).then((made) => made.id)
+        const caller = await calls.loggedIn({ id: await id })
+        await calls.change(await id, change)
+        return caller
+      }
+    })
+  const isOpen = (route: Route): boolean => isFor(route, 'public')
+  const orOpen = (route: Route, otherwise: ExpectedAnswer): ExpectedAnswer => (isOpen(route) ? 'in' : otherwise)
+  const everything = ['*']
+  const scopesBut = (scope: string) => scopeCatalogue.filter((one) => !coversScope([one], scope))
+
+  const kinds: Kind[] = [
+    {
+      name: 'nobody',
+      of: async () => (method, path, options) => gateway.request(method, path, { ...options, key: '' }),
+      expected: (route) => orOpen(route, unknown),
+    },
+    {
+      name: 'a key without the scope',
+      of: (route) => keyOf(scopesBut(route.scope)),
+      expected: (route) => (['public', 'any'].includes(route.scope) ? 'in' : refused),
+    },
+    {
+      name: 'a key with the scope alone',
+      of: (route) => keyOf([['public', 'any', 'session'].includes(route.scope) ? 'task:read' : route.scope]),
+      expected: (route) => (isFor(route, 'session') ? refused : 'in'),
+    },
+    {
+      name: 'a key that is bound to a container',
+      of: (() => {
+        let made: Promise<Caller> | undefined
+        return () => (made ??= makeKey({ scopes: everything, container_uuids: [guest.uuid] }))
+      })(),
+      expected: (route) => orOpen(route, isFor(route, 'session') || route.bound === 'refused' ? refused : 'in'),
+    },
+    {
+      name: 'a disabled key',
+      of: byKey({ scopes: everything, disabled: true }),
+      expected: (route) => orOpen(route, [401, 'key_disabled']),
+    },
+    {
+      name: 'an expired key',
+      of: byKey({ scopes: everything, expires_at: past }),
+      expected: (route) => orOpen(route, [401, 'key_expired']),
+    },
+    {
+      name: 'a key at a wrong address',
+      of: byKey({ scopes: everything, ip_whitelist: inside }),
+      expected: (route) => orOpen(route, [403, 'ip_not_allowed']),
+    },
+    {
+      name: 'an administrator who has logged in',
+      of: bySession(() => () => calls.admin(`admin-${++accountCount}`)),
+      expected: () => 'in',
+    },
+    {
+      name: 'an administrator who was disabled meanwhile',
+      of: bySession(() => async () => {
+        const account = await calls.makeAdmin(`admin-${++accountCount}`)
+        const caller = await calls.session(account)
+        const path = `/admins/${account.id}`
+        const { status, text } = await gateway.request('PATCH', path, { body: { disabled: true } })
+        expect(status, text).to.equal(200)
+        return caller
+      }),
+      expected: (route) => orOpen(route, unknown),
+    },
+    {
+      name: 'a sub-user with every permission',
+      of: subUser(defaultPermissions),
+      expected: (route) => orOpen(route, permissionFor(route) ? 'in' : refused),
+    },
+    {
+      name: 'a sub-user with the permission alone',
+      of: (() => {
+        const of = new Map<string, (route: Route) => Promise<Caller>>()
+        return (route: Route) => {
+          const permission = permissionFor(route) ?? 'any'
+          const wanted = defaultPermissions.filter((one) => one === permission)
+          const made = of.get(permission) ?? subUser(wanted)
+          of.set(permission, made)
+          return made(route)
+        }
+      })(),
+      expected: (route) => orOpen(route, permissionFor(route) ? 'in' : refused),
+    },
+    {
+      name: 'a sub-user without the permission',
+      of: (() => {
+        const of = new Map<string, (route: Route) => Promise<Caller>>()
+        return (route: Route) => {
+          const permission = permissionFor(route) ?? 'any'
+          const made = of.get(permission) ?? subUser(defaultPermissions.filter((one) => one !== permission))
+          of.set(permission, made)
+          return made(route)
+        }
+      })(),
+      expected: (route) => orOpen(route, takesNone(route) ? 'in' : refused),
+    },
+    {
+      name: 'a sub-user who may change inner ports alone',
+      of: subUser(['container:network:inner']),
+      expected: (route) =>
+        orOpen(
+          route,
+          takesNone(route) || nameOf(route) === 'PUT /containers/{id}/port-mappings/{index}' ? 'in' : refused,
+        ),
+    },
+    {
+      name: 'a disabled sub-user',
+      of: subUser(defaultPermissions, { disabled: true }),
+      expected: (route) => orOpen(route, unknown),
+    },
+    {
+      name: 'an expired sub-user',
+      of: subUser(defaultPermissions, { expires_at: past }),
+      expected: (route) => orOpen(route, unknown),
+    },
+  ]
+
+  const pathOf = ({ path }: Route): string => path.replaceAll(/\{\w+\}/g, '999999')
+
+  /** The older one has the same routes. */
+  const prefixes = ['/api/v1', '/api']
+
+  for (const kind of kinds)
+    it(`${kind.name}`, async () => {
+      for (const route of gateway.api.routes)
+        for (const prefix of prefixes) {
+          const caller = await kind.of(route)
+          const { status, body, text } = await caller(route.method, `${prefix}${pathOf(route)}`)
+          const label = `${prefix}: ${nameOf(route)}: ${status} ${text.slice(0, 200)}`
+          const expected = kind.expected(route)
+          // What is open to anybody refuses by itself what was not sent.
+          if (isOpen(route)) expect([403, 500], label).not.to.include(status)
+          else if (expected === 'in') expect([401, 403, 500], label).not.to.include(status)
+          else expect([status, body?.code], label).to.deep.equal(expected)
+        }
+    })
+
+  it('has a route for each that is for sub-users, and no other is open to them', () => {
+    const open = gateway.api.routes.filter(
+      ({ scope, subUser = 'refused' }) => scope !== 'public' && subUser !== 'refused',
+    )
+    expect(open.map(nameOf).sort()).to.deep.equal(Object.keys(forSubUsers).sort())
+    for (const route of open) expect(permissionFor(route), nameOf(route)).to.equal(route.scope)
+    const [inner, ...others] = open.filter(({ subUser }) => subUser === 'inner').map(nameOf)
+    expect([inner, others]).to.deep.equal(['PUT /containers/{id}/port-mappings/{index}', []])
+  })
+
+  it('nobody at an address that the access policy leaves out', async () => {
+    const admin = await calls.admin('at-the-door')
+    const via = (address: string) => ({ headers: { 'x-forwarded-for': address } })
+    const policy = { enabled: true, allowed_sources: [inside] }
+    const on = await gateway.request('PUT', '/access-policy', { body: policy, ...via(inside) })
+    expect(on.status, on.text).to.equal(200)
+    const key: Caller = (method, path, options) => gateway.request(method, path, options)
+    const sub = await calls.loggedIn({
+      id: (await gateway.access.subUsers.list(everybody))[0]!.id.toString(),
+    })
+    for (const route of gateway.api.routes)
+      for (const caller of [admin, key, sub]) {
+        const { status, body } = await caller(route.method, pathOf(route), via(outside))
+        expect([status, body.code], nameOf(route)).to.deep.equal([403, 'access_policy_denied'])
+      }
+    const off = { body: { enabled: false, allowed_sources: [] }, ...via(inside) }
+    expect((await gateway.request('PUT', '/access-policy', off)).status).to.equal(200)
+  })
+})
+
+const everybody = { kind: 'nobody', ref: '', root: '', user: '', scopes: [], guests: 'all' } as const

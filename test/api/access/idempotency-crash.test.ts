@@ -1,0 +1,132 @@
+import { expect } from 'chai'
+import { storeUnavailable } from '../../../gateway/store/connection.js'
+import { killUnder } from '../../support/gateway/redis.js'
+import { startTestFleet, type TestFleet } from '../../support/gateway/test-fleet.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
+import { waitFor } from '../../support/wait.js'
+
+describe('Idempotency-Key when the store dies under a request', function () {
+  let gateway: TestGateway
+  beforeEach(async () => {
+    gateway = await startTestGateway()
+  })
+  afterEach(() => gateway.close())
+
+  const send = async (path: string, body: object, key = 'order') => {
+    await waitFor(() => gateway.store.ready(), { what: 'the store is back' })
+    return gateway.request('POST', path, { body, headers: { 'idempotency-key': key } })
+  }
+  const keysNamed = async (name: string) =>
+    (await gateway.request('GET', `/api-keys?name=${name}`)).body.data as { id: number }[]
+  const markers = async () => {
+    const client = gateway.store.client
+    const left: number[] = []
+    for await (const names of client.scanIterator({ MATCH: gateway.store.key('apikey-operation', '*') }))
+      for (const name of names) left.push(await client.pTTL(name))
+    return left
+  }
+
+  /** The next API key is made, and then `work` happens before the request goes on. */
+  const afterNextKey = (work: () => Promise<void>) => {
+    const { keys } = gateway.access
+    const create = keys.create.bind(keys)
+    keys.create = async (...args) => {
+      keys.create = create
+      const made = await create(...args)
+      await work()
+      return made
+    }
+  }
+
+  it('one API key is made when its answer was sent, but could not be kept', async () => {
+    afterNextKey(() => killUnder(gateway.store, gateway.redis))
+    const first = await send('/api-keys', { name: 'once' })
+    expect(first.status, first.text).to.equal(201)
+    const second = await send('/api-keys', { name: 'once' })
+    expect([second.status, second.text]).to.deep.equal([201, first.text])
+    expect(second.headers['idempotency-replayed']).to.equal(undefined)
+    expect(await keysNamed('once')).to.have.length(1)
+    const { key } = second.body.data
+    expect((await gateway.request('GET', '/containers', { key })).status).to.equal(200)
+    expect((await send('/api-keys', { name: 'once' })).headers['idempotency-replayed']).to.equal('true')
+  })
+
+  it('one API key is made when the store took it, but could not say so', async () => {
+    afterNextKey(async () => {
+      await killUnder(gateway.store, gateway.redis)
+      throw storeUnavailable('make an API key')
+    })
+    expect((await send('/api-keys', { name: 'once' })).status).to.equal(503)
+    const { status, body } = await send('/api-keys', { name: 'once' })
+    expect([status, await keysNamed('once')]).to.deep.equal([
+      201,
+      (await keysNamed('once')).filter(({ id }) => id === body.data.id),
+    ])
+    expect((await gateway.request('GET', '/containers', { key: body.data.key })).status).to.equal(200)
+  })
+
+  it('an API key that was deleted meanwhile does not come back', async () => {
+    afterNextKey(() => killUnder(gateway.store, gateway.redis))
+    const { data } = (await send('/api-keys', { name: 'stolen' })).body
+    await waitFor(() => gateway.store.ready())
+    expect((await gateway.request('DELETE', `/api-keys/${data.id}`)).status).to.equal(200)
+    const again = await send('/api-keys', { name: 'stolen' })
+    expect([again.status, again.body.code]).to.deep.equal([409, 'invalid_state'])
+    expect(await keysNamed('stolen')).to.deep.equal([])
+    expect((await gateway.request('GET', '/containers', { key: data.key })).status).to.equal(401)
+  })
+
+  it('what made an API key is known for two days, and only of requests that can be repeated', async () => {
+    await gateway.request('POST', '/api-keys', { body: { name: 'without' } })
+    expect(await markers()).to.deep.equal([])
+    const { key } = (await send('/api-keys', { name: 'with' })).body.data
+    const [leftMs, ...others] = await markers()
+    expect(others).to.deep.equal([])
+    expect(leftMs).to.be.within(47 * 3_600_000, 48 * 3_600_000)
+    expect(await gateway.redis.readAof()).not.to.contain(key)
+  })
+
+  describe('POST /hosts', () => {
+    let test: TestFleet
+    beforeEach(async () => {
+      test = await startTestFleet()
+      const { hosts } = test.fleet
+      Object.assign(gateway.fleet.hosts, {
+        createHost: async (...args: Parameters<typeof hosts.createHost>) => {
+          const created = await hosts.createHost(...args)
+          await onceCreated.shift()?.()
+          return created
+        },
+        createJoinToken: hosts.createJoinToken.bind(hosts),
+      })
+    })
+    afterEach(() => test.close())
+    const onceCreated: (() => Promise<void>)[] = []
+
+    const host = { name: 'one', address: '127.0.0.1:1' }
+    const failOnce = async () => {
+      onceCreated.push(() => killUnder(test.store, test.redis))
+      expect((await send('/hosts', host)).status).to.equal(503)
+      await waitFor(() => test.store.ready())
+    }
+
+    it('adds one host when no join token could be made for it', async () => {
+      await failOnce()
+      const { status, body, text } = await send('/hosts', host)
+      expect(status, text).to.equal(201)
+      expect([...test.fleet.view.hosts()].map(({ id }) => id)).to.deep.equal([body.data.host.id])
+      expect((await send('/hosts', host)).text).to.equal(text)
+      const another = { ...host, address: '127.0.0.1:2' }
+      expect((await send('/hosts', another, 'another')).body.code).to.equal('name_conflict')
+    })
+
+    it('does not bring a host back that was removed meanwhile', async () => {
+      await failOnce()
+      const [{ id } = { id: '' }] = test.fleet.view.hosts()
+      await test.fleet.hosts.removeHost(id, { force: false })
+      const again = await send('/hosts', host)
+      expect([again.status, again.body.code]).to.deep.equal([409, 'invalid_state'])
+      expect([...test.fleet.view.hosts()]).to.deep.equal([])
+    })
+  })
+})

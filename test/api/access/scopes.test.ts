@@ -1,0 +1,64 @@
+import { expect } from 'chai'
+import { coversScope, scopeCatalogue } from '../../../gateway/access/scopes.js'
+import type { Route } from '../../../gateway/http/route.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
+
+/*
+ * Every route of the table, against every scope there is: without a key 401, with a key that has everything
+ * but the scope 403, with the scope alone neither.
+ */
+describe('every route and every scope', function () {
+  let gateway: TestGateway
+  const keys = new Map<string, string>()
+
+  before(async () => {
+    gateway = await startTestGateway()
+    for (const scope of scopeCatalogue) keys.set(scope, await gateway.makeKey({ scopes: [scope] }))
+  })
+  after(() => gateway.close())
+
+  const call = (route: Route, prefix: string, key: string) =>
+    gateway.request(route.method, prefix + route.path.replaceAll(/\{\w+\}/g, '999999'), { key })
+
+  it('has a scope of the catalogue on each route', () => {
+    for (const route of gateway.api.routes)
+      if (!['/language', '/version', '/batch-action'].includes(route.path))
+        // the latter asks for that of its action
+        expect([...scopeCatalogue, '*', 'session', 'public'], `${route.method} ${route.path}`).to.include(route.scope)
+  })
+
+  it('answers 401 without a key, on both prefixes', async () => {
+    for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public'))
+      for (const prefix of ['/api/v1', '/api'])
+        expect((await call(route, prefix, '')).status, `${route.method} ${prefix}${route.path}`).to.equal(401)
+  })
+
+  it('answers 403 for each scope but the route’s own', async () => {
+    for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public'))
+      for (const [scope, key] of keys) {
+        const prefix = scope.length % 2 ? '/api' : '/api/v1'
+        const { status, body, text } = await call(route, prefix, key)
+        const label = `${route.method} ${route.path} with ${scope}: ${text.slice(0, 200)}`
+        if (route.scope === 'any' || coversScope([scope], route.scope))
+          expect([401, 403, 500], label).not.to.include(status)
+        else expect([status, body.code], label).to.deep.equal([403, 'insufficient_scope'])
+      }
+  })
+
+  it('is neither 401 nor 403 nor 500 for the administrator', async () => {
+    for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public' && scope !== 'session')) {
+      const { status, text } = await call(route, '/api/v1', gateway.adminKey)
+      expect([401, 403, 500], `${route.method} ${route.path}: ${text}`).not.to.include(status)
+    }
+  })
+
+  it('takes wildcards, and reads only by default', async () => {
+    const power = await gateway.makeKey({ scopes: ['container:*'] })
+    const reader = await gateway.makeKey({})
+    expect((await gateway.request('POST', '/containers/999999/start', { key: power })).status).to.equal(404)
+    expect((await gateway.request('GET', '/dashboard', { key: power })).status).to.equal(403)
+    expect((await gateway.request('GET', '/containers', { key: reader })).status).to.equal(200)
+    expect((await gateway.request('POST', '/containers/999999/start', { key: reader })).status).to.equal(403)
+    expect((await gateway.request('GET', '/audit-logs', { key: reader })).status).to.equal(403)
+  })
+})

@@ -1,0 +1,73 @@
+import { expect } from 'chai'
+import { Browser, makeAdmin, password } from '../../support/gateway/browser.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
+
+const attempts = 2000
+const sources = 100
+const lanes = 32
+/** The owner is in within one minute whatever goes on, and within three on a machine with other work. */
+const deadlineMs = 180_000
+/** Let through before the account counts as attacked, with those that were being checked then. */
+const unnoticed = 100
+
+/** Two for each source, then one after a minute, after two more, after four more. */
+const mostChecked = (minutes: number): number => unnoticed + sources * (2 + Math.floor(Math.log2(1 + minutes)))
+
+/** Over HTTP, with each password checked that the limits let through; login-limits.test.ts has the counts alone. */
+describe(`${attempts} wrong passwords from ${sources} addresses`, function () {
+  let gateway: TestGateway
+  before(async () => {
+    gateway = await startTestGateway({ trustedProxies: ['127.0.0.1'] })
+    await makeAdmin(gateway, 'owner')
+  })
+  after(() => gateway.close())
+
+  const addressOf = (n: number): string => `10.7.${n >> 8}.${n & 255}`
+  const from = (address: string): Browser => new Browser(gateway, { 'x-forwarded-for': address })
+  const statuses = new Map<number, number>()
+  let [sent, isOwnerIn] = [0, false]
+
+  async function attack(): Promise<void> {
+    while (!isOwnerIn || sent < attempts) {
+      const n = sent++
+      const { status } = await from(addressOf(n % sources)).login('owner', `wrong password ${n}`)
+      statuses.set(status, (statuses.get(status) ?? 0) + 1)
+    }
+  }
+
+  /** As a person does: again, after the time that is asked for. */
+  async function enter(browser: Browser): Promise<number> {
+    const begunMs = performance.now()
+    while (performance.now() - begunMs < deadlineMs) {
+      const { status, headers } = await browser.login('owner', password)
+      if (status === 200) return Math.round(performance.now() - begunMs)
+      expect(status).to.equal(429)
+      await new Promise((resolve) => setTimeout(resolve, 1000 * Number(headers['retry-after'])))
+    }
+    throw new Error('the owner is locked out')
+  }
+
+  it('do not keep the owner out while they come, nor after', async () => {
+    const device = from('192.0.2.77')
+    await enter(device)
+    const begunMs = performance.now()
+    let isOver = false
+    const attacking = Promise.all(Array.from({ length: lanes }, attack)).finally(() => (isOver = true))
+    const took: Record<string, number> = {}
+    try {
+      while (sent < attempts / 4 && !isOver) await device.request('GET', '/session')
+      took['from a new place'] = await enter(from('192.0.2.78'))
+      const known = from(addressOf(3))
+      for (const [name, value] of device.cookies) if (name !== 'berth') known.cookies.set(name, value)
+      took['on a known device at an attacker’s address'] = await enter(known)
+    } finally {
+      isOwnerIn = true
+      await attacking
+    }
+    const minutes = (performance.now() - begunMs) / 60_000
+    took['afterwards'] = await enter(from('192.0.2.79'))
+    console.log(`      ${JSON.stringify({ took, ...Object.fromEntries(statuses) })}`)
+    expect([...statuses.keys()].sort(), 'refused, all of them').to.deep.equal([401, 429])
+    expect(statuses.get(401)).to.be.at.most(mostChecked(minutes))
+  })
+})

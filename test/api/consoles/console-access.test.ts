@@ -1,0 +1,246 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { expect } from 'chai'
+import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { ConsoleLab, ownProtocol } from '../../support/gateway/console-lab.js'
+import type { ConsoleClient } from '../../support/gateway/console-client.js'
+import { waitFor } from '../../support/wait.js'
+import { expectInTime } from '../../support/promised-time.js'
+
+const [inside, outside] = ['192.0.2.5', '203.0.113.9']
+
+describe('who gets a console', () => {
+  let lab: ConsoleLab
+  let guest: Guest
+  before(async () => {
+    lab = await ConsoleLab.start({ trustedProxies: ['127.0.0.1'] })
+  })
+  after(() => lab.close())
+  beforeEach(async () => {
+    guest = await lab.addGuest()
+  })
+  afterEach(async () => {
+    lab.aheadMs = 0
+    await lab.endAll()
+  })
+
+  const use = (ticket: string, container = guest.name, kind = 'ssh'): ConsoleClient =>
+    lab.connect(`/api/v1/${kind}`, {
+      protocols: [ownProtocol, `berth-ticket.${ticket}`],
+      query: { container },
+    })
+  const put = async (path: string, body: unknown): Promise<void> => {
+    const { status, text } = await lab.gateway.request('PUT', path, { body })
+    expect(status, text).to.equal(200)
+  }
+
+  describe('a ticket', () => {
+    it('is good once, also for two at the same time', async () => {
+      const ticket = await lab.ticket(guest.name)
+      const clients = [use(ticket), use(ticket)]
+      await waitFor(() => clients.some(({ closed }) => closed), { what: 'one is refused' })
+      expect(clients.flatMap(({ closed }) => closed ?? [])).to.deep.equal([{ code: 4401, reason: 'ticket' }])
+      await clients.find(({ closed }) => !closed)!.ready()
+      expect(await use(ticket).ended()).to.deep.equal({ code: 4401, reason: 'ticket' })
+    })
+
+    it('lasts 60 seconds', async () => {
+      const [early, late] = [await lab.ticket(guest.name), await lab.ticket(guest.name)]
+      lab.aheadMs = 59_000
+      await use(early).ready()
+      lab.aheadMs = 61_000
+      expect((await use(late).ended()).code).to.equal(4401)
+    })
+
+    it('is for one container and one kind, and gone after a try', async () => {
+      const other = await lab.addGuest()
+      const ticket = await lab.ticket(guest.name)
+      expect((await use(ticket, other.name).ended()).code).to.equal(4401)
+      expect((await use(ticket).ended()).code).to.equal(4401)
+      const machine = await lab.addGuest({ virtualization: 'kvm' })
+      const forScreens = await lab.ticket(machine.name, { kind: 'vnc' })
+      expect((await use(forScreens, machine.name).ended()).code).to.equal(4401)
+    })
+
+    it('cannot be guessed, nor read in the store', async () => {
+      const ticket = await lab.ticket(guest.name)
+      expect(ticket).to.match(/^[\w-]{43}$/)
+      expect((await use(randomBytes(32).toString('base64url')).ended()).code).to.equal(4401)
+      const key = `btest:ticket:${createHash('sha256').update(ticket).digest('hex')}`
+      expect(await lab.gateway.store.client.get(key))
+        .to.contain(guest.uuid)
+        .and.not.to.contain(ticket)
+      expect(await lab.gateway.store.client.ttl(key)).to.be.within(30, 60)
+    })
+
+    it('takes the scope, and a container that the key may see', async () => {
+      const other = await lab.addGuest()
+      const bound = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], container_uuids: [guest.uuid] })
+      const ask = async (kind: string, container_name: string): Promise<unknown[]> => {
+        const { status, body } = await lab.gateway.request('POST', `/${kind}-ticket`, {
+          key: bound,
+          body: { container_name },
+        })
+        return [status, body.code] as unknown[]
+      }
+      expect(await ask('ssh', guest.uuid)).to.deep.equal([200, undefined])
+      expect(await ask('ssh', other.name)).to.deep.equal([404, 'not_found'])
+      expect(await ask('ssh', 'nothing')).to.deep.equal([404, 'not_found'])
+      expect(await ask('vnc', guest.name)).to.deep.equal([403, 'insufficient_scope'])
+      expect((await lab.gateway.request('POST', '/ssh-ticket', { body: {} })).status).to.equal(400)
+    })
+
+    it('is given ten times a minute for a container', async () => {
+      for (let n = 0; n < 10; n++) await lab.ticket(guest.name)
+      const { status, headers } = await lab.gateway.request('POST', '/ssh-ticket', {
+        body: { container_name: guest.name },
+      })
+      expect(status).to.equal(429)
+      expect(Number(headers['retry-after'])).to.be.within(1, 60)
+    })
+
+    it('is of no use once its key is off', async () => {
+      const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'off' })
+      const ticket = await lab.ticket(guest.name, { key })
+      await disable('off')
+      expect((await use(ticket).ended()).code).to.equal(4401)
+    })
+  })
+
+  describe('pages', () => {
+    const refused = { status: 403, code: 'origin_not_allowed' }
+    const from = async (origin: string | null, headers: Record<string, string> = {}): Promise<ConsoleClient> =>
+      lab.open(guest.name, { origin, headers })
+
+    it('of other origins are refused before the upgrade, and the ticket stays', async () => {
+      const own = lab.gateway.url
+      const ticket = await lab.ticket(guest.name)
+      for (const origin of [
+        'http://evil.example',
+        'null',
+        own.replace('http', 'https'),
+        own.replace(/\d+$/, '1'),
+        own.replace('://', '://good@'),
+        `${own}@evil.example`,
+        `${own}/`,
+        null,
+      ]) {
+        const client = lab.connect('/api/v1/ssh', {
+          origin,
+          query: { container: guest.name },
+          protocols: [ownProtocol, `berth-ticket.${ticket}`],
+        })
+        expect(await client.refusal(), String(origin)).to.deep.equal(refused)
+      }
+      await use(ticket).ready()
+    })
+
+    it('of the list are let in at once', async () => {
+      expect(await (await from('https://panel.example')).refusal()).to.deep.equal(refused)
+      await put('/webssh-origins', { origins: ['https://panel.example'] })
+      await (await from('https://panel.example')).ready()
+      await put('/webssh-origins', { origins: [] })
+      expect(await (await from('https://panel.example')).refusal()).to.deep.equal(refused)
+    })
+
+    it('behind a proxy that speaks TLS are this server’s own', async () => {
+      const page = `https://${new URL(lab.gateway.url).host}`
+      await (await from(page, { 'x-forwarded-proto': 'https', 'x-forwarded-for': inside })).ready()
+    })
+
+    it('are refused by the access policy, and thrown out by it', async () => {
+      const client = await from(lab.gateway.url, { 'x-forwarded-for': outside })
+      await client.ready()
+      try {
+        await put('/access-policy', { enabled: true, allowed_sources: [inside] })
+        const started = performance.now()
+        expect(await client.ended()).to.deep.equal({ code: 4403, reason: 'revoked' })
+        expectInTime(started, 2000, 'the end')
+        const late = await from(lab.gateway.url, { 'x-forwarded-for': outside })
+        expect(await late.refusal()).to.deep.equal({ status: 403, code: 'access_policy_denied' })
+      } finally {
+        await put('/access-policy', { enabled: false, allowed_sources: [] })
+      }
+    })
+  })
+
+  describe('is thrown out at once', () => {
+    const thrownOut = async (
+      reason: { code: number; reason: string },
+      act: () => unknown,
+      options: { key?: string } = {},
+    ): Promise<void> => {
+      const { client, status, terminal } = await lab.opened(guest, options)
+      client.type('before')
+      await waitFor(() => terminal.input === 'before', { what: 'input' })
+      const started = performance.now()
+      await act()
+      client.onBytes = () => client.type('after')
+      expect(await client.ended()).to.deep.equal(reason)
+      expectInTime(started, 2000, 'the end')
+      await waitFor(() => terminal.closed, { what: 'the terminal is closed' })
+      expect(terminal.input).to.equal('before')
+      expect(lab.consoles.holder.size, `resume ${status.resume}`).to.equal(0)
+    }
+    const revoked = { code: 4403, reason: 'revoked' }
+
+    it('when the key is disabled', async () => {
+      const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-disable' })
+      await thrownOut(revoked, () => disable('to-disable'), { key })
+    })
+
+    it('when the key is deleted', async () => {
+      const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-delete' })
+      const remove = async (): Promise<unknown> => lab.gateway.request('DELETE', `/api-keys/${await idOf('to-delete')}`)
+      await thrownOut(revoked, remove, { key })
+    })
+
+    it('when the key loses the scope', async () => {
+      const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-narrow' })
+      await thrownOut(revoked, () => change('to-narrow', { scopes: ['terminal:vnc'] }), { key })
+    })
+
+    it('when the key loses the container', async () => {
+      const { uuid } = await lab.addGuest()
+      const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-bind' })
+      await thrownOut(revoked, () => change('to-bind', { container_uuids: [uuid] }), { key })
+    })
+
+    it('when the key expires', async () => {
+      const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-expire' })
+      const at = new Date(Date.now() + 3000).toISOString()
+      await thrownOut(revoked, () => change('to-expire', { expires_at: at }), { key })
+    })
+
+    it('when the guest is stopped', async () => {
+      const stopped = { code: 4409, reason: 'not_running' }
+      await thrownOut(stopped, () => {
+        lab.agent.host.driver.running.delete(guest.uuid)
+        lab.agent.update(guest.uuid, { status: 'stopped', wanted: 'stopped' })
+      })
+    })
+
+    it('when the guest is blocked', async () => {
+      const expired = { expiresAtMs: 1, policy: { expired: true, overQuota: false } }
+      await thrownOut({ code: 4409, reason: 'blocked' }, () => lab.agent.update(guest.uuid, expired))
+    })
+
+    it('when the guest is deleted', async () => {
+      await thrownOut({ code: 4410, reason: 'deleted' }, () => lab.agent.removeGuest(guest.uuid))
+    })
+  })
+
+  async function idOf(name: string): Promise<number> {
+    const { body } = await lab.gateway.request('GET', '/api-keys')
+    const keys = body.data as { id: number; name: string }[]
+    return keys.find((key) => key.name === name)!.id
+  }
+
+  async function change(name: string, fields: object): Promise<void> {
+    const { status, text } = await lab.gateway.request('PATCH', `/api-keys/${await idOf(name)}`, {
+      body: fields,
+    })
+    expect(status, text).to.equal(200)
+  }
+
+  const disable = (name: string): Promise<void> => change(name, { disabled: true })
+})

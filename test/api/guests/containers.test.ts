@@ -1,0 +1,263 @@
+import { expect } from 'chai'
+import { BerthError } from '../../../shared/errors.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
+import { waitFor } from '../../support/wait.js'
+
+interface Usage {
+  memory_usage_bytes: number
+}
+
+const create = { name: 'web-1', template_id: 'debian-12', vcpu: 0.5, ram_mb: 256, disk_gb: 5 }
+
+describe('containers over HTTP', () => {
+  let gateway: TestGateway
+  before(async () => {
+    gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
+  })
+  after(() => gateway.close())
+
+  it('answers a create with what the owner needs, and finds the row at once', async () => {
+    const { status, body } = await gateway.request('POST', '/containers', { body: create })
+    expect(status).to.equal(202)
+    expect(body.data).to.include({ name: 'web-1', status: 'creating', action: 'create' })
+    expect(body.data.ssh_port).to.be.within(20_000, 59_999)
+    expect(body.data.ssh_password).to.match(/^\S{8,}$/)
+    const detail = (await gateway.request('GET', '/containers/web-1')).body.data
+    expect(detail).to.include({ id: body.data.id, vcpu: 0.5, ram_mb: 256, disk_gb: 5, status: 'creating' })
+    expect(detail.ssh_password).to.equal('********')
+    expect(detail.port_mappings).to.deep.equal([
+      { container_port: 22, host_port: body.data.ssh_port as number, protocol: 'tcp', description: 'SSH' },
+    ])
+    const task = (await gateway.request('GET', `/tasks/${body.data.task_id}`)).body.data
+    expect(task).to.include({
+      action: 'create',
+      container_name: 'web-1',
+      status: 'pending',
+      user: 'api:admin',
+    })
+  })
+
+  it('finds a container by id, uuid and name, under both prefixes', async () => {
+    const guest = await gateway.fleet.addGuest({ name: 'Found.me_1' })
+    for (const ref of [guest.id, guest.uuid, guest.name])
+      for (const prefix of ['/api/v1', '/api'])
+        expect((await gateway.request('GET', `${prefix}/containers/${ref}`)).body.data.uuid).to.equal(guest.uuid)
+  })
+
+  /** Numbers as languages write them, which some read as the container's id. */
+  for (const [what, refOf] of [
+    ['a zero before it', (id) => `0${id}`],
+    ['a sign', (id) => `+${id}`],
+    ['an encoded sign', (id) => `%2B${id}`],
+    ['a fraction', (id) => `${id}.0`],
+    ['an exponent', (id) => `${id}e0`],
+    ['a space before it', (id) => `%20${id}`],
+    ['a space after it', (id) => `${id}%20`],
+    ['hexadecimal', (id) => `0x${id.toString(16)}`],
+    ['other digits', (id) => encodeURIComponent(String.fromCodePoint(0x660 + (id % 10)))],
+    ['a null after it', (id) => `${id}%00`],
+  ] as readonly (readonly [string, (id: number) => string])[])
+    it(`takes a number in no other form for an id: ${what}`, async () => {
+      const { id } = await gateway.fleet.addGuest({ status: 'running' })
+      const path = `/containers/${refOf(id)}`
+      for (const [method, asked] of [
+        ['GET', path],
+        ['POST', `${path}/stop`],
+        ['DELETE', `${path}/delete`],
+      ] as const) {
+        const { status, text } = await gateway.request(method, asked)
+        expect(status, `${method} ${asked}: ${text}`).to.be.oneOf([400, 404])
+      }
+      expect((await gateway.request('GET', `/containers/${id}`)).body.data.status).to.equal('running')
+    })
+
+  it('lists them all in full and in short, as GET and as POST with the body []', async () => {
+    const full = await gateway.request('GET', '/containers')
+    const count = full.body.data.length as number
+    expect(full.headers['x-total-count']).to.equal(String(count))
+    const short = await gateway.request('GET', '/containers/list')
+    expect(Object.keys(short.body.data[0] as object)).to.deep.equal(['id', 'uuid', 'name', 'status', 'ip'])
+    const posted = await gateway.request('POST', '/containers/list', { body: [] })
+    expect(posted.body.data).to.deep.equal(short.body.data).and.have.length(count)
+  })
+
+  it('pages, sorts and filters', async () => {
+    const names = Array.from({ length: 5 }, (_, i) => `page-${i}`)
+    for (const name of names) await gateway.fleet.addGuest({ name, templateId: 'paged' })
+    const { body, headers } = await gateway.request('GET', '/containers?template=paged&sort=-name&page=2&page_size=2')
+    const rows = body.data as { name: string }[]
+    expect(rows.map((row) => row.name)).to.deep.equal([names[2], names[1]])
+    expect(headers['x-total-count']).to.equal('5')
+    const refused = await gateway.request('GET', '/containers?sort=secret')
+    expect([refused.status, refused.body.details.field]).to.deep.equal([400, 'sort'])
+    expect((await gateway.request('GET', '/containers?page=0')).status).to.equal(400)
+    expect((await gateway.request('GET', '/containers?page=1&page=2')).status).to.equal(400)
+    expect((await gateway.request('GET', '/containers?other=1&page=')).status).to.equal(200)
+  })
+
+  it('answers 304 to an ETag until something changes', async () => {
+    for (const path of ['/containers', '/containers/list', '/containers/web-1', '/tasks', '/dashboard']) {
+      const { headers } = await gateway.request('GET', path)
+      const again = { headers: { 'if-none-match': headers['etag'] ?? '' } }
+      expect((await gateway.request('GET', path, again)).status, path).to.equal(304)
+    }
+    const { headers } = await gateway.request('GET', '/containers')
+    await gateway.fleet.addGuest()
+    const later = { headers: { 'if-none-match': headers['etag'] ?? '' } }
+    expect((await gateway.request('GET', '/containers', later)).status).to.equal(200)
+  })
+
+  it('queues power actions and deletion', async () => {
+    const guest = await gateway.fleet.addGuest({ name: 'act.on-me' })
+    for (const action of ['start', 'stop', 'restart']) {
+      const { status, body } = await gateway.request('POST', `/containers/${guest.name}/${action}`, {
+        body: [],
+      })
+      expect(status).to.equal(202)
+      expect(body.data).to.include({ container_name: guest.name, status: 'pending', action })
+    }
+    const unsure = await gateway.request('POST', `/containers/${guest.id}/stop`, {
+      body: { force: 'perhaps' },
+    })
+    expect([unsure.status, unsure.body.code]).to.deep.equal([400, 'invalid_field'])
+    const { status, body } = await gateway.request('DELETE', `/containers/${guest.id}/delete`)
+    expect([status, body.data.action]).to.deep.equal([202, 'delete'])
+    expect((await gateway.request('DELETE', `/containers/${guest.id}`)).status).to.equal(405)
+  })
+
+  it('reads usage', async () => {
+    const { id } = await gateway.fleet.addGuest()
+    const read = async () => (await gateway.request('GET', `/containers/${id}/usage`)).body.data as Usage
+    await waitFor(async () => (await read()).memory_usage_bytes > 0, { what: 'a sample' })
+    expect(await read()).to.include({ cpu_usage_pct: 0, memory_usage_bytes: 1048576, load15: 0 })
+  })
+
+  it('shows the guests of a host that is away as unknown, and refuses to act on them', async () => {
+    const guest = await gateway.fleet.addGuest({ status: 'running' }, 'host-b')
+    await gateway.fleet.setHostState('host-b', 'offline')
+    expect((await gateway.request('GET', `/containers/${guest.id}`)).body.data.status).to.equal('unknown')
+    const listed = (await gateway.request('GET', '/containers')).body.data as { id: number; status: string }[]
+    expect(listed.find((row) => row.id === guest.id)?.status).to.equal('unknown')
+    const refused = await gateway.request('POST', `/containers/${guest.id}/stop`)
+    expect([refused.status, refused.body.code]).to.deep.equal([503, 'host_offline'])
+    expect(refused.headers['retry-after']).to.match(/^\d+$/)
+    await gateway.fleet.setHostState('host-b', 'online')
+    expect((await gateway.request('GET', `/containers/${guest.id}`)).body.data.status).to.equal('running')
+  })
+
+  it('passes an agent’s errors on with their status', async () => {
+    for (const [kind, code, status] of [
+      ['conflict', 'port_conflict', 409],
+      ['exhausted', 'resource_exhausted', 409],
+      ['timeout', 'agent_timeout', 504],
+      ['internal', 'agent_error', 502],
+      ['internal', 'internal_error', 500],
+    ] as const) {
+      gateway.fleet.agentFailure = new BerthError(kind, code, 'told by the agent')
+      const { body, ...reply } = await gateway.request('POST', '/containers/web-1/port-mappings', {
+        body: { container_port: 80 },
+      })
+      expect([reply.status, body.code, body.success]).to.deep.equal([status, code, false])
+      expect(body.request_id).to.equal(reply.headers['x-request-id'])
+    }
+    gateway.fleet.agentFailure = undefined
+  })
+
+  it('acts only in the state that If-Match names', async function () {
+    for (const [method, path] of [
+      ['POST', '/start'],
+      ['POST', '/stop'],
+      ['POST', '/restart'],
+      ['DELETE', '/delete'],
+    ] as const) {
+      const guest = await gateway.fleet.addGuest()
+      const act = (etag: string, more: object = {}) =>
+        gateway.request(method, `/containers/${guest.id}${path}`, { headers: { 'if-match': etag, ...more } })
+      const seen = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
+      await gateway.request('PUT', `/containers/${guest.id}/expiry`, { body: { expires_at: '2040-01-01' } })
+      const now = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
+      // A state to come is waited for, as long as an agent's answer.
+      const toCome = method === 'DELETE' ? ['"999999999.x"'] : []
+      for (const stale of [seen, `W/${seen}`, '"x"', ...toCome, `${seen}, "1.x"`]) {
+        const { status, body } = await act(stale)
+        expect([status, body.code], `${path} ${stale}`).to.deep.equal([412, 'precondition_failed'])
+      }
+      expect(gateway.fleet.operations().filter((one) => one.operation.subject?.number === guest.id)).to.be.empty
+      expect((await act(`${seen}, ${now}`)).status, path).to.equal(202)
+      // One that is about to be deleted is not deleted again.
+      expect((await act('*')).status, path).to.equal(method === 'DELETE' ? 409 : 202)
+    }
+  })
+
+  it('shows a time that no calendar has as the last one, and the others beside it', async () => {
+    const far = Number.MAX_SAFE_INTEGER
+    const { id } = await gateway.fleet.addGuest({ expiresAtMs: far, createdAtMs: -far })
+    const { status, body } = await gateway.request('GET', '/containers')
+    expect(status).to.equal(200)
+    const rows = body.data as { id: number; expires_at: string; created_at: string }[]
+    expect(rows.find((row) => row.id === id)).to.include({ expires_at: '9999-12-31 23:59:59', created_at: '' })
+    const { policy } = gateway.fleet.agentOf('host-a').domain
+    const use = policy.readUse.bind(policy)
+    policy.readUse = (record) => ({ ...use(record), resetsAtMs: far })
+    const traffic = await gateway.request('GET', `/containers/${id}/traffic`)
+    expect([traffic.status, traffic.body.data?.resets_at]).to.deep.equal([200, '9999-12-31 23:59:59'])
+  })
+
+  it('refuses a name that is taken, an unknown template and an unknown host', async () => {
+    for (const [change, status, code] of [
+      [{}, 409, 'name_conflict'],
+      [{ name: 'free-1', template_id: 'windows-95' }, 400, 'invalid_field'],
+      [{ name: 'free-1', host_id: 'nowhere' }, 400, 'invalid_field'],
+    ] as const) {
+      const { body, ...reply } = await gateway.request('POST', '/containers', {
+        body: { ...create, ...change },
+      })
+      expect([reply.status, body.code]).to.deep.equal([status, code])
+    }
+  })
+
+  describe('for a key bound to a container', () => {
+    it('shows that container alone; others do not exist, byte for byte', async () => {
+      const mine = await gateway.fleet.addGuest({ name: 'mine' })
+      const theirs = await gateway.fleet.addGuest({ name: 'theirs' })
+      const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })
+      const list = (await gateway.request('GET', '/containers', { key })).body.data as { name: string }[]
+      expect(list.map((row) => row.name)).to.deep.equal(['mine'])
+      const short = (await gateway.request('GET', '/containers/list?sort=name', { key })).body.data as {
+        name: string
+      }[]
+      expect(short.map((row) => row.name)).to.deep.equal(['mine'])
+      expect((await gateway.request('GET', '/dashboard', { key })).body.data.total_containers).to.equal(1)
+      for (const path of ['', '/usage', '/start', '/stop', '/restart', '/delete'] as const) {
+        const method = path === '/delete' ? 'DELETE' : path === '' || path === '/usage' ? 'GET' : 'POST'
+        const answers = await Promise.all(
+          [theirs.id, theirs.uuid, theirs.name, 999999, 'no-such', crypto.randomUUID()].map(async (ref) => {
+            const reply = await gateway.request(method, `/containers/${ref}${path}`, { key })
+            expect(reply.status).to.equal(404)
+            return reply.text.replace(reply.headers['x-request-id'] ?? '', '')
+          }),
+        )
+        expect(new Set(answers).size, `${method} ${path}`).to.equal(1)
+      }
+    })
+
+    it('shows its own tasks only, and lets it create nothing', async () => {
+      const mine = await gateway.fleet.addGuest()
+      const theirs = await gateway.fleet.addGuest()
+      const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })
+      const own = (await gateway.request('POST', `/containers/${mine.id}/stop`, { key })).body.data.task_id as string
+      const other = (await gateway.request('POST', `/containers/${theirs.id}/stop`)).body.data.task_id as string
+      const tasks = (await gateway.request('GET', '/tasks', { key })).body.data as { task_id: string }[]
+      expect(tasks.map((task) => task.task_id)).to.deep.equal([own])
+      expect((await gateway.request('GET', `/tasks/${other}`, { key })).status).to.equal(404)
+      expect((await gateway.request('DELETE', `/tasks/${other}`, { key })).status).to.equal(404)
+      for (const id of [own, other]) gateway.fleet.unlistOperation(id)
+      expect((await gateway.request('GET', `/tasks/${own}`, { key })).status).to.equal(200)
+      expect((await gateway.request('GET', `/tasks/${other}`, { key })).status).to.equal(404)
+      expect((await gateway.request('DELETE', `/tasks/${other}`, { key })).status).to.equal(404)
+      expect((await gateway.request('GET', `/tasks/${other}`)).status).to.equal(200)
+      const refused = await gateway.request('POST', '/containers', { key, body: { ...create, name: 'more' } })
+      expect([refused.status, refused.body.code]).to.deep.equal([403, 'insufficient_scope'])
+    })
+  })
+})

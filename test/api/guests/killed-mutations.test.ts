@@ -1,0 +1,23 @@
+import { expect } from 'chai'
+import { killedMutations } from '../../support/gateway/killed-mutations.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
+
+/** Tags of routes about people, access, TLS and abuse; of these, what another test of kills has, and what reads alone. */
+const tags = ['Accounts', 'Settings', 'Security', 'Logs']
+const elsewhere = ['POST /swap', 'POST /setup/link']
+
+describe('the tests that kill gateway and Redis', () => {
+  let gateway: TestGateway
+  before(async () => {
+    gateway = await startTestGateway()
+  })
+  after(() => gateway.close())
+
+  it('have every route by which people, access, TLS and abuse are changed', () => {
+    const mutations = gateway.api.routes
+      .filter(({ method, tag }) => method !== 'GET' && tags.includes(tag))
+      .map(({ method, path }) => `${method} ${path}`)
+      .filter((name) => !elsewhere.includes(name))
+    expect(Object.values(killedMutations).flat().sort()).to.deep.equal(mutations.sort())
+  })
+})

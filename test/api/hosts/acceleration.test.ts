@@ -1,0 +1,41 @@
+import { expect } from 'chai'
+import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
+import { waitFor } from '../../support/wait.js'
+
+const capabilities = { consoles: [], liveResize: [], setPassword: [], freeze: false, snapshotRunning: false }
+
+describe('how a host runs virtual machines', function () {
+  let gateway: TestGateway
+  before(async () => void (gateway = await startTestGateway()))
+  after(() => gateway.close())
+
+  /** Of the only host. */
+  const shown = async (): Promise<Record<string, unknown>> => {
+    const [row] = (await gateway.request('GET', '/hosts')).body.data as Record<string, unknown>[]
+    const { kvm, kvm_acceleration: how, kvm_reason: why } = row!
+    return { kvm, how, why }
+  }
+
+  it('is shown as it is now, while its agent runs on', async () => {
+    expect(await shown()).to.deep.equal({ kvm: false, how: '', why: '' })
+    for (const [acceleration, accelerationReason] of [
+      ['tcg', '/dev/kvm is not there'],
+      ['kvm', ''],
+      ['tcg', '/dev/kvm: a guest on it showed no life in 3000 ms'],
+    ] as const) {
+      gateway.fleet.agents.get('host-a')!.host.machines = {
+        available: true,
+        acceleration,
+        accelerationReason,
+        capabilities,
+      }
+      const wanted = { kvm: true, how: acceleration, why: accelerationReason }
+      await waitFor(async () => JSON.stringify(await shown()) === JSON.stringify(wanted), {
+        timeoutMs: 20_000,
+        what: `${acceleration}, ${accelerationReason}`,
+      })
+      const { host } = (await gateway.request('GET', '/host-report')).body.data as { host: object }
+      expect(host).to.include({ kvm: true, kvm_acceleration: acceleration, kvm_reason: accelerationReason })
+    }
+  })
+})

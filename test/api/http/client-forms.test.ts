@@ -1,0 +1,201 @@
+import { expect } from 'chai'
+import type { Route } from '../../../gateway/http/route.js'
+import { compileChecks } from '../../../gateway/http/validation.js'
+import { BerthError } from '../../../shared/errors.js'
+import type { Body } from '../../support/body.js'
+import {
+  bodyWith,
+  emptyForms,
+  fieldsOf,
+  hostileForms,
+  lenientForms,
+  rightValue,
+  type Field,
+  type Schema,
+} from '../../support/gateway/client-forms.js'
+import { KeyCalls } from '../../support/gateway/key-calls.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
+
+type Check = (body: Record<string, unknown>) => Record<string, unknown>
+
+/** Every field of every body, in the forms that clients have for it: by the type that its schema gives it. */
+describe('forms of clients, in every field of every body', () => {
+  let gateway: TestGateway
+  before(async () => {
+    gateway = await startTestGateway()
+  })
+  after(() => gateway.close())
+
+  const bodies = (): { route: Route; schema: Schema; check: Check }[] =>
+    gateway.api.routes.flatMap((route) =>
+      route.body ? [{ route, schema: route.body, check: compileChecks(route).body }] : [],
+    )
+
+  it('are of a dozen bodies and more than a hundred fields', () => {
+    expect(bodies()).to.have.length.greaterThan(12)
+    expect(bodies().flatMap(({ schema }) => fieldsOf(schema))).to.have.length.greaterThan(100)
+  })
+
+  it('mean what the right form means', () => {
+    for (const { route, schema, check } of bodies())
+      for (const field of fieldsOf(schema)) {
+        const right = rightValue(field.schema)
+        const meant = check(bodyWith(schema, field, right))
+        for (const form of lenientForms(field.schema, right))
+          expect(check(bodyWith(schema, field, form)), label(route, field, form)).to.deep.equal(meant)
+      }
+  })
+
+  it('count as absent where they say nothing', () => {
+    for (const { route, schema, check } of bodies())
+      for (const field of fieldsOf(schema)) {
+        if (!field.optional || field.schema.restricts) continue
+        const absent = check(bodyWith(schema, field, undefined))
+        for (const form of emptyForms(field.schema))
+          expect(check(bodyWith(schema, field, form)), label(route, field, form)).to.deep.equal(absent)
+      }
+  })
+
+  it('are refused where they could mean anything, naming the field', () => {
+    for (const { route, schema, check } of bodies())
+      for (const field of fieldsOf(schema))
+        for (const form of hostileForms(field.schema)) {
+          const error = errorOf(() => check(bodyWith(schema, field, form)))
+          expect(`${error?.field}.`.startsWith(`${field.path.join('.')}.`), label(route, field, form)).to.equal(true)
+          expect(error?.message).not.to.match(/must NOT|pattern|\^/)
+        }
+  })
+
+  it('leave restrictions as they are in a change, and are refused in a creation, where they name nothing', () => {
+    let restricting = 0
+    for (const { route, schema, check } of bodies())
+      for (const field of fieldsOf(schema)) {
+        if (!field.schema.restricts) continue
+        restricting++
+        for (const form of [null, ' ', ...(field.schema.type === 'array' ? ['', ',,,', {}, [''], [null]] : [])]) {
+          const work = () => check(bodyWith(schema, field, form))
+          if (route.method === 'POST') expect(errorOf(work)?.field, label(route, field, form)).to.equal(field.path[0])
+          else expect(work(), label(route, field, form)).to.deep.equal(check(bodyWith(schema, field, undefined)))
+        }
+      }
+    // Five of a key and seven of a sub-user, twice; the rules of a firewall; two of the access policy; WebSSH origins; an
+    // administrator who is off; the public address of a host.
+    expect(restricting).to.equal(30)
+  })
+
+  describe('of what restricts a key', () => {
+    const uuid = '11111111-1111-4111-8111-111111111111'
+    const bounds = {
+      scopes: ['container:read', 'task:read'],
+      ip_whitelist: '127.0.0.0/8',
+      container_uuids: [uuid],
+      expires_at: '2031-02-03 04:05:06',
+      disabled: true,
+    }
+    const open: [keyof typeof bounds, unknown[]][] = [
+      ['ip_whitelist', [null, ' ', ',,,', [], ['']]],
+      ['scopes', [null, '', ',,,', {}, ['']]],
+      ['container_uuids', [null, '', ',,,', {}, [''], [null]]],
+      ['expires_at', [null, ' ']],
+      ['disabled', [null, '', ' ']],
+    ]
+
+    it('stay as they are in a change that names nothing', async () => {
+      const keys = new KeyCalls(gateway)
+      const { id } = await keys.make(bounds)
+      for (const [field, forms] of open)
+        for (const form of forms) {
+          const { status, body } = await gateway.request('PATCH', `/api-keys/${id}`, {
+            body: { [field]: form },
+          })
+          expect([status, body.message], label(undefined, field, form)).to.deep.equal([200, 'nothing to change'])
+        }
+      expect(await keys.find(id)).to.deep.include(bounds)
+    })
+
+    it('make no key where one names nothing', async () => {
+      const count = async () => (await gateway.request('GET', '/api-keys')).body.data.length as number
+      const before = await count()
+      for (const [field, forms] of [...open, ['scopes', [[]]] as const])
+        for (const form of forms) {
+          const { status, body } = await gateway.request('POST', '/api-keys', {
+            body: { name: 'open', ...bounds, [field]: form },
+          })
+          expect([status, body.details?.field], label(undefined, field, form)).to.deep.equal([400, field])
+        }
+      expect(await count()).to.equal(before)
+    })
+
+    it('are taken as text', async () => {
+      const keys = new KeyCalls(gateway)
+      const { id } = await keys.make({
+        scopes: 'container:read, task:read',
+        ip_whitelist: ['127.0.0.0/8'],
+        container_uuids: uuid,
+        expires_at: '1927861506',
+        disabled: '1',
+      })
+      expect(await keys.find(id)).to.deep.include({ ...bounds, expires_at: '2031-02-03 05:05:06' })
+    })
+  })
+
+  describe('of a firewall', () => {
+    const rule = { direction: 'in', protocol: 'tcp', action: 'DROP', port: '25' }
+    const put = async (body: object): Promise<Body> => {
+      const reply = await gateway.request('PUT', '/containers/walled/firewall', { body })
+      expect(reply.status, reply.text).to.equal(200)
+      return reply.body.data
+    }
+
+    it('keep the rules that are not named, and the default of one that is off', async () => {
+      await gateway.fleet.addGuest({ name: 'walled' })
+      const stored = await put({ enabled: true, default_action: 'DROP', rules: [rule] })
+      for (const rules of [null, '', ',,,', {}, [''], [null], undefined])
+        expect(await put({ enabled: 1, default_action: 'drop', rules }), JSON.stringify(rules)).to.deep.equal(stored)
+      expect(await put({ enabled: false })).to.deep.equal({ ...stored, enabled: false })
+      expect(await put({ enabled: '0', default_action: null, rules: null })).to.deep.equal({
+        ...stored,
+        enabled: false,
+      })
+      expect((await put({ enabled: true, default_action: 'DROP', rules: [] })).rules).to.deep.equal([])
+    })
+
+    it('are refused where one rule among others says nothing', async () => {
+      for (const bad of [null, {}, '']) {
+        const body = { enabled: true, default_action: 'ACCEPT', rules: [rule, bad] }
+        expect((await gateway.request('PUT', '/containers/walled/firewall', { body })).status).to.equal(400)
+      }
+    })
+
+    it('have any case, numbers as ports, and nothing for all', async () => {
+      const sent = { ...rule, direction: 'IN', protocol: 'Tcp', action: 'drop', port: 22, network: '' }
+      const { rules } = await put({
+        enabled: true,
+        default_action: 'Accept',
+        rules: [{ ...sent, id: null, source_ip: null }],
+      })
+      expect(rules[0]).to.deep.include({
+        ...rule,
+        port: '22',
+        network: 'all',
+        source_ip: '',
+        description: '',
+      })
+    })
+  })
+})
+
+function label(route: Route | undefined, field: Field | string, form: unknown): string {
+  const name = typeof field === 'string' ? field : field.path.join('.')
+  return `${route ? `${route.method} ${route.path} ` : ''}${name}: ${JSON.stringify(form)}`
+}
+
+function errorOf(work: () => unknown): BerthError | undefined {
+  try {
+    work()
+    return undefined
+  } catch (error) {
+    if (error instanceof BerthError) return error
+    throw error
+  }
+}

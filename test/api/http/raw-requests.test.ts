@@ -1,0 +1,164 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { expect } from 'chai'
+import { exchange } from '../../support/gateway/raw-exchange.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
+import { waitFor } from '../../support/wait.js'
+
+describe('raw requests', function () {
+  let gateway: TestGateway
+  before(async () => {
+    gateway = await startTestGateway({ maxBodyBytes: 4096 })
+  })
+  after(() => gateway.close())
+
+  for (const [name, line] of [
+    ['a path that climbs', 'GET /api/v1/../../etc/passwd HTTP/1.1'],
+    ['encoded slashes', 'GET /api/v1/containers/..%2f..%2fetc%2fpasswd HTTP/1.1'],
+    ['broken percent encoding', 'GET /api/v1/containers/%zz%c3%28 HTTP/1.1'],
+    ['a NUL', 'GET /api/v1/containers/%00 HTTP/1.1'],
+    ['a backslash', 'GET /api/v1\\containers HTTP/1.1'],
+    ['an absolute target', 'GET http://other.example/nothing HTTP/1.1'],
+    ['a target with a bad port', 'GET http://other.example:99999/nothing HTTP/1.1'],
+    ['a target that is not a URL', 'GET http://[bad HTTP/1.1'],
+    ['an asterisk', 'OPTIONS * HTTP/1.1'],
+    ['an unknown method', 'PROPFIND /api/v1/containers HTTP/1.1'],
+    ['__proto__', 'GET /api/v1/containers/__proto__ HTTP/1.1'],
+    ['a query of junk', 'GET /api/v1/containers/x?%%%&&==&a[b]=c&__proto__=1 HTTP/1.1'],
+  ] as const)
+    for (const host of ['x', 'a b', '"><script>', '[::1', 'x:99999999'])
+      it(`${name}, Host ${host}`, async () => {
+        const reply = await exchange(
+          gateway,
+          `${line}\r\nHost: ${host}\r\nX-API-Key: ${gateway.adminKey}\r\nConnection: close\r\n\r\n`,
+        )
+        expect(reply).to.match(/^HTTP\/1.1 (4\d\d|501) /)
+        expect(reply)
+          .to.match(/X-Request-Id: /i)
+          .and.to.include('"success":false')
+      })
+
+  for (const [name, sent, status] of [
+    ['no HTTP', 'hello\r\n\r\n', 400],
+    ['no Host', 'GET / HTTP/1.1\r\n\r\n', 400],
+    ['two Hosts', 'GET /healthz HTTP/1.1\r\nHost: x\r\nhost: y\r\nConnection: close\r\n\r\n', 400],
+    ['the same Host twice', 'GET /healthz HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n', 400],
+    ['headers of 1 MB', `GET / HTTP/1.1\r\nHost: x\r\nA: ${'x'.repeat(1_000_000)}\r\n\r\n`, 431],
+    [
+      'two lengths',
+      'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx',
+      400,
+    ],
+    [
+      'smuggling',
+      'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nx',
+      400,
+    ],
+  ] as const)
+    it(`${name}`, async () => expect(await exchange(gateway, sent)).to.match(new RegExp(`^HTTP/1.1 ${status} `)))
+
+  it('refuses what is malformed after an answer on the same connection, and not in the place of one', async () => {
+    const good = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n'
+    const { port, hostname } = new URL(gateway.url)
+    const socket = connect({ port: Number(port), host: hostname })
+    let heard = ''
+    socket.on('data', (chunk) => (heard += chunk.toString()))
+    socket.write(good)
+    await waitFor(() => heard.endsWith('ok\n'))
+    socket.write('hello\r\n\r\n')
+    await once(socket, 'close')
+    expect(text).to.match(/^HTTP\/1.1 200 [^]*HTTP\/1.1 400 [^]*"success":false/)
+    expect(await exchange(gateway, `${good}hello\r\n\r\n`), 'at once').not.to.match(/^HTTP\/1.1 400 /)
+  })
+
+  it('refuses itself what Node would refuse in a form of its own', async () => {
+    const ask = (lines: string) => exchange(gateway, `${lines}\r\nX-Request-Id: named-by-client\r\n\r\n`)
+    const noHost = await ask('GET /api/v1/dashboard HTTP/1.1')
+    expect(noHost)
+      .to.match(/^HTTP\/1.1 400 /)
+      .and.to.include('"code":"invalid_request"')
+    const expects = await ask('GET /api/v1/dashboard HTTP/1.1\r\nHost: x\r\nExpect: a miracle')
+    expect(expects)
+      .to.match(/^HTTP\/1.1 417 /)
+      .and.to.include('"code":"expectation_failed"')
+    for (const answer of [noHost, expects]) expect(answer).to.include('X-Request-Id: named-by-client')
+  })
+
+  it('ends the connection with a refusal that comes while the body is still on its way', async () => {
+    const head = `Host: x\r\nContent-Type: application/json\r\nX-API-Key: ${gateway.adminKey}\r\n`
+    const long = await exchange(gateway, `POST /api/v1/containers HTTP/1.1\r\n${head}Content-Length: 99999\r\n\r\n{`)
+    expect(long)
+      .to.match(/^HTTP\/1.1 413 /)
+      .and.to.match(/^Connection: close\r$/m)
+    const late = await exchange(gateway, 'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{')
+    expect(late)
+      .to.match(/^HTTP\/1.1 401 /)
+      .and.to.match(/^Connection: close\r$/m)
+    const whole = await exchange(gateway, `POST /api/v1/containers HTTP/1.1\r\n${head}Content-Length: 2\r\n\r\n{}`)
+    expect(whole)
+      .to.match(/^HTTP\/1.1 400 /)
+      .and.not.to.include('Connection: close')
+  })
+
+  it('bounds the connections of one source on which nothing comes', async () => {
+    const { hostname, port } = new URL(gateway.url)
+    const sockets = Array.from({ length: 400 }, () => connect(Number(port), hostname).resume())
+    for (const socket of sockets) socket.on('error', () => undefined)
+    const open = () => sockets.filter(({ readyState }) => readyState === 'open').length
+    try {
+      await Promise.all(sockets.map((socket) => once(socket, 'connect')))
+      await waitFor(() => open() <= 256, { what: 'the oldest have ended' })
+      expect((await gateway.request('GET', '/containers')).status).to.equal(200)
+      expect(open()).to.be.greaterThan(200)
+    } finally {
+      for (const socket of sockets) socket.destroy()
+    }
+  })
+
+  describe('answers 413 to 50 MB', () => {
+    const bytes = 50_000_000
+    const path = '/api/v1/containers'
+    const sent = () => ({ 'x-api-key': gateway.adminKey, 'content-type': 'application/json' })
+
+    for (const [name, more] of [
+      ['on a connection that stays', {}],
+      ['on one that closes', { connection: 'close' }],
+    ] as const)
+      it(`to a client that writes all of it before it reads, ${name}`, async () => {
+        const { hostname, port } = new URL(gateway.url)
+        const socket = connect(Number(port), hostname)
+        const fields = Object.entries({ host: 'x', ...sent(), ...more, 'content-length': bytes })
+        const lines = fields.map(([field, value]) => `${field}: ${value}\r\n`).join('')
+        socket.write(`POST ${path} HTTP/1.1\r\n${lines}\r\n`)
+        for (let left = bytes; left > 0; left -= 1_000_000)
+          if (!socket.write(Buffer.alloc(1_000_000, ' '))) await once(socket, 'drain')
+        const [answer] = (await once(socket, 'data')) as [Buffer]
+        expect(answer.toString())
+          .to.match(/^HTTP\/1.1 413 /)
+          .and.to.include('payload_too_large')
+        socket.destroy()
+      })
+
+    it('to curl', async () => {
+      const headers = Object.entries(sent()).flatMap(([field, value]) => ['-H', `${field}: ${value}`])
+      const curl = spawn('curl', ['-sS', '-w', '%{http_code}', ...headers, '--data-binary', '@-', gateway.url + path])
+      curl.stdin.on('error', () => undefined).end(Buffer.alloc(bytes, ' '))
+      const [out, problems] = await Promise.all([text(curl.stdout), text(curl.stderr)])
+      expect(out, problems).to.include('payload_too_large').and.to.match(/413$/)
+    })
+  })
+
+  it('keeps to the limit when the length is not announced', async () => {
+    const reply = await exchange(
+      gateway,
+      'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n' +
+        `X-API-Key: ${gateway.adminKey}\r\nTransfer-Encoding: chunked\r\n\r\n` +
+        `2000\r\n${' '.repeat(0x2000)}\r\n0\r\n\r\n`,
+    )
+    expect(reply)
+      .to.match(/^HTTP\/1.1 413 /)
+      .and.to.include('payload_too_large')
+  })
+})

@@ -1,0 +1,259 @@
+import { randomUUID } from 'node:crypto'
+import { expect } from 'chai'
+import { ImageLab, type ImageRow } from '../../support/gateway/image-lab.js'
+import type { ImageServer } from '../../support/guests/image-server.js'
+import type { LabAgent } from '../../support/memory/lab-agent.js'
+import type { TestGateway } from '../../support/gateway/test-gateway.js'
+import { waitFor } from '../../support/wait.js'
+
+describe('images over HTTP', function () {
+  let lab: ImageLab
+  let gateway: TestGateway
+  let agent: LabAgent
+  let server: ImageServer
+  before(async () => {
+    lab = await ImageLab.start()
+    ;({ gateway, agent, server } = lab)
+    server.offered.push({ distro: 'fedora', release: '43', file: 'alpine.tar.xz', sha256: 'ab'.repeat(32) })
+  })
+  after(() => lab.close())
+  afterEach(() => lab.reset())
+
+  describe('lists', () => {
+    it('show the catalogue, by type and by what is there', async () => {
+      const all = await lab.rows()
+      for (const id of [
+        'debian-12',
+        'debian-13',
+        'ubuntu-22.04',
+        'ubuntu-24.04',
+        'alpine-3.22',
+        'rocky-9',
+        'alma-9',
+        'fedora-43',
+        'arch',
+        'opensuse-tumbleweed',
+        'debian-12-kvm',
+        'ubuntu-24.04-kvm',
+      ])
+        expect(all.map((found) => found.id)).to.include(id)
+      expect(all.find(({ id }) => id === 'debian-12')).to.deep.include({
+        name: 'Debian 12',
+        type: 'lxc',
+        downloaded: true,
+        enabled: true,
+        downloading: false,
+        progress: 100,
+        size_bytes: 300_000_000,
+        host_id: 'host-a',
+        source: 'built',
+        supported: true,
+      })
+      const kvm = await lab.rows('?type=kvm')
+      expect(kvm.length).to.be.greaterThan(5)
+      for (const found of kvm) expect(found).to.include({ supported: false, downloaded: false })
+      expect((await lab.rows('?downloaded=true')).map(({ id }) => id)).to.deep.equal(['debian-12'])
+      for (const found of all) expect(found.type, String(found.id)).to.be.oneOf(['lxc', 'kvm'])
+      expect(kvm.filter((found) => 'kind' in found)).to.deep.equal([])
+      const rescue = await lab.rows('?kind=rescue')
+      expect(rescue.length).to.be.greaterThan(0)
+      for (const found of rescue) expect(found).to.include({ type: 'kvm', kind: 'rescue' })
+      expect(await lab.rows('?type=rescue'), 'as older clients ask').to.deep.equal(rescue)
+      expect(await lab.rows('?type=lxc&kind=rescue')).to.deep.equal([])
+      expect((await gateway.request('GET', '/images?host_id=nothing')).status).to.equal(400)
+    })
+
+    it('of enabled ones have those that are there and may be used', async () => {
+      expect(await lab.enabledIds()).to.deep.equal(['debian-12'])
+      expect(await lab.enabledIds('?type=kvm')).to.deep.equal([])
+      const { data } = (await gateway.request('GET', '/images/enabled?type=lxc')).body
+      expect(Object.keys(data[0] as ImageRow)).to.deep.equal([
+        'id',
+        'name',
+        'distro',
+        'release',
+        'arch',
+        'variant',
+        'description',
+        'type',
+      ])
+      await lab.toggle('debian-12', false)
+      expect(await lab.enabledIds()).to.deep.equal([])
+      expect((await gateway.request('GET', '/images/enabled?type=vm')).status).to.equal(400)
+    })
+
+    it('of templates leave out what no host can use', async () => {
+      const ids = ((await gateway.request('GET', '/templates')).body.data as ImageRow[]).map(({ id }) => id)
+      expect(ids).to.include.members(['debian-12', 'alpine-3.22'])
+      expect(ids).not.to.include('debian-12-kvm')
+    })
+  })
+
+  describe('a download', () => {
+    it('is a task, shows how far it is, and is there at its end', async () => {
+      const task = await lab.stalled('alpine-3.22')
+      const shown = await lab.row('alpine-3.22')
+      expect(shown).to.include({ downloading: true, downloaded: false, total_bytes: 1_000_000 })
+      expect(shown.progress).to.be.within(20, 60)
+      const { data } = (await gateway.request('GET', `/tasks/${task}`)).body
+      expect(data).to.include({ action: 'image_download', status: 'running', image_id: 'alpine-3.22' })
+      expect(data.stage).to.match(/^downloading: 0\.4 of 1\.0 MB/)
+      expect(data.progress).to.be.within(20, 60)
+      expect((await lab.download('alpine-3.22')).body.code).to.equal('task_running')
+      server.manners = {}
+      expect((await lab.cancel('alpine-3.22')).status).to.equal(200)
+      expect(await lab.downloaded('alpine-3.22')).to.include({ status: 'done', progress: 100 })
+      expect(await lab.row('alpine-3.22')).to.include({
+        downloaded: true,
+        progress: 100,
+        received_bytes: 0,
+        error: '',
+      })
+      expect(await lab.enabledIds()).to.deep.equal(['alpine-3.22', 'debian-12'])
+      expect(lab.left()).to.deep.equal([])
+      const again = await lab.download('alpine-3.22')
+      expect([again.status, again.body.message]).to.deep.equal([200, 'the image is already downloaded'])
+    })
+
+    it('is one, however often its request is repeated', async () => {
+      const headers = { 'idempotency-key': randomUUID() }
+      const [first, again] = [
+        await lab.download('alpine-3.22', { headers }),
+        await lab.download('alpine-3.22', { headers }),
+      ]
+      expect(lab.taskOf(again)).to.equal(lab.taskOf(first))
+      expect((await lab.ended(lab.taskOf(first))).status).to.equal('done')
+    })
+
+    it('is one, however many ask at once', async () => {
+      server.manners = { stallAfter: 400_000 }
+      const replies = await Promise.all(Array.from({ length: 20 }, () => lab.download('alpine-3.22')))
+      const statuses = replies.map(({ status }) => status).sort()
+      expect(statuses).to.deep.equal([202, ...Array.from({ length: 19 }, () => 409)])
+      expect((await lab.cancel('alpine-3.22')).status).to.equal(200)
+      expect((await lab.ended(lab.taskOf(replies.find(({ status }) => status === 202)!))).status).to.equal('canceled')
+    })
+
+    it('goes on where its connection was cut', async () => {
+      server.manners = { cutAfter: 300_000 }
+      server.asked.length = 0
+      expect((await lab.downloaded('alpine-3.22')).status).to.equal('done')
+      expect(server.asked.filter((asked) => asked.includes('bytes='))).to.have.length.of.at.least(2)
+    })
+
+    it('that is canceled in the middle leaves nothing, and can be begun anew', async () => {
+      const task = await lab.stalled('alpine-3.22')
+      expect(lab.left()).not.to.deep.equal([])
+      expect((await lab.cancel('alpine-3.22')).status).to.equal(200)
+      expect((await lab.ended(task)).status).to.equal('canceled')
+      expect(await lab.row('alpine-3.22')).to.include({
+        downloading: false,
+        downloaded: false,
+        progress: 0,
+        error: '',
+      })
+      expect(lab.left()).to.deep.equal([])
+      await waitFor(() => server.stalled === 0, { what: 'its connection to end' })
+      const late = await lab.cancel('alpine-3.22')
+      expect([late.status, late.body.code]).to.deep.equal([409, 'invalid_state'])
+      server.manners = {}
+      expect((await lab.downloaded('alpine-3.22')).status).to.equal('done')
+    })
+
+    it('is canceled as a task, too', async () => {
+      const task = await lab.stalled('alpine-3.22')
+      expect((await gateway.request('DELETE', `/tasks/${task}`)).status).to.equal(200)
+      expect((await lab.ended(task)).status).to.equal('canceled')
+      expect(lab.left()).to.deep.equal([])
+    })
+
+    it('with another checksum is never downloaded, and leaves nothing', async () => {
+      const task = await lab.downloaded('fedora-43')
+      expect(task.status).to.equal('failed')
+      expect(task.error).to.contain('SHA-256')
+      expect(await lab.row('fedora-43')).to.include({
+        downloaded: false,
+        downloading: false,
+        error: 'checksum_mismatch',
+      })
+      expect(await lab.enabledIds()).not.to.include('fedora-43')
+      expect(lab.left()).to.deep.equal([])
+    })
+
+    it('that breaks off again and again fails, and leaves nothing', async () => {
+      server.manners = { cutAfter: 0 }
+      expect((await lab.downloaded('alpine-3.22')).status).to.equal('failed')
+      expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, error: 'download_failed' })
+      expect(lab.left()).to.deep.equal([])
+    })
+
+    it('of what the server has not, or of a server that is away, fails and says so', async () => {
+      expect((await lab.downloaded('arch')).status).to.equal('failed')
+      expect((await lab.row('arch')).error).to.equal('release_missing')
+      expect(lab.left()).to.deep.equal([])
+    })
+
+    it('is refused where there is no room', async () => {
+      const { pool } = agent.host
+      agent.host.pool = { ...pool, usedBytes: pool.totalBytes }
+      const { status, body } = await lab.download('alpine-3.22')
+      expect([status, body.code]).to.deep.equal([409, 'resource_exhausted'])
+      agent.host.pool = { ...pool, usedBytes: pool.totalBytes - 1024 ** 3 * 10 - 3_000_000 }
+      expect((await lab.downloaded('alpine-3.22')).status).to.equal('failed')
+      agent.host.pool = pool
+      expect((await lab.row('alpine-3.22')).error).to.equal('storage_full')
+    })
+
+    it('is finished by the next agent where one is gone in the middle', async () => {
+      const task = await lab.stalled('alpine-3.22')
+      server.manners = {}
+      server.asked.length = 0
+      await lab.restartAgent()
+      expect((await lab.ended(task)).status).to.equal('done')
+      expect(server.asked.filter((asked) => asked.includes('bytes=400000-'))).to.have.length(1)
+      expect(await lab.row('alpine-3.22')).to.include({ downloaded: true, downloading: false })
+      expect(lab.left()).to.deep.equal([])
+    })
+
+    it('that nobody finishes is swept by the next agent', async () => {
+      const task = await lab.stalled('alpine-3.22')
+      await gateway.fleet.setHostState('host-a', 'offline')
+      agent.journal(({ changes: { db } }) =>
+        db.prepare("UPDATE operations SET status = 'failed', finished_at_ms = 1 WHERE id = ?").run(task),
+      )
+      await gateway.fleet.setHostState('host-a', 'online')
+      expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, downloading: false })
+      expect(lab.left()).to.deep.equal([])
+    })
+
+    for (const [what, id, status, code] of [
+      ['what is not known', 'nothing', 404, 'not_found'],
+      ['what the host cannot use', 'debian-12-kvm', 400, 'unsupported'],
+      ['no id', undefined, 400, 'missing_field'],
+      ['a path', '../../etc', 400, 'invalid_field'],
+    ] as const)
+      it(`is refused for ${what}`, async () => {
+        const reply = await lab.send('/images/download', { template_id: id })
+        expect([reply.status, reply.body.code]).to.deep.equal([status, code])
+      })
+  })
+
+  describe('deletion', () => {
+    it('is idempotent, and refused for what is not known', async () => {
+      await lab.downloaded('alpine-3.22')
+      expect((await lab.remove('alpine-3.22')).body.message).to.equal('image deleted')
+      expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, size_bytes: 0, enabled: true })
+      const body = { template_id: 'alpine-3.22' }
+      const again = await gateway.request('DELETE', '/images/delete', { body })
+      expect([again.status, again.body.message]).to.deep.equal([200, 'the image was not downloaded'])
+      expect((await lab.remove('nothing')).status).to.equal(404)
+      expect((await gateway.request('DELETE', '/images/delete')).body.code).to.equal('missing_field')
+    })
+
+    it('is refused while the image is downloaded', async () => {
+      await lab.stalled('alpine-3.22')
+      expect((await lab.remove('alpine-3.22')).body.code).to.equal('task_running')
+      expect((await lab.cancel('alpine-3.22')).status).to.equal(200)
+    })
+  })
+})

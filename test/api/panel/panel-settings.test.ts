@@ -1,0 +1,157 @@
+import { expect } from 'chai'
+import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
+
+const [inside, outside] = ['192.0.2.5', '203.0.113.9']
+
+describe('settings of the whole installation', () => {
+  let gateway: TestGateway
+  before(async () => {
+    gateway = await startTestGateway({ trustedProxies: ['127.0.0.1'] })
+  })
+  after(() => gateway.close())
+
+  const via = (address: string) => ({ headers: { 'x-forwarded-for': address } })
+  const put = (path: string, body: unknown, options = {}) => gateway.request('PUT', path, { body, ...options })
+  const refusalOf = async (work: ReturnType<typeof put>): Promise<unknown> => {
+    const { status, body } = await work
+    return [status, body.code, body.details?.field] as unknown
+  }
+
+  describe('access policy', () => {
+    const sources = ['192.0.2.0/24']
+    afterEach(() => put('/access-policy', { enabled: false, allowed_sources: [], trusted_proxies: [] }))
+
+    it('is off at first, and shows where the request comes from', async () => {
+      const { body } = await gateway.request('GET', '/access-policy', via(inside))
+      expect(body.data).to.deep.equal({
+        enabled: false,
+        allowed_sources: [],
+        trusted_proxies: [],
+        current_source: inside,
+      })
+    })
+
+    it('lets in whom it names, for requests and pages alike, and the watch over the gateway from anywhere', async () => {
+      const { body } = await put('/access-policy', { enabled: 'true', allowed_sources: '192.0.2.77/24' })
+      expect(body.data).to.deep.include({ enabled: true, allowed_sources: sources })
+      for (const path of ['/containers', '/language', '/nothing', '/docs', '/openapi.json', '/metrics']) {
+        const { status, body } = await gateway.request('GET', path, via(outside))
+        expect([status, body?.code], path).to.deep.equal([403, 'access_policy_denied'])
+      }
+      expect((await gateway.request('GET', '/containers', via(inside))).status).to.equal(200)
+      for (const path of ['/healthz', '/readyz'])
+        expect((await gateway.request('GET', path, via(outside))).status, path).to.equal(200)
+    })
+
+    it('is not changed by who would be locked out, nor to what lets nobody in', async () => {
+      const on = { enabled: true, allowed_sources: sources }
+      expect(await refusalOf(put('/access-policy', on, via(outside)))).to.deep.equal([
+        400,
+        'access_policy_lockout',
+        'allowed_sources',
+      ])
+      expect(await refusalOf(put('/access-policy', { enabled: true, allowed_sources: [] }))).to.deep.equal([
+        400,
+        'access_policy_lockout',
+        'allowed_sources',
+      ])
+      expect(await refusalOf(put('/access-policy', { trusted_proxies: ['0.0.0.0/0'] }))).to.deep.equal([
+        400,
+        'invalid_field',
+        'trusted_proxies',
+      ])
+      expect(await refusalOf(put('/access-policy', { allowed_sources: ['10.0.0.300'] }))).to.deep.equal([
+        400,
+        'invalid_field',
+        'allowed_sources',
+      ])
+      expect((await gateway.request('GET', '/access-policy')).body.data.enabled).to.equal(false)
+      expect((await put('/access-policy', on, via(inside))).status).to.equal(200)
+    })
+
+    it('stays as it is where a list says nothing', async () => {
+      await put('/access-policy', { enabled: true, allowed_sources: sources })
+      for (const nothing of [null, ',,,', '', [''], ['', ' ']]) {
+        const { body } = await put('/access-policy', { allowed_sources: nothing })
+        expect(body.data, JSON.stringify(nothing)).to.deep.include({
+          enabled: true,
+          allowed_sources: sources,
+        })
+      }
+    })
+
+    it('is for administrators, and in the audit log', async () => {
+      const key = await gateway.makeKey({ scopes: ['host:*'] })
+      expect((await gateway.request('GET', '/access-policy', { key })).status).to.equal(403)
+      await put('/access-policy', { allowed_sources: sources })
+      const { body } = await gateway.request('GET', '/audit-logs?action=access_policy.update')
+      expect(body.data[0]).to.include({ success: true, detail: 'off, 192.0.2.0/24' })
+    })
+  })
+
+  it('language: read by every caller, written by administrators', async () => {
+    const key = await gateway.makeKey({ scopes: ['container:read'] })
+    const read = async (): Promise<unknown> => (await gateway.request('GET', '/language', { key })).body.data
+    expect(await read()).to.deep.equal({ language: 'en' })
+    expect((await put('/language', { language: 'ZH' })).body.data).to.deep.equal({ language: 'zh' })
+    expect(await read()).to.deep.equal({ language: 'zh' })
+    const answer = await gateway.request('POST', '/language', { body: { language: 'en' } })
+    expect(answer.body.data).to.deep.equal({ language: 'en' })
+    expect((await put('/language', { language: 'en' }, { key })).status).to.equal(403)
+    expect(await refusalOf(put('/language', { language: 'xx' }))).to.deep.equal([400, 'invalid_field', 'language'])
+  })
+
+  it('WebSSH origins: canonical, each once, and shown with the one that asks', async () => {
+    const wanted = ['https://Panel.example/', 'https://panel.example:443', 'http://127.0.0.1:8080']
+    const origins = ['https://panel.example', 'http://127.0.0.1:8080']
+    const { body } = await put('/webssh-origins', { origins: wanted }, { headers: { origin: 'https://a.example' } })
+    expect(body.data).to.deep.equal({ origins, current_origin: 'https://a.example' })
+    const read = async (): Promise<unknown> => (await gateway.request('GET', '/webssh-origins')).body.data
+    expect(await read()).to.deep.equal({ origins, current_origin: gateway.url })
+    for (const bad of ['panel.example', 'ftp://x', 'https://a@b', 'https://a/path', 'https://a?b', 'null', '*'])
+      expect(await refusalOf(put('/webssh-origins', { origins: [bad] })), bad).to.deep.equal([
+        400,
+        'invalid_field',
+        'origins.0',
+      ])
+    expect((await put('/webssh-origins', { origins: [] })).body.data.origins).to.deep.equal([])
+  })
+
+  describe('public URL', () => {
+    after(() => put('/public-url', { public_url: '' }))
+
+    it('is not known at first, and links are empty', async () => {
+      const { body } = await gateway.request('GET', '/public-url')
+      expect(body.data).to.deep.equal({ public_url: '', effective_url: '', source: 'none' })
+    })
+
+    it('begins the links of customers and new administrators', async () => {
+      const { body } = await put('/public-url', { public_url: 'https://Panel.example.com/' })
+      const url = 'https://panel.example.com'
+      expect(body.data).to.deep.equal({ public_url: url, effective_url: url, source: 'set' })
+      const { name } = await gateway.fleet.addGuest()
+      const made = await gateway.request('POST', '/sub-user/create', { body: { container_name: name } })
+      const { id, access_code: code, link } = made.body.data
+      expect(link).to.equal(`${url}/u/${code}`)
+      const { body: list } = await gateway.request('GET', '/sub-users')
+      const rows = list.data as { id: string; link: string }[]
+      expect(rows.find((one) => one.id === id)?.link).to.equal(link)
+      const rotated = await gateway.request('POST', `/sub-users/${id}/rotate-password`, {
+        body: { rotate_code: true },
+      })
+      expect(rotated.body.data.link).to.equal(`${url}/u/${rotated.body.data.access_code}`)
+      const admin = await gateway.request('POST', '/admins', { body: { username: 'grace' } })
+      expect(admin.body.data.setup_link).to.equal(`${url}/setup#${admin.body.data.setup_token}`)
+    })
+
+    it('is refused where nobody else could reach it', async () => {
+      for (const bad of ['http://127.0.0.1:8080', 'http://localhost', 'panel.example.com', 'ftp://x', 'https://x/y'])
+        expect(await refusalOf(put('/public-url', { public_url: bad })), bad).to.deep.equal([
+          400,
+          'invalid_field',
+          'public_url',
+        ])
+      expect(await refusalOf(put('/public-url', {}))).to.deep.equal([400, 'missing_field', 'public_url'])
+    })
+  })
+})

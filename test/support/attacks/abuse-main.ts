@@ -1,0 +1,61 @@
+import { createInterface } from 'node:readline'
+import pino from 'pino'
+import { AbuseWatch } from '../../../agent/abuse/abuse-watch.js'
+import { HostSensor } from '../../../agent/abuse/host-sensor.js'
+import { AgentConfigSchema, type AgentConfig } from '../../../agent/config.js'
+import { usualSecurity } from '../../../agent/guests/record/record.js'
+import { GuestStore } from '../../../agent/guests/record/guest-store.js'
+import { deviceName } from '../../../agent/network/addresses/private-ipv4.js'
+import type { GuestNetwork } from '../../../agent/network/contract.js'
+import { Changes } from '../../../agent/state/changes.js'
+import { openDatabase } from '../../../agent/state/database.js'
+import { validateConfig } from '../../../shared/config.js'
+import { describeError } from '../../../shared/errors.js'
+import { guestOnNetwork } from '../network/guest-on-network.js'
+
+/*
+ * The watch for abuse of an agent as a process of its own, so that a test can run it inside a network namespace: the
+ * host's own sensor, a journal in memory. Arguments: the configuration's `network` and `security` in JSON. Lines in:
+ * {method, argument}; lines out: {result} or {error}.
+ */
+
+const [network, security] = process.argv.slice(2).map((text): unknown => JSON.parse(text)) as [
+  AgentConfig['network'],
+  object,
+]
+const config: AgentConfig = { ...validateConfig(AgentConfigSchema, { security }, 'test'), network }
+const log = pino({ level: 'warn' }, pino.destination({ dest: 2, sync: true }))
+const store = new GuestStore(new Changes(openDatabase(':memory:')))
+const sensor = new HostSensor(config, (reason) => log.error({ reason }, 'listener'))
+const watch = new AbuseWatch({
+  context: { config, store, log, now: Date.now, deviceOf: (id) => deviceName(network.interface_prefix, id) },
+  sensor,
+  policy: { judge: () => Promise.resolve() },
+})
+
+function addGuest(guest: GuestNetwork, isMailServer: boolean): void {
+  store.insert(guestOnNetwork(guest))
+  if (isMailServer) store.update(guest.uuid, { security: { ...usualSecurity, smtp: 'open' } })
+}
+
+const methods = {
+  start: async ({ guests, mailServers }: { guests: readonly GuestNetwork[]; mailServers: readonly string[] }) => {
+    for (const guest of guests) addGuest(guest, mailServers.includes(guest.uuid))
+    await watch.start()
+  },
+  look: () => watch.monitor.look(),
+  alerts: async () => watch.alerts.list(-1),
+  logs: (uuid: string) => watch.readLogs(uuid),
+  packets: async () => watch.monitor.packets,
+  cpu: async () => process.cpuUsage(),
+  close: () => watch.close(),
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { method, argument } = JSON.parse(line) as { method: keyof typeof methods; argument: never }
+  const answer = await methods[method](argument).then(
+    (result) => ({ result: result ?? null }),
+    (error: unknown) => ({ error: describeError(error) }),
+  )
+  process.stdout.write(`${JSON.stringify(answer)}\n`)
+}

@@ -1,0 +1,65 @@
+import { createServer, request as ask, type Server } from 'node:https'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import { makeSelfSigned } from '../../../gateway/tls/keys.js'
+
+/** What the proxy does instead of passing a request on; undefined: it passes it on. */
+export interface Answer {
+  readonly status: number
+  readonly headers?: Record<string, string>
+  readonly problem: object
+}
+
+/** Before an ACME server: fakes what that cannot do. */
+export class AcmeProxy {
+  /** Asked before each request is passed on. */
+  meddle: (path: string) => Answer | undefined = () => undefined
+  /** Before each request is passed on. */
+  delayMs = 0
+  readonly asked: string[] = []
+
+  private constructor(
+    private readonly server: Server,
+    readonly caPem: string,
+    private readonly upstreamPort: number,
+  ) {}
+
+  static async start(upstreamPort: number): Promise<AcmeProxy> {
+    const { chainPem, keyPem } = await makeSelfSigned('127.0.0.1')
+    const server = createServer({ cert: chainPem, key: keyPem })
+    const proxy = new AcmeProxy(server, chainPem, upstreamPort)
+    server.on('request', (request, response) => void proxy.#pass(request, response))
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+    return proxy
+  }
+
+  get url(): string {
+    return `https://127.0.0.1:${(this.server.address() as AddressInfo).port}/dir`
+  }
+
+  async close(): Promise<void> {
+    this.server.closeAllConnections()
+    await new Promise<void>((done) => this.server.close(() => done()))
+  }
+
+  /** With the same Host, from which the server makes its URLs. */
+  async #pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = request.url ?? '/'
+    this.asked.push(path)
+    const instead = this.meddle(path)
+    if (instead !== undefined) {
+      response.writeHead(instead.status, { 'content-type': 'application/problem+json', ...instead.headers })
+      return void response.end(JSON.stringify(instead.problem))
+    }
+    await delay(this.delayMs)
+    const { method, headers } = request
+    const target = { host: '127.0.0.1', port: this.upstreamPort, path, method, headers }
+    const upstream = ask({ ...target, rejectUnauthorized: false, agent: false }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers)
+      answer.pipe(response)
+    })
+    upstream.once('error', () => response.destroy())
+    request.pipe(upstream)
+  }
+}

@@ -1,0 +1,15 @@
+import type { Principal } from '../../../gateway/access/principal.js'
+
+/** A caller with the key `keyId` and everything that there is. */
+export function administratorOf(keyId: number): Principal {
+  return {
+    kind: 'key',
+    ref: `key:${keyId}`,
+    root: `key:${keyId}`,
+    keyId,
+    user: 'api:admin',
+    scopes: ['*'],
+    guests: 'all',
+    unlimited: true,
+  }
+}

@@ -1,0 +1,64 @@
+import type { Body } from '../body.js'
+import { responseCheckOf, type ResponseCheck } from './openapi-check.js'
+
+export interface ApiReply {
+  readonly status: number
+  /** In lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly text: string
+  /** The parsed body; `undefined` when it is no JSON. */
+  readonly body: Body
+}
+
+const checks = new Map<string, ResponseCheck>()
+
+/**
+ * Checks an answer against the document that the same gateway publishes; nothing where it publishes none just then.
+ * @param baseUrl as `http://127.0.0.1:8080`
+ * @param path with `/api/v1` before it
+ */
+export async function checkAnswer(
+  baseUrl: string,
+  [method, path]: readonly [method: string, path: string],
+  reply: ApiReply,
+): Promise<void> {
+  const check = checks.get(baseUrl) ?? (await readCheck(baseUrl))
+  if (check === undefined) return
+  checks.set(baseUrl, check)
+  check(method, path, reply)
+}
+
+async function readCheck(baseUrl: string): Promise<ResponseCheck | undefined> {
+  try {
+    const response = await fetch(`${baseUrl}/api/v1/openapi.json`, { headers: { connection: 'close' } })
+    return responseCheckOf((await response.json()) as object)
+  } catch {
+    return undefined // it was killed meanwhile
+  }
+}
+
+/** One request to a gateway, its answer checked. Every test that has no client of its own asks through here. */
+export async function apiCall(
+  baseUrl: string,
+  [method, path]: readonly [method: string, path: string],
+  options: { readonly headers?: Record<string, string>; readonly body?: string } = {},
+): Promise<ApiReply> {
+  const response = await fetch(baseUrl + path, { method, ...options })
+  const text = await response.text()
+  const reply = {
+    status: response.status,
+    headers: Object.fromEntries(response.headers),
+    text,
+    body: parse(text),
+  }
+  await checkAnswer(baseUrl, [method, path], reply)
+  return reply
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

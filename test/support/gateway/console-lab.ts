@@ -1,0 +1,98 @@
+import { expect } from 'chai'
+import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { ConsoleClient, type ConsoleClientOptions } from './console-client.js'
+import type { MemoryTerminal } from '../memory/memory-consoles.js'
+import { startTestGateway, type TestGateway, type TestGatewayOptions } from './test-gateway.js'
+import { waitFor } from '../wait.js'
+
+export const ownProtocol = 'berth.console.v1'
+
+export interface TicketOptions {
+  readonly kind?: 'ssh' | 'vnc'
+  readonly key?: string
+  /** Of who asks for the ticket; default: the administrator's key. */
+  readonly as?: Record<string, string>
+}
+
+/** A gateway with one agent whose guests' terminals are in memory. */
+export class ConsoleLab {
+  readonly #clients: ConsoleClient[] = []
+  /** ms by which the gateway's clock for tickets is ahead. */
+  aheadMs = 0
+
+  private constructor(readonly gateway: TestGateway) {}
+
+  static async start(options: TestGatewayOptions = {}): Promise<ConsoleLab> {
+    const lab: ConsoleLab = new ConsoleLab(await startTestGateway({ ...options, now: () => Date.now() + lab.aheadMs }))
+    return lab
+  }
+
+  get agent() {
+    return this.gateway.fleet.agentOf('host-a')
+  }
+
+  get consoles() {
+    return this.agent.host.consoles
+  }
+
+  /** A guest that runs, with a name of its own. */
+  addGuest(fields: { status?: 'stopped'; virtualization?: 'kvm' } = {}): Promise<Guest> {
+    return this.gateway.fleet.addGuest(fields)
+  }
+
+  async ticket(container: string, { kind = 'ssh', key, as }: TicketOptions = {}): Promise<string> {
+    const { status, body, text } = await this.gateway.request('POST', `/${kind}-ticket`, {
+      body: { container_name: container },
+      ...(key === undefined ? {} : { key }),
+      ...(as && { key: '', headers: as }),
+    })
+    expect(status, text).to.equal(200)
+    expect(body.data).to.have.all.keys('ticket', 'expires_in')
+    return body.data.ticket as string
+  }
+
+  /** A socket with these options alone. */
+  connect(path: string, options: ConsoleClientOptions = {}): ConsoleClient {
+    const client = ConsoleClient.open(this.gateway.url + path, options)
+    this.#clients.push(client)
+    return client
+  }
+
+  /** A client of berth.console.v1 with a new ticket. */
+  async open(
+    container: string,
+    { kind = 'ssh', key, as, query = {}, protocols, ...rest }: TicketOptions & ConsoleClientOptions = {},
+  ): Promise<ConsoleClient> {
+    const ticket = await this.ticket(container, { kind, ...(key === undefined ? {} : { key }), ...(as && { as }) })
+    return this.connect(`/api/v1/${kind}`, {
+      protocols: protocols ?? [ownProtocol, `berth-ticket.${ticket}`],
+      query: { container, ...query },
+      ...(as && { headers: { cookie: as['cookie'] ?? '' } }),
+      ...rest,
+    })
+  }
+
+  /** The newest terminal of a guest. */
+  terminal({ uuid }: Guest): MemoryTerminal {
+    return this.consoles.terminals.findLast(({ guestUuid }) => guestUuid === uuid)!
+  }
+
+  /** Opens one and waits until it is there. */
+  async opened(guest: Guest, options: Parameters<ConsoleLab['open']>[1] = {}) {
+    const client = await this.open(guest.name, options)
+    const status = await client.ready()
+    return { client, status, terminal: this.terminal(guest) }
+  }
+
+  /** Ends all sockets of a test; resolves once the gateway and the holder know none. */
+  async endAll(): Promise<void> {
+    for (const { socket } of this.#clients.splice(0)) socket.terminate()
+    this.consoles.holder.closeAll()
+    await waitFor(() => this.gateway.api.consoles.size === 0, { what: 'no consoles' })
+  }
+
+  async close(): Promise<void> {
+    await this.endAll()
+    await this.gateway.close()
+  }
+}

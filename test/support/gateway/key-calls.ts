@@ -1,0 +1,42 @@
+import { expect } from 'chai'
+import type { Body } from '../body.js'
+import type { TestGateway } from './test-gateway.js'
+
+/** Of containers that keys are bound to; nobody has them. */
+export const boundUuids = ['11111111-1111-4111-8111-111111111111', '22222222-2222-4222-8222-222222222222'] as const
+
+export interface MadeKey {
+  readonly id: number
+  readonly key: string
+}
+
+/** API keys over HTTP, as the administrator unless another key is given. */
+export class KeyCalls {
+  constructor(private readonly gateway: TestGateway) {}
+
+  async make(fields: object, key?: string): Promise<MadeKey> {
+    const reply = await this.gateway.request('POST', '/api-keys', {
+      body: { name: 'made', ...fields },
+      ...(key === undefined ? {} : { key }),
+    })
+    expect(reply.status, reply.text).to.equal(201)
+    return reply.body.data as MadeKey
+  }
+
+  async find(id: number): Promise<Body> {
+    const { body } = await this.gateway.request('GET', '/api-keys')
+    return (body.data as { id: number }[]).find((row) => row.id === id)
+  }
+
+  /** Status and code. */
+  async answerTo(...request: Parameters<TestGateway['request']>): Promise<[number, string | undefined]> {
+    const { status, body } = await this.gateway.request(...request)
+    return [status, body.code as string | undefined]
+  }
+
+  /** 200, or the code of the refusal. */
+  async admits(key: string): Promise<string | number> {
+    const [status, code] = await this.answerTo('GET', '/api-keys', { key })
+    return code ?? status
+  }
+}

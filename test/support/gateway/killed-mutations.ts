@@ -1,0 +1,61 @@
+import { expect } from 'chai'
+import type { KilledGateway } from './killed-gateway.js'
+
+/**
+ * All routes by which people, access, TLS and what is done about abuse are changed, by the test in test/faults that
+ * kills gateway and Redis meanwhile. test/api/guests/killed-mutations.test.ts compares it with the table of routes.
+ */
+export const killedMutations = {
+  'accounts-kill': [
+    'POST /login',
+    'POST /login/otp',
+    'POST /logout',
+    'POST /setup',
+    'POST /admins',
+    'POST /account/password',
+    'POST /account/totp',
+    'POST /account/totp/confirm',
+    'POST /account/totp/recovery-codes',
+    'DELETE /account/totp',
+    'PUT /access-policy',
+    'PUT /webssh-origins',
+    'PUT /public-url',
+    'PUT /language',
+    'PUT /security/settings',
+  ],
+  'people-kill': [
+    'PATCH /admins/{id}',
+    'DELETE /admins/{id}',
+    'POST /account/confirm',
+    'DELETE /account/sessions',
+    'DELETE /account/sessions/{id}',
+    'POST /sub-user/login',
+    'DELETE /sub-users/{id}',
+    'PUT /login-settings',
+    'POST /language',
+    'POST /security/check',
+    'PUT /containers/{id}/security',
+  ],
+  'sub-users-kill': [
+    'POST /sub-user/create',
+    'POST /sub-user/access',
+    'PATCH /sub-users/{id}',
+    'POST /sub-users/{id}/rotate-password',
+  ],
+  'ssl-kill': ['PUT /ssl'],
+} as const
+
+/** Each of the test's own has been asked for while gateway and Redis were killed. */
+export function expectMutationsAsked(
+  test: keyof typeof killedMutations,
+  { asked }: Pick<KilledGateway, 'asked'>,
+): void {
+  const lines = [...asked]
+  for (const name of killedMutations[test]) {
+    const pattern = new RegExp(`^${name.replaceAll(/\{\w+\}/g, '[^/]+')}$`)
+    expect(
+      lines.some((line) => pattern.test(line)),
+      name,
+    ).to.equal(true)
+  }
+}

@@ -1,0 +1,59 @@
+import { identityDnsName, identityUri } from '../../../shared/identity.js'
+import { clientAuth, forge, serverAuth, type Forgery, type Pair } from '../attacks/forge.js'
+import { createTestPki, hourMs, type TestPki } from './pki.js'
+
+export const hostId = 'h-1'
+export const gatewayNames = {
+  uris: [identityUri({ role: 'gateway' })],
+  dnsNames: ['gateway.berth.internal'],
+}
+export const agentNames = {
+  uris: [identityUri({ role: 'agent', hostId })],
+  dnsNames: [identityDnsName({ role: 'agent', hostId })],
+}
+const otherNames = {
+  uris: [identityUri({ role: 'agent', hostId: 'h-2' })],
+  dnsNames: [identityDnsName({ role: 'agent', hostId: 'h-2' })],
+}
+
+/** Settings of an attacker's library: level 0 allows any digest. */
+export const lax = { ciphers: 'DEFAULT@SECLEVEL=0' }
+
+/** Certificates that no honest peer shows. @param good parts of a good one of that side */
+export function badCertificates(good: Required<Pick<Forgery, 'uris' | 'dnsNames' | 'usages'>>, wrongRole: Forgery) {
+  return [
+    ['self-signed', { ...good, selfSigned: true }],
+    ['expired', { ...good, notBeforeMs: Date.now() - 2 * hourMs, notAfterMs: Date.now() - hourMs }],
+    ['not valid yet', { ...good, notBeforeMs: Date.now() + hourMs, notAfterMs: Date.now() + 2 * hourMs }],
+    ['of another host', { ...good, ...otherNames }],
+    ['of the other role', { ...good, ...wrongRole }],
+    ['without extended key usage', { ...good, usages: [] }],
+    [
+      'with the other extended key usage',
+      { ...good, usages: [good.usages[0] === clientAuth ? serverAuth : clientAuth] },
+    ],
+    ['with a common name only', { ...good, uris: [], dnsNames: [], commonName: good.dnsNames[0]! }],
+    ['with a wildcard', { ...good, uris: [], dnsNames: ['*.berth.internal', '*.agent.berth.internal'] }],
+    ['with a wildcard in addition to the role', { ...good, dnsNames: ['*.agent.berth.internal'] }],
+    ['with two roles', { ...good, uris: [...good.uris, ...otherNames.uris] }],
+    ['signed with SHA-1', { ...good, hash: 'SHA-1' }],
+    ['that is an authority', { ...good, isAuthority: true }],
+  ] as const
+}
+
+/** The authority of a fleet, another one, and certificates that either signs. */
+export interface PeerCertificates {
+  readonly pki: TestPki
+  readonly ca: Pair
+  readonly otherCa: Pair
+  readonly make: (forgery: Forgery & { selfSigned?: boolean }) => Promise<Pair>
+}
+
+export async function createPeerCertificates(): Promise<PeerCertificates> {
+  const pki = await createTestPki()
+  const ca = { certificatePem: pki.authority.caPem, privateKeyPem: pki.authority.privateKeyPem }
+  const otherCa = await forge({ isAuthority: true, commonName: 'Another CA' })
+  const make = ({ selfSigned, ...forgery }: Forgery & { selfSigned?: boolean }): Promise<Pair> =>
+    forge(selfSigned ? forgery : { ...forgery, issuer: ca })
+  return { pki, ca, otherCa, make }
+}

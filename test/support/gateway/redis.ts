@@ -1,0 +1,104 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino, type Logger } from 'pino'
+import { RedisProcess } from '../../../gateway/store/redis-process.js'
+import { Store } from '../../../gateway/store/store.js'
+import { waitFor } from '../wait.js'
+
+const program = '/usr/bin/redis-server'
+
+export const silentLog: Logger = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
+
+/** A real private Redis with a directory and socket of its own. */
+export interface TestRedis {
+  readonly process: RedisProcess
+  readonly url: string
+  /** state_dir and run_dir of the instance. */
+  readonly stateDir: string
+  readonly runDir: string
+  /** A connected store; closed with the server. */
+  openStore(prefix?: string): Promise<Store>
+  pid(): Promise<number>
+  /** What the append-only files hold, as Latin-1 text. */
+  readAof(): Promise<string>
+  /** Kills the server; it is back with nothing in it; resolves when its stores are connected. */
+  wipe(): Promise<void>
+  /** Ends the server and removes its directory. */
+  stop(): Promise<void>
+}
+
+export async function startTestRedis(options: { extraConfig?: string[]; stateDir?: string } = {}): Promise<TestRedis> {
+  const stateDir = options.stateDir ?? (await redisDirectory())
+  const runDir = join(stateDir, 'run')
+  const server = new RedisProcess({
+    program,
+    stateDir,
+    runDir,
+    log: silentLog,
+    extraConfig: options.extraConfig ?? [],
+  })
+  await server.start()
+  const stores: Store[] = []
+  return {
+    process: server,
+    url: server.url,
+    stateDir,
+    runDir,
+    openStore: async (prefix = 'btest:') => {
+      const store = new Store({ url: server.url, prefix, log: silentLog })
+      stores.push(store)
+      store.start()
+      await waitFor(() => store.ready(), { what: 'store connected' })
+      return store
+    },
+    pid: async () => {
+      const pid = await server.findPid()
+      if (pid === undefined) throw new Error('no redis-server')
+      return pid
+    },
+    readAof: async () => readDirectoryText(join(stateDir, 'redis', 'appendonlydir')),
+    wipe: async () => {
+      const before = await server.findPid()
+      await rm(join(stateDir, 'redis', 'appendonlydir'), { recursive: true })
+      if (before !== undefined) process.kill(before, 'SIGKILL')
+      const isAnother = async (): Promise<boolean> => ![undefined, before].includes(await server.findPid())
+      await waitFor(isAnother, { what: 'another server' })
+      await waitFor(() => stores.every((store) => store.ready()), { what: 'stores connected' })
+    },
+    stop: async () => {
+      await Promise.all(stores.map((store) => store.close()))
+      await server.stop()
+      await rm(stateDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Kills the server under a store; resolves when the store knows, before it can be connected again. */
+export async function killUnder(store: Store, redis: TestRedis): Promise<void> {
+  const lost = new Promise<void>((resolve) => store.on('down', resolve))
+  process.kill(await redis.pid(), 'SIGKILL')
+  await lost
+}
+
+/** A new directory for a Redis. What runs of this process's dead predecessors left is ended and removed first. */
+export async function redisDirectory(): Promise<string> {
+  for (const name of await readdir(tmpdir())) {
+    const pid = /^btest-redis-(\d+)-/.exec(name)?.[1]
+    if (pid === undefined || existsSync(`/proc/${pid}`)) continue
+    const stateDir = join(tmpdir(), name)
+    const left = new RedisProcess({ program, stateDir, runDir: join(stateDir, 'run'), log: silentLog })
+    await left.stop()
+    spawnSync('umount', ['--lazy', stateDir]) // a test puts it on a small file system of its own
+    await rm(stateDir, { recursive: true, force: true })
+  }
+  return mkdtemp(join(tmpdir(), `btest-redis-${process.pid}-`))
+}
+
+async function readDirectoryText(directory: string): Promise<string> {
+  const names = await readdir(directory)
+  const texts = await Promise.all(names.map((name) => readFile(join(directory, name), 'latin1')))
+  return texts.join('')
+}

@@ -1,0 +1,94 @@
+import { expect } from 'chai'
+import type { GuestRecord } from '../../../agent/guests/record/record.js'
+import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { LabAgent } from '../memory/lab-agent.js'
+import { startTestGateway, type Reply, type TestGateway } from './test-gateway.js'
+import { waitFor } from '../wait.js'
+
+export type Row = Record<string, unknown>
+
+/** The agent's clock where a test begins. */
+export const begin = Date.UTC(2027, 4, 3, 10, 0, 0)
+export const dayMs = 86_400_000
+export const daily = { enabled: true, interval_hours: 24, time: '03:30' }
+
+/** A gateway whose agent has a clock of the test's, and the schedule of one kind of copies of a guest. */
+export class ScheduleLab {
+  gateway!: TestGateway
+  agent!: LabAgent
+  guest!: Guest
+  nowMs = begin
+
+  /** @param kind word of the path and of what is asked */
+  constructor(readonly kind: 'snapshot' | 'backup') {}
+
+  async start(): Promise<void> {
+    this.gateway = await startTestGateway()
+    await this.gateway.fleet.work('host-a')
+    this.agent = this.gateway.fleet.agentOf('host-a')
+    this.agent.now = () => this.nowMs
+  }
+
+  /** A new guest, and the clock as it began. */
+  async begin(): Promise<void> {
+    this.nowMs = begin
+    this.guest = await this.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })
+  }
+
+  get path(): string {
+    return `/containers/${this.guest.id}/${this.kind}s`
+  }
+
+  get record(): GuestRecord {
+    return this.agent.guests().find(({ uuid }) => uuid === this.guest.uuid)!
+  }
+
+  get nextMs(): number {
+    return this.record[`${this.kind}Schedule`].nextRunMs
+  }
+
+  set = (body: unknown, key?: string): Promise<Reply> =>
+    this.gateway.request('POST', `${this.path}/schedule`, { body, ...(key !== undefined && { key }) })
+
+  /** @returns what is shown of the container */
+  isSet = async (body: unknown): Promise<Row> => {
+    const { status, body: answer, text } = await this.set(body)
+    expect(status, text).to.equal(200)
+    return answer.data.container as Row
+  }
+
+  /** @returns `copies`: snapshots or backups, whichever it is about */
+  read = async (): Promise<{ quota: number; schedule: Row; copies: Row[] }> => {
+    const { data } = (await this.gateway.request('GET', this.path)).body
+    return {
+      quota: data.quota as number,
+      schedule: data.schedule as Row,
+      copies: data[`${this.kind}s`] as Row[],
+    }
+  }
+
+  tasks = async (): Promise<Row[]> =>
+    ((await this.gateway.request('GET', '/tasks')).body.data as Row[]).filter(
+      ({ container_id: id, action }) => id === this.guest.id && action === `${this.kind}-scheduled`,
+    )
+
+  isBusy = (): boolean => {
+    const kind = this.kind === 'backup' ? 'backup' : 'guest'
+    return this.agent.domain.engine.busy({ kind, id: this.guest.uuid })
+  }
+
+  /** The agent looks for what is due. */
+  look(): void {
+    this.agent.domain[`${this.kind}s`].look()
+  }
+
+  /** It does so at that time, and what it orders ends. */
+  lookAt = async (ms: number): Promise<void> => {
+    this.nowMs = ms
+    this.look()
+    await waitFor(() => !this.isBusy(), { what: 'nothing under way' })
+    await this.gateway.fleet.caughtUp('host-a')
+  }
+
+  runNext = (): Promise<void> => this.lookAt(this.nextMs)
+}

@@ -1,0 +1,263 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import type { Logger } from 'pino'
+import { PeriodicTasks } from '../../../shared/async/periodic-tasks.js'
+import { createAccess, noLimits, type Access, type LimitOptions } from '../../../gateway/callers.js'
+import { createAdminKey } from '../../../gateway/access/bootstrap.js'
+import { keepTargets } from '../../../gateway/backups/keep-targets.js'
+import { EventHub, type HubOptions } from '../../../gateway/events/hub.js'
+import { BackupTargets } from '../../../gateway/backups/targets.js'
+import { CustomImages } from '../../../gateway/images/custom-images.js'
+import { keepImages } from '../../../gateway/images/keep-images.js'
+import type { MetricsReaders } from '../../../gateway/http/health.js'
+import { AccessPolicies } from '../../../gateway/policy/access-policy.js'
+import { PanelSettings } from '../../../gateway/settings/panel-settings.js'
+import { createDescribe } from '../../../gateway/api/events/describe.js'
+import { createApi, type Api } from '../../../gateway/api/create-api.js'
+import { Webhooks, type WebhooksOptions } from '../../../gateway/webhooks/webhooks.js'
+import { startHttpServer, type HttpServer, type HttpTimeouts } from '../../../gateway/http/server.js'
+import { Store } from '../../../gateway/store/store.js'
+import { Tls, type TlsOptions } from '../../../gateway/tls/tls.js'
+import { readText, type OutboundAnswer } from '../../../shared/outbound-request.js'
+import { readOrCreateKey } from '../../../shared/sealing.js'
+import { createTimeFormat } from '../../../shared/time.js'
+import { createClient } from '../ask.js'
+import { responseCheckOf } from './openapi-check.js'
+import type { Body } from '../body.js'
+import { silentLog, startTestRedis, type TestRedis } from './redis.js'
+import { LabFleet } from '../memory/lab-fleet.js'
+import { waitFor } from '../wait.js'
+
+export interface Reply {
+  readonly status: number
+  readonly headers: Record<string, string>
+  readonly text: string
+  /** The parsed body; `undefined` when it is no JSON. */
+  readonly body: Body
+}
+
+export interface RequestOptions {
+  /** Default: the administrator's. "" sends none. */
+  key?: string
+  /** Sent as JSON unless a string or Buffer. */
+  body?: unknown
+  headers?: Record<string, string>
+}
+
+/** The real HTTP interface, access control and Redis, with a fleet of real agents whose hosts are in memory. */
+export interface TestGateway {
+  readonly fleet: LabFleet
+  readonly api: Api
+  readonly access: Access
+  readonly store: Store
+  /** Looks only where a test has it look. */
+  readonly upkeep: PeriodicTasks
+  readonly events: EventHub
+  readonly webhooks: Webhooks
+  readonly redis: TestRedis
+  readonly tls: Tls
+  readonly url: string
+  readonly adminKey: string
+  /** `path` is relative to /api/v1 unless it starts with /api or names a page. Checked against the document. */
+  request(method: string, path: string, options?: RequestOptions): Promise<Reply>
+  makeKey(fields: { scopes?: string[]; container_uuids?: string[]; name?: string }): Promise<string>
+  /** The HTTP server alone, as at shutdown. */
+  closeServer(graceMs: number): Promise<void>
+  close(): Promise<void>
+}
+
+export interface TestGatewayOptions {
+  readonly maxBodyBytes?: number
+  readonly trustedProxies?: readonly string[]
+  readonly timeouts?: HttpTimeouts
+  readonly log?: Logger
+  /** Default: `host-a` alone. */
+  readonly hosts?: readonly string[]
+  /** Of each agent's agent.yaml. */
+  readonly agentConfig?: Record<string, unknown>
+  /** Default: none. */
+  readonly limits?: Partial<LimitOptions>
+  readonly metricsFor?: MetricsReaders
+  /** Of tickets: ms since 1970. */
+  readonly now?: () => number
+  /** Default: as in the product. */
+  readonly events?: Partial<HubOptions>
+  /** Default: as in the product, to this machine alone. */
+  readonly webhooks?: Partial<WebhooksOptions>
+  /** Default: no TLS. */
+  readonly tls?: Partial<TlsOptions>
+  /** Default: none. */
+  readonly panelDirectory?: string
+}
+
+/** For receivers of tests. */
+const loopbackPolicy = { allowHttp: true, allowedTargets: ['127.0.0.1'], setting: 'webhooks.allowed_targets' }
+
+const noTls = {
+  listen: undefined,
+  httpListen: undefined,
+  plainIsPublic: false,
+  acme: { directory: 'https://127.0.0.1:9/directory', caPem: '' },
+}
+
+export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
+  const log = options.log ?? silentLog
+  const redis = await startTestRedis()
+  const stateDir = await mkdtemp(join(tmpdir(), 'btest-api-'))
+  const keyFile = join(stateDir, 'admin.key')
+  await createAdminKey(stateDir, keyFile)
+  const adminKey = (await readFile(keyFile, 'utf8')).trim()
+  const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })
+  const secret = await readOrCreateKey(join(stateDir, 'secret'))
+  const limits = { ...noLimits, ...options.limits }
+  const access = createAccess({ store, secret, stateDir, auditKeep: 1000, log, limits })
+  const policies = new AccessPolicies({ store, trustedProxies: options.trustedProxies ?? [], log })
+  const settings = new PanelSettings(store, log)
+  const tls = new Tls({ store, secret, log, ...noTls, ...options.tls })
+  const webhooks = new Webhooks({ store, secret, log, policy: loopbackPolicy, ...options.webhooks })
+  store.start()
+  access.start()
+  await waitFor(() => store.ready(), { what: 'store connected' })
+  const fleet = await LabFleet.start({
+    store,
+    stateDir,
+    log: silentLog,
+    ...(options.hosts && { hosts: options.hosts }),
+    ...(options.agentConfig && { agentConfig: options.agentConfig }),
+  })
+  const backupTargets = new BackupTargets(store, secret)
+  const customImages = new CustomImages(store)
+  const upkeep = new PeriodicTasks(
+    {
+      targets: keepTargets({ fleet, targets: backupTargets, log }),
+      images: keepImages({ fleet, images: customImages, log }),
+    },
+    log,
+  )
+  const time = createTimeFormat('UTC')
+  const describe = createDescribe(time)
+  webhooks.start(fleet.view, describe)
+  const events = new EventHub({ view: fleet.view, describe, ...options.events })
+  const api = createApi({
+    fleet,
+    access,
+    store,
+    backupTargets,
+    customImages,
+    upkeep,
+    events,
+    webhooks,
+    time,
+    maxBodyBytes: options.maxBodyBytes ?? 65_536,
+    policies,
+    settings,
+    tls,
+    metricsFor: options.metricsFor ?? 'loopback_or_key',
+    version: '0.0.0-test',
+    ...(options.panelDirectory && { panelDirectory: options.panelDirectory }),
+    log,
+    isClosing: () => false,
+    ...(options.now && { now: options.now }),
+  })
+  const server = await startHttpServer(api, { host: '127.0.0.1', port: 0 }, log, options.timeouts)
+  await tls.start(api)
+  const client = createApiClient(server, api, adminKey)
+  await waitFor(async () => (await client.request('GET', '/dashboard')).status === 200, {
+    what: 'the admin key works',
+  })
+  return {
+    fleet,
+    api,
+    access,
+    store,
+    upkeep,
+    events,
+    webhooks,
+    redis,
+    tls,
+    url: server.url,
+    adminKey,
+    request: (...given) => client.request(...given),
+    makeKey: (fields) => makeKey(client, fields),
+    closeServer: (graceMs) => server.close(graceMs),
+    close: async () => {
+      events.close()
+      client.close()
+      api.consoles.closeAll()
+      await server.close(1000)
+      await tls.close()
+      await webhooks.close()
+      await fleet.close()
+      await access.close()
+      await store.close()
+      await redis.stop()
+      await rm(stateDir, { recursive: true, force: true })
+    },
+  }
+}
+
+type Client = ReturnType<typeof createApiClient>
+
+function createApiClient(server: HttpServer, api: Api, adminKey: string) {
+  const client = createClient({ maxConnections: 16 })
+  const checkResponse = responseCheckOf(api.document)
+  return {
+    close: () => client.close(),
+    async request(
+      method: string,
+      path: string,
+      { key = adminKey, body, headers = {} }: RequestOptions = {},
+    ): Promise<Reply> {
+      const raw = typeof body === 'string' || Buffer.isBuffer(body)
+      const answer = await client.send(server.url + fullPath(path), {
+        method,
+        headers: {
+          ...(key === '' ? {} : { 'x-api-key': key }),
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: raw ? body : JSON.stringify(body) }),
+      })
+      const text = await textOf(answer)
+      const reply = {
+        status: answer.status,
+        headers: answer.headers as Record<string, string>,
+        text,
+        body: parse(text),
+      }
+      expect(reply.headers['x-request-id'], 'X-Request-Id').to.match(/^[A-Za-z0-9._-]{8,64}$/)
+      checkResponse(method, fullPath(path), reply)
+      return reply
+    },
+  }
+}
+
+/** Nothing of a stream, which does not end by itself. */
+async function textOf({ headers, body }: OutboundAnswer): Promise<string> {
+  if (!headers['content-type']?.startsWith('text/event-stream')) return readText(body, 2 ** 29)
+  body.destroy()
+  return ''
+}
+
+function fullPath(path: string): string {
+  return /^\/(api|docs|healthz|readyz|metrics)(\/|$|\?)/.test(path) ? path : `/api/v1${path}`
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+let keyCount = 0
+
+async function makeKey(client: Client, fields: object): Promise<string> {
+  const body = { name: `test-${++keyCount}`, ...fields }
+  const { status, body: answer, text } = await client.request('POST', '/api-keys', { body })
+  expect(status, text).to.equal(201)
+  return (answer as { data: { key: string } }).data.key
+}

@@ -1,0 +1,90 @@
+import { createHmac } from 'node:crypto'
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { waitFor } from '../wait.js'
+
+export interface ReceivedMessage {
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+  readonly path: string
+  readonly body: {
+    readonly id: string
+    readonly type: string
+    readonly container_uuid: string
+    readonly truncated: boolean
+    readonly data: Record<string, unknown>
+  }
+}
+
+/** Answers a message; `count` is how many came before it. */
+export type Answering = (response: ServerResponse, message: ReceivedMessage, count: number) => void
+
+export const takes: Answering = (response) => void response.writeHead(204).end()
+export const answers =
+  (status: number, headers: Record<string, string> = {}): Answering =>
+  (response) =>
+    void response.writeHead(status, headers).end('no')
+
+/** A receiver of webhooks on loopback, which does what a test says. */
+export class WebhookReceiver {
+  readonly messages: ReceivedMessage[] = []
+  answer: Answering = takes
+  #server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.on('end', () => {
+      const text = Buffer.concat(chunks).toString()
+      const { headers, url = '' } = request
+      const message = { headers, text, path: url, body: JSON.parse(text) as ReceivedMessage['body'] }
+      const count = this.messages.push(message) - 1
+      this.answer(response, message, count)
+    })
+  })
+  #port = 0
+
+  static async start(): Promise<WebhookReceiver> {
+    const receiver = new WebhookReceiver()
+    await receiver.up()
+    return receiver
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}/hook`
+  }
+
+  get port(): number {
+    return this.#port
+  }
+
+  get types(): string[] {
+    return this.messages.map(({ body }) => body.type)
+  }
+
+  /** Listens, again at the same port. */
+  async up(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve))
+    this.#port = (this.#server.address() as AddressInfo).port
+  }
+
+  async down(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve))
+    this.#server.closeAllConnections()
+    await closed
+  }
+
+  wait(isIt: (message: ReceivedMessage) => boolean, what: string): Promise<ReceivedMessage> {
+    const missing = (): string => `${what}; came: ${this.types.join(' ')}`
+    return waitFor(() => this.messages.find(isIt), { what: missing })
+  }
+
+  type(type: string): Promise<ReceivedMessage> {
+    return this.wait(({ body }) => body.type === type, type)
+  }
+}
+
+/** The signature that a message should have, by the specification alone: not the product's code. */
+export function expectedSignature(secret: string, { headers, text }: ReceivedMessage): string {
+  const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')
+  const signed = `${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${text}`
+  return `v1,${createHmac('sha256', key).update(signed).digest('base64')}`
+}

@@ -1,0 +1,61 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import type { GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { plainSpec } from '../host/agent-calls.js'
+import { installBusyboxImage } from './busybox-image.js'
+import { sh } from '../sh.js'
+import { sshInto, type SshTarget } from './ssh-into.js'
+import { installTinyImage } from './tiny-image.js'
+
+/*
+ * Ways to run guests, for tests that hold for all of them. A test runs its programs in a guest's network by what is put
+ * before them: nsenter for a container, SSH for a virtual machine.
+ */
+
+const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
+const login = { sshAuthMode: 'password', sshPassword: 'a-Password-1' } as const
+
+export interface GuestKind {
+  readonly name: 'lxc' | 'kvm'
+  /** What an order to the agent has beside `plainSpec`. */
+  readonly spec: Partial<GuestSpec>
+  /** In the place of the image that guests of it have: one that is there within seconds. */
+  installImage(pool: string): Promise<void>
+}
+
+export const lxc: GuestKind = { name: 'lxc', spec: {}, installImage: (pool) => installBusyboxImage(pool, 'debian-12') }
+
+export const kvm: GuestKind = {
+  name: 'kvm',
+  spec: { virtualization: 'kvm', templateId: 'debian-12-kvm', ...login, limits: plainSpec.limits! },
+  installImage: async (pool) => installTinyImage(pool, 'debian-12-kvm'),
+}
+
+export const guestKinds = [lxc, kvm] as const
+
+/** Put before a program of the host's, runs it in a container's network. @param pid of its first process */
+export function inContainer(pid: number | string): string[] {
+  return ['nsenter', `--net=/proc/${pid}/ns/net`]
+}
+
+/** Put before a program, runs it in a virtual machine: what `installTools` brings, and BusyBox. */
+export function inMachine({ address, port = 22, password }: SshTarget): string[] {
+  return [here('in-machine.sh'), password, address, `${port}`]
+}
+
+/** How a virtual machine of `kvm` is reached. */
+export const machineAt = (address: string, port = 22): SshTarget => ({ address, port, password: login.sshPassword })
+
+/** Brings packets.py with its Python into a virtual machine, at the places where the host has them. */
+export async function installTools(target: SshTarget): Promise<void> {
+  await sshInto(target, 'true')
+  const files = sh('/usr/bin/python3', '-IB', here('python-files.py'))
+  const tar = spawn('sh', ['-c', 'tar -C / --dereference -c -T - | gzip -1'])
+  const [program = '', ...args] = [...inMachine(target), 'sh', '-c', 'gunzip | tar -C / -x']
+  const untar = spawn(program, args, { stdio: ['pipe', 'ignore', 'inherit'] })
+  tar.stdout.pipe(untar.stdin)
+  tar.stdin.end(files)
+  const [code] = (await once(untar, 'exit')) as [number | null]
+  if (code !== 0) throw new Error(`the tools do not get into ${target.address}: ${code}`)
+}

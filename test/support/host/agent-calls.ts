@@ -1,0 +1,186 @@
+import { Metadata, status, type CallOptions, type ServiceError } from '@grpc/grpc-js'
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { PortMapping, type Guest, type GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type {
+  ChangeSettingRequest,
+  Firewall,
+  GuestSettingsServiceClient,
+} from '../../../proto/gen/berth/agent/v1/network.js'
+import type {
+  CreateOrder,
+  Operation,
+  OperationServiceClient,
+  ReinstallOrder,
+  SubmitOperationRequest,
+  SubmitOperationResponse,
+} from '../../../proto/gen/berth/agent/v1/operation.js'
+import { waitFor } from '../wait.js'
+
+export type WireChange = NonNullable<ChangeSettingRequest['change']>
+type SettingTarget = Partial<ChangeSettingRequest> & Pick<ChangeSettingRequest, 'uuid'>
+
+export function settingRequest(change: WireChange, target: SettingTarget): ChangeSettingRequest {
+  return { ifRevision: 0, operationId: '', ...target, change }
+}
+
+/** The guest as it is then, with its firewall. */
+export async function changeSetting(
+  settings: GuestSettingsServiceClient,
+  change: WireChange,
+  target: SettingTarget,
+): Promise<Guest & { firewall: Firewall }> {
+  const answer = await call(settings.changeSetting.bind(settings), settingRequest(change, target))
+  return { ...answer.guest!, firewall: answer.firewall! }
+}
+
+/** A tcp mapping; host port 0 is picked. */
+export function wireMapping(fields: Partial<PortMapping>): PortMapping {
+  return PortMapping.create({ protocol: 'tcp', ...fields })
+}
+
+export const plainSpec: GuestSpec = {
+  virtualization: 'lxc',
+  userData: '',
+  templateId: 'debian-12',
+  limits: {
+    vcpuMilli: 1000,
+    ramMb: 256,
+    diskGb: 1,
+    networkDownMbps: 0,
+    networkUpMbps: 0,
+    ioReadMbps: 0,
+    ioWriteMbps: 0,
+  },
+  assignNat: true,
+  portMappings: [wireMapping({ containerPort: 22, description: 'ssh' })],
+  sshAuthMode: 'auto_password',
+  sshPassword: '',
+  sshPublicKey: '',
+  start: true,
+  ipv4Count: 0,
+  publicIpv4s: [],
+  ipv6Count: 0,
+  ipv6Addresses: [],
+  expiresAtMs: 0,
+  traffic: undefined,
+  snapshotLimit: 5,
+  devices: [],
+}
+
+export interface CreateRequest extends CreateOrder {
+  readonly operationId: string
+}
+
+export function createRequest(id: number, name: string, spec: Partial<GuestSpec> = {}): CreateRequest {
+  return {
+    operationId: randomUUID(),
+    id,
+    uuid: randomUUID(),
+    name,
+    spec: { ...plainSpec, ...spec },
+  }
+}
+
+export function createOrder({ operationId, ...value }: CreateRequest): SubmitOperationRequest {
+  return { operationId, requestedBy: 'test', order: { $case: 'create', value } }
+}
+
+export function resetPasswordOrder(
+  uuid: string,
+  { operationId = randomUUID(), password = '' }: { operationId?: string; password?: string } = {},
+): SubmitOperationRequest {
+  return { operationId, requestedBy: 'test', order: { $case: 'resetPassword', value: { uuid, password } } }
+}
+
+/** With a made password and without a graceful shutdown, unless told otherwise. */
+export function reinstallOrder(
+  uuid: string,
+  { operationId = randomUUID(), ...fields }: Partial<ReinstallOrder> & { operationId?: string } = {},
+): SubmitOperationRequest {
+  const login = { sshAuthMode: 'auto_password', sshPassword: '', sshPublicKey: '' }
+  const value = { uuid, templateId: 'debian-12', force: true, liftBlock: false, ...login, ...fields }
+  return { operationId, requestedBy: 'test', order: { $case: 'reinstall', value } }
+}
+
+export type PowerAction = 'start' | 'stop' | 'restart' | 'delete'
+
+/** A stop without a graceful shutdown. */
+export function powerOrder(
+  action: PowerAction,
+  uuid: string,
+  operationId: string = randomUUID(),
+): SubmitOperationRequest {
+  const order = { $case: action, value: { uuid, force: true } } as SubmitOperationRequest['order']
+  return { operationId, requestedBy: 'test', order }
+}
+
+/** The longest overload of the generated methods: the one TypeScript infers from. */
+type Method<Request, Response> = (
+  request: Request,
+  metadata: Metadata,
+  options: Partial<CallOptions>,
+  callback: (error: ServiceError | null, response: Response) => void,
+) => unknown
+
+/** One call as a promise. */
+export function call<Request, Response>(method: Method<Request, Response>, request: Request): Promise<Response> {
+  return new Promise((done, fail) =>
+    method(request, new Metadata(), {}, (error, response) => (error ? fail(error) : done(response))),
+  )
+}
+
+/** The same call until the agent answers: it may be dead for a while. An answer that is a refusal is thrown. */
+export async function callUntilAnswered<Request, Response>(
+  method: Method<Request, Response>,
+  request: Request,
+  stop: () => boolean = () => false,
+): Promise<Response> {
+  for (;;) {
+    try {
+      return await call(method, request)
+    } catch (error) {
+      const { code } = error as ServiceError
+      if ((code !== status.UNAVAILABLE && code !== status.CANCELLED) || stop()) throw error
+      await delay(50)
+    }
+  }
+}
+
+/** @throws what refuses the order */
+export function submit(
+  client: OperationServiceClient,
+  request: SubmitOperationRequest,
+): Promise<SubmitOperationResponse> {
+  return call(client.submitOperation.bind(client), request)
+}
+
+export function createGuest(client: OperationServiceClient, request: CreateRequest): Promise<SubmitOperationResponse> {
+  return submit(client, createOrder(request))
+}
+
+/** @throws when it did not end within the time, or ended otherwise than done */
+export async function operationDone(
+  client: OperationServiceClient,
+  id: string,
+  timeoutMs = 120_000,
+): Promise<Operation> {
+  const ended = await operationEnded(client, id, timeoutMs)
+  if (ended.status !== 'done') throw new Error(`operation ${ended.action} ended as ${ended.status}: ${ended.error}`)
+  return ended
+}
+
+export async function operationEnded(
+  client: OperationServiceClient,
+  id: string,
+  timeoutMs = 120_000,
+): Promise<Operation> {
+  let last: Operation | undefined
+  return waitFor(
+    async () => {
+      last = (await callUntilAnswered(client.getOperation.bind(client), { id })).operation
+      return last && last.finishedAtMs > 0 ? last : undefined
+    },
+    { timeoutMs, what: () => `operation ${id} ended: ${JSON.stringify(last)}` },
+  )
+}

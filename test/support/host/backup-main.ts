@@ -1,0 +1,32 @@
+import { argv } from 'node:process'
+import { ResticRepositories } from '../../../agent/backups/repositories.js'
+import type { SftpPlace } from '../../../proto/gen/berth/agent/v1/backup.js'
+import { silentLog } from '../gateway/redis.js'
+
+/*
+ * Sends a tree to a server of sftp, as a process that can be killed: directory of what runs, tree, uuid of guest and
+ * backup, and the place as JSON.
+ */
+
+const [directory = '', tree = '', id = '', place = ''] = argv.slice(2)
+const target = {
+  id,
+  name: 'vault',
+  password: 'the-password-of-the-vault',
+  verifyPercent: 100,
+  place: { $case: 'sftp', value: JSON.parse(place) as SftpPlace },
+} as const
+const repositories = new ResticRepositories({
+  directory,
+  parallel: 1,
+  patienceMs: 5000,
+  memoryBytes: 2 ** 31,
+  log: silentLog,
+})
+const watch = { signal: new AbortController().signal, report: () => undefined }
+await repositories.send(
+  { target, guest: id },
+  { id, tree, note: { createdBy: 'test', description: '', scheduled: false } },
+  watch,
+)
+await repositories.verify({ target, guest: id }, 100, watch)

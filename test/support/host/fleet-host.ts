@@ -1,0 +1,173 @@
+import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { openPool, type StorageConfig } from '../../../agent/storage/pool.js'
+import { installBusyboxImage } from '../guests/busybox-image.js'
+import { endProcesses } from '../gateway/gateway-process.js'
+import type { Instance } from './inventory.js'
+
+const program = resolve(import.meta.dirname, '../../../dist/agent/main.js')
+const agentPort = 7443
+
+/**
+ * Shows the network namespace's devices in /sys, as on a host of its own. `ip netns exec` does that too, but
+ * loses the cgroups below it.
+ */
+const enter = `
+exec 3</sys/fs/cgroup
+mount -t sysfs sysfs /sys
+mount -c --rbind /proc/self/fd/3 /sys/fs/cgroup
+exec 3<&- "$@"`
+
+/** Between hosts and gateway: a bridge with the gateway's address, and a veth to each host's namespace. */
+export interface Segment {
+  readonly bridge: string
+  /** Of its /24; the gateway is .1. */
+  readonly prefix: string
+}
+
+export function makeSegment(segment: Segment): void {
+  removeSegment(segment)
+  ip('link', 'add', segment.bridge, 'type', 'bridge')
+  ip('address', 'add', `${segment.prefix}.1/24`, 'dev', segment.bridge)
+  ip('link', 'set', segment.bridge, 'up')
+}
+
+export function removeSegment({ bridge }: Segment): void {
+  spawnSync('ip', ['link', 'delete', bridge])
+}
+
+export interface FleetHostOptions {
+  readonly name: string
+  /** From 1: its place in the segment. */
+  readonly index: number
+  readonly segment: Segment
+  /** Of all hosts. */
+  readonly directory: string
+  /** Of its pool; default 8. */
+  readonly poolGb?: number
+}
+
+/**
+ * A host of its own: a network namespace with a real agent, its bridge, tables, pool and state. Names inside
+ * are the product's defaults, the same on all hosts; only what hosts share here with one another (groups,
+ * directories) is named by host.
+ */
+export class FleetHost {
+  readonly name: string
+  readonly namespace: string
+  readonly directory: string
+  readonly address: string
+  readonly instance: Instance
+  readonly #bridge: string
+  readonly #poolGb: number
+  #agent: ChildProcess | undefined
+
+  constructor({ name, index, segment, directory, poolGb = 8 }: FleetHostOptions) {
+    this.name = name
+    this.namespace = `btest-${name}`
+    this.directory = join(directory, name)
+    this.address = `${segment.prefix}.${10 + index}:${agentPort}`
+    this.#bridge = segment.bridge
+    this.#poolGb = poolGb
+    this.instance = {
+      stateDir: join(this.directory, 'state'),
+      pool: join(this.directory, 'pool'),
+      table: 'berth',
+      interfacePrefix: name,
+      namespace: this.namespace,
+    }
+  }
+
+  /** After `remove`. The pool is mounted here: a mount that the agent makes is seen by nobody else. */
+  async make(): Promise<void> {
+    mkdirSync(this.directory, { recursive: true })
+    await openPool(this.#storage)
+    await installBusyboxImage(this.instance.pool, 'debian-12')
+    writeFileSync(this.#configPath, JSON.stringify(this.#config()))
+    ip('netns', 'add', this.namespace)
+    const [device, address] = [`${this.namespace}0`, this.address.split(':')[0] ?? '']
+    ip('link', 'add', device, 'type', 'veth', 'peer', 'name', 'up0', 'netns', this.namespace)
+    ip('link', 'set', device, 'master', this.#bridge, 'up')
+    ip('-n', this.namespace, 'address', 'add', `${address}/24`, 'dev', 'up0')
+    for (const name of ['lo', 'up0']) ip('-n', this.namespace, 'link', 'set', name, 'up')
+  }
+
+  /** As an operator does it: `berth-agent join TOKEN`. */
+  join(token: string): void {
+    this.#run('join', token)
+  }
+
+  /** With the memory that its unit of systemd gives it. */
+  start(): void {
+    const log = openSync(join(this.directory, 'agent.log'), 'a')
+    const [entry, ...args] = this.#command('serve')
+    const env = { ...process.env, NODE_OPTIONS: '--max-semi-space-size=1', MALLOC_ARENA_MAX: '1' }
+    this.#agent = spawn(entry ?? '', args, { stdio: ['ignore', log, log], env })
+    closeSync(log)
+  }
+
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    const agent = this.#agent
+    if (!agent || agent.exitCode !== null || agent.signalCode !== null) return
+    const gone = once(agent, 'exit')
+    agent.kill(signal)
+    await gone
+  }
+
+  /** Of the agent that runs. */
+  get pid(): number {
+    return this.#agent?.pid ?? 0
+  }
+
+  logTail(bytes = 3000): string {
+    return readFileSync(join(this.directory, 'agent.log'), 'utf8').slice(-bytes)
+  }
+
+  /** Everything, also what a crashed run left: the agent's own purge first, then the namespace. */
+  async remove(): Promise<void> {
+    await this.kill()
+    endProcesses(this.#configPath)
+    if (!existsSync(`/run/netns/${this.namespace}`)) return
+    if (existsSync(this.instance.stateDir)) this.#run('purge')
+    ip('netns', 'delete', this.namespace)
+  }
+
+  get #storage(): StorageConfig {
+    const loopFile = join(this.directory, 'pool.img')
+    return { pool: this.instance.pool, device: '', loop_file: loopFile, loop_size_gb: this.#poolGb }
+  }
+
+  get #configPath(): string {
+    return join(this.directory, 'agent.yaml')
+  }
+
+  #run(...args: string[]): void {
+    const [entry, ...rest] = this.#command(...args)
+    execFileSync(entry ?? '', rest, { stdio: ['ignore', 'ignore', 'pipe'] }) // its error says what stderr said
+  }
+
+  #command(...args: string[]): string[] {
+    const agent = [process.execPath, program, ...args, '--config', this.#configPath]
+    const namespaces = ['nsenter', `--net=/run/netns/${this.namespace}`, '--', 'unshare', '--mount']
+    return [...namespaces, '--propagation', 'private', '--', 'sh', '-ec', enter, 'sh', ...agent]
+  }
+
+  #config(): Record<string, unknown> {
+    return {
+      state_dir: this.instance.stateDir,
+      run_dir: join(this.directory, 'run'),
+      listen: this.address,
+      network: { interface_prefix: this.name },
+      storage: this.#storage,
+      lxc: { stop_timeout_seconds: 1 },
+      kvm: { stop_timeout_seconds: 5 }, // one that still boots hears no power button
+      reconcile_interval_seconds: 2,
+    }
+  }
+}
+
+function ip(...args: string[]): void {
+  execFileSync('ip', args)
+}

@@ -1,0 +1,338 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { waitFor } from '../wait.js'
+
+/*
+ * What is on the host, read without a line of the agent's code: by ip, nft, btrfs and /proc. It is compared with what
+ * journal-inventory.ts says should be, as sorted lines, so that a difference names itself.
+ */
+
+export interface Instance {
+  readonly stateDir: string
+  /** Default: beside it. */
+  readonly runDir?: string
+  readonly pool: string
+  readonly table: string
+  readonly interfacePrefix: string
+  /** Of an agent that has a network of its own. */
+  readonly namespace?: string
+}
+
+export interface Inventory {
+  /** Root filesystems in the pool. */
+  readonly subvolumes: string[]
+  /** Quota groups of no subvolume, and disks without a limit. */
+  readonly quotaFaults: string[]
+  /** `id first-uid`, from lxc's configurations. */
+  readonly idmaps: string[]
+  /** `"device" . mac . address` */
+  readonly antiSpoofing: string[]
+  /** `protocol . host port : address . port` */
+  readonly ports: string[]
+  readonly interfaces: string[]
+  /** Names of running containers, by their monitors. */
+  readonly monitors: string[]
+  /** `name first-uid` of running virtual machines, by their processes. */
+  readonly machines: string[]
+  /** `name: file …` of virtual machines, of configurations and of what those that run have. */
+  readonly machineFiles: string[]
+  readonly cgroups: string[]
+  /** Guests that lxc has a lock file of. */
+  readonly locks: string[]
+  /** Mounts below the pool. */
+  readonly mounts: string[]
+}
+
+/** @param instance names of the agent under test */
+export function readInventory(instance: Instance): Inventory {
+  return {
+    subvolumes: readdirSync(join(instance.pool, 'guests')).sort(),
+    quotaFaults: readQuotaFaults(instance),
+    idmaps: readIdmaps(instance),
+    antiSpoofing: readElements(instance, 'bridge', 'guests'),
+    ports: readElements(instance, 'ip', 'ports'),
+    interfaces: readInterfaces(instance),
+    monitors: readMonitors(instance),
+    machines: readMachines(instance),
+    machineFiles: readMachineFiles(instance),
+    cgroups: readCgroups(instance),
+    locks: readLocks(instance),
+    mounts: readMounts(instance),
+  }
+}
+
+/**
+ * Quota groups of deleted guests go with their subvolumes, which btrfs removes some time after its next commit: up to
+ * 30 s later where nothing asks for one, and the agent deletes them only when nobody waits any more.
+ */
+export async function finishDeletions({ pool }: Instance): Promise<void> {
+  await waitFor(() => readdirSync(join(pool, 'trash')).length === 0, {
+    what: () => `an empty trash: ${readdirSync(join(pool, 'trash')).join(', ')}`,
+  })
+  command('btrfs', ['filesystem', 'sync', pool])
+  // `subvolume sync` looks once a second.
+  const left = (): string => command('btrfs', ['subvolume', 'list', '-d', pool])
+  await waitFor(() => left() === '', { what: () => `deletions: ${left()}` })
+}
+
+function readQuotaFaults({ pool }: Instance): string[] {
+  const ids = new Map<string, string>()
+  for (const line of command('btrfs', ['subvolume', 'list', pool]).split('\n')) {
+    const [, id, path] = /^ID (\d+) .* path (.*)$/.exec(line) ?? []
+    if (id && path) ids.set(`0/${id}`, path)
+  }
+  const lines = command('btrfs', ['qgroup', 'show', '-pre', '--raw', pool]).split('\n').slice(2)
+  const groups = lines.map((line) => line.trim().split(/\s+/))
+  const limits = new Map(groups.map(([group = '', , , limit = '']) => [group, limit]))
+  // What a machine has is as large as its disk; its quota group has no limit.
+  const isBound = (path: string): boolean => !existsSync(join(pool, path, 'disk.raw'))
+  const faults = subvolumeFaults(groups, ids, limits).filter(({ path }) => path === undefined || isBound(path))
+  return [...guestGroupFaults(groups), ...faults.map(({ fault }) => fault)]
+}
+
+/** A guest's own goes with the agent's sweep; until then nothing counts for it. */
+function guestGroupFaults(groups: readonly string[][]): string[] {
+  const left = groups.filter(
+    ([group = '', owned]) => /^190\//.test(group) && owned !== '0' && !groups.some((other) => other[5] === group),
+  )
+  return left.map(([group, owned]) => `quota group ${group} without a guest, with ${owned} bytes`)
+}
+
+function subvolumeFaults(
+  groups: readonly string[][],
+  ids: ReadonlyMap<string, string>,
+  limits: ReadonlyMap<string, string>,
+): { fault: string; path?: string }[] {
+  return groups.flatMap(([group = '', owned = '', , , , parent = '']) => {
+    if (!/^0\/(?!5$)\d+$/.test(group)) return []
+    const path = ids.get(group)
+    if (path !== undefined)
+      return path.startsWith('guests/') && (limits.get(parent) ?? limits.get(group) ?? 'none') === 'none'
+        ? [{ fault: `${path} without a limit`, path }]
+        : []
+    // What a volume that was restored wrote before counts for the subvolume it was then (docs/design/storage.md).
+    const isHeld = groups.some(([other = '', , , , , of]) => of === parent && ids.has(other))
+    return /^190\//.test(parent) && isHeld
+      ? []
+      : [{ fault: `quota group ${group} without a subvolume, with ${owned} bytes` }]
+  })
+}
+
+function readIdmaps({ stateDir }: Instance): string[] {
+  const root = join(stateDir, 'lxc')
+  if (!existsSync(root)) return []
+  return readdirSync(root)
+    .map((name) => {
+      const config = readIfThere(join(root, name, 'config'))
+      const [, base = 'unknown'] = /^lxc\.idmap = u 0 (\d+) 65536$/m.exec(config) ?? []
+      return `${name.split('-').at(-1)} ${base}`
+    })
+    .sort()
+}
+
+/** Empty where it is not: its guest may be deleted at any moment. */
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    return ''
+  }
+}
+
+function readElements(instance: Instance, family: string, set: string): string[] {
+  const kind = set === 'ports' ? 'map' : 'set'
+  const text = networkCommand(instance, 'nft', ['-n', 'list', kind, family, instance.table, set])
+  const [, body = ''] = /elements = \{([^}]*)\}/.exec(text) ?? []
+  return body
+    .split(',')
+    .map((element) => element.trim().replace(/\s+/g, ' '))
+    .filter(Boolean)
+    .sort()
+}
+
+export function readInterfaces(instance: Instance): string[] {
+  const links = JSON.parse(networkCommand(instance, 'ip', ['-json', 'link', 'show'])) as { ifname: string }[]
+  const pattern = new RegExp(`^${instance.interfacePrefix}\\d+u?$`)
+  return links
+    .map(({ ifname }) => ifname)
+    .filter((name) => pattern.test(name))
+    .sort()
+}
+
+/**
+ * What the network's own settings of forwarding are, `name = value`: of all interfaces but guests' and the bridge, which
+ * go with them.
+ */
+export function readForwarding(instance: Pick<Instance, 'namespace'>, bridge: string): string[] {
+  const pattern =
+    '^net.(ipv4.(ip_forward|conf.*.forwarding)|ipv6.(conf.*.(forwarding|proxy_ndp|accept_ra)|neigh.*.proxy_delay))$'
+  return networkCommand(instance, 'sysctl', ['-a', '-e', '--pattern', pattern])
+    .split('\n')
+    .filter((line) => line !== '' && !line.includes(`.${bridge}.`) && !/\.bt\d+u?\./.test(line))
+    .sort()
+}
+
+function readMonitors({ stateDir }: Instance): string[] {
+  return processes()
+    .flatMap(({ command: line }) => {
+      const [, path, name] = /^\[lxc monitor\] (\S+) (\S+)$/.exec(line) ?? []
+      return path === join(stateDir, 'lxc') && name ? [name] : []
+    })
+    .sort()
+}
+
+function readMachines(instance: Instance): string[] {
+  return findMachines(instance)
+    .flatMap(({ name, pid }) => {
+      const [, uid] = /^Uid:\t(\d+)/m.exec(readIfThere(`/proc/${pid}/status`)) ?? []
+      return uid === undefined ? [] : [`${name} ${uid}`]
+    })
+    .sort()
+}
+
+function findMachines({ interfacePrefix }: Instance): (HostProcess & { name: string })[] {
+  const pattern = new RegExp(`^/usr/bin/qemu-system-x86_64 -name guest=(${interfacePrefix}-\\d+),`)
+  return processes().flatMap((found) => {
+    const [, name] = pattern.exec(found.command) ?? []
+    return name === undefined ? [] : [{ ...found, name }]
+  })
+}
+
+/** Locks and what QEMU said last stay until a guest is deleted. */
+const keptFiles = ['lock', 'log']
+function readMachineFiles({ stateDir, runDir = join(stateDir, '../run') }: Instance): string[] {
+  const roots = [join(stateDir, 'kvm'), join(runDir, 'kvm')].filter((root) => existsSync(root))
+  return roots
+    .flatMap((root) => readdirSync(root).map((name) => [name, readdirIfThere(join(root, name))] as const))
+    .map(([name, files]) => [name, files.filter((file) => !keptFiles.includes(file))] as const)
+    .filter(([, files]) => files.length > 0)
+    .map(([name, files]) => `${name}: ${files.sort().join(' ')}`)
+    .sort()
+}
+
+function readdirIfThere(path: string): string[] {
+  try {
+    return readdirSync(path)
+  } catch {
+    return [] // deleted meanwhile
+  }
+}
+
+function readCgroups({ interfacePrefix }: Instance): string[] {
+  const roots = ['/sys/fs/cgroup', ...readdirSync('/sys/fs/cgroup').map((name) => join('/sys/fs/cgroup', name))]
+  const pattern = new RegExp(`^(?:lxc|kvm)\\.payload\\.(${interfacePrefix}-\\d+)$`)
+  const names = roots.flatMap((root) => {
+    try {
+      return readdirSync(root).flatMap((name) => pattern.exec(name)?.[1] ?? [])
+    } catch {
+      return [] // a file, not a hierarchy
+    }
+  })
+  return [...new Set(names)].sort()
+}
+
+/** One that never started has none, so only those of no guest at all are told. */
+function readLocks({ stateDir }: Instance): string[] {
+  const root = join('/run/lxc/lock', stateDir, 'lxc')
+  const names = existsSync(root) ? readdirSync(root).map((name) => name.slice(1)) : []
+  return names.filter((name) => !existsSync(join(stateDir, 'lxc', name))).sort()
+}
+
+function readMounts({ pool }: Instance): string[] {
+  return readFileSync('/proc/mounts', 'utf8')
+    .split('\n')
+    .map((line) => line.split(' ')[1] ?? '')
+    .filter((path) => path.startsWith(`${pool}/`))
+}
+
+export interface HostProcess {
+  pid: number
+  command: string
+  /** Clock ticks after boot: with the pid it is one process for good. */
+  startTime: string
+}
+
+export function processes(): HostProcess[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => {
+      try {
+        const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+        const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim()
+        return [
+          {
+            pid: Number(pid),
+            command: line,
+            startTime: stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '',
+          },
+        ]
+      } catch {
+        return [] // it has ended
+      }
+    })
+}
+
+/** What a running guest's groups bound it to; I/O of the first device that has a bound, 0: none has. */
+export interface GuestGroupLimits {
+  readonly memoryBytes: number
+  /** Of each 100 ms. */
+  readonly quotaUsec: number
+  readonly readBytesPerSec: number
+  readonly writeBytesPerSec: number
+}
+
+/** @param name as lxc knows it */
+export function readGuestLimits(name: string): GuestGroupLimits {
+  const v1 = existsSync('/sys/fs/cgroup/memory')
+  const read = (controller: string, file: string): string =>
+    readFileSync(join('/sys/fs/cgroup', v1 ? controller : '', `lxc.payload.${name}`, file), 'utf8').trim()
+  const rate = (file: string, key: string): number =>
+    Number(new RegExp(`${v1 ? ' ' : `${key}=`}(\\d+)`).exec(read('blkio', v1 ? file : 'io.max'))?.[1] ?? 0)
+  return {
+    memoryBytes: Number(read('memory', v1 ? 'memory.limit_in_bytes' : 'memory.max')),
+    quotaUsec: parseInt(read('cpu', v1 ? 'cpu.cfs_quota_us' : 'cpu.max')),
+    readBytesPerSec: rate('blkio.throttle.read_bps_device', 'rbps'),
+    writeBytesPerSec: rate('blkio.throttle.write_bps_device', 'wbps'),
+  }
+}
+
+/** `name → pid:startTime` of each running guest's first process, the child of its monitor. */
+export function readInits({ stateDir }: Instance): Map<string, string> {
+  const inits = new Map<string, string>()
+  for (const { pid, command: line } of processes()) {
+    const [, path, name] = /^\[lxc monitor\] (\S+) (\S+)$/.exec(line) ?? []
+    if (path !== join(stateDir, 'lxc') || !name) continue
+    const child = readChildren(pid)[0]
+    const found = child ? processes().find((p) => p.pid === Number(child)) : undefined
+    if (found) inits.set(name, `${found.pid}:${found.startTime}`)
+  }
+  return inits
+}
+
+/** `name → pid:startTime` of each running virtual machine. */
+export function readMachineProcesses(instance: Instance): Map<string, string> {
+  return new Map(findMachines(instance).map(({ name, pid, startTime }) => [name, `${pid}:${startTime}`]))
+}
+
+/** None where it has ended meanwhile. */
+function readChildren(pid: number): string[] {
+  const path = `/proc/${pid}/task/${pid}/children`
+  try {
+    return readFileSync(path, 'utf8').trim().split(' ').filter(Boolean)
+  } catch {
+    return []
+  }
+}
+
+/** In the instance's network. */
+export function networkCommand({ namespace }: Pick<Instance, 'namespace'>, program: string, args: string[]): string {
+  return namespace === undefined
+    ? command(program, args)
+    : command('ip', ['netns', 'exec', namespace, program, ...args])
+}
+
+function command(program: string, args: string[]): string {
+  return execFileSync(program, args, { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
+}

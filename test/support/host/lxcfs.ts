@@ -1,0 +1,18 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { waitFor } from '../wait.js'
+
+/** An lxcfs of a test's own with the product's flags, mounted at `directory`. */
+export async function startLxcfs(directory: string): Promise<() => Promise<void>> {
+  mkdirSync(directory, { recursive: true })
+  const flags = ['-f', '-l', '--enable-cfs', '-p', `${directory}.pid`, directory]
+  const child = spawn('lxcfs', flags, { stdio: 'ignore' })
+  await waitFor(() => existsSync(`${directory}/proc/meminfo`), { what: 'lxcfs to be mounted' })
+  return async () => {
+    child.kill('SIGTERM')
+    if (child.exitCode === null && child.signalCode === null)
+      await new Promise((resolve) => child.once('exit', resolve))
+    if (readFileSync('/proc/self/mountinfo', 'utf8').includes(` ${directory} `))
+      execFileSync('umount', ['-l', directory])
+  }
+}

@@ -1,0 +1,42 @@
+import { expect } from 'chai'
+import { waitFor } from '../wait.js'
+
+/** A program's standard output in a machine. @throws when it fails */
+export type RunInMachine = (...command: string[]) => string
+
+export interface MachineApi {
+  /** The API of a machine's own gateway, as curl there sees it. */
+  readonly ask: <T>(path: string, init?: { method?: string; body?: unknown }) => T
+  /** Like `ask`, while the gateway or the host may be on its way. */
+  readonly tryAsk: <T>(...asked: Parameters<MachineApi['ask']>) => T | undefined
+  /** Resolves once the task is done. */
+  readonly follow: (taskId: string, timeoutMs?: number) => Promise<void>
+}
+
+export function machineApi(run: RunInMachine): MachineApi {
+  const ask: MachineApi['ask'] = <T>(path: string, init: { method?: string; body?: unknown } = {}) => {
+    const body = init.body === undefined ? [] : ['--data', JSON.stringify(init.body)]
+    const script = `exec curl -sS --max-time 100 -H "X-API-Key: $(cat /etc/berth/admin.key)" "$@"`
+    const args = ['-H', 'Content-Type: application/json', '-X', init.method ?? 'GET', ...body]
+    const text = run('sh', '-c', script, 'curl', ...args, `http://127.0.0.1:8080/api/v1${path}`)
+    const answer = JSON.parse(text) as { success: boolean; data: T }
+    expect(answer.success, text).to.equal(true)
+    return answer.data
+  }
+  const tryAsk: MachineApi['tryAsk'] = <T>(...asked: Parameters<MachineApi['ask']>) => {
+    try {
+      return ask<T>(...asked)
+    } catch {
+      return undefined
+    }
+  }
+  const follow = async (id: string, timeoutMs = 60_000): Promise<void> => {
+    const find = (): { status: string; error: string } | undefined => {
+      const task = ask<{ status: string; error: string }>(`/tasks/${id}`)
+      return ['done', 'failed', 'canceled'].includes(task.status) ? task : undefined
+    }
+    const task = await waitFor(find, { timeoutMs, intervalMs: 100, what: `task ${id}` })
+    expect(task.status, task.error).to.equal('done')
+  }
+  return { ask, tryAsk, follow }
+}

@@ -1,0 +1,110 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { pino } from 'pino'
+import { AgentConfigSchema, type AgentConfig } from '../../../agent/config.js'
+import { Closers } from '../../../agent/daemon/closers.js'
+import { openDomain, type Domain } from '../../../agent/daemon/domain.js'
+import { openHost, type LinuxHost } from '../../../agent/daemon/host.js'
+import { purge } from '../../../agent/daemon/purge.js'
+import type { GuestRecord } from '../../../agent/guests/record/record.js'
+import type { GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { SubmitOperationRequest } from '../../../proto/gen/berth/agent/v1/operation.js'
+import { validateConfig } from '../../../shared/config.js'
+import { createOrder, createRequest, powerOrder } from './agent-calls.js'
+import { agentConfig } from './agent-process.js'
+import { installBusyboxImage } from '../guests/busybox-image.js'
+import { scratchDirectory } from '../scratch.js'
+
+const log = pino({ level: 'silent' })
+
+/** What of a test's guests runs for real, without the agent's timers and its gRPC. */
+export class RealDomain {
+  /** What the agent takes for the time, ms since 1970. */
+  now: () => number = Date.now
+  domain!: Domain
+  host!: LinuxHost
+  readonly #scratch: ReturnType<typeof scratchDirectory>
+  readonly #closers = new Closers()
+  readonly config: AgentConfig
+  #ids = 0
+
+  /** @param tag of a few letters, of its own for every test file */
+  constructor(
+    private readonly tag: string,
+    overrides: Record<string, unknown> = {},
+  ) {
+    this.#scratch = scratchDirectory(`btest-${tag}`)
+    this.config = validateConfig(AgentConfigSchema, agentConfig(this.#scratch.path, tag, overrides), 'test')
+  }
+
+  /** With BusyBox as the image of `debian-12`. */
+  async open(): Promise<void> {
+    this.#makeDirectories()
+    await purge(this.config, log) // what a crashed run left
+    this.#makeDirectories()
+    this.host = await openHost(this.config, log, this.#closers)
+    await installBusyboxImage(this.config.storage.pool, 'debian-12')
+    this.domain = await openDomain(this.host, { config: this.config, log, now: () => this.now() }, this.#closers)
+    await this.domain.images.sweep()
+    await this.domain.reconciler.compareNetwork()
+    this.domain.engine.recover()
+  }
+
+  /** With all guests. */
+  async close(): Promise<void> {
+    for (const { uuid } of this.domain?.context.store.list() ?? []) await this.done(powerOrder('delete', uuid).order)
+    await this.#closers.run()
+    await purge(this.config, log)
+    this.#scratch.wipe()
+  }
+
+  /** @returns its uuid, once it is there */
+  async create(name: string, spec: Partial<GuestSpec> = {}): Promise<string> {
+    const request = createRequest(++this.#ids, name, spec)
+    await this.done(createOrder(request).order)
+    return request.uuid
+  }
+
+  /** @returns the operation's id, once it is done */
+  async done(order: SubmitOperationRequest['order']): Promise<string> {
+    const operationId = randomUUID()
+    const { operation } = await this.domain.orders.submit({ operationId, requestedBy: 'test', order: order! })
+    const { status, error } = await this.domain.engine.wait(operation.id)
+    expect(status, error).to.equal('done')
+    return operationId
+  }
+
+  record(uuid: string): GuestRecord {
+    return this.domain.context.store.get(uuid)
+  }
+
+  /** A shell command's output in a guest that runs. @throws where it fails */
+  inside(uuid: string, command: string): string {
+    return execFileSync('lxc-attach', this.#attach(uuid, command), {
+      encoding: 'utf8',
+      timeout: 60_000,
+    }).trim()
+  }
+
+  /** The same with all that it says, whatever becomes of it. */
+  tries(uuid: string, command: string): string {
+    const { stdout, stderr } = spawnSync('lxc-attach', this.#attach(uuid, command), {
+      encoding: 'utf8',
+      timeout: 60_000,
+    })
+    return `${stdout}${stderr}`
+  }
+
+  #attach(uuid: string, command: string): string[] {
+    const name = `x${this.tag}-${this.record(uuid).id}`
+    const lxcPath = join(this.config.state_dir, 'lxc')
+    return ['-P', lxcPath, '-n', name, '--clear-env', '--', '/bin/sh', '-c', command]
+  }
+
+  #makeDirectories(): void {
+    for (const directory of [this.config.state_dir, this.config.run_dir]) mkdirSync(directory, { recursive: true })
+  }
+}

@@ -1,0 +1,126 @@
+import { join } from 'node:path'
+import { expect } from 'chai'
+import type { ApiReply } from '../gateway/api-call.js'
+import { FleetHost, makeSegment, removeSegment, type Segment } from './fleet-host.js'
+import { endLeftGateway, GatewayProcess } from '../gateway/gateway-process.js'
+import { scratchDirectory } from '../scratch.js'
+import { waitFor } from '../wait.js'
+
+export interface ServedHostOptions {
+  /** At most three letters: of interfaces. */
+  readonly name: string
+  /** Of the /24 between both, as `198.18.138`. */
+  readonly prefix: string
+  /** Of the gateway's configuration. */
+  readonly overrides?: Record<string, unknown>
+  /** Puts more images into the host's pool, before its agent starts. */
+  readonly prepare?: (pool: string) => unknown
+}
+
+interface GuestRow {
+  readonly id: number
+  readonly uuid: string
+  readonly status: string
+}
+
+/** A real gateway, and a host of its own with a real agent that has joined it. */
+export class ServedHost {
+  readonly host: FleetHost
+  readonly directory: string
+  readonly segment: Segment
+  #gateway: GatewayProcess | undefined
+  #wipe: (() => void) | undefined
+
+  constructor(private readonly options: ServedHostOptions) {
+    const { name, prefix } = options
+    this.directory = `/var/tmp/btest-${name}`
+    this.segment = { bridge: `btest-${name}b`, prefix }
+    this.host = new FleetHost({ name, index: 1, segment: this.segment, directory: this.directory })
+  }
+
+  get gateway(): GatewayProcess {
+    return this.#gateway!
+  }
+
+  /** Takes down first what a crashed run left. */
+  async start(): Promise<void> {
+    await endLeftGateway(join(this.directory, 'gateway'))
+    await this.host.remove()
+    this.#wipe = scratchDirectory(`btest-${this.options.name}`).wipe
+    makeSegment(this.segment)
+    await this.#startGateway()
+    await this.host.make()
+    await this.options.prepare?.(this.host.instance.pool)
+    await this.#join()
+    await this.online()
+  }
+
+  async close(): Promise<void> {
+    await this.#gateway?.close()
+    await this.host.remove()
+    removeSegment(this.segment)
+    this.#wipe?.()
+  }
+
+  /** One request as the administrator, which succeeds. */
+  async send(method: string, path: string, body?: unknown): Promise<ApiReply['body']> {
+    const reply = await this.gateway.request(method, path, body === undefined ? {} : { body })
+    expect(reply.status, `${method} ${path} ${JSON.stringify(reply.body)}`).to.be.below(300)
+    return reply.body
+  }
+
+  /** Resolves when the gateway has the host's state, also while it starts itself. */
+  online(): Promise<unknown> {
+    return waitFor(
+      async () => {
+        const answer = await this.gateway.request('GET', '/hosts').catch(() => undefined)
+        return answer?.status === 200 && answer.body.data[0].status === 'online'
+      },
+      { what: () => `host online\n${this.host.logTail()}` },
+    )
+  }
+
+  /** Creates a guest and waits until it runs. */
+  async create(name: string, fields: object = {}): Promise<GuestRow> {
+    const sizes = { template_id: 'debian-12', vcpu: 1, ram_mb: 128, disk_gb: 1 }
+    await this.send('POST', '/containers', { name, ...sizes, ...fields })
+    return this.running(name)
+  }
+
+  running(name: string): Promise<GuestRow> {
+    return waitFor(
+      async () => {
+        const { status, body } = await this.gateway.request('GET', `/containers/${name}`)
+        const guest = body?.data as GuestRow | undefined
+        return status === 200 && guest?.status === 'running' ? guest : undefined
+      },
+      { what: () => `${name} runs\n${this.host.logTail()}` },
+    )
+  }
+
+  /** Resolves when the task has succeeded. @throws with its error */
+  taskDone(id: string): Promise<unknown> {
+    return waitFor(
+      async () => {
+        const { status, error } = (await this.send('GET', `/tasks/${id}`)).data
+        if (status === 'failed') throw new Error(error)
+        return status === 'done'
+      },
+      { what: () => `task ${id}\n${this.host.logTail()}` },
+    )
+  }
+
+  async #startGateway(): Promise<void> {
+    const { prefix } = this.segment
+    const directory = join(this.directory, 'gateway')
+    this.#gateway = await GatewayProcess.create(directory, `${prefix}.1`, this.options.overrides)
+    this.#gateway.start()
+    await this.#gateway.ready()
+  }
+
+  async #join(): Promise<void> {
+    const body = { name: this.host.name, address: this.host.address }
+    this.host.join((await this.send('POST', '/hosts', body)).data.join_token)
+    this.host.start()
+  }
+}

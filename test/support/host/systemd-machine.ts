@@ -1,0 +1,221 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { poolLabel } from '../../../agent/storage/quota.js'
+import { installBusyboxImage } from '../guests/busybox-image.js'
+import { memoryDirectory, scratchDirectory } from '../scratch.js'
+import { mountSystemdRoot } from './systemd-root.js'
+import { waitFor } from '../wait.js'
+
+/** The checkout as the machine has it. */
+export const checkout = '/srv/berth'
+
+/** What scripts/up reads of a checkout; node_modules is mounted. */
+const checkoutParts = [
+  'agent',
+  'gateway',
+  'shared',
+  'proto',
+  'scripts',
+  'systemd',
+  'dist',
+  'README.md',
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+  'buf.yaml',
+  'buf.gen.yaml',
+]
+
+/** Units that would reach through to the kernel shared with the host, wait for a terminal, or do nightly work. */
+const maskedUnits = [
+  'systemd-sysctl.service',
+  'systemd-udevd.service',
+  'console-getty.service',
+  'getty@tty1.service',
+  'apt-daily.timer',
+  'apt-daily-upgrade.timer',
+  'e2scrub_all.timer',
+  'fstrim.timer',
+  'dpkg-db-backup.timer',
+]
+
+/** As scripts/up leaves them when it installs the packages itself. */
+export const disabledUnits = ['redis-server.service', 'lxc-net.service', 'lxc.service']
+
+const environment = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+
+/**
+ * A machine that is run by systemd, for a host that is not: a container with all of root's rights, its own
+ * cgroups, loop devices and a network without any way out. Node, npm and the npm packages are the host's, read-only.
+ */
+export class SystemdMachine {
+  readonly #lxc: readonly string[]
+  readonly #log: string
+
+  private constructor(
+    directory: string,
+    name: string,
+    readonly destroy: () => void,
+  ) {
+    this.#lxc = ['-P', join(directory, 'lxc'), '-n', name]
+    this.#log = join(directory, 'lxc.log')
+  }
+
+  /** @param name of its own for every test file, prefixed btest-; what an earlier run left goes first */
+  static async create(name: string): Promise<SystemdMachine> {
+    const scratch = scratchDirectory(name)
+    try {
+      const directory = memoryDirectory(scratch.path)
+      await fill(directory, name)
+      return new SystemdMachine(directory, name, scratch.wipe)
+    } catch (error) {
+      scratch.wipe()
+      throw error
+    }
+  }
+
+  async start(): Promise<void> {
+    execFileSync('lxc-start', [...this.#lxc, '-o', this.#log, '-l', 'WARN'])
+    await this.waitUntilBooted()
+  }
+
+  /** Restarts it as an operator does; its processes are all new ones afterwards. */
+  async reboot(): Promise<void> {
+    // The container is the same one to lxc, its first process another.
+    const before = this.#initPid()
+    this.run('systemctl', 'reboot')
+    await waitFor(() => this.#initPid() !== before, {
+      intervalMs: 200,
+      what: 'systemd to end',
+    })
+    await this.waitUntilBooted()
+  }
+
+  async waitUntilBooted(): Promise<void> {
+    const state = (): string => this.try('systemctl', 'is-system-running').output.trim()
+    await waitFor(() => /^(running|degraded)$/.test(state()), {
+      intervalMs: 200,
+      what: state,
+    })
+  }
+
+  /** Standard output of a program there. @throws with all of its output when it fails */
+  run(...command: readonly string[]): string {
+    const { code, output, error } = this.try(...command)
+    if (code !== 0) throw new Error(`${command.join(' ')}: exit code ${code}: ${output}${error}`)
+    return output
+  }
+
+  try(...command: readonly string[]): { code: number | null; output: string; error: string } {
+    const args = [...this.#lxc, '--clear-env', '--set-var', environment, '--', ...command]
+    const { status, stdout, stderr } = spawnSync('lxc-attach', args, { encoding: 'utf8', timeout: 120_000 })
+    return { code: status, output: stdout, error: stderr }
+  }
+
+  #initPid(): string {
+    const { stdout } = spawnSync('lxc-info', [...this.#lxc, '-p', '-H'], { encoding: 'utf8' })
+    return stdout.trim()
+  }
+}
+
+async function fill(directory: string, name: string): Promise<void> {
+  const root = join(directory, 'root')
+  mountSystemdRoot(root)
+  copyCheckout(root)
+  markPackages(root, directory)
+  prepareUnits(root)
+  await makePool(join(root, 'var/lib/berth/pool.img'), join(directory, 'pool'), (pool) =>
+    installBusyboxImage(pool, 'debian-12'),
+  )
+  mkdirSync(join(directory, 'lxc', name), { recursive: true })
+  writeFileSync(join(directory, 'devices'), deviceHook, { mode: 0o755 })
+  writeFileSync(join(directory, 'lxc', name, 'config'), planConfig(directory, name).join('\n'))
+}
+
+function planConfig(directory: string, name: string): string[] {
+  const bind = (from: string, to: string, kind: 'file' | 'dir'): string =>
+    `lxc.mount.entry = ${from} ${to} none bind,ro,create=${kind} 0 0`
+  const overlay = `lowerdir=${realpathSync('node_modules')},upperdir=${directory}/packages,workdir=${directory}/work`
+  return [
+    `lxc.uts.name = ${name}`,
+    `lxc.rootfs.path = dir:${directory}/root`,
+    'lxc.net.0.type = empty',
+    'lxc.tty.max = 0',
+    'lxc.pty.max = 1024',
+    `lxc.console.logfile = ${directory}/console.log`,
+    `lxc.hook.autodev = ${directory}/devices`,
+    'lxc.mount.auto = proc:rw sys:rw cgroup:rw:force',
+    // Whole ones, without which the kernel refuses guests in user namespaces theirs: /usr/share/lxc/config/nesting.conf.
+    'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
+    'lxc.mount.entry = sysfs dev/.lxc/sys sysfs create=dir 0 0',
+    bind(process.execPath, 'usr/bin/node', 'file'),
+    bind(npmDirectory(), 'usr/lib/node_modules/npm', 'dir'),
+    // Written to above it: the mark that these are the packages wanted.
+    `lxc.mount.entry = overlay ${checkout.slice(1)}/node_modules overlay ${overlay},create=dir 0 0`,
+    '',
+  ]
+}
+
+export function npmDirectory(): string {
+  return dirname(dirname(realpathSync(execFileSync('which', ['npm'], { encoding: 'utf8' }).trim())))
+}
+
+/** Loop devices that the pool may get, and what lxcfs needs; numbers: the kernel's devices.txt. */
+const deviceHook = `#!/bin/sh
+set -e
+cd "$LXC_ROOTFS_MOUNT/dev"
+mknod -m 660 loop-control c 10 237
+mknod -m 666 fuse c 10 229
+i=0
+while [ $i -lt 256 ]; do mknod -m 660 loop$i b 7 $i; i=$((i + 1)); done
+`
+
+/** Without its packages. */
+export function copyCheckout(root: string): void {
+  const target = join(root, checkout)
+  for (const part of checkoutParts.filter((path) => existsSync(path)))
+    cpSync(part, join(target, part), { recursive: true })
+  symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/bin/npm'))
+}
+
+/** What ensure_npm_packages leaves once they are installed: the machine could not fetch any. */
+export function packagesMark(root: string): string {
+  const wanted = '. scripts/lib/common.sh && npm_packages_wanted'
+  return execFileSync('bash', ['-c', wanted], { cwd: join(root, checkout), encoding: 'utf8' })
+}
+
+function markPackages(root: string, directory: string): void {
+  for (const part of ['packages', 'work']) mkdirSync(join(directory, part))
+  writeFileSync(join(directory, 'packages/.berth-installed'), packagesMark(root))
+}
+
+function prepareUnits(root: string): void {
+  const units = join(root, 'etc/systemd/system')
+  execFileSync('systemctl', [`--root=${root}`, '-q', 'mask', ...maskedUnits], { stdio: 'ignore' })
+  execFileSync('systemctl', [`--root=${root}`, '-q', 'disable', ...disabledUnits], {
+    stdio: 'ignore',
+  })
+  // Debian's lxcfs stays away from containers.
+  mkdirSync(join(units, 'lxcfs.service.d'))
+  writeFileSync(join(units, 'lxcfs.service.d/in-container.conf'), '[Unit]\nConditionVirtualization=\n')
+}
+
+/** A pool that has its first image already, for an agent that must not build one from Debian's mirror. */
+export async function makePool(
+  file: string,
+  mountPoint: string,
+  installImage: (pool: string) => Promise<void>,
+): Promise<void> {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o755 })
+  mkdirSync(mountPoint)
+  execFileSync('truncate', ['-s', '16G', file])
+  execFileSync('mkfs.btrfs', ['-q', '-f', '-L', poolLabel, file], { stdio: 'ignore' })
+  execFileSync('mount', ['-o', 'loop', file, mountPoint])
+  try {
+    mkdirSync(join(mountPoint, 'images'), { mode: 0o700 })
+    await installImage(mountPoint)
+  } finally {
+    execFileSync('umount', [mountPoint])
+  }
+}

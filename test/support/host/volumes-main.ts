@@ -1,0 +1,15 @@
+import { pino } from 'pino'
+import { openPool, type StorageConfig } from '../../../agent/storage/pool.js'
+import { Trash } from '../../../agent/storage/trash.js'
+import { Volumes } from '../../../agent/storage/volumes.js'
+
+/*
+ * A process that puts a volume in place of another, again and again, until it is killed:
+ * volumes-main.ts STORAGE-CONFIG-JSON GUEST SNAPSHOT…
+ */
+
+const [config = '', guest = '', ...snapshots] = process.argv.slice(2)
+const pool = await openPool(JSON.parse(config) as StorageConfig)
+const volumes = new Volumes(pool, new Trash(pool, pino({ level: 'silent' })))
+process.stdout.write('begin\n')
+for (;;) for (const snapshot of snapshots) await volumes.restore(guest, snapshot, 1024 ** 3)

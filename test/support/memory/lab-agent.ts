@@ -1,0 +1,251 @@
+import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { AgentConfigSchema, type AgentConfig } from '../../../agent/config.js'
+import { startDaemon, type Daemon } from '../../../agent/daemon/daemon.js'
+import type { Domain } from '../../../agent/daemon/domain.js'
+import {
+  openFirewall,
+  unlimitedTraffic,
+  type GuestLimits,
+  type GuestRecord,
+  type PortMapping,
+} from '../../../agent/guests/record/record.js'
+import { GuestStore, type GuestInsert, type GuestUpdate } from '../../../agent/guests/record/guest-store.js'
+import { macOf } from '../../../agent/network/subnet.js'
+import type { Logger } from 'pino'
+import type { AgentTls } from '../../../agent/rpc/tls.js'
+import { Changes } from '../../../agent/state/changes.js'
+import { openDatabase } from '../../../agent/state/database.js'
+import { validateConfig } from '../../../shared/config.js'
+import { MemoryHost } from './memory-host.js'
+import { freePort } from '../ports.js'
+import { silentLog } from '../gateway/redis.js'
+
+export interface LabAgentOptions {
+  /** As `berth-agent join` leaves it. */
+  readonly identityDir: string
+  /** Default: one in memory, gone with the agent. */
+  readonly stateDir?: string
+  /** host:port; default: a free one. */
+  readonly listen?: string
+  readonly host?: MemoryHost
+  /** Operations at once; 0: they wait. Default: as configured. */
+  readonly parallel?: number
+  /** Of agent.yaml, beside what is the lab's. */
+  readonly config?: Record<string, unknown>
+  /** Default: none. */
+  readonly log?: Logger
+}
+
+/** What tests say of a guest that is there without having been ordered. */
+export type LabGuest = Partial<Omit<GuestInsert, 'spec'>> & {
+  readonly templateId?: string
+  readonly limits?: GuestLimits
+  readonly virtualization?: 'lxc' | 'kvm'
+}
+
+/**
+ * The real agent in this process - its journal, domain, operations and gRPC with mutual TLS - on a host in memory.
+ * Its state is in memory, too: nothing waits for a disk.
+ */
+export class LabAgent {
+  #daemon: Daemon | undefined
+  /** Operations at once, from the next start on. */
+  parallel: number | undefined
+  /** What the agent takes for the time, ms since 1970. */
+  now: () => number = Date.now
+
+  private constructor(
+    private config: AgentConfig,
+    readonly host: MemoryHost,
+    private readonly log: Logger,
+  ) {}
+
+  static async start(options: LabAgentOptions): Promise<LabAgent> {
+    const directory = options.stateDir ?? (await mkdtemp(join(memoryDirectory, 'btest-agent-')))
+    await mkdir(directory, { recursive: true })
+    await symlink(resolve(options.identityDir), join(directory, 'identity'))
+    const config = validateConfig(
+      AgentConfigSchema,
+      {
+        time_zone: 'UTC',
+        metrics: { host_interval_seconds: 1 },
+        // Tests put guests into states that the host does not bear out, which a comparison would mend.
+        reconcile_interval_seconds: 3600,
+        ...options.config,
+        state_dir: directory,
+        run_dir: join(directory, 'run'),
+        listen: options.listen ?? `127.0.0.1:${await freePort()}`,
+      },
+      'lab',
+    )
+    const agent = new LabAgent(config, options.host ?? new MemoryHost(), options.log ?? silentLog)
+    agent.parallel = options.parallel
+    await agent.resume()
+    return agent
+  }
+
+  /** @throws while it is stopped */
+  get domain(): Domain {
+    return this.#daemon!.domain
+  }
+
+  get stateDir(): string {
+    return this.config.state_dir
+  }
+
+  get address(): string {
+    return this.config.listen
+  }
+
+  get tls(): AgentTls {
+    return this.#daemon!.tls
+  }
+
+  get revision(): number {
+    return this.domain.changes.revision
+  }
+
+  guests(): readonly GuestRecord[] {
+    return this.journal((store) => store.list())
+  }
+
+  /** The journal's guests, also of an agent that is stopped. */
+  journal<T>(work: (store: GuestStore) => T): T {
+    if (this.#daemon) return work(this.#daemon.domain.context.store)
+    const db = openDatabase(join(this.config.state_dir, 'journal.db'))
+    try {
+      return work(new GuestStore(new Changes(db)))
+    } finally {
+      db.close()
+    }
+  }
+
+  update(uuid: string, update: GuestUpdate): void {
+    this.journal((store) => store.update(uuid, update))
+  }
+
+  #withParallel(): AgentConfig {
+    const { parallel = this.config.operations.parallel } = this
+    return { ...this.config, operations: { ...this.config.operations, parallel } }
+  }
+
+  /** Ends the daemon; its journal and the host stay. */
+  async stop(): Promise<void> {
+    const daemon = this.#daemon
+    this.#daemon = undefined
+    await daemon?.close()
+  }
+
+  /** A new daemon on the same journal and host. @param listen default: as before */
+  async resume(listen = this.config.listen): Promise<void> {
+    this.config = { ...this.config, listen }
+    this.#daemon = await startDaemon({
+      config: this.#withParallel(),
+      log: this.log,
+      version: '0.0.0-test',
+      now: () => this.now(),
+      openHost: async () => this.host.open(this.config),
+    })
+  }
+
+  async restart(listen?: string): Promise<void> {
+    await this.stop()
+    await this.resume(listen)
+  }
+
+  async destroy(): Promise<void> {
+    await this.stop()
+    await rm(this.config.state_dir, { recursive: true, force: true })
+  }
+
+  /** Running guests `sim-<id>`, ids from `firstId`. */
+  seed(count: number, firstId = 1): void {
+    this.journal((store) =>
+      store.changes.transaction(() => {
+        for (let id = firstId; id < firstId + count; id++)
+          this.addGuest({ id, uuid: uuidOf(id), name: `sim-${id}`, portMappings: [sshMapping(20_000 + id)] })
+      }),
+    )
+  }
+
+  /** Puts a guest there without any order: it runs unless told otherwise. */
+  addGuest({ templateId = 'debian-12', limits = seeded, ...more }: LabGuest & { id: number }): GuestRecord {
+    const { virtualization = 'lxc', ...fields } = more
+    const { id } = fields
+    if (virtualization === 'kvm') this.host.runsMachines = true
+    const ipv4 = `10.64.${id >> 8}.${id & 255}`
+    const guest: GuestInsert = {
+      uuid: randomUUID(),
+      name: `guest-${id}`,
+      status: 'running',
+      createdAtMs: Date.now(),
+      spec: { virtualization, templateId, limits },
+      wanted: fields.status === 'stopped' ? 'stopped' : 'running',
+      userIdSlot: id,
+      ipv4,
+      mac: macOf(ipv4),
+      login: null,
+      hasPassword: true,
+      portMappings: fields.portMappings ?? [sshMapping(this.#findPort(20_000 + (id % 40_000)))],
+      publicIpv4s: [],
+      ipv6Addresses: [],
+      firewall: openFirewall,
+      traffic: unlimitedTraffic,
+      expiresAtMs: 0,
+      ...fields,
+    }
+    this.host.volumes.add(guest.uuid)
+    this.host.wire.add(guest.uuid, { rxBytes: 0, txBytes: 0 })
+    if (guest.wanted === 'running') this.host.driver.run(guest.uuid)
+    return this.journal((store) => {
+      store.insert(guest)
+      return store.get(guest.uuid)
+    })
+  }
+
+  /** Others may have been given the guest's own. */
+  #findPort(from: number): number {
+    const taken = new Set(this.guests().flatMap(({ portMappings }) => portMappings.flatMap(portsOf)))
+    let port = from
+    while (taken.has(port)) port++
+    return port
+  }
+
+  /** As if it had been deleted while nobody asked. */
+  removeGuest(uuid: string): void {
+    this.host.driver.running.delete(uuid)
+    this.host.volumes.delete(uuid)
+    this.journal((store) => store.remove(uuid))
+  }
+}
+
+const seeded: GuestLimits = {
+  vcpuMilli: 1000,
+  ramMb: 512,
+  diskGb: 10,
+  networkDownMbps: 100,
+  networkUpMbps: 100,
+  ioReadMbps: 0,
+  ioWriteMbps: 0,
+}
+
+function portsOf({ hostPort, hostPortEnd }: PortMapping): number[] {
+  return Array.from({ length: hostPortEnd - hostPort + 1 }, (_, index) => hostPort + index)
+}
+
+function sshMapping(hostPort: number): PortMapping {
+  const ports = { hostPort, hostPortEnd: hostPort, containerPort: 22, containerPortEnd: 22 }
+  return { ...ports, protocol: 'tcp', hostIp: '', description: 'SSH' }
+}
+
+/** Of a guest of that id that was seeded. */
+export function uuidOf(id: number): string {
+  return `00000000-0000-4000-8000-${id.toString(16).padStart(12, '0')}`
+}
+
+/** Where a journal costs no disk. */
+export const memoryDirectory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()

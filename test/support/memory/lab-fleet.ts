@@ -1,0 +1,261 @@
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import { createCsrPem, createPrivateKeyPem } from '../../../agent/enrollment/csr.js'
+import { writeIdentity } from '../../../agent/enrollment/identity.js'
+import { GatewayConfigSchema } from '../../../gateway/config.js'
+import type {
+  AgentClient,
+  Fleet,
+  GuestCreation,
+  GuestCreationRequest,
+  GuestView,
+  HeldRoom,
+  HostAdmin,
+  HostView,
+  OperationView,
+  OrderedOperation,
+} from '../../../gateway/fleet/contract.js'
+import { GatewayFleet } from '../../../gateway/fleet/fleet.js'
+import type { HostRecord } from '../../../gateway/fleet/host-record.js'
+import { HostStore } from '../../../gateway/fleet/host-store.js'
+import { ensureAuthority, type Authority } from '../../../gateway/pki/authority.js'
+import type { Store } from '../../../gateway/store/store.js'
+import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { validateConfig } from '../../../shared/config.js'
+import { memoryAddresses } from './memory-host.js'
+import { LabAgent, type LabGuest } from './lab-agent.js'
+import { waitFor } from '../wait.js'
+
+const caDays = 30
+const leafMs = 24 * 3_600_000
+
+export interface LabFleetOptions {
+  readonly store: Store
+  readonly stateDir: string
+  readonly log: Logger
+  /** Default: `host-a` alone. */
+  readonly hosts?: readonly string[]
+  /** Of each agent's agent.yaml. */
+  readonly agentConfig?: Record<string, unknown>
+}
+
+/**
+ * A gateway's real fleet with real agents in this process, whose hosts are in memory. Their ids are their names. Agents
+ * journal orders and carry none out until `work`, so that tests see what is pending.
+ */
+export class LabFleet implements Fleet {
+  /** Thrown by every call to an agent while set, as where its connection breaks. */
+  agentFailure: Error | undefined
+  /** What becomes of calls to agents: of an agent that misbehaves, or an answer that does not come. */
+  twist = (client: AgentClient): AgentClient => client
+  #isComplete: boolean | undefined
+  #lastId = 100
+
+  private constructor(
+    private readonly fleet: GatewayFleet,
+    readonly agents: ReadonlyMap<string, LabAgent>,
+  ) {
+    const open = fleet.agent.bind(fleet)
+    fleet.agent = (hostId) => {
+      const client = open(hostId)
+      if (this.agentFailure) throw this.agentFailure
+      return this.twist(client)
+    }
+  }
+
+  static async start({
+    store,
+    stateDir,
+    log,
+    hosts = ['host-a'],
+    agentConfig = {},
+  }: LabFleetOptions): Promise<LabFleet> {
+    const settings = { state_dir: stateDir, join_listen: '127.0.0.1:0', agents: { reconnect_ms: 0 } }
+    const config = validateConfig(GatewayConfigSchema, settings, 'lab')
+    const authority = await ensureAuthority(join(stateDir, 'pki'), caDays)
+    const started = await Promise.all(hosts.map((id) => startAgent({ id, authority, stateDir, agentConfig })))
+    const agents = new Map(started.map(({ record, agent }) => [record.id, agent]))
+    const fleet = await GatewayFleet.start({ store, config, log })
+    const lab = new LabFleet(fleet, agents)
+    // In this order: some answers are of the first host.
+    for (const { record } of started) {
+      await new HostStore(store).create(record, () => undefined)
+      await fleet.hosts.updateHost(record.id, { name: record.name })
+    }
+    for (const id of hosts) await lab.#waitFor(id, 'online')
+    return lab
+  }
+
+  async close(): Promise<void> {
+    await this.fleet.close()
+    await Promise.all([...this.agents.values()].map((agent) => agent.destroy()))
+  }
+
+  get hosts(): HostAdmin {
+    return this.fleet.hosts
+  }
+
+  get view(): GatewayFleet['view'] {
+    return this.fleet.view
+  }
+
+  get isComplete(): boolean {
+    return this.#isComplete ?? this.fleet.isComplete
+  }
+
+  set isComplete(value: boolean | undefined) {
+    this.#isComplete = value
+  }
+
+  agent(hostId: string): AgentClient {
+    return this.fleet.agent(hostId)
+  }
+
+  createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
+    return this.fleet.createGuest(request)
+  }
+
+  holdRoom(): HeldRoom {
+    return this.fleet.holdRoom()
+  }
+
+  isCreation(operationId: string): Promise<boolean> {
+    return this.fleet.isCreation(operationId)
+  }
+
+  findOperation(id: string): Promise<OperationView | undefined> {
+    return this.fleet.findOperation(id)
+  }
+
+  /** A field, so that a test may wait for a shorter time. */
+  ended = (operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined> =>
+    this.fleet.ended(operation, timeoutMs)
+
+  /** A field, so that a test may hold it. */
+  reached = (hostId: string, revision: number): Promise<void> => this.fleet.reached(hostId, revision)
+
+  guests(): Iterable<GuestView> {
+    return this.view.guests()
+  }
+
+  operations(): OperationView[] {
+    return this.view.operations()
+  }
+
+  agentOf(hostId: string): LabAgent {
+    return this.agents.get(hostId)!
+  }
+
+  /** Puts a guest there without any request; resolves once the gateway shows it. */
+  async addGuest(fields: LabGuest = {}, hostId = 'host-a'): Promise<Guest> {
+    const agent = this.agentOf(hostId)
+    const { uuid } = agent.addGuest({ limits, createdAtMs: Date.UTC(2026, 10, 21, 10), ...fields, id: this.#freeId() })
+    await this.caughtUp(hostId)
+    return this.view.findGuest(uuid)!.guest
+  }
+
+  /** Removes all guests from the agents' journals; resolves once the gateway shows none of them. */
+  async removeGuests(): Promise<void> {
+    for (const [hostId, agent] of this.agents) {
+      for (const { uuid } of agent.guests()) agent.removeGuest(uuid)
+      await this.caughtUp(hostId)
+    }
+  }
+
+  /** An id that neither the gateway nor an earlier call has given to a guest. */
+  #freeId(): number {
+    const ids = [...this.agents.values()].flatMap((agent) => agent.guests().map(({ id }) => id))
+    this.#lastId = Math.max(this.#lastId, ...ids) + 1
+    return this.#lastId
+  }
+
+  /** Resolves when the gateway shows what the agent's journal has now. */
+  caughtUp(hostId: string): Promise<void> {
+    return this.fleet.reached(hostId, this.agentOf(hostId).revision)
+  }
+
+  /** Ends or resumes the agent; resolves once the gateway has noticed. */
+  async setHostState(hostId: string, state: 'online' | 'offline'): Promise<void> {
+    const agent = this.agentOf(hostId)
+    await (state === 'offline' ? agent.stop() : agent.resume())
+    await this.#waitFor(hostId, state)
+  }
+
+  /** From now on the agent carries out what it is told, and what it was told before. */
+  async work(hostId: string): Promise<void> {
+    const agent = this.agentOf(hostId)
+    agent.parallel = 8
+    await this.setHostState(hostId, 'offline')
+    await this.setHostState(hostId, 'online')
+  }
+
+  /** Exactly these. */
+  async warn(hostId: string, ...warnings: string[]): Promise<void> {
+    this.agentOf(hostId).host.wire.warnings = warnings
+    await waitFor(() => this.view.findHost(hostId)?.warnings.join() === warnings.join(), { what: 'warnings' })
+  }
+
+  /** As if the guest had sent and received, and its agent had looked. */
+  async addTraffic(uuid: string, bytes: { rxBytes: number; txBytes: number }): Promise<void> {
+    const { hostId } = this.view.findGuest(uuid)!
+    const { host, domain } = this.agentOf(hostId)
+    await domain.policy.look()
+    host.wire.add(uuid, bytes)
+    await domain.policy.look()
+    await this.caughtUp(hostId)
+  }
+
+  /** The view has no room for it any more; the agent knows it. */
+  unlistOperation(id: string): void {
+    const { hostId } = this.view.findOperation(id)!
+    this.view.apply(this.view.findState(hostId)!, { $case: 'removed', value: { kind: 'operation', key: id } })
+  }
+
+  async removeHosts(): Promise<void> {
+    for (const id of this.agents.keys()) await this.hosts.removeHost(id, { force: true })
+  }
+
+  findHost(id: string): HostView | undefined {
+    return this.view.findHost(id)
+  }
+
+  #waitFor(hostId: string, state: string): Promise<unknown> {
+    return waitFor(() => this.findHost(hostId)?.state === state, { what: `${hostId} ${state}` })
+  }
+}
+
+const limits = {
+  vcpuMilli: 500,
+  ramMb: 512,
+  diskGb: 10,
+  networkDownMbps: 0,
+  networkUpMbps: 0,
+  ioReadMbps: 0,
+  ioWriteMbps: 0,
+}
+
+interface NewHost {
+  readonly id: string
+  readonly authority: Authority
+  readonly stateDir: string
+  readonly agentConfig: Record<string, unknown>
+}
+
+/** As if it had joined: what joining does itself is tested elsewhere. */
+async function startAgent({
+  id,
+  authority,
+  stateDir,
+  agentConfig,
+}: NewHost): Promise<{ agent: LabAgent; record: HostRecord }> {
+  const privateKeyPem = createPrivateKeyPem()
+  const csr = await createCsrPem(privateKeyPem)
+  const { certificatePem, serial, notAfterMs } = await authority.signRequest(csr, { role: 'agent', hostId: id }, leafMs)
+  const identityDir = join(stateDir, `identity-${id}`)
+  await writeIdentity(identityDir, { privateKeyPem, certificatePem, caPem: authority.caPem })
+  const agent = await LabAgent.start({ identityDir, parallel: 0, config: agentConfig })
+  const [publicAddress] = memoryAddresses.ipv4
+  const record = { id, version: 1, name: id, address: agent.address, publicAddress, draining: false }
+  const joined = { createdAtMs: Date.UTC(2026, 10, 1), serials: [serial], certificateNotAfterMs: notAfterMs }
+  return { agent, record: { ...record, ...joined } }
+}

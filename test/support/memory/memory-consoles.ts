@@ -1,0 +1,86 @@
+import { once } from 'node:events'
+import { connect, type AddressInfo, type Server, type Socket } from 'node:net'
+import type { ConsoleConnections } from '../../../agent/console/console-process.js'
+import { Holder } from '../../../agent/console/holder.js'
+import { serveConsoles } from '../../../agent/console/serve.js'
+import type { Terminal, TerminalListener } from '../../../agent/host/process/pty.js'
+
+/** The other side of a console in a test, which says what a guest would. */
+export class MemoryTerminal implements Terminal {
+  input = ''
+  /** Input is not taken while it is false. */
+  takes = true
+  paused = false
+  closed = false
+  readonly sizes: string[]
+
+  constructor(
+    readonly guestUuid: string,
+    readonly mode: string,
+    size: { columns: number; rows: number },
+    private readonly listener: TerminalListener,
+  ) {
+    this.sizes = [`${size.columns}x${size.rows}`]
+  }
+
+  write(bytes: Buffer): void {
+    this.input += bytes.toString()
+    if (this.takes) this.listener.onTaken(bytes.length)
+  }
+
+  resize(columns: number, rows: number): void {
+    this.sizes.push(`${columns}x${rows}`)
+  }
+
+  pause(): void {
+    this.paused = true
+  }
+
+  resume(): void {
+    this.paused = false
+  }
+
+  close(): void {
+    this.closed = true
+  }
+
+  show(text: string | Buffer): void {
+    this.listener.onData(Buffer.from(text))
+  }
+
+  exit(code = 0): void {
+    this.listener.onExit(code)
+  }
+}
+
+/** Consoles as the process holds them, in this one: they outlive a test's agent. */
+export class MemoryConsoles implements ConsoleConnections {
+  /** Every one that was opened, the newest last. */
+  readonly terminals: MemoryTerminal[] = []
+  /** Thrown instead of a connection. */
+  failure: Error | undefined
+  #server: Server | undefined
+  readonly holder = new Holder((place, size, listener) => {
+    if (place.kind !== 'program') throw new Error('no program')
+    const terminal = new MemoryTerminal(place.args[0] ?? '', place.program, size, listener)
+    this.terminals.push(terminal)
+    return terminal
+  })
+
+  async connect(): Promise<Socket> {
+    if (this.failure) throw this.failure
+    this.#server ??= await listen(this.holder)
+    const socket = connect((this.#server.address() as AddressInfo).port, '127.0.0.1')
+    socket.setNoDelay()
+    await once(socket, 'connect')
+    return socket
+  }
+}
+
+async function listen(holder: Holder): Promise<Server> {
+  const server = serveConsoles(holder, { onConnection: () => undefined, onEnd: () => holder.closeAll() })
+  server.on('connection', (socket) => socket.setNoDelay())
+  server.unref().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return server
+}

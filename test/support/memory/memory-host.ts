@@ -1,0 +1,258 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { AgentConfig } from '../../../agent/config.js'
+import type { Host, HostVolumes } from '../../../agent/daemon/host.js'
+import type { DriverDescription } from '../../../agent/drivers/contract.js'
+import { makeFetched, type ImagePool } from '../../../agent/images/pool.js'
+import { fetchSettings } from '../../../agent/images/image-settings.js'
+import { discardFetched, sweepFetched } from '../../../agent/images/fetch.js'
+import type { HostFacts } from '../../../agent/network/addresses/host-facts.js'
+import { parseSubnet } from '../../../agent/network/subnet.js'
+import { planFreeBytes } from '../../../agent/storage/room.js'
+import { conflict } from '../../../shared/errors.js'
+import { MemoryConsoles } from './memory-consoles.js'
+import { MemoryBackups, type BackupFaults } from './memory-backups.js'
+import { MemoryDriver, type Faults } from './memory-driver.js'
+import { MemoryProbe } from './memory-probe.js'
+import { MemorySensor } from './memory-sensor.js'
+import { MemorySwap } from './memory-swap.js'
+import { MemoryNetwork, MemoryWire } from './memory-network.js'
+
+const gib = 1024 ** 3
+
+/** Addresses of every such host: the first of each family is the one it is reached at. */
+export const memoryAddresses = { ipv4: ['192.0.2.10', '192.0.2.11'], ipv6: ['2001:db8::a'] } as const
+
+/** One address that no prefix is made of. */
+const ipv6Address = {
+  interface: 'eth0',
+  address: '2001:0db8:0000:0000:0000:0000:0000:000a',
+  prefixLength: 128,
+  scope: 'global' as const,
+  temporary: false,
+  deprecated: false,
+  tentative: false,
+}
+
+export interface MemoryHostOptions {
+  readonly cpuCores?: number
+  readonly ramTotalMb?: number
+  readonly diskTotalGb?: number
+}
+
+const pathOf = (uuid: string): string => `/nowhere/${uuid}`
+const nextPathOf = (uuid: string): string => `/nowhere/${uuid}.next`
+const snapshotPathOf = (uuid: string, id: string): string => `/nowhere/${uuid}/${id}`
+
+/** What of a host outlives its agent: guests that run, what their packets have come to, images and room. */
+export class MemoryHost {
+  readonly faults: Faults = {}
+  readonly backupFaults: BackupFaults = {}
+  /** How large every backup says that it is. */
+  backupBytes = 2_000_000
+  readonly driver = new MemoryDriver(this.faults)
+  readonly volumes = new Set<string>()
+  /** Text on each guest's disk: the template's id until a test writes another one. */
+  readonly contents = new Map<string, string>()
+  /** Bytes that a disk was bounded to when its size was changed last. */
+  readonly bounds = new Map<string, number>()
+  /** True if the space of deleted volumes is free. */
+  areFreed = true
+  /** How often that was asked. */
+  freedChecks = 0
+  /** By guest and id: what was on the disk. */
+  readonly snapshots = new Map<string, Map<string, string>>()
+  /** By guest: what is on the volume that is about to take the place of its own. */
+  readonly next = new Map<string, string>()
+  /** Guests with a system beside their volume. */
+  readonly rescues = new Set<string>()
+  readonly wire = new MemoryWire()
+  readonly swap = new MemorySwap()
+  readonly consoles = new MemoryConsoles()
+  readonly sensor = new MemorySensor()
+  readonly probe = new MemoryProbe()
+  /** Runs virtual machines as it runs containers. */
+  runsMachines = false
+  /** What its agent says of virtual machines. */
+  machines: DriverDescription | undefined
+  readonly images = new Set(['debian-12'])
+  pool: { totalBytes: number; usedBytes: number }
+  readonly #size: { readonly cpuCores: number; readonly ramTotalMb: number }
+
+  constructor({ cpuCores = 8, ramTotalMb = 32_768, diskTotalGb = 500 }: MemoryHostOptions = {}) {
+    this.#size = { cpuCores, ramTotalMb }
+    this.pool = { totalBytes: diskTotalGb * gib, usedBytes: 1_500_000_000 }
+  }
+
+  /** What the agent's daemon opens instead of the machine it runs on. */
+  open(config: AgentConfig): Host {
+    const { network } = config
+    const subnet = parseSubnet(network.subnet)
+    const facts = factsOf(network.bridge)
+    return {
+      ...this.#size,
+      readCpus: () => Array.from({ length: this.#size.cpuCores }, (_, cpu) => cpu),
+      volumes: this.#openVolumes(),
+      images: this.#openImages(config),
+      readCapacity: async () => this.pool,
+      drivers: {
+        enabled: this.#enabledDrivers(),
+        settings: { userIdBase: 1_000_000, userIdSlots: 60_000, pidsMax: 4096, swapRatio: 1 },
+        describe: async () => ({
+          drivers: new Map([
+            ['lxc', await this.driver.describe()],
+            ...(this.machines ? ([['kvm', this.machines]] as const) : []),
+          ]),
+          cgroupVersion: 2,
+          lxcfs: true,
+        }),
+      },
+      facts,
+      probe: this.probe,
+      swap: this.swap,
+      consoles: this.consoles,
+      openNetwork: ({ db }) => new MemoryNetwork({ db, config: network, facts, wire: this.wire }),
+      openSensor: () => this.sensor,
+      backups: new MemoryBackups(this),
+      describeWeaknesses: () => [],
+      gateway: subnet.gateway,
+      prefixLength: subnet.prefixLength,
+      resolvers: ['192.0.2.53'],
+      ipv4Total: subnet.last - subnet.first + 1,
+    }
+  }
+
+  #enabledDrivers(): Host['drivers']['enabled'] {
+    const machines = (): MemoryDriver | undefined => (this.runsMachines ? this.driver : undefined)
+    return {
+      lxc: this.driver,
+      get kvm() {
+        return machines()
+      },
+    }
+  }
+
+  /** Downloads are real; what is in a file is not looked at. */
+  #openImages({ images: settings, state_dir }: AgentConfig): ImagePool {
+    const directory = join(state_dir, 'downloads')
+    mkdirSync(directory, { recursive: true })
+    const readFreeBytes = async (): Promise<number> => planFreeBytes(this.pool)
+    const parts = { ...fetchSettings(settings), directory, readFreeBytes, pauseMs: 10 }
+    return {
+      has: async (id) => this.images.has(id),
+      readSize: async () => 300_000_000,
+      make: async (entry, making) => {
+        await this.faults.make?.(entry.id)
+        const install = async (): Promise<void> => void this.images.add(entry.id)
+        return entry.source.kind === 'built' ? install() : makeFetched(entry, parts, making, install)
+      },
+      remove: async (id) => {
+        await this.faults.removeImage?.(id)
+        this.images.delete(id)
+      },
+      discardFetched: (id) => discardFetched(parts, id),
+      sweep: ({ isWanted }) => sweepFetched(parts, isWanted),
+    }
+  }
+
+  /** What a disk has, and its snapshots: a text each. */
+  #openVolumes(): HostVolumes {
+    const { faults, contents, snapshots, next } = this
+    const { logins } = this.driver
+    const copyLogin = (from: string, to: string): void => {
+      const login = logins.get(from)
+      if (login) logins.set(to, login)
+    }
+    const ofGuest = (uuid: string): Map<string, string> => {
+      if (!snapshots.has(uuid)) snapshots.set(uuid, new Map())
+      return snapshots.get(uuid)!
+    }
+    const prepare: HostVolumes['prepare'] = async (uuid, source) => {
+      await faults.prepare?.(uuid)
+      const template = 'templateId' in source ? source.templateId : ''
+      const content = 'snapshot' in source ? ofGuest(uuid).get(source.snapshot) : template
+      if (content === undefined) throw conflict('snapshot_missing', 'no such snapshot')
+      next.set(uuid, content)
+      if ('snapshot' in source) copyLogin(snapshotPathOf(uuid, source.snapshot), nextPathOf(uuid))
+    }
+    const exchange: HostVolumes['exchange'] = async (uuid) => {
+      await faults.exchange?.(uuid)
+      if (!next.has(uuid)) return 'nothing'
+      contents.set(uuid, next.get(uuid)!)
+      next.delete(uuid)
+      copyLogin(nextPathOf(uuid), pathOf(uuid))
+      return 'exchanged'
+    }
+    return {
+      prepare,
+      exchange,
+      measureNext: async () => 1_000_000,
+      discardNext: async (uuid) => next.delete(uuid),
+      restore: async (uuid, snapshot, limitBytes) => {
+        await prepare(uuid, { snapshot }, limitBytes)
+        await exchange(uuid)
+      },
+      snapshot: async (uuid, id) => {
+        await faults.snapshot?.(uuid)
+        const made = !ofGuest(uuid).has(id)
+        if (made) ofGuest(uuid).set(id, contents.get(uuid) ?? '')
+        if (made) copyLogin(pathOf(uuid), snapshotPathOf(uuid, id))
+        return { made, sizeBytes: 1_000_000, retainedBytes: 1_000_000 * ofGuest(uuid).size }
+      },
+      listSnapshots: async (uuid) => [...ofGuest(uuid).keys()],
+      deleteSnapshot: async (uuid, id) => {
+        await faults.deleteSnapshot?.(uuid)
+        return ofGuest(uuid).delete(id)
+      },
+      snapshotsCount: true,
+      expectedRetained: async (uuid) => 1_000_000 * (ofGuest(uuid).size + 1),
+      exclusiveBytes: async () => 0,
+      areFreed: async () => {
+        this.freedChecks++
+        return this.areFreed
+      },
+      snapshotPathOf,
+      pathOf,
+      nextPathOf,
+      rescuePathOf: (uuid) => `/nowhere/${uuid}.rescue`,
+      imagePathOf: (id) => `/nowhere/images/${id}`,
+      prepareRescue: async (uuid) => {
+        await faults.prepareRescue?.(uuid)
+        this.rescues.add(uuid)
+      },
+      discardRescue: async (uuid) => this.rescues.delete(uuid),
+      clone: async (uuid, templateId) => {
+        await this.faults.clone?.(uuid)
+        this.volumes.add(uuid)
+        contents.set(uuid, templateId)
+      },
+      remove: async (uuid) => {
+        await this.faults.remove?.(uuid)
+        this.volumes.delete(uuid)
+        for (const things of [snapshots, contents, next]) things.delete(uuid)
+        this.rescues.delete(uuid)
+      },
+      list: async () => [...this.volumes],
+      resize: async (uuid, limitBytes) => {
+        await faults.resize?.(uuid, limitBytes)
+        this.bounds.set(uuid, limitBytes)
+      },
+      usage: async () => new Map([...this.volumes].map((uuid) => [uuid, 1_000_000])),
+      sweep: async () => undefined,
+      ensureLimits: async () => [],
+    }
+  }
+}
+
+function factsOf(bridge: string): HostFacts {
+  return {
+    listInterfaces: () => ['lo', 'eth0', 'eth1', 'enp129s0f0np0.7', bridge],
+    listIpv4: () => memoryAddresses.ipv4.map((address) => ({ interface: 'eth0', address, prefixLength: 24 })),
+    listIpv6: () => [ipv6Address],
+    listAddresses: (family) => memoryAddresses[family],
+    readDefaultRoutes: () => ({ ipv4: { interface: 'eth0', gateway: '192.0.2.1' }, ipv6: undefined }),
+    isVirtual: () => false,
+    // Nobody answers.
+    probe: async (_device, addresses) => new Map(addresses.map((address) => [address, ''])),
+  }
+}

@@ -1,0 +1,27 @@
+import { execFileSync, spawn } from 'node:child_process'
+import type { GuestNetwork } from '../../../agent/network/contract.js'
+import { AgentNetwork, type NetworkLab } from './network-lab.js'
+import { nodeArguments } from '../programs.js'
+
+/**
+ * The pools of an agent inside the lab's host; ended with the lab.
+ * @param stateDir for what the host's settings were; without, nobody notes them
+ */
+export function openAddressBook(lab: NetworkLab, stateDir = ''): AgentNetwork {
+  const source = 'test/support/network/addresses-main.ts'
+  const script = nodeArguments(source, JSON.stringify(lab.config), stateDir)
+  const child = spawn('ip', ['netns', 'exec', lab.host, process.execPath, ...script], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  return new AgentNetwork(child)
+}
+
+/** A guest that answers at tcp 22 and udp 53, as one that runs. */
+export async function runGuest(lab: NetworkLab, book: AgentNetwork, guest: GuestNetwork): Promise<void> {
+  lab.plug(guest)
+  await lab.serve(lab.namespaceOf(guest), guest.device, 'tcp:22', 'udp:53')
+  const [pid] = execFileSync('ip', ['netns', 'pids', lab.namespaceOf(guest)])
+    .toString()
+    .split('\n')
+  await book.call('run', { uuid: guest.uuid, pid: Number(pid) })
+}

@@ -1,0 +1,91 @@
+import type { GuestNetwork } from '../../../agent/network/contract.js'
+import type { Ipv6Status, RoutingState } from '../../../agent/network/addresses/routing.js'
+import { openAddressBook, runGuest } from './address-book.js'
+import { clientAddress, NetworkLab, type AgentNetwork } from './network-lab.js'
+import { waitFor } from '../wait.js'
+
+/** Of the lab's host, on the segment of its client. */
+const uplink = { interface: 'up0', gateway: '' }
+export const poolItem = (address: string) => ({ ...uplink, address, prefixLen: 24 })
+export const prefixItem = (prefix: string, prefixLen: number) => ({
+  ...uplink,
+  address: '',
+  prefix,
+  prefixLen,
+})
+
+/** What is said of a call that fails; `accepted` of another. */
+export function failure(call: Promise<unknown>): Promise<string> {
+  return call.then(
+    () => 'accepted',
+    (error: Error) => error.message,
+  )
+}
+
+/** A network lab with two guests whose addresses an address book keeps, and servers everywhere. */
+export class AddressedPair {
+  readonly lab: NetworkLab
+  /** As last attached. */
+  a: GuestNetwork
+  b: GuestNetwork
+  readonly inA: string
+  readonly inB: string
+  /** Of `open`. */
+  network!: AgentNetwork
+  book!: AgentNetwork
+
+  /** @param stateDir as of `openAddressBook` */
+  constructor(
+    prefix: string,
+    private readonly stateDir = '',
+  ) {
+    this.lab = new NetworkLab(prefix)
+    this.a = this.lab.guest(11)
+    this.b = this.lab.guest(12)
+    this.inA = this.lab.namespaceOf(this.a)
+    this.inB = this.lab.namespaceOf(this.b)
+  }
+
+  async open(): Promise<void> {
+    const { lab, a, b } = this
+    lab.build()
+    this.network = lab.agent()
+    await this.network.ensure([a, b])
+    this.book = openAddressBook(lab, this.stateDir)
+    for (const guest of [a, b]) {
+      await runGuest(lab, this.book, guest)
+      await this.attach(guest)
+    }
+    await lab.serve(lab.client, 'client', 'tcp:80', 'udp:53')
+    await lab.serve(lab.host, 'host', 'tcp:8080')
+    await waitFor(() => lab.ask(this.inA, `tcp:${clientAddress}:80`), { what: 'the way out' })
+  }
+
+  async attach(guest: GuestNetwork): Promise<void> {
+    await this.network.call('attach', guest)
+    await this.book.call('attach', guest)
+  }
+
+  /** Sets what is named, and leaves the rest. */
+  routing(change: object): Promise<RoutingState> {
+    return this.book.call('setRouting', change) as Promise<RoutingState>
+  }
+
+  readRouting(): Promise<RoutingState> {
+    return this.book.call('getRouting') as Promise<RoutingState>
+  }
+
+  ipv6Status(): Promise<Ipv6Status> {
+    return this.book.call('status') as Promise<Ipv6Status>
+  }
+
+  /** Those that the periodic comparison makes. */
+  repairs(): Promise<string[]> {
+    return this.book.call('ensure') as Promise<string[]>
+  }
+
+  /** Of ip(8) on the host. */
+  show(...args: string[]): string {
+    return this.lab.in(this.lab.host, 'ip', ...args)
+  }
+}

@@ -1,0 +1,170 @@
+import { formatIpv4, parseIpv4 } from '../../../agent/network/subnet.js'
+import { arpFrame, discoveryFrame, ipv4Frame, rawFrame, tagged, udp6Frame } from './frames.js'
+
+/*
+ * Frames that a guest sends in the name of others, or that it has no business to send: kinds of them, each in as many
+ * different shapes as asked for. A frame carries its kind and its number as the marker.
+ */
+
+/** One on the bridge. */
+export interface Station {
+  readonly mac: string
+  readonly ipv4: string
+  readonly ipv6: string
+}
+
+export interface Scene {
+  readonly own: Station
+  readonly neighbour: Station
+  /** The host on the bridge. */
+  readonly gateway: Station
+  /** Somebody on the other side of the host. */
+  readonly outside: Pick<Station, 'ipv4' | 'ipv6'>
+}
+
+type Forge = (scene: Scene, shape: { readonly n: number; readonly marker: string }) => string
+
+const allNodes = { mac: '33:33:00:00:00:01', ipv6: 'ff02::1' }
+const broadcast = 'ff:ff:ff:ff:ff:ff'
+
+/** Different for each n; locally administered, unicast. */
+const macOf = (n: number): string => `02:66:${hexOf(n, 8).match(/../g)!.join(':')}`
+const hexOf = (n: number, digits: number): string => n.toString(16).padStart(digits, '0')
+const pick = <T>(items: readonly T[], n: number): T => items[n % items.length]!
+
+/** Others' addresses: the neighbour's, the host's, the next ones of the network, some of elsewhere. */
+function otherIpv4({ own, neighbour, gateway, outside }: Scene, n: number): string {
+  const near = formatIpv4(parseIpv4(own.ipv4)! + 100 + n)
+  const fixed = [neighbour.ipv4, gateway.ipv4, outside.ipv4, '0.0.0.0', '255.255.255.255', '127.0.0.1']
+  return n < 12 ? pick(fixed, n) : pick([near, `198.18.${n % 256}.${n >> 8}`, `224.0.${n >> 8}.${n % 256}`], n)
+}
+
+function otherIpv6({ neighbour, gateway, outside, own }: Scene, n: number): string {
+  const near = own.ipv6.replace(/[^:]*$/, hexOf(0x4000 + n, 4))
+  const fixed = [neighbour.ipv6, gateway.ipv6, outside.ipv6, '::', '::1', 'fe80::99']
+  return n < 12 ? pick(fixed, n) : pick([near, `fe80::${hexOf(n, 4)}`, `2001:db8:9::${hexOf(n, 4)}`], n)
+}
+
+const otherMac = ({ neighbour, gateway }: Scene, n: number): string =>
+  n < 10 ? pick([neighbour.mac, gateway.mac], n) : macOf(n)
+
+/** Neither IPv4, nor ARP, nor IPv6; lengths (below 0x600) too. */
+const otherTypes = [0x0600, 0x0801, 0x8035, 0x809b, 0x80f3, 0x8137, 0x8847, 0x8863, 0x888e, 0x88cc, 0x88e5, 0x9000]
+
+export const forgeries: Readonly<Record<string, Forge>> = {
+  "another's MAC, IPv4": (scene, { n, marker }) =>
+    ipv4Frame(
+      { from: otherMac(scene, n), to: scene.gateway.mac },
+      { from: scene.own.ipv4, to: scene.outside.ipv4 },
+      marker,
+    ),
+  "another's MAC, IPv6": (scene, { n, marker }) =>
+    udp6Frame(
+      { from: otherMac(scene, n), to: scene.gateway.mac },
+      { from: scene.own.ipv6, to: scene.outside.ipv6 },
+      [4000, 9],
+      marker,
+    ),
+  "another's IPv4 address": (scene, { n, marker }) =>
+    ipv4Frame(toGateway(scene), { from: otherIpv4(scene, n), to: scene.outside.ipv4 }, marker),
+  "another's IPv6 address": (scene, { n, marker }) =>
+    udp6Frame(toGateway(scene), { from: otherIpv6(scene, n), to: scene.outside.ipv6 }, [4000, 9], marker),
+  "another's MAC and addresses": ({ neighbour, gateway, outside }, { n, marker }) =>
+    n % 2
+      ? ipv4Frame({ from: neighbour.mac, to: gateway.mac }, { from: neighbour.ipv4, to: outside.ipv4 }, marker)
+      : udp6Frame(
+          { from: neighbour.mac, to: gateway.mac },
+          { from: neighbour.ipv6, to: outside.ipv6 },
+          [4000, 9],
+          marker,
+        ),
+  "ARP for another's address": (scene, { n, marker }) => {
+    const target = pick([scene.neighbour.ipv4, scene.gateway.ipv4], n)
+    const ipv4 = otherIpv4(scene, n)
+    return arpFrame(scene.own.mac, { mac: scene.own.mac, ipv4, target, operation: 1 + (n % 2) }, marker)
+  },
+  "ARP with another's MAC": (scene, { n, marker }) => {
+    const other = otherMac(scene, n)
+    const [inside, around] = pick(
+      [
+        [other, scene.own.mac],
+        [scene.own.mac, other],
+        [other, other],
+      ] as const,
+      n,
+    )
+    const arp = { mac: inside, ipv4: scene.own.ipv4, target: scene.gateway.ipv4, operation: 1 + (n % 4) }
+    return arpFrame(around, arp, marker)
+  },
+  "a neighbour solicitation in another's name": (scene, { n, marker }) => {
+    // From `::` asks who has no address yet, whoever that is.
+    const from = otherIpv6(scene, n) === '::' ? scene.gateway.ipv6 : otherIpv6(scene, n)
+    const target = pick([scene.gateway.ipv6, scene.neighbour.ipv6], n)
+    const message = { type: 135, target, linkAddress: scene.own.mac }
+    return discoveryFrame(toGateway(scene), { from, to: scene.gateway.ipv6 }, message, marker)
+  },
+  'a neighbour advertisement': (scene, { n, marker }) =>
+    discoveryFrame(
+      { from: scene.own.mac, to: pick([allNodes.mac, scene.neighbour.mac, scene.gateway.mac], n) },
+      { from: scene.own.ipv6, to: allNodes.ipv6 },
+      { type: 136, target: n % 4 ? otherIpv6(scene, n) : scene.own.ipv6, linkAddress: otherMac(scene, n) },
+      marker,
+    ),
+  'a router advertisement': (scene, { n, marker }) =>
+    discoveryFrame(
+      { from: scene.own.mac, to: pick([allNodes.mac, scene.neighbour.mac, scene.gateway.mac], n) },
+      {
+        from: pick([scene.gateway.ipv6, scene.own.ipv6, `fe80::${hexOf(n, 4)}`], Math.floor(n / 3)),
+        to: allNodes.ipv6,
+      },
+      { type: 134, linkAddress: otherMac(scene, n) },
+      marker,
+    ),
+  'a redirect': (scene, { n, marker }) =>
+    discoveryFrame(
+      { from: scene.own.mac, to: pick([scene.neighbour.mac, scene.gateway.mac], n) },
+      { from: pick([scene.gateway.ipv6, scene.own.ipv6], n), to: scene.neighbour.ipv6 },
+      { type: 137, target: otherIpv6(scene, n), linkAddress: scene.own.mac },
+      marker,
+    ),
+  'a DHCP server’s answer': (scene, { n, marker }) =>
+    ipv4Frame(
+      { from: scene.own.mac, to: pick([broadcast, scene.neighbour.mac, scene.gateway.mac], n) },
+      { from: scene.own.ipv4, to: pick(['255.255.255.255', scene.neighbour.ipv4], n), sport: 67 },
+      marker,
+    ),
+  'a DHCPv6 server’s answer': (scene, { n, marker }) =>
+    udp6Frame(
+      { from: scene.own.mac, to: pick([allNodes.mac, scene.neighbour.mac, scene.gateway.mac], n) },
+      { from: scene.own.ipv6, to: pick([allNodes.ipv6, scene.neighbour.ipv6], n) },
+      [547, 546],
+      marker,
+    ),
+  'a VLAN tag': (scene, { n, marker }) => tagged(right(scene, marker, n), 0x8100, n),
+  'two VLAN tags': (scene, { n, marker }) =>
+    tagged(tagged(right(scene, marker, n), 0x8100, n), pick([0x88a8, 0x8100, 0x9100], n), n % 4095),
+  'another ether type': (scene, { n, marker }) =>
+    rawFrame(
+      { from: scene.own.mac, to: pick([broadcast, scene.neighbour.mac, scene.gateway.mac], n) },
+      n % 2 ? pick(otherTypes, n) : 1 + (n % 0x5ff),
+      marker,
+    ),
+  'the bridge group': (scene, { n, marker }) =>
+    rawFrame({ from: otherMac(scene, n), to: `01:80:c2:00:00:${hexOf(n % 16, 2)}` }, pick(otherTypes, n), marker),
+  'straight to the neighbour': ({ own, neighbour }, { n, marker }) =>
+    n % 2
+      ? ipv4Frame({ from: own.mac, to: neighbour.mac }, { from: own.ipv4, to: neighbour.ipv4 }, marker)
+      : udp6Frame({ from: own.mac, to: neighbour.mac }, { from: own.ipv6, to: neighbour.ipv6 }, [4000, 9], marker),
+}
+
+/** What a guest may send: to the other side of the host, in its own name. */
+export function right(scene: Scene, marker: string, n = 0): string {
+  const { own, outside } = scene
+  return n % 2
+    ? udp6Frame(toGateway(scene), { from: own.ipv6, to: outside.ipv6 }, [4000, 9], marker)
+    : ipv4Frame(toGateway(scene), { from: own.ipv4, to: outside.ipv4 }, marker)
+}
+
+function toGateway({ own, gateway }: Scene): { from: string; to: string } {
+  return { from: own.mac, to: gateway.mac }
+}

@@ -1,0 +1,260 @@
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { createInterface, type Interface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { AgentConfigSchema, type AgentConfig } from '../../../agent/config.js'
+import type { GuestNetwork, NatMapping } from '../../../agent/network/contract.js'
+import { deviceName } from '../../../agent/network/addresses/private-ipv4.js'
+import { formatIpv4, macOf, parseSubnet, type Subnet } from '../../../agent/network/subnet.js'
+import { validateConfig } from '../../../shared/config.js'
+import { removeNamespace } from '../kill.js'
+import { nodeArguments } from '../programs.js'
+
+const defaults = validateConfig(AgentConfigSchema, {}, 'test')
+
+const packets = fileURLToPath(new URL('packets.py', import.meta.url))
+
+/** Addresses of the public segment between host and client (RFC 5737). */
+export const hostAddress = '198.51.100.1'
+export const clientAddress = '198.51.100.2'
+/** The same in IPv6 (RFC 3849). */
+export const hostAddress6 = '2001:db8:51::1'
+export const clientAddress6 = '2001:db8:51::2'
+/** A prefix that the client's side routes to the host. */
+export const guestPrefix6 = '2001:db8:77::'
+
+export interface LabAgentOptions {
+  /** It hears what others change, and repairs it by itself. */
+  readonly watches?: boolean
+  /** Traffic between guests of the host counts, too. */
+  readonly countInternal?: boolean
+}
+
+/**
+ * A host, a client outside and guests, each a network namespace: no LXC, only what the network sees of
+ * guests. Names start with a prefix of the test's own.
+ */
+export class NetworkLab {
+  readonly #children: ChildProcess[] = []
+  readonly config: AgentConfig['network']
+  readonly host: string
+  readonly client: string
+
+  readonly #subnet: Subnet
+
+  /** @param other what a second agent on the same host has of its own; it does not call `build` */
+  constructor(
+    private readonly prefix: string,
+    other: Partial<AgentConfig['network']> = {},
+  ) {
+    this.host = `${prefix}-host`
+    this.client = `${prefix}-client`
+    this.config = {
+      bridge: 'berth0',
+      table: 'berth',
+      interface_prefix: 'bt',
+      subnet: '10.77.0.0/24',
+      subnet6: 'fd77::/64',
+      nat_ports: { start: 20000, end: 29999, per_guest: 4000 },
+      uplinks: ['up0'],
+      closed_destinations: defaults.network.closed_destinations,
+      resolvers: [],
+      ...other,
+    }
+    this.#subnet = parseSubnet(this.config.subnet)
+  }
+
+  build(): void {
+    this.remove()
+    for (const name of [this.host, this.client]) this.#addNamespace(name)
+    this.in(this.host, 'ip', 'link', 'add', 'up0', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', this.client)
+    for (const [name, device, address, address6] of [
+      [this.host, 'up0', hostAddress, hostAddress6],
+      [this.client, 'eth0', clientAddress, clientAddress6],
+    ] as const) {
+      this.in(name, 'ip', 'address', 'add', `${address}/24`, 'dev', device)
+      this.in(name, 'ip', 'address', 'add', `${address6}/64`, 'dev', device, 'nodad')
+      this.in(name, 'ip', 'link', 'set', device, 'up')
+    }
+    this.in(this.host, 'ip', 'route', 'add', 'default', 'via', clientAddress)
+    this.in(this.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=1')
+    this.in(this.host, 'ip', 'route', 'add', 'default', 'via', clientAddress6)
+    this.in(this.client, 'ip', 'route', 'add', `${guestPrefix6}/64`, 'via', hostAddress6)
+  }
+
+  /** Ends all processes in the namespaces, also those of an earlier run, and removes them. */
+  remove(): void {
+    for (const child of this.#children) child.kill('SIGKILL')
+    const names = existsSync('/run/netns') ? readdirSync('/run/netns') : []
+    for (const name of names) {
+      if (!name.startsWith(`${this.prefix}-`)) continue
+      removeNamespace(name)
+    }
+  }
+
+  /** A guest as the agent knows it; `index` gives id and address. */
+  guest(index: number, portMappings: readonly NatMapping[] = [], more: Partial<GuestNetwork> = {}): GuestNetwork {
+    const ipv4 = formatIpv4(this.#subnet.first - 2 + index)
+    const device = deviceName(this.config.interface_prefix, index)
+    const none = { publicIpv4s: [], ipv6Addresses: [] }
+    return { uuid: `guest-${index}`, device, mac: macOf(ipv4), ipv4, portMappings, ...none, ...more }
+  }
+
+  namespaceOf(guest: GuestNetwork): string {
+    return `${this.prefix}-${guest.device}`
+  }
+
+  /** Its namespace and veth, as the driver would make them. */
+  plug(guest: GuestNetwork): void {
+    const name = this.namespaceOf(guest)
+    this.#addNamespace(name)
+    this.in(this.host, 'ip', 'link', 'add', guest.device, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name)
+    this.in(name, 'ip', 'link', 'set', 'eth0', 'address', guest.mac, 'up')
+    this.in(name, 'ip', 'address', 'add', `${guest.ipv4}/24`, 'dev', 'eth0')
+    this.in(name, 'ip', 'route', 'add', 'default', 'via', this.#subnet.gateway)
+    this.in(this.host, 'ip', 'link', 'set', guest.device, 'master', this.config.bridge, 'up')
+    for (const address of guest.ipv6Addresses) this.#plugIpv6(guest, address)
+    for (const address of guest.publicIpv4s)
+      this.in(this.host, 'ip', 'address', 'replace', `${address}/32`, 'dev', 'up0')
+  }
+
+  /** What the address book would do: route and neighbour on the host, address and route inside. */
+  #plugIpv6({ mac, ...guest }: GuestNetwork, address: string): void {
+    const { bridge } = this.config
+    const name = `${this.prefix}-${guest.device}`
+    this.in(this.host, 'ip', 'address', 'replace', 'fe80::1/64', 'dev', bridge, 'nodad')
+    this.in(this.host, 'ip', 'route', 'replace', `${address}/128`, 'dev', bridge)
+    const neighbour = ['replace', address, 'lladdr', mac, 'dev', bridge, 'nud', 'permanent']
+    this.in(this.host, 'ip', 'neighbour', ...neighbour)
+    this.in(name, 'ip', 'address', 'replace', `${address}/128`, 'dev', 'eth0', 'nodad')
+    this.in(name, 'ip', '-6', 'route', 'replace', 'default', 'via', 'fe80::1', 'dev', 'eth0')
+  }
+
+  unplug(guest: GuestNetwork): void {
+    const name = this.namespaceOf(guest)
+    this.in(this.host, 'ip', 'link', 'delete', guest.device)
+    removeNamespace(name)
+  }
+
+  /** Output of a command inside a namespace. */
+  in(name: string, program: string, ...args: string[]): string {
+    return execFileSync('ip', ['netns', 'exec', name, program, ...args], {
+      stdio: 'pipe',
+      maxBuffer: 64 * 1024 * 1024,
+    }).toString()
+  }
+
+  /** Output of one of packets.py's tools. */
+  tool(name: string, ...args: string[]): string {
+    return this.in(name, '/usr/bin/python3', packets, ...args).trim()
+  }
+
+  /** Answer to a request: "name-of-the-server address-it-saw", or empty. */
+  ask(name: string, target: string, options: { sport?: number; timeoutSeconds?: number } = {}): string {
+    const [, protocol = '', host = '', port = ''] = /^(\w+):(.*):(\d+)$/.exec(target) ?? []
+    const { sport = 0, timeoutSeconds = 1 } = options
+    return this.tool(name, 'ask', protocol, host, port, String(sport), String(timeoutSeconds))
+  }
+
+  /** Which of the targets answer, asked at once: tcp,HOST,PORT udp,HOST,PORT icmp,HOST */
+  probe(name: string, targets: readonly string[]): boolean[] {
+    return [...this.tool(name, 'probe', ...targets)].map((digit) => digit === '1')
+  }
+
+  /** Lines of one of packets.py's tools that goes on until the lab is removed. */
+  async follow(namespace: string, ...args: string[]): Promise<string[]> {
+    const lines: string[] = []
+    const source = await this.#lines(namespace, ...args)
+    source.on('line', (line) => lines.push(line))
+    return lines
+  }
+
+  /** A server that runs until the lab is removed or its namespace is. */
+  async serve(namespace: string, name: string, ...ports: string[]): Promise<void> {
+    await this.#lines(namespace, 'serve', name, ...ports)
+  }
+
+  /** Collects markers in frames that come in at a device. */
+  async sniff(namespace: string, device: string): Promise<Set<string>> {
+    const seen = new Set<string>()
+    const lines = await this.#lines(namespace, 'sniff', device)
+    lines.on('line', (line) => seen.add(line))
+    return seen
+  }
+
+  /** The agent's network inside the host's namespace. */
+  agent(options: LabAgentOptions = {}): AgentNetwork {
+    const source = 'test/support/network/network-main.ts'
+    const script = nodeArguments(source, JSON.stringify(this.config), JSON.stringify(options))
+    const child = spawn('ip', ['netns', 'exec', this.host, process.execPath, ...script], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    this.#children.push(child)
+    return new AgentNetwork(child)
+  }
+
+  /** The agent's watch for abuse inside the host's namespace. @param security of agent.yaml */
+  abuseWatch(security: object = {}): AgentNetwork {
+    const source = 'test/support/attacks/abuse-main.ts'
+    const script = nodeArguments(source, JSON.stringify(this.config), JSON.stringify(security))
+    const child = spawn('ip', ['netns', 'exec', this.host, process.execPath, ...script], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    this.#children.push(child)
+    return new AgentNetwork(child)
+  }
+
+  /** A program inside a namespace that ends with the lab, unless it does before. */
+  run(namespace: string, program: string, ...args: string[]): ChildProcess {
+    const child = spawn('ip', ['netns', 'exec', namespace, program, ...args], { stdio: 'ignore' })
+    this.#children.push(child)
+    return child
+  }
+
+  #addNamespace(name: string): void {
+    execFileSync('ip', ['netns', 'add', name])
+    this.in(name, 'ip', 'link', 'set', 'lo', 'up')
+  }
+
+  /** Resolves once the tool has said that it is ready. */
+  async #lines(namespace: string, ...args: string[]): Promise<Interface> {
+    const command = ['netns', 'exec', namespace, '/usr/bin/python3', packets, ...args]
+    const child = spawn('ip', command, { stdio: ['ignore', 'pipe', 'inherit'] })
+    this.#children.push(child)
+    const lines = createInterface({ input: child.stdout })
+    await new Promise((resolve, reject) => {
+      lines.once('line', resolve)
+      child.once('exit', () => reject(new Error(`${args.join(' ')} ended`)))
+    })
+    return lines
+  }
+}
+
+/** Speaks with network-main.ts; one call at a time. */
+export class AgentNetwork {
+  readonly #answers: AsyncIterator<string>
+
+  constructor(readonly child: ChildProcess) {
+    this.#answers = createInterface({ input: child.stdout! })[Symbol.asyncIterator]()
+  }
+
+  async call(method: string, argument?: unknown): Promise<unknown> {
+    this.child.stdin!.write(`${JSON.stringify({ method, argument })}\n`)
+    const answer = await this.#answers.next()
+    if (answer.done) throw new Error('the process ended')
+    const { result, error } = JSON.parse(answer.value) as { result?: unknown; error?: string }
+    if (error !== undefined) throw new Error(error)
+    return result
+  }
+
+  ensure(guests: readonly GuestNetwork[]): Promise<string[]> {
+    return this.call('ensure', guests) as Promise<string[]>
+  }
+
+  async end(): Promise<void> {
+    await this.call('close')
+    const ended = new Promise((resolve) => this.child.once('exit', resolve))
+    this.child.stdin!.end()
+    await ended
+  }
+}

@@ -1,0 +1,39 @@
+import { createInterface } from 'node:readline'
+import { NetlinkWatch } from '../../../agent/host/net/netlink-watch.js'
+import type { GuestRates } from '../../../agent/network/contract.js'
+import { createShaper, type HostShaper } from '../../../agent/network/shaping/shaping.js'
+import { describeError } from '../../../shared/errors.js'
+
+/*
+ * The rates of an agent as a process of its own, so that a test can run it inside a network namespace.
+ * Arguments: the prefix of guests' interfaces; `watch`: it is told what others change, and asks no more than that;
+ * `follow`: it compares by itself, too, when interfaces come or go.
+ * Lines in: {method, argument}; lines out: {result} or {error}. One `ensure` after another is given the same list while
+ * it holds the same, as the agent does it.
+ */
+
+const [, , prefix = '', watches] = process.argv
+const names = { table: 'none', bridge: 'none', interface_prefix: prefix }
+const watch = watches === 'watch' || watches === 'follow' ? new NetlinkWatch(names) : undefined
+const shaper = createShaper(prefix, watch)
+
+let before: unknown
+if (watches === 'follow') shaper.onLinks(() => void shaper.ensure(before as GuestRates[]))
+function sameAsBefore<T>(argument: T): T {
+  if (JSON.stringify(argument) === JSON.stringify(before)) return before as T
+  before = argument
+  return argument
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { method, argument } = JSON.parse(line) as {
+    method: Exclude<keyof HostShaper, 'onLinks'>
+    argument: never
+  }
+  const answer = await shaper[method](sameAsBefore(argument)).then(
+    (result) => ({ result: result ?? null }),
+    (error: unknown) => ({ error: describeError(error) }),
+  )
+  process.stdout.write(`${JSON.stringify(answer)}\n`)
+}
+watch?.close()

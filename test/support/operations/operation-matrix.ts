@@ -1,0 +1,206 @@
+import { expect } from 'chai'
+import { pino } from 'pino'
+import { OperationEngine } from '../../../agent/operations/engine.js'
+import type {
+  OperationDefinition,
+  OperationRecord,
+  Step,
+  StepContext,
+  StepEvent,
+  StepObserver,
+} from '../../../agent/operations/types.js'
+import type { Changes } from '../../../agent/state/changes.js'
+
+type Phase = StepEvent['phase']
+
+/** One operation about to be submitted, on a journal and a host of its own. */
+export interface MatrixSubject {
+  readonly changes: Changes
+  /** As the agent would use it. */
+  readonly definition: OperationDefinition<unknown>
+  submit(engine: OperationEngine): OperationRecord | Promise<OperationRecord>
+  /**
+   * What there is on the host and in the journal's domain tables, read by other means than the code under test.
+   * Equal for equal states of two subjects (no times, no random names).
+   */
+  inventory(): Promise<unknown>
+  destroy(): Promise<void>
+}
+
+export interface MatrixOptions {
+  /** Names of all steps in order, and of those with an undo: compared with the definition. */
+  readonly steps: readonly string[]
+  readonly undone: readonly string[]
+  /** Steps at which faults are injected; default: all. */
+  readonly tried?: readonly string[]
+  /**
+   * `one`: only stops the agent after each step and after each undo, so that every effect is applied to its own result
+   * once. Default: every fault.
+   */
+  readonly faults?: 'every' | 'one'
+  /** The step whose failure all is undone from; default: the last. */
+  readonly undoneFrom?: string
+  readonly prepare: () => Promise<MatrixSubject>
+  /** After a failure; default: everything is as it was before the operation. */
+  readonly checkFailed?: (after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>) => void
+  /** For one case; default 20 s. */
+  timeoutMs?: number
+}
+
+/**
+ * Every step × {fails before, fails after, agent gone before, agent gone after, run twice, undone twice, agent
+ * gone before and after its undo}. "Gone" stops the engine dead at that point and lets a new one recover
+ * from the journal. What is only tried forward must end as if nothing had happened.
+ */
+export function describeOperationMatrix(title: string, options: MatrixOptions): void {
+  describe(title, function () {
+    this.timeout(options.timeoutMs ?? 120_000)
+    let subject: MatrixSubject
+    /** What there is before the operation, and after it: the same for each case. */
+    let [earlier, clean]: unknown[] = []
+
+    before(async () => {
+      subject = await options.prepare()
+      expect(subject.definition.steps.map(({ name }) => name)).to.deep.equal(options.steps)
+      const undone = subject.definition.steps.filter((step) => step.undo !== undefined).map(({ name }) => name)
+      expect(undone).to.deep.equal(options.undone)
+      earlier = await subject.inventory()
+      const record = await runToEnd(subject)
+      clean = await subject.inventory()
+      await subject.destroy()
+      expect(record.status, record.error).to.equal('done')
+    })
+    beforeEach(async () => {
+      subject = await options.prepare()
+    })
+    afterEach(() => subject.destroy())
+
+    const expectDone = async (record: OperationRecord): Promise<void> => {
+      expect(record.status, record.error).to.equal('done')
+      expect(await subject.inventory()).to.deep.equal(clean)
+    }
+    const expectFailed = async (record: OperationRecord, at: Pick<StepEvent, 'step' | 'phase'>): Promise<void> => {
+      expect(record.status).to.equal('failed')
+      expect(record.error).to.equal(injected)
+      const check = options.checkFailed ?? ((after, before) => expect(after).to.deep.equal(before))
+      check(await subject.inventory(), earlier, at)
+    }
+
+    const tried = (step: string): boolean => options.tried?.includes(step) ?? true
+    const isEvery = options.faults !== 'one'
+    const phasesGone = isEvery ? (['before', 'after'] as const) : (['after'] as const)
+    for (const step of options.steps.filter(tried)) {
+      for (const phase of phasesGone)
+        it(`${step}: agent gone ${phase}-run`, async () => {
+          const id = await runUntilGone(subject, step, `${phase}-run`)
+          await expectDone(await recoverAndWait(subject, id))
+        })
+      if (!isEvery) continue
+
+      for (const phase of ['before-run', 'after-run'] as const)
+        it(`${step}: fails ${phase}`, async () => {
+          const record = await runToEnd(subject, failAt(step, phase, subject.definition.forwardOnly))
+          if (subject.definition.forwardOnly) await expectDone(record)
+          else await expectFailed(record, { step, phase })
+        })
+
+      it(`${step}: run twice`, async () => {
+        await expectDone(await runToEnd(subject, undefined, twice(subject.definition, step, 'run')))
+      })
+    }
+
+    const last = options.undoneFrom ?? options.steps.at(-1) ?? ''
+    for (const step of options.undone.filter(tried)) {
+      for (const phase of phasesGone)
+        it(`${step}: agent gone ${phase}-undo`, async () => {
+          const id = await runUntilGone(subject, step, `${phase}-undo`, failAt(last, 'after-run'))
+          const record = await recoverAndWait(subject, id)
+          await expectFailed(record, { step: last, phase: 'after-run' })
+        })
+      if (!isEvery) continue
+
+      it(`${step}: undone twice`, async () => {
+        const definition = twice(subject.definition, step, 'undo')
+        const record = await runToEnd(subject, failAt(last, 'after-run'), definition)
+        await expectFailed(record, { step: last, phase: 'after-run' })
+      })
+    }
+  })
+}
+
+const injected = 'injected failure'
+
+function failAt(step: string, phase: Phase, once = false): StepObserver {
+  let failed = false
+  return (event) => {
+    if (event.step !== step || event.phase !== phase || (once && failed)) return
+    failed = true
+    throw new Error(injected)
+  }
+}
+
+/** The step's effect, or its undo's, takes place two times in a row. */
+function twice(
+  definition: OperationDefinition<unknown>,
+  name: string,
+  phase: 'run' | 'undo',
+): OperationDefinition<unknown> {
+  const repeat = (step: Step<unknown>): Step<unknown> => ({
+    ...step,
+    [phase]: async (context: StepContext<unknown>) => {
+      await step[phase]?.(context)
+      await step[phase]?.({ ...context, repeated: true })
+    },
+  })
+  const steps = definition.steps.map((step) => (step.name === name ? repeat(step) : step))
+  return { ...definition, steps }
+}
+
+function engineOf(subject: MatrixSubject, observer?: StepObserver, definition = subject.definition): OperationEngine {
+  const engine = new OperationEngine({
+    changes: subject.changes,
+    definitions: [definition],
+    parallel: 4,
+    log: pino({ level: 'silent' }),
+    retry: { firstMs: 1, maxMs: 10, undoAttempts: 3 },
+    ...(observer && { observer }),
+  })
+  engine.recover()
+  return engine
+}
+
+async function runToEnd(
+  subject: MatrixSubject,
+  observer?: StepObserver,
+  definition?: OperationDefinition<unknown>,
+): Promise<OperationRecord> {
+  const engine = engineOf(subject, observer, definition)
+  const { id } = await subject.submit(engine)
+  const record = await engine.wait(id)
+  await engine.close()
+  return record
+}
+
+/** Leaves the engine stuck at that point for ever, as good as dead. */
+async function runUntilGone(subject: MatrixSubject, step: string, phase: Phase, other?: StepObserver): Promise<string> {
+  let arrive = (): void => undefined
+  const arrived = new Promise<void>((resolve) => (arrive = resolve))
+  const engine = engineOf(subject, (event) => {
+    if (event.step !== step || event.phase !== phase) return other?.(event)
+    arrive()
+    return new Promise(() => undefined)
+  })
+  const { id } = await subject.submit(engine)
+  const ended = engine.wait(id).then((record) => {
+    throw new Error(`ended before ${phase} of ${step}: ${record.status} ${record.error}`)
+  })
+  await Promise.race([arrived, ended])
+  return id
+}
+
+async function recoverAndWait(subject: MatrixSubject, id: string): Promise<OperationRecord> {
+  const engine = engineOf(subject)
+  const record = await engine.wait(id)
+  await engine.close()
+  return record
+}
