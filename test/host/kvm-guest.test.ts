@@ -326,7 +326,7 @@ describe('a virtual machine', function () {
       { what: 'an alert' },
     )
     expect(alert).to.include({ type: 'out_of_memory', severity: 'high', count: 1 })
-    expect(alert.detail).to.equal('the guest was killed: its memory of 256 MB ran out')
+    expect(alert.detail).to.equal('the guest was killed: the memory limit of 256 MB was reached')
     await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), { what: 'it to come back' })
     expect(real.record(uuid).wanted).to.equal('running')
   })

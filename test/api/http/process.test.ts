@@ -116,7 +116,7 @@ describe('berth-gateway', function () {
     await writeFile(passwordFile, 'correct horse battery\n')
     expect(await command('admin', 'add', 'ada', '--password-file', passwordFile)).to.deep.equal([
       0,
-      'administrator ada made\n',
+      'administrator ada created\n',
     ])
     const login = { username: 'ada', password: 'correct horse battery' }
     expect((await post('/login', login)).status).to.equal(200)

@@ -69,7 +69,7 @@ describe('raw requests', function () {
     await waitFor(() => heard.endsWith('ok\n'))
     socket.write('hello\r\n\r\n')
     await once(socket, 'close')
-    expect(text).to.match(/^HTTP\/1.1 200 [^]*HTTP\/1.1 400 [^]*"success":false/)
+    expect(heard).to.match(/^HTTP\/1.1 200 [^]*HTTP\/1.1 400 [^]*"success":false/)
     expect(await exchange(gateway, `${good}hello\r\n\r\n`), 'at once').not.to.match(/^HTTP\/1.1 400 /)
   })
 

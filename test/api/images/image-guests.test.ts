@@ -92,7 +92,7 @@ describe('images and their guests over HTTP', function () {
       lab.agent.domain.imageAdmin.setEnabled('debian-12', false)
       expect(() => lab.agent.domain.images.checkUsable('debian-12', 'lxc')).to.throw(/disabled/)
       expect(() => lab.agent.domain.images.checkUsable('debian-12-kvm', 'lxc')).to.throw(/kvm/)
-      expect(() => lab.agent.domain.images.checkUsable('nothing', 'lxc')).to.throw(/no template/)
+      expect(() => lab.agent.domain.images.checkUsable('nothing', 'lxc')).to.throw(/template nothing does not exist/)
     })
   })
 

@@ -209,7 +209,7 @@ describe('guests that security stops, and other alerts', () => {
       await sampleKills(3)
       const [first] = await own()
       expect(first).to.deep.include({ type: 'out_of_memory', severity: 'medium', count: 1, action: '' })
-      expect(first!['detail']).to.equal('its memory of 512 MB ran out, and the kernel killed 1 process of it')
+      expect(first!['detail']).to.equal('the memory limit of 512 MB was reached, and the kernel killed 1 process of the guest')
       await sampleKills(500)
       expect((await own()).map(({ count }) => count as number)).to.deep.equal([1])
       lab.clockMs += 61_000
@@ -226,7 +226,7 @@ describe('guests that security stops, and other alerts', () => {
       const [row, ...rest] = await own()
       expect(rest).to.deep.equal([])
       expect(row).to.deep.include({ type: 'out_of_memory', severity: 'high', count: 1 })
-      expect(row!['detail']).to.equal('the guest was killed: its memory of 512 MB ran out')
+      expect(row!['detail']).to.equal('the guest was killed: the memory limit of 512 MB was reached')
       const { data } = (await call('GET', '/tasks')).body as { data: Body[] }
       expect(data.find((task) => task['container_name'] === hungry.name)).to.deep.include({
         action: 'start',
