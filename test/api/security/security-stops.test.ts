@@ -209,7 +209,9 @@ describe('guests that security stops, and other alerts', () => {
       await sampleKills(3)
       const [first] = await own()
       expect(first).to.deep.include({ type: 'out_of_memory', severity: 'medium', count: 1, action: '' })
-      expect(first!['detail']).to.equal('the memory limit of 512 MB was reached, and the kernel killed 1 process of the guest')
+      expect(first!['detail']).to.equal(
+        'the memory limit of 512 MB was reached, and the kernel killed 1 process of the guest',
+      )
       await sampleKills(500)
       expect((await own()).map(({ count }) => count as number)).to.deep.equal([1])
       lab.clockMs += 61_000
