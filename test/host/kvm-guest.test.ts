@@ -303,13 +303,16 @@ describe('a virtual machine', function () {
     await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), { what: 'it to come back' })
   })
 
-  /** Leaves QEMU no more memory than it has now: the kernel kills it for the next page. */
+  /** Leaves QEMU no more memory than it has now and no swap: the kernel kills it when the guest uses more. */
   function starve(): void {
     const { version, controllers } = readCgroupLayout()
     const group = join(controllers.get('memory')!, `kvm.payload.xkvg-${real.record(uuid).id}`)
-    const [used, limit] =
-      version === 1 ? ['memory.usage_in_bytes', 'memory.limit_in_bytes'] : ['memory.current', 'memory.max']
+    const [used, limit, swap] =
+      version === 1
+        ? ['memory.usage_in_bytes', 'memory.limit_in_bytes', 'memory.swappiness']
+        : ['memory.current', 'memory.max', 'memory.swap.max']
     try {
+      writeFileSync(join(group, swap), '0')
       writeFileSync(join(group, limit), readFileSync(join(group, used)))
     } catch {
       return // it has taken more meanwhile, or is gone
@@ -317,6 +320,7 @@ describe('a virtual machine', function () {
   }
 
   it('whose QEMU is killed because memory ran out is reported as such, and started again', async () => {
+    await inside('(while :; do head -c 100m /dev/zero | tail -n 1; done) >/dev/null 2>&1 </dev/null &')
     const { pid } = (await observed())!
     const alert = await waitFor(
       () => {
