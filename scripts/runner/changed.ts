@@ -24,7 +24,7 @@ const computedNames: readonly (readonly [files: RegExp, user: string])[] = [
 ]
 
 /** Messages of the product name scripts and pages of the documentation, which it does not use. */
-const isProduct = (file: string): boolean => /^(agent|gateway|shared|proto)\/(?!.*\.test\.ts$)/.test(file)
+const isProduct = (file: string): boolean => /^(agent|gateway|panel|shared|proto)\/(?!.*\.test\.ts$)/.test(file)
 
 /** @param base a commit; the working tree is compared with it, untracked files included */
 export function changedFiles(base: string): string[] {

@@ -9,12 +9,11 @@ import { bundle } from '../lib/bundle.js'
  * TypeScript, links for everything else. Types are not checked.
  */
 
-const folders = ['agent', 'gateway', 'shared', 'proto', 'scripts', 'test']
+const folders = ['agent', 'gateway', 'panel', 'shared', 'proto', 'scripts', 'test']
 const linked = ['dist', 'node_modules', 'package.json']
 
 /** Files that tests write, and files of the panel that only its own build reads. */
-const isLeftOut = (file: string): boolean =>
-  /^test\/browser\/out\/|node_modules\/|^gateway\/panel\/(?!src\/)/.test(file)
+const isLeftOut = (file: string): boolean => /^test\/browser\/out\/|node_modules\/|^panel\/(?!src\/)/.test(file)
 /** Imports in the panel's sources name files without an extension, so the panel's files that tests load are bundled. */
 const isOfPanel = (file: string): boolean => file.startsWith('panel/')
 const isPanelEntry = (file: string): boolean => /\.test\.ts$|\/i18n\/\w+\/index\.ts$/.test(file)
