@@ -17,7 +17,7 @@ async function startOther(
   const from = (path: string) => JSON.stringify(moduleUrl(`gateway/${path}`))
   await writeFile(
     program,
-    `import { createAccess, noLimits } from ${from('access/access.ts')}
+    `import { createAccess, noLimits } from ${from('callers.ts')}
      import { Store } from ${from('store/store.ts')}
      const log = { info() {}, debug() {}, warn() {}, error() {} }
      const store = new Store({ url: ${JSON.stringify(gateway.redis.url)}, prefix: 'btest:', log })
