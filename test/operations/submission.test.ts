@@ -136,7 +136,7 @@ describe('the submission of operations', () => {
     engine.recover()
     expect(() => engine.recover()).to.throw('twice')
     expect(() => lab.changes.transaction(() => engine.submit(order('1', 'a', 'g')))).to.throw('transaction')
-    expect(() => engine.submit(order('1', 'zzz', 'g'))).to.throw('no operation zzz')
+    expect(() => engine.submit(order('1', 'zzz', 'g'))).to.throw('operation zzz does not exist')
     await engine.close()
     expectRefused(() => engine.submit(order('1', 'a', 'g')), 'host_offline')
     expect(engine.store.list()).to.deep.equal([])
