@@ -50,7 +50,7 @@ export const machineAt = (address: string, port = 22): SshTarget => ({ address, 
 /** Brings packets.py with its Python into a virtual machine, at the places where the host has them. */
 export async function installTools(target: SshTarget): Promise<void> {
   await sshInto(target, 'true')
-  const files = sh('/usr/bin/python3', '-IB', here('python-files.py'))
+  const files = sh('/usr/bin/python3', '-IB', here('../network/python-files.py'))
   const tar = spawn('sh', ['-c', 'tar -C / --dereference -c -T - | gzip -1'])
   const [program = '', ...args] = [...inMachine(target), 'sh', '-c', 'gunzip | tar -C / -x']
   const untar = spawn(program, args, { stdio: ['pipe', 'ignore', 'inherit'] })
