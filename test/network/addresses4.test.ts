@@ -115,7 +115,7 @@ describe('public IPv4 of guests', function () {
 
   it('is given to exactly as many as there are', async () => {
     const order = { ipv4Count: 2, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: [] }
-    expect(await failure(pair.book.call('choose', order))).to.contain('2 public IPv4 addresses asked for, 1 left')
+    expect(await failure(pair.book.call('choose', order))).to.contain('2 public IPv4 addresses requested, 1 left')
     expect(await pair.book.call('choose', { ...order, ipv4Count: 1 })).to.deep.equal({
       publicIpv4s: ['198.51.100.12'],
       ipv6Addresses: [],
