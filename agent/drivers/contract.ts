@@ -4,8 +4,8 @@ import type { GuestTerminal } from '../host/guest/guest-terminal.js'
 import type { TerminalCommand } from '../host/process/pty.js'
 
 /**
- * What a driver is told of a guest: numbers and names, decided and validated. A driver makes no choices and keeps no
- * state besides what is on the host; every method is safe to repeat.
+ * The facts about a guest that a driver gets: numbers and names, already decided and validated. A driver makes no
+ * choices and stores no state except on the host. Every method is idempotent.
  */
 export interface Machine {
   readonly uuid: string
@@ -15,11 +15,11 @@ export interface Machine {
   /** Fully qualified name, beginning with `hostname` and a dot; absent: the guest has no domain. */
   readonly fqdn?: string
   /**
-   * Absolute path of the guest's volume, a subvolume that agent/storage makes, exchanges and removes. LXC: the root
+   * Absolute path of the guest's volume: a subvolume that agent/storage creates, exchanges and removes. LXC: the root
    * file system; QEMU: a directory with disk, firmware variables and seed.
    */
   readonly volume: string
-  /** Absent: its disk. */
+  /** Absent: the guest boots from its disk. */
   readonly boot?: MachineBoot
   readonly limits: MachineLimits
   readonly isolation: Isolation
@@ -30,12 +30,15 @@ export interface Machine {
   readonly devices?: readonly GuestDevice[]
 }
 
-/** Absolute paths. */
+/** The source that a guest boots from. Paths are absolute. */
 export type MachineBoot =
   | { readonly mode: 'disk' }
-  /** A CD first, the guest's disk after it; virtual machines only. */
+  /** Boots from a CD, then from the guest's disk; virtual machines only. */
   | { readonly mode: 'cdrom'; readonly iso: string }
-  /** A volume of its own with a system, which has the guest's: a container at /mnt, a virtual machine as second disk. */
+  /**
+   * Boots from a separate volume with a rescue system. A container sees its own volume at /mnt, a virtual machine as
+   * its second disk.
+   */
   | { readonly mode: 'rescue'; readonly volume: string }
 
 /** The volume of the system that the guest boots. */
@@ -56,20 +59,20 @@ export interface MachineLimits {
   /** Requests per second; absent or 0: unlimited. */
   readonly ioReadsPerSec?: number
   readonly ioWritesPerSec?: number
-  /** Processors of the host that it runs on, in order; absent: all. */
+  /** Processors of the host that the guest runs on, in ascending order; absent: all. */
   readonly cpus?: readonly number[]
 }
 
-/** Bounds that keep guests apart on the host. QEMU needs one user id and few threads; LXC all of it. */
+/** Bounds that keep guests apart on the host. QEMU needs one user id and few threads; LXC needs all of it. */
 export interface Isolation {
-  /** First of 65,536 host uids and gids that are this guest's alone. */
+  /** First of 65,536 host uids and gids that belong only to this guest. */
   readonly userIdBase: number
-  /** Limit of processes and threads. */
+  /** Maximum number of processes and threads. */
   readonly pidsMax: number
 }
 
 export interface MachineNic {
-  /** Host-side interface: veth of a container, tap of a virtual machine. */
+  /** Host-side interface: the veth of a container, the tap of a virtual machine. */
   readonly device: string
   readonly bridge: string
   readonly mac: string
@@ -81,13 +84,13 @@ export interface MachineNic {
   readonly gateway6: string
 }
 
-/** The copy of another guest's volume. */
+/** A copy of another guest's volume. */
 export interface VolumeCopy {
   /** Path of the new volume, which is about to replace the guest's. */
   readonly volume: string
   /**
-   * Name servers that the host assigned to the original. Other name servers were set by its owner and stay. Absent: not
-   * known.
+   * Name servers that the host assigned to the original; absent: not known. Name servers that the owner of the original
+   * set stay.
    */
   readonly resolvers?: readonly string[]
 }
@@ -95,12 +98,12 @@ export interface VolumeCopy {
 /** Login of root, set at first boot. */
 export interface Login {
   readonly password?: string
-  /** Of the password, by crypt(5); absent: not made yet. */
+  /** crypt(5) hash of the password; absent: not computed yet. */
   readonly passwordHash?: string
   readonly publicKey?: string
   /** Lines of `authorized_keys` on the guest's disk, used instead of `publicKey`. */
   readonly authorizedKeys?: readonly string[]
-  /** The customer's own for cloud-init; drivers without it are given none. */
+  /** The customer's own user data for cloud-init. Drivers without cloud-init never get any. */
   readonly userData?: string
 }
 
@@ -113,13 +116,13 @@ export interface CurrentLogin {
 
 export type ObservedState = 'running' | 'starting' | 'stopping' | 'stopped'
 
-/** A guest's state as found on the host, without looking at the journal. */
+/** A guest's state as found on the host, without reading the journal. */
 export interface ObservedGuest {
   readonly uuid: string
   readonly state: ObservedState
-  /** Host pid of the guest's first process (LXC) or of QEMU; undefined when not running. */
+  /** Host pid of the guest's first process (LXC) or of QEMU; undefined if the guest is not running. */
   readonly pid?: number
-  /** Field 22 of /proc/pid/stat; it differs for a reused pid. */
+  /** Start time of the process: field 22 of /proc/pid/stat. It tells a reused pid apart. */
   readonly startTime?: number
 }
 
@@ -129,25 +132,28 @@ export interface UsageSample {
   readonly memoryBytes: number
   readonly rxBytes: number
   readonly txBytes: number
-  /** Runnable and uninterruptible tasks now, for the load averages. */
+  /** Current number of runnable and uninterruptible tasks, for the load averages. */
   readonly runnable: number
-  /** Of the guest's disk; undefined: not known. */
+  /** Bytes read from and written to the guest's disk; undefined: not known. */
   readonly readBytes?: number
   readonly writeBytes?: number
-  /** Processes of the guest that the kernel has killed since its start because memory ran out. */
+  /** Number of the guest's processes that the kernel has killed since its start because memory ran out. */
   readonly memoryKills?: number
-  /** What its file systems hold, as the guest says; undefined: not known, the volume's own use is taken. */
+  /**
+   * Bytes in use on the guest's file systems, as the guest reports them; undefined: not known, use the volume's usage
+   * instead.
+   */
   readonly diskBytes?: number
 }
 
 /** A limit that can change while the guest runs. */
 export type LiveResize = 'vcpu' | 'memory_up' | 'memory_down' | 'disk' | 'io'
 
-/** What a driver can do on this host; part of the host's description. */
+/** Abilities of a driver on this host; part of the host's description. */
 export interface DriverCapabilities {
-  /** `text`: the modes `shell` and `serial` of `findConsole`; `vnc`: that one. */
+  /** `text`: `findConsole` supports the modes `shell` and `serial`; `vnc`: it supports the mode `vnc`. */
   readonly consoles: readonly ('text' | 'vnc')[]
-  /** Other limits change at the next start. */
+  /** Limits that can change at run time; other limits change at the next start. */
   readonly liveResize: readonly LiveResize[]
   readonly freeze: boolean
   /** States in which `setPassword` works. */
@@ -158,18 +164,18 @@ export interface DriverCapabilities {
 
 export interface DriverDescription {
   readonly available: boolean
-  /** `kvm` or `tcg` for QEMU, empty for LXC. */
+  /** `kvm` or `tcg` for QEMU; empty for LXC. */
   readonly acceleration: string
-  /** Why it is not available. */
+  /** Reason why the driver is not available. */
   readonly reason?: string
-  /** Why there is no better acceleration. */
+  /** Reason why no better acceleration is available. */
   readonly accelerationReason?: string
   readonly capabilities: DriverCapabilities
 }
 
 /**
- * Outcome of new limits. `at_next_start`: the running guest cannot get them, or it does not run. `refused`: the guest
- * prevents one now (`memory_in_use`); the other limits are in force.
+ * Outcome of new limits. `at_next_start`: the running guest cannot get them, or the guest is stopped. `refused`: the
+ * guest's current use prevents one limit (`memory_in_use`); the other limits are in force.
  */
 export type ResizeResult =
   | {
@@ -179,17 +185,24 @@ export type ResizeResult =
     }
   | { readonly outcome: 'refused'; readonly error: BerthError }
 
-/** When a new password is in force. */
+/** When the new password takes effect. */
 export type PasswordResult = 'applied' | 'at_next_start'
-/** `unchanged`: the guest has them, or does not run. `at_next_start`: it cannot be told; also at its own reboot. */
+/**
+ * `unchanged`: the guest already has the addresses, or is stopped. `at_next_start`: the guest could not be reached, and
+ * gets them at its next boot, including a reboot of its own.
+ */
 export type AssignResult = 'unchanged' | 'applied' | 'at_next_start'
-/** `shell`: root's shell, or the nearest to it; `serial`: what shows the boot, with its login prompt; `vnc`: the screen. */
+/**
+ * `shell`: a shell of root, or the closest equivalent; `serial`: the boot messages and a login prompt; `vnc`: the
+ * screen.
+ */
 export type ConsoleMode = 'shell' | 'serial' | 'vnc'
 
 /**
- * Where a console is, for a process that outlives the agent: a program, to be run on a terminal of the host or of the guest,
- * which closes what it inherits beyond; or a Unix socket. One of `vnc` speaks RFB without a password and takes any number
- * of connections; one of the other modes is connected to once, for all its users.
+ * How to reach a console, for a process that outlives the agent. Either a program to run on a terminal of the host or
+ * the guest, which closes inherited file descriptors itself; or a Unix socket. A socket of mode `vnc` speaks RFB
+ * without a password and accepts any number of connections. Sockets of other modes are opened once and shared by all
+ * users.
  */
 export type ConsolePlace =
   | ({ readonly kind: 'program' } & TerminalCommand)
@@ -198,12 +211,11 @@ export type ConsolePlace =
 
 /** How a guest ended: shut down from inside, killed, or killed by the kernel because memory ran out. */
 export type StopCause = 'guest' | 'crash' | 'memory'
-/** What a guest's system does that goes on running: reboots by itself, or reports that it is broken. */
+/** Event of a guest that keeps running: it rebooted by itself, or reported a kernel panic. */
 export type GuestEvent = 'rebooted' | 'panicked'
 
 /**
- * A way to run guests on volumes that agent/storage makes. LXC containers and QEMU virtual machines both fit:
- *
+ * A way to run guests on volumes that agent/storage creates. LXC containers and QEMU virtual machines both fit:
  * | | LXC | QEMU |
  * |---|---|---|
  * | volume | the root filesystem, with a quota | raw disk, firmware variables, seed |
@@ -218,19 +230,19 @@ export type GuestEvent = 'rebooted' | 'panicked'
  */
 export interface Driver {
   readonly kind: 'lxc' | 'kvm'
-  /** How long a guest may take to shut down, as configured. */
+  /** Configured time that a guest may take to shut down. */
   readonly stopTimeoutMs: number
 
   describe(): Promise<DriverDescription>
 
-  /** Quota of the guest's volume in bytes; 0: none, since its disk file has a fixed size. */
+  /** Quota of the guest's volume in bytes; 0: no quota, because its disk file has a fixed size. */
   volumeLimitBytes(machine: Machine): number
-  /** What `initialize` takes time for and needs no volume: it can be done beside the making of one. */
+  /** Does the slow part of `initialize` that needs no volume, so that it can run while a volume is created. */
   prepareLogin(login: Login): Promise<Login>
   /**
    * Gives a fresh clone of an image the guest's size, host name and login.
    * @param volume the guest's volume, or one that is about to replace it
-   * @throws {BerthError} `guest_running` when the volume belongs to a running guest
+   * @throws {BerthError} `guest_running` if the volume belongs to a running guest
    */
   initialize(machine: Machine, login: Login, volume: string): Promise<void>
   /**
@@ -238,57 +250,61 @@ export interface Driver {
    * can run at the same time.
    */
   adopt(machine: Machine, login: Login, copy: VolumeCopy): Promise<void>
-  /** Readies an empty volume for the files of a backup. */
+  /** Prepares an empty volume for the files of a backup. */
   prepareEmpty(volume: string): Promise<void>
-  /** Readies what a backup has put into a volume: it takes no more room than it needs. */
+  /** Checks the files that a backup has put into a volume, and frees space that they do not need. */
   trimFetched(volume: string): Promise<void>
-  /** Writes what a start needs; replaces what an earlier call wrote. */
+  /** Writes everything that a start needs, and replaces the result of an earlier call. */
   configure(machine: Machine): Promise<void>
   /**
    * Returns once the first process runs. Does nothing for a running guest.
-   * @param connected called once the guest's interface is there, maybe before the guest runs; waited for, and what it
-   * throws is thrown, once the guest runs
+   * @param connected called once the guest's interface exists, possibly before the guest runs. It is awaited, and its
+   * error is thrown, once the guest runs.
    */
   start(machine: Machine, signal: AbortSignal, connected?: () => Promise<void>): Promise<void>
   /** Asks the guest to shut down, and kills it after `timeoutMs`. Does nothing for a stopped guest. */
   stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void>
   kill(machine: Machine): Promise<void>
-  /** Removes configuration and run-time files; the guest must not run. */
+  /** Removes configuration and run-time files; the guest must be stopped. */
   delete(machine: Machine): Promise<void>
 
   /** Lists every guest of this driver with a process on the host. Reads only. */
   observe(): Promise<ObservedGuest[]>
-  /** By guest that runs: the processors of the host that it has. */
+  /** The host's processors that each running guest may use, by uuid. */
   readProcessors(): Promise<ReadonlyMap<string, readonly number[]>>
-  /** Uuids of all guests with a configuration on the host: for finding strays. */
+  /** Uuids of all guests with a configuration on the host; used to find orphans. */
   listTraces(): Promise<string[]>
   /**
    * Removes the configuration of a guest that the journal does not know.
-   * @returns false when the guest runs, or a process may belong to it: nothing was removed
+   * @returns false if the guest runs, or a process may belong to it; then nothing was removed
    */
   removeTraces(uuid: string): Promise<boolean>
-  /** Calls back when a guest ended by itself or was killed from outside. */
+  /** Registers a listener for guests that ended by themselves or were killed from outside. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void
 
-  /** Absent: its guests' systems tell nothing of the kind. A guest may cause events as often as it likes. */
+  /**
+   * Registers a listener for events inside guests. A guest may cause events as often as it likes. Absent: this driver's
+   * guests report no events.
+   */
   onEvent?(listener: (uuid: string, event: GuestEvent) => void): void
 
   usage(machine: Machine, pid: number): Promise<UsageSample>
   /**
-   * `UsageSample.diskBytes` of a running guest, at most a few seconds old. Absent: the samples of this driver have no
-   * such figure. Returns within a fraction of a second, whatever the guest does.
+   * `UsageSample.diskBytes` of a running guest, at most a few seconds old. Returns within a fraction of a second,
+   * whatever the guest does. Absent: this driver's samples have no such figure.
    */
   readDiskUse?(machine: Machine): Promise<number | undefined>
-  /** Sets all limits but the volume's, now and for the next start. Cheap when they are in force already. */
+  /** Sets all limits except the volume's, now and for the next start. Cheap if they are already in force. */
   resize(machine: Machine): Promise<ResizeResult>
   /**
-   * Gives a running guest its IPv6 addresses, also for when it reboots itself, and takes `gone` away; addresses that
-   * the guest set itself stay. Does nothing for a stopped guest: `configure` sets them for its next start.
+   * Adds the guest's IPv6 addresses to the running guest, and removes `gone`. The change survives a reboot by the guest
+   * itself. Addresses that the guest set itself stay. Does nothing for a stopped guest: `configure` sets them for its
+   * next start.
    */
   assignAddresses(machine: Machine, gone: readonly string[]): Promise<AssignResult>
   /**
-   * Recreates a running guest's interface when the host lost it. Does nothing for a stopped guest.
-   * @returns whether it was lost
+   * Recreates a running guest's interface if the host lost it. Does nothing for a stopped guest.
+   * @returns whether the interface was missing
    */
   connect(machine: Machine): Promise<boolean>
 
@@ -305,15 +321,19 @@ export interface Driver {
   overridePassword?(machine: Machine, password: string): Promise<PasswordResult>
   /**
    * Reads root's login from the guest's disk, where its owner may have changed it.
-   * @returns undefined: the login cannot be read; use the one that Berth set last
+   * @returns undefined: the login cannot be read; use the login that Berth set last
    */
   readLogin(machine: Machine): Promise<CurrentLogin | undefined>
   /**
    * Suspends all the guest's processes and writes until `thaw`. Does nothing for a stopped guest.
-   * @returns whether the guest is frozen; false: it could not be within `timeoutMs`, and runs on once it is thawed
+   * @returns whether the guest is frozen. False: it could not be frozen within `timeoutMs`, and continues once `thaw`
+   * is called.
    */
   freeze(machine: Machine, timeoutMs: number): Promise<boolean>
-  /** Does nothing unless the guest is frozen, or may be. @throws when it may be still: a driver tries again where time helps */
+  /**
+   * Does nothing unless the guest is frozen or may be frozen. @throws if it may still be frozen; a driver retries in
+   * the background where that can help
+   */
   thaw(machine: Machine): Promise<void>
 
   /** @throws {BerthError} `guest_not_running`, `unsupported` for a mode that its guests do not have */

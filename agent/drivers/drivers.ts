@@ -13,13 +13,13 @@ export { planSysctls } from './lxc/plan-sysctls.js'
 
 export type DriverKind = Driver['kind']
 
-/** Settings of a driver's own configuration section that apply to its machines. */
+/** Settings of a driver's configuration section that apply to its guests. */
 export interface MachineSettings {
-  /** First host uid and gid for guests, which get 65,536 each, and for how many guests there is room. */
+  /** First host uid and gid for guests, and the number of guests that there are ids for. Each guest gets 65,536 ids. */
   readonly userIdBase: number
   readonly userIdSlots: number
   readonly pidsMax: number
-  /** Swap of the host that a guest may use, as a fraction of its memory. */
+  /** Host swap that a guest may use, as a fraction of its memory. */
   readonly swapRatio: number
 }
 
@@ -54,7 +54,7 @@ export class Drivers {
     this.#kvm = kvm
   }
 
-  /** Prepares the drivers and begins to watch for guests that end. */
+  /** Prepares the drivers and starts to watch for guests that end. */
   static async open(config: AgentConfig, log: Logger): Promise<Drivers> {
     const memoryKills = new MemoryKills()
     if (!memoryKills.isAvailable)
@@ -64,19 +64,19 @@ export class Drivers {
   }
 
   /**
-   * Shuts every guest down, known or not, also where its driver is no longer enabled; nothing is removed.
+   * Shuts down every guest, including unknown guests and those of disabled drivers. Removes nothing.
    * @throws the first failure, once all others have ended
    */
   static async stopAll(config: AgentConfig, log: Logger): Promise<void> {
     await withEach(config, log, (driver) => driver.stopAll())
   }
 
-  /** Kills every guest, in the same way, and removes all that drivers have made; volumes stay. */
+  /** Kills every guest in the same way, and removes everything that drivers have created, except volumes. */
   static async removeAll(config: AgentConfig, log: Logger): Promise<void> {
     await withEach(config, log, (driver) => driver.removeAll())
   }
 
-  /** The configured drivers, whether they are available or not. */
+  /** The configured drivers, available or not. */
   get enabled(): Readonly<Record<DriverKind, Driver | undefined>> {
     return { lxc: this.config.lxc.enabled ? this.#lxc : undefined, kvm: this.#kvm }
   }
@@ -86,12 +86,12 @@ export class Drivers {
     return { userIdBase, userIdSlots, pidsMax, swapRatio: this.config.lxc.swap_ratio }
   }
 
-  /** @returns warnings for the operator: what on the host weakens the separation of guests */
+  /** @returns warnings for the operator about host settings that weaken the separation of guests */
   ensureSeparation(place: PoolPlace): string[] {
     return this.#lxc.ensureSeparation(place)
   }
 
-  /** @returns warnings for the operator: guests started by an earlier agent with weaker bounds */
+  /** @returns warnings for the operator about guests that an earlier agent started with weaker bounds */
   describeOutdated(): string[] {
     return this.#lxc.describeOutdated()
   }
@@ -103,7 +103,7 @@ export class Drivers {
     return { drivers, cgroupVersion: this.#lxc.cgroupVersion, lxcfs: this.#lxc.hasLxcfs() }
   }
 
-  /** Stops watching; guests are untouched. */
+  /** Stops watching. Guests keep running. */
   close(): void {
     this.#lxc.close()
     this.#kvm?.close()
@@ -111,7 +111,10 @@ export class Drivers {
   }
 }
 
-/** Each by itself: what keeps one from being opened keeps nothing from the other. Nothing is asked of what starts guests. */
+/**
+ * Opens both drivers and runs `work` on each; a failure of one does not affect the other. Nothing starts guests here,
+ * so acceleration is not probed.
+ */
 async function withEach(
   config: AgentConfig,
   log: Logger,
@@ -139,7 +142,7 @@ function openLxc(config: AgentConfig, log: Logger, memoryKills?: MemoryKills): P
   })
 }
 
-/** Virtual machines need programs that a host of containers alone has no use for. */
+/** Virtual machines need programs that a host with only containers does not have. */
 function isUsable({ kvm }: AgentConfig): boolean {
   return kvm.enabled && findQemuHindrance() === undefined
 }

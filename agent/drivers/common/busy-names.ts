@@ -1,4 +1,7 @@
-/** Guests, by name, that a driver is starting, stopping or deleting: their end is not reported. */
+/**
+ * Names of guests that a driver is starting, stopping or deleting. When such a guest ends, the driver does not report
+ * it.
+ */
 export class BusyNames {
   readonly #acts = new Map<string, number>()
 
@@ -6,7 +9,7 @@ export class BusyNames {
     return this.#acts.has(name)
   }
 
-  /** Holds the name while `act` runs; acts on one name may overlap. */
+  /** Marks the name as busy while `act` runs. Several acts on one name may overlap. */
   async while<T>(name: string, act: () => Promise<T>): Promise<T> {
     this.#acts.set(name, (this.#acts.get(name) ?? 0) + 1)
     try {

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { listSubgroups, readCgroupLayout, type CgroupLayout } from '../../host/process/cgroup.js'
 import { readKernelFile } from '../../host/process/proc.js'
 
-/** What this host's groups can bound. */
+/** Limits that this host's control groups can enforce. */
 export interface GroupFacts {
   readonly cgroups: CgroupLayout
   readonly swapAccounting: boolean
@@ -22,8 +22,8 @@ export function readGroupFacts(): GroupFacts {
 }
 
 /**
- * `major:minor` of the whole disk below the file system of `path`, since partitions cannot be throttled. `undefined`
- * where there is no single block device.
+ * Finds the disk below the file system of `path`: the whole disk, since partitions cannot be throttled.
+ * @returns `major:minor`, or undefined if the file system is not on exactly one block device
  */
 export function findDiskNumbers(path: string): string | undefined {
   const source = findMountSource(path)
@@ -55,12 +55,12 @@ function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
   const memory = controllers.get('memory')
   if (memory === undefined) return false
   if (version === 1) return existsSync(`${memory}/memory.memsw.limit_in_bytes`)
-  // The root group lacks this file; a group below it may have it.
+  // The root group never has this file, but a group below it may have it.
   const [some] = listSubgroups(memory).filter((name) => existsSync(`${memory}/${name}/memory.max`))
   return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
 }
 
-/** lxc hands down every controller that the root of v2 has. */
+/** With cgroup v2, lxc passes every controller of the root on to the groups of guests. */
 function hasCpusets({ version, controllers, unified = '' }: CgroupLayout): boolean {
   if (version === 1) return controllers.has('cpuset')
   return (readKernelFile(`${unified}/cgroup.controllers`) ?? '').split(/\s/).includes('cpuset')

@@ -12,11 +12,11 @@ interface DesiredGroups {
 }
 
 /**
- * Writes a running guest's limits to its groups where they differ. Memory comes last: only it can be refused, and then
- * the other limits are in force.
- * @param group its name, the same in every hierarchy
- * @returns whether anything differed
- * @throws {BerthError} `memory_in_use` when the guest uses more than the new limit, even after reclaim
+ * Writes a running guest's limits to its groups where they differ. Memory comes last: only it can be refused, and the
+ * other limits are then already in force.
+ * @param group name of the group, the same in every hierarchy
+ * @returns whether any limit differed
+ * @throws {BerthError} `memory_in_use` if the guest uses more than the new limit, even after reclaim
  */
 export function resizeGroups(
   cgroups: CgroupLayout,
@@ -66,7 +66,10 @@ function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
   }
 }
 
-/** Lowering memory.max kills where memory.high reclaims: so reclaim first, and check whether it was enough. */
+/**
+ * Lowering memory.max kills processes, whereas memory.high only reclaims. So this reclaims first and checks whether
+ * that was enough.
+ */
 function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes: number): void {
   writeGroupFile(group, 'memory.high', `${memoryBytes}`)
   try {

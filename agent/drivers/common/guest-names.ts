@@ -7,11 +7,14 @@ export interface GuestNamesParts {
   readonly runtime: { listNames(prefix: string): string[]; read(name: string): { readonly state: string } }
 }
 
-/** What a guest is called on the host, by its id: another may have had it, and still run. */
+/**
+ * Maps guest ids to names on the host. An id may have belonged to another guest that still runs, so the owner is
+ * checked.
+ */
 export class GuestNames {
   constructor(private readonly parts: GuestNamesParts) {}
 
-  /** @throws {BerthError} `guest_foreign` when the configuration of that name is another guest's */
+  /** @throws {BerthError} `guest_foreign` if the configuration of that name belongs to another guest */
   nameOf({ id, uuid }: Machine): string {
     const name = this.parts.paths.nameOf(id)
     const owner = this.parts.configs.findUuid(name)
@@ -19,21 +22,24 @@ export class GuestNames {
     throw conflict('guest_foreign', `${name} belongs to another guest on this host: ${owner}`)
   }
 
-  /** @throws {BerthError} `guest_foreign` also when something of that name runs without a configuration */
+  /** @throws {BerthError} `guest_foreign` also if processes of that name run without a configuration */
   freeNameOf(machine: Machine): string {
     const name = this.nameOf(machine)
     if (!this.isForeign(machine)) return name
     throw conflict('guest_foreign', `${name} has processes on this host but no configuration`)
   }
 
-  /** Whether the name is another guest's: ids are given again after a journal was lost, while old guests remain. */
+  /**
+   * Whether the name belongs to another guest. Ids are reused after the journal was lost, while old guests may still
+   * run.
+   */
   isForeign({ id, uuid }: Machine): boolean {
     const name = this.parts.paths.nameOf(id)
     const owner = this.parts.configs.findUuid(name)
     return owner === undefined ? this.parts.runtime.read(name).state !== 'stopped' : owner !== uuid
   }
 
-  /** Of those that run, or ran, without a configuration. */
+  /** Names that have, or had, processes but no configuration. */
   listUnknown(prefix: string): string[] {
     const { configs, runtime } = this.parts
     return runtime.listNames(prefix).filter((name) => configs.findUuid(name) === undefined)

@@ -1,7 +1,9 @@
 import { writeGroupFile, type CgroupLayout } from '../../host/process/cgroup.js'
 import { isGone } from '../../host/process/proc.js'
 
-/** Dying takes processor time: a throttled guest would die slowly. The group goes with the guest. */
+/**
+ * Removes the group's processor limit: a throttled guest would take long to die. The group is deleted with the guest.
+ */
 export function liftQuota(cgroups: CgroupLayout, name: string): void {
   const group = `${cgroups.controllers.get('cpu') ?? ''}/${name}`
   try {

@@ -2,8 +2,9 @@ import { constants } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 
 /**
- * What is in a volume may be from a backup of anybody's: a link or a device would be the host's.
- * @throws {Error} also where it is no file of its own
+ * Opens a regular file in a volume. A volume may come from anybody's backup: a link or device in it could lead to files
+ * of the host.
+ * @throws {Error} also if the path is not a regular file with exactly one link
  */
 export async function openPlain(path: string, flags: number): Promise<FileHandle> {
   const file = await open(path, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK)
@@ -13,7 +14,7 @@ export async function openPlain(path: string, flags: number): Promise<FileHandle
   throw new Error(`${path} is not a plain file`)
 }
 
-/** @returns undefined where there is no plain file, or a larger one */
+/** @returns undefined if there is no such regular file, or if it is larger than `mostBytes` */
 export async function readPlainText(path: string, mostBytes: number): Promise<string | undefined> {
   const file = await openPlain(path, constants.O_RDONLY).catch(() => undefined)
   try {

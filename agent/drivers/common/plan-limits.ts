@@ -11,13 +11,15 @@ export function limitsOf({ limits, isolation: { pidsMax } }: Pick<Machine, 'limi
 /** Properties of the host that decide how limits are written. */
 export interface LimitFacts {
   readonly cgroupVersion: 1 | 2
-  /** Whether groups are charged for swap: memory.memsw (v1) or memory.swap.max (v2) exists. */
+  /** Whether swap is charged to groups: memory.memsw (v1) or memory.swap.max (v2) exists. */
   readonly swapAccounting: boolean
-  /** v1: whether socket memory (TCP, UDP) can be limited; a group is charged for it only with a limit of its own. */
+  /**
+   * v1: whether socket memory (TCP, UDP) can be limited. It is charged to a group only if the group has such a limit.
+   */
   readonly socketAccounting: boolean
   /** `major:minor` of the disk that holds the pool, if known. */
   readonly poolDevice?: string
-  /** Groups have processors of their own. */
+  /** Whether groups can be pinned to processors. */
   readonly cpusets: boolean
 }
 
@@ -33,7 +35,7 @@ const periodUsec = 100_000
 const minimumQuotaUsec = 1000
 
 /**
- * Plans a guest's limits as cgroup files. Unlimited I/O is written too, so that an earlier limit goes. Sources:
+ * Plans a guest's limits as cgroup files. Unlimited I/O is written too, to remove an earlier limit. Sources:
  * Documentation/admin-guide/cgroup-v1/{memory,blkio-controller}.rst, cgroup-v2.rst, sched-bwc.rst
  */
 export function planLimits(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
@@ -67,7 +69,10 @@ function planV1(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
 
 const socketLimit = 'memory.kmem.tcp.limit_in_bytes'
 
-/** An eighth of the memory: enough for thousands of connections, or tens that are fast and far. */
+/**
+ * An eighth of the memory. This is enough for thousands of connections, or for tens of fast ones with a long round
+ * trip.
+ */
 function socketBytes(memoryBytes: number): number {
   const pageBytes = 4096
   return Math.max(16 * 1024 * 1024, Math.floor(memoryBytes / 8 / pageBytes) * pageBytes)
@@ -87,13 +92,13 @@ function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   ]
 }
 
-/** Rates of a device without a line in the file. */
+/** Rates of a device that has no line in the file. */
 const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
 
 /**
- * Whether the group's file has the value. Rates have a line per bounded device: `8:0 1000000` (v1), `8:0 rbps=1000000
- * wbps=max riops=max wiops=max` (v2).
- * @param text content of the file; undefined: no such file
+ * Whether the group's file contains the value. Rates have a line per limited device: `8:0 1000000` (v1), `8:0
+ * rbps=1000000 wbps=max riops=max wiops=max` (v2).
+ * @param text content of the file; undefined: the file does not exist
  */
 export function isWritten({ controller, value }: GroupValue, text: string | undefined): boolean {
   if (controller === 'cpuset' && text === undefined) return true // of a guest from before

@@ -1,14 +1,14 @@
 import { parseCpuList } from '../../../shared/cpu-list.js'
 import { readKernelFile } from '../../host/process/proc.js'
 
-/** A guest's control group of the controller `cpuset`, an absolute path. */
+/** Control group of a guest in the controller `cpuset`. */
 export interface CpusetGroup {
-  /** undefined for a guest without a configuration. */
+  /** undefined if the guest has no configuration. */
   readonly uuid: string | undefined
   readonly path: string
 }
 
-/** The processors that guests may use now, by uuid; without those that have no group. */
+/** The processors that each guest may use now, by uuid. Guests without a group are left out. */
 export function readProcessors(groups: readonly CpusetGroup[]): ReadonlyMap<string, readonly number[]> {
   const found = new Map<string, readonly number[]>()
   for (const { uuid, path } of groups) {

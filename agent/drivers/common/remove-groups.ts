@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { removeGroupTree } from '../../host/process/cgroup.js'
 import { waitUntil } from './wait.js'
 
-/** Waits for zombies, which keep their group until the host's process 1 reaps them. */
+/** Removes the groups. Waits for zombies, which stay in their group until process 1 of the host reaps them. */
 export async function removeGroups(groups: readonly string[]): Promise<void> {
   await waitUntil(async () => (await Promise.all(groups.map(isRemoved))).every(Boolean), {
     timeoutMs: 15_000,

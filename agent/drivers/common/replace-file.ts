@@ -3,9 +3,9 @@ import { open, rename } from 'node:fs/promises'
 import { openPlain } from './plain-file.js'
 
 /**
- * Replaces a file atomically, unless it has the content and mode already: nothing is written then, on a full disk either.
- * It is not synced, which would cost more than the rest of a start: these files are looked at at each start of a guest or
- * of the agent, so one that a power cut damaged is replaced.
+ * Replaces a file atomically. Writes nothing if content and mode are already right, so this works even on a full disk.
+ * Does not sync, which would cost more than the rest of a start. Guests' and the agent's starts check these files
+ * again, so a file that a power cut damaged is replaced then.
  */
 export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
   if (await isSo(path, content, mode)) return
@@ -20,7 +20,10 @@ export async function replaceFile(path: string, content: string, mode: number): 
   await rename(temporary, path)
 }
 
-/** Only a plain file is read: in a volume from a backup a pipe may wait there, or a link to a file of the host. */
+/**
+ * Reads only regular files: a volume from a backup may contain a pipe, which would block, or a link to a file of the
+ * host.
+ */
 async function isSo(path: string, content: string, mode: number): Promise<boolean> {
   const file = await openPlain(path, constants.O_RDONLY).catch(() => undefined)
   try {

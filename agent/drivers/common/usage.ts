@@ -10,29 +10,29 @@ interface LastCpu {
 
 const interfacesKeptMs = 500
 /**
- * Bounds for guests that fork or nest groups without end; each costs some 10 µs. Load is many times their processors by
- * then; a systemd guest has some 50 groups.
+ * Upper bounds for guests that fork or nest groups without end; each group or process costs some 10 µs. At these bounds
+ * the load is many times the guest's processors. A systemd guest has some 50 groups.
  */
 const bounds = { groups: 256, pids: 256 }
 
 /**
  * Reads a guest's counters: five to seven small kernel files, and one stat file per task unless the guest is idle.
- * Runnable tasks always get some processor time (the smallest quota is 1 %): a guest that used less than 2 ms per
- * second since the last sample has none worth counting, and `runnable` is 0 without looking. That misses tasks that
- * only wait for a disk.
+ * Runnable tasks always get some processor time (the smallest quota is 1 %). So a guest that used less than 2 ms per
+ * second since the last sample is reported with 0 runnable tasks without counting them. This misses tasks that only
+ * wait for a disk.
  */
 export class UsageReader {
   readonly #last = new Map<string, LastCpu>()
   #interfaces = new Map<string, InterfaceBytes>()
   #interfacesAtMs = -Infinity
 
-  /** @param prefix of the names of guests' groups */
+  /** @param prefix prefix of the guests' group names */
   constructor(
     private readonly cgroups: CgroupLayout,
     private readonly prefix: string,
   ) {}
 
-  /** @param disk `major:minor` of what the guest's volume is on; undefined: not one disk */
+  /** @param disk `major:minor` of the disk that holds the guest's volume; undefined if it is not exactly one disk */
   read(name: string, device: string, pid: number, disk?: string): UsageSample {
     const cpuUsec = this.#readCpuUsec(name)
     // The host's end of the pair counts the guest's traffic in the opposite direction.
@@ -79,7 +79,7 @@ export class UsageReader {
     return memoryKills === undefined ? {} : { memoryKills }
   }
 
-  /** Of the pool's disk alone: what a loop device passes on counts for the disk below it as well. */
+  /** Counts only the pool's disk: requests that pass through a loop device are counted for the disk below as well. */
   #readIo(name: string, disk: string): Pick<UsageSample, 'readBytes' | 'writeBytes'> {
     const v1 = this.cgroups.version === 1
     const file = v1 ? 'blkio.throttle.io_service_bytes_recursive' : 'io.stat'

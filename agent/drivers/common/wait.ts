@@ -12,7 +12,8 @@ const firstPauseMs = 2
 const longestPauseMs = 25
 
 /**
- * Waits until `isSo`; asks every 2 ms at first, later every 25 ms, as each call reads some files in /proc.
+ * Waits until `isSo` returns true. Polls every 2 ms at first, later every 25 ms, as each call reads some files in
+ * /proc.
  * @throws {BerthError} `host_timeout`, or the signal's reason
  */
 export async function waitUntil(isSo: () => boolean | Promise<boolean>, options: WaitOptions): Promise<void> {
@@ -21,7 +22,7 @@ export async function waitUntil(isSo: () => boolean | Promise<boolean>, options:
 }
 
 /**
- * Waits until `count` is 0, for `timeoutMs` at most and no longer than `stillMs` without a new lowest count.
+ * Waits until `count` returns 0. Gives up after `timeoutMs`, or after `stillMs` without a new lowest count.
  * @throws {BerthError} `host_timeout`, or the signal's reason
  */
 export async function waitUntilNone(
@@ -39,7 +40,7 @@ export async function waitUntilNone(
   if (left > 0) throw new BerthError('timeout', 'host_timeout', `timed out waiting for ${options.what}`)
 }
 
-/** Like {@link waitUntil}, but returns false when time is up. */
+/** Like {@link waitUntil}, but returns false on timeout. */
 export async function isSoWithin(
   isSo: () => boolean | Promise<boolean>,
   options: Pick<WaitOptions, 'timeoutMs' | 'signal'>,

@@ -5,14 +5,14 @@ import { isSameProcess, type ProcessStat } from '../../host/process/proc.js'
 import type { MachineNic } from '../contract.js'
 import { planAssign, type GuestInterface } from './plan-assign.js'
 
-/** The default route exists, set by the guest or by an earlier call: good enough. */
+/** Answer of ip(8) if a default route exists, set by the guest or by an earlier call. That is not an error. */
 const routeThere = /^RTNETLINK answers: File exists\nCommand failed -:\d+\n$/
 
 /**
- * Gives a running guest its IPv6 addresses, in its network namespace and with the host's ip(8): none of the guest's
- * files is opened or run. Addresses that the guest has put on another interface stay there.
- * @returns whether anything was missing or had to be removed
- * @throws {CommandError} when the guest's kernel settings refuse (`disable_ipv6`)
+ * Gives a running guest its IPv6 addresses, in its network namespace and with the host's ip(8): no file of the guest is
+ * opened or run. Addresses that the guest has put on another interface stay there.
+ * @returns whether any address was missing or had to be removed
+ * @throws {CommandError} if the guest's kernel settings refuse the change (`disable_ipv6`)
  */
 export async function assignLxcAddresses(
   init: ProcessStat,

@@ -6,9 +6,9 @@ import { subgroups } from './plan-bounds.js'
 const groupWrites = 0o020
 
 /**
- * Bounds a running guest's groups as the hook does at a start (support-files.ts); for guests that an older agent
- * started. v1 groups that the guest has made since stay its own until it ends.
- * @returns whether anything differed; false for a guest that is gone
+ * Limits a running guest's groups as the hook does at a start (support-files.ts), for guests that an older agent
+ * started. v1 groups that the guest has created since stay under its control until it ends.
+ * @returns whether any limit differed; false if the guest no longer exists
  */
 export function boundGroups({ hierarchies, unified }: CgroupLayout, name: string): boolean {
   const locked = hierarchies

@@ -27,7 +27,7 @@ export class LxcConfigStore {
   }
 
   /**
-   * Writes the configuration if it differs. A guest that reboots reads it again, with what a newer agent changed.
+   * Writes the configuration if it differs. A guest that reboots reads it again, including changes by a newer agent.
    * @returns whether it was written
    */
   async ensure(name: string, uuid: string, lines: readonly string[]): Promise<boolean> {
@@ -37,7 +37,7 @@ export class LxcConfigStore {
     return true
   }
 
-  /** Other methods no longer see it at once; a later `write` of that name waits for the removal. */
+  /** Other methods stop seeing the configuration immediately; a later `write` of that name waits for the removal. */
   remove(name: string): Promise<void> {
     return this.#removals.run(name, () => {
       this.#uuids.delete(name)

@@ -8,7 +8,7 @@ import { planConnect, unfinishedDevice } from './plan-connect.js'
 /**
  * Recreates a running guest's interface after somebody deleted it; a veth pair loses both ends at once.
  * @returns whether it was missing
- * @throws {CommandError} for example when the guest's root has put another interface in its place
+ * @throws {CommandError} for example if the guest's root has put another interface in its place
  */
 export async function connectGuest(init: ProcessStat, nic: MachineNic): Promise<boolean> {
   if (readIndex(nic.device) !== undefined || !isSameProcess(init.pid, init.startTime)) return false

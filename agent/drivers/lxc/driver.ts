@@ -67,27 +67,29 @@ export interface LxcDriverOptions {
   readonly stateDir: string
   /** Contains marks of ended guests. */
   readonly runDir: string
-  /** lxc's name of a guest is `<prefix>-<id>`. */
+  /** A guest's name in lxc is `<prefix>-<id>`. */
   readonly namePrefix: string
-  /** How long a guest may take to shut down. */
+  /** Time that a guest may take to shut down. */
   readonly stopTimeoutMs: number
   readonly log: Logger
-  /** Reports processes killed because memory ran out; absent: such an end counts as a shutdown from inside. */
+  /**
+   * Reports processes killed because memory ran out. Absent: the driver reports such an end as a shutdown from inside.
+   */
   readonly memoryKills?: MemoryKills
-  /** System calls to open to guests that are closed by default; default none. */
+  /** System calls that are closed to guests by default and that this host allows; default: none. */
   readonly allow?: readonly OpenCalls[]
   /** Where lxcfs is mounted; default /var/lib/lxcfs. */
   readonly lxcfsDir?: string
 }
 
-/** Where guests' disks are; configuration section `storage`. */
+/** Location of the guests' disks; configuration section `storage`. */
 export interface PoolPlace {
   readonly pool: string
   /** File behind the pool's loop device, if it has one. */
   readonly loop_file: string
 }
 
-/** Runs containers with lxc's tools; see contract.ts. Made by {@link createLxcDriver}. */
+/** Runs containers with lxc's tools; see contract.ts. {@link createLxcDriver} creates it. */
 export class LxcDriver implements Driver {
   readonly kind = 'lxc'
   readonly #runtime: LxcRuntimeReader
@@ -141,7 +143,7 @@ export class LxcDriver implements Driver {
 
   /**
    * Sets the disk scheduler that shares the pool's disk among guests, if the disk is the agent's own.
-   * @returns warnings for the operator: what on the host weakens the separation of guests
+   * @returns warnings for the operator about host settings that weaken the separation of guests
    */
   ensureSeparation({ pool, loop_file: ownFile }: PoolPlace): string[] {
     const disk = findDiskNumbers(pool)
@@ -149,8 +151,8 @@ export class LxcDriver implements Driver {
   }
 
   /**
-   * @returns warnings for the operator: guests started by an earlier agent with weaker bounds. Reads one file per
-   * guest.
+   * @returns warnings for the operator about guests that an earlier agent started with weaker bounds. Reads one file
+   * per guest.
    */
   describeOutdated(): string[] {
     return describeOutdated(this.#outdated)
@@ -169,7 +171,9 @@ export class LxcDriver implements Driver {
     // any directory will do
   }
 
-  /** Files of a system are small, but it may be a virtual machine's disk. */
+  /**
+   * A container's files need no trimming. The backup may contain a virtual machine's disk, though, which is rejected.
+   */
   trimFetched(volume: string): Promise<void> {
     return checkRoot(volume)
   }
@@ -267,7 +271,7 @@ export class LxcDriver implements Driver {
     return this.#usage.read(this.#names.nameOf(machine), machine.nic.device, pid, this.#diskOf(machine))
   }
 
-  /** Of the pool, which stays where it is as long as the agent runs: all mounts are read for it. */
+  /** Finds the disk of the pool once: it does not move while the agent runs, and each search reads all mounts. */
   #diskOf({ volume }: Machine): string | undefined {
     const folder = dirname(volume)
     if (!this.#disks.has(folder)) this.#disks.set(folder, findDiskNumbers(volume))
@@ -352,12 +356,12 @@ export class LxcDriver implements Driver {
     return Promise.reject(conflict('unsupported', 'only virtual machines have a screen'))
   }
 
-  /** Stops watching; guests are untouched. */
+  /** Stops watching. Guests keep running. */
   close(): void {
     this.#events.close()
   }
 
-  /** Shuts down every guest with this prefix, known to the journal or not, and kills what takes too long. */
+  /** Shuts down every guest with this prefix, in the journal or not, and kills those that take too long. */
   stopAll(): Promise<void> {
     const { namePrefix, stopTimeoutMs } = this.options
     const clearMark = (name: string): void => this.#events.clearMark(name)
@@ -365,15 +369,15 @@ export class LxcDriver implements Driver {
   }
 
   /**
-   * Kills every guest with this prefix, known to the journal or not, and removes all that the driver has made on the
-   * host. The driver is unusable afterwards.
+   * Kills every guest with this prefix, in the journal or not, and removes everything that the driver has created on
+   * the host. The driver is unusable afterwards.
    */
   async removeAll(): Promise<void> {
     this.close()
     await removeAll(this.#context, this.#configs, this.options.namePrefix)
   }
 
-  /** Does nothing when the name belongs to another guest: then this one is not on the host. */
+  /** Does nothing if the name belongs to another guest: this guest is then not on the host. */
   async #ending(machine: Machine, act: (target: StopTarget) => Promise<void>): Promise<void> {
     if (this.#names.isForeign(machine)) return
     const name = this.#names.nameOf(machine)
@@ -386,8 +390,8 @@ export class LxcDriver implements Driver {
   }
 
   /**
-   * Removes the configuration in the background: while the journal is synced, that takes tens of milliseconds. A
-   * leftover only is a trace of a guest known as removed.
+   * Removes the configuration in the background, as this takes tens of milliseconds while the journal is synced. If it
+   * is left over, it is only a trace of a guest known as removed.
    */
   #discardConfig(name: string): void {
     this.#configs
@@ -431,7 +435,7 @@ export class LxcDriver implements Driver {
   }
 }
 
-/** Writes lxc's support files and begins to watch for guests that end. */
+/** Writes lxc's support files and starts to watch for guests that end. */
 export async function createLxcDriver(options: LxcDriverOptions): Promise<LxcDriver> {
   const paths = lxcPaths(options)
   await ensureSupportFiles(paths, options.allow ?? [])

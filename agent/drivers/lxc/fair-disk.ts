@@ -1,12 +1,12 @@
 import { listDisks, setScheduler, type Disk } from '../../host/disk/block-queue.js'
 
-/** The only scheduler that shares a disk's time by group, so by guest. */
+/** The only scheduler that shares a disk's time by group, and therefore by guest. */
 const fair = 'bfq'
 
 /**
- * Sets the scheduler of the pool's disk if it is a loop device on `ownFile`. Any other disk is the operator's, who gets
- * a warning.
- * @param numbers `major:minor` of the whole disk; undefined where the pool is on no single one
+ * Sets the scheduler of the pool's disk if it is a loop device on `ownFile`. Any other disk belongs to the operator,
+ * who gets a warning.
+ * @param numbers `major:minor` of the whole disk; undefined if the pool is not on exactly one disk
  * @returns warnings for the operator
  */
 export function ensureFairDisk(numbers: string | undefined, ownFile: string): string[] {
@@ -18,7 +18,7 @@ export function ensureFairDisk(numbers: string | undefined, ownFile: string): st
   })
 }
 
-/** Leaves another loop device alone: the disk below it would matter, and is unknown here. */
+/** Does not change another loop device: only the disk below it would matter, and that disk is unknown here. */
 export function planFairDisk(
   { scheduler, path, backingFile }: Pick<Disk, 'scheduler' | 'path' | 'backingFile'>,
   ownFile: string,

@@ -12,14 +12,14 @@ interface Freezer {
   readonly isFrozen: () => boolean
 }
 
-/** Whether the host can freeze guests; v1 may lack the hierarchy. */
+/** Whether the host can freeze guests. With v1 the freezer hierarchy may be missing. */
 export function canFreeze({ version, controllers }: CgroupLayout): boolean {
   return version === 2 || controllers.has('freezer')
 }
 
 /**
- * Freezes every process of the guest. A process that waits for a disk freezes when the disk has answered.
- * @returns false when it took longer than `timeoutMs`: all processes go on
+ * Freezes every process of the guest. A process that waits for a disk freezes once the disk has answered.
+ * @returns false if it took longer than `timeoutMs`; all processes then continue
  */
 export async function freezeGuest(cgroups: CgroupLayout, name: string, timeoutMs: number): Promise<boolean> {
   const freezer = findFreezer(cgroups, name)
@@ -36,7 +36,7 @@ export async function freezeGuest(cgroups: CgroupLayout, name: string, timeoutMs
   }
 }
 
-/** Lets the guest go on; for one that is gone or not frozen it costs one file read. */
+/** Lets the guest continue. Costs one file read if the guest no longer exists or is not frozen. */
 export function thawContainer(cgroups: CgroupLayout, name: string): void {
   const freezer = findFreezer(cgroups, name)
   if (!freezer) return
@@ -49,7 +49,7 @@ export function thawContainer(cgroups: CgroupLayout, name: string): void {
   }
 }
 
-/** Undefined: the guest has no group, or the host no freezer. */
+/** Returns undefined if the guest has no group or the host has no freezer. */
 function findFreezer(cgroups: CgroupLayout, name: string): Freezer | undefined {
   const hierarchy = cgroups.version === 1 ? cgroups.controllers.get('freezer') : cgroups.unified
   const group = `${hierarchy}/lxc.payload.${name}`

@@ -16,18 +16,18 @@ export function readHostFacts(): LxcHostFacts {
 }
 
 /**
- * LXC loads a profile for each guest with apparmor_parser: without that program no guest would start, so the kernel's
- * AppArmor alone does not count.
+ * LXC loads a profile for each guest with apparmor_parser. Without that program no guest would start, so AppArmor in
+ * the kernel is not enough.
  */
 function hasAppArmor(): boolean {
   const enabled = readKernelFile('/sys/module/apparmor/parameters/enabled')?.startsWith('Y') ?? false
   return enabled && ['/sbin', '/usr/sbin'].some((directory) => existsSync(`${directory}/apparmor_parser`))
 }
 
-/** Kernel parameters that select v2 alone. */
+/** Kernel parameters that select v2 only. */
 const unifiedParameters = 'systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all'
 
-/** Why guests cannot run here; `undefined` when they can. */
+/** Reason why guests cannot run here; `undefined` if they can. */
 export function findHindrance(lxcPath: string, cgroups: CgroupLayout): string | undefined {
   try {
     accessSync(lxcStartProgram, constants.X_OK)
@@ -42,7 +42,7 @@ export function findHindrance(lxcPath: string, cgroups: CgroupLayout): string | 
   return undefined
 }
 
-/** lxc 5.0.2 ignores v2 limits where any v1 hierarchy is mounted: guests would have no limits. */
+/** lxc 5.0.2 ignores v2 limits if any v1 hierarchy is mounted: guests would have no limits. */
 export function findCgroupHindrance({ version, hierarchies, unified }: CgroupLayout): string | undefined {
   if (unified === undefined) return 'no cgroup2 tree for the groups of guests is mounted below /sys/fs/cgroup'
   const left = hierarchies.filter((path) => path !== unified)
@@ -57,7 +57,7 @@ function ancestors(path: string): string[] {
   return path === '/' ? ['/'] : [...ancestors(dirname(path)), path]
 }
 
-/** Warns of what guests lack without v2. */
+/** Warnings about features that guests lack without v2. */
 export function describeCgroups({ version }: CgroupLayout): string[] {
   if (version === 2) return []
   return [
@@ -67,7 +67,7 @@ export function describeCgroups({ version }: CgroupLayout): string[] {
   ]
 }
 
-/** What guests with I/O limits miss where the pool is on no disk that can be throttled. */
+/** Warnings for a pool on a disk that cannot be throttled: guests' I/O limits then have no effect. */
 export function describeThrottling(numbers: string | undefined): string[] {
   if (numbers !== undefined) return []
   return ['the pool is not on a single disk: io_read_mbps and io_write_mbps of its guests have no effect']
@@ -76,9 +76,9 @@ export function describeThrottling(numbers: string | undefined): string[] {
 const lxcfsFiles = ['cpuinfo', 'diskstats', 'loadavg', 'meminfo', 'slabinfo', 'stat', 'swaps', 'uptime']
 const lxcfsEntries = [...lxcfsFiles.map((name) => `proc/${name}`), 'sys/devices/system/cpu']
 
-/** What lxcfs offers now; nothing when it does not run. */
+/** Files that lxcfs offers now; empty if lxcfs is not running. */
 export function listLxcfsEntries(lxcfsDir: string): string[] {
-  // existsSync() is false for ENOTCONN, which the mount of a dead lxcfs answers.
+  // existsSync() returns false for ENOTCONN, the error of the mount of a dead lxcfs.
   return lxcfsEntries.filter((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 
@@ -87,7 +87,7 @@ export function hasLxcfs(lxcfsDir: string): boolean {
   return lxcfsEntries.some((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 
-/** systemd's usual hard limit; without CAP_SYS_RESOURCE no more than the agent's own. */
+/** systemd's usual hard limit; without CAP_SYS_RESOURCE, the agent's own limit at most. */
 function readOpenFilesMax(): number {
   const wanted = 524_288
   const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(readKernelFile('/proc/self/status') ?? '')?.[1]

@@ -3,8 +3,8 @@ import { readKernelFile } from '../../host/process/proc.js'
 import { planSysctls, type Sysctl } from './plan-sysctls.js'
 
 /**
- * Raises kernel limits that many guests at once would reach; higher values and missing files stay.
- * @returns what was raised, as `name: old → new`
+ * Raises kernel limits that many guests at once would reach. Higher values and missing files stay unchanged.
+ * @returns the raised limits, as `name: old → new`
  */
 export function ensureHostLimits(): string[] {
   const has = new Map<string, number>()
@@ -20,7 +20,7 @@ function raise({ name, value }: Sysctl, old: number | undefined): string[] {
   try {
     writeFileSync(pathOf(name), `${value}`)
   } catch (error) {
-    // Read-only, as /proc/sys of a container may be: fewer guests can run.
+    // /proc/sys may be read-only, for example in a container. Fewer guests can run then.
     if (!['EACCES', 'EPERM', 'EROFS', 'EINVAL'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     return [`${name}: stays ${old}, ${value} refused`]
   }

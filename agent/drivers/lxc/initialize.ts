@@ -11,8 +11,8 @@ import { planCopy, type HostKeys } from './plan-copy.js'
 import { checkLogin, planFirstBoot, type HashedLogin } from './plan-login.js'
 
 /**
- * Sets host name, hosts, resolv.conf and root's login in the root filesystem of no running guest.
- * @throws {BerthError} `guest_initialize_failed` when the image is no usual Linux file system
+ * Sets host name, hosts, resolv.conf and root's login in a root filesystem. No running guest may use it.
+ * @throws {BerthError} `guest_initialize_failed` if the image is not a usual Linux file system
  */
 export async function initializeGuest(root: string, machine: Machine, login: Login): Promise<void> {
   checkLogin(machine, login)
@@ -21,7 +21,7 @@ export async function initializeGuest(root: string, machine: Machine, login: Log
 
 /**
  * Turns the copy of another guest's root filesystem into this guest's, so that both can run at the same time.
- * @throws {BerthError} `guest_initialize_failed` when the copy is not a usual Linux file system
+ * @throws {BerthError} `guest_initialize_failed` if the copy is not a usual Linux file system
  */
 export async function adoptGuest(
   { volume: root, resolvers }: VolumeCopy,
@@ -35,7 +35,7 @@ export async function adoptGuest(
   await change(root, planCopy(machine, await hashLogin(login), original))
 }
 
-/** Only of the types that the original has. */
+/** Creates host keys of the types that the original has. */
 async function makeHostKeys(root: string): Promise<HostKeys> {
   const existing = await listExisting(root, hostKeyTypes.map(pathOfKey))
   const keys: Record<string, HostKeys[string]> = {}

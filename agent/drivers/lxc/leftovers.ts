@@ -6,7 +6,7 @@ import type { LxcRuntimeReader } from './runtime.js'
 import { removeGroups } from '../common/remove-groups.js'
 import { waitUntil, waitUntilNone } from '../common/wait.js'
 
-/** What a stopped guest may have left on the host. */
+/** Traces that a stopped guest may have left on the host. */
 export interface Leftovers {
   readonly groups: string[]
   readonly device?: string
@@ -20,8 +20,8 @@ export function findLeftovers(cgroups: CgroupLayout, name: string, device: strin
 }
 
 /**
- * Removes what a killed monitor left: the guest's processes, groups and interface. Costs a few stat(2) when there is
- * nothing. The caller has made sure that no monitor runs.
+ * Removes the traces of a killed monitor: the guest's processes, groups and interface. Costs a few stat(2) calls if
+ * there are none. The caller has made sure that no monitor runs.
  */
 export async function removeLeftovers(
   runtime: LxcRuntimeReader,
@@ -36,8 +36,8 @@ export async function removeLeftovers(
 }
 
 /**
- * The pair goes with the guest's namespace, sooner or later: it is fine if it vanishes before ip looks for it (code 1)
- * or after (2).
+ * The kernel removes the pair with the guest's namespace at some point. So ip may find it missing before (code 1) or
+ * after (2) its own search.
  */
 async function removeInterface(device: string): Promise<void> {
   const { stderr } = await run('ip', ['link', 'delete', 'dev', device], { okCodes: [0, 1, 2] })
@@ -47,7 +47,7 @@ async function removeInterface(device: string): Promise<void> {
   })
 }
 
-/** Kills until no process appears any more. Namespaces take time to end: tens of seconds when there are many. */
+/** Kills processes until no new process appears. Namespaces take time to end: tens of seconds if there are many. */
 async function killPayload(runtime: Pick<LxcRuntimeReader, 'payloadPids'>, name: string): Promise<void> {
   const killAll = (): number => {
     const pids = runtime.payloadPids(name)

@@ -2,13 +2,13 @@ import { readConfinement } from '../../host/guest/guest-namespace.js'
 import { isSameProcess, type ProcessStat } from '../../host/process/proc.js'
 import type { LxcRuntimeReader } from './runtime.js'
 
-/** A guest that was started with another system call filter or other bounds than this agent's. */
+/** A guest that was started with a system call filter or bounds that differ from this agent's. */
 export interface OutdatedGuest {
   readonly name: string
   readonly monitor: ProcessStat
 }
 
-/** Looks at guests that run now. */
+/** Lists outdated guests among those that run now. */
 export function listOutdated(
   runtime: Pick<LxcRuntimeReader, 'listNames' | 'read'>,
   prefix: string,
@@ -20,7 +20,7 @@ export function listOutdated(
   })
 }
 
-/** @returns warnings for the operator about those that still run since they were listed */
+/** @returns warnings for the operator about the listed guests that still run */
 export function describeOutdated(found: readonly OutdatedGuest[]): string[] {
   const left = found.filter(({ monitor: { pid, startTime } }) => isSameProcess(pid, startTime))
   if (left.length === 0) return []

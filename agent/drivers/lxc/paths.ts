@@ -15,7 +15,7 @@ export interface LxcPaths {
   readonly devices: string
   readonly marks: string
   readonly pivotGroup: string
-  /** lxc's name of a guest; all instances on a host share one space of command sockets and groups. */
+  /** A guest's name in lxc. All instances on a host share one namespace of command sockets and groups. */
   readonly nameOf: (id: number) => string
   readonly directoryOf: (name: string) => string
   readonly configOf: (name: string) => string

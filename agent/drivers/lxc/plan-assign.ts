@@ -18,9 +18,9 @@ export interface Ipv6Assignment extends InnerIpv6 {
 }
 
 /**
- * Plans ip(8) commands, in the guest's network namespace, that give its interface the addresses; [] when nothing is to
- * do or the interface is missing, as the guest's root may have moved it. Names the interface by index (`if5`), since
- * its name is the guest's choice.
+ * Plans ip(8) commands, in the guest's network namespace, that give its interface the addresses. Names the interface by
+ * index (`if5`), since the guest chooses its name.
+ * @returns [] if nothing has to change, or if the interface is missing because the guest's root moved it
  */
 export function planAssign(shown: readonly GuestInterface[], assignment: Ipv6Assignment): string[] {
   const { hostIndex, ipv6Addresses, gone } = assignment
@@ -36,7 +36,7 @@ export function planAssign(shown: readonly GuestInterface[], assignment: Ipv6Ass
 }
 
 /**
- * Plans ip(8) commands that add a guest's IPv6 addresses and default route; the same at its start and later.
+ * Plans ip(8) commands that add a guest's IPv6 addresses and default route; used at its start and later.
  * @param at the interface: `dev eth0`
  * @param added the addresses to add; default: all
  */

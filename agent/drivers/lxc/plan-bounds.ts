@@ -1,18 +1,21 @@
 import type { NamespaceBounds } from '../../host/guest/guest-namespace.js'
 
-/** Cgroups a guest may make: systemd makes one per service and session. Each uses kernel memory charged to nobody. */
+/**
+ * Maximum number of cgroups that a guest may create: systemd creates one per service and session. Each uses kernel
+ * memory that is charged to nobody.
+ */
 export const subgroups = { most: 512, depth: 64 } as const
 
 const [pendingSignals, messageQueueBytes] = [11, 12]
 
 /**
- * Bounds on kernel objects that the guest's memory limit does not count or that all guests share: several times what a
- * busy server with rootless containers was seen to use.
+ * Bounds on kernel objects that the guest's memory limit does not count or that all guests share. Each is several times
+ * the highest use seen on a busy server with rootless containers.
  */
 export const namespaceBounds: NamespaceBounds = {
   counts: {
-    // Each takes 240 KB of the host, of which 90 are charged, and may track as many connections as the host's table
-    // holds. Debian's services use one or two (PrivateNetwork=), and each nested container one.
+    // Each takes 240 KB of the host, of which 90 KB are charged, and may track as many connections as the host's table
+    // holds. Debian's services use one or two (PrivateNetwork=), and each nested container uses one.
     max_net_namespaces: 16,
     max_user_namespaces: 256,
     max_pid_namespaces: 128,

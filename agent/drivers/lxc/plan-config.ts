@@ -7,7 +7,7 @@ import { deviceNodes } from '../../../shared/guest-devices.js'
 
 /** Properties of the host and the instance that a guest's configuration depends on. */
 export interface ConfigFacts extends LimitFacts {
-  /** lxc's name of the guest, unique on the host. */
+  /** The guest's name in lxc, unique on the host. */
   readonly name: string
   /** Files and directories that lxcfs offers, relative to its mount: `proc/meminfo`. */
   readonly lxcfsEntries: readonly string[]
@@ -23,7 +23,7 @@ export interface ConfigFacts extends LimitFacts {
   readonly stoppedHook: string
   readonly marksDir: string
   readonly lxcPath: string
-  /** Group that monitors move to while theirs is removed; shared by all guests of this agent. */
+  /** Group that monitors move to while their own group is removed; shared by all guests of this agent. */
   readonly pivotGroup: string
   /** Directory with a node for each device that guests may use. */
   readonly devicesDir: string
@@ -33,8 +33,8 @@ export interface ConfigFacts extends LimitFacts {
 }
 
 /**
- * An unprivileged guest has these only in its own namespaces. They are dropped because systemd then skips units
- * (debugfs, clock, modules) that could only fail.
+ * An unprivileged guest has these capabilities only in its own namespaces. They are dropped because systemd then skips
+ * units (debugfs, clock, modules) that could only fail.
  */
 const droppedCapabilities = 'mac_admin mac_override sys_time sys_module sys_rawio'
 
@@ -44,7 +44,7 @@ const droppedCapabilities = 'mac_admin mac_override sys_time sys_module sys_rawi
  */
 const allowedDevices = ['1:3', '1:5', '1:7', '1:8', '1:9', '5:0', '5:1', '5:2', '136:*']
 
-/** lxc ignores these on hosts with v1: there the hook sets them. */
+/** lxc ignores these on hosts with v1. There, the hook sets them. */
 const subgroupBounds = [
   `lxc.cgroup2.cgroup.max.descendants = ${subgroups.most}`,
   `lxc.cgroup2.cgroup.max.depth = ${subgroups.depth}`,
@@ -67,9 +67,9 @@ const patterns = {
 } as const
 
 /**
- * Plans a guest's whole lxc configuration, one line each. It includes nothing: Debian's common.conf has hooks that cost
- * 0.5 s at each stop, and grants rights that guests must not have.
- * @throws {Error} when a value does not match its pattern or range
+ * Plans a guest's whole lxc configuration, one line each. Includes no other file: Debian's common.conf has hooks that
+ * cost 0.5 s at each stop, and grants rights that guests must not have.
+ * @throws {Error} if a value does not match its pattern or range
  */
 export function planConfig(machine: Machine, facts: ConfigFacts): string[] {
   const lines = [
@@ -105,8 +105,8 @@ function planIdentity(machine: Machine): string[] {
 }
 
 /**
- * What a system that mends the guest's has of it: at /mnt, where a hook puts it, since the guest may not walk to where
- * volumes are.
+ * Makes the guest's own volume available at /mnt of its rescue system. A hook mounts it there, because the guest cannot
+ * reach the directory of the volumes.
  */
 function planMendedVolume({ boot, volume }: Machine, { mendHook }: ConfigFacts): string[] {
   if (boot?.mode === 'cdrom') throw new Error('only virtual machines have a CD drive')
@@ -128,7 +128,7 @@ function planConfinement(facts: ConfigFacts): string[] {
     // The agent may be protected from the OOM killer; its guests must not be.
     'lxc.proc.oom_score_adj = 0',
     'lxc.mount.auto = proc:mixed sys:mixed',
-    // Only the v2 tree: an init that finds none would mount all hierarchies.
+    // Mounts only the v2 tree: without one, an init would mount all hierarchies.
     'lxc.mount.entry = cgroup2 sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime 0 0',
     `lxc.mount.entry = ${check('path', facts.commandLine)} proc/cmdline none bind,ro,optional 0 0`,
     ...facts.lxcfsEntries.map((entry) => planLxcfsMount(facts.lxcfsDir, entry)),
@@ -140,7 +140,10 @@ function planLxcfsMount(directory: string, entry: string): string {
   return `lxc.mount.entry = ${check('path', directory)}/${target} ${target} none bind,optional 0 0`
 }
 
-/** The guest cannot create nodes itself. `optional`: the guest must start even if the module was unloaded. */
+/**
+ * Device nodes are mounted because the guest cannot create them. `optional`: the guest must start even if the module
+ * was unloaded.
+ */
 function planDeviceMounts({ devices = [] }: Machine, { apparmor, devicesDir }: ConfigFacts): string[] {
   const mounts = devices.map((device) => {
     const target = deviceNodes[device].path.slice(1)
@@ -161,7 +164,7 @@ function planNic({ nic }: Machine): string[] {
     `lxc.net.0.veth.pair = ${check('device', nic.device)}`,
     `lxc.net.0.link = ${check('device', nic.bridge)}`,
     `lxc.net.0.hwaddr = ${check('mac', nic.mac)}`,
-    // Without it lxc 5.0.2 sets a wrong broadcast address: 0.0.255.255.
+    // Without the broadcast address, lxc 5.0.2 sets a wrong one: 0.0.255.255.
     `lxc.net.0.ipv4.address = ${check('ipv4', nic.ipv4)}/${prefix} ${broadcastOf(nic.ipv4, prefix)}`,
     `lxc.net.0.ipv4.gateway = ${check('ipv4', nic.gateway)}`,
   ]
@@ -194,8 +197,8 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
 }
 
 /**
- * lxc gives all of a guest's groups to its root. A hook takes the v1 ones back before the first process runs, since the
- * kernel cannot bound them: then only the host can make groups there or move processes.
+ * lxc gives a guest's root all of the guest's groups. A hook takes the v1 groups back before the first process runs,
+ * since the kernel cannot limit them. From then on only the host can create groups there or move processes.
  */
 function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: ConfigFacts): string[] {
   const locked = hierarchies.filter((path) => path !== unified)
@@ -206,8 +209,8 @@ function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: 
 }
 
 /**
- * Uses the commands for running guests: lxc's own lines cannot set lifetimes, and leave an address tentative for a
- * second, during which no service can bind to it.
+ * Uses the same commands as for running guests. lxc's own lines cannot set lifetimes, and leave an address tentative
+ * for a second, during which no service can bind to it.
  */
 function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFacts): string[] {
   if (ipv6Addresses.length === 0) return []
@@ -217,7 +220,7 @@ function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFa
   return [`lxc.hook.start-host = ${words.join(' ')}`]
 }
 
-/** Has the name among its arguments so that the hook's processes can be recognized (runtime.ts). */
+/** Passes the name as an argument so that the hook's processes can be recognized (runtime.ts). */
 function planStoppedHook(facts: ConfigFacts): string {
   const paths = [facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path))
   return `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`

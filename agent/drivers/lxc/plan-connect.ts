@@ -2,9 +2,9 @@ import type { MachineNic } from '../contract.js'
 import { planGuestAddresses } from './plan-assign.js'
 import { broadcastOf } from './plan-config.js'
 
-/** Commands of ip(8) in this order. Any of them may be the last before a crash. */
+/** Commands of ip(8), to be run in this order. A crash may happen after any of them. */
 export interface ConnectPlan {
-  /** On the host: makes a pair with one end in the guest. The host's end has a temporary name. */
+  /** On the host: creates a pair with one end in the guest. The host's end has a temporary name. */
   readonly create: readonly string[]
   /** In the guest's network namespace. */
   readonly inside: readonly string[]
@@ -12,14 +12,14 @@ export interface ConnectPlan {
   readonly join: string
 }
 
-/** Temporary name of the host's end; anti-spoofing treats it as an unknown guest's. */
+/** Temporary name of the host's end. The anti-spoofing rules treat it as an unknown guest's device. */
 export function unfinishedDevice(device: string): string {
   return `${device}n`
 }
 
 /**
- * Plans the interface of a running guest, the same as lxc makes at a start.
- * @param pid of the guest's first process
+ * Plans the interface of a running guest, identical to the one that lxc creates at a start.
+ * @param pid pid of the guest's first process
  */
 export function planConnect(nic: MachineNic, pid: number): ConnectPlan {
   const { device, bridge, mac, ipv4, prefixLength, gateway } = nic

@@ -5,7 +5,7 @@ import { hostsOf, planFirstBoot, resolvConfOf, textOf, type HashedLogin, type Na
 export type HostKeys = Readonly<Record<string, { readonly privateKey: string; readonly publicKey: string }>>
 
 export interface NewIdentity {
-  /** As machine-id(5) has it. */
+  /** In the format of machine-id(5). */
   readonly machineId: string
   readonly hostKeys: HostKeys
   /** Name servers that the host assigned to the original; absent: not known. */
@@ -16,7 +16,7 @@ export interface NewIdentity {
  * Plans the changes that turn the copy of another guest's files into this guest's: name, login, machine-id and SSH host
  * keys. The login of the original stops working, unless this guest has no login. Other lines of /etc/hosts, and name
  * servers that the owner has set, stay.
- * @throws {Error} when a value is invalid
+ * @throws {Error} if a value is invalid
  */
 export function planCopy(machine: NameSettings, login: HashedLogin, identity: NewIdentity): RootChange[] {
   const changes = planFirstBoot(machine, login)
@@ -38,7 +38,7 @@ function adapt(change: RootChange, machine: NameSettings, { resolvers }: NewIden
   return [{ kind: 'unchanged', path, old: textOf(resolvConfOf(resolvers)), content }]
 }
 
-/** Logins of the original's owner are disabled. */
+/** Disables the logins of the original's owner. */
 function planOtherLogins({ passwordHash, keys }: HashedLogin): RootChange[] {
   return passwordHash !== undefined && keys.length === 0 ? [{ kind: 'key', content: '' }] : []
 }

@@ -19,7 +19,7 @@ const patterns = {
   publicKey: /^[^\p{Cc}\u2028\u2029]{1,16384}$/u,
 } as const
 
-/** Plans host name, hosts, resolv.conf and root's login. @throws {Error} when a value is invalid */
+/** Plans host name, hosts, resolv.conf and root's login. @throws {Error} if a value is invalid */
 export function planFirstBoot(machine: NameSettings, login: HashedLogin): RootChange[] {
   const hostname = oneLine('hostname', machine.hostname)
   const servers = resolvConfOf(machine.resolvers)
@@ -32,23 +32,23 @@ export function planFirstBoot(machine: NameSettings, login: HashedLogin): RootCh
   ]
 }
 
-/** @throws {Error} when a value is invalid */
+/** @throws {Error} if a value is invalid */
 export function checkLogin(machine: NameSettings, login: Login): void {
   if (login.password !== undefined) checkPassword(login.password)
   planFirstBoot(machine, { keys: keysOf(login) })
 }
 
-/** @throws {Error} when it is not one line */
+/** @throws {Error} if the password is not one line */
 export function checkPassword(password: string): void {
   oneLine('password', password)
 }
 
-/** Lines of /etc/resolv.conf. @throws {Error} when an address is invalid */
+/** Lines of /etc/resolv.conf. @throws {Error} if an address is invalid */
 export function resolvConfOf(resolvers: readonly string[]): string[] {
   return resolvers.map((address) => `nameserver ${oneLine('resolver', address)}`)
 }
 
-/** The first name of the address is what `hostname -f` shows (hostname(1)). */
+/** The address's first name is the one that `hostname -f` shows (hostname(1)). */
 export function hostsOf({ hostname, fqdn }: NameSettings): string[] {
   const names = fqdn === undefined ? [hostname] : [oneLine('fqdn', fqdn), hostname]
   return [

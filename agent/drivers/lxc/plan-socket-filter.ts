@@ -1,4 +1,4 @@
-/** Calls that are closed to guests unless the operator opens them (`lxc.allow`). */
+/** System calls that are closed to guests unless the operator opens them (`lxc.allow`). */
 export type OpenCalls = 'packet-rings' | 'sockets-32bit'
 
 /** AF_UNIX, AF_INET, AF_INET6, AF_PACKET (DHCP clients, arping); netlink is checked by protocol. */
@@ -6,18 +6,20 @@ const openFamilies = [1, 2, 10, 17]
 
 /**
  * Netlink protocols: routes, sockets (ss), IPsec, audit (PAM), netfilter, device events, generic (WireGuard, ethtool).
- * The others are useless in a guest, and each receive queue takes memory charged to nobody.
+ * The others are useless in a guest, and each of their receive queues takes memory charged to nobody.
  */
 const netlinkFamily = 16
 const openProtocols = [0, 4, 6, 9, 12, 15, 16]
 
-/** SOL_PACKET, and its options PACKET_RX_RING and PACKET_TX_RING: rings take any amount of memory charged to nobody. */
+/**
+ * SOL_PACKET, and its options PACKET_RX_RING and PACKET_TX_RING. Rings take unlimited memory that is charged to nobody.
+ */
 const packetLevel = 263
 const packetRings = [5, 13]
 
 const [eNoSys, eNoProtoOpt, eProtoNoSupport, eAfNoSupport] = [38, 92, 93, 97]
 
-/** An instruction of a classic BPF program (linux/filter.h); labels are resolved to distances. */
+/** An instruction of a classic BPF program (linux/filter.h). Labels are resolved to distances. */
 interface Instruction {
   readonly code: number
   readonly value: number
@@ -33,14 +35,14 @@ const give = (action: number): Instruction => ({ code: 0x06, value: action })
 const allow = give(0x7fff0000)
 const refuse = (errno: number): Instruction => give(0x00050000 | errno)
 
-/** Offsets in struct seccomp_data. Only the low half of int arguments is compared, as the kernel uses no more. */
+/** Offsets in struct seccomp_data. Only the low half of int arguments is compared, as the kernel uses only that. */
 const [callNumber, architecture, arguments_] = [0, 4, 16]
 const argument = (index: number): Instruction => load(arguments_ + index * 8)
 
 /**
- * A seccomp program as bytes of struct sock_filter: allows only sockets of the families above, in every calling
- * convention of the processor. lxc's own profiles cannot do that: they skip calls without a single libseccomp number,
- * such as the 32-bit socket calls.
+ * Builds a seccomp program as bytes of struct sock_filter. It allows only sockets of the families above, in every
+ * calling convention of the processor. lxc's own profiles cannot do that: they skip calls without a single libseccomp
+ * number, such as the 32-bit socket calls.
  */
 export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
   const isAllowed = (call: OpenCalls): boolean => allowed.includes(call)
@@ -65,7 +67,8 @@ export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
     jumpIfEqual(359, 'family'),
     jumpIfEqual(360, 'family'),
     ...rings(366),
-    // socketcall has its families and options in memory, where a filter cannot see them; the calls above do the same.
+    // socketcall passes families and options in memory, where a filter cannot see them. The calls above do the same as
+    // socketcall.
     ...(isAllowed('sockets-32bit') ? [] : [jumpIfEqual(102, 'socketcall')]),
     allow,
     { label: 'arm64' },

@@ -1,11 +1,11 @@
 export interface Sysctl {
   readonly name: string
   readonly value: number
-  /** Why guests need it. */
+  /** Reason why guests need it. */
   readonly reason: string
 }
 
-/** Counted at the host's root for all guests together; each guest has its own bound too (plan-bounds.ts). */
+/** Counted at the host's root for all guests together. Each guest has its own bound too (plan-bounds.ts). */
 const ofAllGuests = 'counted for all guests together'
 
 const wanted: readonly Sysctl[] = [
@@ -48,8 +48,8 @@ const wanted: readonly Sysctl[] = [
 ]
 
 /**
- * Plans which values to raise; none is lowered, and an unknown one is planned. Found by starting 100 systemd guests at
- * once; the list agrees with LXD's for production hosts.
+ * Plans which values to raise; no value is lowered, and missing values are planned too. The list was found by starting
+ * 100 systemd guests at once; it agrees with LXD's list for production hosts.
  */
 export function planSysctls(has: ReadonlyMap<string, number>): Sysctl[] {
   return wanted.filter(({ name, value }) => (has.get(name) ?? -1) < value)

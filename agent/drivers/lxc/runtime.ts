@@ -11,7 +11,7 @@ import {
 import type { ObservedState } from '../contract.js'
 import type { LxcPaths } from './paths.js'
 
-/** What the kernel tells of a guest's processes. */
+/** State of a guest's processes according to the kernel. */
 export interface LxcRuntime {
   readonly state: ObservedState
   readonly monitor?: ProcessStat
@@ -21,27 +21,27 @@ export interface LxcRuntime {
   readonly restarters: readonly ProcessStat[]
 }
 
-/** Whether nothing on the host will change the guest's state any more. */
+/** Whether no process on the host will change the guest's state any more. */
 export function isRuntimeGone({ monitor, restarters }: LxcRuntime): boolean {
   return monitor === undefined && restarters.length === 0
 }
 
 interface ProcessInfo {
   readonly stat: ProcessStat
-  /** The words of its command line. */
+  /** Words of the process's command line. */
   readonly title: readonly string[]
 }
 
-/** How often to look: a starting guest goes through this many processes, each of which may end during a look. */
+/** Maximum number of reads: a starting guest goes through this many processes, and each may end during a read. */
 const mostLooks = 5
-/** Executing a program takes a fraction of a millisecond, on a busy host a few. */
+/** Executing a program takes a fraction of a millisecond, or a few milliseconds on a busy host. */
 const executingMs = 10
 
 const youngTicks = 1000 // 10 s at the kernel's 100 Hz for user space
 
 /**
- * Reads guests' state from their groups, which only the host's root can enter, and not from command lines, which a
- * guest can fake.
+ * Reads guests' state from their groups, which only the host's root can enter. Command lines are not used, because a
+ * guest can fake them.
  */
 export class LxcRuntimeReader {
   readonly #hierarchy: string
@@ -57,7 +57,7 @@ export class LxcRuntimeReader {
 
   /**
    * Names of all guests that have a group, running or left over, or that are rebooting. A rebooting guest leaves its
-   * group and comes back, so groups are listed before and after.
+   * group and returns, so groups are listed before and after.
    */
   listNames(prefix: string): string[] {
     const group = new RegExp(`^lxc\\.(?:monitor|payload)\\.(${prefix}-\\d+)$`)
@@ -67,7 +67,9 @@ export class LxcRuntimeReader {
     return [...new Set([...inGroups(), ...passing(), ...inGroups()])]
   }
 
-  /** For a guest seen running before, it reads one file: its first process must be the same, with the same parent. */
+  /**
+   * For a guest that was running before, this reads one file: its first process must be the same, with the same parent.
+   */
   read(name: string): LxcRuntime {
     const known = this.#running.get(name)
     if (known?.init && known.monitor) {
@@ -88,7 +90,7 @@ export class LxcRuntimeReader {
     const restarters = passing.flatMap(({ title, stat }) => (title[0] === '[lxc' ? [] : [stat]))
     if (restarters.length > 0) return { state: 'starting', ...(ending && { monitor: ending }), restarters }
     if (ending) return { state: 'stopping', monitor: ending, restarters }
-    // A rebooting guest may have come back to its group between the two looks.
+    // A rebooting guest may have returned to its group between the two reads.
     const back = this.#findMonitor(name)
     if (back) return this.#readMonitored(back)
     return { state: this.payloadPids(name).length > 0 ? 'stopping' : 'stopped', restarters }
@@ -101,12 +103,12 @@ export class LxcRuntimeReader {
     return { state: isExecuted(init, monitor) ? 'running' : 'starting', monitor, init, restarters }
   }
 
-  /** Every process of the guest, also those that survived its monitor. */
+  /** Pids of every process of the guest, including those that survived its monitor. */
   payloadPids(name: string): number[] {
     return readTreePids(`${this.#hierarchy}/lxc.payload.${name}`).filter((pid) => findLiveProcess(pid))
   }
 
-  /** Hooks run in the monitor's group too: the monitor is the process whose parent is not in it. */
+  /** Hooks run in the monitor's group too. The monitor is the process whose parent is outside the group. */
   #findMonitor(name: string): ProcessStat | undefined {
     const stats = readGroupPids(`${this.#hierarchy}/lxc.monitor.${name}`)
       .map(findLiveProcess)
@@ -117,7 +119,7 @@ export class LxcRuntimeReader {
   /**
    * Processes in the pivot group. A monitor leaves its own group to remove it, then runs the hook, which may leave a
    * restarter, and ends. Only such processes are in this group, so their command lines are trustworthy. If one ends
-   * during the look, its child may be missing from the list: then all are looked at again.
+   * during the read, its child may be missing from the list. All are then read again.
    */
   #listPassing(): ProcessInfo[] {
     for (let looks = 1; ; looks++) {
@@ -128,7 +130,7 @@ export class LxcRuntimeReader {
     }
   }
 
-  /** The monitor's child in another pid namespace; hooks are children in the host's. */
+  /** The guest's init is the monitor's child in another pid namespace; hooks are children in the host's namespace. */
   #findInit(monitor: ProcessStat): ProcessStat | undefined {
     for (const pid of readChildren(monitor.pid)) {
       const namespace = findNamespace(pid, 'pid')
@@ -138,7 +140,7 @@ export class LxcRuntimeReader {
   }
 }
 
-/** A process has no command line at the moment it executes its program: it is read again. */
+/** A process has no command line at the moment it executes its program, so it is read again. */
 function readPassing(pid: number): ProcessInfo[] {
   const deadline = performance.now() + executingMs
   for (;;) {
@@ -150,8 +152,8 @@ function readPassing(pid: number): ProcessInfo[] {
 }
 
 /**
- * Whether the child has executed the guest's init and is not lxc-start any more. The guest can choose its name, but not
- * its file. An ending process has no file: that does not show that it executed anything.
+ * Whether the child has executed the guest's init and is no longer lxc-start. The guest can choose its name, but not
+ * its file. An ending process has no file, which does not prove that it executed anything.
  */
 function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
   if (init.command !== 'lxc-start') return true

@@ -10,17 +10,17 @@ import { waitUntil } from '../common/wait.js'
 export interface LxcStartContext {
   readonly paths: LxcPaths
   readonly runtime: LxcRuntimeReader
-  /** Arguments for the guest's namespace (support-files.ts). */
+  /** Arguments that set up the guest's namespace (support-files.ts). */
   readonly namespace: readonly string[]
-  /** Removes the mark of the guest's earlier end. */
+  /** Removes the mark that the guest's earlier end left. */
   readonly clearMark: (name: string) => void
 }
 
 const settleTimeoutMs = 30_000
 
 /**
- * Starts the guest and returns once its first process runs. Does nothing for a running guest, and waits for one that
- * another lxc-start, perhaps of a killed agent, is starting.
+ * Starts the guest and returns once its first process runs. Does nothing for a running guest. If another lxc-start is
+ * starting it, perhaps of a killed agent, this waits for that one.
  * @throws {BerthError} `guest_start_failed` with lxc's own reasons
  */
 export async function startGuest(context: LxcStartContext, machine: Machine, signal: AbortSignal): Promise<LxcRuntime> {
@@ -33,7 +33,10 @@ export async function startGuest(context: LxcStartContext, machine: Machine, sig
   return launch(context, name, signal)
 }
 
-/** The state once it is neither starting nor stopping; processes without a monitor count as stopped. */
+/**
+ * Waits until the guest is neither starting nor stopping and returns its state. Processes without a monitor count as
+ * stopped.
+ */
 async function settle(context: LxcStartContext, name: string, signal: AbortSignal): Promise<LxcRuntime> {
   const { paths, runtime } = context
   const settled = (): boolean => {

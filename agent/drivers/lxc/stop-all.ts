@@ -6,12 +6,13 @@ import { stopGuest, type LxcStopContext } from './stop.js'
 export interface StopAllContext extends LxcStopContext {
   readonly configs: LxcConfigStore
   readonly namePrefix: string
-  /** Removes the mark of the guest's end: it is not the guest's own. */
+  /** Removes the mark of the guest's end, because the guest did not end by itself. */
   readonly clearMark: (name: string) => void
 }
 
 /**
- * Shuts down every guest of this instance, known or not, all at once. One that takes longer than `timeoutMs` is killed.
+ * Shuts down every guest of this instance, known or not, all at once. A guest that takes longer than `timeoutMs` is
+ * killed.
  * @throws the first failure, once all others have ended
  */
 export async function stopAll(context: StopAllContext, timeoutMs: number): Promise<void> {

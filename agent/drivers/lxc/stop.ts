@@ -18,11 +18,11 @@ export interface LxcStopContext {
   readonly runtime: LxcRuntimeReader
 }
 
-/** SIGRTMIN+3, "halt" to systemd (systemd(1)); glibc reserves the first two real-time signals. */
+/** SIGRTMIN+3 means "halt" to systemd (systemd(1)); glibc reserves the first two real-time signals. */
 const systemdHalt = 34 + 3
-/** SIGPWR: BusyBox init, OpenRC and sysvinit power off. */
+/** SIGPWR makes BusyBox init, OpenRC and sysvinit power off. */
 const sigPwr = 30
-/** A repeated halt is harmless to systemd; without it a lost signal would cost the whole time limit. */
+/** A repeated halt is harmless to systemd. Without it, a lost signal would use up the whole timeout. */
 const repeatMs = 5000
 const killTimeoutMs = 30_000
 
@@ -40,9 +40,9 @@ export async function stopGuest(
 }
 
 /**
- * Returns a function that tells whether the guest has ended, and signals its first process when that is due. The kernel
- * drops signals that process 1 of a pid namespace does not handle: an init that has not set itself up yet is asked until
- * it has. A guest that has rebooted is asked again.
+ * Returns a function that reports whether the guest has ended, and signals its first process when that is due. The
+ * kernel drops signals that process 1 of a pid namespace does not handle. So an init that has not set itself up yet is
+ * asked again until it has, and a guest that has rebooted is asked again.
  */
 function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'ended' {
   let asked = { startTime: -1, atMs: -Infinity }
@@ -56,7 +56,8 @@ function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'en
     const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
     if (!due) return 'asked'
     const signal = findHaltSignal(init.pid)
-    // No file tells what an init takes that waits by sigwait(2), as BusyBox's does: it shows when it has ended.
+    // An init that waits with sigwait(2), such as BusyBox's, does not show in any file which signals it takes. So it is
+    // asked until it has ended.
     signalExactly(init.pid, init.startTime, signal ?? sigPwr)
     if (signal !== undefined) asked = { startTime: init.startTime, atMs: performance.now() }
     return 'asked'
@@ -68,7 +69,7 @@ function findHaltSignal(initPid: number): number | undefined {
   return [systemdHalt, sigPwr].find((signal) => (handled >> BigInt(signal - 1)) & 1n)
 }
 
-/** Kills the guest's first process, and with it all others, and waits until the monitor has cleaned up. */
+/** Kills the guest's first process, which ends all its others, and waits until the monitor has cleaned up. */
 export async function killGuest(context: LxcStopContext, target: StopTarget): Promise<void> {
   const { runtime } = context
   const { name } = target

@@ -16,7 +16,7 @@ interface TrackedGuest {
 export interface StoppedEventsOptions {
   readonly marksDir: string
   readonly runtime: LxcRuntimeReader
-  /** @returns undefined for a name without a configuration */
+  /** @returns undefined if the name has no configuration */
   readonly uuidOf: (name: string) => string | undefined
   /** True if the kernel killed this ended process because memory ran out. */
   readonly ranOutOfMemory: (pid: number) => boolean
@@ -24,14 +24,14 @@ export interface StoppedEventsOptions {
 }
 
 const lookIntervalMs = 1000
-/** Every how many looks it is checked that a pid still belongs to the same process: one that was given anew is noticed then. */
+/** After this many polls the pids are checked for reuse by another process. */
 const thoroughLooks = 15
 const monitorEndTimeoutMs = 10_000
 
 /**
- * Reports guests that ended without being asked to. A clean end leaves a mark (support-files.ts), noticed at once or at
- * the agent's next start. A guest whose monitor died leaves none: a look at every known first process each second, some
- * 1 µs each, notices it.
+ * Reports guests that ended without a request. A clean end leaves a mark (support-files.ts), which is noticed at once
+ * or at the agent's next start. A guest whose monitor died leaves no mark. It is noticed because every known first
+ * process is checked each second, which takes some 1 µs each.
  */
 export class StoppedEvents {
   readonly #known = new Map<string, TrackedGuest>()
@@ -51,7 +51,7 @@ export class StoppedEvents {
     this.#timer.unref()
   }
 
-  /** Older marks are reported to the first listener. */
+  /** Marks from before are reported to the first listener. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void {
     this.#listeners.push(listener)
     for (const name of this.#listMarks()) void this.#check(name)

@@ -53,8 +53,8 @@ exit 0
 `
 
 /**
- * Starts a guest again, like the agent does. Waits longer for a guest that keeps rebooting, as each start costs the
- * host processor time that no limit of the guest counts. The first attempts may meet the old monitor.
+ * Starts a guest again, as the agent does. Waits longer for a guest that keeps rebooting, as each start costs the host
+ * processor time that no limit of the guest counts. The first attempts may run into the old monitor.
  */
 const restart = (namespace: readonly string[]): string => `#!/bin/sh
 # marks-directory lxc-path name
@@ -72,18 +72,18 @@ done
 `
 
 /**
- * BTRFS_IOC_SNAP_CREATE, SUBVOL_CREATE and their second versions (linux/btrfs.h). Quotas would not bound a subvolume
- * that the guest's root makes inside its own, so it could exceed its disk's size. Compares the low half of the argument
- * only, as the kernel does. ENOTTY is the answer of a file system without subvolumes.
+ * BTRFS_IOC_SNAP_CREATE, SUBVOL_CREATE and their second versions (linux/btrfs.h). Quotas would not limit a subvolume
+ * that the guest's root creates inside its own, so it could exceed its disk's size. Only the low half of the argument
+ * is compared, as the kernel does. ENOTTY is the answer of a file system without subvolumes.
  */
 const subvolumeCalls = ['0x50009401', '0x5000940e', '0x50009417', '0x50009418']
   .map((request) => `ioctl errno 25 [1,${request},SCMP_CMP_MASKED_EQ,0xffffffff]\n`)
   .join('')
 
 /**
- * lxc's own list (common.seccomp) and calls that an unprivileged guest does not need. bpf, perf, userfaultfd and
- * io_uring are where most kernel holes were (sockets: plan-socket-filter.ts). Keyrings are not namespaced (ENOSYS, as
- * systemd-nspawn and Proxmox answer: systemd takes EPERM as fatal in places).
+ * lxc's own list (common.seccomp) and calls that an unprivileged guest does not need. Most kernel vulnerabilities were
+ * in bpf, perf, userfaultfd and io_uring (sockets: plan-socket-filter.ts). Keyrings are not namespaced. They answer
+ * ENOSYS as in systemd-nspawn and Proxmox, since systemd treats EPERM as fatal in places.
  */
 const seccompProfile = `2
 denylist
@@ -106,7 +106,10 @@ request_key errno 38
 keyctl errno 38
 ${subvolumeCalls}`
 
-/** Arguments of start-guest.pl for guests' namespaces, which the agent and `restart` run: words without special characters. */
+/**
+ * Arguments of start-guest.pl for guests' namespaces, which the agent and `restart` run. They contain no special
+ * characters.
+ */
 export function namespaceFor(allowed: readonly OpenCalls[]): string[] {
   return namespaceArguments(namespaceBounds, planSocketFilter(allowed))
 }
@@ -118,14 +121,15 @@ export function confinementFor(allowed: readonly OpenCalls[]): string {
 
 /**
  * Writes directories, hooks and seccomp profile; replaces those of older versions. lxc requires that a guest's root can
- * pass (not list) all directories above the guest's, so everyone may pass the state directory: its secrets are
- * protected by their own modes.
+ * traverse (not list) all directories above the guest's. So everyone may traverse the state directory; secrets in it
+ * are protected by their own modes.
  */
 export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly OpenCalls[]): Promise<void> {
   await mkdir(paths.lxcPath, { recursive: true, mode: 0o711 })
   await chmod(dirname(paths.lxcPath), 0o711)
   await chmod(paths.lxcPath, 0o711)
-  // Passable because guests' root users bind-mount `cmdline` from there; the other files have modes of their own.
+  // Guests' root users bind-mount `cmdline` from this directory, so it must be traversable. The other files have modes
+  // of their own.
   await mkdir(paths.support, { recursive: true, mode: 0o711 })
   await chmod(paths.support, 0o711)
   await mkdir(paths.marks, { recursive: true, mode: 0o700 })
@@ -133,7 +137,7 @@ export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly Open
   await replaceFile(paths.addressesHook, addressesHook, 0o700)
   await replaceFile(paths.groupsHook, groupsHook, 0o700)
   await copyPerl('common', join(paths.support, 'common.pl'))
-  // lxc runs it as root on the host, before the first process of a system that repairs a guest.
+  // lxc runs it as root on the host, before the first process of a rescue system.
   await copyPerl('mount-in-guest', paths.mendHook)
   await replaceFile(paths.stoppedHook, stoppedHook, 0o700)
   await copyPerl('start-guest', join(paths.support, 'start-guest.pl'))
@@ -142,7 +146,7 @@ export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly Open
   await replaceFile(paths.commandLine, '\n', 0o644)
 }
 
-/** Guests keep running, and reboot, while the agent's own files are replaced. */
+/** Copies the program, because guests keep running, and reboot, while the agent's own files are replaced. */
 async function copyPerl(name: string, path: string): Promise<void> {
   await replaceFile(path, await readFile(perlProgram(name), 'utf8'), 0o700)
 }

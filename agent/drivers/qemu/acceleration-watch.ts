@@ -5,18 +5,18 @@ import { findAcceleration, type Acceleration } from './acceleration.js'
 
 export interface AccelerationWatchOptions {
   readonly log: Logger
-  /** Default: by a guest of a few instructions. */
+  /** Default: starts a guest of a few instructions. */
   readonly find?: () => Promise<Acceleration>
-  /** Between two looks; default 10 min. */
+  /** Interval between two checks; default 10 min. */
   readonly everyMs?: number
-  /** Between two looks of which both must fail; default 10 s. */
+  /** Pause before a failed check of kvm is repeated; default 10 s. */
   readonly confirmMs?: number
 }
 
 /**
- * How guests' instructions are run, looked at now and then: a module may be loaded later, and a /dev/kvm may begin to
- * hang. A guest keeps for its life what it was started with, so kvm is given up only where two looks in a row fail: a busy
- * host may be too slow for one.
+ * Checks at intervals how guests' instructions can be run: a module may be loaded later, and a /dev/kvm may begin to
+ * hang. A guest keeps the acceleration that it was started with. kvm is given up only if two checks in a row fail,
+ * because a single one may fail on a busy host.
  */
 export class AccelerationWatch {
   readonly #looking = new SingleFlight()
@@ -36,12 +36,12 @@ export class AccelerationWatch {
     return new AccelerationWatch({ ...options, find }, await find())
   }
 
-  /** As of the last look. */
+  /** Result of the last check. */
   get now(): Acceleration {
     return this.current
   }
 
-  /** Looks again; calls during one are answered by it. Never fails. */
+  /** Checks again. Calls during a check share its result. Never fails. */
   look(): Promise<void> {
     return this.#looking.run(() => this.#look())
   }

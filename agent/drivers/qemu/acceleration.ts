@@ -2,10 +2,10 @@ import { existsSync, statSync } from 'node:fs'
 import { probeAccelerator } from '../../host/guest/qemu.js'
 import { readKernelFile } from '../../host/process/proc.js'
 
-/** How guests' instructions are run on this host. */
+/** How guests' instructions run on this host. */
 export interface Acceleration {
   readonly kind: 'kvm' | 'tcg'
-  /** Why it is not kvm; empty: it is. */
+  /** Reason why it is not kvm; empty for kvm. */
   readonly reason: string
   /** The group that may open /dev/kvm. */
   readonly groupId?: number
@@ -16,8 +16,8 @@ const probeTimeoutMs = 3000
 const groupAccess = 0o060
 
 /**
- * kvm where the processor has it and a guest on it shows life: a /dev/kvm that opens may hang all the same. Costs
- * nothing on a processor without it.
+ * Returns kvm if the processor supports it and a test guest responds, since a /dev/kvm that opens may still hang. Costs
+ * nothing on a processor without kvm.
  */
 export async function findAcceleration(): Promise<Acceleration> {
   if (!existsSync(device)) return translated(`${device} does not exist`)

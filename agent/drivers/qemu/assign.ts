@@ -4,7 +4,8 @@ import { findLaunched, rebooted, replaceLaunched } from './launched.js'
 import type { RunPaths } from './paths.js'
 
 /**
- * Gives a guest that runs its IPv6 addresses by its agent, and by its seed for when it reboots by itself.
+ * Gives a running guest its IPv6 addresses through its guest agent, and writes them to its seed for a reboot by the
+ * guest itself.
  * @param tell writes the seed
  */
 export async function assignQemuAddresses(
@@ -25,7 +26,7 @@ export async function assignQemuAddresses(
   return told ? 'applied' : 'at_next_start'
 }
 
-/** The guest rebooted by itself, and read its seed. */
+/** Records that the guest rebooted by itself and read its seed. */
 export async function noteReboot({ launched: file }: RunPaths): Promise<void> {
   const launched = findLaunched(file)
   const next = launched && rebooted(launched)

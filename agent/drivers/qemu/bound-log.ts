@@ -3,8 +3,8 @@ import { statSync, truncateSync } from 'node:fs'
 const mostLogBytes = 2 ** 20
 
 /**
- * Empties what QEMU has said once it is above 1 MiB: a guest makes it say things as fast as it writes to a device. QEMU
- * appends to it, so it goes on at the beginning. Does nothing where there is none.
+ * Truncates QEMU's log once it exceeds 1 MiB: a guest can cause log lines as fast as it writes to a device. QEMU
+ * appends, so it continues at the beginning. Does nothing if the log does not exist.
  */
 export function boundLog(path: string): void {
   const { size } = statSync(path, { throwIfNoEntry: false }) ?? { size: 0 }

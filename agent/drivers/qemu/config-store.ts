@@ -5,14 +5,14 @@ import { listDirectory } from '../../host/process/proc.js'
 import { replaceFile } from '../common/replace-file.js'
 import type { QemuPaths } from './paths.js'
 
-/** Says whose a configuration is. */
+/** Names the guest that a configuration belongs to. */
 interface Config {
   readonly uuid: string
   /** Host-side interface. */
   readonly device: string
 }
 
-/** Directories of guests' configurations: whose each is, and the seed of its next start. */
+/** Directories of guests' configurations: each names its owner and holds the seed of the next start. */
 export class QemuConfigStore {
   readonly #known = new Map<string, Config>()
   readonly #names: RegExp
@@ -60,7 +60,7 @@ export class QemuConfigStore {
   }
 }
 
-/** @returns undefined for one that is missing, or that a power cut damaged */
+/** @returns undefined for a configuration that is missing, or that a power cut damaged */
 function readConfig(path: string): Config | undefined {
   try {
     const { uuid, device } = JSON.parse(readFileSync(path, 'utf8')) as Config

@@ -10,9 +10,9 @@ import { withGuestAgent, type GuestAgent } from './qmp/guest-agent.js'
 const mostBytes = 65_536
 
 /**
- * Root's login: read through the guest agent if it answers, else the login that was last written to the disk; snapshots
- * restore it, too.
- * @returns undefined: no login was written to the disk, or its system stores logins in another way
+ * Reads root's login through the guest agent if it answers. Otherwise returns the login that was last written to the
+ * disk, which snapshots restore too.
+ * @returns undefined if no login was written to the disk, or its system stores logins in another way
  */
 export async function readCurrentLogin(volume: string, run: RunPaths | undefined): Promise<CurrentLogin | undefined> {
   if ((await readDiskSystem(volume)).os === 'windows') return undefined
@@ -42,7 +42,7 @@ async function askForLogin(run: RunPaths): Promise<CurrentLogin | undefined> {
   }
 }
 
-/** A distribution may forbid its agent to read files; the error is then the same as for a missing file. */
+/** A distribution may forbid its agent to read files. The error is then the same as for a missing file. */
 async function readInside(agent: GuestAgent, path: string): Promise<string> {
   const handle = await agent.ask('guest-file-open', { path, mode: 'r' })
   try {

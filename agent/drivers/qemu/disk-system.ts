@@ -2,7 +2,10 @@ import type { FirmwareWish } from '../../host/guest/firmware.js'
 import { readPlainText } from '../common/plain-file.js'
 import { systemOf } from './paths.js'
 
-/** What the system on a disk needs of its machine. It lies beside the disk: it goes with snapshots and backups. */
+/**
+ * Requirements that the system on a disk has for its virtual machine. They are stored next to the disk, so snapshots
+ * and backups include them.
+ */
 export interface DiskSystem extends FirmwareWish {
   readonly os: 'linux' | 'windows'
 }
@@ -11,7 +14,7 @@ export const plainSystem: DiskSystem = { os: 'linux', firmware: 'bios', secureBo
 
 const mostBytes = 4096
 
-/** A disk that says nothing has a plain system. What is in a volume may be from a backup of anybody's. */
+/** A disk without this file has a plain system. The file is untrusted: the volume may come from anybody's backup. */
 export async function readDiskSystem(volume: string): Promise<DiskSystem> {
   const text = await readPlainText(systemOf(volume), mostBytes)
   return text === undefined ? plainSystem : parseDiskSystem(text)

@@ -28,7 +28,7 @@ const timeoutMs = 1000
 export class DiskUse {
   readonly #answers = new Map<string, Answer>()
 
-  /** The last answer. @param mostBytes size of the disk */
+  /** Returns the last answer. @param mostBytes size of the disk */
   read(name: string, run: RunPaths, mostBytes: number): number | undefined {
     const last = this.#answers.get(name)
     if (!last || performance.now() - last.askedMs >= everyMs) this.#ask(name, run, mostBytes)

@@ -15,7 +15,7 @@ import type { Instance } from './plan-seed.js'
 const gib = 1024 ** 3
 
 /**
- * The guest's disk has at least this size from now on; it never shrinks.
+ * Grows the guest's disk to at least this size; it never shrinks.
  * @returns whether it grew
  * @throws {BerthError} `volume_missing`
  */
@@ -31,8 +31,8 @@ export async function growDisk(volume: string, bytes: number): Promise<boolean> 
 }
 
 /**
- * A new disk is as large as what was sold.
- * @throws {BerthError} `volume_missing`; `disk_too_small` when the image needs more
+ * Gives a new disk exactly the size that was ordered.
+ * @throws {BerthError} `volume_missing`; `disk_too_small` if the image needs more
  */
 export async function fitDisk(volume: string, bytes: number): Promise<void> {
   const disk = await openDisk(volume)
@@ -51,7 +51,10 @@ function tooSmall(imageBytes: number): string {
 
 const trimTimeoutMs = 3_600_000
 
-/** Of a disk that a backup has put there: it is root's, and its zeros take no room. @throws {BerthError} `volume_missing` */
+/**
+ * Prepares a disk that a backup has restored: makes root its owner, and turns blocks of zeros into holes. @throws
+ * {BerthError} `volume_missing`
+ */
 export async function trimDisk(volume: string): Promise<void> {
   const disk = await openDisk(volume)
   try {
@@ -63,7 +66,10 @@ export async function trimDisk(volume: string): Promise<void> {
   }
 }
 
-/** What is in a volume may be from a backup of anybody's: a link or a device would be the host's. */
+/**
+ * Opens only a regular file: the volume may come from anybody's backup, and a link or device could lead to files of the
+ * host.
+ */
 async function openDisk(volume: string): Promise<FileHandle> {
   try {
     return await openPlain(diskOf(volume), constants.O_RDWR)
@@ -72,7 +78,7 @@ async function openDisk(volume: string): Promise<FileHandle> {
   }
 }
 
-/** What a disk is told at its first boot. @param keyFile the host's own key */
+/** Creates the data that a disk gets at its first boot. @param keyFile the host's own key */
 export async function makeInstance(login: Login, { os }: Pick<DiskSystem, 'os'>, keyFile: string): Promise<Instance> {
   const { password, publicKey, authorizedKeys, userData } = login
   const told = { ...newInstance(), ...(userData === undefined || userData === '' ? {} : { userData }) }
@@ -96,10 +102,13 @@ export async function writeInstance(volume: string, instance: Instance): Promise
 }
 
 const mostIdLength = 100
-/** More than a customer's text and a login have. */
+/** More than a customer's user data and a login need. */
 const mostInstanceBytes = 2 * 1024 * 1024
 
-/** A disk without one that can be read, for example from a backup, is set up anew. */
+/**
+ * Returns a new instance if the volume has no readable one, for example after a restore, so that the disk is set up
+ * again.
+ */
 export async function readInstance(volume: string): Promise<Instance> {
   const text = await readPlainText(instanceOf(volume), mostInstanceBytes)
   return text === undefined ? newInstance() : parseInstance(text)

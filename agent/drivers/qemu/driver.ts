@@ -53,23 +53,23 @@ import { tellMachine } from './tell.js'
 export interface QemuDriverOptions {
   /** Contains `kvm`, one directory per guest. */
   readonly stateDir: string
-  /** Contains `kvm`, with sockets of guests that run. */
+  /** Contains `kvm`, with the sockets of running guests. */
   readonly runDir: string
   /** A guest's name on the host is `<prefix>-<id>`. */
   readonly namePrefix: string
   readonly stopTimeoutMs: number
-  /** The host's own key; it is made where there is none. */
+  /** Path of the host's own key, which is created if it does not exist. */
   readonly keyFile: string
-  /** Reports processes killed because memory ran out; absent: such an end counts as a crash. */
+  /** Reports processes killed because memory ran out. Absent: the driver reports such an end as a crash. */
   readonly memoryKills?: MemoryKills
   /** A CD with drivers for Windows; absent: none. */
   readonly driversCd?: string
-  /** Default: by a guest of a few instructions. */
+  /** Default: starts a guest of a few instructions. */
   readonly findAcceleration?: () => Promise<Acceleration>
   readonly log: Logger
 }
 
-/** Runs virtual machines with QEMU; see contract.ts. Made by {@link createQemuDriver}. */
+/** Runs virtual machines with QEMU; see contract.ts. {@link createQemuDriver} creates it. */
 export class QemuDriver implements Driver {
   readonly kind = 'kvm'
   readonly #paths: QemuPaths
@@ -133,7 +133,7 @@ export class QemuDriver implements Driver {
     }
   }
 
-  /** Its disk file has a size of its own; a bound would also count what its snapshots hold. */
+  /** The disk file has a fixed size. A quota would also count the data that its snapshots hold. */
   volumeLimitBytes(): number {
     return 0
   }
@@ -151,7 +151,7 @@ export class QemuDriver implements Driver {
     await writeInstance(volume, await makeInstance(login, system, this.options.keyFile))
   }
 
-  /** Because of the new instance id cloud-init sets the login again and makes new SSH host keys. */
+  /** The new instance id makes cloud-init set the login again and create new SSH host keys. */
   adopt(machine: Machine, login: Login, { volume }: VolumeCopy): Promise<void> {
     return this.initialize(machine, login, volume)
   }
@@ -277,7 +277,7 @@ export class QemuDriver implements Driver {
     return !monitor || listensInside(monitor)
   }
 
-  /** A shell of root's is not to be had from outside: the serial port asks for a login. */
+  /** A shell of root cannot be opened from outside: the serial port asks for a login. */
   async findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace> {
     const { screen, serial } = this.#runningPaths(machine)
     return { kind: 'socket', path: mode === 'vnc' ? screen : serial }
@@ -289,22 +289,24 @@ export class QemuDriver implements Driver {
     return takeScreenshot(monitor, work, machine.isolation.userIdBase)
   }
 
-  /** Stops watching; guests run on. */
+  /** Stops watching. Guests keep running. */
   close(): void {
     this.acceleration.close()
     this.#freezing.close()
     this.#machines.close()
   }
 
-  /** Shuts down every guest of this instance, known or not, and kills what takes too long. */
+  /** Shuts down every guest of this instance, known or not, and kills those that take too long. */
   async stopAll(): Promise<void> {
     observeMachines(this.#context)
-    // One whose file systems are frozen, for a snapshot that nobody ends any more, could not shut down.
+    // A guest whose file systems are still frozen for an abandoned snapshot could not shut down.
     await Promise.allSettled(this.#runtime.listNames(this.options.namePrefix).map((name) => this.#freezing.thaw(name)))
     return this.#power.stopAll(this.options.stopTimeoutMs)
   }
 
-  /** Kills every guest of this instance, known or not, and removes all that the driver has made; volumes stay. */
+  /**
+   * Kills every guest of this instance, known or not, and removes everything that the driver has created. Volumes stay.
+   */
   removeAll(): Promise<void> {
     return this.#power.removeAll()
   }
@@ -342,7 +344,7 @@ export class QemuDriver implements Driver {
   }
 }
 
-/** Finds out how guests can be run here, and makes the driver's directories. */
+/** Finds out how guests can run here, and creates the driver's directories. */
 export async function createQemuDriver(options: QemuDriverOptions): Promise<QemuDriver> {
   const { configs, runs } = qemuPaths(options)
   for (const path of [configs, runs]) await mkdir(path, { recursive: true, mode: 0o700 })

@@ -4,7 +4,7 @@ import { firmwareFiles } from '../../host/guest/firmware.js'
 import { readDiskSystem } from './disk-system.js'
 import { firmwareVarsOf, tpmOf } from './paths.js'
 
-/** Variables and TPM of the volume's own, from its first start on: they go with its snapshots. */
+/** Creates the volume's own firmware variables and TPM state at its first start; snapshots include them. */
 export async function ensureFirmware(volume: string, userId: number): Promise<void> {
   const system = await readDiskSystem(volume)
   const files = firmwareFiles(system)
@@ -22,12 +22,12 @@ async function ensureVars(path: string, template: string): Promise<void> {
   await rename(made, path)
 }
 
-/** All that a TPM keeps; what is more is none of it. */
+/** Maximum number of files that a TPM stores. Any further file is deleted. */
 const mostFiles = 16
 
 /**
- * Its files belong to the user that the guest's QEMU runs as, whom a volume from another guest's backup does not know.
- * What is there may be anybody's: links are not followed, and what is no plain file goes.
+ * Gives the TPM's files to the user that the guest's QEMU runs as: a volume from another guest's backup belongs to
+ * another user. The content is untrusted, so links are not followed and everything except regular files is deleted.
  */
 async function ensureTpm(path: string, userId: number): Promise<void> {
   if (!(await lstat(path).catch(() => undefined))?.isDirectory()) await rm(path, { force: true })

@@ -7,19 +7,20 @@ import { withGuestAgent } from './qmp/guest-agent.js'
 
 export interface FreezingOptions {
   readonly runOf: (name: string) => RunPaths
-  /** False: the guest does not run, or no program in it has its agent's port open. */
+  /** Returns false if the guest is stopped, or no program in it has opened its agent's port. */
   readonly listens: (name: string) => Promise<boolean>
   readonly log: Logger
-  /** For a guest's answer to the thaw; default 5 s. */
+  /** Timeout of a guest's answer to the thaw; default 5 s. */
   readonly thawTimeoutMs?: number
-  /** Before the first thaw in the background; doubles up to ten times this. Default 1 s. */
+  /** Pause before the first retry of a thaw in the background; doubles up to ten times this. Default 1 s. */
   readonly pauseMs?: number
 }
 
 /**
- * Freezes guests' file systems by their agents, and thaws them. An agent does one thing at a time: one that takes longer
- * to freeze than it may does so in the end, and hears of no thaw before. So a guest that was told to freeze is marked
- * until it has answered to a thaw, which is tried again in the background; until nobody listens in it, or it ends.
+ * Freezes guests' file systems through their guest agents, and thaws them. An agent does one thing at a time. If a
+ * freeze takes longer than its timeout, it still completes, and the agent does not process a thaw before. So a guest is
+ * marked before it is asked to freeze, until it has confirmed a thaw. Thaws are retried in the background until the
+ * guest confirms one, no program listens in it, or it ends.
  */
 export class FileSystemFreezer {
   readonly #thaws = new KeyedSingleFlight<string>()
@@ -28,7 +29,7 @@ export class FileSystemFreezer {
 
   constructor(private readonly options: FreezingOptions) {}
 
-  /** @returns false: nothing is frozen in it, or it did not answer within the time and is to be thawed all the same */
+  /** @returns false if nothing is frozen in the guest, or if it did not answer in time; thaw it in either case */
   async freeze(name: string, timeoutMs: number): Promise<boolean> {
     const run = this.options.runOf(name)
     if (!(await this.options.listens(name))) return false
@@ -37,7 +38,10 @@ export class FileSystemFreezer {
     return freezeInside(run, timeoutMs)
   }
 
-  /** Costs nothing unless a freeze was begun. @throws as long as it is not thawed; that is tried again */
+  /**
+   * Costs nothing unless a freeze was begun. @throws while the guest is not thawed; the thaw is retried in the
+   * background
+   */
   async thaw(name: string): Promise<void> {
     try {
       await this.#thawOnce(name)
@@ -47,7 +51,7 @@ export class FileSystemFreezer {
     }
   }
 
-  /** Tries no more; the marks stay, for the next agent. */
+  /** Stops retrying. The marks stay for the next agent. */
   close(): void {
     this.#closed = true
     for (const timer of this.#retries.values()) clearTimeout(timer)
@@ -57,7 +61,7 @@ export class FileSystemFreezer {
     return this.options.pauseMs ?? 1000
   }
 
-  /** One at a time of a guest: a later one would thaw what was frozen again meanwhile. */
+  /** Runs one thaw per guest at a time: a later one would thaw file systems that were frozen again meanwhile. */
   #thawOnce(name: string): Promise<void> {
     return this.#thaws.run(name, () => this.#thaw(name))
   }

@@ -8,12 +8,12 @@ import type { GroupLimits, LimitFacts } from '../common/plan-limits.js'
 import { translationCacheMib } from './plan-command.js'
 
 const mib = 1024 ** 2
-/** Of QEMU beyond its guest's memory: 57 MB were measured, and running out of it would end the guest. */
+/** Memory that QEMU needs in addition to its guest's. 57 MB were measured; running out of it would end the guest. */
 const overheadMib = 256
-/** Threads: one for each processor, and those that wait for the disk. */
+/** Maximum number of threads: one per processor, and those that wait for the disk. */
 const mostThreads = 512
 
-/** What QEMU's process may use so that its guest has what was sold. QEMU itself bounds what goes to the disk. */
+/** Limits of QEMU's process that leave its guest the resources that were sold. QEMU itself limits disk I/O. */
 export function planGroupLimits({ limits }: Machine, acceleration: 'kvm' | 'tcg'): GroupLimits {
   const extraMib = overheadMib + (acceleration === 'tcg' ? translationCacheMib : 0)
   return {
@@ -27,7 +27,10 @@ export function planGroupLimits({ limits }: Machine, acceleration: 'kvm' | 'tcg'
   }
 }
 
-/** The same group in every hierarchy, with its limits. */
+/**
+ * Creates the same group in every hierarchy, with its limits.
+ * @returns paths of the groups
+ */
 export function ensureGroups(facts: GroupFacts, group: string, limits: GroupLimits): string[] {
   const { cgroups } = facts
   const paths = cgroups.hierarchies.map((path) => `${path}/${group}`)
@@ -35,17 +38,17 @@ export function ensureGroups(facts: GroupFacts, group: string, limits: GroupLimi
   for (const path of paths) mkdirSync(path, { recursive: true })
   fillCpuset(cgroups, group)
   writeGroupLimits(facts, group, limits)
-  // The one that tells of the guest's process comes first: it is looked at for whether one runs.
+  // The hierarchy that is used to find a guest's processes comes first.
   const telling = `${tellingHierarchy(cgroups)}/${group}`
   return [telling, ...paths.filter((path) => path !== telling)]
 }
 
-/** @returns whether any differed */
+/** @returns whether any limit differed */
 export function writeGroupLimits(facts: GroupFacts, group: string, limits: GroupLimits): boolean {
   return resizeGroups(facts.cgroups, group, { limits, facts: limitFacts(facts) })
 }
 
-/** The hierarchy whose groups tell which processes are a guest's. */
+/** Mount point of the hierarchy that is used to find a guest's processes. */
 export function tellingHierarchy({ controllers, hierarchies }: CgroupLayout): string {
   return controllers.get('pids') ?? hierarchies[0] ?? '/sys/fs/cgroup'
 }
@@ -54,7 +57,7 @@ function limitFacts({ cgroups, swapAccounting, socketAccounting, cpusets }: Grou
   return { cgroupVersion: cgroups.version, swapAccounting, socketAccounting, cpusets }
 }
 
-/** v2: groups have controllers that the group above hands down. */
+/** v2: a group only has the controllers that its parent delegates. */
 function delegate(root: string): void {
   const has = (readKernelFile(`${root}/cgroup.controllers`) ?? '').trim().split(/\s+/)
   const given = (readKernelFile(`${root}/cgroup.subtree_control`) ?? '').trim().split(/\s+/)
@@ -62,7 +65,7 @@ function delegate(root: string): void {
   if (missing.length > 0) writeGroupFile(root, 'cgroup.subtree_control', missing.map((c) => `+${c}`).join(' '))
 }
 
-/** v1: a new group has neither processors nor memory nodes, and takes no process. */
+/** v1: a new group has neither processors nor memory nodes, and accepts no process until it has both. */
 function fillCpuset({ version, controllers }: CgroupLayout, group: string): void {
   const hierarchy = controllers.get('cpuset')
   if (version !== 1 || hierarchy === undefined) return

@@ -6,9 +6,9 @@ import type { QmpConnection } from './qmp/connection.js'
 import { objectOf } from './qmp/messages.js'
 import { runInGuest, withGuestAgent, type GuestAgent } from './qmp/guest-agent.js'
 
-/* What the agent inside a guest is asked for. It is the guest's own: nothing that it says is believed further. */
+/* Requests to the agent inside a guest. The guest controls the agent, so its answers are untrusted. */
 
-/** Whether a program in the guest has opened its agent's port. A monitor that does not say so does not mean no. */
+/** Whether a program in the guest has opened its agent's port. If the monitor does not answer, the result is true. */
 export async function listensInside(monitor: QmpConnection): Promise<boolean> {
   const devices = await monitor.execute('query-chardev').catch(() => undefined)
   const port = (Array.isArray(devices) ? devices : []).map(objectOf).find((one) => one?.['label'] === 'agent')
@@ -19,8 +19,9 @@ export async function listensInside(monitor: QmpConnection): Promise<boolean> {
 type GivenPassword = { readonly passwordHash: string } | { readonly password: string; readonly username: string }
 
 /**
- * Windows takes no hash, and reads of a new password at no boot but its first.
- * @throws {BerthError} `guest_refused` also where the guest does not run, or has no agent
+ * Sets the administrator's password through the guest agent. Windows accepts no hash, and reads a password from its CD
+ * only at its first boot.
+ * @throws {BerthError} `guest_refused` also if the guest is stopped or has no agent
  */
 export async function setWindowsPassword(
   run: RunPaths,
@@ -31,7 +32,7 @@ export async function setWindowsPassword(
 }
 
 /**
- * @returns false: the guest has no agent, or none that says whether it did
+ * @returns false if the guest has no agent, or its agent does not confirm the change
  * @throws {BerthError} `guest_refused` with the guest's reason
  */
 export async function setPasswordInside(run: RunPaths, given: GivenPassword): Promise<boolean> {
@@ -50,7 +51,7 @@ export async function setPasswordInside(run: RunPaths, given: GivenPassword): Pr
   }
 }
 
-/** @returns false: the guest has no agent, or would not */
+/** @returns false if the guest has no agent, or refused */
 export async function assignInside(
   run: RunPaths,
   { nic }: Machine,
@@ -73,7 +74,7 @@ export async function assignInside(
   }
 }
 
-/** By the address that the host gave it; the guest may name it as it likes. */
+/** Finds the interface by the MAC address that the host gave it, since the guest may rename it. */
 async function findDevice(agent: GuestAgent, mac: string): Promise<string> {
   const found = await agent.ask('guest-network-get-interfaces')
   const interfaces = (Array.isArray(found) ? found : []).map(objectOf)

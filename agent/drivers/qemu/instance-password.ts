@@ -2,16 +2,19 @@ import { open, readOrCreateKey, seal } from '../../../shared/sealing.js'
 import type { Instance } from './plan-seed.js'
 
 /*
- * Systems that take no hash are told their first password in clear. Their volume has it sealed by the host's key: it goes
- * into snapshots and backups, and those may go anywhere.
+ * Systems that accept no hash get their first password in clear text. The volume stores it encrypted with the host's
+ * key, because it is part of snapshots and backups, which may leave the host.
  */
 
-/** @param keyFile the host's own */
+/** @param keyFile path of the host's own key */
 export async function sealPassword(keyFile: string, id: string, password: string): Promise<string> {
   return seal(await readOrCreateKey(keyFile), password, contextOf(id))
 }
 
-/** @returns undefined: it has none, or one that another host sealed, whose system has been set up there */
+/**
+ * @returns undefined if there is no password, or if another host encrypted it, in which case the system was set up
+ * there
+ */
 export async function openPassword(
   keyFile: string,
   { id, sealedPassword }: Pick<Instance, 'id' | 'sealedPassword'>,

@@ -3,18 +3,18 @@ import { replaceFile } from '../common/replace-file.js'
 import type { Machine } from '../contract.js'
 import { memoryMibOf, processorsOf } from './plan-command.js'
 
-/** What a guest that runs was started with, and was given since. */
+/** Parameters that a running guest was started with, and addresses that it got since. */
 export interface LaunchRecord {
   readonly acceleration: 'kvm' | 'tcg'
   readonly processors: number
   readonly memoryMib: number
-  /** Those that it was told of. */
+  /** Addresses that the guest's system knows. */
   readonly ipv6Addresses: readonly string[]
-  /** Those that it reads of when it reboots by itself; absent: the same. */
+  /** Addresses that the system reads from its seed when it reboots by itself; absent: the same. */
   readonly nextIpv6Addresses?: readonly string[]
 }
 
-/** Its system has read its seed again. @returns undefined: it knew all that is in it */
+/** Returns the record after the guest's system has read its seed again. @returns undefined if nothing changed */
 export function rebooted({ nextIpv6Addresses, ...launched }: LaunchRecord): LaunchRecord | undefined {
   return nextIpv6Addresses && { ...launched, ipv6Addresses: nextIpv6Addresses }
 }
@@ -38,7 +38,7 @@ export function replaceLaunched(file: string, launched: LaunchRecord): Promise<v
   return replaceFile(file, `${JSON.stringify(launched)}\n`, 0o600)
 }
 
-/** @returns undefined where it is not known */
+/** @returns undefined if the record is missing or damaged */
 export function findLaunched(file: string): LaunchRecord | undefined {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as LaunchRecord

@@ -10,10 +10,10 @@ import { groupPrefix, type QemuPaths } from './paths.js'
 import { memoryMibOf } from './plan-command.js'
 
 const mib = 1024 ** 2
-/** A figure less is better than one that comes late. */
+/** Timeout of the monitor: a missing figure is better than a late sample. */
 const monitorTimeoutMs = 500
 
-/** What guests use: as the host counts it, but of memory and disk what their systems say, where they do. */
+/** Usage of guests as the host counts it. Memory and disk come from the guests' systems if they report them. */
 export class MachineUsage {
   readonly #counters: UsageReader
   readonly #diskUse = new DiskUse()
@@ -55,13 +55,13 @@ export class MachineUsage {
     return monitor && readGuestMemory(monitor, bootedMib * mib)
   }
 
-  /** In rescue its disk is another's. */
+  /** Returns undefined in rescue mode: the guest then runs from another disk. */
   #readDisk(machine: Machine, name: string): number | undefined {
     if (systemVolumeOf(machine) !== machine.volume) return undefined
     return this.#diskUse.read(name, this.paths.runOf(name), machine.limits.diskBytes)
   }
 
-  /** Of the pool, which stays where it is as long as the agent runs: all mounts are read for it. */
+  /** Finds the disk of the pool once: it does not move while the agent runs, and each search reads all mounts. */
   #diskOf({ volume }: Machine): string | undefined {
     const folder = dirname(volume)
     if (!this.#disks.has(folder)) this.#disks.set(folder, findDiskNumbers(volume))

@@ -12,14 +12,14 @@ import { QmpConnection, type MachineEvent } from './qmp/connection.js'
 import { objectOf } from './qmp/messages.js'
 import type { QemuRuntimeReader } from './runtime.js'
 
-/** A guest whose QEMU is known to run. */
+/** A guest whose QEMU is running. */
 interface Machine {
   readonly uuid: string
   readonly process: ProcessStat
   monitor?: QmpConnection
-  /** It has shut down, and waits for its end. */
+  /** True if the guest has shut down and waits to be ended. */
   shutDown: boolean
-  /** By event, when it was last logged: a guest can cause some of them without end. */
+  /** Time of the last log entry for each event: a guest can cause some events without end. */
   readonly loggedMs: Map<string, number>
 }
 
@@ -32,7 +32,7 @@ export interface MachinesOptions {
   readonly clear: (name: string) => Promise<void>
   /** True if the kernel killed this ended process because memory ran out. */
   readonly ranOutOfMemory: (pid: number) => boolean
-  /** Of its system, which goes on. */
+  /** Reports an event of the guest's system, which keeps running. */
   readonly onEvent: (name: string, uuid: string, event: GuestEvent) => void
   readonly log: Logger
 }
@@ -41,7 +41,7 @@ export interface MachinesOptions {
 const commandTimeoutMs = 5000
 const lookIntervalMs = 1000
 const endTimeoutMs = 5000
-/** Between two of which word is passed on, of the same event of a guest. */
+/** Minimum time between two log entries for the same event of a guest. */
 const logPauseMs = 60_000
 
 const loggedEvents: Readonly<Record<string, string>> = {
@@ -50,9 +50,9 @@ const loggedEvents: Readonly<Record<string, string>> = {
 }
 
 /**
- * Connections to the monitors of guests that run, which tell of their ends. A guest that shuts down is kept, paused, by
- * its QEMU: so an agent that was away sees that it shut down by itself. One whose process is gone crashed, or was
- * killed. Nothing that is done here ends a guest that runs.
+ * Connections to the monitors of running guests, which report that a guest ended. QEMU keeps a guest that shuts down,
+ * paused, so an agent that was not running still sees a clean shutdown. A guest whose process no longer exists crashed
+ * or was killed. Nothing here ends a running guest.
  */
 export class Machines {
   readonly #machines = new Map<string, Machine>()
@@ -73,18 +73,18 @@ export class Machines {
     for (const name of this.options.listNames()) void this.#check(name)
   }
 
-  /** Watches a guest that runs. */
+  /** Watches a running guest. */
   track(name: string, uuid: string, process: ProcessStat): void {
     const known = this.#machines.get(name)
     if (known?.process.pid === process.pid && known.process.startTime === process.startTime) return
     known?.monitor?.close()
     this.#machines.set(name, { uuid, process, shutDown: false, loggedMs: new Map() })
-    void this.monitor(name).catch(() => undefined) // looked at again every second
+    void this.monitor(name).catch(() => undefined) // retried every second
   }
 
   /**
-   * The connection to the guest's monitor, which is made if there is none.
-   * @throws {BerthError} `guest_not_running`, and those of `Connection.open`
+   * Returns the connection to the guest's monitor, and opens one if necessary.
+   * @throws {BerthError} `guest_not_running`, and the errors of `Connection.open`
    */
   async monitor(name: string, timeoutMs = commandTimeoutMs): Promise<QmpConnection> {
     const machine = this.#machines.get(name)
@@ -133,7 +133,7 @@ export class Machines {
     return monitor
   }
 
-  /** It may have shut down before anybody listened. */
+  /** Checks whether the guest shut down before this connection existed. */
   async #readStatus(name: string, machine: Machine, monitor: QmpConnection): Promise<void> {
     const answer = await monitor.execute('query-status').catch(() => monitor.close()) // the next connection asks again
     if (objectOf(answer)?.['status'] === 'shutdown') this.#noteShutDown(name, machine)
@@ -199,7 +199,10 @@ export class Machines {
     await this.monitor(name)
   }
 
-  /** The process may be ending still when its monitor has hung up. */
+  /**
+   * When the monitor has hung up, the process may still be ending. The guest counts as ended only once its process is
+   * gone.
+   */
   async #examineStopped(name: string, uuid: string, machine: Machine | undefined): Promise<void> {
     const { paths } = this.options
     if (existsSync(paths.runOf(name).ended)) return this.#end(name, uuid, 'guest')
@@ -207,7 +210,7 @@ export class Machines {
       await this.#end(name, uuid, this.options.ranOutOfMemory(machine.process.pid) ? 'memory' : 'crash')
   }
 
-  /** The mark is there before QEMU ends: an agent that is killed in between knows the cause afterwards. */
+  /** Writes the mark before QEMU ends, so that an agent that is killed in between knows the cause afterwards. */
   async #end(name: string, uuid: string, cause: StopCause): Promise<void> {
     if (this.#busy.has(name)) return
     if (cause === 'guest') writeFileSync(this.options.paths.runOf(name).ended, '', { mode: 0o600 })
@@ -216,13 +219,13 @@ export class Machines {
     for (const listener of this.#listeners) listener(uuid, cause)
   }
 
-  /** @returns whether it has shut down within the time */
+  /** @returns whether the guest has shut down within the time */
   waitForShutDown(name: string, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean> {
     const { runtime } = this.options
     return isSoWithin(() => this.hasShutDown(name) || runtime.read(name).state === 'stopped', options)
   }
 
-  /** Asks QEMU to end; the caller looks whether it does. */
+  /** Asks QEMU to end. The caller checks whether it does. */
   async quit(name: string): Promise<void> {
     const monitor = await this.monitor(name, endTimeoutMs).catch(() => undefined)
     await monitor?.execute('quit', undefined, endTimeoutMs).catch(() => undefined) // it may hang up before it answers

@@ -6,8 +6,8 @@ const timeoutMs = 500
 
 /**
  * Memory in use as the guest sees it, from its balloon driver.
- * @param bootedBytes it was started with
- * @returns undefined: it has none, or tells nonsense
+ * @param bootedBytes memory that the guest was started with
+ * @returns undefined if the guest has no balloon driver, or reports invalid numbers
  */
 export async function readGuestMemory(monitor: QmpConnection, bootedBytes: number): Promise<number | undefined> {
   const path = `/machine/peripheral/${parts.balloon}`
@@ -18,7 +18,7 @@ export async function readGuestMemory(monitor: QmpConnection, bootedBytes: numbe
   return parseGuestMemory(objectOf(objectOf(answer)?.['stats']), { actualBytes, bootedBytes })
 }
 
-/** What the balloon holds is free of the guest's use, and yet not available to it. */
+/** Calculates the memory in use. The balloon's memory is neither used by the guest nor available to it. */
 export function parseGuestMemory(
   stats: Readonly<Record<string, unknown>> | undefined,
   { actualBytes, bootedBytes }: { readonly actualBytes: unknown; readonly bootedBytes: number },
@@ -27,7 +27,7 @@ export function parseGuestMemory(
   if (typeof total !== 'number' || typeof available !== 'number' || available < 0) return undefined
   if (total > bootedBytes || available > total) return undefined
   const held = typeof actualBytes === 'number' ? Math.max(0, bootedBytes - actualBytes) : 0
-  // Linux leaves it in its total where the balloon gives way to it; others take it out.
+  // Linux includes the balloon in its total if the balloon shrinks under memory pressure; others subtract it.
   const isInTotal = total + held > bootedBytes
   return Math.max(0, total - available - (isInTotal ? held : 0))
 }

@@ -1,13 +1,14 @@
 import { objectOf } from './qmp/messages.js'
 
-/** A CD's are of the host. */
+/** File systems of CDs, which belong to the host. */
 const foreign = new Set(['iso9660', 'udf'])
-/** More than any system mounts of its disk. */
+/** More file systems than any system mounts. */
 const most = 256
 
 /**
- * What a guest's file systems hold, by the answer of its agent to guest-get-fsinfo; each disk once, wherever it is mounted.
- * @returns undefined: it tells of none, or nonsense
+ * Bytes in use on a guest's file systems, from its agent's answer to guest-get-fsinfo. Each disk counts once, wherever
+ * it is mounted.
+ * @returns undefined if the answer is invalid or lists no file system
  */
 export function parseFileSystems(answer: unknown, mostBytes: number): number | undefined {
   if (!Array.isArray(answer) || answer.length > most) return undefined

@@ -15,7 +15,8 @@ export interface PasswordContext {
 }
 
 /**
- * Sets root's or the administrator's password by the guest's agent; a Linux without one reads it at its next boot.
+ * Sets the password of root or the administrator through the guest agent. A Linux guest without an agent reads it at
+ * its next boot.
  * @throws {BerthError} `guest_refused`
  */
 export async function setPassword(context: PasswordContext, password: string): Promise<PasswordResult> {
@@ -31,14 +32,14 @@ async function setRootPassword(context: PasswordContext, passwordHash: string): 
   const { run, running, volume, tell } = context
   const applied = running && (await setPasswordInside(run, { passwordHash }))
   const { reset: before, ...instance } = await readInstance(volume)
-  // A password that waits for the next boot would then replace the new one.
+  // A password that still waits for the next boot would replace the new one, so it is removed.
   const changed = applied ? { passwordHash } : { reset: { serial: randomUUID().slice(0, 8), passwordHash } }
   await writeInstance(volume, { ...instance, ...changed })
   if (running && !(applied && before === undefined)) await tell()
   return applied ? 'applied' : 'at_next_start'
 }
 
-/** A system whose agent answers has had its first boot. */
+/** Forgets the first password: a system whose agent answers has completed its first boot. */
 async function forgetFirstPassword({ volume, tell }: PasswordContext): Promise<void> {
   const { sealedPassword, ...instance } = await readInstance(volume)
   if (sealedPassword === undefined) return

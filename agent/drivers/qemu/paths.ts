@@ -2,12 +2,12 @@ import { join } from 'node:path'
 
 /** All host paths and names that the driver uses, derived from the instance's directories and name prefix. */
 export interface QemuPaths {
-  /** Has a directory for each guest with what its next start needs. */
+  /** Contains a directory for each guest with the files of its next start. */
   readonly configs: string
-  /** Has a directory for each guest with what it has while it runs. */
+  /** Contains a directory for each guest with its files while it runs. */
   readonly runs: string
   readonly nameOf: (id: number) => string
-  /** Of a guest's group in every hierarchy. */
+  /** Name of a guest's group in every hierarchy. */
   readonly groupOf: (name: string) => string
   readonly configOf: (name: string) => string
   readonly seedOf: (name: string) => string
@@ -16,21 +16,21 @@ export interface QemuPaths {
 
 export interface RunPaths {
   readonly directory: string
-  /** QEMU's working directory: its own until it runs, then the host's root's. */
+  /** QEMU's working directory. QEMU's user owns it until QEMU runs, root afterwards. */
   readonly work: string
   readonly log: string
   readonly lock: string
-  /** What the guest was started with. */
+  /** Parameters that the guest was started with. */
   readonly launched: string
-  /** The guest shut down by itself, and nobody has taken note. */
+  /** Exists if the guest shut down by itself and this was not processed yet. */
   readonly ended: string
-  /** The guest's file systems are about to be frozen. */
+  /** Exists while the guest's file systems are, or may be, frozen. */
   readonly frozen: string
   readonly monitor: string
   readonly secondMonitor: string
   readonly serial: string
   readonly agent: string
-  /** The screen, by RFB. */
+  /** Socket of the screen (RFB). */
   readonly screen: string
 }
 
@@ -68,12 +68,12 @@ function runPaths(directory: string): RunPaths {
   }
 }
 
-/** The guest's disk, beside what its first boot is told, in its volume. */
+/** The guest's disk and its first-boot data, in its volume. */
 export const diskOf = (volume: string): string => join(volume, 'disk.raw')
 export const instanceOf = (volume: string): string => join(volume, 'instance.json')
-/** What the system on the disk needs of its machine. */
+/** Requirements that the system on the disk has for its virtual machine. */
 export const systemOf = (volume: string): string => join(volume, 'system.json')
-/** The firmware's variables, UEFI's alone. */
+/** Firmware variables; only with UEFI. */
 export const firmwareVarsOf = (volume: string): string => join(volume, 'vars.fd')
-/** The state of its TPM. */
+/** State of the TPM. */
 export const tpmOf = (volume: string): string => join(volume, 'tpm')

@@ -11,16 +11,19 @@ export interface CommandFacts {
 }
 
 const mib = 1024 ** 2
-/** Of translated code, for which QEMU would take an eighth of the host's memory. */
+/** Size of the cache for translated code. By default QEMU would use an eighth of the host's memory. */
 export const translationCacheMib = 128
 
-/** In which QEMU asks the guest for its use of memory. */
+/** Interval at which QEMU asks the guest for its memory usage. */
 const statisticsSeconds = 10
 
-/** About x86-64-v2, which distributions require by now; more costs time where every instruction is translated. */
+/**
+ * About x86-64-v2, which distributions now require. A more capable processor costs time, as every instruction is
+ * translated.
+ */
 const translatedCpu = 'qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16'
 
-/** What tells Windows that it is a guest: without them its clock and its locks cost half a processor. */
+/** Hyper-V features that tell Windows that it is a guest. Without them its clock and locks cost half a processor. */
 const enlightenments = [
   'relaxed',
   'vapic',
@@ -36,24 +39,24 @@ const enlightenments = [
   'ipi',
 ].map((name) => `hv-${name}`)
 
-/** Names of devices and nodes that the driver speaks of to QEMU. */
+/** Names of devices and nodes in commands to QEMU. */
 export const parts = { ...diskParts, balloon: 'balloon0', nic: 'nic0' } as const
 
-/** How many processors a guest sees: at least what it may use. */
+/** Number of processors that a guest sees: its limit, rounded up. */
 export function processorsOf({ vcpuMilli }: Pick<Machine['limits'], 'vcpuMilli'>): number {
   return Math.max(1, Math.ceil(vcpuMilli / 1000))
 }
 
-/** In MiB, which is what QEMU counts in. */
+/** Memory in MiB, the unit that QEMU uses. */
 export function memoryMibOf({ memoryBytes }: Pick<Machine['limits'], 'memoryBytes'>): number {
   return Math.max(64, Math.floor(memoryBytes / mib))
 }
 
 /**
- * Plans QEMU's arguments. It opens no file itself: `%{NAME}` stands for a descriptor that its starter passes on
- * (agent/host/perl/launch-machine.pl). Nothing that a user wrote is in it, and commas, which separate QEMU's options,
- * are in no value.
- * @throws {Error} when a value has not the expected form
+ * Plans QEMU's arguments. QEMU opens no file itself: `%{NAME}` stands for a descriptor that its starter passes on
+ * (agent/host/perl/launch-machine.pl). The arguments contain no user input, and no value contains a comma, which
+ * separates QEMU's options.
+ * @throws {Error} if a value does not have the expected form
  */
 export function planCommand(machine: Machine, facts: CommandFacts): string[] {
   const { system, media } = facts
@@ -82,7 +85,7 @@ export function planCommand(machine: Machine, facts: CommandFacts): string[] {
   ]
 }
 
-/** QEMU asks the guest for its use of memory by it. */
+/** QEMU asks the guest for its memory usage through the balloon. */
 function planBalloon(): string[] {
   const asks = `guest-stats-polling-interval=${statisticsSeconds}`
   return ['-device', `virtio-balloon-pci,id=${parts.balloon},deflate-on-oom=on,free-page-reporting=on,${asks}`]
@@ -100,14 +103,14 @@ function planBoard({ limits }: Machine, { acceleration, system }: CommandFacts):
     `${processors},sockets=1,cores=${processors},threads=1`,
     '-m',
     `${memoryMibOf(limits)}M`,
-    // Windows takes the board's clock for the time of its zone.
     '-overcommit',
     'mem-lock=off',
+    // Windows reads the board's clock as local time.
     '-rtc',
     `base=${clockOf(system)},driftfix=slew`,
     '-boot',
     'strict=on',
-    // A guest that shuts down stays, paused, until the agent has seen that it did: by itself, and not by a crash.
+    // A guest that shuts down stays, paused, until the agent has seen that it shut down by itself and did not crash.
     '-action',
     'shutdown=pause,panic=none',
     '-global',
@@ -126,7 +129,7 @@ function clockOf({ os }: DiskSystem): string {
   return os === 'windows' ? 'localtime' : 'utc'
 }
 
-/** Variables that only the firmware itself writes, where it checks what is booted: in a mode that guests cannot enter. */
+/** With Secure Boot, only the firmware can write its variables: it does so in a mode that guests cannot enter. */
 function planFirmware({ media, system }: CommandFacts): string[] {
   const isUefi = media.some(({ name }) => name === 'vars')
   const flash = isUefi ? ',pflash0=code,pflash1=vars' : ''
@@ -135,7 +138,7 @@ function planFirmware({ media, system }: CommandFacts): string[] {
   return smm === 'on' ? [...board, '-global', 'driver=cfi.pflash01,property=secure,value=on'] : board
 }
 
-/** A program of its own, at the other end of a socket; it ends with QEMU. */
+/** The TPM is a separate program at the other end of a socket; it ends with QEMU. */
 function planTpm(): string[] {
   return [
     '-chardev',
@@ -148,12 +151,12 @@ function planTpm(): string[] {
 }
 
 /**
- * Without these QEMU looks at 64 queues whenever one of its files is ready, by which reads of the disk took a fifth longer.
- * The first port is a console's.
+ * Without these options, QEMU checks 64 queues whenever one of its files is ready, which made disk reads a fifth
+ * slower. The first port is reserved for a console.
  */
 const serialPorts = 'virtio-serial-pci,max_ports=2,ioeventfd=off'
 
-/** A monitor serves one client at a time: the second is for what cannot wait for the first. */
+/** A monitor serves one client at a time. The second is for requests that cannot wait for the first. */
 function planMonitors(): string[] {
   return [
     '-chardev',
@@ -177,7 +180,7 @@ function planMonitors(): string[] {
   ]
 }
 
-/** Behind a port of its own, where it can be plugged in again. */
+/** The interface has a port of its own, so that it can be plugged in again. */
 function planNic({ nic }: Machine): string[] {
   return [
     '-device',
@@ -189,7 +192,7 @@ function planNic({ nic }: Machine): string[] {
   ]
 }
 
-/** The socket appears in the working directory. A tablet has the pointer where the viewer has it. */
+/** The socket appears in the working directory. A tablet keeps the pointer in the same place as the viewer's. */
 function planScreen({ os }: DiskSystem): string[] {
   const card = ['-display', 'none', '-vga', 'none', '-device', 'VGA,id=video0,vgamem_mb=16']
   const pointer = os === 'windows' ? ['-device', 'qemu-xhci,id=usb', '-device', 'usb-tablet,bus=usb.0'] : []

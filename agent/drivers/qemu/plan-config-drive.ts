@@ -1,15 +1,15 @@
 import type { Machine, MachineNic } from '../contract.js'
 import type { Instance, SeedFile } from './plan-seed.js'
 
-/** What an administrator of Windows is called in every language by the metadata. */
+/** Name of the administrator of Windows in the metadata, the same in every language. */
 export const windowsAdministrator = 'Administrator'
 
-/** What it says of the first boot; the password in clear, for cloudbase-init takes no hash. */
+/** First-boot data with the password in clear text, because cloudbase-init accepts no hash. */
 type ToldInstance = Pick<Instance, 'id' | 'userData'> & { readonly password?: string }
 
 /**
  * Plans the files of an OpenStack config drive, which cloudbase-init reads from a CD called `config-2`: host name,
- * password of the administrator, addresses. Keys are none of Windows'.
+ * password of the administrator, addresses. Windows gets no SSH keys.
  * Source: cloudbase-init.readthedocs.io, services; docs.openstack.org/nova, metadata
  */
 export function planConfigDrive(
@@ -60,7 +60,7 @@ function planNetworkData(nic: MachineNic, resolvers: readonly string[]): unknown
   }
 }
 
-/** As four numbers: 255.255.240.0. */
+/** Netmask as four numbers: 255.255.240.0. */
 function netmaskOf(prefixLength: number): string {
   return [0, 8, 16, 24].map((at) => 256 - 2 ** (8 - Math.min(8, Math.max(0, prefixLength - at)))).join('.')
 }

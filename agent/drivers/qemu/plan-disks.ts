@@ -3,30 +3,30 @@ import type { DiskSystem } from './disk-system.js'
 import { diskOf, firmwareVarsOf } from './paths.js'
 import { throttleLimits } from './plan-throttle.js'
 
-/** Names of nodes and devices that the driver speaks of to QEMU. */
+/** Names of nodes and devices in commands to QEMU. */
 export const diskParts = { disk: 'disk', diskDevice: 'disk0', throttle: 'throttle0' } as const
 
 /** A file that the starter opens for QEMU. */
 export interface Medium {
   /** `%{NAME}` in the arguments stands for its descriptor. */
   readonly name: string
-  /** Of QEMU's set that it is in. */
+  /** Number of QEMU's file descriptor set that contains it. */
   readonly set: number
   readonly path: string
-  /** `direct`: read and written, past the page cache. */
+  /** `direct`: read and written, bypassing the page cache. */
   readonly access: 'direct' | 'write' | 'read'
 }
 
 export interface MediaFacts {
   readonly system: DiskSystem
   readonly seed: string
-  /** A CD with drivers of virtual devices, for systems that have none; absent: none. */
+  /** A CD with drivers of virtual devices, for systems that lack them; absent: no such CD. */
   readonly driversCd?: string
-  /** The program of its firmware; absent: the BIOS that QEMU has. */
+  /** Path of the firmware; absent: QEMU's own BIOS. */
   readonly firmware?: string
 }
 
-/** The files that a guest has, by its boot and its system. */
+/** The files that a guest uses, according to its boot source and its system. */
 export function planMedia(machine: Machine, facts: MediaFacts): Medium[] {
   const { volume, boot } = machine
   const { system, seed, driversCd, firmware } = facts
@@ -51,8 +51,8 @@ function planFirmwareMedia(firmware: string, volume: string): Medium[] {
 }
 
 /**
- * QEMU's arguments for disks and CDs, in the order in which the guest sees them. What it boots has the lowest index, its
- * disk comes after it.
+ * QEMU's arguments for disks and CDs, in the order in which the guest sees them. The boot device has the lowest boot
+ * index, followed by the guest's disk.
  */
 export function planDisks(
   { limits }: Pick<Machine, 'limits'>,
@@ -69,14 +69,14 @@ export function planDisks(
     ...media.flatMap(planNodes),
     ...(has('rescue') ? virtioDisk('rescue', 'id=rescue0,bootindex=0,serial=berth-rescue') : []),
     ...virtioDisk(diskParts.disk, `id=${diskParts.diskDevice},${orderOf(has)}serial=berth-root`),
-    // Debian's cloud kernel has no driver of CD drives, and Windows none of virtual disks.
+    // Debian's cloud kernel has no driver for CD drives, and Windows has none for virtual disks.
     ...(system.os === 'windows' ? cd('seed', 2) : virtioDisk('seed', 'id=seed0,serial=berth-seed')),
     ...(has('cd') ? cd('cd', 0, ',bootindex=0') : []),
     ...(has('drivers') ? cd('drivers', 1) : []),
   ]
 }
 
-/** A disk that is mended is none to boot from. */
+/** In rescue mode the guest's own disk is not bootable. */
 function orderOf(has: (name: string) => boolean): string {
   return has('rescue') ? '' : 'bootindex=1,'
 }
@@ -85,7 +85,7 @@ function virtioDisk(node: string, options: string): string[] {
   return ['-device', `virtio-blk-pci,drive=${node},${options}`]
 }
 
-/** @param port of the board's own controller */
+/** @param port port of the board's own controller */
 function cd(node: string, port: number, options = ''): string[] {
   return ['-device', `ide-cd,bus=ide.${port},drive=${node},id=${node}0${options}`]
 }

@@ -4,31 +4,31 @@ import { isMime, partsOfMime, type MimePart } from '../../../shared/first-boot/m
 import { keysOf, noPassword } from '../common/shadow-field.js'
 import type { Machine, MachineNic } from '../contract.js'
 
-/** What a guest's disk was told at its first boot, kept in its volume: it goes with the disk's snapshots. */
+/** First-boot data of a guest's disk. It is stored in the volume, so the disk's snapshots include it. */
 export interface Instance {
-  /** cloud-init sets up a disk that does not know it yet. */
+  /** cloud-init sets up a disk that has not seen this id yet. */
   readonly id: string
   /** crypt(5) hash of root's password. */
   readonly passwordHash?: string
-  /** For systems that take no hash. */
+  /** Encrypted password, for systems that accept no hash. */
   readonly sealedPassword?: string
   readonly publicKey?: string
   /** Lines of `authorized_keys`, used instead of `publicKey`. */
   readonly authorizedKeys?: readonly string[]
-  /** The customer's own. */
+  /** The customer's own cloud-init data. */
   readonly userData?: string
-  /** A password that the running guest could not be given: set at the next boot, once for each `serial`. */
+  /** A password that the running guest could not get. It is set at the next boot, once for each `serial`. */
   readonly reset?: { readonly serial: string; readonly passwordHash: string }
 }
 
-/** What a CD tells a system of itself. */
+/** Content of the CD that configures a system. */
 export interface Seed {
   readonly label: 'cidata' | 'config-2'
   readonly files: readonly SeedFile[]
 }
 
 export interface SeedFile {
-  /** A path in the CD. */
+  /** Path on the CD. */
   readonly name: string
   readonly content: string
 }
@@ -48,8 +48,8 @@ export function planSeed(machine: SeedIdentity, instance: Instance): SeedFile[] 
 }
 
 /**
- * Version 2, in the words that netplan, networkd and eni alike render right: gateways as such, since routes of `::/0`
- * become `::/64` and `to: default` ends networkd's renderer.
+ * Network config version 2, limited to forms that netplan, networkd and eni all render correctly. Gateways have keys of
+ * their own, since routes to `::/0` become `::/64`, and `to: default` crashes networkd's renderer.
  */
 export function planNetwork(nic: MachineNic, resolvers: readonly string[]): unknown {
   const { mac, ipv4, prefixLength, gateway, ipv6Addresses, gateway6 } = nic
@@ -68,7 +68,7 @@ export function planNetwork(nic: MachineNic, resolvers: readonly string[]): unkn
   return { version: 2, ethernets: { eth0 } }
 }
 
-/** Ours last: a list is appended to the customer's, and what the customer says of a key is left. */
+/** Merges Berth's settings after the customer's: lists are appended, and keys that the customer set stay. */
 const merge = [
   { name: 'list', settings: ['append'] },
   { name: 'dict', settings: ['no_replace', 'recurse_list'] },
@@ -86,9 +86,9 @@ function planConfig(instance: Instance): unknown {
   }
   return {
     merge_how: merge,
-    // Addresses that changed are taken at the next boot, without the rest of a first boot.
+    // Changed addresses are applied at the next boot, without the rest of a first boot.
     updates: { network: { when: ['boot-new-instance', 'boot'] } },
-    // A line for the name in /etc/hosts, without which `hostname -f` fails; the other lines stay.
+    // Adds a line for the name to /etc/hosts, without which `hostname -f` fails; the other lines stay.
     manage_etc_hosts: 'localhost',
     prefer_fqdn_over_hostname: false,
     disable_root: false,
@@ -98,13 +98,13 @@ function planConfig(instance: Instance): unknown {
   }
 }
 
-/** cloud-init-per keeps a mark of its own in the guest, so that the password is not set again at later boots. */
+/** cloud-init-per leaves a mark in the guest, so that the password is not set again at later boots. */
 function planReset({ serial, passwordHash }: NonNullable<Instance['reset']>): string[] {
   return ['cloud-init-per', 'once', `berth-password-${serial}`, 'usermod', '-p', passwordHash, 'root']
 }
 
 /**
- * The customer's parts, then Berth's. The customer's parts are base64, which cannot contain a boundary. Source:
+ * Joins the customer's parts, then Berth's. The customer's parts are base64, which cannot contain a boundary. Source:
  * cloudinit.readthedocs.io, MIME multi-part archive
  */
 export function planUserData(instance: Instance): string {

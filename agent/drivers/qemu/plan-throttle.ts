@@ -2,7 +2,7 @@ import type { MachineLimits } from '../contract.js'
 
 type Rates = Pick<MachineLimits, 'ioReadBytesPerSec' | 'ioWriteBytesPerSec' | 'ioReadsPerSec' | 'ioWritesPerSec'>
 
-/** Limits of a throttle group; 0 is none. Source: ThrottleLimits in qapi/block-core.json of QEMU */
+/** Limits of a throttle group; 0: unlimited. Source: ThrottleLimits in qapi/block-core.json of QEMU */
 export function throttleLimits({
   ioReadBytesPerSec: readBytes,
   ioWriteBytesPerSec: writeBytes,

@@ -11,11 +11,11 @@ export interface PowerContext extends QemuStartContext {
   readonly configs: QemuConfigStore
   readonly names: GuestNames
   readonly namePrefix: string
-  /** Forgets what is known of a guest that ran. */
+  /** Discards cached data of a guest that ran. */
   readonly forget: (name: string) => void
 }
 
-/** Starts and ends guests, and removes what is left of them. One that is ended here is not reported as ended. */
+/** Starts and ends guests, and removes their leftovers. A guest that is ended here is not reported as ended. */
 export class Power {
   constructor(private readonly context: PowerContext) {}
 
@@ -40,7 +40,7 @@ export class Power {
     })
   }
 
-  /** @returns false: something of it, or of nobody who is known, runs */
+  /** @returns false if the guest, or processes without a known owner, still run */
   async removeTraces(uuid: string): Promise<boolean> {
     const { configs, names, namePrefix } = this.context
     const name = configs.findName(uuid)
@@ -51,8 +51,8 @@ export class Power {
   }
 
   /**
-   * Shuts down every guest of this instance, all at once. One that is not observed has no monitor to ask by, and is killed
-   * when its time is over.
+   * Shuts down every guest of this instance, all at once. A guest that was not observed has no monitor connection, and
+   * is killed when its time is over.
    * @throws the first failure, once all have ended
    */
   async stopAll(timeoutMs: number): Promise<void> {
@@ -63,7 +63,9 @@ export class Power {
     await allEnded(runtime.listNames(namePrefix).map(stop))
   }
 
-  /** Kills every guest of this instance, known or not, and removes all that the driver has made; volumes stay. */
+  /**
+   * Kills every guest of this instance, known or not, and removes everything that the driver has created. Volumes stay.
+   */
   async removeAll(): Promise<void> {
     const { configs, machines, namePrefix, paths, runtime } = this.context
     const names = new Set([...configs.listNames(), ...runtime.listNames(namePrefix)])
@@ -82,7 +84,7 @@ export class Power {
     await configs.remove(name)
   }
 
-  /** Does nothing to another guest's. */
+  /** Does nothing if the name belongs to another guest. */
   async #ending(machine: Machine, act: (name: string) => Promise<void>): Promise<void> {
     const { forget, machines, names, paths } = this.context
     const name = paths.nameOf(machine.id)

@@ -21,15 +21,18 @@ export interface ResizeContext {
 
 const mib = 1024 ** 2
 
-/** Gives a guest its limits: at once where it runs and can have them, else its disk alone. */
+/**
+ * Applies a guest's limits. A running guest gets those that can change now; for a stopped guest only the disk grows.
+ */
 export async function resizeMachine(context: ResizeContext, machine: Machine, name: string): Promise<ResizeResult> {
   if (context.runtime.read(name).state === 'running') return resizeRunning(context, machine)
   return { outcome: 'at_next_start', changed: await growDisk(machine.volume, machine.limits.diskBytes) }
 }
 
 /**
- * Gives a running guest what it can have now: a larger disk, other rates, processors and memory up to what it was
- * started with. A processor is never taken out: QEMU dies at the next reset. It gets less time instead.
+ * Applies the limits that can change in a running guest: a larger disk, other rates, and processors and memory up to
+ * the amount that it was started with. Processors are never unplugged, because QEMU crashes at the next reset; the
+ * guest gets less processor time instead.
  */
 async function resizeRunning(context: ResizeContext, machine: Machine): Promise<ResizeResult> {
   const { paths, facts, machines } = context
@@ -49,7 +52,9 @@ async function resizeRunning(context: ResizeContext, machine: Machine): Promise<
   return { outcome: later ? 'at_next_start' : 'applied', changed }
 }
 
-/** A balloon takes time, and a guest may take its memory back: the group stays as large as the guest may become. */
+/**
+ * A balloon takes time, and a guest may take its memory back. So the group keeps the size that the guest may grow to.
+ */
 function bounded(machine: Machine, launchedMib: number | undefined): Machine {
   const memoryBytes = Math.max(machine.limits.memoryBytes, (launchedMib ?? 0) * mib)
   return { ...machine, limits: { ...machine.limits, memoryBytes } }
@@ -61,7 +66,7 @@ async function resizeDisk(monitor: QmpConnection, { limits: { diskBytes } }: Mac
   return true
 }
 
-/** As the guest sees it. */
+/** Size of the disk in bytes, as the guest sees it. */
 async function readDiskSize(monitor: QmpConnection): Promise<number> {
   const nodes = await monitor.execute('query-named-block-nodes', { flat: true })
   const disk = (Array.isArray(nodes) ? nodes : []).map(objectOf).find((node) => node?.['node-name'] === parts.disk)

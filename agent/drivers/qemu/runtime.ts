@@ -4,16 +4,16 @@ import { groupPrefix } from './paths.js'
 
 export interface QemuRuntime {
   readonly state: 'running' | 'starting' | 'stopped'
-  /** QEMU's process, or the one that is about to become it. */
+  /** QEMU's process, or the starter that is about to become it. */
   readonly process?: ProcessStat
 }
 
-/** Reads guests' state from their groups, which only the host's root can put processes into. */
-/** Of a guest's TPM, which ends after its QEMU. */
+/** Reads guests' state from their groups. Only the host's root can move processes into these. */
+/** Command name of a guest's TPM, which ends after its QEMU. */
 const tpmCommand = 'swtpm'
 
 export class QemuRuntimeReader {
-  /** @param hierarchy where guests' groups have their processes */
+  /** @param hierarchy mount point of the hierarchy that is used to find guests' processes */
   constructor(private readonly hierarchy: string) {}
 
   /** Names of all guests that have a group, running or left over. */

@@ -8,8 +8,8 @@ const mostBytes = 8 * 1024 ** 2
 const timeoutMs = 10_000
 
 /**
- * The guest's screen as a PNG. QEMU writes it into a file of its own in a directory of root's, where it can make no
- * other; what is in it is not trusted further than its first bytes.
+ * Takes the guest's screen as a PNG. QEMU writes it into a prepared file in a directory of root, where it cannot create
+ * other files. The content is untrusted; only its first bytes are checked.
  * @throws {BerthError} `machine_refused`, `machine_timeout`, `screenshot_failed`
  */
 export async function takeScreenshot(monitor: QmpConnection, work: string, userId: number): Promise<Buffer> {
@@ -19,7 +19,7 @@ export async function takeScreenshot(monitor: QmpConnection, work: string, userI
   const file = await open(path, flags, 0o600)
   try {
     await file.chown(userId, userId)
-    // Relative to QEMU's working directory: it cannot pass the directories above.
+    // The path is relative to QEMU's working directory, because QEMU cannot traverse the directories above.
     await monitor.execute('screendump', { filename: 'screen.png', format: 'png' }, timeoutMs)
     const { buffer, bytesRead } = await file.read(Buffer.alloc(mostBytes), 0, mostBytes, 0)
     return checkPng(buffer.subarray(0, bytesRead))

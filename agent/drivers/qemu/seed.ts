@@ -2,11 +2,11 @@ import { open } from 'node:fs/promises'
 import { planIso } from './iso/plan-iso.js'
 import type { Seed } from './plan-seed.js'
 
-/** Space for the data of cloud-init. A customer's text has at most 256 KiB, and a third more as base64. */
+/** Space for the data of cloud-init. A customer's user data has at most 256 KiB, and a third more as base64. */
 const seedBytes = 1024 * 1024
 
 /**
- * Writes a CD. It keeps its size and its place: a guest that runs has it open, and reads the new one when it
+ * Writes a CD in place and with a constant size: a running guest has it open, and reads the new content when it
  * reboots.
  */
 export async function writeSeed({ label, files }: Seed, path: string): Promise<void> {

@@ -29,16 +29,17 @@ export interface QemuStartContext extends QemuStopContext {
 
 export interface StartOrder {
   readonly signal: AbortSignal
-  /** Called once its tap is there, which is before it runs. */
+  /** Called once the tap exists, which is before the guest runs. */
   readonly connected?: () => Promise<void>
 }
 
 const settleTimeoutMs = 30_000
 
 /**
- * Starts the guest and returns once its QEMU answers. Does nothing for a running guest, and waits for one that a killed
- * agent's starter is about to start.
- * @throws {BerthError} `guest_start_failed` with QEMU's own reason; what `connected` throws, of a guest that runs
+ * Starts the guest and returns once its QEMU answers. Does nothing for a running guest. If the starter of a killed
+ * agent is about to start the guest, this waits for it.
+ * @throws {BerthError} `guest_start_failed` with QEMU's own reason; the error of `connected`, in which case the guest
+ * runs
  */
 export async function startMachine(
   context: QemuStartContext,
@@ -60,7 +61,7 @@ export async function startMachine(
   if (connecting.status === 'rejected') throw connecting.reason
 }
 
-/** @returns how `connected` ended */
+/** @returns the result of `connected` */
 async function launch(
   context: QemuStartContext,
   machine: Machine,
@@ -93,12 +94,12 @@ async function startTracked(context: QemuStartContext, machine: Machine, name: s
 
 async function untilGreeted(machines: Machines, name: string, run: RunPaths): Promise<void> {
   await machines.monitor(name, settleTimeoutMs)
-  // QEMU has made its socket there. Nobody who might take it over later makes another in its place.
+  // QEMU has created its socket there. From now on nobody who takes over QEMU can create another in its place.
   chownSync(run.work, 0, 0)
   chmodSync(run.work, 0o711)
 }
 
-/** In memory, as all of /run: a thread that does it would take several times as long. */
+/** Uses synchronous calls, since all of /run is in memory: a thread would take several times as long. */
 function prepareDirectory(run: RunPaths, userId: number): void {
   rmSync(run.ended, { force: true })
   rmSync(run.work, { recursive: true, force: true })
@@ -144,7 +145,7 @@ function refuseUnsupported(system: DiskSystem): void {
   if (hindrance !== undefined) throw new BerthError('invalid', 'unsupported', hindrance)
 }
 
-/** The last line that QEMU said. */
+/** The last line of QEMU's log. */
 function readReason(log: string): string {
   const lines = (readKernelFile(log) ?? '').slice(-4096).split('\n').filter(Boolean)
   return (lines.at(-1) ?? 'QEMU did not answer').replaceAll(/\p{Cc}+/gu, ' ').slice(0, 300)

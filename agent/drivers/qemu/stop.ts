@@ -15,7 +15,7 @@ export interface QemuStopContext {
   readonly cgroups: CgroupLayout
 }
 
-/** A repeated press is harmless; one while the guest still boots is lost. */
+/** Pressing the button again is harmless. A press while the guest still boots is lost. */
 const repeatMs = 5000
 const killTimeoutMs = 30_000
 
@@ -44,7 +44,7 @@ async function pressUntilDown(
   return false
 }
 
-/** Kills what is left of the guest, and waits until its processes, interface, groups and sockets are gone. */
+/** Kills the guest's remaining processes, and waits until its processes, interface, groups and sockets are gone. */
 export async function clearMachine({ paths, runtime, cgroups }: QemuStopContext, name: string): Promise<void> {
   const group = paths.groupOf(name)
   liftQuota(cgroups, group)
@@ -55,8 +55,8 @@ export async function clearMachine({ paths, runtime, cgroups }: QemuStopContext,
 }
 
 /**
- * The lock stays: a starter of a killed agent may hold it. So does what QEMU said last. The mark of its end is its
- * reader's to remove.
+ * Leaves three files: the lock, which a starter of a killed agent may hold; QEMU's last log; and the mark of the
+ * guest's end, which its reader removes.
  */
 function removeRunFiles(paths: QemuPaths, name: string): void {
   const run = paths.runOf(name)

@@ -9,8 +9,9 @@ import { planSeed, type Seed } from './plan-seed.js'
 import { writeSeed } from './seed.js'
 
 /**
- * Writes the CD that tells the guest's system its name, addresses and login: of its next boot, also one of its own.
- * @param keyFile the host's own key, which passwords are sealed by
+ * Writes the CD with name, addresses and login that the guest's system reads at its next boot, including a reboot of
+ * its own.
+ * @param keyFile path of the host's own key, which encrypts passwords
  */
 export async function tellMachine(machine: Machine, { seed, keyFile }: TellPlaces): Promise<void> {
   await mkdir(dirname(seed), { recursive: true, mode: 0o700 })

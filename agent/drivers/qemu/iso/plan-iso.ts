@@ -3,29 +3,29 @@ import { both16, both32, padded, sectorBytes, sectorsOf, wide } from './fields.j
 import { joliet, planRecord, rockRidge, type Extent, type Naming } from './plan-records.js'
 import { planTree, type IsoDirectory } from './plan-tree.js'
 
-/** The first sectors are for programs that boot. */
+/** The first sectors are reserved for boot programs. */
 const systemSectors = 16
 const descriptorSectors = 3
-/** In either byte order, for each kind of names. */
+/** One path table in each byte order, for each kind of names. */
 const pathTableSectors = 4
 const firstDirectory = systemSectors + descriptorSectors + pathTableSectors
 
-/** One tree of directories, of which a CD has two, on the same files. */
+/** A tree of directories. A CD has two trees, which share the same files. */
 interface Volume {
   readonly naming: Naming
   readonly directories: readonly IsoDirectory[]
-  /** Of its first directory; each has a sector. */
+  /** First sector of the directories; each has one sector. */
   readonly directoriesAt: number
-  /** Of its two path tables, which follow one another. */
+  /** First sector of the two path tables, which are adjacent. */
   readonly tablesAt: number
   readonly files: readonly Extent[]
 }
 
 /**
- * A CD with files, as every system reads it: ISO 9660 with the names of Rock Ridge and Joliet.
+ * Builds a CD image that every system can read: ISO 9660 with the names of Rock Ridge and Joliet.
  * @param label up to 16 letters
  * @returns whole sectors of 2048 bytes
- * @throws {Error} for names that a CD has not, or more in a directory than a sector has
+ * @throws {Error} for invalid names, or if a directory's entries exceed one sector
  * Source: ECMA-119, the second edition
  */
 export function planIso(label: string, files: readonly SeedFile[]): Buffer {
@@ -145,7 +145,7 @@ function planDescriptor(volume: Volume, { label, sectors, isJoliet }: Descriptor
   )
 }
 
-/** In either order, and where copies of them are: nowhere. */
+/** Sectors of the path tables in both byte orders, and of their optional copies, which do not exist. */
 function planTablePlaces({ tablesAt }: Volume): Buffer {
   const places = Buffer.alloc(16)
   places.writeUInt32LE(tablesAt, 0)

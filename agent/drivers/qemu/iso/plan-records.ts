@@ -1,23 +1,23 @@
 import { both16, both32, wide } from './fields.js'
 import type { IsoEntry } from './plan-tree.js'
 
-/** Where something is on the CD, in sectors, and its bytes. */
+/** Place of a file or directory on the CD in sectors, and its size in bytes. */
 export interface Extent {
   readonly at: number
   readonly bytes: number
 }
 
-/** What a record of a directory is about: something in it, itself, what it is in, or itself as the root. */
+/** Subject of a directory record: an entry, the directory itself, its parent, or the root directory. */
 export type RecordSubject = IsoEntry | 'root' | 'self' | 'parent'
 
-/** How names are written. */
+/** A way to write names. */
 export interface Naming {
   readonly idOf: (entry: IsoEntry) => Buffer
-  /** What readers who know more read on. */
+  /** Additional fields for readers that support extensions. */
   readonly extraOf: (subject: RecordSubject) => Buffer
 }
 
-/** The CD tells no times: 2000-01-01. ECMA-119, 9.1.5 */
+/** The recording time is always 2000-01-01. ECMA-119, 9.1.5 */
 const recorded = Buffer.from([100, 1, 1, 0, 0, 0, 0])
 const directoryFlag = 2
 
@@ -45,15 +45,15 @@ function idOf(naming: Naming, subject: RecordSubject): Buffer {
   return Buffer.from([subject === 'parent' ? 1 : 0])
 }
 
-/** Windows reads these. Source: Joliet Specification of 1995 */
+/** Names for Windows. Source: Joliet Specification of 1995 */
 export const joliet: Naming = {
   idOf: ({ name }) => wide(name),
   extraOf: () => Buffer.alloc(0),
 }
 
 /**
- * Linux reads these: plain names of the first standard, short ones in the order of the long ones, and beside each what it
- * is in truth. Source: IEEE P1281 (SUSP) and P1282 (Rock Ridge)
+ * Names for Linux: plain ISO 9660 names, which are short and sorted like the long ones, and next to each the original
+ * name. Source: IEEE P1281 (SUSP) and P1282 (Rock Ridge)
  */
 export function rockRidge(order: readonly IsoEntry[]): Naming {
   return {
@@ -73,7 +73,7 @@ function shortName({ kind }: IsoEntry, place: number): string {
   return kind === 'file' ? `${name}.;1` : name
 }
 
-/** For root alone: it has a password's hash. */
+/** Only root can read the files, since they contain a password hash. */
 function planModes(subject: RecordSubject): Buffer {
   const isFile = typeof subject === 'object' && subject.kind === 'file'
   const [mode, links] = isFile ? [0o100600, 1] : [0o040700, 2]

@@ -1,26 +1,26 @@
-/** What a directory has. */
+/** An entry of a directory. */
 export interface IsoEntry {
   readonly name: string
   readonly kind: 'directory' | 'file'
-  /** Its place among the directories, or among the files as they were given. */
+  /** Index among the directories, or among the files as they were passed. */
   readonly index: number
 }
 
 export interface IsoDirectory {
   readonly name: string
-  /** Its place among the directories; the root is its own. */
+  /** Index of the parent among the directories; the root is its own parent. */
   readonly parent: number
-  /** By name. */
+  /** Sorted by name. */
   readonly entries: readonly IsoEntry[]
 }
 
-/** What every reader takes for a name. */
+/** Names that every reader accepts. */
 const names = /^(?!\.+$)[A-Za-z0-9._-]{1,64}$/
 
 /**
- * The directories that files need, level by level, the root first.
+ * Plans the directories that the files need, level by level, the root first.
  * @param files their paths, with `/` between names
- * @throws {Error} for another name
+ * @throws {Error} for an invalid name
  */
 export function planTree(files: readonly string[]): IsoDirectory[] {
   const above = files.flatMap((path) => ancestorsOf(path))
@@ -52,7 +52,7 @@ function nameOf(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1)
 }
 
-/** Those of one level by their parents first. */
+/** Orders directories of one level by their parents first. */
 function byLevel(a: string, b: string): number {
   const [first, second] = [a.split('/'), b.split('/')]
   const level = Number(a !== '') * first.length - Number(b !== '') * second.length

@@ -8,16 +8,16 @@ export type MachineEvent = Extract<QmpMessage, { kind: 'event' }>
 
 export interface ConnectionOptions {
   readonly path: string
-  /** For the connection, QEMU's greeting and every command that names no other. */
+  /** Timeout of the connection, of QEMU's greeting and of commands without a timeout of their own. */
   readonly timeoutMs: number
-  /** False: the guest agent, which greets nobody. */
+  /** True for QEMU; false for the guest agent, which sends no greeting. */
   readonly greets: boolean
   readonly onEvent?: (event: MachineEvent) => void
-  /** Called once, when the other side has hung up or said what it may not. */
+  /** Called once, when the other side has hung up or violated the protocol. */
   readonly onClose?: () => void
 }
 
-/** How long nothing is read from who sends too many events. */
+/** Pause in reading after too many events. */
 const restMs = 1000
 
 interface Pending {
@@ -27,8 +27,9 @@ interface Pending {
 }
 
 /**
- * Lines of JSON on a Unix socket, to QEMU's monitor or a guest agent. A command whose answer does not come in time
- * fails; its late answer is thrown away. Whoever sends more than a line may have, or no message, is hung up on.
+ * Exchanges lines of JSON on a Unix socket with QEMU's monitor or a guest agent. A command that is not answered in time
+ * fails; a late answer is discarded. The connection closes if the other side sends too long a line or an invalid
+ * message.
  */
 export class QmpConnection {
   readonly #socket: Socket
@@ -36,7 +37,7 @@ export class QmpConnection {
   readonly #pending = new Map<number, Pending>()
   readonly #options: ConnectionOptions
   readonly #events = new EventBudget()
-  /** From anywhere: a late answer to another connection is not taken for one to this. */
+  /** Starts at a random number, so that a late answer to another connection is not mistaken for one to this. */
   #nextId = randomInt(1, 2 ** 40)
   #greeted: (() => void) | undefined
   #closed = false
@@ -77,7 +78,7 @@ export class QmpConnection {
     )
   }
 
-  /** Bytes before the next command, for the guest agent's parser. */
+  /** Sends bytes before the next command, for the guest agent's parser. */
   write(bytes: Buffer): void {
     this.#socket.write(bytes)
   }
@@ -87,7 +88,7 @@ export class QmpConnection {
     this.#end(gone())
   }
 
-  /** The agent's process may end although this connection is open. */
+  /** Lets the agent's process end although this connection is open. */
   unref(): void {
     this.#socket.unref()
   }
@@ -97,7 +98,7 @@ export class QmpConnection {
     const greeting = this.#expect(0, 'greeting', this.#options.timeoutMs, () => {
       this.#greeted = () => this.#answer(0, undefined)
     })
-    // QEMU greets before it reads: each answer less to wait for.
+    // QEMU greets before it reads, so both can be awaited together.
     await Promise.all([greeting, this.execute('qmp_capabilities')])
   }
 
@@ -122,7 +123,9 @@ export class QmpConnection {
     }
   }
 
-  /** A guest agent may have begun to answer somebody before: that is skipped. */
+  /**
+   * Parses a line. A guest agent may still be sending an answer to an earlier client, so its invalid lines are skipped.
+   */
   #read(line: string): void {
     try {
       this.#take(parseQmpMessage(clean(line)))
@@ -146,7 +149,10 @@ export class QmpConnection {
     }
   }
 
-  /** Reads nothing for a while after too many: those wait in QEMU's memory, which is bounded as its guest's is. */
+  /**
+   * Stops reading for a while after too many unrequested messages. They wait in QEMU's memory, which is limited like
+   * its guest's.
+   */
   #countUnasked(): void {
     if (this.#events.take() || this.#socket.isPaused()) return
     this.#socket.pause()
@@ -157,7 +163,7 @@ export class QmpConnection {
     this.#answered(id)?.resolve(value)
   }
 
-  /** @returns undefined for an answer that nobody waits for: the guest may send any number of them */
+  /** @returns undefined for an unrequested answer; a guest may send any number of them */
   #answered(id: number): Pending | undefined {
     const pending = this.#settle(id)
     if (!pending) this.#countUnasked()
@@ -179,7 +185,7 @@ export class QmpConnection {
   }
 }
 
-/** The guest agent marks the answer to a delimited command with a byte that no JSON has. */
+/** The guest agent marks the answer to a delimited command with a byte that cannot occur in JSON. */
 function clean(line: string): string {
   return line.replace(/^.*\ufffd/su, '')
 }

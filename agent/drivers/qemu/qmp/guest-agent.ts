@@ -3,14 +3,14 @@ import { BerthError } from '../../../../shared/errors.js'
 import { QmpConnection } from './connection.js'
 import { objectOf } from './messages.js'
 
-/** How long an agent may take to show that it is there. */
+/** Time that an agent has to prove that it is running. */
 const syncTimeoutMs = 1000
-/** Makes the agent's parser forget what another client left half said. */
+/** Makes the agent's parser discard an incomplete message of an earlier client. */
 const flush = Buffer.from([0xff])
 
 /**
- * Speaks to the agent inside a guest, which is the guest's own and may answer anything. Each call has a connection of
- * its own: QEMU serves one at a time.
+ * Connects to the agent inside a guest. The guest controls it, so its answers are untrusted. Each call opens its own
+ * connection, because QEMU serves one at a time.
  * @throws {BerthError} `guest_agent_missing`, `machine_refused` with the guest's reason, `machine_timeout`
  */
 export async function withGuestAgent<T>(
@@ -47,8 +47,8 @@ function missing(cause: unknown): BerthError {
 const pollMs = 20
 
 /**
- * Runs a program in the guest to its end; its output is thrown away.
- * @throws {BerthError} `guest_refused` when it fails
+ * Runs a program in the guest until it ends, and discards its output.
+ * @throws {BerthError} `guest_refused` if it fails
  */
 export async function runInGuest(
   agent: GuestAgent,

@@ -1,10 +1,10 @@
 /*
- * What QEMU and the guest agent say: lines of JSON. A guest that took over its QEMU, and every guest's own agent, may
- * say anything: sizes are bounded, and only the expected form is taken.
+ * Messages of QEMU and the guest agent: lines of JSON. They are untrusted, since a guest may have taken over its QEMU
+ * and always controls its own agent. Sizes are limited, and only the expected form is accepted.
  * Sources: docs/interop/qmp-spec.txt, docs/interop/qemu-ga-ref of QEMU
  */
 
-/** QEMU's longest answer that the driver asks for has some 100 KB. */
+/** The longest answer that the driver requests from QEMU has some 100 KB. */
 export const mostLineBytes = 1024 * 1024
 
 export type QmpMessage =
@@ -13,7 +13,7 @@ export type QmpMessage =
   | { readonly kind: 'event'; readonly name: string; readonly data: Readonly<Record<string, unknown>> }
   | { readonly kind: 'greeting' }
 
-/** A line that is no message of the protocol. */
+/** A line that is not a message of the protocol. */
 export class MalformedMessage extends Error {
   override readonly name = 'MalformedMessage'
 }
@@ -39,14 +39,14 @@ export function objectOf(value: unknown): Readonly<Record<string, unknown>> | un
     : undefined
 }
 
-/** Cuts bytes into lines. */
+/** Splits bytes into lines. */
 export class Lines {
   #rest: Buffer[] = []
   #restBytes = 0
 
   constructor(private readonly mostBytes = mostLineBytes) {}
 
-  /** @throws {MalformedMessage} when a line is longer than is taken */
+  /** @throws {MalformedMessage} if a line exceeds the maximum length */
   take(chunk: Buffer): string[] {
     const lines: string[] = []
     let from = 0
@@ -83,7 +83,7 @@ function parseJson(line: string): unknown {
   }
 }
 
-/** For logs and errors: one short printable line. */
+/** Returns one short printable line for logs and errors. */
 function textOf(value: unknown): string {
   if (typeof value !== 'string') return ''
   return value.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, ' ').slice(0, 300)
