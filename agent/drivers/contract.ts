@@ -314,7 +314,6 @@ export interface Driver {
    */
   setPassword(machine: Machine, password: string): Promise<PasswordResult>
   /**
-  /**
    * Sets root's password in the files of a guest whose own program failed. Absent: not supported by the driver.
    * @throws {BerthError} `guest_refused` with the guest's reason, also while the guest is changing its own accounts
    */

@@ -31,7 +31,7 @@ async function isSo(path: string, content: string, mode: number): Promise<boolea
     if (!file || !found || found.size !== Buffer.byteLength(content)) return false
     return (found.mode & 0o7777) === mode && (await file.readFile('utf8')) === content
   } catch {
-    return false // what cannot be read is made anew
+    return false // an unreadable file is replaced
   } finally {
     await file?.close()
   }

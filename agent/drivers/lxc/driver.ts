@@ -78,7 +78,7 @@ export interface LxcDriverOptions {
   readonly memoryKills?: MemoryKills
   /** System calls that are closed to guests by default and that this host allows; default: none. */
   readonly allow?: readonly OpenCalls[]
-  /** Where lxcfs is mounted; default /var/lib/lxcfs. */
+  /** Mount point of lxcfs; default /var/lib/lxcfs. */
   readonly lxcfsDir?: string
 }
 

@@ -67,7 +67,7 @@ async function isSoonerThan(work: Promise<void>, ms: number): Promise<boolean> {
 }
 
 async function ask(run: RunPaths, mostBytes: number): Promise<number | undefined> {
-  if (existsSync(run.frozen)) return undefined // its agent refuses all but to thaw
+  if (existsSync(run.frozen)) return undefined // while frozen, the agent accepts only a thaw
   const answer = await withGuestAgent(
     run.agent,
     (agent) => agent.ask('guest-get-fsinfo', undefined, timeoutMs),

@@ -97,7 +97,7 @@ export async function writeInstance(volume: string, instance: Instance): Promise
   const path = instanceOf(volume)
   await rm(`${path}.new`, { recursive: true, force: true }) // a link there would be followed
   const found = await lstat(path).catch(() => undefined)
-  if (found?.isDirectory()) await rm(path, { recursive: true }) // all else the rename replaces, at once
+  if (found?.isDirectory()) await rm(path, { recursive: true }) // the rename replaces anything else atomically
   await replaceFile(path, `${JSON.stringify(instance)}\n`, 0o600)
 }
 

@@ -169,7 +169,7 @@ export class QemuDriver implements Driver {
     const name = this.#names.freeNameOf(machine)
     await this.#configs.write(name, { uuid: machine.uuid, device: machine.nic.device })
     await allEnded([
-      growDisk(machine.volume, machine.limits.diskBytes), // one that was restored may be smaller
+      growDisk(machine.volume, machine.limits.diskBytes), // a restored disk may be smaller
       ensureFirmware(systemVolumeOf(machine), machine.isolation.userIdBase),
       this.#tell(machine),
     ])

@@ -33,8 +33,8 @@ export class FileSystemFreezer {
   async freeze(name: string, timeoutMs: number): Promise<boolean> {
     const run = this.options.runOf(name)
     if (!(await this.options.listens(name))) return false
-    if (this.#thaws.has(name) || existsSync(run.frozen)) return false // it is not thawed from the last time
-    clearTimeout(this.#retries.get(name)) // of a machine that has ended
+    if (this.#thaws.has(name) || existsSync(run.frozen)) return false // the last freeze is not thawed yet
+    clearTimeout(this.#retries.get(name)) // a retry for an earlier run of the guest
     return freezeInside(run, timeoutMs)
   }
 
@@ -93,7 +93,7 @@ export class FileSystemFreezer {
 }
 
 async function freezeInside(run: RunPaths, timeoutMs: number): Promise<boolean> {
-  writeFileSync(run.frozen, '', { mode: 0o600 }) // before: an agent that is killed thaws it afterwards
+  writeFileSync(run.frozen, '', { mode: 0o600 }) // written first: after a crash the next agent thaws the guest
   let sent = false
   const freeze = withGuestAgent(
     run.agent,

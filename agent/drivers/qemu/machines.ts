@@ -105,7 +105,7 @@ export class Machines {
 
   forget(name: string): void {
     const machine = this.#machines.get(name)
-    this.#machines.delete(name) // first: a connection that closes is looked after
+    this.#machines.delete(name) // first, since closing the connection triggers a check
     machine?.monitor?.close()
   }
 

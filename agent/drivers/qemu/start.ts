@@ -77,7 +77,7 @@ async function launch(
     const reason = readReason(paths.runOf(name).log)
     machines.forget(name)
     await clearMachine(context, name)
-    void context.acceleration.look() // it may be why
+    void context.acceleration.look() // this may be the cause
     throw new BerthError('internal', 'guest_start_failed', `start of ${name} failed: ${reason}`, { cause })
   }
 }
