@@ -23,16 +23,14 @@ import type { Ipv6Prefix } from './addresses/pool.js'
 import { AddressPools } from './addresses/pools.js'
 import { readMappedAddresses, readPool, readPrefixes } from './addresses/address-tables.js'
 
-/** How often, in ms, a host whose guests have no addresses is searched for leftovers of an earlier agent. */
+/** Interval in ms at which a host whose guests have no addresses is searched for leftovers of an earlier agent. */
 const emptyMs = 20_000
 
 export interface AddressBookOptions {
   readonly db: Database
   readonly config: AgentConfig['network']
   readonly log: Logger
-  /**
-   * Sets a running guest's IPv6 addresses inside it and takes away the `gone` ones; does nothing for a stopped guest.
-   */
+  /** Sets a running guest's IPv6 addresses inside it and removes the `gone` ones. Does nothing for a stopped guest. */
   readonly assignInside: (guest: GuestNetwork, gone: readonly string[]) => Promise<void>
 }
 
@@ -48,7 +46,7 @@ export class HostAddressBook implements AddressBook {
   readonly #drift = new Drift(emptyMs)
   readonly #mutex = new Mutex()
 
-  /** @throws {BerthError} `invalid_field` when the configured private network is none */
+  /** @throws {BerthError} `invalid_field` if the configured private network is invalid */
   constructor(private readonly options: AddressBookOptions) {
     const { db, config, log } = options
     const mark = markOf(config.table)
@@ -89,7 +87,7 @@ export class HostAddressBook implements AddressBook {
     )
   }
 
-  /** Converges both families, even when one of them fails. @throws the first failure */
+  /** Converges both families, even if one of them fails. @throws the first failure */
   async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
     const places = this.#placesOf(guests)
     const results = await Promise.allSettled([
@@ -140,7 +138,7 @@ export class HostAddressBook implements AddressBook {
     )
   }
 
-  /** A guest's own configuration may refuse the address: it stays assigned, so that is only logged. */
+  /** A guest's own configuration may refuse the address. It stays assigned, so the refusal is only logged. */
   async #assignInside(guest: GuestNetwork, gone: readonly string[]): Promise<void> {
     try {
       await this.options.assignInside(guest, gone)

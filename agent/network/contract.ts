@@ -3,19 +3,19 @@ import type { Ipv6Prefix } from './addresses/pool.js'
 import type { AddressOrder } from './addresses/pools.js'
 import type { Firewall } from '../../shared/firewall-rules.js'
 
-/** A guest's network as decided and journaled. */
+/** A guest's network as decided and stored in the journal. */
 export interface GuestNetwork {
   readonly uuid: string
   readonly device: string
   readonly mac: string
   readonly ipv4: string
   readonly portMappings: readonly NatMapping[]
-  /** Mapped one-to-one; the guest's own traffic leaves with the first. */
+  /** Public addresses, mapped one-to-one. The guest's own traffic leaves from the first. */
   readonly publicIpv4s: readonly string[]
   /** Canonical (RFC 5952). */
   readonly ipv6Addresses: readonly string[]
   readonly firewall?: Firewall
-  /** It reaches port 25 of others. */
+  /** True if the guest may connect to port 25 of others. */
   readonly sendsMail?: boolean
   /** Everything that the guest sends is dropped, from its first packet on. */
   readonly cut?: boolean
@@ -24,10 +24,10 @@ export interface GuestNetwork {
 /** A mapped port or range; the guest's range is as long as the host's. */
 export interface NatMapping {
   readonly protocol: 'tcp' | 'udp'
-  /** Host address it answers on; empty: every local address. */
+  /** Host address that the mapping answers on; empty: every local address. */
   readonly hostIp: string
   readonly hostPort: number
-  /** Last of the range; `hostPort` for a single one. */
+  /** Last port of the range; `hostPort` for a single one. */
   readonly hostPortEnd: number
   readonly containerPort: number
 }
@@ -47,44 +47,45 @@ export interface GuestRates {
   readonly cut?: boolean
 }
 
-/** Everything the host's network should do for a guest. */
+/** The desired state of the host's network for a guest. */
 export interface WantedNetwork extends GuestNetwork, GuestRates {}
 
-/** Parts of a guest's network. `rates` belong to its interface: nothing is done while that is missing. */
+/** Parts of a guest's network. `rates` belong to its interface: nothing happens while the interface is missing. */
 export type NetworkPart = 'rules' | 'addresses' | 'rates'
 
 /**
- * The host's network for guests. Callers say what should be; the network orders the steps: rules are in place before
- * anything that lets packets flow, and removed after it. Every call is safe to repeat; `parts` defaults to all.
+ * The host's network for guests. Callers pass the desired state, and the network orders the steps: rules are in place
+ * before anything that lets packets flow, and removed after it. Every call is idempotent; `parts` defaults to all.
  */
 export interface Network {
   /**
-   * Chooses addresses of the pools inside the journal's transaction: all that is ordered, or none. The caller stores
-   * them.
+   * Chooses addresses from the pools inside the journal's transaction: all that were requested, or none. The caller
+   * stores them.
    * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, `unsupported`
    */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
-  /** Converges one guest; takes away what the guest no longer has. @param parts the parts that changed */
+  /** Converges one guest and removes what the guest no longer has. @param parts the parts that changed */
   attach(guest: WantedNetwork, parts?: readonly NetworkPart[]): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**
-   * Converges the bridge and all guests; removes what belongs to no guest. Passing the same array again is cheaper than
-   * passing an equal one.
-   * @returns what it repaired since an `ensure` last returned
-   * @throws {BerthError} the host's first refusal; when rules fail the other parts are not tried
+   * Converges the bridge and all guests, and removes everything that belongs to no guest. Passing the same array again
+   * is cheaper than passing an equal one.
+   * @returns the repairs since an `ensure` last returned
+   * @throws {BerthError} the host's first refusal; if rules fail, the other parts are not tried
    */
   ensure(guests: readonly WantedNetwork[], parts?: readonly NetworkPart[]): Promise<string[]>
-  /** By the guest's uuid: see `Rules`. */
+  /** Byte counters by the guest's uuid: see `Rules`. */
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>>
-  /** Warnings: what on the host and in other programs' settings harms guests or their addresses. */
+  /** Warnings about the host and settings of other programs that harm guests or their addresses. */
   readonly warnings: readonly string[]
   /**
-   * Calls back when something may have changed, so that `ensure` runs early: another program changed the rules, or
-   * interfaces came or went, as when a guest reboots by itself and its new interface has no rates yet.
+   * Registers a listener, called when something may have changed, so that `ensure` runs early. Either another program
+   * changed the rules, or interfaces were added or removed. For example, a guest rebooted by itself and its new
+   * interface has no rates yet.
    */
   onDisturbed(listener: (part: 'rules' | 'rates') => void): void
   /**
-   * Plans how guests get IPv6 now, or tells why they cannot.
+   * Plans how guests get IPv6 now, or gives the reason why they cannot.
    * @param configured the set prefixes; default: the journal's
    * @param held found prefixes in use (addresses/held-prefixes.ts); default: the journal's
    */
@@ -95,22 +96,22 @@ export interface Network {
 
 /**
  * The part of the network that lets packets pass: one bridge, one nft table per family. Each call is one atomic nft
- * transaction and safe to repeat; only the cost of `ensure` grows with the number of guests.
+ * transaction and idempotent. Only the cost of `ensure` grows with the number of guests.
  */
 export interface Rules {
-  /** Converges the bridge, forwarding and the tables with all guests' elements. Returns what it repaired. */
+  /** Converges the bridge, forwarding and the tables with all guests' elements. @returns the repairs */
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**
-   * By the guest's uuid. Dropped packets are not counted; traffic between guests only if configured. Counters survive a
-   * restart of the agent, repairs and changes of addresses; a value below an earlier one means that counting began
-   * anew. Guests without counters at the moment are missing.
+   * Byte counters by the guest's uuid. Dropped packets are not counted; traffic between guests only if configured.
+   * Counters survive a restart of the agent, repairs and changes of addresses. A value below an earlier one means that
+   * counting started again. Guests that have no counters at the moment are missing.
    */
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>>
-  /** Warnings: other programs' settings that harm guests, as of the last `ensure`. */
+  /** Warnings about settings of other programs that harm guests, as of the last `ensure`. */
   readonly warnings: readonly string[]
-  /** Calls back after another program changed the tables, so that `ensure` runs early. */
+  /** Registers a listener, called after another program changed the tables, so that `ensure` runs early. */
   onForeignChange(listener: () => void): void
   /** Removes tables and bridge, and ends the nft and ip processes; for `down --purge`. */
   remove(): Promise<void>
@@ -122,14 +123,14 @@ export interface Rules {
 export interface AddressBook {
   /** See `Network.choose`. */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
-  /** Converges the host's addresses, routes and neighbours for all guests; returns what it repaired. */
+  /** Converges the host's addresses, routes and neighbours for all guests. @returns the repairs */
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
-  /** Converges one guest, also inside it while it runs; takes away what it no longer has. Safe to repeat. */
+  /** Converges one guest, and also its addresses inside while it runs. Removes what it no longer has. Idempotent. */
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
-  /** Warnings: what pools name and the host lacks. */
+  /** Warnings about interfaces and addresses that pools name and the host lacks. */
   readonly warnings: readonly string[]
-  /** See `Network.readIpv6`. Spawns nothing. */
+  /** See `Network.readIpv6`. Starts no processes. */
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
   /** Ends the ip process and background work; the host keeps its addresses. */
   close(): Promise<void>
@@ -137,12 +138,12 @@ export interface AddressBook {
 
 /** Limits the rates of guests' interfaces. */
 export interface Shaper {
-  /** Converges the interfaces that exist; returns what it repaired. Removes rates that belong to no guest. */
+  /** Converges the interfaces that exist, and removes rates that belong to no guest. @returns the repairs */
   ensure(guests: readonly GuestRates[]): Promise<string[]>
-  /** Does nothing while the device is missing, as the guest does not run. */
+  /** Does nothing while the device is missing because the guest is stopped. */
   apply(rates: GuestRates): Promise<void>
   remove(device: string): Promise<void>
-  /** Calls back when interfaces came or went. */
+  /** Registers a listener, called when interfaces were added or removed. */
   onLinks(listener: () => void): void
   /** Ends the ip and tc processes; rates stay in force. */
   close(): Promise<void>

@@ -1,12 +1,12 @@
 /**
- * Tells when a part of the host must be read in full again: another program changed it, the last read failed, or the
- * last one is long ago, since a watch may miss a change.
+ * Decides when a part of the host must be read in full again: another program changed it, the last read failed, or the
+ * last read is long ago, since a watch may miss a change.
  */
 export class Drift {
   #noted = true
   #lookedAtMs = -Infinity
 
-  /** @param everyMs longest time between full reads; 0: every time, as where no watch reports changes */
+  /** @param everyMs longest time between full reads; 0: every time, for hosts where no watch reports changes */
   constructor(private readonly everyMs: number) {}
 
   note(): void {
@@ -17,7 +17,7 @@ export class Drift {
     return this.#noted || performance.now() - this.#lookedAtMs >= this.everyMs
   }
 
-  /** Runs a full read; changes noted while it runs are left for the next one. */
+  /** Runs a full read. Changes noted while it runs are left for the next one. */
   async look<T>(work: () => Promise<T>): Promise<T> {
     this.#noted = false
     this.#lookedAtMs = performance.now()

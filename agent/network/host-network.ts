@@ -44,7 +44,7 @@ export class HostNetwork implements Network {
     await this.shaper.remove(guest.device)
   }
 
-  /** Addresses and rates are converged independently: either may fail alone. */
+  /** Addresses and rates are converged independently: a failure of one does not affect the other. */
   async ensure(guests: readonly WantedNetwork[], parts = everything): Promise<string[]> {
     if (parts.includes('rules')) this.#repaired.push(...(await this.rules.ensure(guests)))
     const results = await Promise.allSettled([

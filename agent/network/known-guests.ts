@@ -1,6 +1,6 @@
 import type { GuestNetwork } from './contract.js'
 
-/** The guests as last told, without detached ones, which stay in the journal until they are deleted. */
+/** The guests as last passed in, without detached ones, which stay in the journal until they are deleted. */
 export class KnownGuests {
   #guests = new Map<string, GuestNetwork>()
   readonly #detached = new Set<string>()

@@ -13,7 +13,7 @@ export interface PortRange {
 /** Host ports of one mapping, both ends inclusive. */
 export interface PortSpan {
   readonly protocol: 'tcp' | 'udp'
-  /** Empty: every local address, so it overlaps each address. */
+  /** Host address; empty: every local address, so the span overlaps those of each address. */
   readonly hostIp: string
   readonly first: number
   readonly last: number
@@ -30,8 +30,8 @@ export interface PortRequest {
 const tries = 32
 
 /*
- * Mappings of one protocol and address never overlap, so only the last one that begins at or before a span's end can
- * reach into the span: one index lookup per address, however many mappings there are.
+ * Mappings of one protocol and address never overlap. So only the last one that begins at or before a span's end can
+ * overlap the span: one index lookup per address, however many mappings there are.
  */
 const findOverlap = `
   WITH RECURSIVE addresses (ip) AS (
@@ -49,15 +49,15 @@ const findOverlap = `
   LIMIT 1`
 
 /**
- * Host ports chosen for one request inside the journal's transaction. Taken are those in the journal, those the host's
- * own programs listen on, and those chosen before.
+ * Host ports chosen for one request inside the journal's transaction. Ports are taken if they are in the journal, the
+ * host's own programs listen on them, or they were chosen before.
  */
 export class PortChoice {
   readonly #chosen: PortSpan[] = []
   readonly #listening: Readonly<Record<'tcp' | 'udp', readonly number[]>>
   readonly #overlap: Statement<[PortSpan]>
 
-  /** @param listening from `readListeningPorts` */
+  /** @param listening result of `readListeningPorts` */
   constructor(
     private readonly db: Database,
     private readonly range: PortRange,
@@ -67,7 +67,7 @@ export class PortChoice {
     this.#overlap = db.prepare(findOverlap)
   }
 
-  /** @throws {BerthError} `port_conflict` when out of range, mapped, or in use on the host */
+  /** @throws {BerthError} `port_conflict` if the span is out of range, mapped, or in use on the host */
   take(span: PortSpan): void {
     const { start, end } = this.range
     if (span.first < start || span.last > end) throw portConflict(`host ports must be from ${start} to ${end}`)
@@ -89,8 +89,8 @@ export class PortChoice {
   }
 
   /**
-   * Picks random free ports; of adjacent ones it returns the first.
-   * @throws {BerthError} `resource_exhausted` when fewer are free
+   * Picks random free ports; for adjacent ports it returns the first of each run.
+   * @throws {BerthError} `resource_exhausted` if fewer are free
    */
   pick(request: PortRequest): number[] {
     const picked = this.#pickSome(request)
@@ -113,7 +113,7 @@ export class PortChoice {
   }
 
   /**
-   * Chooses from a list of all free ports. A single run is found wherever one fits; of several that were chosen at
+   * Chooses from a list of all free ports. A single run is always found if one fits. If several runs are chosen at
    * random, one may block another.
    */
   #pickExactly({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
@@ -159,7 +159,7 @@ export function countPorts(db: Database, { start, end }: PortRange): number {
   return db.prepare<[PortRange], number>(countCovered).pluck().get({ start, end }) ?? 0
 }
 
-/** Sums for each span only what the spans that begin before it do not reach. */
+/** Sums for each span only the part that earlier spans do not cover. */
 const countCovered = `
   SELECT total(max(0, min(last, @end) - max(first, @start, reached + 1) + 1)) FROM (
     SELECT host_port AS first, host_port_end AS last, coalesce(max(host_port_end) OVER (

@@ -4,8 +4,8 @@ const fallback = ['9.9.9.9', '1.1.1.1']
 const most = 3
 
 /**
- * Chooses name servers for guests: those of the first text that names any a guest can reach (not loopback, and not
- * link-local in IPv6).
+ * Chooses name servers for guests. Uses the first text that names any server that a guest can reach: not loopback, and
+ * not link-local in IPv6.
  * @param resolvConfs texts of resolv.conf(5)
  */
 export function chooseResolvers(resolvConfs: readonly string[]): string[] {

@@ -7,14 +7,15 @@ import { findSource, type Ipv6Source } from './plan-ipv6.js'
 import { isMapped } from './address-tables.js'
 
 /*
- * Chooses addresses inside the journal's transaction: synchronous; the journal alone says what is taken. The caller
- * stores the chosen addresses with the guest in the same transaction; deleting their rows frees them.
+ * Chooses addresses inside the journal's transaction. It is synchronous, and only the journal decides which addresses
+ * are taken. The caller stores the chosen addresses with the guest in the same transaction; deleting their rows frees
+ * them.
  */
 
 export interface AddressRequest {
-  /** How many to choose in addition to the explicit ones. */
+  /** Number of addresses to choose in addition to the explicit ones. */
   readonly count: number
-  /** Explicit addresses: taken as they are. */
+  /** Explicit addresses, which are used unchanged. */
   readonly addresses: readonly string[]
 }
 
@@ -52,11 +53,11 @@ function listFreePublic(db: Database): string[] {
 }
 
 export interface Ipv6Request extends AddressRequest {
-  /** From `Routing.readIpv6`. */
+  /** Result of `Routing.readIpv6`. */
   readonly sources: readonly Ipv6Source[]
-  /** Addresses of the host and of routers, canonical: never given away. */
+  /** Canonical addresses of the host and of routers, which guests never get. */
   readonly reserved: ReadonlySet<string>
-  /** Why there are no sources; for the error message. */
+  /** Reason why there are no sources, for the error message. */
   readonly reason: string
 }
 
@@ -86,11 +87,13 @@ function parseExplicit(text: string, { sources, reserved }: Ipv6Request): string
   return address
 }
 
-/** Random tries soon find a free address, except in a small prefix that is nearly full: that one is listed. */
+/**
+ * Random tries soon find a free address, except in a small prefix that is nearly full. Such a prefix is listed instead.
+ */
 const tries = 32
 const largestListed = 1n << 16n
 
-/** Takes from the prefixes in their order; from the next one when one is full. */
+/** Chooses from the prefixes in their order. If one is full, the next one is used. */
 function chooseIpv6s(db: Database, request: Ipv6Request, explicit: ReadonlySet<string>): string[] {
   const taken = db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?')
   const chosen = new Set(explicit)
@@ -117,7 +120,7 @@ function randomBelow(limit: bigint): bigint {
   return BigInt(`0x${randomBytes(24).toString('hex')}`) % limit
 }
 
-/** Up to `count` of them, in random order. */
+/** Picks up to `count` items in random order. */
 function pickRandom<T>(items: readonly T[], count: number): T[] {
   const rest = [...items]
   for (let i = 0; i < Math.min(count, rest.length); i++) {

@@ -5,23 +5,23 @@ import type { PlacedIpv4 } from './plan-host.js'
 
 export interface ContestedOptions {
   readonly log: Logger
-  /** @returns the MAC that answered; '' for none. Default: asks the segment. */
+  /** @returns the MAC that answered, or '' if none did. Default: asks the segment. */
   readonly findOwner?: (device: string, address: string, signal: AbortSignal) => Promise<string>
   /** Monotonic time in ms; default: performance.now. */
   readonly now?: () => number
 }
 
 const againMs = 60_000
-/** Probes at once. */
+/** Maximum number of parallel probes. */
 const parallel = 8
 
 /**
- * Finds public IPv4 addresses that another machine on the segment answers for. Asks in the background. (IPv6 cannot be
- * checked this way: the filter drops whatever comes from outside with a guest's address, advertisements too.)
+ * Finds public IPv4 addresses that another machine on the segment answers for, in the background. IPv6 cannot be
+ * checked this way: the filter drops everything from outside with a guest's address, including advertisements.
  */
 export class ContestedAddresses {
   readonly #ended = new AbortController()
-  /** By address: when it was asked for, and the MAC that answered; '' for none. */
+  /** Last probe by address: its time, and the MAC that answered, or '' if none did. */
   readonly #asked = new Map<string, { atMs: number; device: string; mac: string }>()
 
   constructor(private readonly options: ContestedOptions) {}
@@ -40,14 +40,14 @@ export class ContestedAddresses {
     for (const address of addresses) this.#asked.delete(address)
   }
 
-  /** Asks for these addresses and forgets all others. */
+  /** Probes these addresses and forgets all others. */
   keep(items: readonly PlacedIpv4[]): void {
     const kept = new Set(items.map(({ address }) => address))
     this.forget([...this.#asked.keys()].filter((address) => !kept.has(address)))
     this.ask(items)
   }
 
-  /** Asks for addresses that were not asked for yet, and again for those that somebody answered. */
+  /** Probes addresses that were not probed yet, and repeats the probe for those that somebody answered for. */
   ask(items: readonly PlacedIpv4[]): void {
     const { now = () => performance.now() } = this.options
     const atMs = now()
@@ -60,7 +60,7 @@ export class ContestedAddresses {
     void eachLimited(due, { limit: parallel, signal: this.#ended.signal }, (item) => this.#askFor(item))
   }
 
-  /** Stops pending questions. */
+  /** Stops pending probes. */
   close(): void {
     this.#ended.abort()
   }

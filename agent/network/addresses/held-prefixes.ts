@@ -5,9 +5,9 @@ import { ipv6NetworkOf, type Ipv6Prefix } from './pool.js'
 import { readAssignments, readHeldPrefixes, writeHeldPrefixes } from './address-tables.js'
 
 /*
- * A held prefix is one that was found on an interface and that guests have addresses of. As long as it is there it
- * stays the source of new addresses, whatever interfaces and routes appear; when it goes, guests keep theirs. Setting
- * prefixes through the API ends that.
+ * A held prefix was found on an interface and guests have addresses of it. While it exists, it stays the source of new
+ * addresses, whatever interfaces and routes appear. If it disappears, guests keep their addresses. Setting prefixes
+ * through the API ends this.
  */
 
 /** Marks the prefixes of these addresses as held, inside the journal's transaction. */

@@ -9,20 +9,20 @@ import { isVirtual, readInterfaces } from '../../host/net/interfaces.js'
 import { findIpv6Addresses, type InterfaceIpv6 } from '../../host/net/ipv6-addresses.js'
 import { probeNeighbours } from './neighbour-probe.js'
 
-/** What pools, mappings and scans need to know of the host, read at each call. */
+/** Facts about the host that pools, mappings and scans need; read at each call. */
 export interface HostFacts {
-  /** Names of all interfaces, also the loopback and guests'. */
+  /** Names of all interfaces, including the loopback and guests' interfaces. */
   listInterfaces(): readonly string[]
   listIpv4(): readonly InterfaceIpv4[]
-  /** `undefined` where the kernel has no IPv6. */
+  /** Returns `undefined` if the kernel has no IPv6. */
   listIpv6(): readonly InterfaceIpv6[] | undefined
-  /** Canonical addresses of all interfaces but the loopback; of IPv6 only global ones. */
+  /** Canonical addresses of all interfaces except the loopback; for IPv6 only global ones. */
   listAddresses(family: 'ipv4' | 'ipv6'): readonly string[]
   /** @param isMeant which interfaces count; default: all */
   readDefaultRoutes(isMeant?: (device: string) => boolean): DefaultRoutes
   /** Whether the interface has no hardware behind it; any program can make such an interface. */
   isVirtual(device: string): boolean
-  /** @returns by address the MAC that answered, '' for none; an empty map where the interface is down */
+  /** @returns the MAC that answered for each address, or '' if none did; an empty map if the interface is down */
   probe(device: string, addresses: readonly string[]): Promise<ReadonlyMap<string, string>>
 }
 
@@ -38,8 +38,8 @@ export const kernelFacts: HostFacts = {
 }
 
 /**
- * Default routes through the host's uplinks: the configured interfaces, or else those with hardware. Interfaces that
- * other programs make (a veth, a bridge, a tunnel) never count by themselves.
+ * Default routes through the host's uplinks: the configured interfaces, or otherwise those with hardware. Interfaces
+ * that other programs create (a veth, a bridge, a tunnel) count only if they are configured.
  */
 export function readUplinks(
   facts: Pick<HostFacts, 'readDefaultRoutes' | 'isVirtual'>,

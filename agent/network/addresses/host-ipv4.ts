@@ -7,7 +7,7 @@ import type { HostMark } from './mark.js'
 import { runEach } from './run-each.js'
 import { planHostIpv4, planAddressRemoval, type ObservedIpv4, type PlacedIpv4 } from './plan-host.js'
 
-/** The part of `ip -json address show` that is used. */
+/** The fields of `ip -json address show` that are used. */
 export interface ObservedInterface {
   readonly ifname: string
   readonly addr_info: readonly {
@@ -18,7 +18,7 @@ export interface ObservedInterface {
   }[]
 }
 
-/** Announcements at once. */
+/** Maximum number of parallel announcements. */
 const parallel = 8
 
 /** Guests' public IPv4 addresses on the host's interfaces. */
@@ -37,7 +37,7 @@ export class HostIpv4 {
     return this.#missing
   }
 
-  /** Makes the host have exactly these; returns what it changed. */
+  /** Gives the host exactly these addresses. @returns the changes */
   async ensure(want: readonly PlacedIpv4[]): Promise<string[]> {
     const all = listIpv4Addresses()
     const wanted = new Set(want.map(({ address }) => address))
@@ -51,7 +51,8 @@ export class HostIpv4 {
   }
 
   /**
-   * Adds these and leaves all others. Addresses of a missing interface are skipped; `ensure` adds them once it exists.
+   * Adds these addresses and leaves all others unchanged. Addresses of a missing interface are skipped; `ensure` adds
+   * them once it exists.
    */
   async add(want: readonly PlacedIpv4[]): Promise<void> {
     if (want.length === 0) return
@@ -64,7 +65,7 @@ export class HostIpv4 {
     )
   }
 
-  /** Removes those of these addresses that this agent added. */
+  /** Removes these addresses where this agent added them. */
   async remove(addresses: readonly string[]): Promise<void> {
     if (addresses.length === 0) return
     const have = listCandidates().filter(({ address }) => addresses.includes(address))
@@ -108,7 +109,7 @@ export class HostIpv4 {
     )
   }
 
-  /** Announces addresses to routers, which would learn them anyway, only later: so failures are just logged. */
+  /** Announces addresses to routers, which would otherwise learn them later. So failures are only logged. */
   async #announce(added: readonly PlacedIpv4[]): Promise<void> {
     const { signal } = this.#ended
     await eachLimited(added, { limit: parallel, signal }, ({ address, interface: device }) =>
@@ -119,12 +120,12 @@ export class HostIpv4 {
   }
 }
 
-/** Addresses that may be the agent's. It adds none to the loopback, which ip.ts cannot read. */
+/** Lists addresses that may be the agent's. It never adds any to the loopback, which ip.ts cannot read. */
 function listCandidates(): PlacedIpv4[] {
   return listIpv4Addresses().filter((have) => have.prefixLength === 32 && have.interface !== 'lo')
 }
 
-/** @returns what ip showed, and addresses of the interfaces it was not asked for, as not ours */
+/** @returns the addresses that ip showed, and those of the other interfaces, marked as not ours */
 function merge(found: readonly ObservedIpv4[], all: readonly PlacedIpv4[]): ObservedIpv4[] {
   const read = new Set(found.map((item) => item.interface))
   const others = all.filter((item) => !read.has(item.interface))

@@ -26,7 +26,7 @@ interface ShownNeighbour {
   readonly dst: string
   readonly dev?: string
   readonly lladdr?: string
-  /** Only proxy entries have it. */
+  /** Only proxy entries have a protocol. */
   readonly protocol?: string
 }
 
@@ -44,8 +44,9 @@ export class HostIpv6 {
   ) {}
 
   /**
-   * Makes the host have exactly these; returns what it changed. Kernel settings are changed once a guest needs them and
-   * restored once none does.
+   * Gives the host exactly these addresses. Kernel settings are changed once a guest needs them and restored once no
+   * guest does.
+   * @returns the changes
    */
   async ensure(want: readonly GuestIpv6[]): Promise<string[]> {
     const repairs = want.length > 0 ? await this.#ensureSettings(want) : []
@@ -55,7 +56,7 @@ export class HostIpv6 {
     return [...repairs, ...commands.map((command) => `ip ${command}`), ...(await this.#release(want))]
   }
 
-  /** Adds these and leaves all others. */
+  /** Adds these addresses and leaves all others unchanged. */
   async add(want: readonly GuestIpv6[]): Promise<void> {
     if (want.length === 0) return
     this.#released = undefined

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 
-/** Marks what an agent adds to the host, so that it recognizes it even without its journal. */
+/** Marks that an agent puts on its addresses and routes on the host, to recognize them even without its journal. */
 export interface HostMark {
   /** For IPv4 addresses: the route metric. A /32 has no route of its own, so the number has no effect. */
   readonly metric: number
-  /** For IPv6 routes and proxy entries: an rtm_protocol number (rtnetlink(7)) that is assigned to nobody. */
+  /** For IPv6 routes and proxy entries: an unassigned rtm_protocol number (rtnetlink(7)). */
   readonly protocol: number
 }
 

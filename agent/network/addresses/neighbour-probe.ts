@@ -13,10 +13,10 @@ const timeoutMs = 4500
 const pollMs = 100
 
 /**
- * Finds out who on a segment has these addresses: ARP for IPv4, neighbour solicitation for IPv6. Lets the kernel ask
- * for all at once, which needs neither a raw socket nor an address of its own in the network.
- * @param addresses canonical, of one segment; the kernel's neighbour table bounds their number
- * @returns by address the MAC that answered, '' for none; an empty map where the interface is down
+ * Finds out which machines on a segment have these addresses: ARP for IPv4, neighbour solicitation for IPv6. The kernel
+ * asks for all of them at once, which needs neither a raw socket nor an own address in the network.
+ * @param addresses canonical addresses of one segment; the kernel's neighbour table limits their number
+ * @returns the MAC that answered for each address, or '' if none did; an empty map if the interface is down
  */
 export async function probeNeighbours(device: string, addresses: readonly string[]): Promise<Map<string, string>> {
   const ip = new Ip()
@@ -44,7 +44,7 @@ async function ask(ip: Ip, device: string, addresses: readonly string[]): Promis
   return answers
 }
 
-/** A known neighbour is asked again; a permanent entry, which an operator set, is left as it is. */
+/** A known neighbour is probed again. A permanent entry, which an operator set, stays unchanged. */
 function planQuestions(addresses: readonly string[], known: readonly ShownNeighbour[], device: string): string[] {
   const by = new Map(known.map((neighbour) => [neighbour.dst, neighbour]))
   return addresses.flatMap((address) => {

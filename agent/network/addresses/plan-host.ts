@@ -1,15 +1,15 @@
 import type { HostMark } from './mark.js'
 
 /*
- * Plans the ip(8) commands for guests' addresses. Addresses, devices and MACs were checked when they came in; ip.ts
- * refuses any other character.
+ * Plans the ip(8) commands for guests' addresses. Addresses, devices and MACs were validated on input; ip.ts refuses
+ * any other character.
  */
 
-/** A guest's IPv6 address, the MAC it leads to, and where the host answers for it. */
+/** A guest's IPv6 address, the MAC behind it, and the interface on which the host answers for it. */
 export interface GuestIpv6 {
   readonly address: string
   readonly mac: string
-  /** Interface on whose segment the host answers neighbour solicitations for the address; empty: none. */
+  /** Interface on whose segment the host answers neighbour solicitations for the address; empty: no interface. */
   readonly proxyOn: string
 }
 
@@ -20,7 +20,7 @@ export interface PlacedIpv4 {
 }
 
 export interface ObservedIpv4 extends PlacedIpv4 {
-  /** Whether it has this agent's mark. */
+  /** Whether the address has this agent's mark. */
   readonly isOurs: boolean
 }
 
@@ -31,8 +31,8 @@ export interface Ipv4HostPlan {
 }
 
 /**
- * Plans public addresses on the host's interfaces: /32 with the agent's mark. An address that is there without the mark
- * serves as well, and stays.
+ * Plans public addresses on the host's interfaces: /32 with the agent's mark. An existing address without the mark is
+ * sufficient, and stays.
  */
 export function planHostIpv4(want: readonly PlacedIpv4[], have: readonly ObservedIpv4[], mark: HostMark): Ipv4HostPlan {
   const wanted = new Map(want.map((item) => [item.address, item.interface]))
@@ -76,8 +76,8 @@ export interface Ipv6HostPlace {
 }
 
 /**
- * Plans for each address a route to the bridge, a permanent neighbour there (so that a guest is not asked for its MAC),
- * and a proxy entry where the prefix is on a segment.
+ * Plans three things for each address: a route to the bridge, a permanent neighbour there (so that a guest is never
+ * asked for its MAC), and a proxy entry if the prefix is on a segment.
  */
 export function planHostIpv6(want: readonly GuestIpv6[], have: ObservedIpv6, place: Ipv6HostPlace): string[] {
   const wanted = new Map(want.map((item) => [item.address, item]))
@@ -134,7 +134,7 @@ export function planProxyRemoval(key: string): string {
 /** Link-local address of the bridge, the guests' gateway: the same on every host, so that a guest can move. */
 export const gateway6 = 'fe80::1'
 
-/** Plans the bridge's link-local address; [] when it is there. */
+/** Plans the bridge's link-local address; [] if it exists. */
 export function planGateway6(
   bridge: string,
   have: readonly { readonly local?: string; readonly prefixlen?: number }[],
@@ -144,7 +144,7 @@ export function planGateway6(
 }
 
 export interface Ipv6Setting {
-  /** Below /proc/sys. */
+  /** Path below /proc/sys. */
   readonly path: string
   readonly value: number
   /** The interface may be deleted before the change; then nothing has to be set. */

@@ -17,20 +17,20 @@ export interface Ipv6Source {
   readonly prefix: Ipv6Prefix
   readonly network: Ipv6Network
   /**
-   * The prefix's interface, or the found prefix itself, is gone: guests keep their addresses of it, and no new ones are
-   * given.
+   * True if the prefix's interface, or the found prefix itself, no longer exists. Guests keep their addresses of it,
+   * and no new ones are assigned.
    */
   readonly isMissing?: boolean
-  /** The prefix was found on an interface of the host; nobody set it. */
+  /** True if the prefix was found on an interface of the host instead of being set. */
   readonly isFound?: boolean
 }
 
 export interface Ipv6Facts {
-  /** Set prefixes, from the journal; they win over found ones. */
+  /** Set prefixes, from the journal; they take precedence over found ones. */
   readonly configured: readonly Ipv6Prefix[]
-  /** Prefixes found earlier and in use, the oldest first; they win over newly found ones. */
+  /** Prefixes found earlier and in use, the oldest first; they take precedence over newly found ones. */
   readonly held: readonly Ipv6Prefix[]
-  /** Whether a guest has an address of the prefix; asked only for held prefixes that are gone. */
+  /** Whether a guest has an address of the prefix; called only for held prefixes that no longer exist. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
   /** All addresses of the host; `undefined`: its kernel has no IPv6. */
   readonly addresses: readonly InterfaceIpv6[] | undefined
@@ -45,19 +45,19 @@ export interface Ipv6Facts {
 }
 
 export interface Ipv6Plan {
-  /** Empty: guests can have no IPv6. */
+  /** Empty: guests cannot have IPv6. */
   readonly sources: readonly Ipv6Source[]
-  /** Why there are no sources, or why these; may be empty. */
+  /** Reason why there are no sources, or why these were chosen; may be empty. */
   readonly reason: string
 }
 
 /**
- * A found prefix of /112 or longer is a segment of a few hosts, which random choices would collide with; an operator
- * who owns such a prefix sets it.
+ * A found prefix of /112 or longer is a segment of a few hosts, whose addresses random choices would collide with. An
+ * operator who owns such a prefix can set it.
  */
 const longestFound = 112
 
-/** Sources of guests' IPv6: set prefixes, else held ones, else a found one, else NAT66. */
+/** Sources of guests' IPv6: set prefixes, otherwise held ones, otherwise a found one, otherwise NAT66. */
 export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   const { addresses, configured } = facts
   if (!addresses) return { sources: [], reason: 'the kernel of the host has no IPv6' }
@@ -71,7 +71,7 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   return { sources: [...sources, ...held], reason: [reason, ...describeGone(held)].join('; ') }
 }
 
-/** A held prefix counts as there only on the interface on which it was first found. */
+/** A held prefix counts as existing only on the interface on which it was first found. */
 function planHeld(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = ipv6NetworkOf(prefix)
   const isThere = addresses.some(
@@ -180,7 +180,7 @@ function natSource({ defaultRoute, subnet6 }: Ipv6Facts): Ipv6Source {
   }
 }
 
-/** Empty when the text is no address. */
+/** Returns '' if the text is not an address. */
 function canonical(text = ''): string {
   const value = parseIpv6(text)
   return value === undefined ? '' : formatIpv6(value)
@@ -205,12 +205,12 @@ function covers({ address, prefixLength }: InterfaceIpv6, network: Ipv6Network):
   return own >> shift === network.first >> shift && network.prefixLength >= prefixLength
 }
 
-/** Global (or unique local) and permanent. */
+/** Whether the address is global (or unique local) and permanent. */
 function isUsable({ scope, temporary, deprecated, tentative }: InterfaceIpv6): boolean {
   return scope === 'global' && !temporary && !deprecated && !tentative
 }
 
-/** The source that a guest's address belongs to; `undefined`: none any more. */
+/** The source that a guest's address belongs to; `undefined` if it no longer belongs to any. */
 export function findSource(sources: readonly Ipv6Source[], address: string): Ipv6Source | undefined {
   const value = parseIpv6(address)
   return sources.find(({ network }) => value !== undefined && holds(network, value))

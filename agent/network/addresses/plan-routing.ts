@@ -4,8 +4,8 @@ import { findSource, type Ipv6Source } from './plan-ipv6.js'
 import type { Ipv6Prefix, PoolAddress } from './pool.js'
 
 /*
- * Checks whether pools may be changed as asked: addresses that guests have must stay, and addresses in other use must
- * not enter.
+ * Checks whether pools may be changed as requested: addresses of guests must stay, and addresses in other use must not
+ * be added.
  */
 
 /** The host's IPv4 addresses that are in use. */
@@ -21,7 +21,7 @@ export function checkPoolChange(items: readonly PoolAddress[], { assigned, mappe
   const kept = new Set(items.map(({ address }) => address))
   const lost = assigned.find((address) => !kept.has(address))
   if (lost !== undefined) throw conflict('address_in_use', `${lost} is assigned to a container`)
-  // The mapping's traffic would go to the guest that gets the address.
+  // The guest that gets the address would receive the mapping's traffic.
   const named = items.find(({ address }) => mapped.has(address))
   if (named) throw conflict('address_in_use', `${named.address} is used as host_ip by a port mapping`)
 }
@@ -33,8 +33,8 @@ export interface SourcesChange {
 }
 
 /**
- * Checks that no guest loses its IPv6 address. A set prefix replaces a found one; private addresses (NAT66) are served
- * in any case; an address without a source before has nothing to lose.
+ * Checks that no guest loses its IPv6 address. A set prefix replaces a found one. Private addresses (NAT66) always
+ * work, and an address that had no source before loses nothing.
  * @param assigned IPv6 addresses of guests, canonical
  * @throws {BerthError} `address_in_use`
  */

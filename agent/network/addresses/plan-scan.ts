@@ -5,11 +5,11 @@ import type { PoolAddress } from './pool.js'
 
 export type ScanStatus = 'host' | 'gateway' | 'assigned' | 'pool' | 'configured' | 'in_use' | 'available' | 'unknown'
 
-/** One address of a segment and what is known of it. */
+/** An address of a segment and the facts known about it. */
 export interface ScannedAddress {
   readonly address: PoolAddress
   readonly status: ScanStatus
-  /** Whether a guest may be given it. */
+  /** Whether a guest may get it. */
   readonly usable: boolean
   readonly reason: string
 }
@@ -17,7 +17,7 @@ export interface ScannedAddress {
 export interface ScanFacts {
   /** Interface, prefix length and gateway of all addresses of the scan. */
   readonly segment: Omit<PoolAddress, 'address'>
-  /** Addresses the host itself is reached at, by address: their interface. */
+  /** The host's own addresses, with their interface. */
   readonly own: ReadonlyMap<string, string>
   /** Other addresses on the host's interfaces. */
   readonly configured: ReadonlyMap<string, string>
@@ -25,11 +25,11 @@ export interface ScanFacts {
   readonly assigned: ReadonlySet<string>
   /** Network and broadcast addresses of the host's segments, with a description each. */
   readonly edges: ReadonlyMap<string, string>
-  /** Whether the host would look for the address on the segment asked; elsewhere silence proves nothing. */
+  /** Whether the host would search for the address on the probed segment; elsewhere, silence proves nothing. */
   readonly isOnLink: (address: string) => boolean
-  /** By address the MAC that answered, '' for none; addresses that were not asked for are missing. */
+  /** MAC that answered by address, or '' if none did; addresses that were not probed are missing. */
   readonly answers: ReadonlyMap<string, string>
-  /** The reason to give where nobody answered. */
+  /** Reason to give if nobody answered. */
   readonly silence: string
 }
 
@@ -38,7 +38,7 @@ export function listAddresses({ first, last }: Pick<AddressRange, 'first' | 'las
   return Array.from({ length: count }, (_, at) => formatIpv4(Number(first) + at))
 }
 
-/** Addresses that only the segment can tell about. */
+/** Addresses whose use only a probe of the segment can show. */
 export function listToProbe(addresses: readonly string[], facts: Omit<ScanFacts, 'answers'>): string[] {
   const { own, configured, assigned, edges, segment } = facts
   const known = (address: string): boolean =>
@@ -79,7 +79,7 @@ function judge(address: string, facts: ScanFacts): Verdict {
   return verdict('unknown', false, facts.silence)
 }
 
-/** Network and broadcast addresses of the networks that the host is in, with a description each. */
+/** Network and broadcast addresses of the host's own networks, with a description each. */
 export function readEdges(has: readonly InterfaceIpv4[]): Map<string, string> {
   return new Map(has.flatMap((item) => listEdges(parseIpv4(item.address)!, item.prefixLength)))
 }

@@ -2,12 +2,12 @@ import { BerthError, invalidField } from '../../../shared/errors.js'
 import { formatIpv4, parseIpv4 } from '../subnet.js'
 import { formatIpv6, holds, overlaps, parseIpv6, parseIpv6Network, type Ipv6Network } from './ipv6.js'
 
-/** A public IPv4 address that guests may be given. */
+/** A public IPv4 address that guests may get. */
 export interface PoolAddress {
   readonly address: string
-  /** The host's interface that the address is reached on. */
+  /** Interface of the host on which the address is reachable. */
   readonly interface: string
-  /** Prefix length of the network that the address is from. */
+  /** Prefix length of the address's network. */
   readonly prefixLen: number
   /** Empty: the host's default gateway. */
   readonly gateway: string
@@ -24,13 +24,13 @@ export interface Ipv6Prefix {
   readonly gateway: string
 }
 
-/** What the check of a pool depends on. */
+/** Facts about the host that a pool is checked against. */
 export interface PoolRules {
   /** Interfaces a pool may name. */
   readonly interfaces: ReadonlySet<string>
   /** Interface of items that name none, by family; empty: the host has no default route. */
   readonly defaultInterfaces: { readonly ipv4: string; readonly ipv6: string }
-  /** Addresses the host itself is reached at; giving one away would lock out its operator. */
+  /** The host's own addresses. If a guest got one, the operator would be locked out. */
   readonly ownAddresses: ReadonlySet<string>
   /** The host's default gateway; empty: none. */
   readonly gateway: string
@@ -45,7 +45,7 @@ const maxPool = 65_536
 const maxPrefixes = 256
 
 /**
- * Checks a public IPv4 pool; returns it in canonical form.
+ * Checks a public IPv4 pool and returns it in canonical form.
  * @throws {BerthError} `invalid_field` naming the item, as `items.0.address`
  */
 export function parsePool(items: readonly PoolAddress[], rules: PoolRules): PoolAddress[] {
@@ -92,7 +92,7 @@ export function isUnicast(value: number): boolean {
 }
 
 /**
- * Checks IPv6 prefixes; returns them in canonical form.
+ * Checks IPv6 prefixes and returns them in canonical form.
  * @throws {BerthError} `invalid_field` naming the item, as `ipv6_prefixes.0.prefix`
  */
 export function parsePrefixes(items: readonly Ipv6Prefix[], rules: PoolRules): Ipv6Prefix[] {

@@ -8,9 +8,9 @@ import { availableSources, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
 import type { Ipv6Prefix } from './pool.js'
 import { readHeldPrefixes, readPrefixes } from './address-tables.js'
 
-/** The addresses that a guest orders from the host's pools. */
+/** Addresses that a guest requests from the host's pools. */
 export interface AddressOrder {
-  /** How many to choose in addition to the explicit ones. */
+  /** Number of addresses to choose in addition to the explicit ones. */
   readonly ipv4Count: number
   readonly publicIpv4s: readonly string[]
   readonly ipv6Count: number
@@ -20,16 +20,16 @@ export interface AddressOrder {
 export interface AddressPoolsOptions {
   readonly db: Database
   readonly config: AgentConfig['network']
-  /** Default: the kernel's. */
+  /** Default: facts of the kernel. */
   readonly facts?: HostFacts
 }
 
-/** Chooses guests' addresses from the journal's pools and the host's current state. Spawns nothing. */
+/** Chooses guests' addresses from the journal's pools and the host's current state. Starts no processes. */
 export class AddressPools {
   readonly #subnet6: Ipv6Network
   readonly #facts: HostFacts
 
-  /** @throws {BerthError} `invalid_field` when the configured private network is none */
+  /** @throws {BerthError} `invalid_field` if the configured private network is invalid */
   constructor(private readonly options: AddressPoolsOptions) {
     this.#subnet6 = parseSubnet6(options.config.subnet6)
     this.#facts = options.facts ?? kernelFacts

@@ -6,14 +6,15 @@ import { formatIpv4, parseIpv4, parseSubnet } from '../subnet.js'
 export { macOf } from '../subnet.js'
 
 /*
- * Chooses values inside the journal's transaction: synchronous; the journal alone says what is taken. A few random
- * tries find a free value unless the pool is nearly full; then all taken values are read and the choice is exact.
+ * Chooses values inside the journal's transaction. It is synchronous, and only the journal decides which values are
+ * taken. A few random tries find a free value unless the pool is nearly full; then all taken values are read and the
+ * choice is exact.
  */
 
 const tries = 32
 
 /**
- * Chooses an address that no guest has; at random, so that a freed address is not soon given again.
+ * Chooses a free address at random, so that a freed address is not soon assigned again.
  * @throws {BerthError} `resource_exhausted`
  */
 export function allocateIpv4(db: Database, cidr: string): string {

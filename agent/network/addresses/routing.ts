@@ -55,16 +55,16 @@ export interface RoutingChange {
 }
 
 interface Replacement extends RoutingChange {
-  /** Held prefixes to restore, when a change is taken back. */
+  /** Held prefixes to restore when a change is rolled back. */
   readonly heldPrefixes?: readonly Ipv6Prefix[] | undefined
 }
 
 export interface Ipv6Status {
-  /** Whether guests can be given IPv6 addresses. */
+  /** Whether guests can get IPv6 addresses. */
   readonly available: boolean
   /** Whether the host has an IPv6 default route and its router answers. */
   readonly reachable: boolean
-  /** Why not available or reachable, or other remarks; may be empty. */
+  /** Reason why IPv6 is not available or reachable, or other remarks; may be empty. */
   readonly reason: string
   readonly prefixes: Ipv6Prefix[]
   readonly mode: Ipv6Mode | ''
@@ -82,11 +82,11 @@ export interface RoutingOptions {
   /** Converges the host's addresses with the journal, for all guests. */
   readonly applyAddresses: () => Promise<unknown>
   readonly log: Logger
-  /** Default: the kernel's. */
+  /** Default: facts of the kernel. */
   readonly facts?: HostFacts
 }
 
-/** The host's pools of addresses and ports, to read and change. */
+/** Reads and changes the host's pools of addresses and ports. */
 export class Routing {
   readonly #facts: HostFacts
   readonly #mutex = new Mutex()
@@ -121,8 +121,8 @@ export class Routing {
   }
 
   /**
-   * Replaces the lists that are sent. Answers once all of it is in force; on failure nothing is.
-   * @throws {BerthError} `invalid_field`, `address_in_use` when a guest would lose an address, `port_conflict`
+   * Replaces the given lists. Returns once all changes are in force; on failure, none is.
+   * @throws {BerthError} `invalid_field`, `address_in_use` if a guest would lose an address, `port_conflict`
    */
   setRouting(change: RoutingChange): Promise<RoutingState> {
     return this.#mutex.run(() => this.#set(change))
@@ -157,7 +157,7 @@ export class Routing {
     const { changes, applyAddresses } = this.options
     const wanted = this.#parse(change)
     const before = changes.transaction(() => this.#replace(wanted))
-    // A change of the port range alone needs nothing on the host: mapped ports stay.
+    // A change of only the port range needs nothing on the host: mapped ports stay.
     if (!wanted.ipv4Pool && !wanted.ipv6Prefixes) return this.getRouting()
     try {
       await applyAddresses()
@@ -185,7 +185,10 @@ export class Routing {
     return prefixes.filter(({ prefix, prefixLen }) => prefix !== own?.prefix || prefixLen !== own.prefixLen)
   }
 
-  /** Replaces inside the caller's transaction. @returns what was replaced. @throws {BerthError} as `setRouting` */
+  /**
+   * Replaces the lists inside the caller's transaction. @returns the replaced lists. @throws {BerthError} as
+   * `setRouting`
+   */
   #replace({ ipv4Pool, ipv6Prefixes, nat4Ports, heldPrefixes }: Replacement): Replacement {
     const { db } = this.options.changes
     const before = {
@@ -201,8 +204,8 @@ export class Routing {
   }
 
   /**
-   * Takes back list by list. A list that guests were given something from meanwhile stays as requested, since taking it
-   * back would take that from them.
+   * Rolls back list by list. If guests got something from a new list meanwhile, that list stays, so that they do not
+   * lose it.
    */
   #takeBack({ ipv4Pool, ipv6Prefixes, heldPrefixes, nat4Ports }: Replacement): void {
     const { changes, log } = this.options
@@ -221,11 +224,11 @@ export class Routing {
     replacePool(db, items)
   }
 
-  /** @param held the held prefixes to restore when a change is taken back */
+  /** @param held the held prefixes to restore when a change is rolled back */
   #replacePrefixes(items: readonly Ipv6Prefix[], held: readonly Ipv6Prefix[] = []): void {
     const { changes, book } = this.options
     const assigned = readAssignments(changes.db, 6).map(({ address }) => address)
-    // A found prefix that is gone serves nobody: replacing it takes nothing from guests.
+    // A found prefix that no longer exists serves nobody: replacing it takes nothing from guests.
     const before = book.readIpv6().sources.filter(({ isFound, isMissing }) => !(isFound && isMissing))
     const after = book.readIpv6(items, held).sources
     checkSourcesChange({ before, after }, assigned)
@@ -272,7 +275,10 @@ export class Routing {
     )
   }
 
-  /** The first address of each interface, and where the agent listens; addresses in the pool are not the host's own. */
+  /**
+   * The first address of each interface, and the addresses that the agent listens on. Addresses in the pool are not the
+   * host's own.
+   */
   #readOwnAddresses(): Set<string> {
     const { changes, config } = this.options
     const pooled = new Set(readPool(changes.db).map(({ address }) => address))
@@ -282,7 +288,7 @@ export class Routing {
     return new Set([...first.values(), config.listen.replace(/:\d+$/, '')])
   }
 
-  /** Why the host cannot reach others in IPv6; empty: its router answers. */
+  /** Reason why the host cannot reach others over IPv6; empty if its router answers. */
   async #findHindrance(): Promise<string> {
     const route = this.#facts.readDefaultRoutes().ipv6
     if (!route) return 'the host has no IPv6 default route'

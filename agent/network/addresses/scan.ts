@@ -9,23 +9,23 @@ import { listAddresses, listToProbe, planScan, readEdges, type ScanFacts, type S
 export interface ScanRequest {
   /** An address or a network of /24 or smaller. */
   readonly cidr: string
-  /** Empty: the interface with an address in the network, else that of the default route. */
+  /** Interface to scan. Empty: the interface with an address in the network, otherwise that of the default route. */
   readonly interface: string
-  /** Empty: the host's gateway, where it is in the network. */
+  /** Empty: the host's gateway, if it is in the network. */
   readonly gateway: string
-  /** Whether to ask the segment who has the addresses. */
+  /** Whether to probe the segment for the addresses. */
   readonly verify: boolean
   /** Number of addresses to return; 0: all. */
   readonly limit: number
 }
 
-/** What the journal knows of addresses, and how to learn the rest. */
+/** Facts from the journal, and functions that read the rest. */
 export interface KnownAddresses {
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>
-  /** Interfaces that may be used to ask. */
+  /** Interfaces that may be used for probes. */
   readonly interfaces: ReadonlySet<string>
-  /** Addresses the host itself is reached at. */
+  /** The host's own addresses. */
   readonly own: ReadonlySet<string>
   readonly facts: HostFacts
 }
@@ -33,7 +33,7 @@ export interface KnownAddresses {
 const largest = 256
 
 /**
- * Lists each address of a segment with what is known of it.
+ * Lists each address of a segment and the facts known about it.
  * @throws {BerthError} `invalid_field`
  */
 export async function scanIpv4(request: ScanRequest, known: KnownAddresses): Promise<ScannedAddress[]> {

@@ -5,7 +5,7 @@ import type { NetlinkWatch } from '../../host/net/netlink-watch.js'
 import { ensureBridge, ensurePorts, ensureSysctls, isBroken } from './ensure.js'
 import type { Subnet } from '../subnet.js'
 
-/** How often `ensure` reads the bridge although a watch reports changes. */
+/** Interval in ms at which `ensure` reads the bridge although a watch reports changes. */
 const fullReadMs = 60_000
 /** Guests start and stop several at once: changes within this time are handled together. */
 const settleMs = 500
@@ -15,9 +15,9 @@ export interface BridgeOptions {
   readonly subnet: Subnet
   /** Host-side interfaces of all guests, whether they exist or not. */
   readonly devices: () => readonly string[]
-  /** Reports changes of interfaces; without it each `ensure` reads everything. */
+  /** Reports changes of interfaces; undefined: each `ensure` reads everything. */
   readonly watch: NetlinkWatch | undefined
-  /** Called when running guests are off the bridge, or it is gone or down, so that `ensure` runs early. */
+  /** Called if a running guest is off the bridge, or the bridge is missing or down, so that `ensure` runs early. */
   readonly onBroken: () => void
 }
 
@@ -34,7 +34,10 @@ export class Bridge {
     options.watch?.onChange('links', () => this.#noteChange())
   }
 
-  /** Returns what it repaired. Kernel settings are checked each time, and are right before a guest is on the bridge. */
+  /**
+   * Converges the bridge. Kernel settings are checked each time, before a guest joins the bridge.
+   * @returns the repairs
+   */
   async ensure(): Promise<string[]> {
     const { name, subnet, devices } = this.options
     const now = performance.now()

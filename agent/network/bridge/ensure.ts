@@ -7,7 +7,7 @@ import { findSysctl } from '../../host/kernel/sysctl.js'
 import { planBridge, planBridgeSysctls, type ObservedBridge, type SysctlPlan } from './plan-bridge.js'
 import type { Subnet } from '../subnet.js'
 
-/** Creates or repairs the bridge; returns what it repaired. */
+/** Creates or repairs the bridge. @returns the repairs */
 export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Promise<string[]> {
   const have = (await ip.findInterface(bridge)) as ObservedBridge | undefined
   if (have && have.linkinfo?.info_kind !== 'bridge')
@@ -19,9 +19,9 @@ export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Prom
 }
 
 /**
- * Puts guests' interfaces that left the bridge back on it; returns what it repaired. The bridge is the only port
- * setting that LXC makes. An interface that cannot go back, such as one in Open vSwitch, stays cut off and does not
- * keep the others from going back.
+ * Puts guests' interfaces that left the bridge back on it. LXC sets nothing else on a port. An interface that cannot be
+ * moved back, such as one in Open vSwitch, stays cut off and does not affect the others.
+ * @returns the repairs
  */
 export async function ensurePorts(ip: Ip, bridge: string, devices: readonly string[]): Promise<string[]> {
   const strays = findStrays(bridge, devices)
@@ -39,21 +39,21 @@ export async function ensurePorts(ip: Ip, bridge: string, devices: readonly stri
   return repairs
 }
 
-/** Whether the bridge is down or a guest is off it, from what the kernel tells at once: a few ms with 1,000 guests. */
+/**
+ * Whether the bridge is down or a guest is off it, from files that the kernel provides immediately: a few ms with 1,000
+ * guests.
+ */
 export function isBroken(bridge: string, devices: readonly string[]): boolean {
   return !isUp(readFlags(bridge) ?? '0') || findStrays(bridge, devices).length > 0
 }
 
-/**
- * An interface that is down is left alone: LXC is about to put it on the bridge itself, and fails if it is there
- * already.
- */
+/** An interface that is down is skipped: LXC is about to put it on the bridge, and fails if it is already there. */
 function findStrays(bridge: string, devices: readonly string[]): string[] {
   const ports = readPorts(bridge)
   return devices.filter((device) => !ports.has(device) && isUp(readFlags(device) ?? '0'))
 }
 
-/** Writes the bridge's kernel settings that differ; returns what it repaired. */
+/** Writes the bridge's kernel settings that differ. @returns the repairs */
 export async function ensureSysctls(bridge: string): Promise<string[]> {
   const repairs: string[] = []
   // One after another: writing some settings resets others.
@@ -61,14 +61,14 @@ export async function ensureSysctls(bridge: string): Promise<string[]> {
   return repairs
 }
 
-/** Settings that could not be written, as where a container's /proc/sys is read-only; each is reported once. */
+/** Settings that could not be written, for example in a container with a read-only /proc/sys. Each is reported once. */
 const refused = new Set<string>()
 
 function isRefused(cause: unknown): boolean {
   return ['EROFS', 'EACCES', 'EPERM'].includes((cause as NodeJS.ErrnoException).code ?? '')
 }
 
-/** Writes one setting if it differs; returns what it repaired. */
+/** Writes one setting if it differs. @returns the repairs */
 export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPlan): Promise<string[]> {
   const have = findSysctl(path)
   if (have === value || (atLeast && have !== undefined && have > value)) return []
@@ -85,7 +85,7 @@ export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPla
   return [`${name}: ${have} → ${value}`]
 }
 
-/** @throws {BerthError} `host_not_ready` if the refused setting is required by all guests */
+/** @throws {BerthError} `host_not_ready` if the kernel refused a setting that all guests need */
 function checkForwards(path: string, have: number | undefined): void {
   if (path !== 'net/ipv4/ip_forward') return
   const message = `net.ipv4.ip_forward is ${have} and cannot be changed: guests would have no network`

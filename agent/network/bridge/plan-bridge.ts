@@ -1,6 +1,6 @@
 import { macOf, type Subnet } from '../subnet.js'
 
-/** The part of `ip -json -details address show` that is used. */
+/** The fields of `ip -json -details address show` that are used. */
 export interface ObservedBridge {
   readonly flags: readonly string[]
   readonly address: string
@@ -14,9 +14,10 @@ export interface ObservedBridge {
  */
 const options = { forward_delay: 0, stp_state: 0, mcast_snooping: 0, no_linklocal_learn: 1 }
 
-/** Plans ip(8) commands that make the bridge; [] when it is right. */
+/** Plans ip(8) commands that create or correct the bridge; [] if it is correct. */
 export function planBridge(bridge: string, subnet: Subnet, have: ObservedBridge | undefined): string[] {
-  // A MAC of its own: otherwise the bridge takes its ports' lowest, which changes as guests come and go.
+  // The bridge has a MAC of its own. Otherwise it would take the lowest of its ports, which changes as guests start and
+  // stop.
   const mac = macOf(subnet.gateway)
   const address = `address add ${subnet.gateway}/${subnet.prefixLength} dev ${bridge}`
   const up = `link set dev ${bridge} up`
@@ -41,16 +42,16 @@ function hasAddress({ addr_info }: ObservedBridge, { gateway, prefixLength }: Su
 }
 
 export interface SysctlPlan {
-  /** Below /proc/sys. */
+  /** Path below /proc/sys. */
   readonly path: string
   readonly value: number
-  /** A larger value is right as well. */
+  /** True if a larger value is acceptable too. */
   readonly atLeast?: boolean
   /** The setting may be missing: another kernel, a module not loaded, a network namespace. */
   readonly optional?: boolean
 }
 
-/** Plans the kernel settings of the bridge; ip_forward first, since writing it resets others. */
+/** Plans the kernel settings of the bridge. ip_forward comes first, since writing it resets others. */
 export function planBridgeSysctls(bridge: string): SysctlPlan[] {
   const ipv4 = `net/ipv4/conf/${bridge}`
   const ipv6 = `net/ipv6/conf/${bridge}`
@@ -63,13 +64,13 @@ export function planBridgeSysctls(bridge: string): SysctlPlan[] {
     { path: `${ipv4}/arp_ignore`, value: 1 },
     { path: `${ipv4}/arp_announce`, value: 2 },
     { path: `${ipv4}/proxy_arp`, value: 0 },
-    // Guests reach one another through the gateway alone, which answers ARP for all of them without delay.
+    // Guests reach one another only through the gateway, which answers ARP for all of them without delay.
     { path: `${ipv4}/proxy_arp_pvlan`, value: 1 },
     { path: `net/ipv4/neigh/${bridge}/proxy_delay`, value: 0 },
     { path: `${ipv4}/accept_redirects`, value: 0 },
     { path: `${ipv4}/accept_source_route`, value: 0 },
     { path: `${ipv4}/send_redirects`, value: 0 },
-    // The host has no other IPv6 address there than the gateway's, and ignores guests' router advertisements.
+    // The gateway's is the host's only IPv6 address there, and the host ignores guests' router advertisements.
     { path: `${ipv6}/addr_gen_mode`, value: 1, optional: true },
     { path: `${ipv6}/accept_ra`, value: 0, optional: true },
     { path: `${ipv6}/accept_redirects`, value: 0, optional: true },

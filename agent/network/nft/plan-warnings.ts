@@ -22,7 +22,7 @@ function isRouting(family: string): family is ForeignChain['family'] {
 
 type Chains = ReadonlyMap<string, readonly string[]>
 
-/** Lines of each chain, by name; a base chain's first line holds its hook and policy. */
+/** Lines of each chain, by name; a base chain's first line contains its hook and policy. */
 function parseChains(text: string): Chains {
   const chains = text.matchAll(/^\tchain (\S+) \{\n([^]*?)^\t\}$/gm)
   return new Map(
@@ -36,14 +36,14 @@ function parseChains(text: string): Chains {
   )
 }
 
-/** The device match that is known to hold: packets from guests (iifname) or to them (oifname). */
+/** The known device match: packets from guests (iifname) or to them (oifname). */
 type Way = 'iifname' | 'oifname'
 /** `none`: the chain neither accepts nor drops the packet. */
 type Verdict = 'accept' | 'drop' | 'none'
 
 /**
- * Whether a base chain drops all that comes from the bridge or goes there, by its policy or a rule. Rules that match
- * only some packets, such as established connections, are ignored.
+ * Whether a base chain drops all packets from or to the bridge, by its policy or a rule. Rules that match only some
+ * packets, such as established connections, are ignored.
  * @param tableText as nft prints the table
  */
 export function dropsGuests(tableText: string, chain: string, bridge: string): boolean {
@@ -72,10 +72,10 @@ function judge(chains: Chains, chain: string, packet: GuestPacket): Verdict {
 
 interface Rule {
   readonly conditions: string
-  /** Chain of a jump or goto; empty: none. */
+  /** Chain of a jump or goto; empty: no such chain. */
   readonly target: string
   readonly verdict: Verdict
-  /** A packet that matches goes to no further rule of the chain. */
+  /** A matching packet skips the chain's further rules. */
   readonly ends: boolean
 }
 
@@ -108,7 +108,7 @@ function isMet(conditions: string, { way, bridge }: GuestPacket): boolean {
   })
 }
 
-/** An accept of ours cannot override another chain's drop: only the owner of that chain can. */
+/** Our accept cannot override another chain's drop: only the owner of that chain can. */
 export function describeDropping({ family, table, chain }: ForeignChain, bridge: string): string {
   return (
     `nft table ${family} ${table}, chain ${chain}, drops forwarded packets it does not accept, guests' among ` +
@@ -118,8 +118,8 @@ export function describeDropping({ family, table, chain }: ForeignChain, bridge:
 }
 
 /**
- * Warns of iptables' legacy tables, whose filters nft does not list.
- * @param tables content of /proc/net/ip_tables_names; empty where there are none
+ * Warns about iptables' legacy tables, whose filters nft does not list.
+ * @param tables content of /proc/net/ip_tables_names; empty if there are none
  */
 export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string, bridge: string): string[] {
   const names = tables.split('\n').filter(Boolean)
@@ -130,8 +130,8 @@ export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string
 }
 
 /**
- * With bridge-nf-call-iptables bridged packets meet the IP hooks: a guest's packet to its own mapped port would have to
- * leave by the port it came from.
+ * With bridge-nf-call-iptables, bridged packets pass the IP hooks. A guest's packet to its own mapped port would have
+ * to leave by the port on which it arrived.
  */
 export function describeBridgeFilter(setting: string): string {
   return `${setting} is 1: a guest cannot reach its own mapped ports at the address of the host, but others can`

@@ -21,10 +21,10 @@ import { parseClosed } from './ruleset/plan-closed.js'
 import { formatIpv4, parseSubnet, type Subnet } from '../subnet.js'
 import { Tables } from './tables/tables.js'
 
-/** Programs change tables several times in a row: `onForeignChange` is called this long after the first change. */
+/** Programs change tables several times in a row, so `onForeignChange` is called this long after the first change. */
 const settleMs = 500
 const lullMs = 100
-/** How often `ensure` reads the tables although a watch reports changes. */
+/** Interval in ms at which `ensure` reads the tables although a watch reports changes. */
 const fullReadMs = 60_000
 
 const nothingDone = {
@@ -33,17 +33,17 @@ const nothingDone = {
 }
 
 export interface RulesOptions {
-  /** Traffic between guests of this host is counted too. */
+  /** Whether traffic between guests of this host is counted too. */
   readonly countInternal?: boolean
-  /** Reports others' changes; without it each `ensure` reads everything. */
+  /** Reports changes by other programs; absent: each `ensure` reads everything. */
   readonly watch?: NetlinkWatch
   /** Guests' name servers; their port 53 stays open even in `closed_destinations`. */
   readonly resolvers?: readonly string[]
 }
 
 /**
- * Makes the rules: the bridge and the nft tables.
- * @throws {BerthError} `invalid_field` when the configured subnet or a closed destination is invalid
+ * Creates the rules: the bridge and the nft tables.
+ * @throws {BerthError} `invalid_field` if the configured subnet or a closed destination is invalid
  */
 export function createRules(config: AgentConfig['network'], options: RulesOptions = {}): Rules {
   return new HostRules(config, parseSubnet(config.subnet), options)
@@ -56,18 +56,19 @@ class HostRules implements Rules {
   readonly #guard: Guard
   readonly #known = new KnownGuests()
   readonly #stale = new StaleFlowQueue(readHostAddresses)
-  /** Of the tables, from what was last read of them. */
+  /** Drift of the tables since they were last read. */
   readonly #drift: Drift
   /** Other programs' filters changed, or were not read yet. */
   #othersChanged = true
-  /** The array that the tables were made from, if nothing has changed them since. */
+  /** The array that the tables were built from, if nothing has changed them since. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
   readonly #settling = new Throttle(() => this.#onForeignChange?.(), { intervalMs: settleMs })
   #warnings: readonly string[] = []
   /**
-   * Waits for a lull, so as not to slow down callers of changes; only the next attach of a reused address waits for it.
+   * Purges flows after a pause in changes, so that callers of changes do not wait. Only the next attach of a reused
+   * address waits for it.
    */
   readonly #purging = new Throttle(() => void this.#purge().catch(() => undefined), { intervalMs: lullMs })
   readonly #mutex = new Mutex()
@@ -133,7 +134,7 @@ class HostRules implements Rules {
           const stale = await this.#change((index) => index.planAttach(guest))
           return isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
         } catch (cause) {
-          // A refused guest must not come back with a later repair.
+          // A refused guest must not return with a later repair.
           this.#known.putBack(guest.uuid, before)
           throw cause
         }
@@ -194,7 +195,7 @@ class HostRules implements Rules {
     return stale
   }
 
-  /** The tables come before the bridge, so that no guest is on it without them. */
+  /** Tables come before the bridge, so that no guest is on the bridge without them. */
   async #converge(journaled: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     this.#converged = undefined
     const guests = this.#known.replace(journaled)
@@ -215,13 +216,14 @@ class HostRules implements Rules {
   }
 
   /**
-   * Asks for its turn at once, so that nothing comes between; a failure is made up for when the tables are next read.
+   * Requests its turn at once, so that no other call runs in between. A failure is corrected when the tables are next
+   * read.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('note firewalls', () => this.#tables.noteFirewalls())).catch(() => undefined)
   }
 
-  /** Flows that could not be forgotten stay queued for the next time. */
+  /** Flows that could not be purged stay queued for the next time. */
   async #purge(): Promise<void> {
     try {
       await this.#stale.purge()
@@ -230,7 +232,7 @@ class HostRules implements Rules {
     }
   }
 
-  /** Tables that nobody else touched are not read each time, only now and then, since a watch may miss a change. */
+  /** Tables that no other program touched are read only at intervals, since a watch may miss a change. */
   async #ensureTables(guests: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     if (!this.#drift.isDue) return this.#tables.adapt(guests)
     return this.#drift.look(async () => {
@@ -260,15 +262,15 @@ class HostRules implements Rules {
 }
 
 /**
- * Whether flows could reach the wrong guest: those are forgotten before the change is answered. Flows of a removed
- * mapping still go to its guest for a moment, and datagrams that came to a port before it was mapped still reach
- * nobody: neither is waited for.
+ * Whether flows could reach the wrong guest. Those are purged before the change returns. Two kinds are not waited for:
+ * flows of a removed mapping, which still reach its guest for a moment, and datagrams that arrived at a port before it
+ * was mapped, which still reach nobody.
  */
 function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0
 }
 
-/** Whether the guest keeps its addresses; an address from another owner may have flows waiting to be forgotten. */
+/** Whether the guest keeps its addresses. An address from another owner may have flows that are still to be purged. */
 function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined): boolean {
   const had = new Set(before && [before.ipv4, ...before.ipv6Addresses])
   return [guest.ipv4, ...guest.ipv6Addresses].every((address) => had.has(address))

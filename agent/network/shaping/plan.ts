@@ -3,19 +3,19 @@ import type { GuestRates } from '../contract.js'
 
 /*
  * Download: HTB at the root of the host-side interface. Upload: packets from the guest are redirected to an IFB of its
- * own before anything else sees them, pass an HTB there and come back as if they had just arrived (ifb(8)), so that the
- * bridge's filters still see the guest's interface. One class per direction and guest: guests share nothing and cannot
- * take from one another.
+ * own before anything else sees them, pass an HTB there, and return as if they had just arrived (ifb(8)). So the
+ * bridge's filters still see the guest's interface. Each guest has one class per direction, so guests share nothing and
+ * cannot take bandwidth from one another.
  */
 const download = { handle: 'd0', class: 'd0:1' }
 const upload = { handle: 'd1', class: 'd1:1' }
 const leafHandle = 'd2'
 const ingressHook = 'ffff:fff1'
 
-/** Rate of a class whose settings are not the planned ones. */
+/** Rate of a class whose settings differ from the planned ones. */
 const other = -1
 
-/** Name of a guest's IFB; no guest's own interface ends in this letter. */
+/** Name of a guest's IFB. No guest's own interface ends in this letter. */
 export function ifbOf(device: string): string {
   return `${device}u`
 }
@@ -25,11 +25,11 @@ export function ifbPattern(interfacePrefix: string): RegExp {
   return new RegExp(`^${interfacePrefix}\\d{1,10}u$`)
 }
 
-/** What the host has of one guest's shaping. Rates in kbit/s as tc shows them; undefined: none. */
+/** State of one guest's shaping on the host. Rates are in kbit/s as tc shows them; undefined: no rate. */
 export interface ObservedShaping {
   readonly downKbit: number | undefined
   readonly upKbit: number | undefined
-  /** Where packets from the guest are redirected first. */
+  /** First redirection of packets from the guest. */
   readonly redirect: 'none' | 'ifb' | 'elsewhere'
   readonly ifb: 'absent' | 'down' | 'up'
 }
@@ -39,11 +39,11 @@ export interface ShapingPlan {
   /** For ip(8). */
   readonly links: readonly string[]
   readonly tc: readonly string[]
-  /** For ip(8), once nothing leads there any more. */
+  /** Commands for ip(8), to run once nothing uses these links any more. */
   readonly unlinks: readonly string[]
 }
 
-/** Plans empty lists when nothing is to do. An interrupted plan is continued by planning again. */
+/** Plans empty lists if nothing has to change. After an interruption, planning again continues the work. */
 export function planShaping({ device, downMbps, upMbps }: GuestRates, have: ObservedShaping): ShapingPlan {
   const ifb = ifbOf(device)
   const down = planDirection(device, download, { mbps: downMbps, haveKbit: have.downKbit })
@@ -70,7 +70,7 @@ export function placesOf(qdiscs: readonly Qdisc[]): ReadonlySet<string> {
   return new Set(qdiscs.flatMap(({ dev, handle, parent }) => [`${dev} ${handle}`, `${dev} below ${parent}`]))
 }
 
-/** Whether a guest has the qdiscs that its rates need, as far as the index tells. */
+/** Whether a guest has the qdiscs that its rates need, according to the index. */
 export function isShaped(guest: GuestRates, places: ReadonlySet<string>): boolean {
   const has = (dev: string, { handle, class: leaf }: typeof download): boolean =>
     places.has(`${dev} ${handle}:`) && places.has(`${dev} below ${leaf}`)
@@ -120,7 +120,7 @@ interface Direction {
 }
 
 /**
- * The class's rate is written last, so that a right rate proves the rest. A class without its queue counts as wrong.
+ * The class's rate is written last, so that a correct rate proves the rest. A class without its queue counts as wrong.
  */
 function planDirection(dev: string, at: typeof download, { mbps, haveKbit }: Direction): string[] {
   const kbit = kbitOf(mbps)
@@ -133,7 +133,7 @@ function planDirection(dev: string, at: typeof download, { mbps, haveKbit }: Dir
   const setClass = `class replace dev ${dev} parent ${at.handle}: classid ${at.class} htb ${rate}`
   const setQueue = `qdisc replace dev ${dev} parent ${at.class} handle ${leafHandle}: bfifo limit ${limit}b`
   if (haveKbit !== undefined && haveKbit !== other) return [setQueue, setClass]
-  // HTB cannot replace an HTB; another kind of qdisc can, and HTB can replace that.
+  // HTB cannot replace an HTB. Another kind of qdisc can, and HTB can replace that.
   return [
     `qdisc replace dev ${dev} root pfifo limit 1000`,
     `qdisc replace dev ${dev} root handle ${at.handle}: htb default 1`,
@@ -158,8 +158,8 @@ function planRedirect(device: string, { redirect, ifb }: ObservedShaping): strin
 }
 
 /*
- * The rate as sold is what a download reaches: HTB counts whole frames (1,514 bytes), of which 1,448 are TCP payload
- * over IPv4. Measured as IP packets it is 3.6 % more.
+ * A download reaches the rate as sold: HTB counts whole frames (1,514 bytes), of which 1,448 are TCP payload over IPv4.
+ * Measured as IP packets, the rate is 3.6 % higher.
  */
 const frameBytes = 1514
 const payloadBytes = 1448
@@ -179,5 +179,5 @@ const minBurstBytes = 16_000
  */
 const queueSeconds = 0.1
 const minQueueBytes = 131_072
-/** Has no effect on a single class, but the kernel logs a warning about its own guess. */
+/** The quantum has no effect on a single class. Without it, the kernel logs a warning about its own guess. */
 const quantumBytes = 60_000

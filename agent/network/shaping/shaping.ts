@@ -20,23 +20,23 @@ import {
   type ObservedShaping,
 } from './plan.js'
 
-/** Errors that mean an interface is gone, or that ip or tc cached one that is: worth one retry. */
+/** Errors which mean that an interface disappeared, or that ip or tc cached one that did. They are worth one retry. */
 const gone = /No such device|Cannot find device|does not exist/
-/** How often `ensure` compares the rates themselves although a watch reports changes. */
+/** Interval in ms at which `ensure` compares the rates themselves although a watch reports changes. */
 const thoroughMs = 60_000
 
-/** Notices of one interface within this time are handled together. */
+/** Notifications about one interface within this time are handled together. */
 const settleMs = 100
 
-/** Limits rates of guests' interfaces. An interface exists while its guest runs, and its rates go with it. */
+/** Limits rates of guests' interfaces. An interface exists while its guest runs, and its rates disappear with it. */
 export interface HostShaper extends Shaper {
-  /** Removes every guest's shaping without knowing the guests; running guests keep their download rate. */
+  /** Removes every guest's shaping without knowing the guests. Running guests keep their download rate. */
   removeAll(): Promise<void>
 }
 
 /**
- * @param interfacePrefix of guests' host-side interfaces; nothing else on the host is touched
- * @param watch reports others' changes; without it every comparison is a full one
+ * @param interfacePrefix prefix of guests' host-side interfaces; nothing else on the host is changed
+ * @param watch reports changes by other programs; absent: every comparison is a full one
  */
 export function createShaper(interfacePrefix: string, watch?: NetlinkWatch): HostShaper {
   return new TcShaper(interfacePrefix, watch)
@@ -47,9 +47,9 @@ class TcShaper implements HostShaper {
   readonly #ip = new Ip()
   readonly #ifbs: RegExp
   readonly #devices: RegExp
-  /** Of the rates themselves, from the last comparison. */
+  /** Drift of the rates themselves since the last comparison. */
   readonly #drift: Drift
-  /** The array whose rates were right last, if no interface came or went since. */
+  /** The array whose rates were right last, if no interface was added or removed since. */
   #settled: readonly GuestRates[] | undefined
   #onLinks: (() => void) | undefined
   readonly #settling = new Throttle(() => this.#onLinks?.(), { intervalMs: settleMs })
@@ -136,7 +136,7 @@ class TcShaper implements HostShaper {
     return present.filter((guest) => (thorough && isLimited(guest)) || differs(guest))
   }
 
-  /** A guest that fails does not keep the others from their rates. */
+  /** A guest whose shaping fails does not affect the others. */
   async #convergeAll(guests: readonly GuestRates[]): Promise<string[]> {
     const repairs: string[] = []
     const failures: unknown[] = []
@@ -222,7 +222,7 @@ function isLimited({ downMbps, upMbps, cut = false }: GuestRates): boolean {
   return downMbps > 0 || upMbps > 0 || cut
 }
 
-/** A missing interface needs nothing. */
+/** Returns [] if the interface is missing. */
 function planLinkOf(guest: GuestRates): string[] {
   const flags = readFlags(guest.device)
   return flags === undefined ? [] : planLink(guest, isUp(flags))

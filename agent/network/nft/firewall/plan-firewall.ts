@@ -1,7 +1,7 @@
 import { BerthError } from '../../../../shared/errors.js'
 import type { Firewall, FirewallRule } from '../../../../shared/firewall-rules.js'
 
-/** Rules of a guest's two chains in nft's input form, which differs from what nft prints. */
+/** Rules of a guest's two chains in nft's input form, which differs from the form that nft prints. */
 export interface FirewallChains {
   readonly device: string
   /** For flows opened towards the guest. */
@@ -11,9 +11,9 @@ export interface FirewallChains {
 }
 
 /*
- * ACCEPT returns: later decisions still hold. Rules match the tracked flow, so that packets of both directions, and
- * errors about the flow, match as its first packet did. The remote address is taken before any mapping. The port is the
- * guest's own after a mapping (in), or the one that the guest asked for (out).
+ * ACCEPT returns from the chain, so later rules still apply. Rules match the tracked flow: packets of both directions,
+ * and errors about the flow, match like its first packet. The remote address is the one before any mapping. The port is
+ * the guest's own after a mapping (in), or the one that the guest requested (out).
  */
 const sides = {
   in: { address: 'saddr', port: 'ct reply proto-src' },
@@ -24,8 +24,8 @@ const verdicts: Readonly<Record<FirewallRule['action'], string>> = { ACCEPT: 're
 const protocols = { tcp: '6', udp: '17', icmp: '{ 1, 58 }' } as const
 
 /**
- * @returns undefined when the firewall is off
- * @throws {BerthError} `internal_error` when a value breaks its pattern, so that nothing unchecked reaches nft
+ * @returns undefined if the firewall is off
+ * @throws {BerthError} `internal_error` if a value does not match its pattern, so that nothing unchecked reaches nft
  */
 export function planFirewall(device: string, firewall: Firewall | undefined): FirewallChains | undefined {
   if (!firewall?.enabled) return undefined
@@ -37,7 +37,9 @@ export function planFirewall(device: string, firewall: Firewall | undefined): Fi
   return { device, in: rulesOf('in'), out: rulesOf('out') }
 }
 
-/** nft 1.0.6 knows the type of a flow's port only after a family: a port rule for both families becomes two rules. */
+/**
+ * nft 1.0.6 knows the type of a flow's port only after a family, so a port rule for both families becomes two rules.
+ */
 function planRule(rule: FirewallRule): string[] {
   const { network, sourceIp, port } = rule
   const family = sourceIp === '' ? network : sourceIp.includes(':') ? 'ipv6' : 'ipv4'

@@ -2,7 +2,10 @@
 export const families = ['bridge', 'inet', 'ip', 'ip6'] as const
 export type Family = (typeof families)[number]
 
-/** Sets and maps whose elements belong to guests, with the family of their table. All else in a table is constant. */
+/**
+ * Sets and maps whose elements belong to guests, with the family of their table. Everything else in a table is
+ * constant.
+ */
 export const guestSets = {
   /** device . mac . ipv4: the sources allowed on each port */
   guests: 'bridge',
@@ -26,13 +29,13 @@ export const guestSets = {
   /** public_in: public address to guest's; public_out: guest's address to its public one */
   public_in: 'ip',
   public_out: 'ip',
-  /** address . address of a guest, for one that reaches itself through the host */
+  /** address . address of a guest that connects to itself through the host */
   self: 'ip',
   /** protocol . host port: address . port */
   ports: 'ip',
   /** host address . protocol . host port: address . port */
   host_ports: 'ip',
-  /** host addresses . protocol . ports: address; the port is kept */
+  /** host addresses . protocol . ports: address; the port stays the same */
   port_ranges: 'ip',
   self6: 'ip6',
   ports6: 'ip6',

@@ -24,13 +24,13 @@ export function parseClosed(entries: readonly string[]): string[] {
 }
 
 const sides = [
-  // Routers must not forward to link-local addresses (RFC 3927, 7; RFC 4291, 2.5.6), but the kernel does in IPv4.
+  // Routers must not forward to link-local addresses (RFC 3927, 7; RFC 4291, 2.5.6), but the kernel does so in IPv4.
   { ip: 'ip', type: 'ipv4_addr', suffix: '', always: '169.254.0.0/16', family: 'ipv4' },
   { ip: 'ip6', type: 'ipv6_addr', suffix: '6', always: 'fe80::/10', family: 'ipv6' },
 ] as const
 
 /**
- * A cloud's metadata service gives the host's user data and credentials to whoever asks with the host's address; it is
+ * A cloud's metadata service returns the host's user data and credentials to anyone who uses the host's address. It is
  * at link-local or otherwise unrouted addresses, some of which also serve DNS. Replies to flows opened from there may
  * pass.
  */

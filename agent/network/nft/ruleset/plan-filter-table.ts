@@ -16,9 +16,10 @@ export interface FilterTablePlan extends ClosedPlan {
 }
 
 /**
- * Tracked connections of one guest in each direction, over all its addresses, so that none can fill the host's table
- * (262,144 by default). `ct count` walks all it counts, which takes milliseconds for this many. So only one new
- * connection in `sampling` is counted, and a guest over its limit can open none for a second.
+ * Maximum number of tracked connections of one guest in each direction, over all its addresses, so that no guest can
+ * fill the host's table (262,144 by default). `ct count` walks all connections that it counts, which takes milliseconds
+ * at this number. So only one new connection in `sampling` is counted, and a guest over its limit can open none for a
+ * second.
  */
 const connectionsPerGuest = 16_384
 const sampling = 16
@@ -29,9 +30,9 @@ const addressFamilies = [
 ] as const
 
 /*
- * Guests reach of the host: replies, the gateway's ping, and its MAC. They may open connections outwards. They receive
- * replies and what comes for mapped ports, their public addresses and their own IPv6. A guest's firewall comes before
- * all of that, and anti-spoofing before the firewall.
+ * From guests, the host accepts only replies, pings to the gateway and frames to its MAC. Guests may open connections
+ * outwards. They receive replies and traffic for mapped ports, their public addresses and their own IPv6. A guest's
+ * firewall comes before all of this, and anti-spoofing before the firewall.
  */
 export function planFilterTable(plan: FilterTablePlan): string[] {
   return inTable('inet', plan.table, [
@@ -41,7 +42,7 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
     hook('input', 'filter', 0),
     hook('output', 'filter', 0),
     hook('forward', 'filter', 0),
-    // After every filter, so that dropped packets are not counted.
+    // Runs after every filter, so that dropped packets are not counted.
     hook('forward', 'filter', 10, 'traffic'),
     ...['guest_to_host', 'from_guest', 'to_guest', 'opened', 'firewall_from', 'firewall_to'].map(chain),
     ...['received', 'related', 'errors'].map(chain),
@@ -59,9 +60,9 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
 }
 
 /**
- * Drops packets that arrive at a guest's own interface and not at the bridge: somebody took it off the bridge, and thus
- * past anti-spoofing. Runs before connection tracking. (For bridged frames IP hooks see the bridge as the device,
- * whatever bridge-nf-call-iptables is.)
+ * Drops packets that arrive at a guest's own interface instead of the bridge: somebody took it off the bridge, and
+ * therefore past anti-spoofing. Runs before connection tracking. For bridged frames, IP hooks see the bridge as the
+ * device, whatever bridge-nf-call-iptables is.
  */
 export function planOffBridge(interfacePrefix: string): Item[] {
   return [
@@ -74,7 +75,8 @@ export function planOffBridge(interfacePrefix: string): Item[] {
 /**
  * Drops packets from outside with a guest's source address, whose answers would open that guest's firewall. IPv6 has no
  * reverse path filter of its own, and IPv4's (rp_filter) is off on many hosts. A guest's IPv6 address is routed to the
- * bridge, its only way in. Its public IPv4 addresses are the host's own, which the kernel never accepts as a source.
+ * bridge, so its packets can only come from there. Its public IPv4 addresses are the host's own, which the kernel never
+ * accepts as a source.
  */
 function planForged({ bridge, subnet, subnet6 }: FilterTablePlan): Item[] {
   const outside = `iifname != { "${bridge}", "lo" }`
@@ -107,11 +109,11 @@ function planConnectionSets(name: Connections, type: 'ether_addr' | 'classid'): 
 }
 
 /*
- * Applies a guest's own rules to every packet, not only a flow's first: a new rule holds for open flows too. Both
- * directions are judged by the rules of the side that opened the flow. ICMP errors about a flow carry its tuple and
- * match with it. The kernel does not track neighbour discovery and multicast listeners (ICMPv6 130 to 137, 143): no
- * guest's rules would hold for them, and they would be a way past a closed firewall. They are not routed, so they pass
- * only between a guest and the host.
+ * Applies a guest's own rules to every packet, not only to a flow's first, so that a new rule holds for open flows too.
+ * The rules of the side that opened the flow decide for both directions. ICMP errors about a flow carry its tuple and
+ * match with it. The kernel does not track neighbour discovery and multicast listeners (ICMPv6 130 to 137, 143), so no
+ * guest's rules would hold for them, and they would bypass a closed firewall. They are not routed, so they pass only
+ * between a guest and the host.
  */
 function planFirewallDispatch(): Item[] {
   return addressFamilies.flatMap(({ ip, suffix }) => [
@@ -123,12 +125,11 @@ function planFirewallDispatch(): Item[] {
 }
 
 /*
- * The kernel takes an ICMP error as related to the flow that it quotes, whoever sent it: a guest could shrink the path
- * MTU of others' flows, past every firewall. So a guest's error counts only if that guest is the end of the flow that
- * the error comes from. nft cannot compare two fields of a packet, only look them up in a set: so the sender is put
- * into a set, paired with itself, and the pair of flow's end and sender looked up there.
- *
- * Connections that a conntrack helper (FTP, SIP) expects are related, too: they are treated like new ones.
+ * The kernel treats an ICMP error as related to the flow that it quotes, whoever sent it. A guest could therefore
+ * shrink the path MTU of others' flows, past every firewall. So a guest's error counts only if that guest is the end of
+ * the flow that the error comes from. nft cannot compare two fields of a packet, only find them in a set. So the sender
+ * is put into a set, paired with itself, and the set is searched for the pair of flow's end and sender.
+ * Connections that a conntrack helper (FTP, SIP) expects are related too. They are treated like new ones.
  */
 function planErrors(): Item[] {
   return [
@@ -165,17 +166,17 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
       `ip6 daddr ${gateway6} icmpv6 type echo-request update @pings6 { ether saddr ${some} } accept`,
     ),
     rule('guest_to_host', 'drop'),
-    // A hairpin enters and leaves by the bridge: the kernel would redirect the guest to a shorter way.
+    // A hairpin enters and leaves by the bridge, so the kernel would redirect the guest to a shorter path.
     rule('output', `oifname "${bridge}" icmp type redirect drop`),
     rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
-    // Matches by address alone: after a mapping this hook still shows the device from before it.
+    // Matches only by address: after a mapping, this hook still shows the device from before it.
     rule('output', 'jump firewall_to'),
   ]
 }
 
 /**
- * By default the kernel takes any TCP segment for the first of a connection (nf_conntrack_tcp_loose): a connection that
- * was forgotten with its mapping would come back with the guest's next segment, as if the guest had opened it.
+ * By default the kernel accepts any TCP segment as the first of a connection (nf_conntrack_tcp_loose). A connection
+ * whose mapping was removed would then return with the guest's next segment, as if the guest had opened it.
  */
 const opensMidway = 'ct state new tcp flags != syn / fin,syn,rst,ack drop'
 
@@ -209,8 +210,8 @@ function planToGuest({ subnet6 }: FilterTablePlan): Item[] {
 }
 
 /**
- * nft can match and count by fields of the packet or its meta data, not by the value of a map. So the owner of an
- * address is put into the packet's priority for a few rules; no queue on the way to a guest looks at that.
+ * nft can match and count by fields of the packet or its metadata, not by the value of a map. So the owner of an
+ * address is stored in the packet's priority for a few rules. No queue on the way to a guest uses the priority.
  */
 const owner = 'meta priority'
 
@@ -231,7 +232,7 @@ interface Bound {
   readonly guest: string
 }
 
-/** The packets that its own bound costs a guest are counted, those that it costs others are not. */
+/** Counts packets that a guest loses because of its own limit, but not packets that others lose because of it. */
 function boundConnections(chainName: string, name: Connections, { match, guest }: Bound): Item[] {
   const dropped = name === 'outbound' ? `update @limited { ${guest} } ` : ''
   const count = `ct count over ${connectionsPerGuest / sampling}`
@@ -245,7 +246,7 @@ function boundConnections(chainName: string, name: Connections, { match, guest }
   ]
 }
 
-/** Counts IP bytes that get through, headers included. */
+/** Counts bytes of IP packets that pass all filters, headers included. */
 function planTraffic({ bridge, countInternal }: FilterTablePlan): Item[] {
   return [
     ...(countInternal ? [] : [rule('traffic', `iifname "${bridge}" oifname "${bridge}" return`)]),

@@ -14,9 +14,9 @@ export function guardTable(table: string): string {
 }
 
 /*
- * Plans tables that drop packets which have not met our rules: after `nft flush ruleset` guests are cut off, not open,
+ * Plans tables that drop packets that our rules did not pass. After `nft flush ruleset` guests are cut off, not open,
  * until the rules are repaired. A process owns them (`flags owner`, nft(8)): no other process can flush or delete them,
- * and they vanish when it ends. Our rules then still stand, so the agent may end.
+ * and they vanish when it ends. Our rules then still exist, so the agent may end.
  */
 export function planGuardTables({ table, bridge, interfacePrefix }: GuardPlan): string[] {
   return [

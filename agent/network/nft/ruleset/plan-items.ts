@@ -28,7 +28,7 @@ const zeroKeys = {
 
 type KeyType = keyof typeof zeroKeys
 
-/** A set that packets fill, with 65535 elements at most. @param timeout of nft, as `10s`; without: elements stay */
+/** A set that packets fill, with at most 65535 elements. @param timeout in nft's form (`10s`); absent: elements stay */
 export function packetSet(
   name: string,
   key: readonly KeyType[],
@@ -46,12 +46,12 @@ export const rule = (chainName: string, text: string): Item => ({ rule: text, ch
 /** Bits of the packet mark. They exist within the host only: packets lose their mark between namespaces. */
 export const marks = {
   /**
-   * A mapping by which one guest reaches another. With net.bridge.bridge-nf-call-iptables, which Docker and Kubernetes
-   * set for all bridges, the kernel runs IP hooks on frames and forwards such a packet on the bridge without routing
-   * it: the bridge table has to let it through, after the filter for routed packets.
+   * The packet uses a mapping by which one guest reaches another. With net.bridge.bridge-nf-call-iptables, which Docker
+   * and Kubernetes set for all bridges, the kernel runs IP hooks on frames and forwards such a packet on the bridge
+   * without routing it. So the bridge table has to let it through, after the filter for routed packets.
    */
   hairpin: '0x8000000',
-  /** The packet has met the rules of the bridge table or the filter table. The guard drops those that have not. */
+  /** The packet has passed the rules of the bridge table or the filter table. The guard drops all other packets. */
   bridged: '0x4000000',
   filtered: '0x2000000',
 } as const
@@ -65,7 +65,7 @@ export function hook(point: Hook, type: 'filter' | 'nat', priority: number, name
   return { chain: name, hook: `type ${type} hook ${point} priority ${priority}; policy accept;` }
 }
 
-/** Commands that make the table, for one transaction. */
+/** Commands that create the table, for one transaction. */
 export function inTable(family: string, table: string, items: readonly Item[]): string[] {
   const at = `${family} ${table}`
   const commands = (item: Item): string | string[] => {
@@ -79,8 +79,8 @@ export function inTable(family: string, table: string, items: readonly Item[]): 
 }
 
 /**
- * The kernel makes room for all of a set's size at once and looks through it each second (2 MB and 0.13 ms), until an
- * element has been removed: so one is, right away.
+ * The kernel allocates memory for a set's full size at once and scans it each second (2 MB and 0.13 ms), until an
+ * element has been removed. So one is added and removed right away.
  */
 function packetSetCommands(at: string, { packetSet: name, body, key }: PacketSet): string[] {
   const element = `element ${at} ${name} { ${key} }`

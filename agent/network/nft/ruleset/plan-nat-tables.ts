@@ -8,13 +8,13 @@ export interface NatTablesPlan {
 }
 
 /*
- * Mappings answer on every local address of the host, to others, to the host and to guests. Loopback is left out, since
- * packets from 127.0.0.0/8 cannot leave for the bridge without route_localnet. A public address belongs to its guest
- * entirely and comes before mappings. Guests see the client's address, also that of another guest, whose answers return
- * through the host (proxy_arp_pvlan). A guest that reaches itself sees the gateway, as it would drop its own address.
- *
- * Single ports are a hash: a change costs the same however many there are. Ranges are intervals of one element each and
- * keep the port, since nft cannot add an offset. (A range that is shifted is held as single ports.)
+ * Mappings answer on every local address of the host, for outside clients, the host and guests. Loopback is left out,
+ * since packets from 127.0.0.0/8 cannot leave for the bridge without route_localnet. A public address belongs entirely
+ * to its guest and comes before mappings. Guests see the client's address, including that of another guest, whose
+ * answers return through the host (proxy_arp_pvlan). A guest that connects to itself sees the gateway, as it would drop
+ * its own address.
+ * Single ports are in a hash, so a change costs the same however many there are. Ranges are intervals of one element
+ * each and keep the port, since nft cannot add an offset. A shifted range is stored as single ports.
  */
 export function planNatTables(plan: NatTablesPlan): string[] {
   return [...planIpv4Nat(plan), ...planIpv6Nat(plan)]
@@ -57,7 +57,7 @@ function planMappings(ip: 'ip' | 'ip6', bridge: string): Item[] {
     hook('prerouting', 'nat', -100),
     hook('output', 'nat', -100),
     hook('postrouting', 'nat', 100),
-    // After the mappings.
+    // Runs after the mappings.
     hook('prerouting', 'filter', -90, 'hairpin'),
     rule('hairpin', `iifname "${bridge}" ct status dnat ${setMark('hairpin')}`),
     chain('mapped'),

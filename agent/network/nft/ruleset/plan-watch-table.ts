@@ -4,11 +4,11 @@ export interface WatchTablePlan {
   /** Name of the tables that hold guests' rules. */
   readonly table: string
   readonly bridge: string
-  /** Ports at which passwords are guessed: their openings have a sample of their own. */
+  /** Ports at which passwords are guessed. Connections opened to them have a sample of their own. */
   readonly loginPorts: readonly number[]
-  /** UDP services that answer more than they are asked. */
+  /** Ports of UDP services whose answers are larger than the requests. */
   readonly amplifiers: readonly number[]
-  /** Whether the first bytes of connections are looked at. */
+  /** Whether the first bytes of connections are inspected. */
   readonly payload: boolean
 }
 
@@ -16,7 +16,7 @@ export interface WatchTablePlan {
 export const watchCounters = ['opened', 'accepted', 'refused', 'unreachable', 'mail'] as const
 export type WatchCounter = (typeof watchCounters)[number]
 
-/** As above, by guest's address and port. */
+/** Like `watchCounters`, by guest's address and port. */
 export const amplifierCounters = ['asked', 'served'] as const
 
 export function watchTable(table: string): string {
@@ -24,15 +24,15 @@ export function watchTable(table: string): string {
 }
 
 /**
- * The number of the log that samples go to. There is one listener of each number in a network namespace, so agents with
- * tables of different names have different ones.
+ * Number of the log that receives samples. Each number has one listener in a network namespace, so agents with
+ * different table names use different numbers.
  */
 export function watchLogGroup(table: string): number {
   const hash = [...table].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 49_999, 7)
   return 16_000 + hash
 }
 
-/** Marks of samples: what a packet is a sample of. */
+/** Marks that tell the kinds of samples apart. */
 export const samples = { opening: 'o', refusal: 'r', error: 'e', payload: 'p' } as const
 
 const families = [
@@ -41,9 +41,9 @@ const families = [
 ] as const
 
 /*
- * Counts and samples what guests do, and decides nothing: it accepts every packet. It sees a packet before any filter,
- * so that openings count which the bound of connections or a firewall drops. Guests have no elements here: those come by
- * themselves with the first packet, so that starting a guest costs nothing, and go after an hour. Only guests' own
+ * Counts and samples guests' traffic without deciding anything: it accepts every packet. It sees a packet before any
+ * filter, so opened connections count even if the connection limit or a firewall drops them. Guests' elements appear
+ * with their first packet and disappear after an hour, so that starting a guest costs nothing. Only guests' own
  * addresses get here as a source, since anti-spoofing comes before.
  */
 export function planWatchTable(plan: WatchTablePlan): string[] {
@@ -105,9 +105,9 @@ function planFromGuest({ payload }: WatchTablePlan): Item[] {
 }
 
 /*
- * First bytes, of the first packets of a connection only. From a guest that opened it: a brace (JSON, as pools of miners
- * are asked) or a TLS handshake. From a guest that answers somebody outside: a proxy that agrees, by SOCKS 5 without a
- * password, by SOCKS 4, or with `HTTP/1.x 200 C(onnection established)`.
+ * Samples the first bytes of a connection, from its first packets only. From a guest that opened it: a brace (JSON, as
+ * in requests to mining pools) or a TLS handshake. From a guest that answers somebody outside: a proxy that accepts by
+ * SOCKS 5 without a password, by SOCKS 4, or with `HTTP/1.x 200 C(onnection established)`.
  */
 function planPayload(): Item[] {
   const asks = 'meta l4proto tcp ct direction original ct original packets <= 6'
@@ -137,8 +137,8 @@ function planToGuest(): Item[] {
 }
 
 /**
- * Where samples of a kind are taken. Each guest has a bound of its own, and all guests together one for each family:
- * 3,000 packets in a second over all kinds.
+ * Chains in which each kind of sample is taken. Each guest has a limit of its own, and all guests together have one for
+ * each family: 3,000 packets a second over all kinds.
  */
 const sampled = [
   { chain: 'sample_login', bucket: 'login', guest: 'saddr', prefix: samples.opening, all: 150 },
@@ -149,14 +149,17 @@ const sampled = [
   { chain: 'payload', bucket: 'payload', guest: 'saddr', prefix: samples.payload, all: 150, bytes: 640 },
 ] as const
 
-/** Packets of one guest. What is refused at once, by a scan without pauses, counts more than one opening of many. */
+/**
+ * Samples per second of one guest. Connections that are refused at once, by a scan without pauses, matter more than one
+ * opened connection of many.
+ */
 const perSecond = 10
 const usualBurst = 60
 
 /** Enough for the headers of a packet, and those of the one that an ICMP error quotes. */
 const headerBytes = 128
 
-/** The kernel hands samples over by the hundred, or once a second. */
+/** The kernel delivers samples in batches of a hundred, or once a second. */
 function planSamples({ table, payload }: WatchTablePlan): Item[] {
   return sampled
     .filter(({ bucket }) => payload || bucket !== 'payload')

@@ -1,7 +1,7 @@
 import type { ByteCounters, GuestNetwork } from '../../contract.js'
 import { countersOf, type ElementId } from './plan-guest.js'
 
-/** @returns by uuid the guests whose counters exist */
+/** @returns the guests whose counters exist, by uuid */
 export function countersByGuest(
   guests: Iterable<GuestNetwork>,
   counted: ReadonlyMap<ElementId, number>,

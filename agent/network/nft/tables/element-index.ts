@@ -6,11 +6,11 @@ import { keyOf, noChange, setOf, type TableChange } from './plan-change.js'
 import { parseNumber, planGuest, type ElementId, type Elements, type GuestPlan } from './plan-guest.js'
 import type { GuestSet } from '../ruleset/guest-sets.js'
 
-/** A guest's firewall as nft holds it. */
+/** A guest's firewall as stored in nft. */
 export interface HeldFirewall {
-  /** Hash of the planned rules; '' when the chains on the host are not those that were made. */
+  /** Hash of the planned rules; '' if the chains on the host differ from those that were created. */
   readonly planned: string
-  /** Name of the empty chain that notes it (observed.ts); undefined: not noted yet. */
+  /** Name of the empty chain that notes the firewall (observed.ts); undefined: not noted yet. */
   readonly note: string | undefined
 }
 
@@ -23,8 +23,8 @@ export interface HeldGuests {
 const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map() }
 
 /**
- * What nft holds of guests, indexed by device and address, so that a change of one guest looks at no other guest.
- * Whoever applies a change records it here; `ensure` reads it anew.
+ * Guests' elements and firewalls in nft, indexed by device and address, so that a change of one guest reads no other
+ * guest. Callers that apply a change record it here; `ensure` reads everything again.
  */
 export class ElementIndex {
   readonly #elements = new Map<ElementId, string>()
@@ -33,8 +33,8 @@ export class ElementIndex {
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
   /**
-   * Guests as last attached, by device and by address; an entry is dropped when an element of its guest changes
-   * otherwise.
+   * Guests as last attached, by device and by address. An entry is dropped if an element of its guest changes in
+   * another way.
    */
   readonly #attached = new Map<string, GuestNetwork>()
   /** The guest that a planned change attaches. */
@@ -63,7 +63,7 @@ export class ElementIndex {
     if (held) this.#firewalls.set(device, { ...held, note })
   }
 
-  /** Hash of the planned firewall of a device; '' when there is none. */
+  /** Hash of the planned firewall of a device; '' if it has none. */
   plannedOf(device: string): string {
     return this.#firewalls.get(device)?.planned ?? ''
   }
@@ -73,8 +73,8 @@ export class ElementIndex {
   }
 
   /**
-   * Plans the difference. Where there is none, all of the guest's elements are added again: that changes nothing, but
-   * fails if another program took the tables away.
+   * Plans the difference. If there is none, it plans to add all of the guest's elements again: this changes nothing,
+   * but fails if another program removed the tables.
    */
   planAttach(guest: GuestNetwork): TableChange {
     const { want, mine } = this.#compare(guest)
@@ -93,7 +93,7 @@ export class ElementIndex {
     return change
   }
 
-  /** Removes everything of the guest's device, and of its addresses unless another guest has the address. */
+  /** Removes all elements of the guest's device, and of its addresses unless another guest has the address. */
   planDetach(guest: GuestNetwork): TableChange {
     const { device } = guest
     const ofDevice = this.#heldBy([device])
@@ -105,7 +105,9 @@ export class ElementIndex {
     return { ...noChange, remove, dropFirewalls: this.#firewalls.has(device) ? [device] : [] }
   }
 
-  /** Plans the difference between what is held and exactly what these guests need; empty when there is none. */
+  /**
+   * Plans the difference between the stored elements and exactly those that these guests need; empty if there is none.
+   */
   planAll(guests: readonly GuestNetwork[]): TableChange {
     const plans = guests.map(planGuest)
     const want = mergeElements(plans)
@@ -119,7 +121,10 @@ export class ElementIndex {
     }
   }
 
-  /** The part of the guest that may differ: of a thousand mappings only those that changed since it was attached. */
+  /**
+   * Returns the part of the guest that may differ: of a thousand mappings, only those that changed since it was
+   * attached.
+   */
   #compare(guest: GuestNetwork): { want: GuestPlan; mine: ElementId[] } {
     const tokens = tokensOfGuest(guest)
     const before = this.#attached.get(guest.device)
@@ -131,7 +136,7 @@ export class ElementIndex {
     return { want: planGuest({ ...guest, portMappings: came }), mine: [...elements.keys()] }
   }
 
-  /** What an element maps to, e.g. `10.64.0.5 . 22`; undefined: no such element. */
+  /** Value that an element maps to, e.g. `10.64.0.5 . 22`; undefined: no such element. */
   findValue(id: ElementId): string | undefined {
     return this.#elements.get(id)
   }
@@ -145,7 +150,7 @@ export class ElementIndex {
     return this.#firewalls.get(chains.device)?.planned !== hashFirewall(chains)
   }
 
-  /** Existing elements that block wanted ones: the same key with another value, or an overlapping range. */
+  /** Existing elements that block desired ones: the same key with another value, or an overlapping range. */
   #inTheWayOf(wanted: readonly ElementId[]): ElementId[] {
     const ranges = wanted.filter(isRange).map(parsePorts)
     const overlapping = ranges.length === 0 ? [] : [...this.#ranges].filter((id) => overlapsAny(id, ranges))
@@ -192,12 +197,12 @@ export function shortHash(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16)
 }
 
-/** What a guest's elements are found by. */
+/** Keys by which a guest's elements are found. */
 function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): string[] {
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Without elements that lead to chains: for one of those nft reads all guests' chains. */
+/** Excludes elements that lead to chains: to add one of those, nft reads all guests' chains. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }
@@ -240,7 +245,7 @@ function deviceIn(id: ElementId): string {
   return keyOf(id).split(' . ')[0]!.replaceAll('"', '')
 }
 
-/** Where an element names its owner. */
+/** The part of an element that names its owner. */
 const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'number' | 'verdict' | 'value'>> = {
   guests: 'device and address',
   guests6: 'device and address',

@@ -1,16 +1,16 @@
-/** The flows that came to the host ports of one mapping, or of several adjacent ones. */
+/** The flows that arrived at the host ports of one mapping, or of several adjacent ones. */
 export interface MappedFlows {
   readonly protocol: 'tcp' | 'udp'
-  /** Host address the mapping answered on; empty: every local address. */
+  /** Host address that the mapping answered on; empty: every local address. */
   readonly hostIp: string
   readonly hostPort: number
-  /** Last of a range; `hostPort` for a single one. */
+  /** Last port of a range; `hostPort` for a single one. */
   readonly hostPortEnd: number
   /** The guest's address; all the flows are of its family. */
   readonly target: string
 }
 
-/** Joins adjacent ports that lead to one address: a shifted range is held as one element for each port. */
+/** Joins adjacent ports that lead to one address: a shifted range is stored as one element for each port. */
 export function joinNeighbours(all: readonly MappedFlows[]): MappedFlows[] {
   const alike = new Map<string, MappedFlows[]>()
   for (const flows of all) {

@@ -7,16 +7,16 @@ import { planRuleset, type RulesetPlan } from './plan-ruleset.js'
 import { countingSets, families } from '../ruleset/guest-sets.js'
 
 /*
- * Notes for comparison are kept in the kernel itself, as names of empty chains. nft prints rules in a form of its own
- * that changes between versions, so the reference is what it prints right after they were made.
+ * Notes for comparison are stored in the kernel itself, as names of empty chains. nft prints rules in a form of its own
+ * that changes between versions. So the reference is its output right after the rules were created.
  */
 
 /** The tables as read from the host. */
 export interface ObservedTables extends HeldGuests {
   readonly exists: boolean
-  /** Hash of the plan and of all that nft prints of the tables except guests' elements and chains. */
+  /** Hash of the plan and of nft's output for the tables, except guests' elements and chains. */
   readonly fingerprint: string
-  /** The fingerprint noted when the tables were made, if any. */
+  /** The fingerprint noted when the tables were created, if any. */
   readonly noted: string | undefined
   /** Counted bytes by element. */
   readonly counted: ReadonlyMap<ElementId, number>
@@ -44,7 +44,7 @@ export async function readTables(nft: Nft, plan: RulesetPlan): Promise<ObservedT
   }
 }
 
-/** @returns counted bytes by element; empty when the tables are missing */
+/** @returns counted bytes by element; empty if the tables are missing */
 export async function readCounted(table: string): Promise<Map<ElementId, number>> {
   const elements = await readCountedElements(table, countingSets)
   return new Map(elements.map(({ set, key, bytes }) => [`${set} ${keyTexts[set](key)}` as ElementId, bytes]))
@@ -81,7 +81,7 @@ function notesOf(parsed: ParsedTables, planned: ReadonlyMap<string, string>): Ma
   return new Map(made.map(([device, hash]) => [device, noteOf(parsed, device, hash)]))
 }
 
-/** One at a time: nft 1.0.6 does not find the second of two chains listed in one line. */
+/** Lists chains one at a time: nft 1.0.6 does not find the second of two chains listed in one line. */
 async function readAll(nft: Nft, parts: readonly string[]): Promise<string | undefined> {
   const texts: string[] = []
   for (const part of parts) {
@@ -97,7 +97,7 @@ function noteOf({ chains }: ParsedTables, device: string, planned: string): stri
   return `note_${device}_${planned}${printed}`
 }
 
-/** A firewall whose chains differ from its note counts as wrong and is made anew. */
+/** A firewall whose chains differ from its note counts as wrong and is created again. */
 function compareFirewalls(parsed: ParsedTables): Map<string, HeldFirewall> {
   const firewalls = new Map<string, HeldFirewall>()
   for (const name of parsed.chains.keys()) {

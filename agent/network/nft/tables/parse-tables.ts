@@ -1,7 +1,7 @@
 import type { ElementId } from './plan-guest.js'
 import { guestSets } from '../ruleset/guest-sets.js'
 
-/** The text of all tables, split into what is the same for all guests and what belongs to guests. */
+/** The text of all tables, split into the part that is the same for all guests and the part that belongs to guests. */
 export interface ParsedTables {
   /** Without the contents of changing sets and without guests' firewalls. */
   readonly structure: string

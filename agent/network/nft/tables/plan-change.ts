@@ -2,11 +2,11 @@ import type { FirewallChains } from '../firewall/plan-firewall.js'
 import type { ElementId, Elements } from './plan-guest.js'
 import { countingSets, guestSets, type GuestSet } from '../ruleset/guest-sets.js'
 
-/** A change of what nft holds; an element whose value changes is in both lists. */
+/** A change of nft's elements and firewalls. An element whose value changes is in both lists. */
 export interface TableChange {
   readonly remove: readonly ElementId[]
   readonly add: Elements
-  /** Firewalls to make or replace. */
+  /** Firewalls to create or replace. */
   readonly setFirewalls: readonly FirewallChains[]
   /** Devices whose firewall is removed. */
   readonly dropFirewalls: readonly string[]
@@ -15,7 +15,7 @@ export interface TableChange {
 export const noChange: TableChange = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
 
 export interface CounterState {
-  /** Name of the empty chain that notes a device's firewall; undefined: none. */
+  /** Name of the empty chain that notes a device's firewall; undefined: there is none. */
   readonly noteOf: (device: string) => string | undefined
   /** Bytes that an element had counted before it was lost. */
   readonly countedBy: (id: ElementId) => number

@@ -8,18 +8,18 @@ import { formatIpv4, parseIpv4 } from '../../subnet.js'
 /** Set and key as `nft -n` prints them, e.g. `ports 6 . 20001`. */
 export type ElementId = `${GuestSet} ${string}`
 
-/** By element what it maps to, as nft prints it; '' in a set. */
+/** Value of each element as nft prints it; '' in a set. */
 export type Elements = ReadonlyMap<ElementId, string>
 
 export interface GuestPlan {
   readonly elements: Elements
-  /** Undefined: the firewall is off or none is set. */
+  /** Undefined: the firewall is off or not set. */
   readonly firewall: FirewallChains | undefined
 }
 
 /**
- * Plans all that nft holds of one guest.
- * @throws {BerthError} `internal_error` when a value breaks its pattern, so that nothing unchecked reaches nft
+ * Plans everything that nft stores for one guest.
+ * @throws {BerthError} `internal_error` if a value does not match its pattern, so that nothing unchecked reaches nft
  */
 export function planGuest(guest: GuestNetwork): GuestPlan {
   checkGuest(guest)
@@ -46,7 +46,7 @@ function planIpv4({ device, mac, ipv4, publicIpv4s, sendsMail, cut = false }: Gu
   ]
 }
 
-/** A guest's mappings lead to the first of its IPv6 addresses, whichever of them it asks from. */
+/** A guest's mappings lead to the first of its IPv6 addresses, whichever of them it sends from. */
 function planIpv6(
   { device, mac, ipv4, ipv6Addresses: [first = ''], cut = false }: GuestNetwork,
   ipv6: string,
@@ -80,8 +80,8 @@ export function countersOf({ ipv4, mac }: Pick<GuestNetwork, 'ipv4' | 'mac'>): [
 }
 
 /**
- * A guest without IPv6 addresses sends no IPv6. One with some may also use its link-local address, and `::` before it
- * has one.
+ * A guest without IPv6 addresses may not send IPv6. One that has some may also use its link-local address, and `::`
+ * before it has configured one.
  */
 function planSolicitor({ device, mac, ipv6Addresses, cut = false }: GuestNetwork): Entry[] {
   if (cut || ipv6Addresses.length === 0) return []

@@ -11,22 +11,22 @@ import { parseIpv4, type Subnet } from '../../subnet.js'
 export interface StaleFlows {
   /** Addresses that their guest lost. */
   readonly addresses: readonly string[]
-  /** Public addresses that a guest got or lost. */
+  /** Public addresses that a guest gained or lost. */
   readonly publicAddresses: readonly string[]
-  /** Mappings that are gone or changed, with the address they led to. */
+  /** Mappings that were removed or changed, with the address they led to. */
   readonly mappings: readonly MappedFlows[]
   /** New mappings: conntrack would keep a client's ongoing datagrams on their old path. */
   readonly newDatagrams: readonly MappedFlows[]
 }
 
-/** @param valueOf what an element mapped to before the change */
+/** @param valueOf returns the value of an element before the change */
 export function findStaleFlows(
   { remove, add }: TableChange,
   valueOf: (id: ElementId) => string | undefined,
 ): StaleFlows {
   const added = [...add].filter(([id, value]) => valueOf(id) !== value)
   const lost = remove.filter(isAddress).map(addressIn)
-  // Link-local addresses are in no tracked flow.
+  // Link-local addresses do not occur in tracked flows.
   const addresses = new Set(lost.filter((address) => !address.startsWith('fe80:') && address !== '::'))
   return {
     addresses: [...addresses],
@@ -47,8 +47,8 @@ export function findStaleFlows(
 }
 
 /**
- * Finds flows to addresses of no guest: an earlier agent ended after it removed elements and before it forgot their
- * flows.
+ * Finds flows to addresses that no guest has. They remain if an earlier agent ended after it removed elements and
+ * before it purged their flows.
  */
 export function findAbandoned(
   flows: readonly TrackedFlow[],
@@ -98,8 +98,8 @@ const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
 const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
 
 /**
- * Whether a flow to a new mapping's port may be among the stale ones and end at another guest. Which ports an address
- * had that lost its owner is not known.
+ * Whether a flow to a new mapping's port may be among the stale ones and end at another guest. For an address that lost
+ * its owner, the former ports are unknown.
  */
 export function leadAstray(
   { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,

@@ -3,13 +3,13 @@ import { planBridgeTable, type BridgeTablePlan } from '../ruleset/plan-bridge-ta
 import { planFilterTable, type FilterTablePlan } from '../ruleset/plan-filter-table.js'
 import { planNatTables, type NatTablesPlan } from '../ruleset/plan-nat-tables.js'
 
-/** What the tables depend on besides the guests; all of it is validated configuration. */
+/** Parameters of the tables besides the guests; all of them are validated configuration. */
 export type RulesetPlan = BridgeTablePlan & FilterTablePlan & NatTablesPlan
 
 /*
  * The rules do not depend on the number of guests: guests are elements (ruleset/guest-sets.ts), and those with a
  * firewall have two chains each. Rules match only the bridge, the subnet and guests' devices and addresses, so that
- * other traffic and other tables are not touched; `accept` ends only our own chain.
+ * other traffic and other tables are not affected; `accept` ends only our own chain.
  */
 
 /** Plans the tables without elements, as commands of one transaction. Anti-spoofing comes first. */

@@ -4,18 +4,19 @@ import type { MappedFlows } from './mapped-flows.js'
 import { leadAstray, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 
 /**
- * Matches flows that the host itself answers, from before there was a mapping; flows already mapped to a guest stay.
+ * Matches flows from before there was a mapping, which the host itself answers. Flows already mapped to a guest stay.
  */
 function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
   return { address, is: 'answerer', asked: address }
 }
 
 /**
- * With more rows of new ports than this all datagram flows to the host are forgotten; their next packet recreates them.
+ * If there are more rows of new ports than this, all datagram flows to the host are purged. Their next packet recreates
+ * them.
  */
 const maxSingle = 16
 
-/** Plans which flows to forget on a host with these addresses. */
+/** Plans which flows to purge on a host with these addresses. */
 export function listFilters(flows: StaleFlows, hostAddresses: readonly string[]): FlowFilter[] {
   const { addresses, publicAddresses, mappings, newDatagrams } = flows
   return [
@@ -53,8 +54,8 @@ function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly stri
 }
 
 /**
- * Holds stale flows from the change that made them stale until they are forgotten, across failures. Purges run one at a
- * time; each takes all that has been added by then.
+ * Queues stale flows from the change that made them stale until they are purged, across failures. Purges run one at a
+ * time; each takes all flows that have been added by then.
  */
 export class StaleFlowQueue {
   readonly #waiting = new Set<StaleFlows>()
@@ -66,14 +67,15 @@ export class StaleFlowQueue {
     if (Object.values(stale).some((list: readonly unknown[]) => list.length > 0)) this.#waiting.add(stale)
   }
 
-  /** Whether a flow that waits to be forgotten would lead a client of these mappings to another guest. */
+  /** Whether a flow in the queue would lead a client of these mappings to another guest. */
   leadsAstray(mappings: readonly MappedFlows[]): boolean {
     return [...this.#waiting].some((stale) => leadAstray(stale, mappings))
   }
 
   /**
-   * Forgets all flows added before. Call it after the elements are gone: earlier, new flows would replace the old ones.
-   * @throws {CommandError} what was not forgotten is tried again at the next call
+   * Purges all flows added before. Call it after the elements are deleted: earlier, new flows would replace the old
+   * ones.
+   * @throws {CommandError} flows that were not purged are retried at the next call
    */
   purge(): Promise<void> {
     return this.#mutex.run(() => this.#purge())

@@ -14,17 +14,17 @@ interface EnsureResult {
   readonly stale: StaleFlows
 }
 
-/** How late, in ms, another program's change may be reported. */
+/** Maximum delay in ms of the report of another program's change. */
 const doubtMs = 1000
 
 /** The tables on the host with guests' elements. Callers make one call at a time. */
 export class Tables {
-  /** When the tables were last made, by performance.now(); Infinity while they are being made. */
+  /** Time at which the tables were last created, by performance.now(); Infinity during creation. */
   #madeAtMs = -Infinity
-  /** The noted reference may include another program's change. */
+  /** True if the noted reference may include another program's change. */
   #doubted = false
   #index: ElementIndex | undefined
-  /** Last read bytes by counting element; rebuilt tables continue from there. */
+  /** Last read bytes by counting element. Rebuilt tables continue from there. */
   readonly #counted = new Map<ElementId, number>()
   /** Devices whose firewall was set since the last `noteFirewalls`. */
   readonly #unnoted = new Set<string>()
@@ -46,14 +46,14 @@ export class Tables {
   }
 
   /**
-   * Call it when another program has changed the tables. A change while they are being made, or soon after, may have
-   * come before nft printed the reference: then the reference is not trusted, and the tables are made once more.
+   * Call it when another program has changed the tables. A change during their creation, or soon after, may have come
+   * before nft printed the reference. Then the reference is not trusted, and the tables are created once more.
    */
   disturbed(): void {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
   }
 
-  /** Like `ensure`, but from what was read before; for tables that nobody else has changed since. */
+  /** Like `ensure`, but starts from the last read; for tables that no other program has changed since. */
   async adapt(guests: readonly GuestNetwork[]): Promise<EnsureResult> {
     let repairs: string[] = []
     const planOn = (index: ElementIndex): TableChange => {
@@ -65,10 +65,10 @@ export class Tables {
   }
 
   /**
-   * Applies a change planned on what is known. If nft refuses it, another program changed the tables: they are read,
-   * repaired with the `known` guests, and the change is planned again.
+   * Applies a change planned on the last known state. If nft refuses it, another program changed the tables: they are
+   * read and repaired with the `known` guests, and the change is planned again.
    * @returns flows that belong to replaced or removed elements
-   * @throws {CommandError} when it fails twice
+   * @throws {CommandError} if it fails twice
    */
   async change(planOn: (index: ElementIndex) => TableChange, known: readonly GuestNetwork[]): Promise<StaleFlows> {
     const index = this.#index ?? (await this.#mend(known))
@@ -83,7 +83,7 @@ export class Tables {
 
   /**
    * Notes how nft prints the firewalls that `change` has set. Listing takes as long as setting, so the caller decides
-   * when. A firewall that is not noted, as after a crash, counts as wrong and is set again.
+   * when. A firewall that is not noted, for example after a crash, counts as wrong and is set again.
    * @throws {CommandError}
    */
   async noteFirewalls(): Promise<void> {
@@ -100,7 +100,7 @@ export class Tables {
     return counted
   }
 
-  /** The next owner of the guest's addresses begins at 0, even if the guest had no counters left to remove. */
+  /** The next owner of the guest's addresses starts at 0, even if the guest had no counters left to remove. */
   forgetCounted(guest: GuestNetwork): void {
     for (const id of countersOf(guest)) this.#counted.delete(id)
   }
@@ -131,7 +131,7 @@ export class Tables {
     return fingerprint === noted && !this.#doubted
   }
 
-  /** Removes nothing, since `known` may not be the complete list of guests. */
+  /** Repairs without removing anything, since `known` may not be the complete list of guests. */
   async #mend(known: readonly GuestNetwork[]): Promise<ElementIndex> {
     const have = await this.#read()
     if (this.#isAsMade(have)) return this.#take(have)
@@ -140,7 +140,7 @@ export class Tables {
     return this.#rebuild({ ...wanted, add: withoutLostFirewalls(elements, wanted) })
   }
 
-  /** Replaces whatever is there in one transaction: at no moment is a guest without anti-spoofing. */
+  /** Replaces existing tables in one transaction: at no moment is a guest without anti-spoofing. */
   async #rebuild(all: TableChange): Promise<ElementIndex> {
     for (const id of this.#counted.keys()) if (!all.add.has(id)) this.#counted.delete(id)
     const commands = this.#commands(new ElementIndex(), all)
@@ -188,7 +188,7 @@ export class Tables {
   }
 }
 
-/** Chains of unknown guests cannot be made again: elements that led to them now drop. */
+/** Chains of unknown guests cannot be created again, so the elements that led to them now drop. */
 function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }: TableChange): TableChange['add'] {
   const made = new Set(setFirewalls.flatMap(({ device }) => [`jump in_${device}`, `jump out_${device}`]))
   return new Map(
