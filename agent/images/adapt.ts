@@ -5,14 +5,17 @@ import { changeRoot } from '../host/guest/guest-root.js'
 import { CommandError } from '../host/process/process.js'
 import { askedAbout, planAdaptation, type TreeFacts } from './plan-adapt.js'
 
-/** More is none; a changed one is given to a program as an argument, which the kernel bounds. */
+/**
+ * Largest files that are read. A changed configuration is passed to a program as an argument, whose length the kernel
+ * limits.
+ */
 const largest = { accounts: 1024 ** 2, configuration: 64 * 1024 } as const
 const mostKeys = 32
 
 /**
- * Makes a root filesystem from elsewhere one for guests of this host. Nothing may run in it: links in it are seen, and
- * none is followed.
- * @throws {BerthError} `image_invalid` where it is none of a Linux
+ * Adapts a root filesystem from elsewhere to guests of this host. No program may run in it. Links in it are detected
+ * and never followed.
+ * @throws {BerthError} `image_invalid` if it is not a Linux root filesystem
  */
 export async function adaptTree(root: string): Promise<void> {
   const accounts = await readPlain(root, 'etc/passwd', largest.accounts)
@@ -43,7 +46,7 @@ async function those(
   return found
 }
 
-/** Empty: it is not there, no plain file of text, or too large. */
+/** Returns '' if the file does not exist, is not a plain text file, or is too large. */
 async function readPlain(root: string, path: string, maxBytes: number): Promise<string> {
   if (!(await isKind(root, path, 'file'))) return ''
   const { size } = await lstat(join(root, path))
@@ -51,7 +54,7 @@ async function readPlain(root: string, path: string, maxBytes: number): Promise<
   return text.includes('\0') ? '' : text
 }
 
-/** Reached by directories alone. */
+/** Whether the path exists and only directories, no links, lead to it. */
 async function isKind(root: string, path: string, kind: 'file' | 'directory'): Promise<boolean> {
   let at = root
   const names = path.split('/')

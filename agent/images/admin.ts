@@ -9,7 +9,7 @@ export interface ImageAdminParts {
   readonly engine: OperationEngine
 }
 
-/** What is done with images of this host at once, rather than as an operation. */
+/** Changes to images of this host that are immediate instead of running as an operation. */
 export class ImageAdmin {
   readonly #images: Images
   readonly #engine: OperationEngine
@@ -20,9 +20,9 @@ export class ImageAdmin {
   }
 
   /**
-   * Ends a download that is queued or runs; nothing is left of it when this resolves.
+   * Cancels a download that is queued or running. When this resolves, nothing of it is left.
    * @returns the id of its operation
-   * @throws {BerthError} `not_found`; `image_in_use` where a guest waits for the image; `invalid_state` without a download
+   * @throws {BerthError} `not_found`; `image_in_use` if a guest waits for the image; `invalid_state` without a download
    */
   async cancel(id: string): Promise<string> {
     const template = this.#images.get(id)
@@ -35,8 +35,8 @@ export class ImageAdmin {
   }
 
   /**
-   * Deletes an image; its template stays, and guests made from it live on.
-   * @returns whether it was there
+   * Deletes an image. Its template stays, and guests made from it are not affected.
+   * @returns whether the image existed
    * @throws {BerthError} `not_found`, `task_running`, `image_in_use`
    */
   async delete(id: string): Promise<boolean> {
@@ -52,7 +52,7 @@ export class ImageAdmin {
     this.#images.store.update(id, { enabled })
   }
 
-  /** The same again changes nothing. @throws {BerthError} `name_conflict`, `resource_exhausted` */
+  /** Adding the same image again changes nothing. @throws {BerthError} `name_conflict`, `resource_exhausted` */
   addCustom(entry: CatalogEntry): void {
     const { store } = this.#images
     const known = store.findEntry(entry.id)
@@ -64,7 +64,10 @@ export class ImageAdmin {
     store.addCustom(entry)
   }
 
-  /** With its image; guests made from it live on. @throws {BerthError} `not_found`, `invalid_state`, `task_running`, `image_in_use` */
+  /**
+   * Removes a custom template with its image. Guests made from it are not affected. @throws {BerthError} `not_found`,
+   * `invalid_state`, `task_running`, `image_in_use`
+   */
   async removeCustom(id: string): Promise<void> {
     if (!this.#images.get(id).custom) throw conflict('invalid_state', 'only custom images can be removed')
     this.#checkIdle(id)
@@ -79,7 +82,7 @@ export class ImageAdmin {
   }
 }
 
-/** As many as a gateway takes of a host. */
+/** Maximum number of templates that a gateway accepts from a host. */
 const mostTemplates = 500
 
 function inUse(): Error {

@@ -17,8 +17,8 @@ import { writeDisk } from './disks/write-disk.js'
 const modulesOf = (tree: string): string => join(tree, 'usr/lib/grub/i386-pc')
 
 /**
- * Builds the disk of a virtual machine from Debian's packages, with a boot loader, without a loop device or a mount:
- * complete and read-only, or not at all.
+ * Builds the disk of a virtual machine from Debian's packages, with a boot loader, without a loop device or a mount.
+ * The result is complete and read-only, or does not exist.
  * @throws {BerthError} as `buildImage`; `unsupported` on a host that is not amd64
  */
 export async function buildDisk(parts: BuildParts, recipe: Recipe, making: BuildContext): Promise<void> {
@@ -26,7 +26,8 @@ export async function buildDisk(parts: BuildParts, recipe: Recipe, making: Build
   making.report(0, 'asking the mirror')
   const sources = await findSources(recipe, parts.mirror, making.signal)
   await makeImage(parts, recipe.id, making, async (work) => {
-    // Beside what is published: only the disk is. The folder of a build that fails is removed with its image's.
+    // Builds outside the published folder, which only gets the disk. The folder of a failed build is removed with its
+    // image's.
     const place = join(scratchOf(work), 'build')
     const tree = join(place, 'tree')
     try {
@@ -61,7 +62,10 @@ async function findKernel(tree: string): Promise<string> {
   return kernel
 }
 
-/** With the tree's own programs, whose modules are of the same version. @returns its path outside the tree */
+/**
+ * Builds GRUB's core with the tree's own programs, whose modules have the same version. @returns its path outside the
+ * tree
+ */
 async function makeCore(tree: string, rootUuid: string): Promise<string> {
   const early = 'boot/grub/early.cfg'
   const core = 'boot/grub/core.img'

@@ -16,7 +16,8 @@ export interface BuildParts extends PublishParts {
 const timeoutMs = 30 * 60_000
 
 /**
- * Builds a template's image from Debian's packages and publishes it: complete and read-only, or not at all.
+ * Builds a template's image from Debian's packages and publishes it. The image is complete and read-only, or does not
+ * exist.
  * @throws {BerthError} `mirror_unreachable`, `release_missing`, `image_signature`, `storage_full`,
  * `image_build_failed`; the signal's reason when aborted
  */
@@ -29,7 +30,7 @@ export async function buildImage(parts: BuildParts, recipe: Recipe, making: Buil
   })
 }
 
-/** @param work beside which temporary files are */
+/** @param work working path; temporary files are next to it */
 export async function bootstrap(
   work: string,
   command: readonly string[],

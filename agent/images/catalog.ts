@@ -1,11 +1,11 @@
 import { arch } from 'node:os'
 import type { FirmwareWish } from '../host/guest/firmware.js'
 
-/** Where an image comes from. */
+/** Source of an image. */
 export type ImageSource =
-  /** Built here from a Debian mirror's packages; the suite as the mirror names it. */
+  /** Built on this host from packages of a Debian mirror; `suite` is the mirror's name for the release. */
   | { readonly kind: 'built'; readonly suite: string }
-  /** The newest version on the configured server of images, by the names it has there. */
+  /** The newest version on the configured image server, by the server's names. */
   | {
       readonly kind: 'simplestreams'
       readonly distro: string
@@ -14,18 +14,18 @@ export type ImageSource =
       /** Kind of file, e.g. `root.tar.xz`. */
       readonly fileType: string
     }
-  /** A file somewhere; the SHA-256 in hexadecimal. */
+  /** A file at any URL, with its SHA-256 in hexadecimal. */
   | { readonly kind: 'url'; readonly url: string; readonly sha256: string }
 
-/** `iso`: a CD; `rescue`: a system that mends disks of virtual machines. Guests are made from the others. */
+/** `iso`: a CD; `rescue`: a rescue system for virtual machines. Guests are created from the other types. */
 export type ImageType = 'lxc' | 'kvm' | 'iso' | 'rescue'
 
-/** A template that guests can be made from, and where its image comes from. */
+/** A template for guests, and the source of its image. */
 export interface CatalogEntry {
   readonly id: string
   readonly name: string
   readonly distro: string
-  /** As people call it. */
+  /** Name of the release, as shown to users. */
   readonly release: string
   /** Debian's name of the architecture. */
   readonly arch: string
@@ -33,7 +33,7 @@ export interface CatalogEntry {
   readonly description: string
   readonly virtualization: ImageType
   readonly os: 'linux' | 'windows'
-  /** Of a virtual machine; absent: a plain one. */
+  /** Firmware that a virtual machine needs; absent: a plain one. */
   readonly machine?: FirmwareWish
   readonly source: ImageSource
 }
@@ -43,10 +43,10 @@ const debianArchitectures: Readonly<Record<string, string>> = {
   arm64: 'arm64',
   ppc64: 'ppc64el',
 }
-/** Of this host, as Debian names it. */
+/** Architecture of this host in Debian's naming. */
 export const hostArch = debianArchitectures[arch()] ?? arch()
 
-/** What a server of images has: our id and name, then its own names of distribution and release. */
+/** An offer of an image server: our id and name, then the server's names of distribution and release. */
 type CatalogLine = readonly [id: string, name: string, distro: string, release: string]
 
 const offered: readonly CatalogLine[] = [
@@ -68,10 +68,10 @@ const debianOffered: readonly CatalogLine[] = [
   ['debian-13', 'Debian 13', 'debian', 'trixie'],
 ]
 
-/** What guests of a kind boot in rescue where nothing else is named. */
+/** Templates that guests of each kind boot in rescue mode by default. */
 export const usualRescue: Readonly<Record<'lxc' | 'kvm', string>> = { lxc: 'debian-12', kvm: 'rescue-kvm' }
 
-/** All that this version of the program knows, for every driver there may be. */
+/** All templates that this version knows, for every driver. */
 export const catalog: readonly CatalogEntry[] = [
   ...debianOffered.map(built),
   ...offered.map(container),
@@ -84,7 +84,7 @@ export function findCatalogEntry(id: string): CatalogEntry | undefined {
   return catalog.find((entry) => entry.id === id)
 }
 
-/** What a build needs of a template. */
+/** The properties of a template that a build needs. */
 export interface Recipe {
   readonly id: string
   readonly arch: string
@@ -92,12 +92,12 @@ export interface Recipe {
   readonly virtualization: ImageType
 }
 
-/** Undefined: it is not built here. */
+/** Returns undefined if the image is not built on this host. */
 export function findRecipe({ id, arch, source, virtualization }: CatalogEntry): Recipe | undefined {
   return source.kind === 'built' ? { id, arch, suite: source.suite, virtualization } : undefined
 }
 
-/** Of containers that are built, for tests of what a build does. */
+/** Recipes of containers that are built here, used to test builds. */
 export const recipes: readonly Recipe[] = catalog
   .filter(({ virtualization }) => virtualization === 'lxc')
   .flatMap((entry) => findRecipe(entry) ?? [])
@@ -129,7 +129,7 @@ function container(from: CatalogLine): CatalogEntry {
   }
 }
 
-/** A virtual machine of it. */
+/** Template of a virtual machine with the same system. */
 function builtDisk(from: CatalogLine): CatalogEntry {
   const [id, name, , suite] = from
   return {
@@ -142,7 +142,7 @@ function builtDisk(from: CatalogLine): CatalogEntry {
   }
 }
 
-/** Of the virtual machine that has the same system as a container's template. */
+/** Id of the virtual machine template with the same system as a container's template. */
 export function diskIdOf(id: string): string {
   return `${id}-kvm`
 }
@@ -158,7 +158,7 @@ function rescueDisk(): CatalogEntry {
   }
 }
 
-/** Disks that set themselves up by cloud-init. */
+/** Template of a disk that configures itself with cloud-init. */
 function cloudImage(from: CatalogLine): CatalogEntry {
   const [id, name, distro, release] = from
   return {

@@ -1,11 +1,11 @@
 import type { Recipe } from './catalog.js'
 
 /*
- * What makes a plain Debian an image: everything that is the building machine's taken out, everything that each
- * guest must have for itself left to its first boot, and no unit that cannot work in a container.
+ * Steps that turn a plain Debian into an image. They remove everything that belongs to the building machine, leave
+ * everything that must be unique to each guest to its first boot, and mask units that cannot work in a container.
  */
 
-/** One change to the tree; paths are relative to its root. Applying twice is the same as once. */
+/** One change to the tree. Paths are relative to its root. A change is idempotent. */
 export type ContentStep =
   | { readonly op: 'write'; readonly path: string; readonly text: string; readonly mode: number }
   | { readonly op: 'link'; readonly path: string; readonly target: string }
@@ -61,7 +61,7 @@ const maskedUnits: readonly string[] = [
   'systemd-networkd-wait-online.service',
 ]
 
-/** Would wake every guest of a host at the same hours; `systemctl enable` brings them back. */
+/** These timers would wake every guest of a host at the same hours. `systemctl enable` enables them again. */
 const disabledUnits: readonly string[] = [
   'timers.target.wants/apt-daily.timer',
   'timers.target.wants/apt-daily-upgrade.timer',
@@ -69,7 +69,7 @@ const disabledUnits: readonly string[] = [
   'getty.target.wants/getty@tty1.service',
 ]
 
-/** Made anew by each guest; two guests with one host key could pass for each other. */
+/** Each guest creates its own keys: two guests with the same host key could impersonate each other. */
 const hostKeyTypes = ['rsa', 'ecdsa', 'ed25519']
 
 export function planContent(entry: Recipe): ContentStep[] {
@@ -89,7 +89,7 @@ export function planContent(entry: Recipe): ContentStep[] {
 
 export function planIdentity(): ContentStep[] {
   return [
-    // Empty, not absent: systemd makes one and stores it, without the presets of a first boot (machine-id(5)).
+    // Empty instead of absent: systemd creates one and stores it, without the presets of a first boot (machine-id(5)).
     file('etc/machine-id', ''),
     { op: 'remove', path: 'var/lib/dbus/machine-id' },
     { op: 'remove', path: 'etc/hostname' },
@@ -109,14 +109,19 @@ export function planSsh(): ContentStep[] {
   ]
 }
 
-/** No RSA key: making one costs more than all the rest of a boot, and every client since 2014 does without. */
+/**
+ * There is no RSA key: creating one costs more than the rest of a boot, and every client since 2014 works without it.
+ */
 const sshdConfig = `PermitRootLogin yes
 PasswordAuthentication yes
 HostKey /etc/ssh/ssh_host_ed25519_key
 HostKey /etc/ssh/ssh_host_ecdsa_key
 `
 
-/** Whole or absent: made under another name; an empty file, which a power loss can leave, counts as absent. */
+/**
+ * The key file is complete or absent, because it is created under another name. An empty file, which a power loss can
+ * leave, counts as absent.
+ */
 const makeKey = (type: string): string =>
   `k=/etc/ssh/ssh_host_${type}_key; test -s $k || { rm -f $k.new $k.new.pub; ` +
   `ssh-keygen -q -t ${type} -N "" -C "" -f $k.new && mv $k.new.pub $k.pub && mv $k.new $k; }`
@@ -146,7 +151,7 @@ function planUnits(): ContentStep[] {
   ]
 }
 
-/** Its sandbox needs mounts that AppArmor denies to guests; each caller would then wait 25 s for D-Bus. */
+/** Its sandbox needs mounts that AppArmor denies to guests. Without this, each caller would wait 25 s for D-Bus. */
 const logindConfig = `[Service]
 PrivateTmp=no
 ProtectSystem=no
@@ -158,7 +163,7 @@ ProtectHostname=no
 RestrictNamespaces=no
 `
 
-/** Debian's own servers, whatever mirror the image came from. */
+/** Debian's own servers, whatever mirror the image was built from. */
 export function planApt({ suite }: Recipe): ContentStep[] {
   const source = (uri: string, suites: string): string =>
     `Types: deb\nURIs: ${uri}\nSuites: ${suites}\nComponents: main\n` +
@@ -176,7 +181,10 @@ export function planApt({ suite }: Recipe): ContentStep[] {
   ]
 }
 
-/** Last: newer than /usr, they spare each first boot ldconfig, sysusers and catalogs (systemd-update-done(8)). */
+/**
+ * These files must come last: being newer than /usr, they spare each first boot ldconfig, sysusers and catalogs
+ * (systemd-update-done(8)).
+ */
 export function planUpToDate(): ContentStep[] {
   return ['etc/.updated', 'var/.updated'].flatMap((path) => [{ op: 'remove', path }, file(path, '')] as const)
 }

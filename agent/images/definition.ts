@@ -13,7 +13,7 @@ export function imageSubject({ id, name }: { id: string; name: string }): Subjec
   return { kind: 'image', id, name, number: 0 }
 }
 
-/** Making an image ahead of its first use, as a task of its own: ordered by the agent itself. */
+/** Creates an image ahead of its first use, as a separate operation that the agent itself starts. */
 export function imageBuildDefinition(images: Images): OperationDefinition<ImageMakeInput> {
   return { action: 'image_build', steps: [makeStep(images)] }
 }
@@ -23,7 +23,7 @@ interface Parts {
   readonly readDisk: () => Promise<PoolCapacity>
 }
 
-/** The same, ordered by somebody: shown with the image from the order on. */
+/** The same operation on a user's request. The image shows it as soon as it is queued. */
 export function imageDownloadKind({ images, readDisk }: Parts): OperationKind<'imageDownload', ImageMakeInput> {
   return {
     action: 'image_download',

@@ -9,15 +9,15 @@ import { findUploaded, takeUploaded } from './sources/uploaded.js'
 import { findStreamItem } from './sources/simplestreams.js'
 
 export interface FetchParts extends DownloadParts {
-  /** Where files go while they come; anybody's but nobody's for long. */
+  /** Directory of files during their download. They are untrusted and temporary. */
   readonly directory: string
-  /** Where administrators copy files to; absent: nowhere. */
+  /** Directory that administrators copy files to; absent: uploads are disabled. */
   readonly uploads?: string
-  /** URL of the server of images. */
+  /** URL of the image server. */
   readonly server: string
-  /** The largest file that is taken. */
+  /** Maximum size of a download in bytes. */
   readonly maxBytes: number
-  /** Of the place that images are unpacked to. */
+  /** Returns the free bytes of the place that images are unpacked to. */
   readonly readFreeBytes: () => Promise<number>
 }
 
@@ -26,22 +26,22 @@ type RemoteSource = Exclude<ImageSource, { kind: 'built' }>
 interface RemoteFile {
   readonly url: string
   readonly sha256: string
-  /** 0: not known. */
+  /** Size in bytes; 0: not known. */
   readonly sizeBytes: number
 }
 
-/** Of a server of images; that of images.linuxcontainers.org has about 5 MB. */
+/** Maximum size of an image server's list; that of images.linuxcontainers.org has about 5 MB. */
 const maxListBytes = 64 * 1024 ** 2
-/** What xz makes of a root file system is a fifth of it. */
+/** xz compresses a root filesystem to about a fifth. */
 const unpackedRatio = 5
 
-/** Shares of the whole that have passed before the download and after it; the rest is unpacking. */
+/** Fractions of the total progress before and after the download; the rest is unpacking. */
 const downloadShare = { from: 0.02, to: 0.75 } as const
 
 /**
- * Downloads an image's file and checks it; goes on with what an earlier attempt left.
+ * Downloads an image's file and checks it. Continues an earlier attempt.
  * @returns its path; the caller removes it
- * @throws {BerthError} as `download` and `findStreamItem`; `storage_full` where what is in it will not fit
+ * @throws {BerthError} as `download` and `findStreamItem`; `storage_full` if the unpacked content would not fit
  */
 export async function fetchImage(
   { id, arch }: Pick<CatalogEntry, 'id' | 'arch'>,
@@ -67,12 +67,12 @@ export async function fetchImage(
   return file
 }
 
-/** What is left of a download, and what is remembered of it. */
+/** Removes an unfinished download and its notes. */
 export async function discardFetched(parts: Pick<FetchParts, 'directory'>, id: string): Promise<void> {
   for (const file of [fileOf(parts, id), listOf(parts, id)]) await discardDownload(file)
 }
 
-/** Removes what no image's download will go on with. */
+/** Removes files that no image's download will continue. */
 export async function sweepFetched(
   parts: Pick<FetchParts, 'directory'>,
   isWanted: (id: string) => boolean,

@@ -4,7 +4,7 @@ import type { TargetPolicy } from '../../shared/outbound-targets.js'
 
 const gib = 1024 ** 3
 const idRange = 65_536
-/** The last range of user ids that the kernel's 32 bits have room for, without the one that means nobody. */
+/** The last range of user ids within the kernel's 32 bits, without the id that means nobody. */
 const lastBase = 2 ** 32 - 2 * idRange
 
 export function targetPolicy(config: AgentConfig['images']): TargetPolicy {
@@ -15,14 +15,14 @@ export function targetPolicy(config: AgentConfig['images']): TargetPolicy {
   }
 }
 
-/** The configuration of downloads. */
+/** Settings of downloads. */
 export function fetchSettings(config: AgentConfig['images']): Pick<FetchParts, 'policy' | 'server' | 'maxBytes'> {
   return { policy: targetPolicy(config), server: config.server, maxBytes: config.max_download_gb * gib }
 }
 
 /**
- * The first of 65,536 user ids that guests do not use: behind those of guests, or before them if the room behind is too
- * small. In that case the base is far above the host's own ids.
+ * The first of 65,536 user ids that guests do not use. They follow the ids of guests, or precede them if too few ids
+ * follow. In that case the base is far above the host's own ids.
  */
 export function planFreeUserIds({ idmap_base: base, idmap_slots: slots }: AgentConfig['lxc']): number {
   const behind = base + slots * idRange

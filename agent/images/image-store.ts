@@ -4,45 +4,45 @@ import type { Changes } from '../state/changes.js'
 import { catalog, findCatalogEntry, type CatalogEntry } from './catalog.js'
 import type { DownloadProgress } from './sources/download.js'
 
-/** A template as shown: what it is, and what of it is on this host. */
+/** A template with the state of its image on this host. */
 export interface TemplateRecord extends Omit<CatalogEntry, 'source'>, DownloadProgress {
   readonly source: CatalogEntry['source']['kind']
   readonly custom: boolean
-  /** The URL of a custom image; else empty. */
+  /** URL of a custom image; otherwise empty. */
   readonly url: string
   readonly sha256: string
-  /** The image is on this host; else its first use makes it. */
+  /** True if the image is on this host; otherwise its first use creates it. */
   readonly available: boolean
-  /** 0 when not available. */
+  /** Size in bytes; 0 if not available. */
   readonly sizeBytes: number
-  /** No guest may be made from it. */
+  /** True if no guest may be created from it. */
   readonly disabled: boolean
-  /** The image is being made, or an operation is about to. */
+  /** True if the image is being created, or an operation to create it is queued. */
   readonly downloading: boolean
-  /** Progress of making it, in per cent. */
+  /** Progress of its creation in per cent. */
   readonly progress: number
-  /** Why this host cannot use it; empty: it can. */
+  /** Reason why this host cannot use it; empty if it can. */
   readonly unsupported: string
-  /** Code of what the last attempt failed with; empty: it did not. */
+  /** Error code of the last attempt; empty if it succeeded. */
   readonly failure: string
   readonly revision: number
 }
 
 /** The changeable state of a template's image. */
 export interface ImageState {
-  /** 0 where there is no image. */
+  /** Size in bytes; 0 if there is no image. */
   readonly sizeBytes: number
   readonly builtAtMs: number
   readonly enabled: boolean
-  /** An operation to make it is open. */
+  /** True if an operation to create it is queued or running. */
   readonly ordered: boolean
-  /** By an operation, or because a guest needs it. */
+  /** True during its creation, by an operation or because a guest needs it. */
   readonly making: boolean
   readonly failure: string
 }
 
 interface Progress extends DownloadProgress {
-  /** Per cent. */
+  /** Progress in per cent. */
   readonly progress: number
 }
 
@@ -55,19 +55,19 @@ interface Row {
   ordered: number
   making: number
   failure: string
-  /** JSON of a custom image's `CatalogEntry`; null: it is of the catalogue. */
+  /** JSON of a custom image's `CatalogEntry`; null: the template is from the catalogue. */
   definition: string | null
 }
 
 const untouched: ImageState = { sizeBytes: 0, builtAtMs: 0, enabled: true, ordered: false, making: false, failure: '' }
 const noProgress: Progress = { progress: 0, receivedBytes: 0, totalBytes: 0, bytesPerSec: 0 }
 
-/** Least time between two written reports: each is a synced commit and an event to every watcher. */
+/** Minimum interval between two written reports: each is a synced commit and an event to every watcher. */
 const progressEveryMs = 500
 
 /**
- * The `images` table: a row for every template of the catalogue and every custom one, `built_at_ms` 0 where there is no
- * image, so that watchers hear of one that went, too.
+ * The `images` table has a row for every template of the catalogue and every custom one. `built_at_ms` is 0 if there is
+ * no image. The row then stays, so that watchers are notified of deleted images too.
  */
 export class ImageStore {
   readonly #changes: Changes
@@ -76,11 +76,11 @@ export class ImageStore {
   readonly #custom: Statement<[], Row>
   readonly #write: Statement<[Record<string, unknown>]>
   readonly #progress = new Map<string, Progress>()
-  /** Progress as last reported, and what writes it. */
+  /** Progress as last reported, and the throttled writers for it. */
   readonly #newest = new Map<string, Progress>()
   readonly #writes = new Map<string, Throttle>()
 
-  /** @param unsupported why this host cannot use it; empty: it can */
+  /** @param unsupported returns the reason why this host cannot use a template; empty if it can */
   constructor(changes: Changes, unsupported: (entry: CatalogEntry) => string = () => '') {
     this.#changes = changes
     this.#unsupported = unsupported
@@ -94,7 +94,7 @@ export class ImageStore {
     )
   }
 
-  /** Those of the catalogue first. */
+  /** Lists all templates, those of the catalogue first. */
   templates(): TemplateRecord[] {
     return this.#ids().flatMap((id) => this.find(id) ?? [])
   }
@@ -118,7 +118,7 @@ export class ImageStore {
     return row ? stateOf(row) : untouched
   }
 
-  /** Changes nothing when the row says so already. May join the caller's transaction. */
+  /** Changes nothing if the row already has these values. May join the caller's transaction. */
   update(id: string, change: Partial<ImageState>): void {
     const row = this.#byId.get(id)
     const state = { ...(row ? stateOf(row) : untouched), ...change }
@@ -127,7 +127,7 @@ export class ImageStore {
     this.#put(id, state, row?.definition ?? null)
   }
 
-  /** Reports the progress of an image that is being made. It is written now and then, and kept in memory only. */
+  /** Reports the progress of an image that is being created. It is stored in memory and written only at intervals. */
   report(id: string, progress: Progress): void {
     this.#newest.set(id, progress)
     const writes =
@@ -136,13 +136,13 @@ export class ImageStore {
     writes.request()
   }
 
-  /** For people: that it cannot be written now fails nothing. */
+  /** Writes the progress. It is only informative, so a failed write is ignored. */
   #show(id: string): void {
     this.#progress.set(id, this.#newest.get(id) ?? noProgress)
     try {
       this.#put(id, this.state(id), this.#byId.get(id)?.definition ?? null)
     } catch {
-      // the disk is full, or the agent ends
+      // The disk may be full, or the agent may be shutting down.
     }
   }
 
@@ -166,7 +166,7 @@ export class ImageStore {
     })
   }
 
-  /** Makes the rows match the catalogue of this version of the program. */
+  /** Updates the rows to the catalogue of this version. */
   matchCatalog(): void {
     const known = new Set(this.#ids())
     const rows = this.#changes.db.prepare<[], Row>('SELECT * FROM images').all()

@@ -15,15 +15,15 @@ export interface ImagesParts {
   readonly pool: ImagePool
   readonly changes: Changes
   readonly log: Logger
-  /** This host has a driver for such guests; default: for containers. */
+  /** Whether this host has a driver for such guests; default: only for containers. */
   readonly canRun?: (virtualization: 'lxc' | 'kvm') => boolean
-  /** An operation that is not ended needs it for a guest; default: none does. */
+  /** Whether an unfinished operation needs the image for a guest; default: none does. */
   readonly isUsed?: (templateId: string) => boolean
-  /** An operation that is not ended makes it; default: none does. */
+  /** Whether an unfinished operation creates the image; default: none does. */
   readonly isOrdered?: (templateId: string) => boolean
 }
 
-/** Images that are made at once: each has a connection, the disk and a processor. */
+/** Maximum number of images created in parallel: each uses a connection, the disk and a processor. */
 const atOnce = 4
 
 /** Templates and their images on this host. */
@@ -55,24 +55,24 @@ export class Images {
     return template
   }
 
-  /** The template that is meant: a container's name stands for the disk of the same system, too. */
+  /** Resolves a template id: a container's name may also stand for the disk of the same system. */
   idFor(id: string, virtualization: ImageType): string {
     const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'
     return isOther && this.find(diskIdOf(id)) ? diskIdOf(id) : id
   }
 
-  /** Of what a guest is made from. */
+  /** Operating system of the template. */
   osOf(id: string): 'linux' | 'windows' {
     return this.find(id)?.os ?? 'linux'
   }
 
-  /** On this host. */
+  /** Whether the image is on this host. */
   has(id: string): boolean {
     return this.store.isAvailable(id)
   }
 
   /**
-   * Whether a new guest may be made from it.
+   * Checks whether a new guest may be created from it.
    * @throws {BerthError} `invalid_field`, `unsupported`, `image_disabled`
    */
   checkUsable(id: string, virtualization: ImageType): void {
@@ -80,8 +80,8 @@ export class Images {
   }
 
   /**
-   * Whether it may be booted for a while in place of a guest's disk.
-   * @throws as `checkUsable`, of the field `image`
+   * Checks whether it may be booted temporarily instead of a guest's disk.
+   * @throws as `checkUsable`, with the field `image`
    */
   checkBootable(id: string, types: readonly ImageType[]): void {
     this.#check('image', id, types)
@@ -97,15 +97,15 @@ export class Images {
     if (disabled) throw conflict('image_disabled', `${field}: ${id} is disabled`)
   }
 
-  /** An operation that is not ended needs it for a guest. */
+  /** Whether an unfinished operation needs the image for a guest. */
   isUsed(id: string): boolean {
     return this.#parts.isUsed?.(id) ?? false
   }
 
   /**
-   * Makes the image if it is not there. Calls for one template share one attempt, which ends when all who wait
-   * for it are aborted.
-   * @throws {BerthError} `template_unknown`, `unsupported`, and what making it throws
+   * Creates the image if it does not exist. Calls for one template share one attempt, which ends when all callers have
+   * aborted.
+   * @throws {BerthError} `template_unknown`, `unsupported`, and the errors of its creation
    */
   async ensure(id: string, report: Report, signal: AbortSignal): Promise<void> {
     const entry = this.store.findEntry(id)
@@ -122,8 +122,8 @@ export class Images {
   }
 
   /**
-   * What an attempt left that failed or was canceled; an image that is whole goes too, unless a guest is about to be
-   * made from it. One that others wait for is theirs.
+   * Removes the leftovers of a failed or canceled attempt. A complete image is removed too, unless a guest is about to
+   * be created from it. If others wait for the image, nothing is removed.
    */
   async takeBack(id: string): Promise<void> {
     if (this.#builds.has(id) || this.isUsed(id)) return
@@ -131,18 +131,18 @@ export class Images {
     if (await this.#parts.pool.has(id)) await this.remove(id)
   }
 
-  /** The image alone; its template stays. What needs it meanwhile waits, and makes it anew. */
+  /** Removes the image but not its template. A caller that needs the image meanwhile waits, and creates it again. */
   async remove(id: string): Promise<void> {
     this.store.update(id, { sizeBytes: 0, builtAtMs: 0 })
     await this.removeFiles(id)
   }
 
-  /** Of an image that the journal has no more. */
+  /** Removes the files of an image that is no longer in the journal. */
   removeFiles(id: string): Promise<void> {
     return this.#removals.run(id, () => this.#parts.pool.remove(id))
   }
 
-  /** At start, before anything is made: throws away unfinished work, and believes the pool, not the journal. */
+  /** Call it at start, before any image is created. Removes unfinished work, and updates the journal from the pool. */
   async sweep(): Promise<void> {
     const { isOrdered = () => false, pool } = this.#parts
     this.store.matchCatalog()
@@ -207,7 +207,7 @@ export class Images {
   }
 }
 
-/** @throws never; what refuses the use of a template here */
+/** Returns the error for a template that this host does not support. Does not throw. */
 export function unsupportedHere({ id, unsupported: why }: TemplateRecord, field = 'template_id'): BerthError {
   return new BerthError('invalid', 'unsupported', `${field}: ${id}: ${why}`, { field })
 }

@@ -4,14 +4,15 @@ import { makeImage, type BuildContext, type PublishParts } from './publish.js'
 import { unpackArchive } from './sources/unpack.js'
 
 export interface InstallParts extends PublishParts {
-  /** First of 65,536 host user ids that nobody has. */
+  /** First of 65,536 unused host user ids. */
   readonly hostIdBase: number
-  /** Bytes that an image may have, as the pool is now. */
+  /** Returns the maximum size of an image in bytes, according to the pool's free space. */
   readonly readBound: () => Promise<number>
 }
 
 /**
- * Unpacks an archive of a root filesystem and publishes it as an image: complete and read-only, or not at all.
+ * Unpacks an archive of a root filesystem and publishes it as an image. The image is complete and read-only, or does
+ * not exist.
  * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
  */
 export async function installArchive(

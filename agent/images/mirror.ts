@@ -9,10 +9,10 @@ const timeouts = { connectMs: timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs
 export type SourceLines = readonly string[]
 
 /**
- * What the mirror offers of a release: its main archive, and updates and security updates where it, or Debian's
- * own server, has them.
+ * Finds the sources of a release: the mirror's main archive, and updates and security updates from the mirror or
+ * Debian's own server, if they exist.
  * @param mirror URL of a Debian archive, e.g. http://deb.debian.org/debian
- * @throws {BerthError} `mirror_unreachable`, or `release_missing` when the mirror is there without the release
+ * @throws {BerthError} `mirror_unreachable`, or `release_missing` if the mirror responds but lacks the release
  */
 export async function findSources(entry: Recipe, mirror: string, signal: AbortSignal): Promise<SourceLines> {
   const base = mirror.replace(/\/+$/, '')

@@ -14,8 +14,9 @@ import type { CatalogEntry, ImageType } from './catalog.js'
 import { parseTargetUrl, type TargetPolicy } from '../../shared/outbound-targets.js'
 
 /**
- * An image that an administrator adds. The gateway checked the same rules; which targets are asked is the host's to say.
- * @throws {BerthError} `invalid_field` of the field
+ * Parses an image that an administrator adds. The gateway checked the same rules; only the host decides which targets
+ * it may contact.
+ * @throws {BerthError} `invalid_field` naming the field
  */
 export function parseCustom(request: AddCustomImageRequest, policy: TargetPolicy): CatalogEntry {
   const { id, name, description, distro, release, variant, url, sha256 } = request
@@ -54,7 +55,7 @@ function parseOs(text: string, virtualization: ImageType): 'linux' | 'windows' {
   return os
 }
 
-/** Windows has UEFI where nothing else is said. @throws {BerthError} `invalid_field` */
+/** Windows uses UEFI by default. @throws {BerthError} `invalid_field` */
 function parseMachine(
   { firmware: asked, secureBoot, tpm }: AddCustomImageRequest,
   { virtualization, os }: Pick<CatalogEntry, 'virtualization' | 'os'>,

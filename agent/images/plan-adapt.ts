@@ -1,13 +1,13 @@
 import type { RootChange } from '../host/guest/guest-root.js'
 
-/** What of a root filesystem from elsewhere decides what is changed in it. */
+/** Facts about a foreign root filesystem that decide which files Berth adapts. */
 export interface TreeFacts {
-  /** Of those that are asked about (`askedAbout`): directories that are there, without links on the way. */
+  /** Existing directories among those in `askedAbout`, reached without links. */
   readonly directories: ReadonlySet<string>
   readonly files: ReadonlySet<string>
   /** Names of the host keys in etc/ssh. */
   readonly hostKeys: readonly string[]
-  /** Of etc/ssh/sshd_config; empty: it is not there. */
+  /** Content of etc/ssh/sshd_config; empty: the file does not exist. */
   readonly sshdConfig: string
 }
 
@@ -24,10 +24,10 @@ export const askedAbout = {
   files: ['etc/machine-id', 'var/lib/dbus/machine-id'],
 } as const
 
-/** Before those of the distribution: the first word that sshd finds holds (sshd_config(5)). */
+/** These lines come before those of the distribution, because sshd uses the first value it finds (sshd_config(5)). */
 const sshdConfig = 'PermitRootLogin yes\nPasswordAuthentication yes\n'
 
-/** The host sets up eth0 before the guest's first process runs; what asks DHCP would take its address away. */
+/** The host sets up eth0 before the guest's first process runs. A DHCP client would remove its address. */
 const unmanaged = {
   networkd: '[Match]\nName=eth0\n\n[Link]\nUnmanaged=yes\n',
   networkManager: '[keyfile]\nunmanaged-devices=interface-name:eth0\n',
@@ -37,7 +37,7 @@ const unmanaged = {
 
 const keyUnit = '[Service]\nExecStartPre=\nExecStartPre=/usr/bin/ssh-keygen -A\n'
 
-/** What makes a root filesystem from elsewhere one that guests of this host can be made from. */
+/** Plans the changes that adapt a foreign root filesystem to guests of this host. */
 export function planAdaptation(facts: TreeFacts): RootChange[] {
   return [
     ...planNetwork(facts),
@@ -62,7 +62,10 @@ function planNetwork({ directories }: TreeFacts): RootChange[] {
   ]
 }
 
-/** Each guest's own: an empty id is made anew (machine-id(5)), an empty key too (ssh-keygen(1), -A). */
+/**
+ * Resets values that are unique to each guest: an empty id is created again (machine-id(5)), and so is an empty key
+ * (ssh-keygen(1), -A).
+ */
 function planIdentity({ directories, files, hostKeys }: TreeFacts): RootChange[] {
   const units = ['ssh', 'sshd'].flatMap((unit) => [
     directory(`etc/systemd/system/${unit}.service.d`),

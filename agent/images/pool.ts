@@ -12,26 +12,26 @@ import { installArchive, type InstallParts } from './install.js'
 import { sweepWork, type BuildContext } from './publish.js'
 import { discardFetched, fetchImage, sweepFetched, type FetchParts } from './fetch.js'
 
-/** Where images are made and kept. */
+/** Creates and stores images. */
 export interface ImagePool {
   has(id: string): Promise<boolean>
-  /** In bytes. */
+  /** Size in bytes. */
   readSize(id: string): Promise<number>
-  /** The image is whole when it is there. Of a download that was aborted, what came is kept to be gone on with. */
+  /** Creates a complete image. If a download is aborted, the received part stays for the next attempt. */
   make(entry: CatalogEntry, making: BuildContext): Promise<void>
-  /** Guests made from it live on. */
+  /** Removes the image. Guests made from it are not affected. */
   remove(id: string): Promise<void>
-  /** What is left of a download. */
+  /** Removes an unfinished download. */
   discardFetched(id: string): Promise<void>
-  /** Throws away what is left of images that were being made; none may be. */
+  /** Removes leftovers of unfinished images. No image may be in creation. */
   sweep(kept: SweepRules): Promise<void>
 }
 
-/** What a sweep leaves. */
+/** Items that a sweep leaves. */
 export interface SweepRules {
-  /** Its download is gone on with. */
+  /** Whether the image's download will be continued. */
   readonly isWanted: (id: string) => boolean
-  /** It is in the catalogue, or custom. */
+  /** Whether the template is in the catalogue, or custom. */
   readonly isKnown: (id: string) => boolean
 }
 
@@ -79,7 +79,7 @@ export class PoolImages implements ImagePool {
   }
 }
 
-/** Its file is gone afterwards, unless it was aborted in the middle. */
+/** Creates an image from a downloaded file. The file is deleted afterwards, unless the download was aborted. */
 export async function makeFetched(
   entry: CatalogEntry,
   parts: FetchParts,

@@ -8,10 +8,10 @@ import type { Pool } from '../storage/pool.js'
 import type { Trash } from '../storage/trash.js'
 import type { DownloadProgress } from './sources/download.js'
 
-/** @param fraction 0 to 1 @param transfer of a download, while it lasts */
+/** @param fraction 0 to 1 @param transfer progress of a download, while one runs */
 export type Report = (fraction: number, stage: string, transfer?: DownloadProgress) => void
 
-/** Around the making of one image. */
+/** Context of the creation of one image. */
 export interface BuildContext {
   readonly report: Report
   readonly signal: AbortSignal
@@ -23,9 +23,9 @@ export interface PublishParts {
 }
 
 /**
- * Has an image filled and publishes it: complete and read-only, or not at all.
- * @param fill given an empty subvolume
- * @throws {BerthError} what `fill` throws, `storage_full`; the signal's reason when aborted
+ * Fills an image and publishes it. The image is complete and read-only, or does not exist.
+ * @param fill gets an empty subvolume
+ * @throws {BerthError} the errors of `fill`, `storage_full`; the signal's reason when aborted
  */
 export async function makeImage(
   parts: PublishParts,
@@ -48,7 +48,10 @@ export async function makeImage(
   report(1, 'image ready')
 }
 
-/** All of it on the disk before it has its name; read-only before, too (in the same folder it can be renamed still). */
+/**
+ * Syncs the whole image and makes it read-only before it gets its name. A read-only subvolume can still be renamed
+ * within its folder.
+ */
 export async function publishImage(pool: Pool, work: string, id: string): Promise<void> {
   if (!(await lstat(work)).isDirectory()) throw new Error(`${work} is not a directory`)
   await chmod(work, 0o755)
@@ -62,7 +65,7 @@ async function discardWork({ trash }: PublishParts, work: string): Promise<void>
   if (await exists(work)) await trash.discard(work)
 }
 
-/** Throws away what is left of images that were being made when their agent died. None may be in the making. */
+/** Removes leftovers of images whose agent died during their creation. No image may be in creation. */
 export async function sweepWork(parts: PublishParts): Promise<void> {
   const left = (await readdir(parts.pool.images)).filter((name) => name.startsWith('.'))
   for (const name of left.filter((name) => !name.endsWith(scratchSuffix)))
@@ -72,5 +75,5 @@ export async function sweepWork(parts: PublishParts): Promise<void> {
 }
 
 const scratchSuffix = '.tmp'
-/** Beside the subvolume, for temporary files. */
+/** Path next to the subvolume, for temporary files. */
 export const scratchOf = (work: string): string => `${work}${scratchSuffix}`

@@ -2,7 +2,7 @@ import type { Report } from './publish.js'
 
 /**
  * A single flight that can be aborted: several callers wait for one build of an image. Each caller may stop waiting by
- * its signal, and the build is aborted when the last one has.
+ * its signal. The build is aborted once the last one has stopped.
  */
 export class SharedBuild {
   readonly #abort = new AbortController()

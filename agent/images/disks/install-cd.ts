@@ -5,15 +5,15 @@ import { BerthError } from '../../../shared/errors.js'
 import type { InstallParts } from '../install.js'
 import { makeImage, type BuildContext } from '../publish.js'
 
-/** The image of a CD, in an image's folder. */
+/** Path of the CD's file in an image's folder. */
 export const cdOf = (image: string): string => join(image, 'cd.iso')
 
-/** Where a CD's first volume descriptor has its name: sector 16, after a byte of its kind. */
+/** Offset of the name in a CD's first volume descriptor: sector 16, after one byte of its type. */
 const nameAt = 32_769
 const names = ['CD001', 'BEA01']
 
 /**
- * Makes an image of a CD from a file of anybody's, which is not looked into further: only guests read it.
+ * Makes an image of a CD from an untrusted file. Only its descriptor is checked, since only guests read the content.
  * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
  */
 export async function installCd(

@@ -14,7 +14,7 @@ export const diskName = 'disk.raw'
 const unpackedName = 'unpacked'
 const timeoutMs = 60 * 60_000
 
-/** Beside the disk: what its system needs of a machine. */
+/** File next to the disk that states which virtual hardware its system needs. */
 const systemName = 'system.json'
 
 interface DiskOrder extends Pick<CatalogEntry, 'id' | 'os' | 'machine'> {
@@ -29,8 +29,9 @@ interface Place {
 }
 
 /**
- * Makes an image of a virtual machine's disk from a file of anybody's, qcow2 or raw, compressed or not: complete and
- * read-only, or not at all. What knows formats runs as nobody, on a file whose header was looked at before.
+ * Makes an image of a virtual machine's disk from an untrusted file: qcow2 or raw, compressed or not. The image is
+ * complete and read-only, or does not exist. Programs that parse disk formats run as nobody, on a file whose header was
+ * checked before.
  * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
  */
 export async function installDisk(
@@ -53,7 +54,7 @@ export async function installDisk(
   })
 }
 
-/** For what starts guests from it: their volumes have it, too. */
+/** Writes the description of the disk's system. Guests' volumes get a copy, which is read at their start. */
 async function describeSystem(work: string, system: Pick<DiskOrder, 'os'> & Partial<FirmwareWish>): Promise<void> {
   await writeFile(join(work, systemName), `${JSON.stringify(system)}\n`, { mode: 0o600 })
 }
@@ -87,7 +88,7 @@ async function unpackLayer(
   return join(place.work, output)
 }
 
-/** With several files it would be a guess which one is the disk. */
+/** Rejects an archive with several files, as the disk would have to be guessed. */
 async function checkFiles(file: string, list: readonly string[] | undefined, place: Place): Promise<void> {
   if (list === undefined) return
   const { stdout } = await sandboxed(place, { input: file, mostBytes: 0 }, list)
@@ -106,7 +107,7 @@ async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> 
   }
 }
 
-/** The format is named: qemu-img that finds it out itself could be told to read other files. */
+/** Passes the format explicitly: if qemu-img detected it itself, a file could make it read other files. */
 async function convert(
   file: string,
   format: Extract<DiskFormat, { kind: 'qcow2' | 'raw' }>,
@@ -153,7 +154,7 @@ function conversionError(cause: CommandError): BerthError {
   })
 }
 
-/** From nobody, into a file that only root opens. */
+/** Transfers the file from nobody to root; only root can open it then. */
 async function takeOver(work: string): Promise<void> {
   await chown(work, 0, 0)
   const disk = join(work, diskName)

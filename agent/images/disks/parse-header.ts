@@ -1,6 +1,6 @@
 import { BerthError } from '../../../shared/errors.js'
 
-/** How many bytes of a file `parseHeader` needs. */
+/** Number of bytes of a file that `parseHeader` needs. */
 export const headerBytes = 4096
 
 export type DiskFormat =
@@ -10,7 +10,7 @@ export type DiskFormat =
   /** An archive; `list` prints its file names, and `extract` writes the disk. */
   | { readonly kind: 'archive'; readonly list?: readonly string[]; readonly extract: readonly string[] }
 
-/** First bytes of what is unpacked, and by which program. */
+/** First bytes of compressed files, and the program that unpacks them. */
 const compressions: readonly (readonly [magic: string, command: readonly string[]])[] = [
   ['fd377a585a00', ['/usr/bin/xz', '--decompress', '--stdout']],
   ['28b52ffd', ['/usr/bin/zstd', '--decompress', '--stdout', '--quiet']],
@@ -19,7 +19,7 @@ const compressions: readonly (readonly [magic: string, command: readonly string[
   ['04224d18', ['/usr/bin/lz4', '--decompress', '--stdout']],
 ]
 
-/** Formats that could name other files, or that nobody needs. */
+/** Formats that may refer to other files, or that nobody needs. */
 const others: readonly (readonly [magic: string, name: string])[] = [
   ['4b444d56', 'VMDK'],
   ['23204469736b2044', 'VMDK'],
@@ -31,8 +31,9 @@ const others: readonly (readonly [magic: string, name: string])[] = [
 ]
 
 /**
- * Tells what a file from anybody is by its beginning, before any program that knows disk formats gets it. A name of
- * another file in a qcow2 header (a backing file, one for the data) would be read on the host as the image's.
+ * Recognizes an untrusted file by its first bytes, before any program that parses disk formats gets it. If a qcow2
+ * header named another file (a backing file or an external data file), the host would read that file as part of the
+ * image.
  * Source: docs/interop/qcow2.txt of QEMU
  * @throws {BerthError} `image_invalid`
  */
@@ -74,7 +75,10 @@ const tar: DiskFormat = {
   ],
 }
 
-/** Of the incompatible features: dirty, corrupt, compression type and extended L2 entries mean no other file. */
+/**
+ * Incompatible features that are safe: dirty, corrupt, compression type and extended L2 entries do not refer to other
+ * files.
+ */
 const harmlessFeatures = 0b11011n
 const dataFileFeature = 0b100n
 const dataFileExtension = 0x44415441
@@ -101,7 +105,7 @@ function checkVersion3(bytes: Buffer): void {
   checkExtensions(bytes, length)
 }
 
-/** Each has a type, a length and as many bytes, filled up to eight; type 0 ends them. */
+/** Each extension has a type, a length and as many bytes, padded to a multiple of eight. Type 0 ends the list. */
 function checkExtensions(bytes: Buffer, from: number): void {
   for (let at = from; at + 8 <= bytes.length;) {
     const type = bytes.readUInt32BE(at)

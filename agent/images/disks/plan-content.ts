@@ -2,8 +2,8 @@ import type { Recipe } from '../catalog.js'
 import { file, link, planApt, planIdentity, planSsh, planUpToDate, type ContentStep } from '../content.js'
 
 /*
- * What makes a plain Debian the disk of a virtual machine: a kernel and a boot loader, cloud-init, a guest agent, a
- * serial console. How it is used: docs/kvm.md.
+ * Content that turns a plain Debian into the disk of a virtual machine: a kernel and a boot loader, cloud-init, a guest
+ * agent, a serial console. docs/kvm.md describes its use.
  */
 
 export const diskPackages: readonly string[] = [
@@ -20,7 +20,7 @@ export const diskPackages: readonly string[] = [
   'systemd-resolved',
 ]
 
-/** Tools for disks that no longer boot. */
+/** Tools to repair disks that no longer boot. */
 export const rescuePackages: readonly string[] = [
   'btrfs-progs',
   'cryptsetup-bin',
@@ -35,14 +35,14 @@ export const rescuePackages: readonly string[] = [
   'xfsprogs',
 ]
 
-/** Of this partition; the boot loader looks for it. */
+/** UUID of the root partition, by which the boot loader finds it. */
 export interface DiskFacts {
   readonly rootUuid: string
-  /** The kernel's version, as its files' names have it. */
+  /** The kernel's version, as in its file names. */
   readonly kernel: string
 }
 
-/** A third of what initramfs-tools would put in by itself. */
+/** Modules of a smaller initramfs: a third of what initramfs-tools would include by default. */
 export function planInitramfs(): { directory: string; name: string; lines: string[] }[] {
   return [
     { directory: 'etc/initramfs-tools/conf.d', name: 'berth', lines: ['MODULES=list', 'COMPRESS=zstd', 'FSTYPE=ext4'] },
@@ -52,7 +52,7 @@ export function planInitramfs(): { directory: string; name: string; lines: strin
 
 const maskedUnits = ['systemd-networkd-wait-online.service', 'getty-static.service', 'e2scrub_reap.service']
 
-/** Would wake every guest of a host at the same hours; `systemctl enable` brings them back. */
+/** These timers would wake every guest of a host at the same hours. `systemctl enable` enables them again. */
 const disabledTimers = ['apt-daily', 'apt-daily-upgrade', 'dpkg-db-backup', 'e2scrub_all', 'fstrim']
 
 const wants = 'etc/systemd/system'
@@ -88,9 +88,9 @@ function planUnits(): ContentStep[] {
 }
 
 /**
- * Modules that a customer's cloud-config may use; those for other clouds and other distributions cost each boot time.
- * Host keys are made by a unit of our own, whole or not at all: a reset soon after cloud-init made them left files of 0
- * bytes, and sshd dead for good.
+ * Modules that a customer's cloud-config may use; those for other clouds and other distributions would slow down each
+ * boot. A unit of ours creates the host keys, completely or not at all. A reset soon after cloud-init created them left
+ * files of 0 bytes, and sshd failed permanently.
  */
 const cloudConfig = `datasource_list: [ NoCloud, None ]
 datasource: { NoCloud: { fs_label: cidata } }
@@ -114,7 +114,7 @@ const hotAddRules = `SUBSYSTEM=="memory", ACTION=="add", DEVPATH=="/devices/syst
 SUBSYSTEM=="cpu", ACTION=="add", TEST=="online", ATTR{online}=="0", ATTR{online}="1"
 `
 
-/** The first menu is ours; each update of the kernel writes one of its own in its place. */
+/** The first menu is ours. Each kernel update replaces it with one of its own. */
 function planBoot({ rootUuid, kernel }: DiskFacts): ContentStep[] {
   return [
     file('etc/fstab', `UUID=${rootUuid} / ext4 rw,discard,errors=remount-ro 0 1\n`),
@@ -145,7 +145,7 @@ GRUB_SERIAL_COMMAND="serial --unit=0 --speed=115200"
 GRUB_DISABLE_OS_PROBER=true
 `
 
-/** What the boot loader's core does before it has read its menu. */
+/** Commands that the boot loader's core runs before it reads its menu. */
 export function planCore(rootUuid: string): string {
   return `search.fs_uuid ${rootUuid} root\nset prefix=($root)/boot/grub\nconfigfile $prefix/grub.cfg\n`
 }

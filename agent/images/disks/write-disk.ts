@@ -3,26 +3,26 @@ import { BerthError } from '../../../shared/errors.js'
 import { run } from '../../host/process/process.js'
 
 export interface DiskParts {
-  /** Is made. */
+  /** Path of the disk that is created. */
   readonly disk: string
   readonly tree: string
-  /** Of GRUB, for its partition. */
+  /** Path of GRUB's core image, for its partition. */
   readonly core: string
-  /** GRUB's first sector. */
+  /** Path of GRUB's first sector. */
   readonly boot: string
   readonly rootUuid: string
 }
 
 const sectorBytes = 512
 const mib = 1024 ** 2
-/** Of the disk; a guest's own is larger, and grows at its first boot. */
+/** Size of the disk. A guest's own disk is larger, and its partition grows at its first boot. */
 const diskMib = 1024
-/** In sectors: GRUB's core from the first MiB on, the root file system from the second. */
+/** First sectors: GRUB's core begins at the first MiB, the root file system at the second. */
 const partitions = { core: 2048, root: 4096 } as const
 
 /**
  * Writes a disk with a GUID partition table, GRUB for a BIOS and the tree as its last partition, which growpart
- * enlarges. No loop device and no mount: mke2fs writes at an offset.
+ * enlarges. Needs neither a loop device nor a mount, because mke2fs writes at an offset.
  * @throws {CommandError}
  */
 export async function writeDisk(parts: DiskParts): Promise<void> {
@@ -57,8 +57,8 @@ async function makeRoot({ disk, tree, rootUuid }: DiskParts): Promise<void> {
 }
 
 /**
- * What grub-install does on a disk that the kernel knows: the first sector leads to the core's first, and that one to
- * the rest. Places in them: kernel_sector in boot.S, the block list in diskboot.S of GRUB.
+ * Does what grub-install does on a disk that the kernel knows: the first sector points to the core's first sector,
+ * which points to the rest. Offsets in them: kernel_sector in boot.S, the block list in diskboot.S of GRUB.
  */
 async function installGrub({ disk, core, boot }: DiskParts): Promise<void> {
   const [sector, image] = [await readFile(boot), await readFile(core)]

@@ -7,7 +7,7 @@ import { join } from 'node:path'
  * meanwhile, and lstat(2) and rename(2) follow no links.
  */
 
-/** Not a name in an archive. */
+/** A name that does not occur in an archive. */
 const temporaryName = (): string => `.berth-${randomBytes(8).toString('hex')}`
 
 /**

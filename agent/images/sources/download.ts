@@ -14,45 +14,45 @@ import { parseTargetUrl, type TargetPolicy } from '../../../shared/outbound-targ
 
 export interface DownloadOrder {
   readonly url: string
-  /** Hexadecimal; empty: none is known. */
+  /** Hexadecimal; empty: not known. */
   readonly sha256: string
   readonly maxBytes: number
-  /** Where it goes. What is there of an earlier attempt at the same URL is gone on with. */
+  /** Path of the file. Data of an earlier attempt at the same URL is continued. */
   readonly file: string
 }
 
 export interface DownloadProgress {
   readonly receivedBytes: number
-  /** 0: the server does not say. */
+  /** Total size in bytes; 0: the server does not report it. */
   readonly totalBytes: number
   readonly bytesPerSec: number
 }
 
 export interface DownloadParts {
   readonly policy: TargetPolicy
-  /** Default: the host's. */
+  /** Default: the host's resolver. */
   readonly lookup?: typeof systemLookup
   /** Addresses of this host, read before each connection; default: those of its interfaces. */
   readonly readOwn?: () => readonly string[]
-  /** Before the first repetition; each failure in a row doubles it. */
+  /** Pause before the first retry; each failure in a row doubles it. */
   readonly pauseMs?: number
-  /** In which at least `leastBytes` are to come; default a minute. */
+  /** Period in which at least `leastBytes` must arrive; default: one minute. */
   readonly patienceMs?: number
 }
 
 type Report = (progress: DownloadProgress) => void
 
-/** In a row without `leastBytes` more. */
+/** Maximum number of failures in a row without `leastBytes` of progress. */
 const mostFailures = 5
-/** A server that sends less in the time it is given is as good as one that sends nothing. */
+/** A server that sends less than this within the allowed time counts as one that sends nothing. */
 const leastBytes = 64 * 1024
 const timeouts = { connectMs: 20_000, headersMs: 30_000, bodyMs: 30_000 }
 
 /**
- * Downloads a file, goes on after a broken connection and after a restart, and checks it. The file is complete and has
- * the checksum when this returns.
+ * Downloads a file, resumes after a broken connection and after a restart, and checks it. When this returns, the file
+ * is complete and has the checksum.
  * @returns its SHA-256 in hexadecimal
- * @throws {BerthError} `invalid_field` (a target that may not be asked, in the URL or a redirect), `download_failed`,
+ * @throws {BerthError} `invalid_field` (a forbidden target in the URL or a redirect), `download_failed`,
  * `download_too_large`, `checksum_mismatch`, `storage_full`; the signal's reason when aborted
  */
 export async function download(
@@ -76,7 +76,7 @@ export async function download(
   }
 }
 
-/** Removes a file, whole or not, with what is remembered of it. */
+/** Removes a complete or partial file and its note. */
 export async function discardDownload(file: string): Promise<void> {
   await rm(file, { force: true })
   await rm(noteOf(file), { force: true })
@@ -90,7 +90,7 @@ async function verified(order: DownloadOrder, again: () => Promise<boolean>): Pr
   throw new BerthError('unavailable', 'checksum_mismatch', `the SHA-256 is ${found}, not ${order.sha256}`)
 }
 
-/** In hexadecimal. */
+/** SHA-256 of the file in hexadecimal. */
 export async function hashFile(file: string): Promise<string> {
   const hash = createHash('sha256')
   await pipeline(createReadStream(file, { highWaterMark: 1 << 20 }), hash)
@@ -107,11 +107,11 @@ interface TransferParts {
   readonly signal: AbortSignal
 }
 
-/** Of which version of the file the bytes are. */
+/** Identifies the version of the file that the bytes belong to. */
 interface Note {
   readonly url: string
   readonly validator: string
-  /** The file is not synced: after a reboot it may have holes. */
+  /** Boot id of the host. The file is not synced, so after a reboot it may have holes. */
   readonly bootId: string
 }
 
@@ -124,7 +124,7 @@ class Transfer {
     private readonly parts: TransferParts,
   ) {}
 
-  /** @returns whether bytes of an earlier download are in it */
+  /** @returns whether the file contains bytes of an earlier download */
   async complete(): Promise<boolean> {
     const before = await sizeOf(this.order.file)
     const resumed = before > 0
@@ -171,7 +171,7 @@ class Transfer {
     if (total > 0 && size !== total) throw new Error(`the connection ended after ${size} of ${total} bytes`)
   }
 
-  /** Without a validator the server cannot say whether it is the same file still. */
+  /** Without a validator the server cannot tell whether it is still the same file. */
   async #usableNote(): Promise<Note | undefined> {
     try {
       const note = JSON.parse(await readFile(noteOf(this.order.file), 'utf8')) as Note
@@ -182,7 +182,7 @@ class Transfer {
     }
   }
 
-  /** Follows redirects, each of which is checked as the first URL is. */
+  /** Follows redirects. Each target is checked like the first URL. */
   #ask(range: { from: number; validator: string } | undefined): Promise<OutboundAnswer> {
     const { client, signal } = this.parts
     const headers = {
@@ -193,7 +193,7 @@ class Transfer {
     return client.follow(this.#checked(this.order.url), { signal, headers }, (url) => this.#checked(url))
   }
 
-  /** No name is looked up for an address that stands in the URL. */
+  /** An address in the URL is checked without a name lookup. */
   #checked(url: string): URL {
     return parseTargetUrl(url, this.parts.policy, this.parts.readOwn())
   }
@@ -237,7 +237,7 @@ class Transfer {
   }
 }
 
-/** Aborts its signal once less than `leastBytes` came in a time. */
+/** Aborts its signal if less than `leastBytes` arrive within a period. */
 class Pace {
   readonly #abort = new AbortController()
   readonly #timer: NodeJS.Timeout
@@ -266,7 +266,7 @@ class HttpStatusError extends Error {
   }
 }
 
-/** Another attempt gets the same. */
+/** Whether another attempt would fail in the same way. */
 function isFinal(error: unknown): boolean {
   if (['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')) return true
   if (error instanceof OutboundError) return error.code === 'too_many_redirects'
@@ -283,7 +283,7 @@ function tooLarge(maxBytes: number): BerthError {
   return new BerthError('exhausted', 'download_too_large', `larger than ${maxBytes} bytes`)
 }
 
-/** Strong validators only: RFC 9110, 13.1.5. */
+/** Uses only strong validators: RFC 9110, 13.1.5. */
 function validatorOf({ headers }: OutboundAnswer): string {
   const { etag, 'last-modified': modified = '' } = headers
   return etag !== undefined && !etag.startsWith('W/') ? etag : modified

@@ -2,17 +2,17 @@ import { Type, type Static } from 'typebox'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { BerthError } from '../../../shared/errors.js'
 
-/** A file that a server of images offers. */
+/** A file that an image server offers. */
 export interface StreamItem {
   readonly url: string
   readonly sha256: string
   readonly sizeBytes: number
-  /** As the server names it; later ones sort behind. */
+  /** The server's name of the version; later versions sort after earlier ones. */
   readonly version: string
 }
 
 export interface StreamQuery {
-  /** As in `debian:bookworm:amd64:default`. */
+  /** Names as in `debian:bookworm:amd64:default`. */
   readonly distro: string
   readonly release: string
   readonly arch: string
@@ -38,10 +38,10 @@ const ProductsSchema = Type.Object({
 const isProducts = new Ajv2020().compile<Static<typeof ProductsSchema>>(ProductsSchema)
 
 /**
- * The newest version of an image, from the text of a server's `streams/v1/images.json`.
- * @param base URL of the server; what is offered is on it, whatever the text says
+ * Finds the newest version of an image in the text of a server's `streams/v1/images.json`.
+ * @param base URL of the server; all files are on it, whatever the text contains
  * @throws {BerthError} `image_server_invalid`, or `release_missing`
- * Source: Ubuntu's simplestreams as images.linuxcontainers.org has it
+ * Source: Ubuntu's simplestreams as used by images.linuxcontainers.org
  */
 export function findStreamItem(text: string, base: string, query: StreamQuery): StreamItem {
   const { products } = parseProducts(text)

@@ -5,7 +5,7 @@ import { takeOnlyFile, unwrapExport } from './container-export.js'
 
 const timeoutMs = 30 * 60_000
 
-/** Of each program: what xz -9 and zstd ask for is a tenth of it, and a header may ask for 4 GiB. */
+/** Memory limit of each program. xz -9 and zstd need a tenth of it, but a header may request 4 GiB. */
 const memoryBytes = 1024 ** 3
 
 /** First bytes of each format that tar can unpack, and the option for it. */
@@ -19,9 +19,9 @@ const compressions: readonly (readonly [magic: string, option: string])[] = [
 
 export interface UnpackOrder {
   readonly archive: string
-  /** An empty subvolume, bounded. */
+  /** An empty subvolume with a size limit. */
   readonly target: string
-  /** First of 65,536 host user ids that nobody has. */
+  /** First of 65,536 unused host user ids. */
   readonly hostIdBase: number
 }
 
@@ -29,7 +29,7 @@ export interface UnpackOrder {
  * Unpacks an untrusted root filesystem with GNU tar or unzip in a user namespace, so that nothing outside `target`
  * changes. Owners, modes, ACLs and file capabilities are preserved. `/dev` is left out, since the host fills it. From
  * an export of LXD or Incus only the root filesystem stays.
- * @throws {BerthError} `image_invalid`, `image_too_large` (than the bound of `target`); the signal's reason when
+ * @throws {BerthError} `image_invalid`, `image_too_large` (larger than the limit of `target`); the signal's reason when
  * aborted
  */
 export async function unpackArchive(order: UnpackOrder, signal: AbortSignal): Promise<void> {
@@ -46,7 +46,7 @@ async function unpackInner(order: UnpackOrder, signal: AbortSignal): Promise<voi
   await rm(order.archive, { force: true })
 }
 
-/** @returns whether it was a zip archive */
+/** @returns whether the archive was a zip archive */
 async function unpackOnce(order: UnpackOrder, signal: AbortSignal): Promise<boolean> {
   const magic = await readMagic(order.archive)
   const isZip = magic.startsWith(zipMagic)

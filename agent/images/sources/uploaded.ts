@@ -9,11 +9,11 @@ export interface UploadedOrder {
   readonly url: string
   readonly sha256: string
   readonly maxBytes: number
-  /** Where it goes. */
+  /** Path of the copy. */
   readonly file: string
 }
 
-/** The name of a file that somebody copies to the host, from its URL; undefined: it is asked for elsewhere. */
+/** Name of a file that an administrator copies to the host, from its URL; undefined: the URL is not an upload. */
 export function findUploaded(url: string): string | undefined {
   return new RegExp(uploadPattern).exec(url)?.[1]
 }
