@@ -7,10 +7,10 @@ import { AbuseShutdown } from './shutdown.js'
 import { AlertStore } from './alert-store.js'
 
 const dayMs = 86_400_000
-/** Of a guest's logs. */
+/** Maximum number of rows in a guest's logs. */
 const mostLogs = 100
 const loggedAlerts = 10
-/** Connections in the logs of all guests. */
+/** Maximum number of connections in the logs of all guests. */
 const mostHostLogs = 1000
 
 export interface AbuseWatchParts {
@@ -20,9 +20,9 @@ export interface AbuseWatchParts {
 }
 
 export interface AbuseLogs {
-  /** Of the moment. */
+  /** Present connections. */
   readonly flows: readonly { readonly atMs: number; readonly flow: OpenedFlow }[]
-  /** What was kept of alerts, and seen lately; the newest first. */
+  /** Recorded rows of alerts and of the last minutes, newest first. */
   readonly rows: readonly FlowRow[]
 }
 
@@ -31,7 +31,7 @@ export interface LoggedRow {
   readonly row: FlowRow
 }
 
-/** The domain's entry: watches guests for what harms others, tells of it, and stops them where that is switched on. */
+/** Entry point of this domain: watches guests for abuse, reports it, and stops guests if that is enabled. */
 export class AbuseWatch {
   readonly alerts: AlertStore
   readonly monitor: AbuseMonitor
@@ -57,8 +57,8 @@ export class AbuseWatch {
   }
 
   /**
-   * Judges now.
-   * @param uuid of the guest that is asked about; empty: all
+   * Judges guests now.
+   * @param uuid guest to check; empty: all
    * @throws {BerthError} `not_found`
    */
   async check(uuid: string): Promise<CheckSummary> {
@@ -67,7 +67,7 @@ export class AbuseWatch {
   }
 
   /**
-   * What a guest's alerts show, and its connections of the moment.
+   * Returns the recorded rows of a guest and its present connections.
    * @throws {BerthError} `not_found`
    */
   async readLogs(uuid: string): Promise<AbuseLogs> {
@@ -89,7 +89,7 @@ export class AbuseWatch {
     return rows.sort((a, b) => b.row.atMs - a.row.atMs).slice(0, mostHostLogs)
   }
 
-  /** The newest first. */
+  /** Newest first. */
   #rowsOf(uuid: string): FlowRow[] {
     const kept = [...this.monitor.latestRows(uuid, mostLogs), ...this.alerts.samplesOf(uuid, loggedAlerts)]
     return distinctRows(kept).sort((a, b) => b.atMs - a.atMs)

@@ -3,23 +3,21 @@ import type { GuestRecord } from '../guests/record/record.js'
 type AddressHolder = Pick<GuestRecord, 'uuid' | 'ipv4' | 'ipv6Addresses' | 'createdAtMs'>
 
 interface Owner {
-  /** "": nobody any more. */
+  /** Uuid of the guest; "": nobody has the address any more. */
   readonly uuid: string
-  /** What was before is another's. ms since 1970. */
+  /** Earlier traffic belongs to another guest. ms since 1970. */
   readonly sinceMs: number
 }
 
-/** So long a former owner's address is remembered: longer than the kernel remembers a flow without an answer. */
+/** Time for which a former owner's address is remembered: longer than the kernel remembers a flow without an answer. */
 const rememberedMs = 600_000
 
-/**
- * Which guest an address is of, and since when: what is reported of an address may be of the guest that had it before.
- */
+/** Owner of each address, and since when. A report about an address may concern the guest that had it before. */
 export class AddressOwners {
   #owners: ReadonlyMap<string, Owner> = new Map()
   #listed: readonly AddressHolder[] | undefined
 
-  /** Learns who has which address now. @param guests the same array while nothing changed */
+  /** Updates who has which address. @param guests the same array as long as nothing changed */
   update(guests: readonly AddressHolder[], nowMs: number): void {
     if (guests === this.#listed) return
     this.#listed = guests
@@ -34,7 +32,7 @@ export class AddressOwners {
     this.#owners = owners
   }
 
-  /** The guest that had the address at a time already. @param atMs ms since 1970 */
+  /** Returns the guest that already had the address at that time. @param atMs ms since 1970 */
   findOwner(address: string, atMs: number): string | undefined {
     const owner = this.#owners.get(address)
     return owner && owner.uuid !== '' && owner.sinceMs <= atMs ? owner.uuid : undefined

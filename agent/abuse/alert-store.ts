@@ -18,7 +18,7 @@ interface Row {
   revision: number
 }
 
-/** The `alerts` table. Watchers see every change of an alert but for its samples. */
+/** The `alerts` table. Watchers see every change of an alert except its samples. */
 export class AlertStore {
   readonly #changes: Changes
   readonly #byId: Statement<[string], Row>
@@ -49,7 +49,7 @@ export class AlertStore {
     return row && recordOf(row)
   }
 
-  /** Those that may still grow, the oldest first. */
+  /** Alerts that may still grow, oldest first. */
   open(nowMs: number): AlertRecord[] {
     return this.#recent.all(nowMs - quietMs).map(recordOf)
   }
@@ -59,7 +59,7 @@ export class AlertStore {
     return this.#ofGuest.all(guestUuid, alerts).flatMap(({ samples }) => JSON.parse(samples) as FlowRow[])
   }
 
-  /** @param id undefined: a new one. @param samples undefined: those that it has. @returns its id */
+  /** @param id undefined: creates an alert. @param samples undefined: leaves them unchanged. @returns its id */
   put(id: string | undefined, alert: AlertState, samples?: readonly FlowRow[]): string {
     const known = id ?? randomUUID()
     this.#changes.transaction(() => {
@@ -73,7 +73,7 @@ export class AlertStore {
     return known
   }
 
-  /** Removes those that are too old, or more than are kept: the oldest. */
+  /** Removes alerts from before `beforeMs`, and the oldest ones beyond `keep`. */
   prune(beforeMs: number, keep: number): void {
     const { db } = this.#changes
     const ids = db

@@ -9,65 +9,65 @@ export function worse(a: Severity, b: Severity): Severity {
 
 export type { OpenedFlow }
 
-/** What one look found of a guest. */
+/** The result of one evaluation of a guest. */
 export interface Finding {
   readonly type: AbuseType
   readonly severity: Severity
-  /** `*`: more than one. */
+  /** `*`: more than one target. */
   readonly target: string
-  /** 0: more than one, or none. */
+  /** 0: more than one port, or no port. */
   readonly port: number
-  /** What was counted, for people. */
+  /** The counted figures as text. */
   readonly detail: string
 }
 
-/** How a flow of a guest went, as far as it was seen. */
+/** Outcome of a guest's flow, as far as it was observed. */
 export type Outcome = 'opened' | 'refused' | 'unanswered' | 'answered'
 
-/** Alike flows of a guest, seen within a few seconds. */
+/** Similar flows of a guest, seen within a few seconds. */
 export interface FlowRow {
   readonly atMs: number
   readonly outcome: Outcome
   readonly target: string
   readonly protocol: string
-  /** 0: the protocol has none. */
+  /** 0: the protocol has no ports. */
   readonly port: number
   readonly count: number
-  /** Of an answered one; undefined: the host did not count. */
+  /** Bytes of an answered flow's replies; undefined: the host did not count them. */
   readonly replyBytes?: number
 }
 
-/** What first bytes of a guest's connections told. */
+/** Information from the first bytes of a guest's connections. */
 export interface AbuseClaim {
   readonly atMs: number
   readonly kind: 'stratum' | 'pool' | 'proxy'
   readonly target: string
   readonly port: number
-  /** Of a proxy: "socks5", "socks4", "connect". */
+  /** Protocol of a proxy: "socks5", "socks4", "connect". */
   readonly way?: string
 }
 
-/** What a guest's counters grew by between two looks. */
+/** Increase of a guest's counters between two evaluations. */
 export interface CountRow extends PacketCounts {
   readonly atMs: number
   readonly seconds: number
 }
 
-/** All that a look judges a guest by. Rows are in the order of time. */
+/** All input of a guest's evaluation. Rows are in chronological order. */
 export interface Evidence {
   readonly nowMs: number
   readonly rows: readonly FlowRow[]
-  /** Of port 25, for an hour. */
+  /** Flows to port 25 within the last hour. */
   readonly mail: readonly FlowRow[]
   readonly claims: readonly AbuseClaim[]
   readonly counts: readonly CountRow[]
-  /** It was given port 25: it sends more mail than others. */
+  /** True if port 25 was opened for the guest, so it may send more mail than others. */
   readonly isMailServer: boolean
-  /** Its port 25 is closed: nothing of what it sends there reaches anybody. Default: no. */
+  /** True if the guest's port 25 is closed, so its mail reaches nobody. Default: false. */
   readonly isMailClosed?: boolean
 }
 
-/** Addresses by which a guest is known on the network. */
+/** Addresses that identify a guest on the network. */
 export interface WatchedGuest {
   readonly uuid: string
   readonly device: string
@@ -76,18 +76,18 @@ export interface WatchedGuest {
   readonly ipv6Addresses: readonly string[]
 }
 
-/** What the host sees of guests' packets. */
+/** Observes guests' packets on the host. */
 export interface AbuseSensor {
-  /** Counts and samples from now on; safe to repeat, repairs what others removed. */
+  /** Starts counting and sampling; idempotent. Repairs parts that other programs removed. */
   ensure(): Promise<void>
-  /** Takes back what `ensure` made on the host, also in another process; safe to repeat. */
+  /** Removes everything that `ensure` created on the host, even if another process did; idempotent. */
   remove(): Promise<void>
   onReport(listener: (report: PacketReport) => void): void
-  /** By uuid, since counting began; guests without any packet are missing. */
+  /** Counts by uuid, since counting began; guests without any packet are missing. */
   readCounts(guests: readonly WatchedGuest[]): Promise<ReadonlyMap<string, PacketCounts>>
   /** Flows that one of the addresses opened. */
   readFlowsOf(addresses: readonly string[]): Promise<readonly OpenedFlow[]>
-  /** Flows of everybody that nobody answered. */
+  /** Flows of all guests that nobody answered. */
   readUnreplied(): Promise<readonly OpenedFlow[]>
   close(): Promise<void>
 }

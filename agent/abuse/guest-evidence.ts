@@ -4,7 +4,7 @@ import type { AbuseClaim, CountRow, Evidence, FlowRow } from './contract.js'
 import { isQuiet, noCounts, planGrowth, type PacketCounts } from './plan-counts.js'
 
 const mailPort = 25
-/** How long rows are kept, and how many at most: of one guest that is some hundred bytes each. */
+/** How long rows are stored, and their maximum number; each takes some hundred bytes per guest. */
 const kept = {
   rowsMs: 600_000,
   mailMs: 3_600_000,
@@ -12,15 +12,15 @@ const kept = {
   rows: 6000,
   mail: 4000,
   claims: 500,
-  /** Flows of which is known that they were noted: the newest. */
+  /** Maximum number of flows that are remembered as noted, newest first. */
   noted: 20_000,
 } as const
-/** A flow that stays as it is, is noted again after that: the kernel forgets one that ended earlier. */
+/** An unchanged flow is noted again after this time: the kernel would have forgotten it if it had ended earlier. */
 const notedMs = 240_000
-/** What got no answer by then gets none. */
+/** A flow without an answer after this time counts as unanswered. */
 const patienceMs = 5000
 
-/** What was seen of one guest lately. */
+/** Recent observations of one guest. */
 export class GuestEvidence {
   #rows: FlowRow[] = []
   #mail: FlowRow[] = []
@@ -29,14 +29,14 @@ export class GuestEvidence {
   #counted: { readonly atMs: number; readonly counts: PacketCounts } | undefined
   /** When a flow's outcome was noted. */
   readonly #noted = new Map<string, number>()
-  /** When its flows were last looked up. */
+  /** Time when its flows were last read from the host's table. */
   lookedAtMs = 0
 
   get size(): number {
     return this.#rows.length + this.#mail.length
   }
 
-  /** How many flows it remembers to have noted. */
+  /** Number of flows that are remembered as noted. */
   get notedFlows(): number {
     return this.#noted.size
   }
@@ -64,8 +64,9 @@ export class GuestEvidence {
   }
 
   /**
-   * What became of its flows, by the host's table. Those that wait for an answer are not judged yet; those that got none
-   * failed when their patience ended, however late they are looked up: what came slowly is not seen as if at once.
+   * Adds the outcome of flows from the host's table. Flows that still wait for an answer are not judged yet. An
+   * unanswered flow gets the time when its patience ended, however late it is read, so that slow failures do not appear
+   * as a burst.
    */
   addFlows(flows: readonly OpenedFlow[], atMs: number, ageMs: (flow: OpenedFlow) => number): void {
     for (const flow of flows) {
@@ -82,7 +83,7 @@ export class GuestEvidence {
     this.#rows.sort((a, b) => a.atMs - b.atMs)
   }
 
-  /** Drops what is too old or too much. */
+  /** Drops entries that are too old or too many. */
   prune(nowMs: number): void {
     this.#rows = newest(this.#rows, nowMs - kept.rowsMs, kept.rows)
     this.#mail = newest(this.#mail, nowMs - kept.mailMs, kept.mail)
@@ -91,7 +92,7 @@ export class GuestEvidence {
     for (const [key, atMs] of this.#noted) if (atMs <= nowMs - notedMs) this.#noted.delete(key)
   }
 
-  /** Forgets all but counters: what it did before counts no more. */
+  /** Forgets everything except counters: earlier behaviour no longer counts. */
   forget(): void {
     this.#rows = []
     this.#mail = []
@@ -111,7 +112,7 @@ export class GuestEvidence {
     }
   }
 
-  /** The one that was noted longest ago comes first, and goes first. */
+  /** Flows are in the order of their notes, and the oldest is dropped first. */
   #note(key: string, atMs: number): void {
     this.#noted.delete(key)
     this.#noted.set(key, atMs)

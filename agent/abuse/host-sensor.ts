@@ -22,7 +22,7 @@ import { sumCounts, type CountedName } from './sum-counts.js'
 const acct = 'net/netfilter/nf_conntrack_acct'
 const reportSeconds = 5
 
-/** The host's own: an nft table, a listener to its samples, and the connection tracking table. */
+/** The host's sensor: an nft table, a listener for its samples, and the connection tracking table. */
 export class HostSensor implements AbuseSensor {
   readonly #nft = new Nft()
   readonly #plan: WatchTablePlan
@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** What is there is made anew when the plan is another one: its hash is the name of an empty chain. */
+  /** An existing table is replaced if its plan differs. The plan's hash is the name of an empty chain. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()
@@ -60,7 +60,7 @@ export class HostSensor implements AbuseSensor {
     await this.#log.ready
   }
 
-  /** Connections are counted in bytes no longer, unless another agent of this network namespace needs that. */
+  /** Stops counting the bytes of connections, unless another agent of this network namespace needs it. */
   async remove(): Promise<void> {
     await this.#nft.apply(planWatchRemoval(this.#plan.table))
     await releaseSysctls((path) => path === acct)
@@ -87,7 +87,7 @@ export class HostSensor implements AbuseSensor {
     await this.#nft.close()
   }
 
-  /** Flows that are open already are not counted. */
+  /** Enables byte counters. Flows that are already open are not counted. */
   async #ensureCounting(): Promise<void> {
     const has = findSysctl(acct)
     if (has === 0) await changeSysctl(acct, has, 1)

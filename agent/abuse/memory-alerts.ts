@@ -11,7 +11,7 @@ const gatherMs = 60_000
 /** Processes that the kernel killed because a guest's memory ran out. */
 export interface MemoryKillReport {
   readonly kills: number
-  /** The guest ended with it. */
+  /** True if the guest ended because of it. */
   readonly ended: boolean
 }
 
@@ -20,9 +20,9 @@ export interface MemoryAlertParts {
   readonly alerts: AlertStore
 }
 
-/** Raises alerts of guests whose memory ran out. At most one write per guest and minute, and one per end. */
+/** Raises alerts for guests whose memory ran out. Writes at most once per guest and minute, and once per end. */
 export class MemoryAlerts {
-  /** Kills that are not written yet, and the time when the guest's alert was last written. */
+  /** Kills that are not written yet, and the time of the guest's last alert. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()
   readonly #flushes = new Throttle(() => this.#flush(), { intervalMs: gatherMs })
 

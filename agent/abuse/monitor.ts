@@ -14,15 +14,15 @@ import { noCounts } from './plan-counts.js'
 import type { AbuseShutdown } from './shutdown.js'
 import type { AlertRecord, AlertStore } from './alert-store.js'
 
-/** Guests whose flows are looked up at one look: each is a walk over the host's whole table. */
+/** Maximum number of guests whose flows are read in one evaluation: each read walks the host's whole table. */
 const suspectsAtOnce = 8
-/** How often all flows that nobody answered are looked at. */
+/** Interval between two reads of all unanswered flows. */
 const unrepliedEveryMs = 60_000
 /** Seconds after which the kernel forgets a flow without an answer, by default: the flow's age follows from it. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
-/** Samples are reported within this time. */
+/** Samples arrive within this time. */
 const sampledMs = 6000
-/** Rows of all guests together; beyond that those with most lose half. */
+/** Maximum number of rows of all guests. Beyond it, the guests with the most rows lose half of theirs. */
 const mostRows = 300_000
 
 export interface MonitorParts {
@@ -37,10 +37,10 @@ export interface CheckSummary {
   readonly alerts: number
 }
 
-/** A check within this time of another one has its outcome. */
+/** A check within this time after another one returns the same result. */
 const checkEveryMs = 5000
 
-/** Watches guests for what harms others: gathers what the sensor sees, judges it, and writes alerts. */
+/** Watches guests for abuse: collects what the sensor sees, judges it, and writes alerts. */
 export class AbuseMonitor {
   readonly #evidence = new Map<string, GuestEvidence>()
   readonly #owners = new AddressOwners()
@@ -49,7 +49,7 @@ export class AbuseMonitor {
   #checked: { readonly atMs: number; readonly outcome: Promise<CheckSummary> } | undefined
   #unrepliedAtMs = 0
   #closed = false
-  /** Packets that were looked at, and that could not be. */
+  /** Number of packets that were inspected, and that were lost. */
   readonly packets = { seen: 0, lost: 0 }
 
   constructor(private readonly parts: MonitorParts) {
@@ -72,12 +72,12 @@ export class AbuseMonitor {
     await this.#looking.settled()
   }
 
-  /** Judges all guests now. Failures are logged: the next look comes soon. */
+  /** Judges all guests now. Failures are logged, since the next run comes soon. */
   look(): Promise<CheckSummary> {
     return this.#looking.run(() => this.#look())
   }
 
-  /** Judges now, for who asks; asked again soon it answers the same. */
+  /** Judges now on request. A second call soon after returns the same result. */
   async check(): Promise<CheckSummary> {
     const nowMs = this.parts.context.now()
     if (!this.#checked || nowMs - this.#checked.atMs >= checkEveryMs || nowMs < this.#checked.atMs)
@@ -85,7 +85,7 @@ export class AbuseMonitor {
     return this.#checked.outcome
   }
 
-  /** What is known of a guest's flows: the newest first. */
+  /** Recent flows of a guest, newest first. */
   latestRows(uuid: string, count: number): ReturnType<GuestEvidence['latest']> {
     return this.#evidence.get(uuid)?.latest(count) ?? []
   }
@@ -119,7 +119,7 @@ export class AbuseMonitor {
     return { guests: records.length, alerts }
   }
 
-  /** Others may have flushed all rules of the host. */
+  /** Ensures the sensor, since other programs may have flushed all rules of the host. */
   async #ensureSensor(): Promise<void> {
     try {
       await this.parts.sensor.ensure()
@@ -128,7 +128,7 @@ export class AbuseMonitor {
     }
   }
 
-  /** An agent that watched may have run here before. */
+  /** Removes the sensor, since an earlier agent with the watch enabled may have run here. */
   async #removeSensor(): Promise<void> {
     try {
       await this.parts.sensor.remove()
@@ -170,7 +170,7 @@ export class AbuseMonitor {
     for (const { uuid } of records) this.#of(uuid).addCounts(counts.get(uuid) ?? noCounts, nowMs)
   }
 
-  /** Asks the host's table what became of the flows of who is suspect, who was asked of longest ago first. */
+  /** Reads the outcome of suspects' flows from the host's table, starting with the guest that was read longest ago. */
   async #lookUp(records: readonly GuestRecord[]): Promise<void> {
     const { context, sensor } = this.parts
     const nowMs = context.now()
@@ -189,14 +189,14 @@ export class AbuseMonitor {
     this.#addFlows(await sensor.readFlowsOf(addresses))
   }
 
-  /** Before suspects are looked up, since it makes some: what else of theirs was answered is not in it. */
+  /** Runs before suspects are read, since it adds some. It does not contain their answered flows. */
   async #lookUpUnreplied(nowMs: number): Promise<void> {
     if (nowMs - this.#unrepliedAtMs < unrepliedEveryMs && nowMs >= this.#unrepliedAtMs) return
     this.#unrepliedAtMs = nowMs
     this.#addFlows(await this.parts.sensor.readUnreplied())
   }
 
-  /** Those that it used lately, since it may have many. */
+  /** Only recent addresses: a guest may own thousands. */
   #addressesOf({ ipv4, ipv6Addresses }: GuestRecord): string[] {
     return [ipv4, ...ipv6Addresses.slice(0, 4)]
   }
@@ -220,7 +220,7 @@ export class AbuseMonitor {
     return { ...evidence.view(nowMs, record.security.smtp === 'open'), isMailClosed }
   }
 
-  /** @returns how many alerts it made or found again */
+  /** @returns the number of alerts that were created or found again */
   #judge(record: GuestRecord, open: readonly AlertRecord[], nowMs: number): number {
     const evidence = this.#evidence.get(record.uuid)
     if (!evidence || record.policy.abuse !== undefined) return 0
@@ -265,7 +265,7 @@ export class AbuseMonitor {
   #guestChanged(uuid: string, removed: boolean): void {
     const record = removed ? undefined : this.parts.context.store.find(uuid)
     if (!record) this.#evidence.delete(uuid)
-    // What a guest did before it was stopped does not stop it again once it may run.
+    // Earlier behaviour must not stop a guest again once it may run.
     else if (record.policy.abuse !== undefined) this.#evidence.get(uuid)?.forget()
   }
 
@@ -281,7 +281,7 @@ export class AbuseMonitor {
     for (const evidence of this.#evidence.values()) if (evidence.size > share) evidence.forget()
   }
 
-  /** What came in while a guest was removed. */
+  /** Forgets data that arrived while a guest was being removed. */
   #forgetRemoved(): void {
     const listed = this.#readGuests()
     if (this.#evidence.size <= listed.length) return
@@ -290,7 +290,7 @@ export class AbuseMonitor {
   }
 }
 
-/** The kernel says how long a flow has left, and each packet begins that time anew. */
+/** The kernel reports how long a flow has left, and each packet restarts that time. */
 function ageMsOf({ protocol, leftSeconds }: OpenedFlow): number {
   return Math.max(0, (unansweredSeconds[protocol] ?? 600) - leftSeconds) * 1000
 }

@@ -1,6 +1,6 @@
-/** Packets of a guest; of `amplified` bytes by UDP port. */
+/** Packet counts of a guest; `amplified` counts bytes by UDP port. */
 export interface PacketCounts {
-  /** TCP connections that it began, and those that were answered, refused, or declared unreachable. */
+  /** TCP connections that the guest opened, and those that were answered, refused, or reported as unreachable. */
   readonly opened: number
   readonly accepted: number
   readonly refused: number
@@ -9,14 +9,14 @@ export interface PacketCounts {
   readonly mail: number
   readonly sent: number
   readonly received: number
-  /** Dropped because it had too many connections. */
+  /** Packets dropped because the guest had too many connections. */
   readonly limited: number
-  /** Dropped because they had somebody else's address. */
+  /** Packets dropped because their source address was not the guest's. */
   readonly forged: number
   readonly amplified: ReadonlyMap<number, ServiceTraffic>
 }
 
-/** Bytes that came to a service of the guest, and that it answered. */
+/** Bytes of requests to a service of the guest, and of its answers. */
 export interface ServiceTraffic {
   readonly askedBytes: number
   readonly servedBytes: number
@@ -35,7 +35,7 @@ export const noCounts: PacketCounts = {
   amplified: new Map(),
 }
 
-/** What was counted since `before`; a counter that is lower began anew. */
+/** Increase since `before`. A counter that is lower was reset in between. */
 export function planGrowth(before: PacketCounts, now: PacketCounts): PacketCounts {
   const { amplified } = now
   const numbers = Object.entries(now).filter((entry): entry is [string, number] => typeof entry[1] === 'number')

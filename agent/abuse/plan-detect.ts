@@ -7,10 +7,10 @@ import { planMining, planProxies, planReflections, planSpam } from './plan-servi
 import type { Thresholds } from './thresholds.js'
 import { groupBy, rateOf, recentRows } from './windows.js'
 
-/** Findings of one type at one look: the worst. */
+/** Maximum number of findings of one type in one evaluation: the worst ones. */
 const mostOfType = 3
 
-/** What harms others, as far as the evidence shows it; the worst first. */
+/** Finds abuse in the evidence, the worst first. */
 export function detect(evidence: Evidence, thresholds: Thresholds): Finding[] {
   const found = [
     ...planPortScans(evidence, thresholds),
@@ -31,7 +31,7 @@ function rankOf({ severity }: Finding): number {
   return severities.indexOf(severity)
 }
 
-/** Below it so many openings fail that it is worth to look which. */
+/** Below this fraction of accepted connections, so many fail that their outcome is worth reading. */
 const mostAccepted = 0.6
 
 function isFailing({ counts, nowMs }: Evidence): boolean {
@@ -39,13 +39,13 @@ function isFailing({ counts, nowMs }: Evidence): boolean {
   return rateOf(recent, (row) => row.accepted) < mostAccepted * rateOf(recent, (row) => row.opened)
 }
 
-/** How long it is known what else was answered. */
+/** Time for which a read of the host's table counts as recent. */
 const lookedUpMs = 60_000
 
 /**
- * Whether a finding waits until the host's table was asked: where most is accepted, only that tells a scan from a crawler
- * that meets dead links.
- * @param lookedAtMs when its flows were last looked up; 0: never
+ * Whether a finding waits until the host's table was read. If most connections are accepted, only that table tells a
+ * scan from a crawler that meets dead links.
+ * @param lookedAtMs when the guest's flows were last read; 0: never
  */
 export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: number): boolean {
   const isScan = type === 'port_scan' || type === 'horizontal_scan'
@@ -53,8 +53,8 @@ export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: n
 }
 
 /**
- * Whether the guest's flows are worth a look into the host's table: samples alone say what it asked for, not what became
- * of it. They are judged as if all had failed that could have.
+ * Whether the guest's flows are worth reading from the host's table. Samples only show which flows were opened, not
+ * their outcome. Here they are judged as if all had failed that could have.
  */
 export function isSuspect(evidence: Evidence, thresholds: Thresholds): boolean {
   const recent = recentRows(evidence.rows, evidence.nowMs, 120)

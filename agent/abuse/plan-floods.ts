@@ -2,11 +2,11 @@ import type { Evidence, Finding, FlowRow } from './contract.js'
 import type { Thresholds } from './thresholds.js'
 import { largestShare, levelOf, portOf, rateOf, serviceOf, sum, recentRows } from './windows.js'
 
-/** A flood is for one target: it gets at least so much of it. */
+/** A flood has one target, which gets at least this fraction of it. */
 const oneTarget = 0.8
-/** Of openings to one target, more ports than that are a search for open ones. */
+/** If connections to one target use more ports than this fraction, they are a search for open ports. */
 const manyPorts = 0.5
-/** Three looks, which are never exactly ten seconds apart. */
+/** Three evaluations, which are never exactly ten seconds apart. */
 const lastingSeconds = 25
 /** Packets sent for one received. */
 const packetRatio = 20

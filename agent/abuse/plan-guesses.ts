@@ -3,11 +3,11 @@ import type { Thresholds } from './thresholds.js'
 import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
 /*
- * Passwords that are guessed: many short conversations at a port for logins. What is refused or silent is no guess, and
- * one that got longer answers than a refused password gets was let in. So only what the host's table tells of counts.
+ * Password guessing: many short connections to a login port. A refused or unanswered connection is not a guess, and
+ * longer answers than for a refused password mean a successful login. So only outcomes from the host's table count.
  */
 
-/** An SSH server has sent more by the time that it refuses a password: less is a look whether it is there. */
+/** An SSH server has sent more by the time it refuses a password. Less is only a check whether it exists. */
 const sshGreetingBytes = 1000
 const sshPort = 22
 
@@ -18,7 +18,7 @@ export function planGuesses(evidence: Evidence, thresholds: Thresholds): Finding
     const byTarget = groupBy(ofPort, ({ target }) => target)
     const wide = judgeMany(port, byTarget.size, thresholds)
     if (wide) return [wide]
-    // An application's pool opens connections to its own database as fast as it likes.
+    // An application's pool may open connections to its own database at any rate.
     if (databases.includes(port) && !ports.includes(port)) return []
     return [...byTarget].flatMap(([target, guesses]) =>
       judgeOne({ target, port, guesses, nowMs: evidence.nowMs }, thresholds),
@@ -26,7 +26,7 @@ export function planGuesses(evidence: Evidence, thresholds: Thresholds): Finding
   })
 }
 
-/** Whether so many logins were asked for that it is worth to look how they went. */
+/** Whether enough logins were attempted for their outcome to be worth reading. */
 export function mayGuess(evidence: Evidence, thresholds: Thresholds): boolean {
   const { medium, high_targets: targets, database_ports: databases } = thresholds.brute_force
   const rows = loginsOf(evidence, thresholds).filter(({ outcome }) => outcome === 'opened')

@@ -1,7 +1,7 @@
 import type { AlertAction, Severity } from '../../shared/abuse.js'
 import { worse, type Finding, type FlowRow } from './contract.js'
 
-/** An alert as journaled, but for its id and revision. */
+/** An alert as stored in the journal, without its id and revision. */
 export interface AlertState {
   readonly guestUuid: string
   readonly guestId: number
@@ -16,21 +16,21 @@ export interface AlertState {
   readonly lastAtMs: number
   readonly count: number
   readonly action: AlertAction
-  /** 0: it is not about to be stopped. */
+  /** Time of the planned stop; 0: the guest is not about to be stopped. */
   readonly stopAtMs: number
-  /** When it was last seen, being critical; 0: never. */
+  /** Time when it was last seen as critical; 0: never. */
   readonly criticalAtMs: number
-  /** What may become critical, if it goes on; alerts of older agents have none. */
+  /** Behaviour that becomes critical if it continues; absent in alerts of older agents. */
   readonly suspicion?: Suspicion
 }
 
-/** From when to when that was seen again and again which is critical if it is no accident. ms since 1970. */
+/** Period in which critical behaviour was seen repeatedly, to rule out an accident. ms since 1970. */
 export interface Suspicion {
   readonly sinceMs: number
   readonly lastMs: number
 }
 
-/** The guest that a finding is of, as it is now. */
+/** The guest that a finding concerns, in its present state. */
 export interface AlertGuest {
   readonly guestUuid: string
   readonly guestId: number
@@ -38,13 +38,13 @@ export interface AlertGuest {
   readonly sourceIp: string
 }
 
-/** What is found again within this time is the same alert. */
+/** A finding within this time extends the same alert. */
 export const quietMs = 15 * 60_000
-/** What goes on for this long is critical; one burst, which is found again for minutes, is not. */
+/** Behaviour that continues for this long is critical. A single burst, which is found again for minutes, is not. */
 const goesOnMs = 15_000
-/** What is seen again only after that is something new. */
+/** After this pause, behaviour counts as new. */
 const pauseMs = 120_000
-/** Alerts of one type that a guest may have at once: what is more is told together. */
+/** Maximum number of simultaneous alerts of one type for a guest; further findings share one alert. */
 const mostAtOnce = 5
 
 /** Whether the alert may still grow. */
@@ -52,7 +52,7 @@ export function isOpen({ lastAtMs }: Pick<AlertState, 'lastAtMs'>, nowMs: number
   return lastAtMs > nowMs - quietMs
 }
 
-/** The target that a finding is told of, and its port. */
+/** The target and port under which a finding is reported. */
 export function planAlertPlace(
   open: readonly AlertState[],
   { type, target, port }: Finding,
@@ -78,7 +78,7 @@ const unknown: Pick<AlertState, 'firstAtMs' | 'count' | 'action' | 'stopAtMs' | 
   criticalAtMs: 0,
 }
 
-/** The alert after a finding. @param before undefined: it is a new one */
+/** Plans the alert after a finding. @param before undefined: a new alert */
 export function planAlert(
   before: AlertState | undefined,
   finding: Finding,
@@ -104,7 +104,7 @@ export function planAlert(
 
 type Critical = Pick<AlertState, 'severity' | 'criticalAtMs' | 'suspicion'>
 
-/** What is critical is high until it has gone on. */
+/** Critical findings count as high until they have continued. */
 function judgeCritical(
   known: Pick<AlertState, 'criticalAtMs' | 'suspicion' | 'action' | 'stopAtMs'>,
   { severity }: Finding,
@@ -123,7 +123,7 @@ function judgeCritical(
   }
 }
 
-/** Not what was before a stop, or before its end by itself. */
+/** Whether a suspicion still applies: it ended neither by itself nor by a stop. */
 function isSame(
   { sinceMs, lastMs }: Suspicion,
   { action, stopAtMs }: Pick<AlertState, 'action' | 'stopAtMs'>,
@@ -133,10 +133,10 @@ function isSame(
   return !isOver && seenAtMs >= lastMs && seenAtMs - lastMs <= pauseMs
 }
 
-/** Samples of an alert: at most so many are kept. */
+/** Maximum number of samples that an alert stores. */
 export const keptSamples = 50
 
-/** Rows that show what an alert is about. */
+/** Rows that document an alert. */
 export function planSamples(rows: readonly FlowRow[], { target, port, type }: Finding): FlowRow[] {
   const about = rows.filter(
     (row) =>

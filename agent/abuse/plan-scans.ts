@@ -3,11 +3,11 @@ import type { Thresholds } from './thresholds.js'
 import { distinct, isFailed, levelOf, portOf, serviceOf, recentRows } from './windows.js'
 
 /*
- * Scans are told by what fails: by what was refused, or got no answer. Whoever finds what it looks for scans nothing,
- * however many it asks.
+ * Scans are recognized by failed flows: refused or unanswered. A guest whose flows succeed is not scanning, however
+ * many targets it contacts.
  */
 
-/** Many ports of one target. Of these at least so many failed. */
+/** Scan of many ports of one target, of which at least this fraction failed. */
 const failedPorts = 0.5
 
 export function planPortScans(evidence: Evidence, { port_scan: levels }: Thresholds): Finding[] {
@@ -30,11 +30,11 @@ export function planPortScans(evidence: Evidence, { port_scan: levels }: Thresho
   })
 }
 
-/** Many targets at one port. Of these at least so many failed, and few ports have most of all that failed. */
+/** Scan of many targets at one port, of which at least this fraction failed. Few ports account for most failures. */
 const failedTargets = 0.7
 const fewPorts = 3
 const mostOfAll = 0.6
-/** What connects to peers meets many that are gone. */
+/** A peer-to-peer program contacts many peers that no longer exist. */
 const peerFactor = 10
 
 export function planHorizontalScans(evidence: Evidence, { horizontal_scan: levels }: Thresholds): Finding[] {
@@ -72,7 +72,7 @@ function isAnswered({ outcome }: FlowRow): boolean {
 
 const targetOf = ({ target }: FlowRow): string => target
 
-/** How many are not among the others. */
+/** Number of values that are not among the others. */
 function countNew(values: ReadonlySet<string> | undefined, others: ReadonlySet<string>): number {
   return [...(values ?? [])].filter((value) => !others.has(value)).length
 }

@@ -2,7 +2,7 @@ import type { Evidence, Finding } from './contract.js'
 import type { Thresholds } from './thresholds.js'
 import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
-/** A guest that was given port 25 may send so many times more. */
+/** Factor by which a guest with an open port 25 may send more. */
 const mailServerFactor = 10
 
 export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Finding[] {
@@ -16,7 +16,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
   const targets = new Set(recent.map(({ target }) => target))
   const hourly = new Set(mail.map(({ target }) => target)).size
   const severity = levelOf(
-    // Each packet that is dropped counts, and what nobody gets is no reason to stop who sends it.
+    // Every dropped packet counts, and mail that reaches nobody is not a reason to stop the sender.
     [
       'critical',
       !evidence.isMailClosed && (flows >= levels.critical * factor || hourly >= levels.critical_targets * factor),
@@ -31,7 +31,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
   return [{ type: 'spam', severity, target, port: 25, detail }]
 }
 
-/** One finding for each pool; a port alone says nothing. */
+/** One finding for each pool; a port does not prove mining by itself. */
 export function planMining({ claims, nowMs }: Evidence): Finding[] {
   const told = recentRows(claims, nowMs, 60).filter(({ kind }) => kind !== 'proxy')
   const pools = new Map(told.map((claim) => [`${claim.target} ${claim.port}`, claim]))
@@ -58,11 +58,11 @@ export function planProxies({ claims, nowMs }: Evidence, { proxy: levels }: Thre
   })
 }
 
-/** At least; more where looks are rare. */
+/** Minimum window; longer if evaluations are rare. */
 const windowSeconds = 20
 const megabit = 125_000
 
-/** Services that answer far more than they are asked, as who fakes the address of a victim wants. */
+/** Services whose answers are much larger than the requests, as in attacks with a victim's faked address. */
 export function planReflections({ counts, nowMs }: Evidence, { reflection: levels }: Thresholds): Finding[] {
   const recent = recentRows(counts, nowMs, windowSeconds)
   const seconds = Math.max(

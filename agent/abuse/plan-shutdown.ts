@@ -1,27 +1,27 @@
 import type { AlertState } from './plan-merge.js'
 
-/** Types of alerts that harm nobody else: they never stop a guest. */
+/** Types of alerts that harm nobody else. They never stop a guest. */
 const neverStopped: ReadonlySet<string> = new Set(['mining', 'proxy', 'out_of_memory'])
 
 /** An alert that was not found again for this long is over. */
 const overMs = 30_000
-/** At the end of the time of grace, of which it leaves the most to end it in. */
+/** A guest is stopped only if it was seen within this time before the end of the grace period. */
 const endedMs = 20_000
 
 export interface ShutdownView {
   readonly nowMs: number
   readonly enabled: boolean
-  /** Longest time between two looks. */
+  /** Longest time between two evaluations. */
   readonly lookMs: number
-  /** Whether the alert's guest is there, runs and may be stopped. */
+  /** Whether the alert's guest exists, runs and may be stopped. */
   readonly isStoppable: (alert: AlertState) => boolean
 }
 
 export type ShutdownStep = 'begin' | 'stop' | 'cancel'
 
 /**
- * What follows from an alert now. A critical one is told, then its guest has a time of grace, and is stopped if it goes
- * on to the end of that.
+ * The next step for an alert. A critical alert is reported, then its guest has a grace period. It is stopped if it
+ * continues to the end of that period.
  */
 export function planShutdown(alert: AlertState, view: ShutdownView): ShutdownStep | undefined {
   const { nowMs, enabled, lookMs, isStoppable } = view
@@ -32,7 +32,7 @@ export function planShutdown(alert: AlertState, view: ShutdownView): ShutdownSte
     if (nowMs < alert.stopAtMs) return undefined
     return goesOn(endedMs) ? 'stop' : 'cancel'
   }
-  // Its severity stays what it once was: what is found of it after a stop or its end must be critical by itself.
+  // The severity stays at its highest value. Findings after a stop or after the end must be critical by themselves.
   const isNew = alert.action === '' || alert.criticalAtMs > alert.stopAtMs
   return isDue && isNew && goesOn(overMs) ? 'begin' : undefined
 }

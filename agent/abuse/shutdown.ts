@@ -21,7 +21,7 @@ export interface SwitchedOff {
   readonly clearedBlocks: readonly string[]
 }
 
-/** Stops guests with critical alerts, where that is switched on. All of it is journaled: a restart goes on. */
+/** Stops guests with critical alerts, if that is enabled. All of it is in the journal, so a restart continues. */
 export class AbuseShutdown {
   constructor(private readonly parts: ShutdownParts) {}
 
@@ -29,7 +29,7 @@ export class AbuseShutdown {
     return findSetting(this.parts.context.store.changes.db, settingKey) === '1'
   }
 
-  /** Switching it off ends what it has done: guests that it stopped may start, and none is about to be stopped. */
+  /** Disabling it reverts its effects: guests that it stopped may start, and planned stops are canceled. */
   async set(enabled: boolean): Promise<SwitchedOff> {
     const { store } = this.parts.context
     const done = store.changes.transaction(() => {
@@ -40,7 +40,7 @@ export class AbuseShutdown {
     return done
   }
 
-  /** Goes on with what alerts ask for now. */
+  /** Performs the steps that are due for alerts. */
   async look(): Promise<void> {
     const { alerts, context } = this.parts
     const { security } = context.config
@@ -60,7 +60,10 @@ export class AbuseShutdown {
     }
   }
 
-  /** The block is journaled with the alert; cutting off and stopping follow from it, after a crash too. */
+  /**
+   * The block is stored in the journal together with the alert. Cutting off and stopping follow from it, even after a
+   * crash.
+   */
   async #stop(alert: AlertRecord): Promise<void> {
     const { context, policy } = this.parts
     const { store, log } = context

@@ -8,12 +8,12 @@ import { noCounts, type ServiceTraffic, type PacketCounts } from './plan-counts.
 type AmplifierCounter = (typeof amplifierCounters)[number]
 type WatchedCounter = WatchCounter | AmplifierCounter
 
-/** Sets that are read: of the watch table by family, and of the tables of guests' rules. */
+/** Sets that are read: those of the watch table by family, and those of the rule tables. */
 export type CountedName = WatchedCounter | `${WatchedCounter}6` | 'sent' | 'received' | 'limited' | 'forged'
 
 type GuestCounter = CountedElement<CountedName>
 
-/** The counters of each guest that has some, whichever of its names they go by. */
+/** The counters of each guest that has any, under any of its names. */
 export function sumCounts(
   guests: readonly WatchedGuest[],
   elements: readonly GuestCounter[],
@@ -50,7 +50,7 @@ function add(sums: Sums, { set, key, bytes, packets }: GuestCounter): void {
   sums.amplified.set(port, { ...had, [field]: had[field] + bytes })
 }
 
-/** The device, MAC or address that an element is of. */
+/** The device, MAC or address that an element belongs to. */
 function ownerIn({ set, key }: GuestCounter): string {
   if (set === 'forged') return key.toString('latin1').replace(/\0.*$/s, '')
   if (set === 'sent' || set === 'limited') return macIn(key)

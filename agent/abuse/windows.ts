@@ -1,7 +1,7 @@
 import type { Severity } from '../../shared/abuse.js'
 import type { CountRow, FlowRow } from './contract.js'
 
-/* What several detectors ask of a guest's rows. */
+/* Functions on a guest's rows that several detectors use. */
 
 /** Rows of the last seconds. */
 export function recentRows<Row extends { readonly atMs: number }>(
@@ -16,7 +16,7 @@ export function isFailed({ outcome }: FlowRow): boolean {
   return outcome === 'refused' || outcome === 'unanswered'
 }
 
-/** As Map.groupBy, which Node 20 does not have. */
+/** Replacement for Map.groupBy, which Node 20 does not have. */
 export function groupBy<Row, Key>(rows: readonly Row[], keyOf: (row: Row) => Key): Map<Key, Row[]> {
   const groups = new Map<Key, Row[]>()
   for (const row of rows) {
@@ -53,13 +53,13 @@ export function sum<Row>(rows: readonly Row[], valueOf: (row: Row) => number): n
   return rows.reduce((total, row) => total + valueOf(row), 0)
 }
 
-/** Of each second that was counted. */
+/** Average per second over the counted period. */
 export function rateOf(counts: readonly CountRow[], valueOf: (row: CountRow) => number): number {
   const seconds = sum(counts, (row) => row.seconds)
   return seconds === 0 ? 0 : sum(counts, valueOf) / seconds
 }
 
-/** The first level that holds, given from the worst. */
+/** Returns the first level that applies; levels are ordered from the worst. */
 export function levelOf(...levels: readonly (readonly [Severity, boolean])[]): Severity | undefined {
   return levels.find(([, holds]) => holds)?.[0]
 }
