@@ -14,7 +14,7 @@ const volumePath = /(?:^|\/)guests\/([0-9a-f-]{36})$/
  */
 export class Bounds {
   readonly #pool: Pool
-  /** Classic quotas: id of the guest's present volume. */
+  /** Classic quotas: id of the guest's present volume, by guest. */
   readonly #subvolumeIds = new Map<string, number>()
 
   constructor(pool: Pool) {
@@ -45,10 +45,10 @@ export class Bounds {
   }
 
   /**
-   * Bytes that all snapshots of the guest would retain at most if one were taken now. With simple quotas this is all
-   * data that counts for the guest. With classic quotas it is the space of existing snapshots plus the exclusive bytes
-   * of the volume.
-   * @param retainedBytes by the existing snapshots
+   * Upper bound of the bytes that all snapshots of the guest would retain if one were taken now. With simple quotas
+   * this is all data that counts for the guest. With classic quotas it is the space of existing snapshots plus the
+   * exclusive bytes of the volume.
+   * @param retainedBytes bytes that the existing snapshots retain
    * @param options `sync`: with classic quotas, also counts data that is not on the disk yet
    */
   async expectedRetained(
@@ -88,7 +88,7 @@ export class Bounds {
     this.#subvolumeIds.delete(guest)
   }
 
-  /** Removes groups of deleted guests; while their subvolumes are still being deleted, a later call does. */
+  /** Removes groups of deleted guests. Groups whose subvolumes are still being deleted are left to a later call. */
   async sweep(guests: readonly string[]): Promise<void> {
     if (this.#pool.quota === 'classic') return
     const kept = new Set(guests.map((guest) => groupIdOf(guest)))

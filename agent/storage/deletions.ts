@@ -9,7 +9,7 @@ import type { Pool } from './pool.js'
  */
 export class Deletions {
   readonly #pool: Pool
-  /** By guest: deleted subvolumes that may be the guest's and were not freed at the last check. */
+  /** Deleted subvolumes, by guest, that may be the guest's and were not freed at the last check. */
   readonly #pending = new Map<string, readonly number[]>()
   #noted = 0
 

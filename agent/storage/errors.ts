@@ -1,7 +1,7 @@
 import { BerthError } from '../../shared/errors.js'
 import { CommandError } from '../host/process/process.js'
 
-/** Converts a failed command on the pool to an error that tells a full pool from a fault. */
+/** Converts a failed command on the pool to an error that distinguishes a full pool from a fault. */
 export function storageError(error: unknown, step: string): BerthError {
   if (error instanceof BerthError) return error
   const full =

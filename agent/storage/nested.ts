@@ -8,7 +8,7 @@ const maxPathBytes = 3000
 
 /**
  * Finds the topmost subvolumes inside the subvolume at `root`, which nothing may be writing to. It walks the tree,
- * since the lists of btrfs(8) are text, in which a name with a line break could pass for another subvolume. Trees
+ * because btrfs(8) prints lists as text, in which a name with a line break could look like another subvolume. Trees
  * deeper than a path can be are moved up to the root on the way.
  */
 export async function findNestedSubvolumes(root: string): Promise<Buffer[]> {

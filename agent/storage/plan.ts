@@ -3,12 +3,12 @@ import type { Mount } from '../host/disk/mount.js'
 /** The configured pool, with resolved paths. */
 export interface PoolWant {
   readonly pool: string
-  /** Empty: the pool is mounted by somebody else, or is on `loopFile`. */
+  /** Empty: the pool is mounted by another program, or is on `loopFile`. */
   readonly device: string
   readonly loopFile: string
 }
 
-/** What the host has. */
+/** The present state of the host. */
 export interface PoolHave {
   /** The mount at the pool's path. */
   readonly mount: Mount | undefined
@@ -19,7 +19,7 @@ export interface PoolHave {
   /** Whether the directory at the pool's path has content while nothing is mounted there. */
   readonly directoryUsed: boolean
   readonly loopFileExists: boolean
-  /** Signatures on the device, or without one in the loop file. */
+  /** Signatures on the device, or on the loop file if there is no device. */
   readonly signatures: readonly string[]
 }
 
@@ -30,7 +30,7 @@ export type PoolStep =
 
 export type PoolPlan = { readonly steps: PoolStep[] } | { readonly refuse: string }
 
-/** Plans the way to a mounted pool. It never formats or hides anything that may be data. */
+/** Plans the steps to a mounted pool. It never formats or hides anything that may be data. */
 export function planPool(want: PoolWant, have: PoolHave): PoolPlan {
   if (have.mount) return planMounted(want, have, have.mount)
   if (have.directoryUsed)

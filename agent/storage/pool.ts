@@ -17,11 +17,11 @@ export interface Pool {
   readonly images: string
   /** Guests' volumes: subvolumes by uuid. `UUID.next` is about to replace one, or was replaced. */
   readonly guests: string
-  /** By guest uuid a directory of read-only subvolumes by snapshot id. */
+  /** Contains a directory for each guest's uuid, with read-only subvolumes by snapshot id. */
   readonly snapshots: string
   /** Files of images that are being downloaded. */
   readonly downloads: string
-  /** Subvolumes on their way out. */
+  /** Subvolumes that are about to be deleted. */
   readonly trash: string
   readonly view: BtrfsView
   readonly quota: Quota
@@ -37,8 +37,9 @@ const minLoopBytes = 1024 ** 3
 const mountOptions = ['noatime', 'discard=async'] // discard: freed space is freed in the loop file, too
 
 /**
- * Makes the pool unless it exists, and mounts it unless it is mounted. Safe to repeat after stopping at any point.
- * @throws {BerthError} `storage_unusable` when something else is mounted or stored where the pool should be
+ * Creates the pool if it does not exist, and mounts it if it is not mounted. Safe to repeat after an interruption at
+ * any point.
+ * @throws {BerthError} `storage_unusable` if something else is mounted or stored at the pool's path
  */
 export async function openPool(config: StorageConfig): Promise<Pool> {
   const want = await resolveWant(config)
@@ -57,7 +58,7 @@ export async function readCapacity(pool: Pool, config: StorageConfig): Promise<P
   return { totalBytes, usedBytes: Math.max(0, totalBytes - freeBytes) }
 }
 
-/** How much a sparse file may still grow; unlimited when it does not exist. */
+/** Number of bytes that a sparse file may still grow; unlimited if the file does not exist. */
 async function growableBytes(file: string): Promise<number> {
   try {
     const [{ size, blocks }, outer] = await Promise.all([stat(file), statfs(dirname(file))])
@@ -69,7 +70,7 @@ async function growableBytes(file: string): Promise<number> {
   }
 }
 
-/** Resolves links in the configured device's path. @throws {BerthError} `storage_unusable` when it is missing */
+/** Resolves links in the configured device's path. @throws {BerthError} `storage_unusable` if the device is missing */
 export async function resolveWant(config: StorageConfig): Promise<PoolWant> {
   const device = config.device && (await realpath(config.device).catch(() => ''))
   if (config.device && !device) throw unusable(`storage.device ${config.device} does not exist`)
@@ -102,7 +103,7 @@ async function applyStep(step: PoolStep, loopSizeGb: number): Promise<void> {
   }
 }
 
-/** Makes the file under a temporary name, so that an existing loop file is always complete. */
+/** Creates the file under a temporary name, so that an existing loop file is always complete. */
 async function createLoopFile(file: string, sizeGb: number): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o711 })
   const temporary = unfinished(file)
@@ -153,7 +154,7 @@ async function preparePool(path: string): Promise<Pool> {
   return pool
 }
 
-/** Only root may enter: guests' setuid files are real ones on the host. */
+/** Creates a folder that only root may enter: setuid files of guests are effective on the host. */
 async function ensureFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 })
   await chmod(path, 0o700)

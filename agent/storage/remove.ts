@@ -10,8 +10,8 @@ import { Trash } from './trash.js'
 import { Volumes } from './volumes.js'
 
 /**
- * Removes the pool with its content, for a purge; no guest may run. A loop-backed pool goes with its file; on a device
- * or somebody else's mount only our folders go. Safe to repeat, also on a half-made pool.
+ * Removes the pool with its content, for a purge; no guest may run. A loop-backed pool is deleted with its file. On a
+ * device or another program's mount only our folders are deleted. Safe to repeat, even on an incomplete pool.
  */
 export async function removePool(config: StorageConfig, log: Logger): Promise<void> {
   const { pool, device, loopFile } = await resolveWant(config)

@@ -4,34 +4,34 @@ import type { PoolCapacity } from './pool.js'
 const gib = 1024 ** 3
 
 /**
- * Checks whether there is room for a new disk of this size. Sizes may add up to more than the pool, but none may exceed
- * it alone, and a nearly full pool takes no new disk, as existing guests need the rest.
- * @throws {BerthError} `resource_exhausted` of `disk_gb`
+ * Checks whether a new disk of this size fits. The sum of all sizes may exceed the pool, but a single one may not. A
+ * nearly full pool takes no new disk, as existing guests need the rest.
+ * @throws {BerthError} `resource_exhausted` with the field `disk_gb`
  */
 export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: number): void {
   if (diskBytes > totalBytes) throw exhausted(`the host's pool has only ${toGib(totalBytes)} GiB`, { field: 'disk_gb' })
   checkFree({ totalBytes, usedBytes }, { field: 'disk_gb' })
 }
 
-/** Whether the pool may have anything new. @throws {BerthError} `resource_exhausted` */
+/** Checks whether the pool has space for anything new. @throws {BerthError} `resource_exhausted` */
 export function checkFree(pool: PoolCapacity, options: { readonly field?: string } = {}): void {
   if (isFull(pool)) throw exhausted(`the host's pool is full: ${describeFree(pool)}`, options)
 }
 
-/** What has no size of its own, but holds what is there. @throws {BerthError} `storage_full` */
+/** Checks the space for data without a fixed size. @throws {BerthError} `storage_full` */
 export function refuseFull(pool: PoolCapacity): void {
   if (isFull(pool)) throw new BerthError('exhausted', 'storage_full', `the host's pool is full: ${describeFree(pool)}`)
 }
 
-/** Bytes that something new may have, who is there already has the rest; 0: the pool is full. */
+/** Bytes available for new data, without the reserve for existing guests; 0: the pool is full. */
 export function planFreeBytes({ totalBytes, usedBytes }: PoolCapacity): number {
   return Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))
 }
 
-/** Part of the pool that, once filled, the operator hears of; of a small one sooner: with two reserves left. */
+/** Fill level at which the operator is warned. A small pool warns earlier, when two reserves are left. */
 const warnedAt = 0.9
 
-/** What the operator should hear of the pool while there is room yet, and once there is none. */
+/** Warnings for the operator about a pool that is nearly full or full. */
 export function planRoomWarnings(pool: PoolCapacity): string[] {
   const { totalBytes, usedBytes } = pool
   const isNear = usedBytes >= totalBytes * warnedAt || totalBytes - usedBytes < 2 * planReserveBytes(totalBytes)

@@ -15,15 +15,15 @@ import type { Pool } from './pool.js'
 const lullMs = 100
 
 /**
- * The directory of subvolumes to be deleted. The rename into it removes them: atomic and immediate. Leftovers of a
- * crash are deleted by the next sweep. After a power loss a subvolume may be back at its old place, since the rename is
- * not synced: the journal remembers removed guests (Reconciler).
+ * The directory of subvolumes to be deleted. The rename into it removes a subvolume atomically and immediately. The
+ * next sweep deletes leftovers of a crash. The rename is not synced, so after a power loss a subvolume may be back at
+ * its old place. The journal remembers removed guests for this case (Reconciler).
  */
 export class Trash {
   readonly #pool: Pool
   readonly #log: Logger
   readonly #inWork = new Set<string>()
-  /** Moved here, and deletion has not begun. */
+  /** Subvolumes that were moved here and whose deletion has not started. */
   readonly #waiting: string[] = []
   readonly #emptying = new Coalescer(() => this.#emptyAll())
   #deletions = 1
@@ -38,7 +38,7 @@ export class Trash {
     this.#log = log
   }
 
-  /** Moves the subvolume here and deletes it later; a failed deletion is logged and left to the sweep. */
+  /** Moves the subvolume here and deletes it later. A failed deletion is logged and left to the sweep. */
   async discard(path: string): Promise<void> {
     const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
     this.#inWork.add(name) // before it is there, so that a sweep leaves it alone
@@ -61,30 +61,30 @@ export class Trash {
     }
   }
 
-  /** Resolves when nothing is being deleted any more. */
+  /** Resolves once no deletion is running. */
   async settled(): Promise<void> {
     await this.#emptying.settled()
   }
 
-  /** Deletes one at a time, after a pause in which the caller's own work ends. */
+  /** Deletes one at a time, after a pause that lets the caller's own work finish. */
   async #emptyAll(): Promise<void> {
     await delay(lullMs)
     for (const name of this.#waiting.splice(0)) await this.#empty(name)
   }
 
-  /** Deletes leftovers and the qgroups of deleted subvolumes; runs at starts and now and then. */
+  /** Deletes leftovers and the qgroups of deleted subvolumes; runs at starts and at intervals. */
   async sweep(): Promise<void> {
     const before = new Set(this.#inWork) // an entry may go while the directory is read
     const names = await readdir(this.#pool.trash)
     const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
-    // Claims them before the first await, so that another sweep leaves them alone.
+    // Claims them before the first await, so that another sweep skips them.
     for (const name of left) this.#inWork.add(name)
     for (const name of left) await this.#empty(name)
     if (this.#cleared === this.#deletions) return
     await this.#clearing.run(() => this.#clearQgroups())
   }
 
-  /** Qgroups that keep failing belong to an image whose data guests share until the last of them is deleted. */
+  /** Qgroups that keep failing belong to an image whose data guests share until the last of these guests is deleted. */
   async #clearQgroups(): Promise<void> {
     const deletions = this.#deletions
     const { unfinished, errors } = await clearStaleQgroups(this.#pool.path)
@@ -96,7 +96,7 @@ export class Trash {
     if (errors !== '') this.#log.info({ errors: errors.slice(0, 1000) }, 'quota groups stay')
   }
 
-  /** @param name marked as in work, until this returns */
+  /** @param name entry that is marked as in work until this returns */
   async #empty(name: string): Promise<void> {
     try {
       await this.#deleteTree(join(this.#pool.trash, name))
@@ -108,7 +108,7 @@ export class Trash {
     }
   }
 
-  /** Lets qgroups be cleared again. */
+  /** Makes the next sweep clear qgroups again. */
   #noteDeletion(): void {
     this.#deletions++
     this.#qgroupErrors = ''
@@ -118,7 +118,7 @@ export class Trash {
     try {
       await deleteSubvolume(path)
     } catch (error) {
-      // Root in a guest can make subvolumes inside its own, and one with others inside cannot be deleted.
+      // Root in a guest can create nested subvolumes, and a subvolume that contains others cannot be deleted.
       if (!(error instanceof CommandError) || !error.stderr.includes('Directory not empty')) throw error
       await this.#hoistNested(path)
       await deleteSubvolume(path)
@@ -136,7 +136,7 @@ export class Trash {
   }
 }
 
-/** @param path bytes, where a guest chose it */
+/** @param path bytes if a guest chose it */
 async function moveSubvolume(path: string | Buffer, target: string): Promise<void> {
   try {
     await rename(path, target)

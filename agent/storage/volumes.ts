@@ -23,7 +23,7 @@ const snapshotId = /^[a-z0-9][a-z0-9-]{0,62}$/
 const nextSuffix = '.next'
 const rescueSuffix = '.rescue'
 
-/** What a volume is a clone of; `empty`: of nothing. */
+/** The source that a volume is cloned from; `empty`: a new volume. */
 export type VolumeSource = ClonedSource | { readonly empty: true }
 type ClonedSource = { readonly templateId: string } | { readonly snapshot: string }
 
@@ -46,16 +46,16 @@ export interface SnapshotOptions {
 }
 
 /**
- * Guests' volumes: one subvolume each, whatever the driver makes of it, a root filesystem or the place of a disk image.
- * Every method is safe to repeat, after a kill at any point too, and says what it found; what is to be done, and whether
- * the guest may run meanwhile, is the caller's to know. Limits are in bytes, 0 is none.
+ * Guests' volumes. Each is one subvolume that the driver uses as a root filesystem or as the place of a disk image.
+ * Every method is idempotent, even after a kill at any point, and returns what it found. The caller decides what is
+ * done, and whether the guest may run meanwhile. Limits are in bytes; 0: unlimited.
  */
 export class Volumes {
   readonly #pool: Pool
   readonly #trash: Trash
   readonly #bounds: Bounds
   readonly #deletions: Deletions
-  /** Guests that a subvolume is being made for: their groups stay. */
+  /** Guests for which a subvolume is being created; their groups stay. */
   readonly #inWork = new Map<string, number>()
 
   constructor(pool: Pool, trash: Trash) {
@@ -65,28 +65,28 @@ export class Volumes {
     this.#deletions = new Deletions(pool)
   }
 
-  /** Says nothing about whether it is there. @throws {BerthError} `invalid_field` */
+  /** Path of the guest's volume, whether it exists or not. @throws {BerthError} `invalid_field` */
   pathOf(guest: string): string {
     return join(this.#pool.guests, checkUuid(guest))
   }
 
-  /** Of the volume that `exchange` puts in place of the guest's. */
+  /** Path of the volume that `exchange` puts in place of the guest's. */
   nextPathOf(guest: string): string {
     return `${this.pathOf(guest)}${nextSuffix}`
   }
 
-  /** Of the system that mends the guest's volume. */
+  /** Path of the guest's rescue system. */
   rescuePathOf(guest: string): string {
     return `${this.pathOf(guest)}${rescueSuffix}`
   }
 
-  /** Says nothing about whether it is there. @throws {BerthError} `invalid_field` */
+  /** Path of the image, whether it exists or not. @throws {BerthError} `invalid_field` */
   imagePathOf(templateId: string): string {
     if (!template.test(templateId)) throw new BerthError('invalid', 'invalid_field', `no id: ${templateId}`)
     return join(this.#pool.images, templateId)
   }
 
-  /** The guest's volume from a template's image; one that is there is kept, and bounded anew. */
+  /** Clones the guest's volume from a template's image. An existing volume stays, and gets the limit again. */
   async clone(guest: string, templateId: string, limitBytes: number): Promise<void> {
     const path = this.pathOf(guest)
     await this.#working(guest, `clone ${templateId} for ${guest}`, async () => {
@@ -96,7 +96,7 @@ export class Volumes {
     })
   }
 
-  /** A new volume beside the guest's, for `exchange`; it takes the place of one that was prepared before. */
+  /** Creates a volume next to the guest's, for `exchange`. It replaces one that was prepared before. */
   async prepare(guest: string, source: VolumeSource, limitBytes: number): Promise<void> {
     await this.#working(guest, `prepare a volume for ${guest}`, async () => {
       do await this.discardNext(guest)
@@ -105,8 +105,8 @@ export class Volumes {
   }
 
   /**
-   * A system beside the guest's volume; it takes the place of one that is there. Its bound is its own: one that mends a
-   * full disk can write.
+   * Creates a rescue system next to the guest's volume, and replaces an existing one. It has a limit of its own, so
+   * that it can write even if the guest's disk is full.
    */
   async prepareRescue(guest: string, templateId: string, limitBytes: number): Promise<void> {
     const target = { directory: this.#pool.guests, name: `${guest}${rescueSuffix}`, readOnly: false }
@@ -117,14 +117,14 @@ export class Volumes {
     })
   }
 
-  /** @returns whether there was one */
+  /** @returns whether one existed */
   async discardNext(guest: string): Promise<boolean> {
     const found = await this.#discard(this.nextPathOf(guest))
     if (found) this.#deletions.note(guest)
     return found
   }
 
-  /** @returns whether there was one */
+  /** @returns whether one existed */
   discardRescue(guest: string): Promise<boolean> {
     return this.#discard(this.rescuePathOf(guest))
   }
@@ -136,9 +136,10 @@ export class Volumes {
   }
 
   /**
-   * The prepared volume becomes the guest's, in one step that is on the disk when this returns: whenever the agent or
-   * the power goes, the guest has the one or the other. Then the old one goes to the trash. The guest may not run.
-   * @returns `done`: it was exchanged by an earlier call; `nothing`: there is no prepared volume, nor an old one
+   * Replaces the guest's volume with the prepared one, atomically, and synced when this returns: if the agent or the
+   * power fails, the guest has either the old or the new volume. Then the old one is moved to the trash. The guest must
+   * be stopped.
+   * @returns `done`: an earlier call exchanged it; `nothing`: there is neither a prepared volume nor an old one
    */
   async exchange(guest: string): Promise<ExchangeResult> {
     return this.#working(guest, `exchange the volume of ${guest}`, async () => {
@@ -150,15 +151,16 @@ export class Volumes {
     })
   }
 
-  /** The guest's volume is as when the snapshot was taken; fails before it is touched. It may not run. */
+  /** Restores the guest's volume from the snapshot; a failure leaves it unchanged. The guest must be stopped. */
   async restore(guest: string, snapshot: string, limitBytes: number): Promise<void> {
     await this.prepare(guest, { snapshot }, limitBytes)
     await this.exchange(guest)
   }
 
   /**
-   * Read-only, as the volume is at this moment: what a power loss now would leave, unless the caller froze the guest.
-   * @param id of letters, digits and `-`, of the guest's own
+   * Takes a read-only snapshot of the volume in its present state: the state that a power loss would leave, unless the
+   * caller froze the guest.
+   * @param id letters, digits and `-`; unique for the guest
    * @throws {BerthError} `volume_missing`, `storage_full`
    */
   async snapshot(
@@ -189,7 +191,7 @@ export class Volumes {
 
   /**
    * Upper bound of the bytes that all snapshots would retain if one were taken now.
-   * @param retainedBytes by the existing snapshots
+   * @param retainedBytes bytes that the existing snapshots retain
    */
   expectedRetained(guest: string, retainedBytes: number): Promise<number> {
     return this.#bounds.expectedRetained(guest, retainedBytes)
@@ -211,7 +213,7 @@ export class Volumes {
     return (await namesIn(this.#snapshotsOf(guest))).filter((name) => snapshotId.test(name))
   }
 
-  /** Volumes that were restored from it keep what they share. @returns whether it was there */
+  /** Deletes a snapshot. Volumes restored from it keep the data that they share. @returns whether it existed */
   async deleteSnapshot(guest: string, id: string): Promise<boolean> {
     const found = await exists(this.snapshotPathOf(guest, id))
     if (found) await this.#destroySnapshots(guest, [id])
@@ -228,7 +230,10 @@ export class Volumes {
     await this.#bounds.set(guest, this.pathOf(guest), limitBytes)
   }
 
-  /** All that the pool has of the guest; the volume comes last, so that it is known as long as something is there. */
+  /**
+   * Removes everything that the pool has of the guest. The volume comes last, so that the guest is known until nothing
+   * else is left.
+   */
   async remove(guest: string): Promise<void> {
     const path = this.pathOf(guest)
     this.#bounds.forget(guest)
@@ -239,7 +244,7 @@ export class Volumes {
     if (await exists(path)) await this.#trash.discard(path)
   }
 
-  /** Guests that the pool has anything of. */
+  /** Guests that have a volume or snapshots in the pool. */
   async list(): Promise<string[]> {
     const [volumes, snapshots] = await Promise.all([namesIn(this.#pool.guests), namesIn(this.#pool.snapshots)])
     const guests = [...volumes.map((name) => name.replace(/\.(next|rescue)$/, '')), ...snapshots]
@@ -274,14 +279,14 @@ export class Volumes {
     return wrong
   }
 
-  /** Empties the trash and removes what deleted guests left of quotas; for starts and now and then. */
+  /** Empties the trash and removes quota groups of deleted guests; call it at starts and at intervals. */
   async sweep(): Promise<void> {
     await this.#trash.sweep()
     const inWork = [...this.#inWork.keys()] // those that begin after the list are in the next look
     await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
   }
 
-  /** @returns false: there is one by now, the last that a killed agent's command did */
+  /** @returns false if the subvolume exists by now, created by the last command of a killed agent */
   async #make(
     guest: string,
     name: string,
@@ -296,7 +301,7 @@ export class Volumes {
       if (error instanceof CommandError && error.stderr === 'File exists\n') return false
       throw error
     }
-    // With classic quotas a snapshot gets the bounds of its source, whatever it is told (btrfs_qgroup_inherit()).
+    // With classic quotas a snapshot always gets the limits of its source (btrfs_qgroup_inherit()).
     if (!group) await this.#bounds.set(guest, join(this.#pool.guests, name), limitBytes)
     return true
   }
@@ -321,7 +326,7 @@ export class Volumes {
     })
   }
 
-  /** Those whose names are a guest's: what is beside is not counted twice. */
+  /** Volumes whose name is a guest's uuid. Volumes next to them are left out, so that nothing is counted twice. */
   async #listVolumes(): Promise<string[]> {
     return (await namesIn(this.#pool.guests)).filter((name) => uuid.test(name))
   }
@@ -330,7 +335,7 @@ export class Volumes {
     return join(this.#pool.snapshots, checkUuid(guest))
   }
 
-  /** Keeps the guest's group while a member is on its way, and tells a full pool from a fault. */
+  /** Keeps the guest's group while a subvolume for it is being created, and distinguishes a full pool from a fault. */
   async #working<T>(guest: string, what: string, work: () => Promise<T>): Promise<T> {
     this.#inWork.set(guest, (this.#inWork.get(guest) ?? 0) + 1)
     try {
