@@ -1,6 +1,6 @@
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 
-/** What is kept of one guest at a target. */
+/** The backups of one guest at a target. */
 export interface Repository {
   readonly target: BackupTarget
   /** The guest's uuid. */
@@ -9,25 +9,25 @@ export interface Repository {
 
 export interface FetchedBackup {
   readonly id: string
-  /** The directory. */
+  /** Directory that the backup is restored to. */
   readonly tree: string
-  /** Tree of an image on the same file system. Files that are equal there share its data. */
+  /** Tree of an image on the same file system. Files that are equal in both share the image's data. */
   readonly image?: string
 }
 
-/** Around work that may take hours. */
+/** Context of work that may take hours. */
 export interface WorkContext {
-  /** What is begun may stop anywhere then; it is done again, or undone. */
+  /** When aborted, the work may stop at any point; it is then repeated, or undone. */
   readonly signal: AbortSignal
-  /** Progress from 0 to 1, and what is being done, for people. */
+  /** Reports progress from 0 to 1, and the current stage for users. */
   report(fraction: number, stage?: string): void
 }
 
-/** What people want to know of a backup, kept with it at its target. */
+/** Information about a backup for users, stored with it at its target. */
 export interface BackupNote {
   readonly createdBy: string
   readonly description: string
-  /** Made by a schedule. */
+  /** True if a schedule created it. */
   readonly scheduled: boolean
   /** Bytes that counted towards the size of the guest's disk; undefined: not recorded by older versions. */
   readonly usedBytes?: number
@@ -51,27 +51,27 @@ export interface BackupSize extends Omit<BackupNote, 'createdBy' | 'description'
 }
 
 export interface StoredBackup extends BackupNote {
-  /** That of the operation that made it. */
+  /** Id of the operation that created it. */
   readonly id: string
   readonly createdAtMs: number
 }
 
 export interface SentBackup {
-  /** Of all files in it. */
+  /** Total length of all files in it. */
   readonly sizeBytes: number
-  /** What the target had to take for it, after what it had already; 0: it was there. */
+  /** Bytes that the target had to store for it after deduplication; 0: the backup already existed. */
   readonly storedBytes: number
 }
 
 /**
- * Where backups are kept. Every method asks the target and is safe to repeat; what fails for the target's sake is a
- * BerthError with a code of its own (`failures.ts`), and nothing is left on the host.
+ * Storage of backups at targets. Every method contacts the target and is idempotent. If the target fails, the error is
+ * a BerthError with a code of its own (`failures.ts`), and nothing is left on the host.
  */
 export interface BackupRepositories {
-  /** Keeps a tree that nobody changes; done once for each id. */
+  /** Backs up a tree that nobody changes; does nothing if the id already exists. */
   send(at: Repository, sent: { id: string; tree: string; note: BackupNote }, watch: WorkContext): Promise<SentBackup>
   /**
-   * Whether all is there that the backups of the guest need, and a share of it reads as it was written.
+   * Checks that all data of the guest's backups exists, and that a sample of it reads as it was written.
    * @throws {BerthError} `backup_damaged`
    */
   verify(at: Repository, percent: number, watch: WorkContext): Promise<void>
@@ -83,12 +83,12 @@ export interface BackupRepositories {
    * @throws {BerthError} `backup_missing`
    */
   fetch(at: Repository, fetched: FetchedBackup, watch: WorkContext): Promise<void>
-  /** With all that no other backup of the guest needs. One that is not there is gone. */
+  /** Deletes a backup with all data that no other backup of the guest needs. Succeeds if it does not exist. */
   forget(at: Repository, id: string, watch: WorkContext): Promise<void>
-  /** Oldest first; none where nothing was kept of the guest. */
+  /** Lists backups, oldest first; empty if the guest has none. */
   list(at: Repository, watch: WorkContext): Promise<StoredBackup[]>
-  /** Keeps something small, reads it back and deletes it. */
+  /** Writes a small test backup, reads it back and deletes it. */
   probe(target: BackupTarget, watch: WorkContext): Promise<void>
-  /** Removes what killed agents left on the host; nothing may be under way. */
+  /** Removes leftovers of killed agents on the host; no other call may be running. */
   sweep(): Promise<void>
 }

@@ -10,7 +10,7 @@ import type { Restic } from './restic.js'
 /** Timeout of commands that move a guest's disk. */
 export const transferMs = 24 * 3_600_000
 
-/** File next to the tree, in the working directory and in the backup: how the tree's files share their data. */
+/** File next to the tree, in the working directory and in the backup. It describes how the tree's files share data. */
 export const layoutName = 'layout'
 
 interface FetchContext extends Pick<FetchedBackup, 'tree'> {
@@ -21,7 +21,7 @@ interface FetchContext extends Pick<FetchedBackup, 'tree'> {
 }
 
 interface Layout {
-  /** The file that has it. */
+  /** Path of the layout. */
   readonly path: string
   readonly large: readonly LargeFile[]
 }
@@ -34,7 +34,7 @@ export async function fetchTree(fetching: FetchContext): Promise<void> {
   const { restic, watch, snapshot, tree, image } = fetching
   const layout = await fetchLayout(fetching)
   const large = layout?.large ?? []
-  // Other files at the root of a snapshot would be written next to the tree, past its bound.
+  // Other files at the root of a snapshot would be written next to the tree, outside its size limit.
   const args = [
     'restore',
     snapshot.snapshotId,
@@ -60,7 +60,7 @@ async function fetchLarge(
   await applyToFetched(tree, { layout, index }, watch.signal)
 }
 
-/** @returns undefined: the backup is of a version without layouts, or its layout is too long or damaged */
+/** @returns undefined if the backup's version had no layouts, or the layout is too long or damaged */
 async function fetchLayout({ restic, snapshot }: FetchContext): Promise<Layout | undefined> {
   if (snapshot.backup.usedBytes === undefined) return undefined
   const text = await readBackedUp(restic, snapshot.snapshotId)
@@ -85,7 +85,7 @@ async function readBackedUp(restic: Restic, snapshotId: string): Promise<string 
 
 const unreadable: ReadonlySet<string> = new Set(['backup_damaged', 'backup_missing', 'backup_target_failed'])
 
-/** A target that is read from needs no room. */
+/** A target that is only read from needs no space, so the full disk must be the host's. */
 function blameHost(error: unknown): never {
   if (error instanceof BerthError && error.code === 'backup_target_full')
     throw new BerthError('exhausted', 'storage_full', 'not enough space for the backup')

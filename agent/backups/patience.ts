@@ -1,11 +1,11 @@
 import { readComplaint } from './plan-failure.js'
 
-/** Complaints further apart are of two troubles. */
+/** Complaints that are further apart have different causes. */
 const breakMs = 60_000
 
 /**
- * How long a target may fail: restic tries again for a quarter of an hour, whatever the trouble, and says so line by
- * line.
+ * Limits how long a target may fail. restic itself retries for a quarter of an hour whatever the cause, and reports
+ * each failure in a line.
  */
 export class Patience {
   #sinceMs: number | undefined
@@ -16,12 +16,12 @@ export class Patience {
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** Something worked. */
+  /** Call it when an operation succeeded. */
   reset(): void {
     this.#sinceMs = undefined
   }
 
-  /** @returns whether it is at an end with this line */
+  /** @returns whether this line exhausts the patience */
   isOver(line: string): boolean {
     const complaint = readComplaint(line)
     if (!complaint) return false

@@ -1,15 +1,18 @@
 import { BerthError, conflict } from '../../shared/errors.js'
 
 interface Rule {
-  /** Any of these, case aside, in what restic or ssh says. Servers of S3 are known by their texts, not by their codes. */
+  /**
+   * Texts in the output of restic or ssh; any of them matches, ignoring case. S3 servers are recognized by their texts,
+   * not by their codes.
+   */
   readonly says: readonly string[]
   readonly code: string
   readonly message: string
-  /** Trying again is of no use: restic would, for a quarter of an hour. */
+  /** True if a retry is useless; restic would retry for a quarter of an hour. */
   readonly final?: boolean
 }
 
-/** The first that holds counts: what is nearest to the cause comes first. */
+/** The first matching rule counts: those closest to the cause come first. */
 const rules: readonly Rule[] = [
   {
     says: ['out of memory', 'cannot allocate memory', 'failed to create new os thread'],
@@ -127,25 +130,25 @@ function findRule(said: string): Rule | undefined {
 }
 
 /**
- * Why a run of restic failed, for whoever ordered it: what was said is for the log.
- * @param said all that it wrote to standard error, or the last that it complained of
- * @param before what it said besides, where that tells nothing
+ * Reason why a run of restic failed, for the user. The original output is only logged.
+ * @param said standard error, or the last complaint in it
+ * @param before other output, used if `said` does not match any rule
  */
 export function planFailure(said: string, before = ''): BerthError {
   const { code, message } = findRule(said) ?? findRule(before) ?? unknown
   return conflict(code, message)
 }
 
-/** A complaint that comes while restic tries again and again. */
+/** A complaint that restic prints while it retries. */
 const complaint = /returned error|retrying|error loading|failed for|unable to/i
 
-/** Whether it is of no use to go on. Undefined: it is no complaint. */
+/** Whether continuing is useless. Undefined: the line is not a complaint. */
 export function readComplaint(line: string): { readonly final: boolean } | undefined {
   const final = findRule(line)?.final ?? false
   return final || complaint.test(line) ? { final } : undefined
 }
 
-/** Whether there is no repository yet, of all reasons that one cannot be opened for. */
+/** Whether the repository cannot be opened because it does not exist. */
 export function isAbsent(error: unknown): boolean {
   return error instanceof BerthError && error.code === 'backup_missing'
 }

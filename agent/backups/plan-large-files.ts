@@ -9,12 +9,12 @@ export interface LargeFile {
 /** Maximum number of files that are fetched one by one: each needs a run of restic. */
 const most = 500
 
-/** Bytes of their paths, escaped: they are arguments, of which the kernel takes about 2 MiB (execve(2)). */
+/** Maximum length of their escaped paths: they are arguments, which the kernel limits to about 2 MiB (execve(2)). */
 const mostPathBytes = 512 * 1024
 
 /**
- * @param layout as agent/host/perl/read-layout.pl writes it, a character for each byte
- * @returns undefined: the layout is damaged
+ * @param layout text as agent/host/perl/read-layout.pl writes it, a character for each byte
+ * @returns undefined if the layout is damaged
  */
 export function listLargeFiles(layout: string): LargeFile[] | undefined {
   const found = new FoundFiles()
@@ -36,7 +36,7 @@ class FoundFiles {
   readonly files: LargeFile[] = []
   #pathBytes = 0
 
-  /** Leaves out a file that is too many, or whose name cannot be an argument. */
+  /** Leaves out a file beyond the maximum number, or whose name cannot be an argument. */
   add(bytes: string, file: Omit<LargeFile, 'path'>): void {
     const path = decodeName(bytes)
     const pathBytes = this.#pathBytes + escapePattern(bytes).length
@@ -46,10 +46,10 @@ class FoundFiles {
   }
 }
 
-/** Fields that end with NUL, one after the other: a layout may have millions. */
+/** Fields that end with NUL. They are read one after the other, since a layout may have millions. */
 class Fields {
   #at = 0
-  /** True if no field was missing. */
+  /** False once a field was missing. */
   isWhole = true
 
   constructor(private readonly text: string) {}
@@ -66,7 +66,7 @@ class Fields {
   }
 }
 
-/** Mode, user, group, both parts of the time, then attributes after their number. */
+/** Skips mode, user, group, both parts of the time, and the attributes after their number. */
 function skipDescription(fields: Fields): void {
   fields.skip(5)
   const count = Number(fields.next())
@@ -84,8 +84,8 @@ function decodeName(bytes: string): string | undefined {
 }
 
 /**
- * Arguments of `restic restore` that leave out everything outside the tree, and these files in it. restic takes either
- * `--include` or `--exclude`; Debian 12's cannot read them from a file.
+ * Arguments of `restic restore` that leave out everything outside the tree, and these files in it. restic accepts
+ * either `--include` or `--exclude`; Debian 12's cannot read them from a file.
  * @param tree its name in the snapshot
  */
 export function planExcludes(tree: string, files: readonly Pick<LargeFile, 'path'>[]): string[] {

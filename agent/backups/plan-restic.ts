@@ -4,23 +4,23 @@ import type { BackupNote, StoredBackup } from './contract.js'
 /** Files that a run of restic needs, in its working directory. */
 export type RunFiles = Readonly<Record<string, string>>
 
-/** How restic is told of a repository: nothing secret is an argument. */
+/** Parameters that give restic access to a repository. Secrets are never arguments. */
 export interface ResticPlan {
   readonly args: readonly string[]
-  /** Of root's process: nobody else reads it. */
+  /** Environment of root's process, which nobody else can read. */
   readonly env: Readonly<Record<string, string>>
   readonly files: RunFiles
 }
 
 const keyFile = 'key'
 const hostsFile = 'known_hosts'
-/** What ssh says, in the working directory. */
+/** File in the working directory that receives ssh's error output. */
 export const sshLog = 'ssh.log'
 const authorityFile = 'authority.pem'
 
 /**
- * @param name of the repository at the target: a guest's uuid
- * @param place the working directory, absolute
+ * @param name name of the repository at the target: a guest's uuid
+ * @param place absolute path of the working directory
  */
 export function planRepository(target: BackupTarget, name: string, place: string): ResticPlan {
   const secret = { RESTIC_PASSWORD: target.password }
@@ -47,9 +47,9 @@ export function planRepository(target: BackupTarget, name: string, place: string
 }
 
 interface RunPlace {
-  /** Of the repository. */
+  /** Name of the repository. */
   readonly name: string
-  /** The working directory. */
+  /** Path of the working directory. */
   readonly at: string
   readonly secret: ResticPlan['env']
 }
@@ -69,7 +69,7 @@ function planS3(place: S3Place, { name, at, secret }: RunPlace): ResticPlan {
   }
 }
 
-/** Nothing of the host's own configuration counts, and nobody but the server named is talked to. */
+/** Ignores the host's own ssh configuration, and connects only to the named server. */
 function sshCommand({ host, port, user }: SftpPlace, place: string): string {
   const options = [
     'BatchMode=yes',
@@ -86,7 +86,7 @@ function sshCommand({ host, port, user }: SftpPlace, place: string): string {
     'ClearAllForwardings=yes',
   ]
   return [
-    // In a file of its own: of what it writes to standard error restic may have shown nothing when it ends.
+    // Errors go to a separate file: restic may end before it has shown all of ssh's standard error.
     'ssh',
     '-F',
     '/dev/null',
@@ -105,7 +105,7 @@ function sshCommand({ host, port, user }: SftpPlace, place: string): string {
   ].join(' ')
 }
 
-/** As sshd(8) has it of known_hosts: hosts on other ports are written otherwise. */
+/** A line of known_hosts as in sshd(8). Hosts on other ports are written in another form. */
 function knownHost({ host, port, hostKey }: SftpPlace): string {
   const [type, blob] = hostKey.trim().split(/ +/)
   return `${port === 22 ? host : `[${host}]:${port}`} ${type} ${blob}\n`
@@ -117,14 +117,14 @@ function ending(text: string): string {
 
 const notePrefix = 'note:'
 
-/** Tags of a backup: its id, and what people want to know of it. A comma would part a tag. */
+/** Tags of a backup: its id, and its note. The note is encoded because a comma would split a tag. */
 export function planTags(id: string, note: BackupNote): string[] {
   return [id, notePrefix + Buffer.from(JSON.stringify(note)).toString('base64url')]
 }
 
-/** Of `restic snapshots --json`. */
+/** An entry of `restic snapshots --json`. */
 export interface ResticSnapshot {
-  /** restic's own. */
+  /** Id that restic gave to the snapshot. */
   readonly snapshotId: string
   readonly backup: StoredBackup
 }
@@ -137,7 +137,7 @@ interface RawSnapshot {
 
 const idPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** Those that have an id of ours, oldest first. @throws on what is no list */
+/** Snapshots that have an id of ours, oldest first. @throws if the text is not a list */
 export function parseSnapshots(text: string): ResticSnapshot[] {
   const list = JSON.parse(text) as unknown
   if (list === null) return []
@@ -180,12 +180,12 @@ function parseSizes(note: Partial<BackupNote>): Pick<BackupNote, (typeof sizes)[
   return Object.fromEntries(known.map((name) => [name, note[name]]))
 }
 
-/** Of a line of `restic backup --json`. */
+/** The content of a line of `restic backup --json`. */
 export type ResticMessage =
   | { readonly kind: 'status'; readonly doneBytes: number; readonly totalBytes: number }
   | { readonly kind: 'summary'; readonly sizeBytes: number; readonly storedBytes: number }
 
-/** Undefined: nothing of interest. */
+/** Returns undefined if the line contains nothing relevant. */
 export function parseResticMessage(line: string): ResticMessage | undefined {
   const message = parseObject(line)
   const figure = (field: string): number => Math.max(0, Number(message?.[field]) || 0)

@@ -20,15 +20,15 @@ import { isAbsent } from './plan-failure.js'
 import { parseResticMessage, parseSnapshots, planTags, type ResticSnapshot } from './plan-restic.js'
 import { Restic, type ResticOptions } from './restic.js'
 
-/** Of the repository by which targets are checked. */
+/** Name of the repository that is used to check targets. */
 const probeName = 'berth-check'
 
 export interface ResticRepositoriesOptions extends ResticOptions {
-  /** Transfers at once. */
+  /** Maximum number of parallel transfers. */
   readonly parallel: number
 }
 
-/** A repository of restic for each guest, below the target's folder: docs/design/backups.md. */
+/** A restic repository for each guest, in the target's folder: docs/design/backups.md. */
 export class ResticRepositories implements BackupRepositories {
   readonly #options: ResticRepositoriesOptions
   readonly #slots: Semaphore
@@ -52,7 +52,7 @@ export class ResticRepositories implements BackupRepositories {
     })
   }
 
-  /** A backup without a layout is a backup still: it takes more room once it is restored. */
+  /** A backup without a layout is still usable, but takes more space once it is restored. */
   async #describe(tree: string, layout: string, { signal }: WorkContext): Promise<LayoutSpace> {
     try {
       return await readLayout(tree, layout, signal)
@@ -126,7 +126,7 @@ export class ResticRepositories implements BackupRepositories {
   }
 }
 
-/** A folder that is not mounted now must not be made on the disk below. */
+/** Fails if the folder is not mounted now, so that it is not created on the disk below. */
 async function checkFolder({ place }: BackupTarget): Promise<void> {
   if (place?.$case !== 'local') return
   const found = await stat(place.value.path).catch(() => undefined)
@@ -134,7 +134,7 @@ async function checkFolder({ place }: BackupTarget): Promise<void> {
     throw conflict('backup_target_unreachable', `the folder ${place.value.path} does not exist on this host`)
 }
 
-/** Undefined: there is no repository. */
+/** Returns undefined if there is no repository. */
 async function findSnapshots(restic: Restic): Promise<ResticSnapshot[] | undefined> {
   try {
     const { stdout } = await restic.run({ args: ['snapshots', '--json', '--no-lock'] })
@@ -170,7 +170,7 @@ interface BackupSource {
   readonly tree: string
   readonly note: BackupNote
   readonly guest: string
-  /** What files are compared with: those that are the same are not read. */
+  /** Snapshot that files are compared with. Unchanged files are not read. */
   readonly parent: string | undefined
 }
 
@@ -211,7 +211,7 @@ function shareOf({ doneBytes, totalBytes }: { doneBytes: number; totalBytes: num
   return totalBytes > 0 ? doneBytes / totalBytes : 0
 }
 
-/** Structure always; and of what is kept a share, read and compared with what it should be. */
+/** Always checks the structure, and reads a share of the data to compare it with its checksums. */
 async function check(restic: Restic, percent: number): Promise<void> {
   const share = percent >= 100 ? ['--read-data'] : percent > 0 ? [`--read-data-subset=${percent}%`] : []
   await restic.run({ args: ['check', '--no-lock', ...share], timeoutMs: transferMs })

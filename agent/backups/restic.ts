@@ -13,11 +13,11 @@ import { planRepository, sshLog } from './plan-restic.js'
 /** One command of restic. */
 export interface ResticCommand {
   readonly args: readonly string[]
-  /** What it finds at `treeName` in its working directory. */
+  /** Path of the tree that restic finds at `treeName` in its working directory. */
   readonly tree?: string
   readonly okCodes?: readonly number[]
   readonly timeoutMs?: number
-  /** @returns whether it tells that something was moved */
+  /** @returns whether the line shows that data was transferred */
   readonly onStdoutLine?: (line: string) => boolean
   readonly stdin?: Buffer
   /** New file in a tree that receives the output. */
@@ -27,29 +27,32 @@ export interface ResticCommand {
 }
 
 export interface ResticOptions {
-  /** Of working directories, which hold keys while something runs. */
+  /** Directory for working directories, which contain keys while a command runs. */
   readonly directory: string
-  /** How long a target may fail before that is an end. */
+  /** How long a target may fail before the run is ended. */
   readonly patienceMs: number
-  /** Of a run: a target that lies may send without an end. */
+  /** Memory limit of a run: a malicious target may send data without end. */
   readonly memoryBytes: number
   readonly log: Logger
 }
 
-/** What asks a target only, and moves little. */
+/** Timeout of commands that only query a target and transfer little data. */
 const askTimeoutMs = 180_000
 
-/** Not by cost of the guests: where memory runs out after all, it goes before any of them (proc_pid_oom_score_adj(5)). */
+/**
+ * Runs at low priority, so that guests do not suffer. If memory still runs out, restic is killed before any of them
+ * (proc_pid_oom_score_adj(5)).
+ */
 const modestly = ['choom', '-n', '1000', '--', 'nice', '-n', '10']
 
 interface At {
   readonly target: BackupTarget
-  /** Of the repository: a guest's uuid. */
+  /** Name of the repository: a guest's uuid. */
   readonly name: string
   readonly watch: WorkContext
 }
 
-/** restic with one repository, in a working directory of its own that goes with it. */
+/** Runs restic with one repository, in a working directory of its own that is deleted afterwards. */
 export class Restic {
   private constructor(
     private readonly options: ResticOptions,
@@ -69,9 +72,7 @@ export class Restic {
     }
   }
 
-  /**
-   * @throws {BerthError} why the target failed (`plan-failure.ts`); the signal's reason when aborted
-   */
+  /** @throws {BerthError} the reason why the target failed (`plan-failure.ts`); the signal's reason when aborted */
   async run(command: ResticCommand): Promise<RunResult> {
     const { signal } = this.at.watch
     signal.throwIfAborted()
@@ -132,7 +133,7 @@ export class Restic {
     }
   }
 
-  /** What was said names places and files, and is for the log alone. */
+  /** The output contains names of places and files, so it is only logged. */
   async #failureOf(error: unknown, complaint: string): Promise<unknown> {
     if (!(error instanceof CommandError)) return error
     const ssh = await readFile(join(this.place, sshLog), 'utf8').catch(() => '') // where it was ssh at all

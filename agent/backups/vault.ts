@@ -1,9 +1,9 @@
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { open, seal } from '../../shared/sealing.js'
 
-/** Targets as the journal keeps them: encrypted, and of no use for another guest or check. */
+/** Encrypts targets for the journal. A sealed target is useless for another guest or check. */
 export interface TargetVault {
-  /** @param context what the operation is about: a guest's uuid */
+  /** @param context subject of the operation: a guest's uuid */
   readonly sealTarget: (context: string, target: BackupTarget) => string
   readonly openTarget: (context: string, sealed: string) => BackupTarget
 }
