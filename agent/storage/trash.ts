@@ -23,7 +23,7 @@ export class Trash {
   readonly #pool: Pool
   readonly #log: Logger
   readonly #inWork = new Set<string>()
-  /** Subvolumes that were moved here and whose deletion has not started. */
+  /** Subvolumes that were moved here and wait for their deletion. */
   readonly #waiting: string[] = []
   readonly #emptying = new Coalescer(() => this.#emptyAll())
   #deletions = 1
@@ -41,7 +41,7 @@ export class Trash {
   /** Moves the subvolume here and deletes it later. A failed deletion is logged and left to the sweep. */
   async discard(path: string): Promise<void> {
     const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
-    this.#inWork.add(name) // before it is there, so that a sweep leaves it alone
+    this.#inWork.add(name) // before the entry exists, so that a sweep skips it
     try {
       await moveSubvolume(path, join(this.#pool.trash, name))
     } catch (error) {
@@ -74,7 +74,7 @@ export class Trash {
 
   /** Deletes leftovers and the qgroups of deleted subvolumes; runs at starts and at intervals. */
   async sweep(): Promise<void> {
-    const before = new Set(this.#inWork) // an entry may go while the directory is read
+    const before = new Set(this.#inWork) // an entry may disappear during the read
     const names = await readdir(this.#pool.trash)
     const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
     // Claims them before the first await, so that another sweep skips them.
