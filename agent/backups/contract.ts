@@ -65,7 +65,7 @@ export interface SentBackup {
 
 /**
  * Storage of backups at targets. Every method contacts the target and is idempotent. If the target fails, the error is
- * a BerthError with a code of its own (`failures.ts`), and nothing is left on the host.
+ * a BerthError with a code of its own (`plan-failure.ts`), and nothing is left on the host.
  */
 export interface BackupRepositories {
   /** Backs up a tree that nobody changes; does nothing if the id already exists. */
