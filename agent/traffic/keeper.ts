@@ -13,10 +13,10 @@ import { periodEndMs, periodStart, utcOffsetMinutes } from './period.js'
 import { isUsedUp, noBytes, planCount, type CountLook, type TrafficCount } from './plan-count.js'
 import { TrafficStore } from './traffic-store.js'
 
-/** A guest that did not stop is ordered to stop again after this time. */
+/** A guest that did not stop gets another stop after this time. */
 const stopAgainMs = 60_000
 
-/** Ticks without reading counters while no guest has a quota. */
+/** Number of ticks that skip the counters while no guest has a quota. */
 const uncountedTicks = 2
 
 export interface KeeperParts {
@@ -26,18 +26,18 @@ export interface KeeperParts {
   readonly clock: Pick<SteadyClock, 'earliest' | 'latest' | 'isSettled'>
   /** Whether an operation of the guest is pending or running. */
   readonly busy: (uuid: string) => boolean
-  /** Orders a stop of the guest. */
+  /** Requests a stop of the guest. */
   readonly stop: (uuid: string, requestedBy: string) => void
   /** Queues a start of the guest. */
   readonly start: (uuid: string) => void
-  /** Identifies the host's current boot, at which counters began at 0. */
+  /** Identifies the host's current boot, in which counters began at 0. */
   readonly bootId: string
 }
 
 /**
- * Counts guests' traffic and enforces quota and expiry. The host's counters go on while no agent runs; their growth
- * since the last look is added in one transaction with their values. So a killed agent loses nothing, and a power loss
- * at most the traffic since the last look.
+ * Counts guests' traffic and enforces quota and expiry. The host's counters continue while no agent runs. Their growth
+ * since the last reading is added in one transaction with their values. So a killed agent loses nothing, and a power
+ * loss loses at most the traffic since the last reading.
  */
 export class TrafficKeeper implements PolicyKeeper {
   readonly #counts: TrafficStore
@@ -48,7 +48,7 @@ export class TrafficKeeper implements PolicyKeeper {
   /** Ticks since the counters were read. */
   #ticks = 0
   readonly #judging = new KeyedSingleFlight<string>()
-  /** Guests that were on at the last look, or when an earlier agent ended. */
+  /** Guests that were running at the last reading, or when an earlier agent ended. */
   #on: ReadonlySet<string>
 
   constructor(private readonly parts: KeeperParts) {
@@ -69,14 +69,14 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   /**
-   * Counts traffic and judges guests whose state changed by it or by the clock. Failures are logged; the next look
-   * comes soon. A guest in a long turn does not keep others from being counted by the next look.
+   * Counts traffic and judges guests whose state changed because of it or because of the clock. Failures are logged,
+   * since the next run comes soon. A guest in a long turn does not delay the counting of the others.
    */
   look(): Promise<void> {
     return this.#look(() => this.#countAll())
   }
 
-  /** Skips reading counters while no guest has a quota; expiry is checked all the same. */
+  /** Skips reading counters while no guest has a quota; expiry is checked anyway. */
   #tick(): Promise<void> {
     if (this.#ticks >= uncountedTicks || this.parts.context.store.list().some(hasQuota)) return this.look()
     this.#ticks++
@@ -89,7 +89,7 @@ export class TrafficKeeper implements PolicyKeeper {
 
   /**
    * Counts once more, since a count in progress may have read older counters. Affected guests are judged after the next
-   * look.
+   * reading.
    */
   async count(): Promise<void> {
     await this.#counting.settled()
@@ -104,7 +104,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return { rxBytes, txBytes, periodStart: start, resetsAtMs, utcOffsetMinutes: offset }
   }
 
-  /** Restarts in the current period, also where a wrong clock left a later one. */
+  /** Restarts in the current period, even if a wrong clock left a later one. */
   resetUse(uuid: string): void {
     const { store } = this.parts.context
     store.changes.transaction(() => {
@@ -129,7 +129,8 @@ export class TrafficKeeper implements PolicyKeeper {
         if (this.#isLiftDue(before)) this.#lift(store.get(uuid))
       })
       const record = store.get(uuid)
-      // Cuts the guest off before stopping it, which takes time. If the host refuses, its next comparison tries again.
+      // Cuts the guest off before stopping it, because stopping takes time. If the host refuses, its next comparison
+      // tries again.
       const wanted = networkOf(record, context)
       await this.#guard(`network of guest ${uuid}`, () => context.network.attach(wanted, ['rules', 'rates']))
       await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
@@ -166,7 +167,7 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** @returns undefined when counters cannot be read: expiry and periods do not wait for them */
+  /** @returns undefined if counters cannot be read: expiry and periods do not wait for them */
   async #readCounters(): Promise<ReadonlyMap<string, ByteCounters> | undefined> {
     const { network, log } = this.parts.context
     try {
@@ -177,7 +178,7 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** @returns guests whose policy changed, or who run although they may not */
+  /** @returns guests whose policy changed, or that run although they may not */
   #count(look: Look): string[] {
     const counts = this.#counts.list()
     const records = this.parts.context.store.list()
@@ -232,7 +233,7 @@ export class TrafficKeeper implements PolicyKeeper {
     log.info({ guest: record.uuid }, 'suspension ended')
   }
 
-  /** Orders a stop, which the journal treats as the owner's wish: a guest that is unblocked later is not started. */
+  /** Requests a stop, which the journal treats as the owner's wish: a guest that is unblocked later is not started. */
   #stopBlocked(record: GuestRecord): void {
     if (!this.#mustStop(record)) return
     this.#stopped.set(record.uuid, performance.now())
@@ -240,7 +241,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.parts.stop(record.uuid, record.policy.abuse === undefined ? 'system' : securityUser)
   }
 
-  /** Starts a guest that was stopped for an expiry that, by the present clock, has not passed. */
+  /** Starts a guest that was stopped because of an expiry that has not passed according to the present clock. */
   #startAgain(before: GuestRecord, { uuid, policy, wanted }: GuestRecord): void {
     const wasWrong = before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
     if (!wasWrong || wanted !== 'stopped' || policyReasonOf(this.parts.context.store.get(uuid)) !== '') return
@@ -261,12 +262,12 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** Nothing changes while the clock may be wrong: both the beginning and the end of an expiry must be certain. */
+  /** Nothing changes while the clock may be wrong: both the start and the end of an expiry must be certain. */
   #isExpired({ expiresAtMs, policy }: GuestRecord): boolean {
     const { clock } = this.parts
     if (expiresAtMs === 0) return false
     const isUnchanged = (policy.expiredForMs ?? expiresAtMs) === expiresAtMs
-    // A host that lost the time while it was off must not start guests that have expired.
+    // A host that lost the time while it was off must not start expired guests.
     if (policy.expired && isUnchanged && !clock.isSettled()) return true
     if (policy.expired) return clock.latest() >= expiresAtMs
     return clock.isSettled() && clock.earliest() >= expiresAtMs
@@ -295,7 +296,7 @@ function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
   return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }
 
-/** Broken guests and those being deleted are left alone. */
+/** Broken guests and those being deleted are not judged. */
 function isJudged({ status }: GuestRecord): boolean {
   return status !== 'deleting' && status !== 'error'
 }

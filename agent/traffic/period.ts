@@ -8,7 +8,7 @@ import type { TimeFormat } from '../../shared/time.js'
 /** The period that a count belongs to. */
 export interface CountedPeriod {
   readonly periodStart: string
-  /** The period that was left when the clock went far back; empty: none. */
+  /** The period that counting left when the clock was set far back; empty: there was none. */
   readonly periodLeft: string
 }
 
@@ -44,12 +44,12 @@ export function utcOffsetMinutes(ms: number, time: TimeFormat): number {
 }
 
 /**
- * Advances a count's period to the present clock and reset day. A period restarts counting once: when the clock goes
- * back by a month, the period stays, and counting restarts only after it. When it goes back further, it was wrong
- * before or is wrong now: the new period is taken without a restart, so that its months turn, and returning to the
+ * Advances a count's period to the present clock and reset day. Each period restarts counting once. If the clock goes
+ * back by a month, the period stays, and counting restarts only after it. If it goes back further, it was wrong before
+ * or is wrong now. The new period is then used without a restart, so that its months advance, and returning to the
  * period that was left does not restart either. Another reset day moves the period without restarting.
  * @param counted as stored; undefined: nothing was counted yet
- * @param startOf first day of the present period by reset day
+ * @param startOf returns the first day of the present period by reset day
  */
 export function advancePeriod(
   counted: CountedPeriod | undefined,
@@ -69,7 +69,9 @@ export function advancePeriod(
   return { periodStart: present === start ? startOf(resetDay) : start, periodLeft: left, reset: false }
 }
 
-/** The reset day that a period began with: the present reset day if it yields that first day, else the day itself. */
+/**
+ * The reset day that a period began with: the present reset day if it yields that first day, otherwise the day itself.
+ */
 function resetDayOf(start: string, resetDay: number): number {
   const [year, month, day] = parseDate(start)
   return resetDate(year, month, resetDay) === start ? resetDay : day
@@ -82,7 +84,7 @@ function parseDate(text: string): DateParts {
   return [year, month, day]
 }
 
-/** The reset day in that month, or the month's last day where it is shorter. Month may be 0 or 13. */
+/** The reset day in that month, or the month's last day if it is shorter. Month may be 0 or 13. */
 function resetDate(year: number, month: number, resetDay: number): string {
   const lastDay = new Date(Date.UTC(year, month, 0)).getUTCDate()
   return new Date(Date.UTC(year, month - 1, Math.min(resetDay, lastDay))).toISOString().slice(0, 10)

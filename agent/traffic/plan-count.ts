@@ -2,32 +2,32 @@ import type { TrafficLimit } from '../guests/record/record.js'
 import type { ByteCounters } from '../network/contract.js'
 import { advancePeriod, type CountedPeriod } from './period.js'
 
-/** A guest's traffic as journaled. */
+/** A guest's traffic as stored in the journal. */
 export interface TrafficCount extends CountedPeriod {
   /** Bytes of this period. */
   readonly rxBytes: number
   readonly txBytes: number
-  /** Last read values of the host's counters, and the boot that they belong to: each boot begins at 0. */
+  /** Last read values of the host's counters, and the boot that they belong to. Each boot starts at 0. */
   readonly counterEpoch: string
   readonly counterRx: number
   readonly counterTx: number
 }
 
-/** One guest's counters at a look, and the periods at that time. */
+/** One reading of a guest's counters, and the periods at that time. */
 export interface CountLook {
   readonly epoch: string
   /** Undefined: the counters could not be read. */
   readonly counters: ByteCounters | undefined
   /**
-   * The guest did not run, as far as is known: received bytes reached nobody and do not count, unless it sent
+   * The guest was not running, as far as is known. Received bytes then reached nobody and do not count, unless it sent
    * something.
    */
   readonly off?: boolean
-  /** First day of the present period by reset day. */
+  /** Returns the first day of the present period by reset day. */
   readonly startOf: (resetDay: number) => string
 }
 
-/** Updates the count from the host's counters. Traffic since the last look belongs to the present period. */
+/** Updates the count from the host's counters. Traffic since the last reading belongs to the present period. */
 export function planCount(have: TrafficCount | undefined, resetDay: number, look: CountLook): TrafficCount {
   const { reset, ...period } = advancePeriod(have, resetDay, look.startOf)
   const { rxBytes, txBytes } = have && !reset ? have : noBytes
@@ -46,7 +46,7 @@ type Counters = Pick<TrafficCount, 'counterEpoch' | 'counterRx' | 'counterTx'>
 
 const noCounters = { counterRx: 0, counterTx: 0 }
 
-/** The counters as read, or unchanged when they were not. */
+/** The counters as read, or unchanged if they could not be read. */
 function planCounters(have: TrafficCount | undefined, { epoch, counters }: CountLook): Counters {
   if (counters) return { counterEpoch: epoch, counterRx: counters.rxBytes, counterTx: counters.txBytes }
   return have ?? { counterEpoch: epoch, ...noCounters }
@@ -54,7 +54,7 @@ function planCounters(have: TrafficCount | undefined, { epoch, counters }: Count
 
 export const noBytes: ByteCounters = { rxBytes: 0, txBytes: 0 }
 
-/** A value below the last one means that the counter began anew. */
+/** Increase since `last`. A lower value means that the counter was reset. */
 function since(now: number, last: number): number {
   return now >= last ? now - last : now
 }

@@ -27,7 +27,7 @@ export class TrafficStore {
     return this.#find.get(uuid)
   }
 
-  /** By guest's uuid. */
+  /** All counts by the guest's uuid. */
   list(): Map<string, TrafficCount> {
     return new Map(this.#list.all().map(({ uuid, ...count }) => [uuid, count]))
   }
