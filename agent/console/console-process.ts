@@ -10,7 +10,10 @@ import { listDirectory } from '../host/process/proc.js'
 import type { EndRequest } from './contract.js'
 import { frameOf } from '../../shared/framing.js'
 
-/** Part of the socket's name: another version of the protocol is another process, beside one that still has users. */
+/**
+ * Part of the socket's name: each version of the protocol has its own process, next to older ones that still have
+ * users.
+ */
 const protocolVersion = 4
 const startTimeoutMs = 10_000
 const retryMs = 20
@@ -18,16 +21,16 @@ const errorFile = 'console.log'
 
 /** Connections to the process that holds a host's consoles. */
 export interface ConsoleConnections {
-  /** Starts the process if there is none. @throws {BerthError} `agent_error` */
+  /** Starts the process if it is not running. @throws {BerthError} `agent_error` */
   connect(): Promise<Socket>
 }
 
-/** The process, which outlives the agent, and ends by itself when nobody needs it. */
+/** The console process. It outlives the agent, and ends by itself once nobody needs it. */
 export class ConsoleProcess implements ConsoleConnections {
   readonly #socket: string
   readonly #starting = new SingleFlight()
 
-  /** @param runDir directory of root alone */
+  /** @param runDir directory that only root can enter */
   constructor(private readonly runDir: string) {
     this.#socket = join(runDir, `console-${protocolVersion}.sock`)
   }
@@ -48,13 +51,13 @@ export class ConsoleProcess implements ConsoleConnections {
     const main = fileURLToPath(new URL(`main${extname(import.meta.url)}`, import.meta.url))
     await startDaemonProgram([process.execPath, ...process.execArgv, main, '--socket', this.#socket], {
       errorFile: join(this.runDir, errorFile),
-      // As the agent's own: little memory.
+      // Same memory settings as the agent's own.
       env: { NODE_ENV: 'production', NODE_OPTIONS: '--max-semi-space-size=1', MALLOC_ARENA_MAX: '1' },
     })
   }
 }
 
-/** @returns undefined when nobody listens there */
+/** @returns undefined if nobody listens on the socket */
 function tryConnect(path: string): Promise<Socket | undefined> {
   return new Promise((resolve) => {
     const socket = connect(path)
@@ -67,19 +70,21 @@ function tryConnect(path: string): Promise<Socket | undefined> {
   })
 }
 
-/** Of processes of every version: those of an earlier one go on with their consoles until the last has ended. */
+/**
+ * Lists sockets of processes of every version: those of an earlier version continue until their last console has ended.
+ */
 function listConsoleSockets(runDir: string): string[] {
   return listDirectory(runDir)
     .filter((file) => /^console-\d+\.sock$/.test(file))
     .map((file) => join(runDir, file))
 }
 
-/** What the processes leave. */
+/** Removes files that the processes left. */
 export async function removeConsoleFiles(runDir: string): Promise<void> {
   for (const path of [join(runDir, errorFile), ...listConsoleSockets(runDir)]) await rm(path, { force: true })
 }
 
-/** Ends the processes that are there, with all their consoles. */
+/** Ends all running console processes, with their consoles. */
 export async function endConsoleProcesses(runDir: string): Promise<void> {
   await Promise.all(listConsoleSockets(runDir).map(endProcess))
 }

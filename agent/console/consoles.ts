@@ -21,8 +21,8 @@ export interface AgentConsolesParts {
 const modes: readonly string[] = ['shell', 'serial', 'vnc'] satisfies ConsoleMode[]
 
 /**
- * Consoles of this host's guests. Terminals are held by a process of their own; screens, which cannot be resumed, are
- * passed on by the agent itself.
+ * Consoles of this host's guests. A separate process holds terminals. The agent itself forwards screens, because they
+ * cannot be resumed.
  */
 export class AgentConsoles {
   readonly #screens = new Holder((place, _size, listener) => {
@@ -33,9 +33,9 @@ export class AgentConsoles {
   constructor(private readonly parts: AgentConsolesParts) {}
 
   /**
-   * Opens a console, or goes on with one, and tells its user `opened`.
-   * @throws {BerthError} `invalid_field`, `not_found`, `invalid_state`, `policy_blocked`, `unsupported`, `console_gone`,
-   * `too_many_consoles`, `agent_error`
+   * Opens or resumes a console, and sends `opened` to its user.
+   * @throws {BerthError} `invalid_field`, `not_found`, `invalid_state`, `policy_blocked`, `unsupported`,
+   * `console_gone`, `too_many_consoles`, `agent_error`
    */
   async open(start: ConsoleStart, user: ConsoleUser): Promise<OpenConsole> {
     const { context } = this.parts
@@ -62,7 +62,7 @@ export class AgentConsoles {
     return hold(await this.parts.connections.connect(), request, told)
   }
 
-  /** A console that ends with its guest says so. */
+  /** Adds the guest's end as the reason if the console ended with its guest. */
   #explain({ uuid }: GuestRecord, response: ConsoleResponse): ConsoleResponse {
     if (response.$case !== 'exit' || response.value.reason !== 'ended') return response
     const now = this.parts.context.store.find(uuid)
@@ -83,7 +83,7 @@ function parseMode(text: string): ConsoleMode {
   throw invalidField('mode', 'mode: must be shell, serial or vnc')
 }
 
-/** 1 to 1000 each; 80 by 24 where none is given. */
+/** Parses a size of 1 to 1000 each; default 80 by 24. */
 export function parseSize(size: Size | undefined): Size {
   const { columns, rows } = size ?? { columns: 80, rows: 24 }
   if ([columns, rows].some((count) => !Number.isInteger(count) || count < 1 || count > 1000))
@@ -96,7 +96,7 @@ function checkText(field: string, text: string, maxLength: number): string {
   throw invalidField(field, `${field}: not a valid value`)
 }
 
-/** Opens a console at the process on the other end. */
+/** Opens a console in the process on the other end. */
 function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<OpenConsole> {
   return new Promise((resolve, reject) => {
     const reader = new FrameReader()
@@ -141,7 +141,7 @@ const lost: ConsoleResponse = {
   value: { code: -1, reason: 'failed', detail: 'the console process ended' },
 }
 
-/** The codes that the process refuses with. */
+/** Error codes with which the process refuses a request. */
 const kinds: Readonly<Record<string, BerthError['kind']>> = {
   console_gone: 'not_found',
   too_many_consoles: 'exhausted',

@@ -2,29 +2,29 @@ import type { Holding, Room } from '../../shared/fair-room.js'
 import type { ConsolePlace } from '../drivers/contract.js'
 import type { ConsoleRequest, ConsoleResponse } from '../../shared/console-frames.js'
 
-/** In characters. */
+/** Size in characters. */
 export interface Size {
   readonly columns: number
   readonly rows: number
 }
 
-/** What is asked of the process that holds consoles. */
+/** A request to the process that holds consoles. */
 export interface HoldRequest extends Holding {
   readonly guestUuid: string
-  /** Who uses it; only the same may resume it. */
+  /** Identity of the user; only the same user may resume the console. */
   readonly principal: string
-  /** Id of a console that is to go on; empty: a new one. */
+  /** Id of a console to resume; empty: opens a new one. */
   readonly resume: string
-  /** Offset of the output that the client has of the console that it resumes. */
+  /** Offset up to which the client already has the output of the console that it resumes. */
   readonly received: number | null
   readonly size: Size
   readonly place: ConsolePlace
-  /** How long the console stays when its user is gone; 0: not at all. */
+  /** How long the console stays after its user has left, in ms; 0: it ends immediately. */
   readonly keepMs: number
   readonly limits: ConsoleLimits
 }
 
-/** Ends the process that holds consoles, and all of them. */
+/** Ends the process that holds consoles, with all of them. */
 export interface EndRequest {
   readonly end: true
 }
@@ -32,7 +32,7 @@ export interface EndRequest {
 export interface ConsoleLimits {
   readonly guest: Room
   readonly host: Room
-  /** Consoles of one unlimited caller on the host. */
+  /** Maximum number of consoles of one unlimited caller on the host. */
   readonly perPrincipal: number
 }
 
@@ -42,16 +42,16 @@ export const consoleLimits: ConsoleLimits = {
   perPrincipal: 128,
 }
 
-/** Whoever uses a console: what the guest shows goes there. */
+/** The user of a console, who receives the guest's output. */
 export interface ConsoleUser {
   send(response: ConsoleResponse): void
-  /** After the last `send`. */
+  /** Called after the last `send`. */
   end(): void
 }
 
 /** A console that is in use. */
 export interface OpenConsole {
   receive(request: ConsoleRequest): void
-  /** The user is gone, and may come back. */
+  /** The user has left, and may return. */
   leave(): void
 }

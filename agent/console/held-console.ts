@@ -18,7 +18,7 @@ const littleBytes = 64
 const mostOwedBytes = 512 * 1024
 /** How much input is taken between two notes of it. */
 const noteTakenBytes = 16 * 1024
-/** A terminal that a client joins anew changes its size for so long: programs draw their screen again. */
+/** Duration in ms of the temporary size when a client joins without output: programs redraw their screen then. */
 const redrawMs = 60
 
 export interface HeldConsoleOptions extends Holding {
@@ -28,13 +28,13 @@ export interface HeldConsoleOptions extends Holding {
   readonly keepMs: number
   readonly size: Size
   open(listener: TerminalListener): Terminal
-  /** Called once, when it can be used no more. */
+  /** Called once, when the console cannot be used any more. */
   onGone(): void
 }
 
 /**
- * One console with its terminal. It sends no more than a window beyond what its user has received, and pauses the
- * terminal while a window is full; a user that is gone may come back to it for a while.
+ * One console with its terminal. It sends no more than a window beyond the output that its user has acknowledged, and
+ * pauses the terminal while a window is full. A user that left may return to it for a while.
  */
 export class HeldConsole {
   readonly #terminal: Terminal
@@ -43,13 +43,13 @@ export class HeldConsole {
   /** Offsets of the output: sent to the user, and received by it. */
   #sent = 0
   #received = 0
-  /** Bytes that were overwritten before they were sent: users count without them. */
+  /** Bytes that were overwritten before they were sent. Users' offsets do not include them. */
   #lost = 0
   #paused = false
-  /** Input that the terminal has not taken yet, and what of it was typed before the present user came. */
+  /** Input that the terminal has not accepted yet, and the part of it that was typed before the present user joined. */
   #owed = 0
   #owedBefore = 0
-  /** Of the present user's input. */
+  /** Input of the present user that was accepted, and acknowledged. */
   #taken = 0
   #noted = 0
   #lastSentMs = 0
@@ -59,7 +59,7 @@ export class HeldConsole {
   #redraw: NodeJS.Timeout | undefined
   #leaving: NodeJS.Timeout | undefined
 
-  /** @throws {Error} when the terminal cannot be opened */
+  /** @throws {Error} if the terminal cannot be opened */
   constructor(private readonly options: HeldConsoleOptions) {
     this.#terminal = options.open({
       onData: (chunk) => this.#show(chunk),
@@ -92,14 +92,14 @@ export class HeldConsole {
     return this.#user !== undefined
   }
 
-  /** Whether somebody may go on with it. */
+  /** Whether this user may resume the console of this guest. */
   belongsTo({ guestUuid, principal }: { guestUuid: string; principal: string }): boolean {
     return !this.#gone && guestUuid === this.options.guestUuid && principal === this.options.principal
   }
 
   /**
-   * Makes somebody its user, in place of another one.
-   * @param received offset of the output that the user has; null: it has nothing
+   * Makes a user the present one, replacing any other.
+   * @param received offset of the output that the user already has; null: it has none
    */
   join(user: ConsoleUser, joining?: { readonly received: number | null; readonly size: Size }): OpenConsole {
     this.#dismiss('taken_over')
@@ -132,7 +132,7 @@ export class HeldConsole {
     }
   }
 
-  /** Ends it, with its terminal. */
+  /** Ends the console with its terminal. */
   close(): void {
     if (this.#gone) return
     this.#gone = true
@@ -143,7 +143,7 @@ export class HeldConsole {
     this.options.onGone()
   }
 
-  /** Where the output goes on; a client that has nothing begins with a line. */
+  /** Offset at which the output continues. A client without output starts at the beginning of a line. */
   #startFor(received: number | null): number {
     const { start, end } = this.#output
     const offset = received === null ? Infinity : received + this.#lost
@@ -159,7 +159,7 @@ export class HeldConsole {
     if (request.$case === 'close') this.close()
   }
 
-  /** Users who come back again and again, to a program that reads nothing, fill no more than one would. */
+  /** Limits waiting input over all users: reconnecting users cannot fill more memory than one user. */
   #type(value: Buffer): void {
     if (this.#owed + value.length > mostOwedBytes) return this.#note(value.length)
     this.#owed += value.length
@@ -171,7 +171,7 @@ export class HeldConsole {
     if (this.#exitCode === undefined) this.#terminal.resize(size.columns, size.rows)
   }
 
-  /** Programs draw anew when their size changes, and not for one that is the same. */
+  /** Makes programs redraw: they do so if their size changes, but not if it stays the same. */
   #drawAgain(size: Size): void {
     this.#resize({ ...size, rows: size.rows > 1 ? size.rows - 1 : 2 })
     this.#redraw = setTimeout(() => this.#resize(size), redrawMs)
@@ -198,7 +198,10 @@ export class HeldConsole {
     this.#terminal.resume()
   }
 
-  /** At once after a pause and what is little, as what is typed and shown; together with what follows in a flood. */
+  /**
+   * Sends small output after a pause at once, as for typed characters. In a flood, output is sent together with what
+   * follows.
+   */
   #sendSoon(): void {
     if (this.#gathering) return
     const isLittle = this.#output.end - this.#sent <= littleBytes
@@ -220,7 +223,7 @@ export class HeldConsole {
       this.#dismiss('ended', this.#exitCode)
   }
 
-  /** What a terminal that nobody can pause has shown meanwhile is lost: no client counts it. */
+  /** Skips output that a terminal without flow control showed meanwhile: it is lost, and no client counts it. */
   #skipLost(): void {
     const lost = this.#output.start - this.#sent
     if (lost <= 0) return
@@ -248,7 +251,7 @@ export class HeldConsole {
     this.#send()
   }
 
-  /** Tells the user that it is no longer its console. */
+  /** Notifies the user that the console is no longer its own. */
   #dismiss(reason: 'ended' | 'taken_over', code = -1): void {
     const user = this.#user
     this.#user = undefined

@@ -8,11 +8,11 @@ import { HeldConsole } from './held-console.js'
 
 export type OpenTerminal = (place: ConsolePlace, size: Size, listener: TerminalListener) => Terminal
 
-/** All consoles that are held on a host. */
+/** All consoles that this process holds. */
 export class Holder {
   readonly #consoles = new Map<string, HeldConsole>()
 
-  /** @param onChange called when a console was opened, or is gone */
+  /** @param onChange called after a console was opened or has ended */
   constructor(
     private readonly openTerminal: OpenTerminal,
     private readonly onChange: () => void = () => undefined,
@@ -22,7 +22,7 @@ export class Holder {
     return this.#consoles.size
   }
 
-  /** @throws {BerthError} `console_gone` for one that cannot be resumed, `too_many_consoles`, `agent_error` */
+  /** @throws {BerthError} `console_gone` if it cannot be resumed, `too_many_consoles`, `agent_error` */
   open(request: HoldRequest, user: ConsoleUser): OpenConsole {
     if (request.resume === '') return this.#create(request).join(user)
     const held = this.#consoles.get(request.resume)
@@ -62,7 +62,7 @@ export class Holder {
     }
   }
 
-  /** Consoles that wait for a user who may never come back give way to the same guest or user; those of others do not. */
+  /** Ends abandoned consoles if necessary, but only those of the same guest or user. */
   #makeRoom(of: HoldRequest): void {
     for (let full = this.#findFull(of); full; full = this.#findFull(of)) {
       const unused = full.consoles.find(({ isUsed }) => !isUsed)

@@ -8,8 +8,8 @@ import { serveConsoles } from './serve.js'
 import { SocketTerminals } from './socket-terminal.js'
 
 /*
- * berth-console: holds the terminals of guests' consoles, apart from the agent, which may be restarted while people work
- * in them. The agent starts it when there is a console to open; it ends by itself some time after the last one.
+ * berth-console: holds the terminals of guests' consoles, separate from the agent, which may restart while people work
+ * in them. The agent starts it to open a console. It ends by itself some time after the last console.
  */
 
 const { values } = parseArgs({ options: { socket: { type: 'string' }, 'idle-ms': { type: 'string' } } })

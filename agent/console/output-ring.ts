@@ -1,16 +1,16 @@
 const blockBytes = 8192
 
-/** The newest output of a console, by its offset in all of it. Memory grows with what is in it, up to its bound. */
+/** The newest output of a console, by its offset in all output. Memory grows with the content, up to its limit. */
 export class OutputRing {
   #blocks: Buffer[] = []
   /** Offset of the first block. */
   #base = 0
   #end = 0
 
-  /** @param capacityBytes kept at least; up to a block more is in memory */
+  /** @param capacityBytes minimum that is retained; memory may exceed it by one block */
   constructor(private readonly capacityBytes: number) {}
 
-  /** Offset of the oldest byte that is kept. */
+  /** Offset of the oldest retained byte. */
   get start(): number {
     return Math.max(this.#base, this.#end - this.capacityBytes)
   }
@@ -34,7 +34,7 @@ export class OutputRing {
     }
   }
 
-  /** What there is from an offset within the ring, up to `maxBytes`. The bytes stay as they are. */
+  /** Returns up to `maxBytes` from an offset within the ring. The bytes stay in the ring. */
   read(offset: number, maxBytes: number): Buffer {
     const parts: Buffer[] = []
     for (let left = Math.min(maxBytes, this.#end - offset), at = offset; left > 0;) {
@@ -46,7 +46,7 @@ export class OutputRing {
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
   }
 
-  /** The offset after the first end of a line among the next `within` bytes; without one `offset` itself. */
+  /** The offset after the first line end among the next `within` bytes; without one, `offset` itself. */
   findLine(offset: number, within: number): number {
     return offset + this.read(offset, within).indexOf(0x0a) + 1
   }

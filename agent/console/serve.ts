@@ -7,7 +7,7 @@ import type { Holder } from './holder.js'
 
 export interface ServeListener {
   readonly onConnection: () => void
-  /** Called when all is to end. */
+  /** Called when the process is asked to end. */
   readonly onEnd: () => void
 }
 
@@ -49,7 +49,7 @@ function send(socket: Socket, message: ConsoleResponse): void {
   if (socket.writable) socket.write(responseFrame(message))
 }
 
-/** The code is that of the error; what else is known goes to the agent's log. */
+/** Refuses a request with the error's code. Other details are sent for the agent's log. */
 function refuse(socket: Socket, thrown: unknown): void {
   const error = toBerthError(thrown, thrown instanceof Error ? thrown.message : 'console')
   const cause = error.cause instanceof Error ? `: ${error.cause.message}` : ''

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
 import { addInput, type Terminal, type TerminalListener } from '../host/process/pty.js'
 
-/** How long the other side may take to read what was typed before its connection closed. */
+/** Time that the other side has to read input that was typed before its connection closed. */
 const lastReadMs = 1000
 
 interface SharedSocket {
@@ -9,7 +9,7 @@ interface SharedSocket {
   readonly listeners: Set<TerminalListener>
 }
 
-/** A connection of its own to a Unix socket. */
+/** Opens a separate connection to a Unix socket. */
 export function openSocket(path: string, listener: TerminalListener): Terminal {
   const socket = connect(path)
   const input = new SocketInput(socket, listener)
@@ -29,8 +29,8 @@ export function openSocket(path: string, listener: TerminalListener): Terminal {
 }
 
 /**
- * Terminals on Unix sockets that take one connection only, as QEMU's serial ports: all users of a socket see the same
- * output, and what each of them types goes in. Nobody can pause it.
+ * Terminals on Unix sockets that accept only one connection, such as QEMU's serial ports. All users of a socket see the
+ * same output, and the input of each is written. The output cannot be paused.
  */
 export class SocketTerminals {
   readonly #open = new Map<string, SharedSocket>()
@@ -74,7 +74,7 @@ export class SocketTerminals {
   }
 }
 
-/** What one user types into a socket. */
+/** Input of one user of a socket. */
 class SocketInput {
   readonly #waiting: Buffer[] = []
   #isWriting = false
@@ -89,7 +89,7 @@ class SocketInput {
     if (!this.#isWriting) this.flush()
   }
 
-  /** Hands all that waits to the socket. */
+  /** Writes all waiting input to the socket. */
   flush(): void {
     const bytes = Buffer.concat(this.#waiting.splice(0))
     if (bytes.length === 0) return
@@ -103,8 +103,8 @@ class SocketInput {
 }
 
 /**
- * Ends a connection once the other side has read what was written, or has had its time. QEMU drops what it has not read
- * of a connection that is closed, and reads all of one that was ended.
+ * Ends a connection once the other side has read all data, or a timeout has passed. QEMU drops unread data of a
+ * connection that is closed, and reads all data of one that was ended.
  */
 export function hangUp(socket: Socket): void {
   socket.removeAllListeners('data').resume().end()
