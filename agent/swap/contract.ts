@@ -1,45 +1,49 @@
 import type { Memory } from '../host/process/memory.js'
 import type { PoolCapacity } from '../storage/pool.js'
 
-/** The swap file has one of two names: an active one cannot be renamed, and its successor is made beside it. */
+/** The swap file has one of two names: an active file cannot be renamed, so its successor is created next to it. */
 export type SwapSlot = 0 | 1
 
 export interface SwapFile {
   readonly slot: SwapSlot
   readonly path: string
-  /** What it was made with. */
+  /** Size that it was created with. */
   readonly sizeBytes: number
-  /** The kernel uses it. */
+  /** True if the kernel uses it. */
   readonly active: boolean
-  /** In use after a boot, too. */
+  /** True if it is used after a boot, too. */
   readonly kept: boolean
   readonly usedBytes: number
 }
 
 export interface SwapState {
-  /** The agent's own, at most two. */
+  /** The agent's own files, at most two. */
   readonly files: readonly SwapFile[]
-  /** Of all swap that the kernel uses, others' too. */
+  /** Size and usage of all swap that the kernel uses, including other programs' swap. */
   readonly totalBytes: number
   readonly usedBytes: number
 }
 
-/** The host's swap, as far as it is the agent's. Every method may be repeated. */
+/** The agent's part of the host's swap. Every method is idempotent. */
 export interface HostSwap {
   read(): Promise<SwapState>
-  /** Of the file system that swap files are made on. */
+  /** Capacity of the file system that contains swap files. */
   readRoom(): Promise<PoolCapacity>
   readMemory(): Promise<Memory>
   /**
-   * Makes the file, whole or not at all; one of that size stays. Another there is removed, and must not be in use.
+   * Creates the file completely or not at all. A file of that size stays. A file of another size is removed, and must
+   * not be in use.
    * @throws {BerthError} `storage_full`
    */
   make(slot: SwapSlot, sizeBytes: number, signal: AbortSignal): Promise<void>
-  /** @throws {BerthError} `swap_unsupported` where the file system or the host takes no swap file */
+  /**
+   * Activates the file. @throws {BerthError} `swap_unsupported` if the file system or the host does not support swap
+   * files
+   */
   use(slot: SwapSlot): Promise<void>
   release(slot: SwapSlot, signal: AbortSignal): Promise<void>
-  /** Whether a boot takes it into use. */
+  /** Sets whether a boot activates the file. */
   keep(slot: SwapSlot, kept: boolean): Promise<void>
-  /** With what was begun of it. It must not be in use. */
+  /** Removes the file and leftovers of its creation. It must not be in use. */
   remove(slot: SwapSlot): Promise<void>
 }

@@ -4,8 +4,8 @@ import { currentOf, otherOf } from './plan.js'
 import { discard } from './steps.js'
 
 /**
- * Takes the swap file into use that should be, where no systemd did at boot, and removes what a change left beside it.
- * To be called while no change is under way. What fails is logged: an agent without swap is better than none.
+ * Activates the swap file if systemd did not do so at boot, and removes leftovers of a change. Call it while no change
+ * is running. Failures are logged: an agent without swap is better than none.
  */
 export async function ensureSwap(swap: HostSwap, log: Logger): Promise<void> {
   try {

@@ -10,16 +10,16 @@ import { swapSteps } from './steps.js'
 
 const mib = 1024 ** 2
 
-/** A host has one swap. */
+/** A host has one swap subject. */
 export const swapSubject: Subject = { kind: 'swap', id: 'host', name: '', number: 0 }
 
 export interface SwapKindParts {
   readonly swap: HostSwap
-  /** A change is pending or running. */
+  /** Whether a change is pending or running. */
   readonly busy: () => boolean
 }
 
-/** Each change is planned by what the host has: there is one at a time. */
+/** Each change is planned from the host's present state, so only one may run at a time. */
 export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSwap', SwapChange | null> {
   let ended = 0
   return {
@@ -43,7 +43,10 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
   }
 }
 
-/** What is refused is a repeated order's answer no more: it is thrown when the order is taken. */
+/**
+ * Returns a refusal instead of throwing it, so that a repeated request still gets its recorded answer. It is thrown
+ * when the request is accepted.
+ */
 async function plan(swap: HostSwap, wish: SwapWish): Promise<SwapChange | BerthError> {
   try {
     return planSwapChange(wish, await swap.read())

@@ -1,8 +1,8 @@
 import { basename } from 'node:path/posix'
 
 /**
- * The name that systemd wants for the unit of a swap file.
- * @param path absolute and normal
+ * The name that systemd requires for the unit of a swap file.
+ * @param path absolute and normalized
  * Source: systemd.unit(5), "String escaping for inclusion in unit names"
  */
 export function unitNameOf(path: string): string {
@@ -17,7 +17,7 @@ function escapeByte(byte: number, isFirst: boolean): string {
   return isPlain ? character : `\\x${byte.toString(16).padStart(2, '0')}`
 }
 
-/** systemd orders it after the mount that the file is on (systemd.swap(5)); `%` begins a specifier. */
+/** systemd starts the unit after the mount that contains the file (systemd.swap(5)); `%` begins a specifier. */
 export function unitTextOf(path: string): string {
   return [
     '# Made by berth-agent, which removes it again.',
@@ -33,7 +33,7 @@ export function unitTextOf(path: string): string {
   ].join('\n')
 }
 
-/** Where the unit is, and the link that has a boot start it. */
+/** Paths of the unit, and of the link that makes a boot start it. */
 export function unitFilesOf(directory: string, path: string): { unit: string; link: string; target: string } {
   const name = unitNameOf(path)
   return {

@@ -7,11 +7,11 @@ import type { SwapSlot, SwapFile, SwapState } from './contract.js'
 
 export interface SwapWish {
   readonly action: SwapAction
-  /** Of create and resize; else 0. */
+  /** Size for create and resize; otherwise 0. */
   readonly sizeBytes: number
 }
 
-/** What the agent's swap is, or is to be. */
+/** The present or desired state of the agent's swap. */
 export interface SwapSetting {
   readonly slot: SwapSlot
   readonly sizeBytes: number
@@ -21,18 +21,21 @@ export interface SwapSetting {
 }
 
 export interface SwapChange {
-  /** Null: there was none. */
+  /** Null: there was no swap. */
   readonly from: SwapSetting | null
   readonly to: SwapSetting
 }
 
-/** The file that counts: the one in use, before the one that a boot would take, before any; of equals the larger. */
+/**
+ * The current file: the active one, otherwise the one that a boot would activate, otherwise any. Between equals, the
+ * larger one.
+ */
 export function currentOf({ files }: Pick<SwapState, 'files'>): SwapFile | undefined {
   const rank = (file: SwapFile): number => (file.active ? 2 : 0) + (file.kept ? 1 : 0)
   return [...files].sort((a, b) => rank(b) - rank(a) || b.sizeBytes - a.sizeBytes)[0]
 }
 
-/** Another size is another file, in the other slot. @throws {BerthError} `invalid_state` */
+/** Plans a change. A file of another size uses the other slot. @throws {BerthError} `invalid_state` */
 export function planSwapChange({ action, sizeBytes }: SwapWish, state: Pick<SwapState, 'files'>): SwapChange {
   const current = currentOf(state)
   if (!current) return { from: null, to: planFirst(action, sizeBytes) }
@@ -60,13 +63,13 @@ export function otherOf(slot: SwapSlot): SwapSlot {
   return slot === 0 ? 1 : 0
 }
 
-/** The kernel itself, and whatever comes up meanwhile, need some. */
+/** Memory reserved for the kernel and for demand that arises meanwhile. */
 const reserveShare = 0.05
 const mostReserved = 512 * 1024 ** 2
 
 /**
- * Whether what is in a swap file has room elsewhere: in memory, and in the other swap. Without, the kernel would kill
- * processes to take it out of use.
+ * Checks that the content of a swap file fits into memory and the other swap. Otherwise the kernel would kill processes
+ * to deactivate it.
  * @throws {BerthError} `memory_in_use`
  */
 export function checkRelease(
@@ -81,8 +84,8 @@ export function checkRelease(
 }
 
 /**
- * Whether the host's file system has room for another swap file, and for what else grows there.
- * @throws {BerthError} `resource_exhausted` of `size_mb`
+ * Checks that the host's file system has space for another swap file, and for other files that grow there.
+ * @throws {BerthError} `resource_exhausted` with the field `size_mb`
  */
 export function checkSpace({ totalBytes, usedBytes }: PoolCapacity, sizeBytes: number): void {
   const freeBytes = Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import type { AgentConfig } from '../config.js'
 import { ignoreFilled, SwapFiles } from './swap-files.js'
 
-/** Everything that an agent of this configuration made of swap; other swap of the host stays. */
+/** Removes all swap that an agent with this configuration created. Other swap of the host stays. */
 export async function removeSwap(config: Pick<AgentConfig, 'state_dir' | 'swap'>): Promise<void> {
   const swap = new SwapFiles(config)
   for (const slot of [0, 1] as const) {

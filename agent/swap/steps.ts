@@ -2,13 +2,13 @@ import type { Step } from '../operations/types.js'
 import type { HostSwap, SwapSlot } from './contract.js'
 import { checkRelease, otherOf, type SwapChange, type SwapSetting } from './plan.js'
 
-/** Of a change that was taken; `null` only where it was refused. */
+/** Step of an accepted change; `null` only if it was refused. */
 type SwapStep = Step<SwapChange | null>
 
 interface Change extends SwapChange {
-  /** The file that is left for another. */
+  /** The file that is replaced. */
   readonly left: SwapSetting | undefined
-  /** The file to be made. */
+  /** The file to create. */
   readonly made: SwapSetting | undefined
 }
 
@@ -19,7 +19,10 @@ function changeOf({ input }: { input: SwapChange | null }): Change {
   return { from, to, left: isMoved && from ? from : undefined, made: isMoved ? to : undefined }
 }
 
-/** The new swap is made and in use before the old one goes; until `clean` the old one is there to go back to. */
+/**
+ * The new swap is created and active before the old one is removed. Until `clean`, the old one still exists for an
+ * undo.
+ */
 export function swapSteps(swap: HostSwap): SwapStep[] {
   return [makeStep(swap), useStep(swap), keepStep(swap), releaseStep(swap), cleanStep(swap)]
 }
@@ -55,7 +58,7 @@ function useStep(swap: HostSwap): SwapStep {
   }
 }
 
-/** Until the old one's unit goes a boot takes both. */
+/** Until the old file's unit is removed, a boot activates both. */
 function keepStep(swap: HostSwap): SwapStep {
   return {
     name: 'keep',
@@ -104,7 +107,7 @@ function cleanStep(swap: HostSwap): SwapStep {
   }
 }
 
-/** Takes a file out of use and away, and from what a boot does. @throws {BerthError} `memory_in_use` */
+/** Deactivates and deletes a file, and removes it from the boot. @throws {BerthError} `memory_in_use` */
 export async function discard(swap: HostSwap, slot: SwapSlot, signal: AbortSignal): Promise<void> {
   await release(swap, slot, signal)
   await swap.keep(slot, false)

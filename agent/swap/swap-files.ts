@@ -34,17 +34,17 @@ import { storageError } from '../storage/errors.js'
 import type { HostSwap, SwapSlot, SwapFile, SwapState } from './contract.js'
 import { unitFilesOf, unitTextOf } from './plan-unit.js'
 
-/** More than the page that the kernel keeps for itself: all that was asked for can be used. */
+/** More than the page that the kernel reserves for itself, so that the whole requested size is usable. */
 const headerBytes = 64 * 1024
 /** statfs(2) */
 const btrfsMagic = 0x9123683e
 
-/** Tells the agent's files from others. */
+/** Distinguishes the agent's files from others. */
 const label = 'berth-swap'
 
 const slots: readonly SwapSlot[] = [0, 1]
 
-/** Swap files with a systemd unit each, which takes them into use at boot. */
+/** Swap files with a systemd unit each, which activates them at boot. */
 export class SwapFiles implements HostSwap {
   readonly #file: string
   readonly #units: string
@@ -85,7 +85,7 @@ export class SwapFiles implements HostSwap {
 
   readMemory = readMemory
 
-  /** What there is already of the path to the files. */
+  /** The longest existing part of the path to the files. */
   async #readAncestor(): Promise<string> {
     let directory = dirname(this.#file)
     while (!(await exists(directory))) directory = dirname(directory)
@@ -110,7 +110,10 @@ export class SwapFiles implements HostSwap {
     }
   }
 
-  /** On btrfs a subvolume: one with an active swap file cannot be snapshotted (btrfs(5)). @returns whether it is btrfs */
+  /**
+   * Creates the directory. On btrfs it is a subvolume, since one with an active swap file cannot be snapshotted
+   * (btrfs(5)). @returns whether it is btrfs
+   */
   async #prepareDirectory(): Promise<boolean> {
     const directory = dirname(this.#file)
     await mkdir(dirname(directory), { recursive: true, mode: 0o711 })
@@ -137,7 +140,7 @@ export class SwapFiles implements HostSwap {
     if ((await isOwn(path)) && (await this.#findArea(slot, await readSwaps()))) await swapOff(path, signal)
   }
 
-  /** The kernel names what links lead to. */
+  /** The kernel lists swap files by their real path, without links. */
   async #findArea(slot: SwapSlot, areas: readonly SwapArea[]): Promise<SwapArea | undefined> {
     const real = await realpath(this.pathOf(slot)).catch(absent)
     return areas.find(({ path }) => path === real)
@@ -167,7 +170,7 @@ export class SwapFiles implements HostSwap {
   }
 }
 
-/** What somebody else put there is not touched. */
+/** Whether the file is the agent's. Files of other programs are not touched. */
 async function isOwn(path: string): Promise<boolean> {
   if (!(await lstat(path).catch(absent))?.isFile()) return false
   return (await readSwapLabel(path).catch(absent)) === label
@@ -192,7 +195,7 @@ async function makeSwapFile(
 
 const unfinished = (path: string): string => `${path}.new`
 
-/** Of the removal of a directory: it has something of others, or is gone. */
+/** Ignores that a directory cannot be removed because it contains other files, or does not exist. */
 export function ignoreFilled(error: unknown): void {
   if (!['ENOTEMPTY', 'ENOENT', 'EEXIST', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
 }
