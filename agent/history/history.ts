@@ -20,7 +20,7 @@ import {
 } from './plan-series.js'
 import { hostSeries, type SeriesFiles } from './series-files.js'
 
-/** Counters of a guest or of the host as read last, and what of them is no counter. */
+/** The last reading of a guest's or the host's counters, and figures that are not counters. */
 export interface HistorySample {
   readonly reading: Reading | undefined
   readonly diskBytes: number | undefined
@@ -32,29 +32,29 @@ export interface HistoryParts {
   readonly sampleGuest: (uuid: string) => HistorySample
   readonly sampleHost: () => HistorySample
   readonly hostProcessors: number
-  /** How long minutes are gathered before they are written: what a crash loses. */
+  /** How long minutes are collected before they are written; a crash loses this much. */
   readonly writeEveryMs: number
   readonly log: Logger
   readonly now: () => number
 }
 
-/** What is read of it. */
+/** Read access to the history. */
 export type HistoryReader = Pick<UsageHistory, 'readGuest' | 'readHost'>
 
 const minuteMs = 60_000
-/** Minutes of one series that wait for a disk that is full. */
+/** Maximum number of minutes of a series that wait while the disk is full. */
 const mostPending = 120
-/** So many series are read or written before others get their turn. */
+/** Number of series that are read or written before other work gets its turn. */
 const seriesInTurn = 5
 
 /**
- * Use over time of each guest and of the host. A minute costs a guest a subtraction of counters that are sampled anyway;
- * minutes are written together, and once an hour what has become an hour or a day.
+ * Usage over time of each guest and of the host. A minute costs a subtraction of counters that are sampled anyway.
+ * Minutes are written together; hours and days are written once an hour.
  */
 export class UsageHistory {
   readonly #before = new Map<string, Reading>()
   readonly #pending = new Map<string, Point[]>()
-  /** The hour up to which a series is rolled up. */
+  /** The hour up to which each series is rolled up. */
   readonly #rolled = new Map<string, number>()
   readonly #unlisten: () => void
   /** The last minute that was recorded. */
@@ -71,7 +71,7 @@ export class UsageHistory {
     })
   }
 
-  /** Begins with the minute that comes; what is left of guests that are no more goes. */
+  /** Starts with the next minute, and deletes the series of guests that no longer exist. */
   start(): void {
     for (const key of this.parts.files.keys()) if (key !== hostSeries && !this.parts.store.find(key)) this.#forget(key)
     this.look()
@@ -87,7 +87,7 @@ export class UsageHistory {
     this.#timer.unref()
   }
 
-  /** Writes what is gathered. */
+  /** Writes the collected minutes. */
   async close(): Promise<void> {
     this.#closed = true
     clearTimeout(this.#timer)
@@ -96,7 +96,7 @@ export class UsageHistory {
     await this.#write(this.parts.now())
   }
 
-  /** What the first minute is counted from. */
+  /** Takes the readings that the first minute is calculated from. */
   look(): void {
     const { store, sampleGuest, sampleHost } = this.parts
     this.#note(hostSeries, sampleHost())
@@ -110,13 +110,13 @@ export class UsageHistory {
     return before
   }
 
-  /** At the end of a minute. Failures are logged: a history has gaps, and nothing else fails for it. */
+  /** Called at the end of a minute. Failures are logged: the history then has a gap, and nothing else fails. */
   tick(): Promise<void> {
     if (this.#closed) return this.#recording.settled()
     return this.#recording.run(() => this.#record().catch((err: unknown) => this.parts.log.warn({ err }, 'record use')))
   }
 
-  /** @param uuid of a guest that is there */
+  /** @param uuid uuid of an existing guest */
   readGuest(uuid: string, range: Range): History {
     return this.#read(uuid, range)
   }
@@ -184,7 +184,7 @@ export class UsageHistory {
     this.#rolled.set(key, indexAt(tiers.month, nowMs))
   }
 
-  /** Hours and days that are over now. After a start all are looked at. */
+  /** Rolls up hours and days that have ended. After a start, all of them are checked. */
   #rollUp(key: string, nowMs: number): SeriesWrite[] {
     const rolledMs = (this.#rolled.get(key) ?? 0) * tiers.month.stepSeconds * 1000
     const series = this.parts.files.read(key)

@@ -1,12 +1,12 @@
 import { figuresOf, type Figures } from './plan-series.js'
 
-/** Counters that only grow, and what they are of: another `life` begins anew. */
+/** Counters that only grow, and the run that they belong to. Another `life` starts at 0 again. */
 export interface Reading {
   readonly atMs: number
   /** Names the guest's present run, or the host's. */
   readonly life: string
   readonly memoryBytes: number
-  /** Counters are undefined where they could not be read. */
+  /** Counters are undefined if they could not be read. */
   readonly cpuUsec: number | undefined
   readonly rxBytes: number | undefined
   readonly txBytes: number | undefined
@@ -18,8 +18,8 @@ export interface Reading {
 const [shortestMs, longestMs] = [1000, 120_000]
 
 /**
- * Use between two readings.
- * @param of.processors that the guest or the host has
+ * Usage between two readings.
+ * @param of.processors number of processors of the guest or the host
  * @param of.diskBytes undefined: not known
  */
 export function planFigures(

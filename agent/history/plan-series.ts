@@ -1,24 +1,24 @@
 /*
- * What is kept of one guest's use, or the host's: three rings in one file of a fixed size. A record is the number of
- * its step since 1970 and seven figures; one that a ring has no room for any more is overwritten. 32 bytes divide a
- * page: no record is written in halves.
+ * The format of one guest's usage, or the host's: three rings in one file of a fixed size. A record contains the number
+ * of its step since 1970 and seven figures. A new record overwrites the oldest. 32 bytes divide a page, so no record is
+ * written partially.
  */
 
-/** In this order in a record. */
+/** Order of the figures in a record. */
 export const figureNames = [
   ...(['cpuPercent', 'memoryBytes', 'diskBytes', 'rxBytesPerSec', 'txBytesPerSec'] as const),
   ...(['readBytesPerSec', 'writeBytesPerSec'] as const),
 ] as const
 export type FigureName = (typeof figureNames)[number]
 
-/** Use in one step of time; NaN: not known. */
+/** Usage in one step of time; NaN: not known. */
 export type Figures = Readonly<Record<FigureName, number>>
 
 export interface Tier {
   readonly stepSeconds: number
-  /** Records. */
+  /** Number of records. */
   readonly size: number
-  /** Of its ring in the file. */
+  /** Offset of its ring in the file. */
   readonly offset: number
 }
 
@@ -36,7 +36,7 @@ export const tiers: Readonly<Record<Range, Tier>> = {
 
 export const seriesBytes = (sizes.day + sizes.month + sizes.year) * recordBytes
 
-/** Of one step of a tier. */
+/** One step of a tier. */
 export interface Point {
   /** Number of the step since 1970. */
   readonly index: number
@@ -57,7 +57,7 @@ export function indexAt({ stepSeconds }: Tier, ms: number): number {
   return Math.floor(ms / 1000 / stepSeconds)
 }
 
-/** Records that follow one another in the ring are one write. @param points in the order of time */
+/** Plans the writes of records; adjacent records share one write. @param points in chronological order */
 export function planWrites(tier: Tier, points: readonly Point[]): SeriesWrite[] {
   const writes: { offset: number; parts: Buffer[] }[] = []
   for (const point of points) {
@@ -76,13 +76,13 @@ function encode({ index, figures }: Point): Buffer {
   return record
 }
 
-/** Where a step is in the file, if it is there. */
+/** Offset of a step in the file; undefined if the file does not contain it. */
 function findOffset(series: Buffer, tier: Tier, index: number): number | undefined {
   const offset = tier.offset + (index % tier.size) * recordBytes
   return index > 0 && series.readUInt32LE(offset) === index ? offset : undefined
 }
 
-/** What the file has of a step; undefined: nothing. */
+/** The figures of a step in the file; undefined if the file does not contain it. */
 export function findPoint(series: Buffer, tier: Tier, index: number): Figures | undefined {
   const offset = findOffset(series, tier, index)
   return offset === undefined ? undefined : figuresAt((at) => series.readFloatLE(offset + 4 + at * 4))
@@ -102,18 +102,18 @@ export function meanOf(all: readonly Figures[]): Figures {
 
 type Coarse = Exclude<Range, 'day'>
 
-/** Each is made of the one before. */
+/** Rings that are aggregated from the finer one. */
 export const coarse = ['month', 'year'] as const satisfies readonly Coarse[]
 
-/** The next finer ring, which a step of this one is made of. */
+/** The next finer ring, from which this one is aggregated. */
 const finer = { month: 'day', year: 'month' } as const
 
-/** Steps of the next finer ring in one of this. */
+/** Number of steps of the next finer ring in one step of this one. */
 function partsOf(range: Coarse): number {
   return tiers[range].stepSeconds / tiers[finer[range]].stepSeconds
 }
 
-/** Of what the finer ring has of it. */
+/** Aggregates a step from the next finer ring. */
 function rollUp(series: Buffer, range: Coarse, index: number): Figures | undefined {
   const [fine, parts] = [tiers[finer[range]], partsOf(range)]
   const known: Figures[] = []
@@ -125,10 +125,10 @@ function rollUp(series: Buffer, range: Coarse, index: number): Figures | undefin
 }
 
 /**
- * Hours or days that are not in their ring yet, as far as the finer ring goes back: also those that were over while no
- * agent ran. A day is made of hours, which are therefore put there first.
- * @param steps.from those before it are known to be there
- * @param steps.end the first that is not looked at
+ * Plans hours or days that are missing in their ring, as far back as the finer ring reaches. These include steps that
+ * ended while no agent ran. A day is aggregated from hours, so hours must be added first.
+ * @param steps.from earlier steps are known to exist
+ * @param steps.end first step that is not checked
  */
 export function planRollUp(series: Buffer, range: Coarse, { from, end }: { from: number; end: number }): Point[] {
   const back = Math.floor(tiers[finer[range]].size / partsOf(range))
@@ -141,22 +141,22 @@ export function planRollUp(series: Buffer, range: Coarse, { from, end }: { from:
   return points
 }
 
-/** Into a copy of the file. */
+/** Applies writes to a copy of the file. */
 export function applyWrites(series: Buffer, writes: readonly SeriesWrite[]): void {
   for (const { offset, bytes } of writes) bytes.copy(series, offset)
 }
 
 export interface History {
-  /** Beginning of the first step; 0: nothing is known. */
+  /** Start of the first step; 0: no data. */
   readonly startMs: number
   readonly stepSeconds: number
-  /** One a step, without holes, the oldest first. */
+  /** One entry for each step, without gaps, oldest first. */
   readonly steps: readonly Figures[]
 }
 
 const unknown = figuresOf({})
 
-/** From the first step of which anything is known to the one that is under way, or of minutes the one before it. */
+/** The history from the first known step to the present one. For minutes it ends with the last complete one. */
 export function planHistory(series: Buffer, range: Range, nowMs: number): History {
   const tier = tiers[range]
   const end = indexAt(tier, nowMs) + (range === 'day' ? 0 : 1)
@@ -172,8 +172,8 @@ export function planHistory(series: Buffer, range: Range, nowMs: number): Histor
 }
 
 /**
- * Puts what is over and not written yet, and what there is of the hour and the day that are under way, into a copy of
- * the file. Their places had the oldest steps, which are out of range by then.
+ * Adds ended steps that are not written yet, and the present hour and day so far, to a copy of the file. They replace
+ * the oldest steps, which are out of range by then.
  */
 export function completeSeries(series: Buffer, nowMs: number): void {
   for (const range of coarse) {
