@@ -6,11 +6,11 @@ import { driverOf, type GuestContext } from '../guests/context.js'
 import type { GuestRecord } from '../guests/record/record.js'
 import { nextLoad, type Load } from './load-average.js'
 
-/** What is known of a guest's use of the host now. */
+/** A guest's present usage. */
 export interface GuestUsage {
-  /** Of all its processors together, 0 to 100. */
+  /** Usage of all its processors together, 0 to 100. */
   cpuPercent: number
-  /** Since its start. */
+  /** Processor time since its start. */
   cpuUsec: number
   memoryBytes: number
   diskBytes: number
@@ -20,7 +20,7 @@ export interface GuestUsage {
   sampledAtMs: number
 }
 
-/** Disks are read apart, those of stopped guests too. */
+/** Disk usage is read separately, because stopped guests have it too. */
 type ProcessUsage = Omit<GuestUsage, 'diskBytes'>
 
 interface GuestSample {
@@ -40,7 +40,7 @@ const none: ProcessUsage = {
 }
 
 const diskIntervalMs = 60_000
-/** While a guest that runs has no figure yet: to find a new disk's costs a process. */
+/** Minimum interval of reads for a running guest without a figure: each read of a new disk starts a process. */
 const newDiskIntervalMs = 5000
 /** Maximum age of a fresh disk figure. */
 const freshDiskMs = 2000
@@ -74,7 +74,7 @@ export class GuestSampler {
     this.#onMemoryKills = listener
   }
 
-  /** The guests that run, as last compared; new ones are sampled at once. */
+  /** Updates the list of running guests after a comparison; new ones are sampled at once. */
   observed(observed: readonly ObservedGuest[]): void {
     const running = observed.flatMap((o) => (o.state === 'running' && o.pid ? [[o.uuid, o.pid] as const] : []))
     this.#pids = new Map(running)
@@ -86,7 +86,7 @@ export class GuestSampler {
     return { ...(this.#last.get(uuid)?.usage ?? none), diskBytes: this.diskBytes(uuid) ?? 0 }
   }
 
-  /** `usage` with a disk figure that is at most a few seconds old. */
+  /** Like `usage`, with a disk figure that is at most a few seconds old. */
   async freshUsage(record: GuestRecord): Promise<GuestUsage> {
     const nowMs = performance.now()
     let fresh = this.#fresh.get(record.uuid)
@@ -110,13 +110,13 @@ export class GuestSampler {
     }
   }
 
-  /** The sample of a guest that runs, as it was taken; undefined: none yet, or it does not run. */
+  /** The last sample of a running guest; undefined: not sampled yet, or not running. */
   sampled(uuid: string): { pid: number; sample: UsageSample; atMs: number } | undefined {
     const last = this.#last.get(uuid)
     return last && { pid: last.pid, sample: last.sample, atMs: last.usage.sampledAtMs }
   }
 
-  /** Also of a guest that is stopped; undefined: not known. */
+  /** Bytes on the disk, also of a stopped guest; undefined: not known. */
   diskBytes(uuid: string): number | undefined {
     const countedBytes = this.#disk.get(uuid)
     const extraBytes = this.context.store.find(uuid)?.extraBytes ?? 0
@@ -124,7 +124,7 @@ export class GuestSampler {
     return this.#last.get(uuid)?.sample.diskBytes ?? ownBytes
   }
 
-  /** Resolves after a sample of all guests that begins after this call. Failures are logged. */
+  /** Resolves after a sample of all guests that starts after this call. Failures are logged. */
   sample(): Promise<void> {
     return this.#sampling.run()
   }
@@ -138,7 +138,7 @@ export class GuestSampler {
     for (const [uuid, pid] of this.#pids) {
       const record = this.context.store.find(uuid)
       if (record) await this.#sampleGuest(record, pid)
-      // A driver reads kernel files at once; requests do not wait for all guests together.
+      // A driver reads kernel files synchronously; requests must not wait for all guests together.
       await nextTurn()
     }
   }
@@ -159,10 +159,10 @@ export class GuestSampler {
       const usage = usageOf(record, sample, last?.pid === pid ? last : undefined, this.context.now())
       this.#last.set(record.uuid, { pid, sample, usage })
       const kills = (sample.memoryKills ?? 0) - (last?.pid === pid ? (last.sample.memoryKills ?? 0) : 0)
-      // Without an earlier sample of this agent the time of the kills is not known.
+      // Without an earlier sample by this agent, the time of the kills is unknown.
       if (last?.pid === pid && kills > 0) this.#onMemoryKills(record.uuid, kills)
     } catch (error) {
-      // It may just have ended; the next comparison tells.
+      // The guest may just have ended; the next comparison will show that.
       this.context.log.debug({ guest: record.uuid, reason: describeError(error) }, 'no measurement yet')
     }
   }

@@ -16,10 +16,10 @@ export interface DescriptionParts extends DriversDescription {
 
 const gib = 1024 ** 3
 
-/** Without the host's id, which changes where it joins anew. */
+/** Excludes the host's id, which changes if the host joins again. */
 export type FixedDescription = Omit<HostDescription, 'hostId'>
 
-/** What the host is and can do. */
+/** Properties and capabilities of the host. */
 export function describeHost(parts: DescriptionParts): FixedDescription {
   return {
     version: parts.version,

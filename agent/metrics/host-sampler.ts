@@ -31,8 +31,8 @@ export interface HostSamplerOptions {
 }
 
 /**
- * Reads what costs nothing to read: of systeminformation only the calls that spawn no process
- * (`mem`), the processors' times, and statfs for the pool.
+ * Reads only cheap figures: from systeminformation the calls that start no process (`mem`), the processors' times, and
+ * statfs for the pool.
  */
 export class HostSampler {
   #timer: NodeJS.Timeout | undefined
@@ -80,7 +80,7 @@ export class HostSampler {
   }
 }
 
-/** systeminformation's `currentLoad` waits for a shell each time, and all the agent with it. */
+/** Replaces systeminformation's `currentLoad`, which starts a shell each time and blocks the whole agent meanwhile. */
 class ProcessorLoad {
   #last = readTimes()
   #percent = 0

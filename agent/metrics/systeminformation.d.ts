@@ -1,4 +1,4 @@
-/** One part of the library, which as a whole takes 3 MB that a daemon would keep. */
+/** One part of the library. All of it would take 3 MB of the daemon's memory. */
 declare module 'systeminformation/lib/memory.js' {
   import type { Systeminformation } from 'systeminformation'
   /** Bytes. */
