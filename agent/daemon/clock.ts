@@ -9,7 +9,7 @@ const keepEveryMs = 60_000
 export interface ClockOptions {
   /** ms since 1970; default: the host's clock. */
   readonly now?: () => number
-  /** ms since any moment; default: as `now`, if that is given. */
+  /** ms since any moment; default: same as `now`, if that is given. */
   readonly monotonic?: () => number
 }
 

@@ -1,4 +1,4 @@
-/** Ends what was opened, in reverse order, even after failures. */
+/** Closes everything that was opened, in reverse order, even after failures. */
 export class Closers {
   readonly #list: (() => unknown)[] = []
 

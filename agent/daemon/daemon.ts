@@ -41,11 +41,14 @@ import { checkInterfacePrefix, openHost, type Host } from './host.js'
 import { openHistory } from './history.js'
 import { readMetrics } from './metrics.js'
 
-/** The gateway may repeat an order within a day of its last attempt (Idempotency-Key). */
+/**
+ * Number of days for which removed operations are remembered. The gateway may repeat a request within a day of its last
+ * attempt (Idempotency-Key).
+ */
 const rememberedDays = 2
 const hourMs = 3_600_000
 
-/** Schedules are by the minute. */
+/** Schedules have a resolution of one minute. */
 const scheduleLookMs = 10_000
 
 export interface DaemonOptions {
@@ -54,24 +57,24 @@ export interface DaemonOptions {
   version: string
   /** Default: opens the host that the agent runs on. */
   openHost?: (config: AgentConfig, log: Logger, closers: Closers) => Promise<Host>
-  /** Called at every step's beginning and end; tests interrupt the agent there. */
+  /** Called at the start and end of every step; tests interrupt the agent there. */
   observer?: StepObserver
-  /** As the host's clock shows it, ms since 1970; for tests. */
+  /** The host's clock, ms since 1970; for tests. */
   now?: () => number
-  /** ms since any moment, for tests; default: as `now`, if that is given. */
+  /** ms since any moment, for tests; default: same as `now`, if that is given. */
   monotonic?: () => number
 }
 
 export interface Daemon {
   readonly domain: Domain
   readonly tls: AgentTls
-  /** Ends the agent; guests go on. */
+  /** Ends the agent; guests keep running. */
   close(): Promise<void>
 }
 
 /**
- * Starts the agent: first the host (pool, network), then operations that an earlier run left open, then guests that
- * should run, and last the server.
+ * Starts the agent: first the host (pool, network), then operations that an earlier run left unfinished, then guests
+ * that should run, and last the server.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   checkInterfacePrefix(options.config.network)
@@ -121,7 +124,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   return { domain, tls }
 }
 
-/** The network is ready before any guest starts; open operations end before new ones begin. */
+/** The network is ready before any guest starts, and unfinished operations end before new ones begin. */
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
   const { abuse, context, engine, images, policy, reconciler, snapshots, backups } = domain
   await images.sweep()
@@ -141,14 +144,14 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   for (const templateId of config.images.prefetch) prefetch(domain, templateId)
 }
 
-/** Guests that run stay where they are. */
+/** Running guests stay on their processors. */
 async function adoptProcessors({ drivers, processors, store }: GuestContext): Promise<void> {
   for (const driver of Object.values(drivers)) if (driver) processors.adopt(await driver.readProcessors(), store.list())
 }
 
 /**
- * Keeps the journal from growing without bound; the reconciler empties the trash. Work that failed at the start for a
- * temporary reason, such as a missing network, is retried.
+ * Tasks that keep the journal from growing without bound; the reconciler empties the trash. Work that failed at the
+ * start for a temporary reason, such as a missing network, is retried.
  */
 function upkeepOf(host: Host, domain: Domain, config: AgentConfig): PeriodicTaskTable {
   const { abuse, context, engine, changes } = domain

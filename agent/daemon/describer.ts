@@ -4,7 +4,9 @@ import { readNatPorts } from '../network/addresses/address-tables.js'
 import type { Domain } from './domain.js'
 import type { Host } from './host.js'
 
-/** The host as it is now: what its drivers can do and the range of its ports change while the agent runs. */
+/**
+ * Describes the host's present state: its drivers' capabilities and its range of ports may change while the agent runs.
+ */
 export class HostDescriber {
   private constructor(
     private readonly host: Host,
@@ -38,7 +40,7 @@ export class HostDescriber {
     return { ...this.described, capacity: size && { ...size, natPortsTotal: end - start + 1 } }
   }
 
-  /** Reads again what drivers can do. Starts no process. */
+  /** Reads the drivers' capabilities again. Starts no process. */
   async look(): Promise<void> {
     const capabilities = describeCapabilities(await this.host.drivers.describe())
     this.described = { ...this.described, capabilities }

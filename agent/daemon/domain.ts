@@ -59,7 +59,7 @@ export interface Domain {
   readonly imageAdmin: ImageAdmin
   readonly reconciler: Reconciler
   readonly sampler: GuestSampler
-  /** By schedule. */
+  /** Scheduled runs. */
   readonly snapshots: ScheduledRuns
   readonly backups: ScheduledRuns
 }
@@ -70,7 +70,7 @@ export interface DomainOptions {
   observer?: StepObserver
   /** ms since 1970; default: the host's clock. */
   now?: () => number
-  /** ms since any moment; default: as `now`, if that is given. */
+  /** ms since any moment; default: same as `now`, if that is given. */
   monotonic?: () => number
 }
 
@@ -191,7 +191,7 @@ function stopNow(orders: Orders<GuestRecord>, uuid: string, requestedBy: string)
   orders.submitNow({ operationId: randomUUID(), requestedBy, order })
 }
 
-/** A wrong clock had stopped it. */
+/** Starts a guest that was stopped because of a wrong clock. */
 function startNow(orders: Orders<GuestRecord>, uuid: string): void {
   const order = { $case: 'start', value: { uuid, liftBlock: false } } as const
   orders.submitNow({ operationId: randomUUID(), requestedBy: 'system', order })

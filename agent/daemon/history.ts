@@ -18,7 +18,7 @@ export interface HistorySources {
   readonly feed: MetricsFeed
 }
 
-/** History of what is sampled anyway, in the state directory. */
+/** History of samples that are taken anyway, in the state directory. */
 export function openHistory({ host, domain, config, feed }: HistorySources): UsageHistory {
   const { store, now, log } = domain.context
   return new UsageHistory({

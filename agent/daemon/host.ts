@@ -39,13 +39,13 @@ import { recordKernelSettings } from './kernel-record.js'
 const mib = 1024 * 1024
 const gib = 1024 * mib
 
-/** What the network needs of the journal. */
+/** The parts of the journal that the network needs. */
 export type NetworkParts = Pick<AddressBookOptions, 'db' | 'assignInside'>
 
-/** What the host's domain needs of volumes; see agent/storage/volumes.ts. */
+/** The part of volumes that the host's domain needs; see agent/storage/volumes.ts. */
 export type HostVolumes = GuestVolumes & Pick<Volumes, 'sweep' | 'ensureLimits'>
 
-/** A host prepared for guests; nothing in it knows the journal. */
+/** A host prepared for guests. No part of it knows the journal. */
 export interface Host {
   readonly volumes: HostVolumes
   readonly images: ImagePool
@@ -56,12 +56,12 @@ export interface Host {
   readonly swap: HostSwap
   readonly consoles: ConsoleConnections
   readonly cpuCores: number
-  /** Processors that guests may have now, in order. */
+  /** Processors that guests may use now, in ascending order. */
   readCpus(): readonly number[]
   readonly ramTotalMb: number
-  /** Capacity of the storage pool. Spawns nothing. */
+  /** Capacity of the storage pool. Starts no process. */
   readCapacity(): Promise<PoolCapacity>
-  /** Warnings for the operator: what weakens the separation of guests. */
+  /** Warnings for the operator about host settings that weaken the separation of guests. */
   describeWeaknesses(): readonly string[]
   readonly openNetwork: (parts: NetworkParts) => Network
   readonly openSensor: () => AbuseSensor
@@ -148,7 +148,7 @@ function openImages(config: AgentConfig, pool: Pool, trash: Trash): PoolImages {
 
 /**
  * Checks the prefix, since packets at interfaces named like guests' are dropped unless they come through the bridge.
- * @throws {BerthError} `invalid_field` when the bridge or a hardware interface has such a name
+ * @throws {BerthError} `invalid_field` if the bridge or a hardware interface has such a name
  */
 export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: AgentConfig['network']): void {
   const pattern = new RegExp(`^${prefix}\\d`)
@@ -161,7 +161,7 @@ export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: Agent
 
 async function readResolvers(config: AgentConfig): Promise<readonly string[]> {
   if (config.network.resolvers.length > 0) return config.network.resolvers
-  // The second file has the servers behind systemd-resolved, which itself listens on a loopback address.
+  // The second file lists the upstream servers of systemd-resolved, which itself listens on a loopback address.
   const paths = ['/etc/resolv.conf', '/run/systemd/resolve/resolv.conf']
   return chooseResolvers(await Promise.all(paths.map((path) => readFile(path, 'utf8').catch(() => ''))))
 }

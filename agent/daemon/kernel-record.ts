@@ -23,8 +23,8 @@ import {
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**
- * Records the host's own values: now those of limits that `ensureHostLimits` is about to raise, later those of settings
- * that the network changes. Settings of the bridge are not recorded, as they go with it.
+ * Records the host's own values: first those of limits that `ensureHostLimits` is about to raise, later those of
+ * settings that the network changes. Settings of the bridge are not recorded, as they are deleted with it.
  */
 export async function recordKernelSettings(stateDir: string, bridge: string, file = kernelRecordFile): Promise<void> {
   const netns = readNetworkNamespace()
@@ -55,7 +55,7 @@ async function release(file: string, user: KernelUser, isUnused: (path: string) 
   return done
 }
 
-/** @returns false when the value is not the one that an agent set, or did not change */
+/** @returns false if the value differs from the one that an agent set, or did not change */
 async function putBack({ path, before, value }: SysctlChange): Promise<boolean> {
   if (findSysctl(path) !== value || before === value) return false
   try {
@@ -67,7 +67,7 @@ async function putBack({ path, before, value }: SysctlChange): Promise<boolean> 
   return true
 }
 
-/** Restores what is still as agents set it, unless another agent needs it. */
+/** Restores values that are still as agents set them, unless another agent needs them. */
 export async function restoreKernelSettings(stateDir: string, log: Logger, file = kernelRecordFile): Promise<void> {
   const user = { stateDir, netns: readNetworkNamespace() }
   const { record, restore } = planLeave(await readRecord(file), user, existsSync)
@@ -92,7 +92,7 @@ function writeRecord(file: string, record: KernelRecord): Promise<void> {
   return writeFileAtomic(file, `${JSON.stringify(record, null, 2)}\n`, 0o644)
 }
 
-/** An unreadable record counts as none: it must not keep an agent from starting. */
+/** An unreadable record counts as missing: it must not prevent the agent's start. */
 async function readRecord(file: string): Promise<KernelRecord> {
   const boot = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim()
   try {

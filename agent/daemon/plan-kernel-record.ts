@@ -1,7 +1,7 @@
 import { planSysctls } from '../drivers/drivers.js'
 import type { SysctlChange } from '../host/kernel/sysctl-change.js'
 
-/** What the agents of this machine changed of its kernel's settings, so that the last one to leave can restore it. */
+/** Kernel settings that the agents of this machine changed, so that the last agent to leave can restore them. */
 export interface KernelRecord {
   /** The kernel's boot id: a boot resets the values. */
   readonly boot: string
@@ -40,7 +40,7 @@ export function planSettingChange(
   }
 }
 
-/** Keeps after a boot only the agents; namespaces have other numbers now. */
+/** After a boot, keeps only the agents: namespaces have other numbers now. */
 export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   if (record.boot === boot) return record
   return {
@@ -56,7 +56,7 @@ export function planUser(record: KernelRecord, { stateDir, netns }: KernelUser):
   return { ...record, users: { ...record.users, [stateDir]: netns } }
 }
 
-/** Changes to be made to the host's limits; all of them where the present values are unknown. */
+/** Changes to the host's limits; all of them if the present values are unknown. */
 export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[] {
   const dotted = new Map([...has].map(([path, value]) => [path.replaceAll('/', '.'), value]))
   return planSysctls(dotted).map(({ name, value }) => {
@@ -68,14 +68,14 @@ export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[]
 interface Leave {
   /** The remaining record; undefined: no agent is left. */
   readonly record: KernelRecord | undefined
-  /** Changes to undo, last first, unless somebody else changed the value since. */
+  /** Changes to undo, last first, unless another program changed the value since. */
   readonly restore: readonly SysctlChange[]
 }
 
 /**
- * Plans what an agent that leaves restores: its network namespace's settings if it is the last one there, the others if
- * it is the last of all. The last change first: interfaces accept router advertisements only while the host does not
- * forward, or when told to.
+ * Plans what a leaving agent restores: its network namespace's settings if it is the last agent there, and the others
+ * if it is the last of all. The last change is restored first, because interfaces accept router advertisements only
+ * while the host does not forward, or with accept_ra = 2.
  * @param isThere whether another agent's state directory still exists
  */
 export function planLeave(
@@ -101,13 +101,13 @@ export function planLeave(
 interface Release {
   /** The remaining record. */
   readonly record: KernelRecord
-  /** As in `Leave`. */
+  /** Same as in `Leave`. */
   readonly restore: readonly SysctlChange[]
 }
 
 /**
- * Plans what an agent that stays restores: settings of its network that it does not need any more, if it is the only
- * agent in that network, since the record does not say which of them another one needs.
+ * Plans what an agent that stays restores: settings of its network that it no longer needs. It must be the only agent
+ * in that network, since the record does not say which settings another one needs.
  */
 export function planRelease(
   record: KernelRecord,

@@ -15,9 +15,9 @@ import { removeSwap } from '../swap/remove.js'
 import { restoreKernelSettings } from './kernel-record.js'
 
 /**
- * Removes everything an agent of this configuration ever made: guests, rules, bridge, pool, swap file, journal. Needs
- * no journal, and works on what a crash left; what fails does not keep the rest, but rules, pool and files
- * stay while guests might.
+ * Removes everything that an agent with this configuration ever created: guests, rules, bridge, pool, swap file,
+ * journal. Needs no journal, and also works on the leftovers of a crash. A failure does not stop the rest, but rules,
+ * pool and files stay as long as guests might.
  * @throws {BerthError} `already_running` while the agent runs
  * @throws {AggregateError} with every failure
  */
@@ -25,7 +25,8 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   const unlock = lockState(join(config.state_dir, 'lock.db'))
   const failures: unknown[] = []
   try {
-    // Without the bridge guests have no network, as the remaining rules drop what does not come through it.
+    // Without the bridge guests have no network, since the remaining rules drop everything that does not pass through
+    // it.
     await attempt(failures, 'bridge', () => removeBridge(config.network.bridge))
     await attempt(failures, 'addresses', () => removeHostAddresses(config.network, log))
     await attempt(failures, 'rates', () => removeRates(config))

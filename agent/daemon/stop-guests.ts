@@ -6,9 +6,9 @@ import { isMachineStopping } from '../host/process/init-system.js'
 import { lockState } from '../state/lock.js'
 
 /**
- * Shuts down all guests that run, each within its driver's `stop_timeout_seconds`. The journal is not touched: the agent
- * starts the same guests again after the boot.
- * @throws {BerthError} `already_running` while the agent runs, which would take their ends for their own wish
+ * Shuts down all running guests, each within its driver's `stop_timeout_seconds`. Does not change the journal: the
+ * agent starts the same guests again after the boot.
+ * @throws {BerthError} `already_running` while the agent runs, since it would treat the guests' ends as their own
  * @throws the first guest's failure, once all others have ended
  */
 export async function stopGuests(config: AgentConfig, log: Logger): Promise<void> {
@@ -21,7 +21,7 @@ export async function stopGuests(config: AgentConfig, log: Logger): Promise<void
   log.info('guests are shut down')
 }
 
-/** The same when the machine itself shuts down, else nothing: a unit is stopped for other reasons, too. */
+/** Does the same, but only if the machine itself is shutting down: a unit may be stopped for other reasons. */
 export async function stopGuestsWithMachine(config: AgentConfig, log: Logger): Promise<void> {
   if (await isMachineStopping()) return stopGuests(config, log)
   log.info('the machine keeps running, and so do its guests')
