@@ -46,7 +46,7 @@ export class HeldConsole {
   /** Bytes that were overwritten before they were sent. Users' offsets do not include them. */
   #lost = 0
   #paused = false
-  /** Input that the terminal has not accepted yet, and the part of it that was typed before the present user joined. */
+  /** Input that still waits for the terminal, and the part of it that was typed before the present user joined. */
   #owed = 0
   #owedBefore = 0
   /** Input of the present user that was accepted, and acknowledged. */
