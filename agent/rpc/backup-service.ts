@@ -11,7 +11,7 @@ export interface BackupServiceParts {
   readonly log: Logger
 }
 
-/** Who asks waits no longer than this. */
+/** Timeout of a list of backups. */
 const listTimeoutMs = 60_000
 
 export function createBackupService({ backups, log }: BackupServiceParts): BackupServiceServer {

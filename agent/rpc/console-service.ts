@@ -15,9 +15,9 @@ export interface ConsoleServiceParts {
 
 /** Serves connections with one console each. */
 export interface ConsoleService {
-  /** @param check throws once the peer is the gateway no longer */
+  /** @param check throws once the peer is no longer the gateway */
   serve(socket: Socket, check: () => void): void
-  /** Ends all connections, which takes `withinMs` at most; terminals stay for a while. */
+  /** Ends all connections within `withinMs`; terminals stay for a while. */
   close(withinMs: number): void
 }
 
@@ -40,11 +40,11 @@ export function createConsoleService(parts: ConsoleServiceParts): ConsoleService
   }
 }
 
-/** One connection: its first message opens a console, the others go there. */
+/** One connection: its first message opens a console, the others are passed to it. */
 class ServedConsole {
   readonly #framed: FramedSocket
   #open: OpenConsole | undefined
-  /** Messages before it was open. */
+  /** Messages that arrived before the console was open. */
   #early: ConsoleRequest[] | undefined
   #isGone = false
 
@@ -61,7 +61,7 @@ class ServedConsole {
     })
   }
 
-  /** Answers why it ends. @param withinMs how long the gateway may take to hear it */
+  /** Reports why it ends. @param withinMs time that the gateway has to receive the reason */
   fail(error: unknown, withinMs?: number): void {
     const known = toBerthError(error, 'console')
     if (known.kind === 'internal') this.parts.log.error({ err: error }, 'console')
@@ -104,7 +104,7 @@ class ServedConsole {
     this.#begin(message.value, this.#early).catch((error: unknown) => this.fail(error))
   }
 
-  /** @param early messages that came with the first one */
+  /** @param early messages that arrived with the first one */
   async #begin(start: ConsoleStart, early: readonly ConsoleRequest[]): Promise<void> {
     const open = await this.parts.consoles.open(start, {
       send: (response) => this.#show(response),

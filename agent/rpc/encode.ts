@@ -9,7 +9,7 @@ import { blocksOf, policyReasonOf, isThrottled } from '../guests/policy/policy.j
 import type { BackupSchedule, GuestRecord, PortMapping } from '../guests/record/record.js'
 import type { GuestUsage } from '../metrics/guest-sampler.js'
 
-/** Where a system lets people in. */
+/** Login port of each operating system. */
 const loginPorts = { linux: 22, windows: 3389 } as const
 
 export function encodeGuest(record: GuestRecord): Guest {
@@ -51,7 +51,7 @@ function shownOf(record: GuestRecord) {
   return shown
 }
 
-/** On the wire the end of a single port is 0. */
+/** In the protocol, the end of a single port is 0. */
 export function encodeMapping(mapping: PortMapping): WireMapping {
   const single = mapping.hostPort === mapping.hostPortEnd
   return single ? { ...mapping, hostPortEnd: 0, containerPortEnd: 0 } : mapping

@@ -42,7 +42,7 @@ export function createOperationService({
   }
 }
 
-/** @throws {BerthError} `invalid_field`; `unsupported` for no order, or one of a newer gateway */
+/** @throws {BerthError} `invalid_field`; `unsupported` without an order, or for one of a newer gateway */
 export function parseOrder({ operationId, requestedBy, order }: SubmitOperationRequest): Order {
   const ordered = {
     operationId: parseUuid('operation_id', operationId),

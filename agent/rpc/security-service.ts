@@ -70,7 +70,7 @@ function encodeFlow({ atMs, flow }: TimedFlow, guestUuid: string): SecurityLog {
 
 const states = { opened: 'OPENED', refused: 'REFUSED', unanswered: 'UNREPLIED', answered: 'REPLIED' } as const
 
-/** The port that it left from was not kept. */
+/** The source port is not recorded. */
 function encodeRow({ target, port, protocol, outcome, atMs }: FlowRow, guestUuid: string, source: string): SecurityLog {
   const state = states[outcome]
   return { srcIp: source, dstIp: target, srcPort: 0, dstPort: port, protocol, state, atMs, guestUuid }

@@ -43,7 +43,7 @@ const limits = {
 
 type ConnectionInjector = ReturnType<Server['createConnectionInjector']>
 
-/** How long calls in progress may take to finish. */
+/** Time that calls in progress have to finish. */
 const graceMs = 1000
 
 export interface ServeOptions {
@@ -52,7 +52,7 @@ export interface ServeOptions {
   readonly tls: AgentTls
 }
 
-/** @returns a function that ends it; calls in progress get `graceMs` to finish */
+/** @returns a function that stops the server; calls in progress get `graceMs` to finish */
 export async function serve(
   { listen, identityDir, tls }: ServeOptions,
   services: AgentServices,
@@ -128,7 +128,7 @@ function retire(injector: ConnectionInjector): void {
   setTimeout(() => injector.destroy(), graceMs).unref()
 }
 
-/** The peer is checked as at each of gRPC's calls, but not for every key that is typed. */
+/** Checks the peer as gRPC does for each call, but not for every key that is typed. */
 function serveConsole(socket: TLSSocket, tls: AgentTls, consoles: ConsoleService | undefined): void {
   const certificate = socket.getPeerCertificate()
   const check = (): void => {

@@ -10,14 +10,17 @@ import { getIdentity, identityPaths, readRevoked, type AgentIdentity } from '../
 
 /** How long the content of the revocation file is cached. */
 const revokedFreshMs = 1000
-/** A `join` beside a running agent is noticed within this time. */
+/** A `join` next to a running agent is noticed within this time. */
 const rejoinNoticedMs = 2000
-/** Bounds on connections without a proven identity. Of a gateway, whole hosts' consoles come back at once after a restart. */
+/**
+ * Limits on connections without a proven identity. After a restart, a gateway's connections for all of a host's
+ * consoles return at once.
+ */
 const strangers = { unproven: 384, unprovenPerSource: 256, proveWithinMs: 5000 }
 
 /**
- * The gateway's role is checked on every call. Being part of the credentials, the check cannot be forgotten by a handler.
- * TLS itself is the listener's, see `bind`.
+ * Checks the gateway's role on every call. As part of the credentials, no handler can forget the check. The listener
+ * provides TLS itself, see `bind`.
  */
 class GatewayOnlyCredentials extends ServerCredentials {
   constructor(private readonly interceptors: ServerInterceptor[]) {
@@ -40,23 +43,26 @@ export interface AgentTls {
   readonly credentials: ServerCredentials
   /** TLS 1.3 for new connections, with client certificates checked against the private CA. */
   options(): TlsOptions
-  /** Called when `options` says something else. */
+  /** Called when `options` returns something else. */
   onReplaced(listener: () => void): void
-  /** @throws {BerthError} `bad_certificate` unless it is the gateway's, also once it is no longer */
+  /** @throws {BerthError} `bad_certificate` unless the certificate is the gateway's, also once it no longer is */
   checkPeer(certificate: PeerCertificate | undefined): void
-  /** Watches connections on which no call has come from the gateway yet. */
+  /** Watches connections on which the gateway has made no call yet. */
   readonly guard: ConnectionGuard
   /** The identity in use. */
   identity(): AgentIdentity
   /** Reads the identity again, for new connections. Call it after a certificate was installed. */
   reload(): AgentIdentity
-  /** Called when the host joined as another host, or another gateway: existing connections belong to the former one. */
+  /**
+   * Registers a listener, called when the host joined as another host, or another gateway. Existing connections then
+   * belong to the former one.
+   */
   onMoved(listener: (identity: AgentIdentity) => void): void
 }
 
 /**
- * @param identityDir where `join` put the identity: `<state_dir>/identity`
- * @throws {BerthError} `not_joined`, or `bad_identity` when the file is damaged
+ * @param identityDir directory to which `join` wrote the identity: `<state_dir>/identity`
+ * @throws {BerthError} `not_joined`, or `bad_identity` if the file is damaged
  */
 export function createServerCredentials(identityDir: string): AgentTls {
   let identity = getIdentity(identityDir)
@@ -91,7 +97,7 @@ function hasMoved(before: AgentIdentity, after: AgentIdentity): boolean {
   return before.hostId !== after.hostId || before.caPem !== after.caPem
 }
 
-/** Takes over the identity of `berth-agent join` beside a running agent, without a restart. */
+/** Adopts the identity of a `berth-agent join` next to a running agent, without a restart. */
 function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): void {
   const { identity } = identityPaths(identityDir)
   watchFile(identity, { interval: rejoinNoticedMs, persistent: false }, (now) => {
@@ -99,7 +105,7 @@ function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): v
     try {
       reload()
     } catch (error) {
-      // The present identity stays in use until a valid one is there.
+      // The present identity stays in use until a valid one exists.
       if (!(error instanceof BerthError)) throw error
     }
   })
@@ -109,7 +115,7 @@ type PeerCheck = ReturnType<typeof createPeerCheck>
 
 /**
  * Server interceptor, used by the credentials: a peer that is not the gateway gets UNAUTHENTICATED, also during a
- * stream once it is the gateway no longer.
+ * stream once it no longer is the gateway.
  */
 function gatewayOnly(check: AgentTls['checkPeer'], guard: ConnectionGuard): ServerInterceptor {
   return (_method, call) => {

@@ -18,15 +18,15 @@ export interface WatchedEntity {
   readonly event: WatchEvent
 }
 
-/** How the entities of one kind are read and sent. */
+/** How entities of one kind are read and sent. */
 export interface WatchKind {
   /** Entities that changed after a revision; -1: all. */
   list(sinceRevision: number): WatchedEntity[]
-  /** The entity as it is now; undefined when it is gone. */
+  /** The entity in its present state; undefined if it no longer exists. */
   find(key: string): WatchedEntity | undefined
 }
 
-/** In the order in which a watcher that starts over gets entities of one revision. */
+/** In the order in which a watcher that starts over gets entities of the same revision. */
 export type WatchKinds = { readonly [Kind in ChangeKind]: WatchKind }
 
 export interface WatchStores {
@@ -36,7 +36,7 @@ export interface WatchStores {
   readonly alerts: AlertStore
 }
 
-/** Every kind that watchers are told of. A kind is declared here and in the gateway's table. */
+/** Every kind that watchers are notified of. A kind is declared here and in the gateway's table. */
 export function watchKinds({ guests, operations, images, alerts }: WatchStores): WatchKinds {
   return {
     template: kind({
@@ -62,7 +62,7 @@ export function watchKinds({ guests, operations, images, alerts }: WatchStores):
   }
 }
 
-/** The newest tasks and all unfinished ones. No guest can push out the tasks of others. */
+/** The newest operations and all unfinished ones. No guest can push out the operations of others. */
 function listed(all: readonly OperationRecord[]): readonly OperationRecord[] {
   const newest = new Set(fairlyNewest(all, ({ subject }) => `${subject.kind} ${subject.id}`, listedOperations))
   return all.filter((record) => newest.has(record) || record.finishedAtMs === 0)

@@ -7,7 +7,7 @@ import type { WatchEvent, WatchKinds } from './watch-kinds.js'
 
 type Call = ServerWritableStream<WatchRequest, WatchResponse>
 
-/** What the watch reads and sends. */
+/** The data that a watch reads and sends. */
 export interface WatchSource {
   readonly changes: Changes
   readonly kinds: WatchKinds
@@ -16,12 +16,12 @@ export interface WatchSource {
   failed(error: unknown): void
   readonly metrics: {
     readonly latest: HostMetrics | undefined
-    /** Calls back with each new sample. @returns a function that stops it */
+    /** Registers a listener for each new sample. @returns a function that removes it */
     listen(listener: (metrics: HostMetrics) => void): () => void
   }
 }
 
-/** @returns the service, and a function that ends all watches, for which a server waits at shutdown */
+/** @returns the service, and a function that ends all watches, which would otherwise delay a server's shutdown */
 export function createWatchService(source: WatchSource): { service: WatchServiceServer; close: () => void } {
   const open = new Set<WatchStream>()
   const service: WatchServiceServer = {
@@ -35,8 +35,8 @@ export function createWatchService(source: WatchSource): { service: WatchService
 }
 
 /**
- * One watcher. While it is slow, changes of one entity collapse into the last one: memory is bounded by the number of
- * entities, and what is sent is current.
+ * One watcher. While it is slow, several changes of one entity collapse into the last one. So memory is limited by the
+ * number of entities, and sent data is current.
  */
 class WatchStream {
   readonly #pending = new Map<string, Change>()
@@ -65,7 +65,7 @@ class WatchStream {
     this.#guarded(() => this.#catchUp())
   }
 
-  /** Ends the watch when a change cannot be sent: the watcher reconnects and starts over. */
+  /** Ends the watch if a change cannot be sent: the watcher then reconnects and starts over. */
   #guarded(work: () => void): void {
     try {
       work()
@@ -137,7 +137,7 @@ class WatchStream {
     this.#send(0, { $case: 'metrics', value })
   }
 
-  /** Where it is not as it was sent last. */
+  /** Sends the host's description if it differs from the last one sent. */
   #sendHost(): void {
     const value = this.source.describe()
     const text = JSON.stringify(value)
