@@ -3,16 +3,16 @@ import { isStorageFault, recordedError } from './retry.js'
 import type { JournaledOperation, OperationError, OperationStore } from './operation-store.js'
 import type { Clock, OperationDefinition, OperationOutcome } from './types.js'
 
-/** An operation's end, to be journaled. */
+/** An operation's end, to be stored in the journal. */
 export interface OperationEnding {
   readonly definition: OperationDefinition<unknown> | undefined
   readonly operation: JournaledOperation
   readonly outcome: OperationOutcome
-  /** Recorded when the operation did not fail, as why it was canceled. */
+  /** Recorded if the operation did not fail, for example the reason why it was canceled. */
   readonly reason?: OperationError
 }
 
-/** Outcome of an operation that this version does not know: it ends, so that its subject is free for other orders. */
+/** Outcome of an operation that this version does not know. It ends, so that its subject is free for other orders. */
 export function unknownAction(action: string): OperationOutcome {
   const message = `this version of the agent does not know the operation ${action}`
   return { status: 'failed', code: 'unknown_action', message, undone: false }
@@ -43,8 +43,8 @@ export function commitEnd(store: OperationStore, clock: Clock, ending: Operation
 
 /**
  * Ends the operation even if `settle` throws, which is a bug of the definition: first as a failure, which it may
- * settle, then without settling. So nobody waits for ever behind such an operation.
- * @throws when the journal cannot be written now
+ * settle, then without settling. So nobody waits forever behind such an operation.
+ * @throws if the journal cannot be written now
  */
 export function commitEndAnyway(
   store: OperationStore,

@@ -22,7 +22,10 @@ import type { Clock, OperationDefinition, OperationOutcome, OperationRecord, Ret
 const dayMs = 86_400_000
 const prunedAtOnce = 200
 
-/** Runs each journaled operation once: its steps in order, undone on failure, resumed after a crash. */
+/**
+ * Runs each operation in the journal once: executes its steps in order, undoes them on failure, and resumes after a
+ * crash.
+ */
 export class OperationEngine {
   readonly store: OperationStore
   readonly #definitions: ReadonlyMap<string, OperationDefinition<unknown>>
@@ -47,8 +50,8 @@ export class OperationEngine {
   }
 
   /**
-   * Continues the journal's open operations: begun ones at their step or undo, then pending ones in order. Call it
-   * once, before anything is submitted.
+   * Continues the unfinished operations in the journal: begun ones at their step or undo, then pending ones in order.
+   * Call it once, before anything is submitted.
    */
   recover(): { resumed: number; pending: number } {
     if (this.#recovered) throw new Error('recover() twice')
@@ -62,10 +65,10 @@ export class OperationEngine {
   }
 
   /**
-   * Journals an operation and queues it; durable when this returns. A repeated id with the same request returns the
-   * recorded operation, whatever its outcome, also after it was removed (`forgetRemoved`).
-   * @throws {BerthError} `operation_conflict` when the id belongs to another request; `host_offline` before recover()
-   * and after close(); what `reserve` throws
+   * Stores an operation in the journal and queues it; durable when this returns. A repeated id with the same request
+   * returns the recorded operation, whatever its outcome, also after it was removed (`forgetRemoved`).
+   * @throws {BerthError} `operation_conflict` if the id belongs to another request; `host_offline` before recover() and
+   * after close(); the errors of `reserve`
    */
   submit(order: Submission): OperationRecord {
     this.#refuseUnlessOpen()
@@ -85,8 +88,8 @@ export class OperationEngine {
   }
 
   /**
-   * What was not begun, or is at a step that may be stopped: that one is undone afterwards.
-   * @throws {BerthError} `not_found`; `task_running`; `invalid_state` when it has ended
+   * Cancels an operation that has not begun, or whose present step may be stopped; the latter is undone afterwards.
+   * @throws {BerthError} `not_found`; `task_running`; `invalid_state` if it has ended
    */
   cancel(id: string): OperationRecord {
     const task = this.#open.get(id)
@@ -102,7 +105,7 @@ export class OperationEngine {
 
   /**
    * Removes an ended operation from the journal; its id stays known.
-   * @throws {BerthError} `not_found`; `task_running` and `invalid_state` when it has not ended
+   * @throws {BerthError} `not_found`; `task_running` and `invalid_state` if it has not ended
    */
   remove(id: string): void {
     const { status } = this.store.get(id)
@@ -112,9 +115,9 @@ export class OperationEngine {
   }
 
   /**
-   * Removes those that ended more than `keepDays` ago, and of the others the oldest that are more than `keep`, a few at
-   * a time.
-   * @returns how many
+   * Removes operations that ended more than `keepDays` ago, and the oldest of the others beyond `keep`, a few at a
+   * time.
+   * @returns number of removed operations
    */
   async prune(keepDays: number, keep = Infinity): Promise<number> {
     const nowMs = this.#clock.now()
@@ -133,8 +136,9 @@ export class OperationEngine {
   }
 
   /**
-   * Those removed more than `days` ago, and of the others the oldest that are more than `keep`, would run again.
-   * @returns how many
+   * Forgets ids that were removed more than `days` ago, and the oldest of the others beyond `keep`. Their requests
+   * would run again if repeated.
+   * @returns number of forgotten ids
    */
   forgetRemoved(days: number, keep = Infinity): number {
     return this.store.removed.forget(this.#clock.now() - days * dayMs, keep)
@@ -142,7 +146,7 @@ export class OperationEngine {
 
   /**
    * Waits until the operation has ended.
-   * @throws {BerthError} `not_found`; `host_offline` when the engine closes first
+   * @throws {BerthError} `not_found`; `host_offline` if the engine closes first
    */
   async wait(id: string): Promise<OperationRecord> {
     const record = this.store.get(id)
@@ -154,12 +158,14 @@ export class OperationEngine {
     return this.#scheduler.busy(subject)
   }
 
-  /** Ids of the subject's operations that have not ended, in the order in which they run. */
+  /** Ids of the subject's unfinished operations, in the order in which they run. */
   openOperations(subject: SubjectRef): string[] {
     return this.#scheduler.tasks(subject).map(({ id }) => id)
   }
 
-  /** What is only tried forward is pending or running: the subject is about to go, whatever comes before. */
+  /**
+   * Whether a forward-only operation is pending or running: the subject is about to be deleted, whatever runs before.
+   */
   leaving(subject: SubjectRef): boolean {
     return this.#scheduler.tasks(subject).some((task) => task.forwardOnly)
   }
@@ -196,7 +202,7 @@ export class OperationEngine {
   #journal(order: Submission, requestHash: string, forwardOnly: boolean) {
     const { changes } = this.options
     if (!this.#definitions.has(order.action)) throw new Error(`operation ${order.action} does not exist`)
-    // Queued after the commit: inside an outer transaction a task could run that is then rolled back.
+    // Queued after the commit: inside an outer transaction, a task could run that is then rolled back.
     if (changes.db.inTransaction) throw new Error('submit() inside of a transaction')
     return changes.transaction(() => {
       order.reserve?.()
@@ -249,7 +255,8 @@ export class OperationEngine {
   }
 
   /**
-   * Gives up an operation whose end cannot be written: the journal keeps it for the next start, and waiters are told.
+   * Abandons an operation whose end cannot be written. The journal keeps it for the next start, and waiters are
+   * notified.
    */
   #abandon(task: Task, err: unknown): void {
     this.options.log.error({ err, operation: task.id }, 'operation cannot be ended')

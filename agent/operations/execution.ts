@@ -19,15 +19,15 @@ export interface ExecutionParts {
   readonly signal: AbortSignal
   readonly observer: StepObserver | undefined
   readonly log: Logger
-  /** Waits without keeping others from running. @throws {Interrupted} */
+  /** Waits without occupying a place of running operations. @throws {Interrupted} */
   readonly pause: (ms: number) => Promise<void>
-  /** Waits for `work` without keeping others from running. */
+  /** Waits for `work` without occupying a place of running operations. */
   readonly yieldWhile: <T>(work: Promise<T>) => Promise<T>
-  /** Writes to the journal, again until it succeeds. @throws {Interrupted} */
+  /** Writes to the journal, and retries until it succeeds. @throws {Interrupted} */
   readonly persist: <T>(write: () => T) => Promise<T>
 }
 
-/** By which an operation that is being undone is told from one that failed. */
+/** Code that distinguishes a canceled operation that is being undone from a failed one. */
 const canceledCode = 'canceled'
 
 interface Attempt {
@@ -36,15 +36,15 @@ interface Attempt {
   repeated: boolean
 }
 
-/** One operation from where the journal has it to its outcome. */
+/** Runs one operation from its state in the journal to its outcome. */
 export class Execution {
   readonly #id: string
   readonly #steps: readonly Step<unknown>[]
   readonly #weights: readonly number[]
-  /** The journal's index means this version's step of that index. */
+  /** Whether the step index in the journal means the same step in this version. */
   readonly #known: boolean
   #progress: number
-  /** Of the step that runs now and may be canceled. */
+  /** The present step, if it may be canceled. */
   #cancelable: { readonly index: number; readonly abort: AbortController } | undefined
 
   constructor(
@@ -60,8 +60,8 @@ export class Execution {
   }
 
   /**
-   * Ends the step that runs now and undoes all; journaled when this returns.
-   * @returns false: what runs now is not to be stopped
+   * Ends the present step and undoes everything; stored in the journal when this returns.
+   * @returns false if the present step must not be stopped
    */
   cancel(): boolean {
     const running = this.#cancelable
@@ -72,7 +72,7 @@ export class Execution {
     return true
   }
 
-  /** @throws {Interrupted} when the agent shuts down first */
+  /** @throws {Interrupted} if the agent shuts down first */
   async run(): Promise<OperationOutcome> {
     const outcome = await this.#run()
     const isCanceled = outcome.status === 'failed' && outcome.undone && outcome.code === canceledCode
@@ -86,7 +86,7 @@ export class Execution {
       return this.#undo(this.#known ? step : this.#steps.length - 1, error, true)
     }
     const resumed = record.status === 'running'
-    // Each step may be repeated, so a journal of another version is resumed at the first.
+    // Each step is idempotent, so an operation of another version is resumed at the first step.
     const first = resumed && this.#known ? step : 0
     for (let index = first; index < this.#steps.length; index++) {
       const error = await this.#runStep(index, resumed && index <= Math.max(first, step))
@@ -95,7 +95,7 @@ export class Execution {
     return { status: 'done' }
   }
 
-  /** @returns why it failed; never for what is only tried forward */
+  /** @returns the failure, if any; a forward-only operation has none */
   async #runStep(index: number, repeated: boolean): Promise<OperationError | undefined> {
     const step = this.#step(index)
     this.#progress = planProgress(this.#weights, index, 0)
@@ -118,7 +118,7 @@ export class Execution {
     })
   }
 
-  /** The failed step first: it may have got half-way. */
+  /** Undoes the failed step first, since it may have been partly done. */
   async #undo(from: number, error: OperationError, repeated: boolean): Promise<OperationOutcome> {
     for (let index = from; index >= 0; index--) {
       const step = this.#step(index)
@@ -126,7 +126,7 @@ export class Execution {
       const written = this.#written(index, `undo ${step.name}`)
       await this.#journal(() => this.parts.store.beginUndo(this.#id, written, error))
       const failure = await this.#undoStep(index, repeated && index === from)
-      // What was made before may be in use by what could not be undone: leave it.
+      // Earlier results may be in use by the part that could not be undone, so they are not undone.
       if (failure) return failed({ ...error, message: recordedUndoFailure(error, failure, step.name) }, false)
     }
     return failed(error, true)
@@ -173,7 +173,7 @@ export class Execution {
     canceled: AbortSignal,
   ): StepContext<unknown> {
     const { log, yieldWhile } = this.parts
-    // Each combined signal stays listed with the one of the whole agent: only for those that need it.
+    // Each combined signal stays registered with the agent's own signal, so only steps that need one get one.
     const signal = this.#cancelable ? AbortSignal.any([this.parts.signal, canceled]) : this.parts.signal
     return {
       operationId: this.#id,
@@ -190,7 +190,7 @@ export class Execution {
     }
   }
 
-  /** Progress is for people: that it cannot be written now fails nothing. */
+  /** Progress is only informative, so a failed write is ignored. */
   #report(progress: number, stage: string): void {
     try {
       this.parts.store.report(this.#id, progress, stage)
@@ -199,7 +199,7 @@ export class Execution {
     }
   }
 
-  /** Nothing new begins once the agent shuts down. */
+  /** Writes unless the agent is shutting down: nothing new begins then. */
   async #journal(write: () => void): Promise<void> {
     if (this.parts.signal.aborted) throw new Interrupted()
     await this.parts.persist(write)

@@ -41,11 +41,11 @@ export interface OperationInsert {
   createdAtMs: number
 }
 
-/** An operation with what running it needs besides its record. */
+/** An operation with the data that its run needs in addition to its record. */
 export interface JournaledOperation extends SubmittedOperation {
-  /** `{}` where it cannot be read. */
+  /** `{}` if it cannot be read. */
   input: unknown
-  /** Why the input cannot be read; such an operation can only be ended. */
+  /** Reason why the input cannot be read. Such an operation can only be ended. */
   unreadable?: string
   /** Index and name of the step, or undo, that began last. */
   step: number
@@ -94,7 +94,7 @@ export class OperationStore {
     const { db } = changes
     this.removed = new RemovedOperations(db)
     this.#byId = db.prepare('SELECT * FROM operations WHERE id = ?')
-    // rowid is the order of submission; clocks can go back.
+    // rowid is the order of submission, as clocks can be set back.
     this.#since = db.prepare('SELECT * FROM operations WHERE revision > ? ORDER BY rowid DESC')
     this.#open = db.prepare(
       `SELECT id, action, subject_kind, subject_id, status FROM operations WHERE status IN ('pending', 'running')
@@ -192,7 +192,7 @@ export class OperationStore {
     return this.get(operation.id)
   }
 
-  /** @param error of the previous attempt, when a step is retried */
+  /** @param error error of the previous attempt, if a step is retried */
   beginStep(id: string, step: StepWrite, error: OperationError = none): void {
     this.#write(id, this.#step, { ...step, ...error, undoing: 0 })
   }
@@ -221,9 +221,9 @@ export class OperationStore {
   }
 
   /**
-   * Removes at most `limit` operations that ended before a time. Without a time it removes the oldest operations of the
-   * guests that have the most.
-   * @returns how many
+   * Removes at most `limit` operations that ended before a time. Without a time, it removes the oldest operations of
+   * the guests that have the most.
+   * @returns number of removed operations
    */
   prune({ endedBeforeMs, limit, nowMs }: { endedBeforeMs: number; limit: number; nowMs: number }): number {
     return this.changes.transaction(() => {

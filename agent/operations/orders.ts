@@ -8,14 +8,14 @@ export type OrderName = WireOrder['$case']
 export type OrderOf<Name extends OrderName> = Extract<WireOrder, { $case: Name }>['value']
 
 /**
- * One kind of operation, from order to end: what it takes and reserves (`accept`), its steps, how it settles, and what
- * its submission answers besides the task. `Guest` is what the answer tells of the guest.
+ * One kind of operation, from order to end: how orders are accepted (`accept`), its steps, how it settles, and the
+ * answer to its submission in addition to the task. `Guest` is the form of a guest in the answer.
  */
 export interface OperationKind<Name extends OrderName, Input, Guest = never> extends OperationDefinition<Input> {
-  /** Checks the order. Returns a promise when the host must be read before anything is reserved. */
+  /** Checks the order. Returns a promise if the host must be read before anything is reserved. */
   accept(order: OrderOf<Name>, asked: OrderContext): AcceptedOrder<Input> | Promise<AcceptedOrder<Input>>
   /**
-   * Answers an order, a repeated one in the same way, whatever became of its operation.
+   * Answers an order. A repeated order gets the same answer, whatever became of its operation.
    * @param input undefined: the operation was removed since
    */
   answer?(operation: OperationRecord, input: Input | undefined): OrderAnswer<Guest>
@@ -29,7 +29,7 @@ export type OperationKinds<Guest> = { readonly [Name in OrderName]: OperationKin
 export interface OrderContext {
   readonly operationId: string
   readonly requestedBy: string
-  /** Ordered by the agent itself, for a guest that should run. */
+  /** True if the agent itself submitted the order, for a guest that should run. */
   readonly isSystem: boolean
   /** Whether a forward-only operation of the subject, such as a deletion, is pending or running. */
   leaving(subject: SubjectRef): boolean
@@ -39,7 +39,7 @@ export interface OrderContext {
 export interface AcceptedOrder<Input> {
   /** The subject that the operation locks. */
   readonly subject: Subject
-  /** Journaled: plain JSON without secrets. */
+  /** Stored in the journal: plain JSON without secrets. */
   readonly input: Input
   /** Value that differs between different orders and is equal for a repetition; default `input`. */
   readonly hashOf?: unknown
@@ -52,7 +52,7 @@ export interface AcceptedOrder<Input> {
 
 export interface OrderAnswer<Guest> {
   readonly guest?: Guest | undefined
-  /** Empty: none. */
+  /** Empty: no password. */
   readonly sshPassword?: string
 }
 
@@ -66,7 +66,7 @@ export interface SubmittedOrder<Guest> extends OrderAnswer<Guest> {
   readonly operation: OperationRecord
 }
 
-/** The only way in which operations are ordered. */
+/** The only way to submit operations. */
 export class Orders<Guest> {
   constructor(
     private readonly engine: OperationEngine,
@@ -74,8 +74,8 @@ export class Orders<Guest> {
   ) {}
 
   /**
-   * Journals the order with all that it reserves and queues it; durable when this resolves.
-   * @throws {BerthError} what the kind refuses; `operation_conflict`, `host_offline`
+   * Stores the order with all its reservations in the journal and queues it; durable when this resolves.
+   * @throws {BerthError} the kind's refusal; `operation_conflict`, `host_offline`
    */
   async submit(order: Order): Promise<SubmittedOrder<Guest>> {
     const operation = this.#place(order, await this.#accept(order, false))

@@ -2,8 +2,8 @@ import { Throttle } from '../../shared/async/throttle.js'
 
 /**
  * Progress of an operation, 0 to 99; 100 means that it has ended.
- * @param weights of all steps
- * @param fraction of the step at `index`, clipped to 0…1; NaN is 0
+ * @param weights weights of all steps
+ * @param fraction progress of the step at `index`, clipped to 0…1; NaN counts as 0
  */
 export function planProgress(weights: readonly number[], index: number, fraction: number): number {
   const total = sum(weights)

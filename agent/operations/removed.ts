@@ -2,15 +2,15 @@ import type { Statement } from 'better-sqlite3'
 import type { Database } from '../state/database.js'
 import type { OperationRecord } from './types.js'
 
-/** What is needed to recognize and answer a repeated submission. */
+/** The data that is needed to recognize and answer a repeated submission. */
 export interface SubmittedOperation {
   record: OperationRecord
   requestHash: string
 }
 
 /**
- * Keeps operations that were removed from the journal's list. Their order may be repeated when its answer was lost, and
- * must not run twice.
+ * Operations that were removed from the journal's list. Their requests may be repeated if the answer was lost, and must
+ * not run twice.
  */
 export class RemovedOperations {
   readonly #find: Statement<[string], { request_hash: string; record: string }>
@@ -43,7 +43,7 @@ export class RemovedOperations {
     this.#note.run(record.id, requestHash, JSON.stringify(record), nowMs)
   }
 
-  /** Those older, and of the others the oldest that are more than `keep`. @returns how many */
+  /** Forgets older operations, and the oldest of the others beyond `keep`. @returns number of forgotten operations */
   forget(removedBeforeMs: number, keep = Infinity): number {
     const aged = this.#forget.run(removedBeforeMs).changes
     return aged + (Number.isFinite(keep) ? this.#forgetOldest.run(keep).changes : 0)

@@ -6,9 +6,9 @@ export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, part: unknown) => (isObject(part) ? ordered(part) : part)) ?? 'null'
 }
 
-/** Hash of a request, which tells its repetition from another request under the same id; hex SHA-256. */
+/** Hash of a request, in hex SHA-256. It distinguishes a repetition from another request with the same id. */
 export function hashRequest(action: string, subject: SubjectRef, request: unknown): string {
-  // For guests the text of earlier versions is kept, so that their hashes still match.
+  // For guests, the text is the same as in earlier versions, so that their hashes still match.
   const about = subject.kind === 'guest' ? { guestUuid: subject.id } : { [subject.kind]: subject.id }
   const text = canonicalJson({ action, ...about, request: request ?? null })
   return createHash('sha256').update(text).digest('hex')

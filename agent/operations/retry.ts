@@ -23,7 +23,7 @@ export function planBackoffMs({ firstMs, maxMs }: RetryPolicy, attempt: number):
 
 const errorLength = 2000
 
-/** Converts anything thrown to what is recorded. */
+/** Converts any thrown value to a recorded error. */
 export function recordedError(error: unknown): OperationError {
   return {
     code: error instanceof BerthError ? error.code : 'internal_error',
@@ -58,7 +58,7 @@ const passingFaults = [
   'SQLITE_CANTOPEN', // of its log, when file descriptors run out
 ]
 
-/** Whether the journal cannot be written for now (disk full, I/O error), independent of what is written. */
+/** Whether the journal cannot be written now (disk full, I/O error), whatever is written. */
 export function isStorageFault(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = 'code' in error ? String(error.code) : ''

@@ -1,13 +1,13 @@
 import { Queue } from './queue.js'
 import type { SubjectRef } from './types.js'
 
-/** An operation in memory: what scheduling needs; the rest is read from the journal when its turn comes. */
+/** An operation in memory: the data that scheduling needs. The rest is read from the journal when its turn comes. */
 export interface Task {
   readonly id: string
   /** Tasks of one subject run one after another. */
   readonly subject: SubjectRef
   readonly forwardOnly: boolean
-  /** Journaled as running, or about to be. */
+  /** True if it is stored as running in the journal, or about to be. */
   begun: boolean
 }
 
@@ -23,7 +23,7 @@ interface Turn {
 
 /**
  * Decides which task runs next: in order per subject, first come first served over all, at most `parallel` at once. The
- * cost of each call does not depend on how many tasks wait.
+ * cost of each call does not depend on the number of waiting tasks.
  */
 export class Scheduler {
   readonly #lanes = new Map<string, Lane>()
@@ -70,7 +70,7 @@ export class Scheduler {
     return lane ? [lane.current, ...lane.waiting].filter((task) => !this.#dropped.has(task)) : []
   }
 
-  /** Takes out a task that has not begun. */
+  /** Removes a task that has not begun. */
   drop(task: Task): void {
     this.#dropped.add(task) // the queues skip it when its turn comes
     this.#waiting -= 1
@@ -89,7 +89,7 @@ export class Scheduler {
   }
 
   /**
-   * Begins no more tasks; paused ones get their place at once, so that they can end. Resolves when none runs any more.
+   * Starts no more tasks. Paused ones get their place at once, so that they can end. Resolves once no task is running.
    */
   async close(): Promise<void> {
     this.#closed = true
@@ -126,7 +126,7 @@ export class Scheduler {
     this.#pump()
   }
 
-  /** Begins tasks in a later turn of the event loop, so that submitters are answered before the first effect. */
+  /** Starts tasks in a later turn of the event loop, so that submitters are answered before the first effect. */
   #pump(): void {
     if (this.#pumping) return
     this.#pumping = true

@@ -7,7 +7,7 @@ import type { Clock, OperationDefinition, OperationRecord, RetryPolicy, StepObse
 export interface EngineOptions {
   changes: Changes
   definitions: readonly OperationDefinition<unknown>[]
-  /** How many operations run at once. */
+  /** Maximum number of operations that run in parallel. */
   parallel: number
   log: Logger
   clock?: Clock
@@ -32,7 +32,7 @@ export interface Submission {
 export interface EngineStats {
   running: number
   pending: number
-  /** Counted since the engine was made. */
+  /** Counted since the engine was created. */
   done: number
   failed: number
   canceled: number

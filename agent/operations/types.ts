@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 
-/** What an operation is about; operations on one subject run one after another. */
+/** The subject of an operation. Operations on one subject run one after another. */
 export interface SubjectRef {
   /** `guest`, `image`, … */
   readonly kind: string
@@ -8,43 +8,49 @@ export interface SubjectRef {
   readonly id: string
 }
 
-/** A subject with the names that people know it by; they may be empty. */
+/** A subject with its names for users, which may be empty. */
 export interface Subject extends SubjectRef {
   readonly name: string
   /** A guest's id in the fleet; 0 for other subjects. */
   readonly number: number
 }
 
-/** What a step sees. */
+/** The context of a step. */
 export interface StepContext<Input> {
   readonly operationId: string
   readonly subject: SubjectRef
-  /** As journaled: plain JSON that survives a restart. */
+  /** Input as stored in the journal: plain JSON that survives a restart. */
   readonly input: Input
   /** Whether this step may have run before: after a crash, or again after a failure. */
   readonly repeated: boolean
-  /** Aborted when the agent shuts down, or the operation is canceled; the step may stop anywhere, it will run again. */
+  /**
+   * Aborted when the agent shuts down, or the operation is canceled. The step may stop at any point; after a shutdown
+   * it runs again.
+   */
   readonly signal: AbortSignal
   readonly log: Logger
-  /** Reports progress within the step, 0 to 1, and a text for people. */
+  /** Reports progress within the step, 0 to 1, and a text for users. */
   report(fraction: number, stage?: string): void
   /**
-   * Waits for shared work (a download that many wait for) without occupying one of the places for running operations;
-   * the subject stays busy. `work` should end when `signal` is aborted.
-   * @returns or throws what `work` does, once this operation has a place again
+   * Waits for shared work (such as a download that several operations need) without occupying one of the places for
+   * running operations. The subject stays busy. `work` should end when `signal` is aborted.
+   * @returns or throws the result of `work`, once this operation has a place again
    */
   yieldWhile<T>(work: Promise<T>): Promise<T>
 }
 
 /**
  * One effect. `run` must be safe to repeat from any point at which it was interrupted. `undo` must be safe to repeat,
- * and safe whether `run` never began, stopped anywhere or finished.
+ * and safe whether `run` never began, stopped at any point or finished.
  */
 export interface Step<Input> {
   readonly name: string
-  /** Share of the operation's progress; default 1. */
+  /** Weight in the operation's progress; default 1. */
   readonly weight?: number
-  /** While it runs, the operation may be canceled: `signal` is aborted and everything undone. Not of a `forwardOnly` one. */
+  /**
+   * True if the operation may be canceled during this step: `signal` is aborted and everything undone. Ignored for a
+   * `forwardOnly` operation.
+   */
   readonly cancelable?: boolean
   run(context: StepContext<Input>): Promise<void>
   undo?(context: StepContext<Input>): Promise<void>
@@ -53,7 +59,7 @@ export interface Step<Input> {
 export type OperationOutcome =
   | { status: 'done' }
   | { status: 'canceled' }
-  /** `undone` is false when an undo failed too. */
+  /** `undone` is false if an undo failed too. */
   | { status: 'failed'; code: string; message: string; undone: boolean }
 
 /** An operation as its definition sees it. */
@@ -63,11 +69,11 @@ export interface DefinedOperation<Input> {
   readonly input: Input
 }
 
-/** What the engine needs to run operations of one action. */
+/** Describes operations of one action for the engine. */
 export interface OperationDefinition<Input> {
   readonly action: string
   readonly steps: readonly Step<Input>[]
-  /** Never undone: a failing step is retried with backoff, also after restarts (used by delete). */
+  /** Never undone: a failing step is retried with back-off, also after restarts (used by delete). */
   readonly forwardOnly?: boolean
   /**
    * Writes to the database in the transaction that begins the operation with its first step. Synchronous, without other
@@ -80,7 +86,7 @@ export interface OperationDefinition<Input> {
 
 export type OperationStatus = 'pending' | 'running' | 'done' | 'failed' | 'canceled'
 
-/** A journaled operation, as shown. Times: ms since 1970, 0 = not yet. */
+/** An operation as shown to users. Times are in ms since 1970; 0: not yet. */
 export interface OperationRecord {
   id: string
   action: string
@@ -98,7 +104,7 @@ export interface OperationRecord {
   revision: number
 }
 
-/** A point in an operation's run; `after-…` occurs only when the step did not throw. */
+/** A point in an operation's run; `after-…` occurs only if the step did not throw. */
 export interface StepEvent {
   operationId: string
   action: string
@@ -110,7 +116,7 @@ export interface StepEvent {
 /** Awaited at each point; an error counts as the failure of the step or its undo. For tests. */
 export type StepObserver = (event: StepEvent) => void | Promise<void>
 
-/** Time, replaceable in tests. */
+/** A source of time, replaceable in tests. */
 export interface Clock {
   /** ms since 1970. */
   now(): number
