@@ -15,19 +15,19 @@ import type { GuestRecord } from './record/record.js'
 import type { GuestStore } from './record/guest-store.js'
 import type { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 
-/** What the guests domain needs of images. */
+/** The part of images that the guests domain needs. */
 export interface GuestImages {
   /**
-   * Whether a new guest may be made from it.
+   * Checks whether a new guest may be created from it.
    * @throws {BerthError} `invalid_field`, `unsupported`, `image_disabled`
    */
   checkUsable(templateId: string, virtualization: DriverKind): void
-  /** As that, for what is booted for a while in place of a guest's disk. */
+  /** Does the same for an image that is booted temporarily instead of a guest's disk. */
   checkBootable(templateId: string, types: readonly ImageType[]): void
-  /** The template that is meant for such a guest. */
+  /** Resolves a template id for such a guest. */
   idFor(templateId: string, virtualization: DriverKind): string
   osOf(templateId: string): 'linux' | 'windows'
-  /** On this host. */
+  /** Whether the image is on this host. */
   has(templateId: string): boolean
   ensure(templateId: string, report: (fraction: number, stage: string) => void, signal: AbortSignal): Promise<void>
 }
@@ -44,39 +44,42 @@ export interface TrafficUse {
   readonly utcOffsetMinutes: number
 }
 
-/** Enforces what besides its owner decides whether a guest may run: its quota and its expiry. */
+/** Enforces the conditions besides its owner's wish that decide whether a guest may run: its quota and its expiry. */
 export interface PolicyKeeper {
   readUse(record: GuestRecord): TrafficUse
   /** Counts traffic up to now. If the host's counters cannot be read, it logs that and counts nothing. */
   count(): Promise<void>
-  /** Restarts counting at what was counted last, in the same period. Joins the caller's transaction. */
+  /** Restarts counting from the last counted values, in the same period. Joins the caller's transaction. */
   resetUse(uuid: string): void
   /**
-   * Compares use and clock with the current settings: records the result in the guest's `policy`, stops a guest that
-   * may not run, limits or restores rates. Call it after a quota, an expiry or a count changed; safe to repeat.
+   * Compares usage and clock with the current settings: records the result in the guest's `policy`, stops a guest that
+   * may not run, limits or restores rates. Call it after a quota, an expiry or a count changed; idempotent.
    */
   judge(uuid: string): Promise<void>
 }
 
-/** What of volumes the guests domain needs; see agent/storage/volumes.ts. */
+/** The part of volumes that the guests domain needs; see agent/storage/volumes.ts. */
 export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove' | 'list' | 'usage'> &
   Pick<Volumes, 'nextPathOf' | 'measureNext' | 'prepare' | 'discardNext' | 'exchange' | 'restore'> &
   Pick<Volumes, 'prepareRescue' | 'discardRescue' | 'rescuePathOf' | 'imagePathOf'> &
   Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot' | 'snapshotPathOf'> &
   Pick<Volumes, 'snapshotsCount' | 'expectedRetained' | 'exclusiveBytes' | 'areFreed'>
 
-/** What the guests domain works with; made once in daemon.ts. */
+/** Dependencies of the guests domain; created once in daemon.ts. */
 export interface GuestContext extends TargetVault {
   readonly config: AgentConfig
   readonly store: GuestStore
   readonly drivers: Readonly<Record<DriverKind, Driver | undefined>>
   readonly volumes: GuestVolumes
   readonly backups: BackupRepositories
-  /** How many guests the host has user ids for. */
+  /** Number of guests that the host has user ids for. */
   readonly userIdSlots: number
   readonly network: Network
   readonly facts: HostFacts
-  /** By uuid. Code that reads a guest from the journal and then acts on it holds the lock, so that no change is lost. */
+  /**
+   * Mutex by uuid. Code that reads a guest from the journal and then acts on it holds the lock, so that no change is
+   * lost.
+   */
   readonly guestMutex: KeyedMutex
   readonly portHolds: PortHolds
   readonly images: GuestImages
@@ -85,16 +88,16 @@ export interface GuestContext extends TargetVault {
   readonly machineOf: (record: GuestRecord) => Machine
   readonly deviceOf: (id: number) => string
   readonly sealLogin: (uuid: string, login: Login) => string
-  /** Decrypts the guest's login; empty when it has none. */
+  /** Decrypts the guest's login; empty if it has none. */
   readonly openLogin: (record: Pick<GuestRecord, 'uuid' | 'login'>) => Login
-  /** Digest for comparing secrets without keeping them. */
+  /** Keyed digest that allows secrets to be compared without storing them. */
   readonly digestSecret: (secret: string) => string
   readonly now: () => number
   /** The host's time zone. */
   readonly time: TimeFormat
 }
 
-/** @throws when the host has no driver for the guest, for example after a change of configuration */
+/** @throws if the host has no driver for the guest, for example after a change of configuration */
 export function driverOf(context: GuestContext, record: GuestRecord): Driver {
   const driver = context.drivers[record.spec.virtualization]
   if (!driver) throw new Error(`no ${record.spec.virtualization} driver on this host`)

@@ -4,7 +4,7 @@ import { checkTrafficLimit, networkLimits } from '../../shared/network-limits.js
 import type { TrafficLimit as WireTrafficLimit } from '../../proto/gen/berth/agent/v1/guest.js'
 import { unlimitedTraffic, type TrafficLimit } from './record/record.js'
 
-/** End of the year 9999: the last that JavaScript and every client can format. */
+/** End of the year 9999, the last year that JavaScript and every client can format. */
 const lastTimeMs = 253_402_300_799_000
 
 /** @returns canonical addresses. @throws {BerthError} `invalid_field` unless they are of the family and unique */

@@ -20,7 +20,7 @@ import { parseAddresses, parseTime, parseTrafficLimit } from '../parse-settings.
 import { checkLimits } from '../resources/limits.js'
 import type { GuestLimits, TrafficLimit } from '../record/record.js'
 
-/** A creation that passed every rule; host port 0 means that one is still to be chosen. */
+/** A creation request that passed every check; host port 0: still to be chosen. */
 export interface CreateRequest {
   id: number
   uuid: string
@@ -29,7 +29,7 @@ export interface CreateRequest {
   templateId: string
   limits: GuestLimits
   portMappings: CheckedMapping[]
-  /** How many to take from the host's pools, in addition to the explicit ones. */
+  /** Number of addresses to take from the host's pools, in addition to the explicit ones. */
   ipv4Count: number
   publicIpv4s: string[]
   ipv6Count: number
@@ -39,7 +39,7 @@ export interface CreateRequest {
   expiresAtMs: number
   snapshotLimit: number
   login: LoginRequest
-  /** cloud-init's; empty: none. */
+  /** User data for cloud-init; empty: none. */
   userData: string
   start: boolean
   devices: GuestDevice[]
@@ -82,7 +82,7 @@ export function parseUuid(field: string, value: string): string {
   return value
 }
 
-/** Checks who asked, which the task list shows: one printable line. */
+/** Checks the requester's name, which the task list shows: one printable line. */
 export function parseRequester(value: string): string {
   if (!isDescription(value)) throw invalidField('requested_by', 'requested_by: must be one line')
   return value

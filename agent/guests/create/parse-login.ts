@@ -5,7 +5,7 @@ import type { Login } from '../../drivers/contract.js'
 import type { GuestContext } from '../context.js'
 import { makePassword } from './make-password.js'
 
-/** The login that an order asks for. */
+/** The requested login. */
 export type LoginRequest =
   { kind: 'auto' } | { kind: 'password'; password: string } | { kind: 'key'; publicKey: string }
 
@@ -30,12 +30,12 @@ export function parseLogin(wire: WireLogin): LoginRequest {
   }
 }
 
-/** Windows has no use for a key: it gets a password. */
+/** Windows does not support keys, so it gets a password instead. */
 export function loginFor(os: 'linux' | 'windows', request: LoginRequest): LoginRequest {
   return os === 'windows' && request.kind === 'key' ? { kind: 'auto' } : request
 }
 
-/** Makes a password where none was given. */
+/** Creates a password if none was given. */
 export function loginOf(request: LoginRequest): Login {
   switch (request.kind) {
     case 'auto':
@@ -48,7 +48,8 @@ export function loginOf(request: LoginRequest): Login {
 }
 
 /**
- * Replaces the password by a keyed digest, for the hash that tells orders apart: a plain fast hash could be guessed.
+ * Replaces the password with a keyed digest, for the hash that distinguishes orders: the password behind a plain fast
+ * hash could be guessed.
  */
 export function hashableLogin(
   { digestSecret }: Pick<GuestContext, 'digestSecret'>,

@@ -8,8 +8,9 @@ import { openFirewall, type GuestRecord } from '../record/record.js'
 import type { GuestInsert } from '../record/guest-store.js'
 
 /**
- * Journals a new guest with all it takes from the host's pools, in the transaction that submits its creation.
- * @param listening from `readListeningPorts`
+ * Stores a new guest in the journal with everything that it takes from the host's pools, in the transaction that
+ * submits its creation.
+ * @param listening result of `readListeningPorts`
  * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`
  */
 export function reserveGuest(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): void {

@@ -18,28 +18,28 @@ import {
 
 export interface DiagnosisRequest {
   readonly uuid: string
-  /** Of the guest. */
+  /** Port of the guest. */
   readonly port: number
-  /** Address of who cannot connect; empty: not known. */
+  /** Address of the client that cannot connect; empty: not known. */
   readonly source: string
 }
 
 export interface Diagnosis {
   readonly steps: readonly ConnectionStep[]
-  /** Where the port is reached from outside; empty: at every address of the host. */
+  /** Address at which the port is reachable from outside; empty: every address of the host. */
   readonly address: string
-  /** 0: nowhere. */
+  /** Port at that address; 0: not reachable. */
   readonly outsidePort: number
-  /** Ports that the guest listens on, where nothing listens on the one that was asked for. */
+  /** Ports that the guest listens on, if nothing listens on the requested one. */
   readonly listeningPorts: readonly number[]
   /** Addresses of all interfaces of the host except the loopback. */
   readonly hostAddresses: readonly string[]
 }
 
 interface Way {
-  /** Where a connection is tried. */
+  /** Address of the attempted connection. */
   readonly address: string
-  /** What owners are told: of the addresses of the host itself only those that a mapping names. */
+  /** Address shown to owners. It is hidden if it is the host's own, unless a mapping names it. */
   readonly told: string
   readonly port: number
   readonly isThere: boolean
@@ -47,11 +47,11 @@ interface Way {
 
 const maxPortsTold = 20
 const maxAddresses = 1000
-/** Looks at once: each reads all guests of the host. */
+/** Maximum number of parallel diagnoses: each reads all guests of the host. */
 const mostLooks = 8
 const mostLooksOfGuest = 2
 
-/** Finds out why a port of a guest cannot be reached. Guests are asked nothing: two connections are tried. */
+/** Finds out why a port of a guest cannot be reached. Sends nothing to the guest except two connection attempts. */
 export class ConnectionDiagnosis {
   /** By request: callers with the same request share one diagnosis. */
   readonly #running = new KeyedSingleFlight<string, Diagnosis>()
@@ -110,7 +110,7 @@ export class ConnectionDiagnosis {
       outside: way,
       running: pid !== undefined && (!isContainer || listeners !== undefined),
       ...(blockedBy && { blockedBy }),
-      // The kernel takes the address that is connected to for the source, where that is the host's own.
+      // The kernel uses the destination as the source if the destination is the host's own address.
       drops: { caller: drops(source), hostInside: drops(gateway), hostOutside: drops(way?.address ?? '') },
     }
   }
@@ -129,7 +129,7 @@ export class ConnectionDiagnosis {
   }
 }
 
-/** An address of its own is reached at the port itself; else it takes a mapping. */
+/** With a public address of its own, the guest is reached at the port itself; otherwise through a mapping. */
 function findWay(
   { publicIpv4s: [own], portMappings }: GuestRecord,
   port: number,
@@ -163,7 +163,7 @@ const blockCodes = {
   security: 'stopped_for_abuse',
 } as const satisfies Record<Block, ConnectionFacts['blockedBy']>
 
-/** The first reason for which the guest is blocked; abuse precedes a used-up quota. */
+/** The first reason why the guest is blocked; abuse takes precedence over a used-up quota. */
 function blockOf(record: GuestRecord): ConnectionFacts['blockedBy'] {
   const blocks = blocksOf(record)
   const first = (['suspended', 'expired', 'security', 'traffic'] as const).find((block) => blocks.includes(block))

@@ -1,20 +1,23 @@
 import type { ConnectOutcome } from '../../host/guest/guest-probe.js'
 import type { ListeningSocket } from '../../host/net/listening-ports.js'
 
-/** What was found of a guest and the way to one of its ports. */
+/** Findings about a guest and the path to one of its ports. */
 export interface ConnectionFacts {
   readonly port: number
-  /** Why the guest may not run, as the kinds of `policyReasonOf`; absent: it may. */
+  /** Reason why the guest may not run, as the kinds of `policyReasonOf`; absent: it may run. */
   readonly blockedBy?: 'suspended' | 'expired' | 'traffic_used_up' | 'stopped_for_abuse'
   readonly throttled: boolean
   readonly running: boolean
-  /** Undefined: what listens in it cannot be seen from the host, as of a virtual machine. */
+  /** Undefined: the host cannot see listening sockets, for example those of a virtual machine. */
   readonly listeners: readonly ListeningSocket[] | undefined
-  /** Where the port is reached from outside; undefined: nowhere. */
+  /** Address at which the port is reachable from outside; undefined: not reachable. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
-  /** Whether the guest's firewall drops who asked; and the host itself, at the guest's and at the outer address. */
+  /**
+   * Whether the guest's firewall drops packets from the client, and from the host itself at the guest's and at the
+   * outer address.
+   */
   readonly drops: { readonly caller: boolean; readonly hostInside: boolean; readonly hostOutside: boolean }
-  /** Of connections that were tried; undefined: it made no sense to. */
+  /** Outcomes of attempted connections; undefined: not attempted, since it would prove nothing. */
   readonly inside?: ConnectOutcome | undefined
   readonly through?: ConnectOutcome | undefined
 }
@@ -22,7 +25,7 @@ export interface ConnectionFacts {
 export type StepName = 'allowed' | 'running' | 'listening' | 'mapping' | 'firewall' | 'guest' | 'connection'
 export type StepState = 'ok' | 'failed' | 'skipped'
 
-/** `code` says why it is not simply ok. */
+/** `code` gives the reason if the step is not simply ok. */
 export interface ConnectionStep {
   readonly name: StepName
   readonly state: StepState
@@ -35,7 +38,10 @@ const failed = (code: string): Verdict => ['failed', code]
 const skipped = (code: string): Verdict => ['skipped', code]
 const notReached = skipped('earlier_step_failed')
 
-/** Whether a connection to the guest's own address tells anything: something may listen, and the host is let in. */
+/**
+ * Whether a connection to the guest's own address is informative: something may listen, and the firewall admits the
+ * host.
+ */
 export function triesInside(facts: ConnectionFacts): boolean {
   if (!facts.running || facts.drops.hostInside) return false
   return (
@@ -43,13 +49,13 @@ export function triesInside(facts: ConnectionFacts): boolean {
   )
 }
 
-/** Whether one through the mapping does. */
+/** Whether a connection through the mapping is informative. */
 export function triesThrough(facts: ConnectionFacts): boolean {
   const { outside, drops, inside } = facts
   return facts.running && outside?.isThere === true && !drops.hostOutside && (drops.hostInside || inside === 'open')
 }
 
-/** What the facts say, step by step, from the guest outwards. */
+/** Evaluates the facts step by step, from the guest outwards. */
 export function planDiagnosis(facts: ConnectionFacts): ConnectionStep[] {
   const verdicts: Readonly<Record<StepName, Verdict>> = {
     allowed: judgeAllowed(facts),

@@ -9,8 +9,8 @@ import { backupSteps, type BackupInput } from './backup-steps.js'
 import { guestSubject, refuseBroken } from './guest-order.js'
 
 /**
- * The backup has the operation's id. It is sent from a snapshot of the moment, while the guest goes on, and counts once
- * it was read back.
+ * The backup has the operation's id. It is sent from a snapshot while the guest keeps running, and counts once it has
+ * been verified.
  */
 export function backupCreateKind(context: GuestContext): OperationKind<'backupCreate', BackupInput> {
   const { store, now } = context

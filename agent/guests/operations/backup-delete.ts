@@ -9,7 +9,7 @@ interface DeleteInput extends TargetInput {
   backupId: string
 }
 
-/** Also of a guest that is on another host, or nowhere any more: then the target alone knows it. */
+/** Also works for a guest on another host, or one that no longer exists: only the target knows the backup then. */
 export function backupDeleteKind(context: GuestContext): OperationKind<'backupDelete', DeleteInput> {
   const { store, backups } = context
   return {
@@ -24,7 +24,7 @@ export function backupDeleteKind(context: GuestContext): OperationKind<'backupDe
         hashOf: { targetId: input.targetId, backupId },
         reserve: () => {
           const known = store.find(subject.id)?.backups.find(({ id }) => id === backupId)
-          // What is being made keeps its mark: by that others know its snapshot.
+          // A backup that is being created stays marked, since others recognize its snapshot by the mark.
           if (known?.state === 'taking')
             throw conflict('task_running', 'the backup is being created: cancel its task first')
           updateBackup(store, subject.id, { id: backupId, state: 'deleting' })

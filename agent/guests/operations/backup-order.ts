@@ -6,21 +6,24 @@ import type { Subject } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
 import { parseUuid } from '../create/parse-create.js'
 
-/** As journaled, of all that is done with a target. */
+/** Stored input of all operations that use a target. */
 export interface TargetInput {
   targetId: string
-  /** Sealed: the journal has no secret in clear. */
+  /** Encrypted target: the journal contains no secrets in clear text. */
   target: string
 }
 
-/** What is done with a guest's backups is one after another, and keeps nobody from starting or stopping it. */
+/** Operations on a guest's backups run one after another, and do not prevent it from being started or stopped. */
 export function backupSubject({ store }: GuestContext, uuid: string): Subject {
   const id = parseUuid('uuid', uuid)
   const known = store.find(id)
   return { kind: 'backup', id, name: known?.name ?? '', number: known?.id ?? 0 }
 }
 
-/** @param about what the sealed target is for: the subject's id. @throws {BerthError} `invalid_field`, `missing_field` */
+/**
+ * @param about subject that the sealed target is for: the subject's id. @throws {BerthError} `invalid_field`,
+ * `missing_field`
+ */
 export function parseBackupTarget(
   { sealTarget }: GuestContext,
   about: string,
@@ -31,7 +34,7 @@ export function parseBackupTarget(
   return { targetId: target.id, target: sealTarget(about, target) }
 }
 
-/** @param guest the one that the backups are of; default: that which it was sealed for */
+/** @param guest owner of the backups; default: the guest that the target was sealed for */
 export function repositoryOf(
   { openTarget }: GuestContext,
   about: string,

@@ -19,9 +19,9 @@ import { settleRestore } from './settle-restore.js'
 
 interface RestoreInput extends TargetInput {
   backupId: string
-  /** The guest's that it is of. */
+  /** Uuid of the guest that the backup is from. */
   sourceUuid: string
-  /** What it would write while it shuts down is given up: its power is cut. */
+  /** The guest is stopped without a shutdown, because its last writes are discarded anyway. */
   force: true
 }
 

@@ -15,14 +15,14 @@ import { scheduleUser } from './snapshot-scheduled.js'
 const action = 'backup-scheduled'
 
 interface ScheduledInput extends BackupInput {
-  /** Backups that go once the new one was read back. */
+  /** Ids of backups that are deleted once the new one has been verified. */
   readonly dropped: readonly string[]
   readonly retention: number
 }
 
 /**
- * A backup by the guest's schedule: a task of its own that only the agent orders. From its order on nobody sees those
- * that it drops; where the new one is not made they are back.
+ * A backup by the guest's schedule: a separate operation that only the agent submits. Backups that it will drop are
+ * hidden from its submission on. If the new backup fails, they reappear.
  */
 export function scheduledBackupDefinition(context: GuestContext): OperationDefinition<ScheduledInput> {
   const { store } = context
@@ -49,7 +49,7 @@ export function scheduledBackups(context: GuestContext): ScheduledKind {
   }
 }
 
-/** Of the next backup by schedule. It is taken also where there is no place for one: the task says so. */
+/** The next scheduled backup. It is submitted even if the guest has no room for one, so that the task reports this. */
 function scheduledBackupOrder(
   context: GuestContext,
   record: GuestRecord,
@@ -89,7 +89,7 @@ function scheduledBackupOrder(
   }
 }
 
-/** What is at other targets takes room, and stays. */
+/** Backups at other targets count towards the limit, and stay. */
 function planDropped({ backups, backupSchedule: { targetId, retention } }: GuestRecord) {
   const kept = backups.filter((backup) => backup.targetId === targetId)
   const elsewhere = backups.length - kept.length
@@ -106,7 +106,7 @@ function roomStep({ store }: GuestContext): Step<unknown> {
   }
 }
 
-/** One that the target does not delete now fails nothing: the next run drops it. */
+/** A backup that the target cannot delete now is not an error: the next run drops it. */
 function rotateStep(context: GuestContext): Step<ScheduledInput> {
   const { store, backups } = context
   return {
@@ -131,8 +131,8 @@ function rotateStep(context: GuestContext): Step<ScheduledInput> {
 }
 
 /**
- * By the schedule, beyond its retention, of what the target itself says it has: what it did not take back of a run that
- * failed is in no list of ours.
+ * Scheduled backups beyond the retention, in the target's own list. Leftovers of a failed run that the target did not
+ * remove appear in none of our lists.
  * @param kept oldest first
  */
 export function planExcess(kept: readonly StoredBackup[], retention: number): readonly StoredBackup[] {

@@ -10,15 +10,17 @@ export interface BackupInput extends TargetInput {
   description: string
 }
 
-/** What a target that fails is given to take back what it has. */
+/** Time that a failing target has to remove its data. */
 const takeBackMs = 60_000
 
-/** A backup with the operation's id, which was reserved with the order. It counts once it was read back. */
+/**
+ * Steps of a backup with the operation's id, which was reserved with the order. It counts once it has been verified.
+ */
 export function backupSteps(context: GuestContext): Step<BackupInput>[] {
   return [snapshotStep(context), sendStep(context), dropStep(context), verifyStep(context)]
 }
 
-/** Strays are left alone: what is being done with the guest at the same time may have snapshots of its own. */
+/** Does not remove stray snapshots: another operation on the guest may have snapshots of its own. */
 function snapshotStep(context: GuestContext): Step<unknown> {
   const { store, volumes, guestMutex, now } = context
   return {
@@ -78,7 +80,7 @@ function sendStep(context: GuestContext): Step<BackupInput> {
   }
 }
 
-/** A target that fails may not do that either; what it keeps then is in nobody's list, and goes with the next deletion. */
+/** A failing target may fail here too. Data that it keeps is then in no list, and disappears with the next deletion. */
 async function takeBack({ backups, ...context }: GuestContext, step: StepContext<BackupInput>): Promise<void> {
   const { operationId, subject, input, log } = step
   const signal = AbortSignal.any([step.signal, AbortSignal.timeout(takeBackMs)])

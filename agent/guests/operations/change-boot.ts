@@ -15,7 +15,7 @@ import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { ifItRuns, stopToBootAgain } from './replace-disk.js'
 
 interface BootInput extends BootChoice {
-  /** Encrypted: of root in rescue; else empty. */
+  /** Encrypted login of root for rescue mode; otherwise empty. */
   login: string
   /** Whether to stop without a graceful shutdown. */
   force: boolean
@@ -23,12 +23,12 @@ interface BootInput extends BootChoice {
 
 type Order = OrderOf<'changeBoot'>
 
-/** What a system that mends a guest's disk may write. */
+/** Size limit of a rescue system's volume. */
 const rescueBytes = 8 * 1024 ** 3
 
 /**
- * Has the guest boot its disk, a CD or a system beside its disk, now if it runs, else at its next start. Where that
- * fails, it boots what it did before. Answers with root's password in rescue.
+ * Makes the guest boot its disk, a CD or a rescue system: now if it runs, otherwise at its next start. If that fails,
+ * it boots as before. Answers with root's password in rescue mode.
  */
 export function changeBootKind(
   context: GuestContext,
@@ -55,7 +55,10 @@ export function changeBootKind(
   }
 }
 
-/** @throws {BerthError} `invalid_field`, `unsupported`; later also `not_found`, `invalid_state`, `image_disabled`, … */
+/**
+ * @throws {BerthError} `invalid_field`, `unsupported`; on submission also `not_found`, `invalid_state`,
+ * `image_disabled`, …
+ */
 async function acceptBoot(
   { context, capacity }: { context: GuestContext; capacity: Pick<HostCapacity, 'readDisk'> },
   order: Order,
@@ -96,7 +99,7 @@ function typesOf(mode: BootChoice['mode'], kind: 'lxc' | 'kvm') {
   return kind === 'lxc' ? (['lxc'] as const) : (['rescue', 'kvm'] as const)
 }
 
-/** A system that mends the disk is not made anew under the one that does. @throws {BerthError} `invalid_state` */
+/** A rescue system cannot be replaced while the guest uses it. @throws {BerthError} `invalid_state` */
 function refuseWithoutChange({ boot }: GuestRecord, { mode }: BootChoice): void {
   if (mode === 'rescue' && boot.mode === 'rescue')
     throw conflict('invalid_state', 'the container is in rescue mode: boot its disk first')
@@ -111,7 +114,7 @@ function imageStep(context: GuestContext): Step<BootInput> {
   }
 }
 
-/** Before the guest is stopped: that it cannot be made costs the guest nothing. */
+/** Runs before the guest is stopped, so that a failure does not affect the guest. */
 function rescueStep(context: GuestContext): Step<BootInput> {
   const { volumes } = context
   return {
@@ -132,7 +135,7 @@ function rescueStep(context: GuestContext): Step<BootInput> {
   }
 }
 
-/** The key that is known of the guest, too. */
+/** The rescue system also gets the guest's known SSH key. */
 function rescueLogin({ openLogin }: GuestContext, record: GuestRecord, { login }: BootInput) {
   const { publicKey } = openLogin(record)
   return { ...openLogin({ uuid: record.uuid, login }), ...(publicKey === undefined ? {} : { publicKey }) }
@@ -152,7 +155,7 @@ function modeStep({ store }: GuestContext): Step<BootInput> {
   }
 }
 
-/** The point of no return: no failure after it brings back what was booted before, which may be gone. */
+/** The point of no return. After it, no failure restores the previous boot source, which may no longer exist. */
 function commitStep(context: GuestContext): Step<BootInput> {
   return {
     name: 'commit',
@@ -168,7 +171,7 @@ function settleBoot({ store }: GuestContext, id: string, outcome: OperationOutco
   const record = store.find(id)
   if (!record || outcome.status === 'canceled') return // nothing was begun
   const { mode, image } = record.boot
-  // A guest that did not start again is reported and started by the next comparison with the host.
+  // If a guest did not start again, this is reported, and the next comparison with the host starts it.
   const statusReason = outcome.status === 'failed' ? outcome.message : ''
   store.update(id, { boot: { mode, image }, status: record.wanted, statusReason })
 }

@@ -55,8 +55,8 @@ export function createKind(
 }
 
 /**
- * @throws {BerthError} `invalid_field`, `resource_exhausted`; later `image_disabled`, `name_conflict`, `port_conflict`,
- * `address_in_use`, `resource_exhausted`, `invalid_field`, `unsupported`
+ * @throws {BerthError} `invalid_field`, `resource_exhausted`; on submission `image_disabled`, `name_conflict`,
+ * `port_conflict`, `address_in_use`, `resource_exhausted`, `invalid_field`, `unsupported`
  */
 async function acceptCreate(
   { context, capacity }: { context: GuestContext; capacity: HostCapacity },
@@ -73,7 +73,7 @@ async function acceptCreate(
     subject: { ...guestSubject(uuid), name, number: id },
     input: { start },
     hashOf: { ...order, operationId, requestedBy: '', login: hashableLogin(context, order.login) },
-    // Only a new order needs these: the answer to a repeated one may come when the pool is full.
+    // Only a new order is checked: a repeated one must be answered even if the pool is full by then.
     reserve: () => {
       context.images.checkUsable(templateId, virtualization)
       checkRoom(disk, limits.diskGb * gib)

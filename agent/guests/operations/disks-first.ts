@@ -2,21 +2,24 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Semaphore } from '../../../shared/async/semaphore.js'
 import type { StepContext } from '../../operations/types.js'
 
-/** A start looks so many times for guests that are being made: those ordered ever since do not hold it up for ever. */
+/**
+ * Maximum number of times that a start waits for guests in creation, so that a continuous series of creations cannot
+ * delay it forever.
+ */
 const mostLooks = 20
-/** Guests that start at once. */
+/** Maximum number of guests that start in parallel. */
 const mostStarts = 16
 
 /**
- * Of guests that are created at once all disks are made before the first boots: one that boots takes processors and
- * disk from those that are still being made (docs/design/operations.md). Kept in memory alone: after a restart each creation
- * goes on at its step, and comes by here again.
+ * If several guests are created at once, all disks are created before the first guest boots: a booting guest would take
+ * processors and disk from the remaining creations (docs/design/operations.md). This state is only in memory: after a
+ * restart, each creation continues at its step, and passes here again.
  */
 export class DisksFirst {
   readonly #inWork = new Set<Promise<unknown>>()
   readonly #starts = new Semaphore(mostStarts)
 
-  /** Runs what makes a guest; whether it fails or not, starts wait for its end. */
+  /** Runs the creation of a guest. Starts wait for its end, whether it fails or not. */
   async prepare(make: () => Promise<void>): Promise<void> {
     const work = make()
     this.#inWork.add(work)
@@ -27,7 +30,7 @@ export class DisksFirst {
     }
   }
 
-  /** Starts a guest once none is being made, without one of the places for operations that run. */
+  /** Starts a guest once no creation is running, without occupying a place of running operations while it waits. */
   async start(
     { signal, yieldWhile }: Pick<StepContext<unknown>, 'signal' | 'yieldWhile'>,
     boot: () => Promise<void>,

@@ -12,7 +12,7 @@ export function guestSubject(uuid: string): SubjectRef {
 /**
  * Accepts an order for a guest that exists and is not being deleted.
  * @param check runs in the transaction; an error refuses the order
- * @throws {BerthError} `invalid_field`; when it reserves `not_found`, `invalid_state`
+ * @throws {BerthError} `invalid_field`; on reservation `not_found`, `invalid_state`
  */
 export function acceptForGuest<Input>(
   { store }: GuestContext,
@@ -34,7 +34,7 @@ export function acceptForGuest<Input>(
   }
 }
 
-/** What is done to its own system is not done to the one that mends it. @throws {BerthError} `invalid_state` */
+/** Operations on the guest's own system must not affect its rescue system. @throws {BerthError} `invalid_state` */
 export function refuseRescued({ boot }: GuestRecord): void {
   if (boot.mode === 'rescue') throw conflict('invalid_state', 'the container is in rescue mode: boot its disk first')
 }

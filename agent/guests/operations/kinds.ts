@@ -18,10 +18,10 @@ import { snapshotRestoreKind } from './snapshot-restore.js'
 import { startKind } from './start.js'
 import { stopKind } from './stop.js'
 
-/** Kinds of operations that are about a guest. */
+/** Kinds of operations on guests. */
 export type GuestKinds = Omit<OperationKinds<GuestRecord>, 'changeSwap' | 'imageDownload'>
 
-/** By the name of their order on the wire. */
+/** Kinds by the name of their order in the protocol. */
 export function guestKinds(context: GuestContext, capacity: HostCapacity): GuestKinds {
   return {
     create: createKind(context, capacity),

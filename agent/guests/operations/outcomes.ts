@@ -4,7 +4,7 @@ import type { GuestStatus } from '../record/record.js'
 
 /** Sets guests' status when operations begin and end, in the engine's transactions. */
 
-/** Sets the status during an operation, and what is wanted from now on; the operation's end settles both. */
+/** Sets the status during an operation, and the desired state from now on. The operation's end settles both. */
 export function mark(context: GuestContext, status: GuestStatus, wanted: 'running' | 'stopped') {
   return ({ subject }: Pick<DefinedOperation<unknown>, 'subject'>): void =>
     context.store.update(subject.id, { status, wanted, statusReason: '' })
@@ -14,7 +14,7 @@ export function settled({ store }: GuestContext, uuid: string, status: 'running'
   store.update(uuid, { status, statusReason })
 }
 
-/** Marks a guest as broken: from then on it can only be deleted. */
+/** Marks a guest as broken: from then on, it can only be deleted. */
 export function broken({ store }: GuestContext, uuid: string, statusReason: string): void {
   store.update(uuid, { status: 'error', statusReason, wanted: 'stopped' })
 }

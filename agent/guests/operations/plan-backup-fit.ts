@@ -9,8 +9,8 @@ const kindNames = { lxc: 'container', kvm: 'virtual machine' } as const
 export type RestoredGuest = Pick<GuestRecord['spec'], 'virtualization' | 'limits'>
 
 /**
- * Checks what is known of a backup before anything is fetched. Backups of older versions do not record their kind: the
- * drivers check what was fetched.
+ * Checks the known facts about a backup before anything is fetched. Backups of older versions do not record their kind:
+ * the drivers check the fetched data.
  * @throws {BerthError} `unsupported`, `disk_too_small`
  */
 export function checkBackupFits(

@@ -29,10 +29,10 @@ export interface RestoredUse {
 }
 
 /**
- * Bytes by which the guest's limit stays raised, so that it has as much free space as the original. On a host without
- * the original's image, for example, the data of the image counts for the guest.
- * @returns undefined: the backup does not fit. The limit is at most twice the disk, since the guest may overwrite
- * shared data.
+ * Bytes by which the guest's limit stays raised, so that it has as much free space as the original. For example, on a
+ * host without the original's image, the data of the image counts for the guest. The limit is at most twice the disk,
+ * since the guest may overwrite shared data.
+ * @returns undefined if the backup does not fit
  */
 export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: RestoredUse): number | undefined {
   const soldBytes = Math.min(originalBytes ?? limitBytes, limitBytes) // the figure includes snapshots of the original

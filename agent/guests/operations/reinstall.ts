@@ -30,9 +30,9 @@ interface ReinstallInput {
 }
 
 /**
- * Gives the guest a new disk from a template, and a new login. Everything else stays, snapshots too; the guest runs
- * afterwards if it was meant to before. Until the new disk works the old one is kept, and comes back after any failure;
- * the journal has the old template and login until `commit`.
+ * Gives the guest a new disk from a template, and a new login. Everything else stays, including snapshots. The guest
+ * runs afterwards if it was meant to run before. Until the new disk works, the old one is retained, and restored after
+ * any failure. The journal has the old template and login until `commit`.
  */
 export function reinstallKind(
   context: GuestContext,
@@ -60,7 +60,10 @@ interface Parts {
   readonly capacity: Pick<HostCapacity, 'readDisk'>
 }
 
-/** @throws {BerthError} `invalid_field`; later also `resource_exhausted`, `not_found`, `invalid_state`, `image_disabled` */
+/**
+ * @throws {BerthError} `invalid_field`; on submission also `resource_exhausted`, `not_found`, `invalid_state`,
+ * `image_disabled`
+ */
 async function acceptReinstall(
   { context, capacity }: Parts,
   order: OrderOf<'reinstall'>,
@@ -116,7 +119,7 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
   }
 }
 
-/** The login that works now, even if the owner changed it inside the guest. */
+/** The login that currently works, even if the owner changed it inside the guest. */
 async function readKeptLogin(context: GuestContext, record: GuestRecord): Promise<Login> {
   const journaled = context.openLogin(record)
   const current = await driverOf(context, record).readLogin(context.machineOf(record))
@@ -131,7 +134,7 @@ function newLogin({ openLogin }: GuestContext, record: GuestRecord, { login }: R
   return { ...openLogin({ uuid: record.uuid, login }), ...(userData === undefined ? {} : { userData }) }
 }
 
-/** The point of no return: no failure after it brings the old disk back. */
+/** The point of no return: no failure after it restores the old disk. */
 function commitStep(context: GuestContext): Step<ReinstallInput> {
   return {
     name: 'commit',
@@ -155,6 +158,6 @@ function settleReinstall(context: GuestContext, id: string, outcome: OperationOu
   if (!record || outcome.status === 'canceled') return // nothing was begun
   if (outcome.status === 'failed' && !outcome.undone) return broken(context, id, outcome.message)
   const statusReason = outcome.status === 'failed' ? outcome.message : ''
-  // A guest that did not start again is reported and started by the next comparison with the host.
+  // If a guest did not start again, this is reported, and the next comparison with the host starts it.
   context.store.update(id, { status: record.wanted, statusReason })
 }

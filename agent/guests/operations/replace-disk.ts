@@ -8,8 +8,8 @@ import { bootSteps, ifPresent, stopStep, unlessSuspended, withGuest, type StopIn
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
 
 /*
- * Steps that replace a guest's volume by one from a template (reinstall) or a snapshot (restore). The old disk is kept
- * as a hidden snapshot until the new one works; a failure before that brings it back.
+ * Steps that replace a guest's volume with one from a template (reinstall) or a snapshot (restore). The old disk is
+ * retained as a hidden snapshot until the new one works. A failure before that restores it.
  */
 
 /** Id of the hidden snapshot of the old disk. */
@@ -18,8 +18,8 @@ export function keptId(operationId: string): string {
 }
 
 /**
- * @param around `prepare` makes the new volume for `exchange` while the guest still runs; `commit` is last and drops
- * the hidden snapshot
+ * @param around `prepare` creates the new volume for `exchange` while the guest still runs; `commit` is last and
+ * deletes the hidden snapshot
  */
 export function replaceDiskSteps<Input extends StopInput>(
   context: GuestContext,
@@ -35,7 +35,7 @@ export function replaceDiskSteps<Input extends StopInput>(
   ]
 }
 
-/** Stops the guest; undone, it runs as it did. */
+/** Stops the guest. The undo starts it again if it was running. */
 export function stopToBootAgain(context: GuestContext): Step<StopInput> {
   return {
     ...stopStep(context),
@@ -43,7 +43,7 @@ export function stopToBootAgain(context: GuestContext): Step<StopInput> {
   }
 }
 
-/** Drops the hidden snapshot. A failure is only logged: the next operation that looks for strays removes it. */
+/** Deletes the hidden snapshot. A failure is only logged: the next operation that removes strays deletes it. */
 export async function forgetKept(
   context: GuestContext,
   { subject, operationId, log, signal }: StepContext<unknown>,
@@ -56,7 +56,9 @@ export async function forgetKept(
   }
 }
 
-/** Whether the guest should and may run; one that gets blocked during the operation stays stopped, without an error. */
+/**
+ * Whether the guest should and may run. A guest that gets blocked during the operation stays stopped, without an error.
+ */
 export function mayRun(record: GuestRecord): boolean {
   return record.wanted === 'running' && isAllowedToRun(record)
 }
@@ -84,7 +86,7 @@ function exchangeStep(context: GuestContext): Step<unknown> {
   }
 }
 
-/** Does the step for a guest that should and may run. */
+/** Runs the step only for a guest that should and may run. */
 export function ifItRuns(context: GuestContext, step: Step<unknown>): Step<unknown> {
   const run: Step<unknown>['run'] = async (at) => {
     if (mayRun(context.store.get(at.subject.id))) await step.run(at)
@@ -92,7 +94,7 @@ export function ifItRuns(context: GuestContext, step: Step<unknown>): Step<unkno
   return { ...step, run }
 }
 
-/** Starts the guest as it was before; if that fails, the next comparison with the host starts it. */
+/** Starts the guest as it was before. If that fails, the next comparison with the host starts it. */
 async function bootAgain(context: GuestContext, record: GuestRecord, step: StepContext<unknown>): Promise<void> {
   if (!mayRun(record)) return
   try {

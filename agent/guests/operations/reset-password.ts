@@ -12,7 +12,7 @@ import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
 import { withRoom } from './restore-room.js'
 
 interface ResetInput {
-  /** Encrypted, as the journal holds no clear passwords. */
+  /** Encrypted, because the journal contains no passwords in clear text. */
   login: string
 }
 
@@ -29,7 +29,8 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
     steps: [
       unlessSuspended(context, {
         name: 'password',
-        // Journaled in the same step: another step could fail and leave the journal with a login that does not work.
+        // The journal is updated in the same step: another step could fail and leave a login in the journal that does
+        // not work.
         run: withGuest<ResetInput>(context, async (record, { input }) => {
           const { uuid } = record
           const password = passwordOf(uuid, input)
@@ -45,8 +46,8 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
 }
 
 /**
- * Writes the password to the disk of a guest whose own program failed, because its disk is full or a stale lock file
- * exists. The guest is frozen meanwhile.
+ * Sets the password. If the guest's own program failed because its disk is full or a stale lock file exists, the agent
+ * writes to the disk itself. The guest is frozen meanwhile.
  * @throws {BerthError} `unsupported`, `guest_refused`
  */
 async function setPassword(context: GuestContext, record: GuestRecord, password: string): Promise<PasswordResult> {
@@ -65,7 +66,7 @@ async function setPassword(context: GuestContext, record: GuestRecord, password:
   }
 }
 
-/** @throws {BerthError} `invalid_field`; when it reserves as `acceptForGuest` */
+/** @throws {BerthError} `invalid_field`; on reservation as `acceptForGuest` */
 function acceptReset(
   context: GuestContext,
   { uuid, password }: OrderOf<'resetPassword'>,

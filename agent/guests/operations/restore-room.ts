@@ -15,7 +15,7 @@ const vanishMs = 60_000
 const pollMs = 500
 
 /**
- * Raises the guest's bound so that a backup fits in addition to its disk, until one of both is deleted.
+ * Raises the guest's limit so that a backup fits in addition to its disk, until one of both is deleted.
  * @throws {BerthError} `backup_too_large`, `storage_full`
  */
 export async function makeRoom(
@@ -40,7 +40,7 @@ export async function raiseBound(context: GuestContext, uuid: string, bytes: num
   if (limitBytes === 0) return
   const boundBytes = volumeLimitOf(context, { ...record, fetchedBytes: 0 })
   const overBytes = Math.max(0, (await usedBytesOf(context, uuid)) - boundBytes)
-  // Room that an earlier operation left is still needed.
+  // Space that an earlier operation reserved is still needed.
   context.store.update(uuid, { fetchedBytes: Math.max(record.fetchedBytes, bytes + overBytes) })
   await setBound(context, context.store.get(uuid))
 }
@@ -49,8 +49,8 @@ export async function raiseBound(context: GuestContext, uuid: string, bytes: num
 const workBytes = 16 * 1024 ** 2
 
 /**
- * Does work that writes to the guest's disk, which may be full. Freeze a guest that runs first: it would use the room
- * itself. After a crash the comparison with the host puts the bound back.
+ * Runs work that writes to the guest's disk, which may be full. Freeze a running guest first, because it would use the
+ * space itself. After a crash, the comparison with the host restores the limit.
  */
 export async function withRoom<T>(context: GuestContext, uuid: string, work: () => Promise<T>): Promise<T> {
   const { fetchedBytes } = context.store.get(uuid)
@@ -78,9 +78,10 @@ export async function noteRestored(context: GuestContext, uuid: string, size: Ba
 }
 
 /**
- * Lowers the bound once the volume that was given up is freed: a guest that runs by then would find its disk full. If that
+ * Lowers the limit once the discarded volume is freed: otherwise a running guest would find its disk full. If that
  * takes long, the comparison with the host does it.
- * @param change of the journal; the room grows by what it takes away, until then
+ * @param change change of the journal; until the volume is freed, the reserved space grows by the amount that the
+ * change subtracts
  */
 export async function endRoom(
   context: GuestContext,

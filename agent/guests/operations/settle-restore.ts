@@ -5,7 +5,7 @@ import type { GuestRecord } from '../record/record.js'
 import { settled } from './outcomes.js'
 import { keptId, mayRun } from './replace-disk.js'
 
-/** How a guest looks once its disk was to be put back, from a snapshot or a backup. */
+/** Settles a guest after the restore of a snapshot or a backup. */
 export function settleRestore(
   context: GuestContext,
   { id, subject }: DefinedOperation<unknown>,
@@ -19,7 +19,10 @@ export function settleRestore(
   if (!isWhole) offerKept(context, record, keptId(id))
 }
 
-/** Neither the new disk works nor is the old one back: its owner may try to restore what it was. */
+/**
+ * Neither the new disk works nor was the old one restored. The hidden snapshot becomes visible, so that its owner may
+ * try to restore it.
+ */
 function offerKept({ store, now }: GuestContext, record: GuestRecord, id: string): void {
   const { uuid, snapshots } = record
   const description = 'before a restore that failed'

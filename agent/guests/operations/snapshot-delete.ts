@@ -8,7 +8,10 @@ interface DeleteInput {
   snapshotId: string
 }
 
-/** From the order on nobody sees it, and no restore of it is taken; one that was ordered before still finds it. */
+/**
+ * The snapshot is hidden from the submission on, and cannot be restored any more. A restore that was submitted before
+ * still finds it.
+ */
 export function snapshotDeleteKind(context: GuestContext): OperationKind<'snapshotDelete', DeleteInput> {
   const { store } = context
   return {

@@ -12,13 +12,13 @@ import { settleRestore } from './settle-restore.js'
 
 interface RestoreInput {
   snapshotId: string
-  /** What it would write while it shuts down is given up: its power is cut. */
+  /** The guest is stopped without a shutdown, because its last writes are discarded anyway. */
   force: true
 }
 
 /**
- * What can fail without the guest is done while it runs. What its disk was is kept until the restored one works:
- * docs/design/snapshots.md.
+ * Steps that may fail without affecting the guest run before it is stopped. The old disk is retained until the restored
+ * one works: docs/design/snapshots.md.
  */
 export function snapshotRestoreKind(context: GuestContext): OperationKind<'snapshotRestore', RestoreInput> {
   return {

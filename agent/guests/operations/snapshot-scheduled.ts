@@ -13,19 +13,19 @@ import type { GuestStore } from '../record/guest-store.js'
 import { guestSubject } from './guest-order.js'
 import { takeStep } from './snapshot-create.js'
 
-/** Who took them, as snapshots and tasks show it. */
+/** Creator shown for these snapshots and tasks. */
 export const scheduleUser = 'schedule'
 const action = 'snapshot-scheduled'
 const gib = 1024 ** 3
 
 interface ScheduledInput {
-  /** Snapshots that go once the new one is there. */
+  /** Ids of snapshots that are deleted once the new one exists. */
   readonly dropped: readonly string[]
 }
 
 /**
- * A snapshot by the guest's schedule: a task of its own that only the agent orders. From its order on nobody sees those
- * that it drops; where the new one is not taken they are back.
+ * A snapshot by the guest's schedule: a separate operation that only the agent submits. Snapshots that it will drop are
+ * hidden from its submission on. If the new snapshot fails, they reappear.
  */
 export function scheduledSnapshotDefinition(
   context: GuestContext,
@@ -55,7 +55,8 @@ export function scheduledSnapshots(context: Pick<GuestContext, 'store' | 'now'>)
 }
 
 /**
- * The order of a guest's next scheduled snapshot. It is taken also where there is no place for one: the task says so.
+ * A guest's next scheduled snapshot. It is submitted even if the guest has no room for one, so that the task reports
+ * this.
  * @param nextRunMs noted with the order, so that no run is lost or done twice
  */
 function scheduledSnapshotOrder(
@@ -142,7 +143,7 @@ function isLastOfGuest(record: GuestRecord, others: readonly SnapshotRecord[]): 
   return others.length === 1 && planSpaceLimit(record) < record.spec.limits.diskGb * gib
 }
 
-/** One that cannot be deleted fails nothing: the next run drops it. */
+/** A snapshot that cannot be deleted is not an error: the next run drops it. */
 function dropStep(context: GuestContext): Step<ScheduledInput> {
   const { store } = context
   return {

@@ -1,26 +1,26 @@
 import type { GuestRecord } from '../record/record.js'
 import { countOf, planMove, planPlace, shareOf, type Place } from './plan-places.js'
 
-/** Moved in one round, of a thousand guests as of ten. */
+/** Maximum number of guests that one round moves, whatever the number of guests. */
 const movesAtOnce = 16
 
 type PlacedGuest = Pick<GuestRecord, 'uuid' | 'wanted'> & {
   readonly spec: { readonly limits: Pick<GuestRecord['spec']['limits'], 'vcpuMilli'> }
 }
 
-/** The processors of guests that are to run. Nothing is kept over a restart but what the host has of them. */
+/** Assigns processors to guests that should run. After a restart, the state is read from the host. */
 export class ProcessorPlaces {
   readonly #places = new Map<string, Place>()
   readonly #loads = new Map<number, number>()
 
   #online: readonly number[]
 
-  /** @param readOnline processors that guests may have now, in order */
+  /** @param readOnline returns the processors that guests may have now, in ascending order */
   constructor(private readonly readOnline: () => readonly number[]) {
     this.#online = readOnline()
   }
 
-  /** What guests have that run already. */
+  /** Adopts the processors of guests that are already running. */
   adopt(found: ReadonlyMap<string, readonly number[]>, records: readonly PlacedGuest[]): void {
     for (const { uuid, wanted, spec } of records) {
       const cpus = found.get(uuid)?.filter((cpu) => this.#online.includes(cpu))
@@ -30,7 +30,10 @@ export class ProcessorPlaces {
     }
   }
 
-  /** The same as long as the guest is to run and has as many; one that is not takes no room. */
+  /**
+   * Processors of a guest. They stay the same as long as the guest should run and their number is unchanged. A guest
+   * that should not run takes no capacity.
+   */
   cpusOf({ uuid, wanted, spec: { limits } }: PlacedGuest): readonly number[] {
     const known = this.#places.get(uuid)
     const { vcpuMilli } = limits
@@ -52,8 +55,8 @@ export class ProcessorPlaces {
   }
 
   /**
-   * Guests that came and went leave some processors with more on them than others, and processors may be taken from a
-   * host and given to it. @returns guests that moved
+   * Moves guests to balance the processors, which become uneven when guests start and stop, or when the host's
+   * processors change. @returns guests that moved
    */
   balance(): string[] {
     const moved = new Set(this.#followHost())
@@ -66,7 +69,7 @@ export class ProcessorPlaces {
     return [...moved]
   }
 
-  /** @returns guests that had processors which are off now, or may have more */
+  /** @returns guests whose processors went offline, or that may have more */
   #followHost(): string[] {
     const online = this.readOnline()
     if (online.join() === this.#online.join()) return []

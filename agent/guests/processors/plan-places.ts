@@ -1,29 +1,29 @@
 /*
- * Which processors a guest runs on: as many as it was sold, a part of one counts as one. That is what `nproc` shows in
- * it and what runtimes make threads by; how much of them it gets is bounded by its quota. Places are chosen by what was
- * sold, as LXD and Proxmox do, so that each processor has about as much of it as any other.
+ * The processors that a guest runs on: as many as it was sold, rounded up. `nproc` shows this number in the guest, and
+ * runtimes create threads by it; the quota limits how much processor time the guest gets. Places are chosen by the sold
+ * amounts, as in LXD and Proxmox, so that each processor carries about the same.
  */
 
 export interface Place {
-  /** In order. */
+  /** In ascending order. */
   readonly cpus: readonly number[]
   readonly vcpuMilli: number
 }
 
-/** Thousandths sold, by processor. */
+/** Sold thousandths of each processor. */
 export type Loads = ReadonlyMap<number, number>
 
-/** Processors that show in the guest. */
+/** Number of processors that the guest sees. */
 export function countOf(vcpuMilli: number, online: readonly number[]): number {
   return Math.min(online.length, Math.max(1, Math.ceil(vcpuMilli / 1000)))
 }
 
-/** What a guest adds to each of its processors. */
+/** Load that a guest adds to each of its processors. */
 export function shareOf({ cpus, vcpuMilli }: Place): number {
   return vcpuMilli / cpus.length
 }
 
-/** Those with the least on them. */
+/** Chooses the processors with the lowest load. */
 export function planPlace(vcpuMilli: number, online: readonly number[], loads: Loads): Place {
   const count = countOf(vcpuMilli, online)
   if (count === online.length) return { cpus: online, vcpuMilli }
@@ -33,8 +33,8 @@ export function planPlace(vcpuMilli: number, online: readonly number[], loads: L
 }
 
 /**
- * The move of one guest from the processor with most on it to the one with least that brings them closest together;
- * undefined where none does.
+ * The move of one guest from the most loaded processor to the least loaded one that brings them closest together;
+ * undefined if no move helps.
  */
 export function planMove(
   places: ReadonlyMap<string, Place>,
