@@ -16,7 +16,7 @@ export type GuestStep<Input = unknown> = Step<Input>
 
 /**
  * Builds the image unless the host has it, clones a disk from it, and prepares the disk for the first boot.
- * @param around runs what makes the disk, once there is an image
+ * @param around runs the creation of the disk, once there is an image
  */
 export function diskStep(context: GuestContext, around: (makeDisk: () => Promise<void>) => Promise<void>): GuestStep {
   return {
@@ -51,7 +51,7 @@ export async function ensureImage(
   await step.yieldWhile(context.images.ensure(templateId, report, step.signal)) // may take minutes: lets other operations run
 }
 
-/** Writes what a start needs, and puts the guest's rules in place before its first packet: neither needs the other. */
+/** Writes the files that a start needs, and sets the guest's rules before its first packet. Both run in parallel. */
 export function configureStep(context: GuestContext, options: { undo: boolean }): GuestStep {
   const configure: GuestStep = {
     name: 'configure',
@@ -100,14 +100,17 @@ export function unlessSuspended<Input>(
   return { ...step, run }
 }
 
-/** It has all that was kept for its start. */
+/** Clears the changes that waited for a start. */
 function noteStarted({ store }: GuestContext, { uuid, atNextStart }: GuestRecord): void {
   if (atNextStart.length > 0) store.update(uuid, { atNextStart: [] })
 }
 
 const panicked = 'its system panicked'
 
-/** A system that rebooted by itself has read its addresses and a password again; its limits are of its next start. */
+/**
+ * A system that rebooted by itself has read its addresses and a password again. Its limits change only at its next
+ * start.
+ */
 export function noteEvent({ store }: GuestContext, uuid: string, event: GuestEvent): void {
   const record = store.find(uuid)
   if (record?.status !== 'running') return
@@ -119,7 +122,7 @@ export function noteEvent({ store }: GuestContext, uuid: string, event: GuestEve
   store.update(uuid, { atNextStart, statusReason })
 }
 
-/** A change that a guest that runs gets later is shown until then. */
+/** Shows a change that a running guest gets later, until its next start. */
 export function noteForStart(
   { store }: GuestContext,
   uuid: string,
@@ -136,7 +139,7 @@ export function bootSteps(context: GuestContext): GuestStep[] {
   return [configureStep(context, { undo: false }), startStep(context)]
 }
 
-/** Tells of inner addresses that a guest that runs has not got. */
+/** Records inner addresses that a running guest did not get. */
 export function noteAssigned(context: GuestContext, uuid: string, result: AssignResult): void {
   if (result === 'unchanged') return
   noteForStart(context, uuid, { change: 'addresses', later: result === 'at_next_start' })
@@ -166,8 +169,8 @@ export function removeStep(context: GuestContext): GuestStep {
 }
 
 /**
- * Removes rules and volume in one step: after a restart in between, the rules of all guests in the journal, this one
- * included, would be put back.
+ * Removes rules and volume in one step: after a restart in between, the rules of all guests in the journal, including
+ * this one, would be restored.
  */
 async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
   await allEnded([detachGuest(context, record), removeMachine(context, record)])
@@ -200,7 +203,7 @@ function inTurn(
   return (step) => context.guestMutex.run(step.subject.id, () => run(step))
 }
 
-/** A step's function that gets the guest as journaled. @throws {BerthError} `not_found` */
+/** Wraps a step's function so that it gets the guest from the journal. @throws {BerthError} `not_found` */
 export function withGuest<Input>(
   context: GuestContext,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,

@@ -2,26 +2,29 @@ import type { ObservedState, StopCause } from '../../drivers/contract.js'
 import type { GuestRecord } from '../record/record.js'
 import type { GuestUpdate } from '../record/guest-store.js'
 
-/** A guest without an operation in progress, compared with the host. */
+/** A guest without a running operation, compared with the host. */
 export interface Comparison {
   readonly record: Pick<GuestRecord, 'uuid' | 'status' | 'wanted'>
   readonly observed: ObservedState
-  /** How the guest ended, if that was seen. */
+  /** Cause of the guest's end, if it was seen. */
   readonly ended: StopCause | undefined
-  /** Not to be started now: how it ended may still be reported, or it was started too often lately. */
+  /**
+   * True if it must not be started now: the cause of its end may still be reported, or it was started too often
+   * recently.
+   */
   readonly held: boolean
-  /** May not run: its quota is used up, or it has expired. */
+  /** True if it may not run: its quota is used up, or it has expired. */
   readonly blocked: boolean
 }
 
 export type GuestRepair =
   | { kind: 'update'; uuid: string; update: GuestUpdate }
-  /** Start it again: the host went down, or the guest was killed. */
+  /** Starts it again: the host went down, or the guest was killed. */
   | { kind: 'start'; uuid: string }
 
 /**
  * Plans repairs where host and journal differ. A running guest is never stopped, since the journal may be wrong: it is
- * taken over as running.
+ * recorded as running.
  */
 export function planReconcile(comparisons: readonly Comparison[]): GuestRepair[] {
   return comparisons.flatMap((comparison) => planGuest(comparison) ?? [])

@@ -18,10 +18,10 @@ import { settleSpace } from '../snapshots/snapshot-space.js'
 import { noteEvent } from '../steps.js'
 import { boundOf } from '../snapshots/volume-bound.js'
 
-/** Delay before a look: changes come in groups, and one look serves them all. */
+/** Delay before a comparison: changes come in groups, and one comparison serves them all. */
 const lookDelayMs = 100
 
-/** How often the network is compared, so that others' changes are repaired within 5 s. */
+/** Interval of network comparisons in ms, so that changes by other programs are repaired within 5 s. */
 const networkMs = 3000
 
 export interface ReconcilerParts {
@@ -30,7 +30,7 @@ export interface ReconcilerParts {
   readonly engine: OperationEngine
   /** Called with the running guests each time they were read. */
   readonly onObserved: (observed: readonly ObservedGuest[]) => void
-  /** Empties the trash and restores quotas; returns what it repaired. @param limitBytes by uuid */
+  /** Empties the trash and restores quotas. @param limitBytes limits by uuid @returns the repairs */
   readonly repairStorage: (limitBytes: ReadonlyMap<string, number>) => Promise<string[]>
 }
 
@@ -39,7 +39,7 @@ export class Reconciler {
   readonly #ended = new Map<string, StopCause>()
   readonly #policy: RestartPolicy
   readonly #runningGuests: RunningGuests
-  /** Guests to look at, and at which time. */
+  /** Guests to compare, and the time to do so. */
   readonly #changed = new Set<string>()
   #lookAtMs = Infinity
   #timer: NodeJS.Timeout | undefined
@@ -48,7 +48,7 @@ export class Reconciler {
   readonly #rates = new Coalescer(() => this.#compareRates())
   readonly #interfaces: LostInterfaces
   #look: NodeJS.Timeout | undefined
-  /** Settles when the looks at single guests have ended. */
+  /** Settles once the comparisons of single guests have ended. */
   #looking: Promise<unknown> = Promise.resolve()
   #unlisten: (() => void) | undefined
   readonly #passes = new Coalescer(() => this.#compareAll())
@@ -56,7 +56,7 @@ export class Reconciler {
   #warnings: readonly string[] = []
   #onMemoryKill: (uuid: string) => void = () => undefined
 
-  /** Guests in the network's terms, kept until the list of guests changes. */
+  /** Guests in the network's terms, cached until the list of guests changes. */
   #planned: { readonly records: readonly GuestRecord[]; readonly networks: readonly WantedNetwork[] } = {
     records: [],
     networks: [],
@@ -73,7 +73,7 @@ export class Reconciler {
     this.#interfaces = new LostInterfaces(this.#context, (uuid) => this.#engine.busy(guestSubject(uuid)))
   }
 
-  /** How many differences were repaired since the agent started. */
+  /** Number of differences that were repaired since the agent started. */
   get repairs(): number {
     return this.#repairs
   }
@@ -83,7 +83,7 @@ export class Reconciler {
     return [...this.#warnings, ...this.#interfaces.warnings]
   }
 
-  /** Listens to guests' own stops, to changes of guests in the journal, and to others' changes of nft. */
+  /** Listens to guests' own stops, to changes of guests in the journal, and to changes of nft by other programs. */
   listen(): void {
     this.#unlisten = this.#context.store.changes.onChange(({ kind, key, removed }) => {
       if (kind !== 'guest') return
@@ -128,14 +128,12 @@ export class Reconciler {
     await Promise.all([this.#passes.settled(), this.#looking, this.#network.settled(), this.#rates.settled()])
   }
 
-  /**
-   * Resolves after a comparison that begins after this call. Failures are logged, and the next pass tries again.
-   */
+  /** Resolves after a comparison that starts after this call. Failures are logged, and the next pass tries again. */
   pass(): Promise<void> {
     return this.#passes.run()
   }
 
-  /** Schedules a look at this guest only, without the network. */
+  /** Schedules a comparison of only this guest, without the network. */
   #lookIn(delayMs: number, uuid: string): void {
     this.#changed.add(uuid)
     const atMs = performance.now() + delayMs
@@ -189,7 +187,7 @@ export class Reconciler {
     await this.ensureNetwork(['addresses', 'rates'])
   }
 
-  /** After interfaces came or went: recreates lost ones and sets rates. */
+  /** Recreates lost interfaces and sets rates, after interfaces were added or removed. */
   async #compareRates(): Promise<void> {
     await this.#compareInterfaces()
     await this.ensureNetwork(['rates'])
@@ -248,8 +246,8 @@ export class Reconciler {
   }
 
   /**
-   * Reports guests on the host that the journal does not have. They are not removed, as the journal may be an old one,
-   * except those that it knows as removed: after a power loss their files may be back.
+   * Reports guests on the host that the journal does not have. They are not removed, as the journal may be an old one.
+   * Exceptions are guests that it records as removed: after a power loss their files may be back.
    */
   async #findStrays(): Promise<string[]> {
     const strays: string[] = []
@@ -265,7 +263,7 @@ export class Reconciler {
     return new Set((await Promise.all([this.#context.volumes.list(), ...lists])).flat())
   }
 
-  /** @returns false when the journal does not know it as removed, or it runs */
+  /** @returns false if the journal does not record it as removed, or it runs */
   async #removeForgotten(uuid: string): Promise<boolean> {
     if (!this.#context.store.changes.wasRemoved('guest', uuid)) return false
     try {
@@ -288,7 +286,8 @@ export class Reconciler {
   }
 
   /**
-   * Whether the record still is the one compared: an observation from while an operation began or ended is worthless.
+   * Whether the record is still the one that was compared. An observation is worthless if an operation began or ended
+   * meanwhile.
    */
   #unchanged(record: GuestRecord): boolean {
     return (

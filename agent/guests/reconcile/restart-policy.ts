@@ -1,4 +1,4 @@
-/** A shutdown or crash is reported within this time; only after it a guest that is gone counts as lost. */
+/** The cause of an end is reported within this time. Only then a guest without processes counts as lost. */
 const toldWithinMs = 1500
 const firstBackoffMs = 5000
 const maxBackoffMs = 300_000

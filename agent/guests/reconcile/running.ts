@@ -10,8 +10,8 @@ interface Look {
 }
 
 /**
- * Maintains limits and inner addresses of running guests. A setting applies them itself; this repairs what a killed
- * agent did not apply, or the host refused to take back. A guest is checked once per run and after it changed;
+ * Maintains limits and inner addresses of running guests. A setting applies them itself; this repairs settings that a
+ * killed agent did not apply, or whose rollback the host refused. A guest is checked once per run and after it changed;
  * otherwise it costs nothing on the host.
  */
 export class RunningGuests {
@@ -21,8 +21,8 @@ export class RunningGuests {
 
   /**
    * Skips guests with a setting or an operation in progress. Refusals of the host are logged.
-   * @param running as just observed
-   * @returns what it repaired
+   * @param running guests that were just observed
+   * @returns the repairs
    */
   async ensure(running: readonly ObservedGuest[]): Promise<string[]> {
     const { store, guestMutex } = this.context
@@ -34,7 +34,7 @@ export class RunningGuests {
     return (await Promise.all(repairs)).flat()
   }
 
-  /** Guests whose processors are others now. */
+  /** Applies new processors to guests. */
   async move(uuids: readonly string[]): Promise<void> {
     for (const uuid of uuids)
       await this.context.guestMutex.run(uuid, async () => {
@@ -63,7 +63,7 @@ export class RunningGuests {
     const look = lookOf(observed, record)
     const seen = this.#looks.get(uuid)
     const resized = await this.#try('limits', uuid, () => resize(driver, machine))
-    // Tried once: the guest's root may refuse an address or have removed it.
+    // Tried once, because the guest's root may refuse an address or have removed it.
     const assigned =
       seen?.addresses !== look.addresses &&
       (await this.#try('IPv6 addresses', uuid, () => this.#assign(driver, machine)))
@@ -78,7 +78,7 @@ export class RunningGuests {
     return result !== 'unchanged'
   }
 
-  /** @returns undefined when it failed */
+  /** @returns undefined if it failed */
   async #try(what: string, guest: string, work: () => Promise<boolean>): Promise<boolean | undefined> {
     try {
       return await work()
@@ -96,7 +96,7 @@ async function resize(driver: Driver, machine: Machine): Promise<boolean> {
   return resized.changed
 }
 
-/** Contains the revision, since a setting that is taken back leaves the limits the same. */
+/** Contains the revision, because a setting that is rolled back leaves the limits the same. */
 function lookOf({ pid, startTime }: ObservedGuest, { revision, ipv6Addresses }: GuestRecord): Look {
   const run = `${pid} ${startTime}`
   return { limits: `${run} ${revision}`, addresses: `${run} ${ipv6Addresses.join(' ')}` }

@@ -35,7 +35,7 @@ export type GuestInsert = Omit<
 > &
   Partial<Pick<GuestRecord, 'snapshotLimit' | 'os' | 'devices'>>
 
-/** What can change of a guest; limits and template are those of its spec. */
+/** The changeable fields of a guest; limits and template are those of its spec. */
 export type GuestUpdate = Partial<
   Pick<GuestRecord, 'status' | 'statusReason' | 'wanted' | 'login'> &
     GuestDocument & { limits: GuestLimits; templateId: string }
@@ -108,7 +108,7 @@ export class GuestStore {
     return records
   }
 
-  /** @throws {BerthError} `name_conflict` when uuid, id or name is taken; the allocators ensure other uniqueness */
+  /** @throws {BerthError} `name_conflict` if uuid, id or name is taken; the allocators ensure other uniqueness */
   insert(guest: GuestInsert): void {
     this.changes.transaction(() => {
       this.#refuseTaken(guest)
@@ -119,7 +119,7 @@ export class GuestStore {
     })
   }
 
-  /** Writes the fields that differ; if none does, the revision stays. */
+  /** Writes the fields that differ. If none does, the revision stays the same. */
   update(uuid: string, update: GuestUpdate): void {
     this.changes.transaction(() => {
       const row = this.#byUuid.get(uuid)
@@ -144,7 +144,7 @@ export class GuestStore {
     return (last ?? -1) + 1
   }
 
-  /** @param index in the guest's list. @throws {BerthError} `not_found` */
+  /** @param index index in the guest's list. @throws {BerthError} `not_found` */
   getPosition(uuid: string, index: number): number {
     const position = this.changes.db
       .prepare<[string, number], number>(
@@ -218,7 +218,7 @@ export class GuestStore {
     return heads.flatMap(({ uuid, revision }) => this.#recordAt(uuid, revision) ?? [])
   }
 
-  /** Does not cache a record read inside an open transaction, whose revision may be rolled back and given again. */
+  /** Does not cache a record read inside an open transaction, whose revision may be rolled back and assigned again. */
   #recordAt(uuid: string, revision: number): GuestRecord | undefined {
     const kept = this.#records.get(uuid)
     if (kept?.revision === revision) return kept

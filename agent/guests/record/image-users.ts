@@ -6,15 +6,15 @@ interface Stores {
   readonly guests: GuestStore
 }
 
-/** Of a reinstall, of another boot. */
+/** Input of a reinstall, or of a change of the boot source. */
 interface Input {
   readonly templateId?: string
   readonly image?: string
 }
 
 /**
- * A guest has it as a CD, or an operation that has not ended makes a guest, a disk of one or what it boots from the
- * template.
+ * Whether a template's image is in use: a guest has it as a CD, or an unfinished operation creates a guest, a disk or a
+ * boot source from it.
  */
 export function isImageUsed({ operations, guests }: Stores, templateId: string): boolean {
   if (guests.list().some(({ boot }) => boot.mode === 'cdrom' && boot.image === templateId)) return true
@@ -26,7 +26,7 @@ export function isImageUsed({ operations, guests }: Stores, templateId: string):
   })
 }
 
-/** An operation that has not ended makes its image. */
+/** Whether an unfinished operation creates the template's image. */
 export function isImageOrdered({ operations }: Stores, templateId: string): boolean {
   return operations.listOpen().some(({ subject: { kind, id } }) => kind === 'image' && id === templateId)
 }

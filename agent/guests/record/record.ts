@@ -12,7 +12,7 @@ import type { SuspensionMode } from '../../../shared/suspension-rules.js'
 export type GuestStatus =
   'creating' | 'starting' | 'running' | 'stopping' | 'stopped' | 'restarting' | 'deleting' | 'error'
 
-/** Sizes as sold; rate 0 = unlimited. */
+/** Sizes as sold; rate 0: unlimited. */
 export interface GuestLimits {
   vcpuMilli: number
   ramMb: number
@@ -26,17 +26,17 @@ export interface GuestLimits {
   ioWriteIops?: number | undefined
 }
 
-/** What was ordered; stored as JSON. */
+/** The guest as ordered; stored as JSON. */
 export interface GuestSpec {
   virtualization: DriverKind
   templateId: string
   limits: GuestLimits
 }
 
-/** A port or a range; host and guest range have the same length, and a single port ends where it begins. */
+/** A port or a range. The ranges of host and guest have the same length, and a single port ends where it begins. */
 export interface PortMapping {
   protocol: 'tcp' | 'udp'
-  /** Host address it answers on; empty: every local address. */
+  /** Host address that the mapping answers on; empty: every local address. */
   hostIp: string
   hostPort: number
   hostPortEnd: number
@@ -47,28 +47,28 @@ export interface PortMapping {
 
 export type TrafficAction = 'stop' | 'throttle' | 'none'
 
-/** Monthly quotas in GB of 10^9 bytes; 0 = unlimited. */
+/** Monthly quotas in GB of 10^9 bytes; 0: unlimited. */
 export interface TrafficLimit {
   mode: 'total' | 'split'
   /** In total mode: limit for both directions together. */
   monthlyGb: number
-  /** In split mode; `in` is what the guest receives. */
+  /** In split mode; `in` is the traffic that the guest receives. */
   inGb: number
   outGb: number
   action: TrafficAction
   /** Rate in both directions while throttled; 0: the host's configured rate. */
   throttleMbps: number
-  /** Day of the month on which counting restarts, 1 to 28; 0: the host's. */
+  /** Day of the month on which counting restarts, 1 to 28; 0: the host's configured day. */
   resetDay: number
 }
 
-/** Whether the guest is expired or over quota; policy.ts says what follows. */
+/** Whether the guest is expired or over quota; policy.ts derives the consequences. */
 export interface GuestPolicy {
   /** `expiresAtMs` has passed. */
   expired: boolean
   /** The current period's quota is used up. */
   overQuota: boolean
-  /** The kind of abuse it was stopped for; absent: none. */
+  /** The kind of abuse that the guest was stopped for; absent: not stopped for abuse. */
   abuse?: string
   /**
    * The expiry for which the running guest was stopped. If a wrong clock caused the stop, the guest is started again.
@@ -81,9 +81,9 @@ export interface GuestPolicy {
 /** An administrator's decision that the guest may not be used; docs/design/suspension.md. */
 export interface GuestSuspension {
   mode: SuspensionMode
-  /** For the provider. */
+  /** Reason for the provider. */
   reason: string
-  /** For the customer; may be empty. */
+  /** Message for the customer; may be empty. */
   message: string
   sinceMs: number
   /** 0: until it is lifted. */
@@ -92,24 +92,24 @@ export interface GuestSuspension {
   resumes: boolean
 }
 
-/** What the watch for abuse does with the guest; see agent/abuse. */
+/** Settings of the abuse watch for the guest; see agent/abuse. */
 export interface GuestSecurity {
-  /** It is not stopped for what it does to others. */
+  /** True if the guest is never stopped for abuse. */
   exempt: boolean
   smtp: SmtpChoice
 }
 
 export const usualSecurity: Readonly<GuestSecurity> = { exempt: false, smtp: 'default' }
 
-/** What a guest boots: its disk; a CD, and its disk after it; a system beside its disk. */
+/** Boot source of a guest: its disk; a CD, followed by its disk; or a rescue system next to its disk. */
 export interface BootChoice {
   mode: 'disk' | 'cdrom' | 'rescue'
-  /** Id of the template; empty: its disk. */
+  /** Id of the template; empty: the guest's disk. */
   image: string
 }
 
 export interface GuestBoot extends BootChoice {
-  /** What it was until an operation that is not ended; that comes back where it fails. */
+  /** Boot source before an unfinished operation, which is restored if the operation fails. */
   before?: BootChoice
 }
 
@@ -121,12 +121,12 @@ export interface SnapshotRecord {
   id: string
   createdAtMs: number
   createdBy: string
-  /** Taken by a schedule. */
+  /** True if a schedule created it. */
   scheduled: boolean
   /** Bytes that counted towards the guest's disk limit when it was taken; 0: unknown. */
   sizeBytes: number
   description: string
-  /** Only `ready` snapshots are shown; of the others an operation is about to find out whether they exist. */
+  /** Only `ready` snapshots are shown. For the others, an operation is about to find out whether they exist. */
   state: 'taking' | 'ready' | 'deleting'
 }
 
@@ -140,7 +140,7 @@ export interface SnapshotSpace {
    * Bytes by which the limit of the disk is raised: `retainedBytes`, hidden snapshots, and space that is being freed.
    */
   allowanceBytes: number
-  /** False: the guest is from a version that did not measure. */
+  /** False: the guest was created by a version that did not measure the space. */
   isMeasured: boolean
 }
 
@@ -151,18 +151,21 @@ export const unmeasuredSpace: Readonly<SnapshotSpace> = {
   isMeasured: false,
 }
 
-/** When the agent takes snapshots by itself; agent/guests/schedule says what follows from it. */
+/** Schedule of a guest's automatic snapshots; agent/guests/schedule implements it. */
 export interface SnapshotSchedule {
   enabled: boolean
   /** 0: never set. */
   intervalHours: number
   /** `HH:MM` in the host's time zone, of the first run; empty: never set. */
   time: string
-  /** Of its snapshots that are kept; 0: as many as the guest may have. */
+  /** Number of scheduled snapshots that are retained; 0: as many as the guest may have. */
   retention: number
-  /** `YYYY-MM-DD` in the host's time zone: a run at `time` of this day, others are whole intervals away; empty: off. */
+  /**
+   * `YYYY-MM-DD` in the host's time zone. One run is at `time` of this day, and the others are whole intervals away;
+   * empty: off.
+   */
   firstDay: string
-  /** Who set it. */
+  /** User who set the schedule. */
   createdBy: string
   /** 0: not yet. */
   lastRunMs: number
@@ -181,12 +184,12 @@ export const noSchedule: Readonly<SnapshotSchedule> = {
   nextRunMs: 0,
 }
 
-/** When the agent makes backups by itself, and where they go. Its retention is of what the target keeps. */
+/** Schedule of a guest's automatic backups, and their target. The retention counts backups at the target. */
 export interface BackupSchedule extends SnapshotSchedule {
   targetId: string
-  /** Of the target that is sealed here: by it the gateway knows whether it is that of now. */
+  /** Time of the last change of the sealed target, by which the gateway detects an outdated one. */
   targetChangedAtMs: number
-  /** Sealed; empty: never set. */
+  /** Encrypted target; empty: never set. */
   target: string
 }
 
@@ -197,25 +200,25 @@ export const noBackupSchedule: Readonly<BackupSchedule> = {
   target: '',
 }
 
-/** A state of the guest's volume that is kept at a backup target. */
+/** A state of the guest's volume that is stored at a backup target. */
 export interface BackupRecord {
-  /** That of the operation that makes it; by which the target knows it. */
+  /** Id of the operation that created it; the target uses the same id. */
   id: string
   targetId: string
   createdAtMs: number
   createdBy: string
-  /** By a schedule. */
+  /** True if a schedule created it. */
   scheduled: boolean
-  /** Of all files in it. */
+  /** Total length of all files in it. */
   sizeBytes: number
   /** Bytes that counted for the guest's disk at that time; absent: not known. */
   usedBytes?: number
-  /** What the target had to take for it. */
+  /** Bytes that the target had to store for it. */
   storedBytes: number
   /** 0: not yet. */
   verifiedAtMs: number
   description: string
-  /** As of a snapshot. */
+  /** Same states as for a snapshot. */
   state: 'taking' | 'ready' | 'deleting'
 }
 
@@ -232,8 +235,8 @@ export const unlimitedTraffic: Readonly<TrafficLimit> = {
 }
 
 /**
- * What the journal keeps of a guest in one document besides its spec, since no SQL asks for it. Add a new field here
- * and to `documentDefaults`.
+ * The part of a guest that the journal stores in one document in addition to its spec, because no SQL query uses it.
+ * Add a new field here and to `documentDefaults`.
  */
 export interface GuestDocument {
   /** Whether the login is a password rather than a key. */
@@ -248,10 +251,10 @@ export interface GuestDocument {
   security: Readonly<GuestSecurity>
   /** Devices of the host that the guest may use. */
   devices: readonly GuestDevice[]
-  /** Of its template. */
+  /** Operating system of the guest's template. */
   os: 'linux' | 'windows'
   boot: Readonly<GuestBoot>
-  /** How many snapshots it may have; 0: none. */
+  /** Maximum number of snapshots; 0: none. */
   snapshotLimit: number
   /** Oldest first. */
   snapshots: readonly SnapshotRecord[]
@@ -260,22 +263,22 @@ export interface GuestDocument {
   /** Oldest first. */
   backups: readonly BackupRecord[]
   backupSchedule: Readonly<BackupSchedule>
-  /** Bytes by which the volume's bound is raised while a backup is fetched. */
+  /** Bytes by which the volume's limit is raised while a backup is fetched. */
   fetchedBytes: number
   /**
    * Bytes by which the limit is raised for data that a restored volume no longer shares with an image or among its
    * files.
    */
   extraBytes: number
-  /** The same for the volume that is about to replace the guest's. */
+  /** Same as `extraBytes`, for the volume that is about to replace the guest's. */
   nextExtraBytes: number
-  /** What was changed while the guest ran and it gets at its next start; those of a stopped guest are none. */
+  /** Changes that the running guest gets at its next start; empty for a stopped guest. */
   atNextStart: readonly PendingChange[]
 }
 
 export type PendingChange = 'limits' | 'password' | 'addresses' | 'devices'
 
-/** Values for a guest made by a version without the field. */
+/** Values for a guest that was created by a version without the field. */
 export const documentDefaults: Readonly<GuestDocument> = {
   hasPassword: false,
   firewall: openFirewall,
@@ -299,7 +302,7 @@ export const documentDefaults: Readonly<GuestDocument> = {
   atNextStart: [],
 }
 
-/** A guest as journaled. */
+/** A guest as stored in the journal. */
 export interface GuestRecord extends GuestDocument {
   uuid: string
   /** Unique in the fleet, assigned by the gateway. */
@@ -308,16 +311,16 @@ export interface GuestRecord extends GuestDocument {
   spec: GuestSpec
   status: GuestStatus
   statusReason: string
-  /** What the owner wants; decides what happens after a crash or a reboot. */
+  /** The owner's wish, which decides what happens after a crash or a reboot. */
   wanted: 'running' | 'stopped'
   /** Index of the guest's range of host user ids. */
   userIdSlot: number
   ipv4: string
   mac: string
-  /** Encrypted `Login`; null: none. */
+  /** Encrypted `Login`; null: no login. */
   login: string | null
   portMappings: PortMapping[]
-  /** Mapped one-to-one; the guest's own traffic leaves with the first. */
+  /** Public addresses, mapped one-to-one. The guest's own traffic leaves from the first. */
   publicIpv4s: string[]
   /** Canonical (RFC 5952). */
   ipv6Addresses: string[]
@@ -342,7 +345,7 @@ export interface MachineDefaults {
   readonly bootOf: (record: GuestRecord) => MachineBoot
 }
 
-/** Where on the host that is what a guest boots. */
+/** Paths on the host of the guest's boot source. */
 export function bootOf(
   { uuid, boot: { mode, image } }: Pick<GuestRecord, 'uuid' | 'boot'>,
   volumes: Pick<Volumes, 'rescuePathOf' | 'imagePathOf'>,

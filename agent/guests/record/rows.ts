@@ -26,8 +26,8 @@ export interface StoredGuestRow {
 }
 
 /**
- * Selects a guest's mappings as one JSON text, which costs a third of as many rows. Each is an array of its columns.
- * Parameter: the guest's uuid.
+ * Selects a guest's mappings as one JSON text, which costs a third of as many rows. Each mapping is an array of its
+ * columns. Parameter: the guest's uuid.
  */
 export const selectMappings = `
   SELECT json_group_array(

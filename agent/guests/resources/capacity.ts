@@ -8,13 +8,13 @@ export interface ProcessorsAndMemory {
 }
 
 export interface HostCapacity extends ProcessorsAndMemory {
-  /** Reads the pool's capacity without spawning a process. */
+  /** Reads the pool's capacity without starting a process. */
   readonly readDisk: () => Promise<PoolCapacity>
 }
 
 type RequestedLimits = Pick<GuestLimits, 'vcpuMilli' | 'ramMb'>
 
-/** Checks that the guest alone is not larger than the host. @throws {BerthError} `resource_exhausted` */
+/** Checks that the guest by itself is not larger than the host. @throws {BerthError} `resource_exhausted` */
 export function checkCapacity(
   { vcpuMilli, ramMb }: RequestedLimits,
   { cpuCores, ramTotalMb }: ProcessorsAndMemory,

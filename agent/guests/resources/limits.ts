@@ -17,7 +17,7 @@ export function checkLimits(limits: Readonly<GuestLimits>): GuestLimits {
   }
 }
 
-/** Unlimited is left out, as it is of guests that were made before there was such a limit. */
+/** An unlimited value is left out, as in guests that were created before this limit existed. */
 function boundedBy(name: 'ioReadIops' | 'ioWriteIops', value: number): Partial<GuestLimits> {
   return value > 0 ? { [name]: value } : {}
 }

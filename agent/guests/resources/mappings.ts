@@ -9,9 +9,9 @@ type Journal = Pick<GuestContext, 'store' | 'config' | 'portHolds' | 'facts'>
 
 export interface MappingOrder {
   readonly wanted: readonly CheckedMapping[]
-  /** From `readListeningPorts`. */
+  /** Result of `readListeningPorts`. */
   readonly listening: ReadonlySet<string>
-  /** Whether the guest has an address that IPv6 can be mapped to. */
+  /** Whether the guest has an IPv6 address that ports can be mapped to. */
   readonly hasIpv6: boolean
   /** The guest's other mappings; default: none. */
   readonly others?: readonly PortMapping[]
@@ -33,7 +33,7 @@ export function reserveMappings(journal: Journal, order: MappingOrder): PortMapp
   return chooseMappings(openChoice(journal, listening), wanted)
 }
 
-/** Checks the limit only when ports are added: a guest above a limit that was lowered may still change mappings. */
+/** Checks the limit only if ports are added: a guest above a lowered limit may still change mappings. */
 function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: number): void {
   const asked = sum(wanted.map(({ length }) => length))
   const grows = asked > (replaced ? lengthOf(replaced) : 0)
@@ -42,7 +42,7 @@ function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: 
 }
 
 /**
- * Bounds the ports of a guest's mappings together with one that is added, for callers with a limit of their own.
+ * Limits the ports of a guest's mappings including an added one, for callers with a limit of their own.
  * @throws {BerthError} `quota_exceeded`
  */
 export function refuseMorePorts(
@@ -63,7 +63,7 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0)
 }
 
-/** A choice of host ports from the host's current range, without held ones. */
+/** A choice of host ports from the host's current range, without ports on hold. */
 export function openChoice({ store, config, portHolds }: Journal, listening: ReadonlySet<string>): PortChoice {
   const { db } = store.changes
   return new PortChoice(db, readNatPorts(db, config.network.nat_ports), listening).exclude(portHolds.spans)
@@ -92,7 +92,10 @@ function chooseMappings(choice: PortChoice, wanted: readonly CheckedMapping[]): 
   return settled.map((mapping) => mappingAt(mapping, mapping.hostPort || free.get(likeness(mapping))!.pop()!))
 }
 
-/** Prefers the guest's own numbers for a range: then it is one element in the kernel, else one per port. */
+/**
+ * Prefers the guest's own port numbers for a range: the range is then one element in the kernel, otherwise one per
+ * port.
+ */
 function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping {
   const { hostPort, containerPort, containerPortEnd, length } = wanted
   if (hostPort !== 0 || length === 1 || containerPort === 0) return wanted
@@ -100,7 +103,7 @@ function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping
   return choice.tryTake(spanOf(same)) ? same : wanted
 }
 
-/** Picks ports for equal requests in one go. */
+/** Picks ports for equal requests together. */
 function pickAlike(choice: PortChoice, wanted: readonly CheckedMapping[]): Map<string, number[]> {
   const free = new Map<string, number[]>()
   for (const mapping of wanted) {

@@ -1,4 +1,4 @@
-/** What a guest has of snapshots or backups. */
+/** An existing snapshot or backup of a guest. */
 export interface RetainedCopy {
   readonly id: string
   readonly scheduled: boolean
@@ -6,24 +6,25 @@ export interface RetainedCopy {
 }
 
 export interface Rotation {
-  /** There is a place for one more, where those are dropped. */
+  /** Whether there is room for one more after the drops. */
   readonly hasRoom: boolean
-  /** Ids, the oldest first. */
+  /** Ids, oldest first. */
   readonly dropped: readonly string[]
 }
 
 export interface RotationState {
   /** Oldest first. */
   readonly kept: readonly RetainedCopy[]
-  /** How many there may be. */
+  /** Maximum number of copies. */
   readonly limit: number
-  /** Of those by the schedule; 0: as many as there may be. */
+  /** Maximum number of scheduled copies; 0: as many as `limit`. */
   readonly retention: number
 }
 
 /**
- * Which make place for one more by the schedule: the oldest that it took, as far as the guest's quota or the
- * schedule's retention is exceeded. Never one made by hand; none at all where those alone fill the quota.
+ * Chooses the copies that make room for one more by the schedule: the oldest scheduled ones, as far as the guest's
+ * quota or the schedule's retention is exceeded. A manual copy is never dropped. Nothing is dropped if manual copies
+ * fill the quota by themselves.
  */
 export function planRotation({ kept, limit, retention }: RotationState): Rotation {
   const staying = kept.filter(({ state }) => state !== 'deleting')

@@ -3,7 +3,7 @@ import type { TimeFormat } from '../../../shared/time.js'
 import type { SnapshotSchedule } from '../record/record.js'
 import { firstDayOf, hourMs, nextSlotMs } from './plan-slots.js'
 
-/** What is not sent stays. */
+/** Undefined fields stay. */
 export interface ScheduleChange {
   readonly enabled?: boolean | undefined
   readonly intervalHours?: number | undefined
@@ -12,17 +12,17 @@ export interface ScheduleChange {
   readonly createdBy: string
 }
 
-/** Runs that are this late were missed: the host or its agent was off, or its clock was wrong. */
+/** Runs that are this late count as missed: the host or its agent was off, or its clock was wrong. */
 export const missedAfterMs = 15 * 60_000
-/** What was missed is made up for within this time, each guest at a moment of its own. */
+/** A missed run is made up for within this time, at a different moment for each guest. */
 export const catchUpWithinMs = 30 * 60_000
-/** Clocks change by no more. */
+/** Largest change of the clocks. */
 const clockChangeMs = 24 * hourMs
 
 /**
- * The schedule once it is changed. One that keeps its interval and time of day keeps its runs: who sets it daily puts
- * nothing off.
- * @throws {BerthError} `missing_field` where it is on without an interval
+ * Plans a change of the schedule. If interval and time of day stay, the next runs stay too: setting the same schedule
+ * daily does not postpone anything.
+ * @throws {BerthError} `missing_field` if it is enabled without an interval
  */
 export function planSchedule<Schedule extends SnapshotSchedule>(
   old: Readonly<Schedule>,
@@ -50,17 +50,17 @@ export type Look = { readonly kind: 'wait' } | { readonly kind: 'move' | 'run'; 
 
 export interface LookAt {
   readonly nowMs: number
-  /** The guest's own, below `catchUpWithinMs`. */
+  /** Returns the guest's own offset, below `catchUpWithinMs`. */
   readonly offsetMs: () => number
-  /** Nothing is taken of the guest now; what comes due meanwhile is left out. */
+  /** True if the schedule is suspended for the guest now; runs that are due meanwhile are skipped. */
   readonly isHeld: boolean
-  /** Of an agent that starts: its time zone may be another one than before. */
+  /** True at the agent's start: its time zone may have changed. */
   readonly isFirst: boolean
 }
 
 /**
- * What to do about a schedule that is on. What was missed is run once, however often it was missed, unless the regular
- * run comes before that.
+ * Plans the next step of an enabled schedule. Missed runs are made up for by a single one, unless the regular run comes
+ * first.
  */
 export function planLook(schedule: Readonly<SnapshotSchedule>, at: LookAt, time: TimeFormat): Look {
   const { nextRunMs } = schedule

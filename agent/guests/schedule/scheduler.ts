@@ -7,19 +7,19 @@ import { policyReasonOf } from '../policy/policy.js'
 import type { GuestRecord, SnapshotSchedule } from '../record/record.js'
 import { catchUpWithinMs, planLook, type Look } from './plan-schedule.js'
 
-/** Of one kind under way at once, over all guests: what people order does not wait behind them. */
+/** Maximum number of parallel runs of one kind over all guests, so that users' requests do not wait behind them. */
 const atOnce = 2
 
-/** What guests' schedules of one kind have done: snapshots, backups. */
+/** A kind of scheduled work: snapshots or backups. */
 export interface ScheduledKind {
-  /** For the log. */
+  /** Name of the kind for the log. */
   readonly what: string
   readonly scheduleOf: (record: GuestRecord) => Readonly<SnapshotSchedule>
-  /** Notes when the next run is; part of the caller's transaction. */
+  /** Stores the time of the next run; part of the caller's transaction. */
   readonly move: (record: GuestRecord, nextRunMs: number) => void
-  /** One that something is done with waits for a later look. */
+  /** Subjects that the run needs. If an operation uses one of them, the run waits. */
   readonly subjectsOf: (record: GuestRecord) => readonly SubjectRef[]
-  /** @param run `nextRunMs` is noted with the order, so that no run is lost or done twice */
+  /** @param run `nextRunMs` is stored with the order, so that no run is lost or done twice */
   readonly orderOf: (record: GuestRecord, run: { readonly id: string; readonly nextRunMs: number }) => Submission
 }
 
@@ -29,10 +29,10 @@ export interface SchedulerParts {
   readonly engine: Pick<OperationEngine, 'submit' | 'wait' | 'busy'>
 }
 
-/** Orders what guests' schedules say, a few at a time. */
+/** Submits scheduled runs of guests, a few at a time. */
 export class ScheduledRuns {
   readonly #running = new Set<string>()
-  /** Guests that were due at the last look, what is longest overdue first. */
+  /** Guests that were due at the last check, the longest overdue first. */
   #due: string[] = []
   #timer: NodeJS.Timeout | undefined
   #isFirst = true
@@ -40,7 +40,7 @@ export class ScheduledRuns {
 
   constructor(private readonly parts: SchedulerParts) {}
 
-  /** Looks at once and then at every interval. */
+  /** Checks at once and then at every interval. */
   start(intervalMs: number): void {
     this.look()
     this.#timer = setInterval(() => this.look(), intervalMs)
@@ -51,7 +51,7 @@ export class ScheduledRuns {
     clearInterval(this.#timer)
   }
 
-  /** Orders what is due. Failures are logged; the next look is soon. */
+  /** Submits runs that are due. Failures are logged, since the next check is soon. */
   look(): void {
     try {
       this.#due = this.#findDue()
@@ -62,7 +62,7 @@ export class ScheduledRuns {
     this.#orderDue()
   }
 
-  /** Runs that move are noted. */
+  /** Finds guests that are due, and stores the times of runs that move. */
   #findDue(): string[] {
     const { kind, context } = this.parts
     const { store } = context
@@ -124,12 +124,12 @@ export class ScheduledRuns {
   }
 }
 
-/** What blocks a guest stops it too: snapshots would be alike, and push out those from before. */
+/** A blocked guest is stopped, so its snapshots would all be alike, and push out earlier ones. */
 function isHeld(record: GuestRecord): boolean {
   return ['error', 'deleting', 'creating'].includes(record.status) || policyReasonOf(record) !== ''
 }
 
-/** The same for a guest at all times, spread evenly over all of them. */
+/** The offset is always the same for a guest, and evenly distributed over all guests. */
 function offsetOf(uuid: string): number {
   return createHash('sha256').update(uuid).digest().readUInt32BE(0) % catchUpWithinMs
 }

@@ -12,8 +12,8 @@ import { checkRuns } from './snapshot-schedule.js'
 type Context = ChangeContext & Pick<GuestContext, 'time' | 'sealTarget'>
 
 /**
- * When backups are made of the guest by itself, and where they go; what is there stays until the next run. A change of
- * nothing but the target is the target's own: it counts where the schedule names that target still.
+ * Sets the guest's backup schedule and its target. Existing backups stay until the next run. A change of only the
+ * target concerns the target itself: it applies if the schedule still uses that target.
  * @throws {BerthError} `invalid_field`, `missing_field`, and those of `changeGuest`
  */
 export function setBackupSchedule(

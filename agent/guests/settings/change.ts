@@ -6,35 +6,35 @@ import { forgetDone, isDone, noteDone } from './done.js'
 /** The guest that a setting is for, and its conditions. */
 export interface Target {
   readonly uuid: string
-  /** Refused when the guest's revision differs; 0: any revision. */
+  /** The change is refused if the guest's revision differs; 0: any revision. */
   readonly ifRevision: number
   /** Makes a repeated call take effect only once; absent or empty: each call takes effect. */
   readonly operationId?: string
-  /** Ports that all mappings of the guest may have once one is added; undefined: as many as the host allows. */
+  /** Maximum number of ports of all the guest's mappings once one is added; undefined: the host's limit. */
   readonly portLimit?: number | undefined
 }
 
-/** What every setting needs besides its own `prepare` and `apply`. */
+/** Dependencies of every setting in addition to its own `prepare` and `apply`. */
 export type ChangeContext = Pick<GuestContext, 'store' | 'guestMutex' | 'log' | 'now'>
 
-/** How one setting is read, journaled and applied. */
+/** How one setting is read, stored in the journal and applied. */
 export interface SettingChange {
-  /** Reads from the host what the transaction needs. */
+  /** Reads the data that the transaction needs from the host. */
   readonly prepare?: (record: GuestRecord) => Promise<void>
-  /** Writes to the journal, in one transaction. @returns how to take that back, in another one */
+  /** Writes to the journal, in one transaction. @returns a function that rolls this back, in another transaction */
   readonly write: (record: GuestRecord) => () => void
-  /** Converges the host with the guest's record; safe to repeat. */
+  /** Converges the host with the guest's record; idempotent. */
   readonly apply?: (record: GuestRecord) => Promise<void>
-  /** Called when the setting is in force, taken back or refused. */
+  /** Called once the setting is in force, rolled back or refused. */
   readonly ended?: () => void
 }
 
 /**
- * Changes a setting: journals it, applies it on the host, then answers. When the host refuses, the journal goes back
- * and the old state is in force again. After a crash in between the new state is journaled, and the comparison with the
- * host applies it.
- * @returns the guest as it is now
- * @throws {BerthError} `not_found`, `precondition_failed`, `invalid_state`, and what `change` throws
+ * Changes a setting: stores it in the journal, applies it on the host, then returns. If the host refuses, the journal
+ * is rolled back and the old state is in force again. After a crash in between, the journal has the new state, and the
+ * comparison with the host applies it.
+ * @returns the guest in its present state
+ * @throws {BerthError} `not_found`, `precondition_failed`, `invalid_state`, and the errors of `change`
  */
 export function changeGuest(context: ChangeContext, target: Target, change: SettingChange): Promise<GuestRecord> {
   const { db } = context.store.changes
@@ -71,7 +71,7 @@ async function carryOut(context: ChangeContext, target: Target, change: SettingC
   return store.renew(changed)
 }
 
-/** Journals the change and its id in one transaction. @returns how to take both back */
+/** Stores the change and its id in one transaction. @returns a function that rolls both back */
 function journal(
   { store: { changes }, now }: ChangeContext,
   { uuid, operationId = '' }: Target,
@@ -101,7 +101,8 @@ interface Undo {
 }
 
 /**
- * Takes a setting back. Errors are only logged: the caller gets the first failure, and the next comparison repairs.
+ * Rolls a setting back. Errors are only logged: the caller gets the first failure, and the next comparison repairs the
+ * rest.
  * @returns whether the former state is in force
  */
 async function restore({ store, log }: ChangeContext, uuid: string, { takeBack, apply }: Undo): Promise<boolean> {

@@ -1,11 +1,11 @@
 import type { Database } from '../../state/database.js'
 
 /*
- * Ids of applied settings, stored in the transaction of their change, so that a call repeated after a lost answer does
- * not add something twice.
+ * Ids of applied settings, stored in the transaction of their change, so that a repetition after a lost answer does not
+ * add something twice.
  */
 
-/** @param operationId empty: none */
+/** @param operationId empty: no id */
 export function isDone(db: Database, operationId: string): boolean {
   if (operationId === '') return false
   return db.prepare('SELECT 1 FROM done_settings WHERE operation_id = ?').get(operationId) !== undefined
@@ -22,7 +22,7 @@ export function forgetDone(db: Database, operationId: string): void {
   db.prepare('DELETE FROM done_settings WHERE operation_id = ?').run(operationId)
 }
 
-/** Those older, and of the others the oldest that are more than `keep`. @returns how many */
+/** Removes older ids, and the oldest of the others beyond `keep`. @returns number of removed ids */
 export function pruneDone(db: Database, beforeMs: number, keep = Infinity): number {
   const aged = db.prepare('DELETE FROM done_settings WHERE done_at_ms < ?').run(beforeMs).changes
   if (!Number.isFinite(keep)) return aged

@@ -9,14 +9,14 @@ import { changeGuest, type Target } from './change.js'
 import { parseAddresses } from '../parse-settings.js'
 
 interface Ipv6Order {
-  /** How many to choose in addition to the explicit ones. */
+  /** Number of addresses to choose in addition to the explicit ones. */
   readonly count: number
   readonly addresses: readonly string[]
 }
 
 /**
- * Gives a guest more IPv6 addresses, also inside it while it runs. An empty request means one, unless the guest has
- * some.
+ * Gives a guest more IPv6 addresses, also inside it while it runs. An empty request means one address, unless the guest
+ * already has some.
  * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, and those of `changeGuest`
  */
 export async function assignIpv6(context: GuestContext, target: Target, wanted: Ipv6Order): Promise<GuestRecord> {

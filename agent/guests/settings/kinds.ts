@@ -19,7 +19,9 @@ export type WireChange = NonNullable<ChangeSettingRequest['change']>
 type ChangeName = WireChange['$case']
 type ValueOf<Name extends ChangeName> = Extract<WireChange, { $case: Name }>['value']
 
-/** Journals a change and applies it; it is in force when this resolves. @returns the guest after the change */
+/**
+ * Stores a change in the journal and applies it; it is in force when this resolves. @returns the guest after the change
+ */
 export type SettingKind<Name extends ChangeName> = (target: Target, value: ValueOf<Name>) => Promise<GuestRecord>
 
 /** The kind for each change: the cases of `ChangeSettingRequest.change`. */

@@ -12,13 +12,13 @@ import { changeGuest, type Target } from './change.js'
 
 const gib = 1024 ** 3
 
-/** What is not sent stays. */
+/** Undefined fields stay. */
 export type LimitsChange = { readonly [Field in keyof GuestLimits]?: GuestLimits[Field] | undefined }
 
 /**
- * In force at once where the guest runs.
- * @throws {BerthError} `invalid_field`, `resource_exhausted`, `disk_shrink`, `memory_in_use` where it uses more memory
- * than it is to have, `task_running` while it is being created, and those of `changeGuest`
+ * Changes limits. They are in force at once if the guest runs.
+ * @throws {BerthError} `invalid_field`, `resource_exhausted`, `disk_shrink`, `memory_in_use` if the guest uses more
+ * memory than the new limit, `task_running` while it is being created, and those of `changeGuest`
  */
 export async function setLimits(
   context: GuestContext,
@@ -31,7 +31,7 @@ export async function setLimits(
   return changeGuest(context, target, {
     prepare: async () => void (disk = wanted.diskGb === undefined ? undefined : await capacity.readDisk()),
     write: ({ uuid, status, spec: { limits: old } }) => {
-      // Its disk and configuration are being made with the limits that were ordered.
+      // Its disk and configuration are being created with the original limits.
       if (status === 'creating') throw conflict('task_running', 'the container is being created')
       const limits = checkLimits(merge(old, wanted))
       checkCapacityChange(old, limits, capacity)
@@ -55,8 +55,8 @@ function merge(old: GuestLimits, wanted: LimitsChange): GuestLimits {
 }
 
 /**
- * What is on the disk may be more than a smaller one has room for, and a partition table knows nothing of it.
- * @returns whether it grows
+ * Checks the new disk size. A disk never shrinks: its content may not fit, and the partition table would not match.
+ * @returns whether the disk grows
  * @throws {BerthError} `disk_shrink`, `resource_exhausted`
  */
 function checkDisk(old: GuestLimits, { diskGb }: GuestLimits, pool: PoolCapacity | undefined): boolean {

@@ -6,8 +6,8 @@ import { parseSuspension, planSuspend, planUnsuspend, type SuspensionOrder } fro
 import { parseTime, parseTrafficLimit, type TrafficChange } from '../parse-settings.js'
 
 /**
- * Changes a guest's quota, expiry and suspension, which decide whether it may run. The change is in force when
- * answered.
+ * Changes a guest's quota, expiry and suspension, which decide whether it may run. The change is in force when the call
+ * returns.
  */
 export class PolicySettings {
   constructor(
@@ -26,9 +26,8 @@ export class PolicySettings {
   }
 
   /**
-   * Restarts counting; traffic so far belongs to the past. If it cannot be counted now, that is logged and counting
-   * restarts all the same, so that a blocked guest is freed; traffic since the last count then belongs to the new
-   * period.
+   * Restarts counting; traffic so far belongs to the past. If counters cannot be read now, this is logged and counting
+   * restarts anyway, so that a blocked guest is freed. Traffic since the last count then belongs to the new period.
    * @throws {BerthError} those of `changeGuest`
    */
   resetTraffic(target: Target): Promise<GuestRecord> {

@@ -30,7 +30,7 @@ interface Place {
   readonly listening: ReadonlySet<string>
 }
 
-/** Holds the ports of a removed mapping until the host has followed. @returns how to put the mapping back */
+/** Holds the ports of a removed mapping until the host has followed. @returns a function that restores the mapping */
 type Freeing = (position: number, old: PortMapping) => () => void
 
 /** Changes a guest's port mappings. */
@@ -60,7 +60,7 @@ export class PortMappings {
 
   /**
    * Changes a mapping; undefined fields stay.
-   * @param index in the guest's list
+   * @param index index in the guest's list
    * @throws {BerthError} as `add`, and `not_found`
    */
   async update(target: Target, index: number, wanted: MappingChange): Promise<GuestRecord> {

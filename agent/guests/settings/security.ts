@@ -12,7 +12,7 @@ export interface SecurityChange {
 }
 
 /**
- * Sets what the watch for abuse does with the guest, and whether it reaches port 25 of others.
+ * Sets how the abuse watch treats the guest, and whether it may connect to port 25 of others.
  * @throws {BerthError} `invalid_field`, and those of `changeGuest`
  */
 export function setSecurity(context: GuestContext, target: Target, wanted: SecurityChange): Promise<GuestRecord> {

@@ -6,7 +6,7 @@ import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { changeGuest, type Target } from './change.js'
 
-/** Fields that are not sent stay. */
+/** Undefined fields stay. */
 export interface QuotaChange {
   readonly limit?: number | undefined
   readonly spaceBytes?: number | undefined

@@ -9,7 +9,7 @@ import { changeGuest, type ChangeContext, type Target } from './change.js'
 const timeOfDay = new RegExp(timeOfDayPattern)
 
 /**
- * When snapshots are taken of the guest by itself; what is there stays until the next run.
+ * Sets the guest's snapshot schedule. Existing snapshots stay until the next run.
  * @throws {BerthError} `invalid_field`, `missing_field`, and those of `changeGuest`
  */
 export function setSnapshotSchedule(

@@ -3,14 +3,14 @@ import { limits } from '../../../shared/guest-rules.js'
 import type { BackupRecord, GuestRecord } from '../record/record.js'
 import type { GuestStore } from '../record/guest-store.js'
 
-/** What the journal says of guests' backups. Each write is part of the caller's transaction. */
+/** Guests' backups in the journal. Each write is part of the caller's transaction. */
 
-/** The volume's snapshot that a backup is sent from. */
+/** Id of the volume's snapshot that a backup is sent from. */
 export function sentSnapshotId(backupId: string): string {
   return `backup-${backupId}`
 }
 
-/** @throws {BerthError} `quota_exceeded`: what is being made or deleted counts, too */
+/** @throws {BerthError} `quota_exceeded`; backups that are being created or deleted count, too */
 export function reserveBackup(
   store: GuestStore,
   { uuid, backups }: GuestRecord,
@@ -26,7 +26,7 @@ export function backupsExceeded(have: number): BerthError {
   return new BerthError('forbidden', 'quota_exceeded', `the container already has ${have} backups: delete one first`)
 }
 
-/** A guest or a backup that is gone is left alone. */
+/** Does nothing if the guest or the backup no longer exists. */
 export function updateBackup(
   store: GuestStore,
   uuid: string,
@@ -39,7 +39,7 @@ export function updateBackup(
     })
 }
 
-/** A guest that is gone is left alone. */
+/** Does nothing if the guest no longer exists. */
 export function forgetBackup(store: GuestStore, uuid: string, id: string): void {
   const known = store.find(uuid)?.backups
   if (known) store.update(uuid, { backups: known.filter((backup) => backup.id !== id) })

@@ -22,13 +22,13 @@ export function planRetained({ snapshotSpace, snapshots }: Pick<GuestRecord, 'sn
   return Math.max(0, ...snapshots.map(({ sizeBytes }) => sizeBytes))
 }
 
-/** By how much the limit of the guest's disk is raised, so that snapshots do not consume what was sold. */
+/** Bytes by which the limit of the guest's disk is raised, so that snapshots do not consume the space that was sold. */
 export function planAllowance(record: Pick<GuestRecord, 'snapshotSpace' | 'snapshots'>): number {
   return record.snapshotSpace.isMeasured ? record.snapshotSpace.allowanceBytes : planRetained(record)
 }
 
 /**
- * @param expectedBytes that all snapshots would retain, including the new one
+ * @param expectedBytes bytes that all snapshots would retain, including the new one
  * @throws {BerthError} `snapshot_space_exceeded`
  */
 export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number): void {

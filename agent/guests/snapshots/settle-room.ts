@@ -1,10 +1,10 @@
 import type { GuestContext } from '../context.js'
 
 /**
- * Ends the room that a restore or a reinstall had, once the kernel has freed the volume that was given up: with less, the
- * guest would find its disk full. The caller sets the bound.
- * @param isBusy whether an operation that may need the room has begun
- * @returns false: not yet
+ * Ends the extra space of a restore or a reinstall, once the kernel has freed the discarded volume: with less space
+ * before, the guest would find its disk full. The caller sets the limit.
+ * @param isBusy whether an operation that may need the space has begun
+ * @returns false if the volume is not freed yet
  */
 export async function settleRoom(
   { store, volumes }: Pick<GuestContext, 'store' | 'volumes'>,

@@ -76,7 +76,7 @@ async function deleteInTurn(context: GuestContext, uuid: string, id: string): Pr
     note(context, uuid, { retainedBytes: Math.max(0, planRetained(record) - freedBytes) })
 }
 
-/** `freeing`: the kernel has not freed all deleted data; `held`: the agent holds a temporary snapshot of the guest. */
+/** `freeing`: the kernel is still freeing deleted data; `held`: the agent holds a temporary snapshot of the guest. */
 export type SpaceState = 'settled' | 'freeing' | 'held'
 
 /**
@@ -108,7 +108,7 @@ async function settleFreed(context: GuestContext, uuid: string): Promise<SpaceSt
 
 /**
  * Waits until the space of deleted snapshots is free, usually less than a second, and settles it.
- * @returns false: not free yet
+ * @returns false if it is not free yet
  */
 export async function awaitSettled(context: GuestContext, uuid: string, signal: AbortSignal): Promise<boolean> {
   const deadline = performance.now() + settleMs

@@ -4,9 +4,9 @@ import type { GuestContext } from '../context.js'
 import type { GuestRecord, SnapshotRecord } from '../record/record.js'
 import type { GuestStore } from '../record/guest-store.js'
 
-/** What the journal says of guests' snapshots. Each write is part of the caller's transaction. */
+/** Guests' snapshots in the journal. Each write is part of the caller's transaction. */
 
-/** @throws {BerthError} `quota_exceeded`: what is being taken or deleted counts, too */
+/** @throws {BerthError} `quota_exceeded`; snapshots that are being taken or deleted count, too */
 export function reserveSnapshot(
   store: GuestStore,
   { uuid, snapshots, snapshotLimit }: GuestRecord,
@@ -29,7 +29,7 @@ export function getReadySnapshot({ snapshots }: GuestRecord, id: string): Snapsh
   return found
 }
 
-/** A guest or a snapshot that is gone is left alone. */
+/** Does nothing if the guest or the snapshot no longer exists. */
 export function updateSnapshot(
   store: GuestStore,
   uuid: string,
@@ -47,7 +47,7 @@ export function forgetSnapshot(store: GuestStore, uuid: string, id: string): voi
   store.update(uuid, { snapshots: known.filter((snapshot) => snapshot.id !== id) })
 }
 
-/** Snapshots that no journal knows: of an operation that could not take them back. */
+/** Removes snapshots that no journal knows, left by an operation that could not remove them. */
 export async function removeStrays({ store, volumes }: GuestContext, uuid: string): Promise<void> {
   const { snapshots, backups } = store.get(uuid)
   const sent = backups.flatMap(({ id, state }) => (state === 'taking' ? [sentSnapshotId(id)] : []))

@@ -7,7 +7,9 @@ export async function thawGuests(context: GuestContext): Promise<void> {
   for (const record of live) await thawGuest(context, record)
 }
 
-/** Logs where the driver could not, which tries on: what the guest was frozen for is none the worse. */
+/**
+ * Thaws a guest. A failure is only logged: the driver keeps retrying, and the work during the freeze is already done.
+ */
 export async function thawGuest(context: GuestContext, record: GuestRecord): Promise<void> {
   try {
     await driverOf(context, record).thaw(context.machineOf(record))

@@ -6,7 +6,7 @@ import type { GuestRecord } from '../record/record.js'
 /**
  * Limit in bytes of all data that the guest's volumes and snapshots wrote. It is the size of the disk, plus the space
  * that snapshots retain, the data of a backup that is being fetched, and data that a restored volume no longer shares.
- * 0: the disk limits itself, as that of a virtual machine.
+ * 0: the disk limits itself, as for a virtual machine.
  */
 export function volumeLimitOf(context: GuestContext, record: GuestRecord): number {
   return boundOf(driverOf(context, record), context, record)

@@ -2,10 +2,16 @@ import { driverOf, type GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { thawGuest } from './thaw.js'
 
-/** A guest that does not freeze within this goes on, and its snapshot is what a power loss would leave. */
+/**
+ * A guest that does not freeze within this time continues, and its snapshot has the state that a power loss would
+ * leave.
+ */
 const freezeTimeoutMs = 500
 
-/** That a guest cannot be frozen is no reason to have no snapshot of it, nor that it does not thaw at once. */
+/**
+ * Runs work while the guest is frozen. The work runs even if the guest cannot be frozen, and succeeds even if it does
+ * not thaw at once.
+ */
 export async function whileFrozen<T>(context: GuestContext, record: GuestRecord, work: () => Promise<T>): Promise<T> {
   const [driver, machine] = [driverOf(context, record), context.machineOf(record)]
   try {
