@@ -4,19 +4,19 @@ import type { ConsoleRequest } from '../../shared/console-frames.js'
 import type { ConsoleUser, OpenConsole, Size } from './contract.js'
 import { OutputRing } from './output-ring.js'
 
-/** Output that may be under way to the client; as much is kept, so that nothing is lost where a client resumes. */
+/** Output that may be in transit to the client. As much is retained, so that nothing is lost if a client resumes. */
 const windowBytes = 512 * 1024
-/** Output that a client gets again which has nothing any more. */
+/** Output replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
-/** A terminal is paused once the window is full: the last chunk that it gave is beyond. */
+/** Size of the last chunk that a terminal emits before it is paused, which may exceed the full window. */
 const chunkBytes = 64 * 1024
 const messageBytes = 32 * 1024
-/** Output that comes faster than this is sent together, unless it is so little as what is typed. */
+/** Output that arrives faster than this is sent together, unless it is as little as typed characters. */
 const gatherMs = 2
 const littleBytes = 64
-/** Input that a terminal may leave waiting; what is typed beyond it is dropped, as a tty does. */
+/** Maximum input that may wait for a terminal. Input beyond it is dropped, as by a tty. */
 const mostOwedBytes = 512 * 1024
-/** How much input is taken between two notes of it. */
+/** Amount of input that is accepted between two acknowledgements. */
 const noteTakenBytes = 16 * 1024
 /** Duration in ms of the temporary size when a client joins without output: programs redraw their screen then. */
 const redrawMs = 60

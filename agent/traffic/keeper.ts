@@ -241,7 +241,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.parts.stop(record.uuid, record.policy.abuse === undefined ? 'system' : securityUser)
   }
 
-  /** Starts a guest that was stopped because of an expiry that has not passed according to the present clock. */
+  /** Starts a guest that was stopped for an expiry which is in the future according to the present clock. */
   #startAgain(before: GuestRecord, { uuid, policy, wanted }: GuestRecord): void {
     const wasWrong = before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
     if (!wasWrong || wanted !== 'stopped' || policyReasonOf(this.parts.context.store.get(uuid)) !== '') return
