@@ -14,13 +14,13 @@ export interface Disk {
   readonly backingFile?: string
 }
 
-/** The disk of a device, or the disks below one made of others (LVM, LUKS, RAID). */
+/** The disk of a device, or the disks below a combined device (LVM, LUKS, RAID). */
 export function listDisks(numbers: string, devices = '/sys/dev/block'): Disk[] {
   const path = findPath(`${devices}/${numbers}`)
   return path === undefined ? [] : listBelow(path).map(readDisk)
 }
 
-/** Undefined when the device no longer exists, even if it was just listed. */
+/** Returns undefined if the device no longer exists, even if it was just listed. */
 function findPath(link: string): string | undefined {
   try {
     return realpathSync(link)
@@ -47,20 +47,20 @@ export function readDisk(path: string): Disk {
   }
 }
 
-/** The scheduler in use: `mq-deadline` in `none [mq-deadline] kyber bfq`. */
+/** The active scheduler: `mq-deadline` in `none [mq-deadline] kyber bfq`. */
 export function parseScheduler(text: string): string | undefined {
   return /\[(.+)\]/.exec(text)?.[1] ?? text.trim().split(/\s+/).find(Boolean)
 }
 
 /**
  * Sets the scheduler. The kernel loads its module if needed, although it did not list the scheduler before.
- * @returns whether the disk has it now
+ * @returns whether the disk has the scheduler now
  */
 export function setScheduler({ path }: Pick<Disk, 'path'>, scheduler: string): boolean {
   try {
     writeFileSync(`${path}/queue/scheduler`, scheduler)
   } catch {
-    // The scheduler is missing, or sysfs read-only in a container: the value read below decides.
+    // The scheduler may be missing, or sysfs may be read-only in a container. The value read below decides.
   }
   return readDisk(path).scheduler === scheduler
 }

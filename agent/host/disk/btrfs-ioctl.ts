@@ -9,15 +9,15 @@ async function request(name: string, ...args: (string | bigint | number)[]): Pro
 }
 
 /**
- * Removes a subvolume from the tree at once. Commit and freeing of space follow later; after a power loss it may be
- * back.
- * @throws {CommandError} "Directory not empty" when it contains other subvolumes
+ * Removes a subvolume from the tree at once. Commit and freeing of space follow later. After a power loss it may
+ * reappear.
+ * @throws {CommandError} "Directory not empty" if it contains other subvolumes
  */
 export async function deleteSubvolume(path: string): Promise<void> {
   await request('destroy', dirname(path), basename(path))
 }
 
-/** Like `deleteSubvolume` for several in one directory, in order, up to the first that fails. */
+/** Like `deleteSubvolume` for several in one directory, in order. Stops at the first failure. */
 export async function deleteSubvolumes(directory: string, names: readonly string[]): Promise<void> {
   await request('destroy', directory, ...names)
 }
@@ -31,18 +31,18 @@ export async function enableSimpleQuotas(path: string): Promise<void> {
   await runPerl('enable-simple-quota', [path])
 }
 
-/** A quota group that bounds several subvolumes together; simple quotas only. */
+/** A quota group that limits several subvolumes together; simple quotas only. */
 export interface BoundedGroup {
-  /** The kernel's number: the level in the upper 16 bits. */
+  /** The kernel's number of the group: the level is in the upper 16 bits. */
   readonly id: bigint
   /** 0: unlimited; undefined: unchanged. */
   readonly limitBytes?: number
 }
 
 /**
- * Makes a snapshot that is on the disk when this returns, and a member of the group, which is made, from its first
- * moment.
- * @throws {CommandError} also when `directory` has that name already
+ * Takes a snapshot, creates the group, and makes the snapshot a member from its first moment. All is on the disk when
+ * this returns.
+ * @throws {CommandError} also if the name already exists in `directory`
  */
 export async function snapshotSubvolume(
   source: string,
@@ -55,8 +55,8 @@ export async function snapshotSubvolume(
 }
 
 /**
- * An empty subvolume, from its first moment in the group, which is made.
- * @throws {CommandError} also when `directory` has that name already
+ * Creates the group, and an empty subvolume that is a member from its first moment.
+ * @throws {CommandError} also if the name already exists in `directory`
  */
 export async function createSubvolumeInGroup(
   { directory, name }: { directory: string; name: string },
@@ -65,12 +65,17 @@ export async function createSubvolumeInGroup(
   await request('create', directory, name, group?.id ?? '', group?.limitBytes ?? '')
 }
 
-/** Makes the group, with its bound, and the subvolume a member, with what it has used. Safe to repeat. */
+/**
+ * Creates the group with its limit, and makes the subvolume a member, including the space it already uses. Idempotent.
+ */
 export async function joinGroup(path: string, { id, limitBytes }: BoundedGroup): Promise<void> {
   await request('join', path, id, limitBytes ?? '')
 }
 
-/** Bounds what the subvolume references (classic quotas) or owns (simple quotas), also one that is full; 0: not any more. */
+/**
+ * Limits the space that the subvolume references (classic quotas) or owns (simple quotas). Works on a full one, too. 0:
+ * removes the limit.
+ */
 export async function setLimit(path: string, bytes: number): Promise<void> {
   await request('bound', path, bytes)
 }
@@ -79,12 +84,12 @@ export async function readSubvolumeId(path: string): Promise<number> {
   return Number(await request('id', path))
 }
 
-/** Those that still have members stay. @param path any directory of the filesystem */
+/** Removes the groups that have no members. @param path any directory of the filesystem */
 export async function removeEmptyGroups(path: string, ids: readonly bigint[]): Promise<void> {
   await request('ungroup', path, ...ids)
 }
 
-/** `done`: `next` is already the older one, as after an exchange; `nothing`: there is no `next`. */
+/** `done`: `next` is already the older one, as after an exchange; `nothing`: `next` does not exist. */
 export type ExchangeResult = 'exchanged' | 'done' | 'nothing'
 
 /**

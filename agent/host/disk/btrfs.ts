@@ -4,7 +4,7 @@ import { exists } from './mount.js'
 import { run } from '../process/process.js'
 
 /*
- * btrfs(8) and its sysfs tree, from which figures are read without a process (kernel:
+ * Interface to btrfs(8) and its sysfs tree, from which figures are read without a process (kernel:
  * Documentation/ABI/testing/sysfs-fs-btrfs; qgroups since 5.9).
  */
 
@@ -33,19 +33,21 @@ export async function setReadOnly(path: string, readOnly: boolean): Promise<void
 }
 
 /**
- * Files made in the directory from now on are written in place: the disk of a virtual machine would fall to pieces
- * otherwise. Snapshots keep it.
+ * Files created in the directory from now on are written in place: otherwise the disk of a virtual machine would become
+ * fragmented. Snapshots keep the attribute.
  */
 export async function disableCopyOnWrite(directory: string): Promise<void> {
   await run('chattr', ['+C', directory])
 }
 
-/** Returns when everything written before is on the disk. */
+/** Returns once all earlier writes are on the disk. */
 export async function syncFilesystem(path: string): Promise<void> {
   await run('btrfs', ['filesystem', 'sync', path], { timeoutMs: 600_000 })
 }
 
-/** Lists the subvolumes directly inside the subvolume of `path`, none from deeper, whose names guests choose. */
+/**
+ * Lists the subvolumes directly inside the subvolume of `path`. Deeper ones, whose names guests choose, are left out.
+ */
 export async function listSubvolumes(path: string): Promise<Subvolume[]> {
   const { stdout } = await run('btrfs', ['subvolume', 'list', '-o', path], {
     maxOutputBytes: 64 * 1024 * 1024,
@@ -61,13 +63,13 @@ export function parseSubvolumes(text: string): Subvolume[] {
 }
 
 export interface StaleQgroups {
-  /** The kernel is still cleaning up deleted subvolumes; their qgroups cannot go before. */
+  /** True if the kernel is still cleaning up deleted subvolumes; their qgroups cannot be removed before. */
   readonly unfinished: boolean
-  /** Messages about qgroups that could not be removed; empty: none is left. */
+  /** Messages about qgroups that could not be removed; empty: all were removed. */
   readonly errors: string
 }
 
-/** Ids of deleted subvolumes that the kernel has not freed completely. */
+/** Ids of deleted subvolumes that the kernel is still freeing. */
 export async function listDeletedSubvolumes(path: string): Promise<number[]> {
   const { stdout } = await run('btrfs', ['subvolume', 'list', '-d', path], {
     maxOutputBytes: 64 * 1024 * 1024,
@@ -75,7 +77,7 @@ export async function listDeletedSubvolumes(path: string): Promise<number[]> {
   return [...stdout.matchAll(/^ID (\d+) /gm)].map(([, id]) => Number(id))
 }
 
-/** Removes qgroups of deleted subvolumes: kernels before 6.11 leave all of them, later ones some. */
+/** Removes qgroups of deleted subvolumes: kernels before 6.11 leave all of them, later ones leave some. */
 export async function clearStaleQgroups(path: string): Promise<StaleQgroups> {
   const deleted = await listDeletedSubvolumes(path)
   const clear = ['--quiet', 'qgroup', 'clear-stale', path]
@@ -137,22 +139,22 @@ export class BtrfsView {
   }
 
   /**
-   * Otherwise a kernel drops large subtrees without accounting, and quotas are not enforced until a rescan (linux 6.2,
-   * commit "btrfs: qgroup: introduce BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING").
+   * Without this setting, a kernel drops large subtrees without accounting, and quotas are not enforced until a rescan
+   * (linux 6.2, commit "btrfs: qgroup: introduce BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING").
    */
   async accountEverySubtree(): Promise<void> {
     const file = `${sysfs}/${this.fsid}/qgroups/drop_subtree_threshold`
     if (await exists(file)) await writeFile(file, '8')
   }
 
-  /** Quota groups of a level, without it: `190/5` is listed as `5`. */
+  /** Numbers of quota groups at a level: `190/5` is listed as `5`. */
   async listGroups(level: number): Promise<bigint[]> {
     const names = await readdir(`${sysfs}/${this.fsid}/qgroups`)
     return names.flatMap((name) => (name.startsWith(`${level}_`) ? BigInt(name.split('_')[1]!) : []))
   }
 
   /**
-   * Bytes that count towards the group's limit; undefined when the group does not exist (any more).
+   * Bytes that count towards the group's limit; undefined if the group does not exist (any more).
    * @param group `0/ID` of a subvolume
    */
   referencedBytes(group: string): Promise<number | undefined> {
@@ -164,7 +166,7 @@ export class BtrfsView {
     return this.#readGroup(group, 'exclusive')
   }
 
-  /** 0: unlimited; undefined when the group does not exist (any more). */
+  /** 0: unlimited; undefined if the group does not exist (any more). */
   async limitBytes(group: string): Promise<number | undefined> {
     const [flags, limit] = await Promise.all(
       ['limit_flags', 'max_referenced'].map((name) => this.#read(`qgroups/${group.replace('/', '_')}/${name}`)),

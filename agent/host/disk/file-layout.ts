@@ -3,11 +3,11 @@ import { runPerl, type RunOptions, type RunResult } from '../process/process.js'
 /** Timeout; moving data takes as long as reading and writing it. */
 const longestMs = 24 * 3_600_000
 
-/** The largest layout that is read; what is written stays well below it. */
+/** The largest layout that is read. Written layouts stay well below it. */
 export const mostLayoutBytes = 64 * 1024 ** 2
 
 export interface LayoutBounds {
-  /** Memory for what is known of the tree: some 2 million extents. */
+  /** Memory for the description of the tree: some 2 million extents. */
   readonly memoryBytes: number
   /** The longest layout that is written. */
   readonly writtenBytes: number
@@ -24,10 +24,10 @@ export interface LayoutSpace {
 }
 
 /**
- * Writes down which data the files of a tree share, where they have holes and what is compressed. Files beyond the bounds
- * are left out; one with large holes is written down without its ranges.
+ * Records which data the files of a tree share, where they have holes, and which data is compressed. Files beyond the
+ * bounds are left out. A file with large holes is then recorded without its ranges.
  * @param tree on btrfs; nothing may write to it
- * @param file to be written; its format is described in perl/read-layout.pl
+ * @param file path of the new layout; its format is described in perl/read-layout.pl
  * @throws {CommandError}
  */
 export async function readLayout(
@@ -43,18 +43,18 @@ export async function readLayout(
 }
 
 export interface LayoutSource {
-  /** A file that `readLayout` wrote; undefined: zeros become holes, and equal files share their data. */
+  /** Path of a file that `readLayout` wrote; undefined: zeros become holes, and equal files share their data. */
   readonly layout: string | undefined
-  /** Root of a tree on the same file system. Files that are equal there share its data. */
+  /** Root of a tree on the same file system. Files that are equal in both share its data. */
   readonly image: string | undefined
   /** Indexes of files in the layout that `applyToFetched` has already handled. */
   readonly apart: readonly number[]
 }
 
 /**
- * Makes the files of a tree take no more space than the layout's. The kernel compares data before it shares it, so the
- * content of the files never changes. Their times stay as well.
- * @param tree nothing may run in it
+ * Reduces the files of a tree to the space that they take in the layout. The kernel compares data before it shares it,
+ * so the content of the files never changes. Their times stay as well.
+ * @param tree no program may run in it
  * @throws {CommandError}
  */
 export async function applyLayout(tree: string, source: LayoutSource, signal: AbortSignal): Promise<void> {
@@ -64,7 +64,7 @@ export async function applyLayout(tree: string, source: LayoutSource, signal: Ab
 }
 
 /**
- * The same for one large file that was fetched separately. It also sets owner, mode, attributes and times.
+ * Does the same for one large file that was fetched separately. Also sets owner, mode, attributes and times.
  * @param index its index in the layout
  */
 export async function applyToFetched(

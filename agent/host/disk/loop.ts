@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { CommandError, run } from '../process/process.js'
 
-/** Loop devices backed by `file`, found by its inode, including those that other programs made. */
+/** Loop devices backed by `file`, found by its inode, including those that other programs created. */
 export async function findLoops(file: string): Promise<string[]> {
   const { stdout } = await run('losetup', ['--noheadings', '--output', 'NAME', '--associated', file])
   return stdout.split('\n').filter((line) => line.startsWith('/dev/loop'))
@@ -28,7 +28,7 @@ export async function useDirectIo(device: string): Promise<boolean> {
   }
 }
 
-/** Detaches a loop device. Does nothing when it is detached: the kernel may have done that at the unmount. */
+/** Detaches a loop device. Does nothing if it is already detached: the kernel may have done so at the unmount. */
 export async function detachLoop(device: string): Promise<void> {
   if ((await readBackingFile(device)) === undefined) return
   try {

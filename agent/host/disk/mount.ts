@@ -13,8 +13,8 @@ export interface Mount {
 }
 
 /**
- * Parses /proc/pid/mountinfo; of entries with the same target the last one is on top. Source: proc_pid_mountinfo(5):
- * optional fields end with a lone `-`, blanks in names are octal escapes
+ * Parses /proc/pid/mountinfo. If several entries have the same target, the last one is on top. Source:
+ * proc_pid_mountinfo(5): optional fields end with a single `-`, blanks in names are octal escapes
  */
 export function parseMountInfo(text: string): Mount[] {
   return text
@@ -33,7 +33,7 @@ export function parseMountInfo(text: string): Mount[] {
     })
 }
 
-/** Octal escapes, as the kernel writes blanks in names of files. */
+/** Decodes octal escapes, by which the kernel writes blanks in file names. */
 export function unescapeOctal(field: string): string {
   return field.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(parseInt(octal, 8)))
 }
@@ -56,7 +56,7 @@ export async function mount(
   await run('mount', ['-t', options.type, '-o', options.options.join(','), '--', source, target])
 }
 
-/** Unmounts; retries while busy, as ended guests and killed commands release it only some time later. */
+/** Unmounts. Retries while the mount is busy, because ended guests and killed commands release it with a delay. */
 export async function unmount(target: string): Promise<void> {
   for (const endMs = performance.now() + busyMs; ; await delay(50)) {
     try {
@@ -69,13 +69,13 @@ export async function unmount(target: string): Promise<void> {
   }
 }
 
-/** Names of filesystems, partition tables etc. recognised on a device or file; `[]`: none. */
+/** Names of filesystems, partition tables etc. recognized on a device or file; `[]` if there are none. */
 export async function readSignatures(path: string): Promise<string[]> {
   const { stdout } = await run('wipefs', ['--noheadings', '--output', 'TYPE', '--', path])
   return [...new Set(stdout.split('\n').map((line) => line.trim()))].filter((type) => type !== '')
 }
 
-/** Also true for a dangling link. */
+/** Whether the path exists; also true for a dangling link. */
 export async function exists(path: string): Promise<boolean> {
   return lstat(path).then(
     () => true,

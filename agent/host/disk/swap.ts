@@ -3,19 +3,19 @@ import { open, readFile } from 'node:fs/promises'
 import { unescapeOctal } from './mount.js'
 import { CommandError, run } from '../process/process.js'
 
-/** Swap that the kernel uses. */
+/** A swap area that the kernel uses. */
 export interface SwapArea {
   readonly path: string
   readonly sizeBytes: number
   readonly usedBytes: number
 }
 
-/** Pages that are out come back one by one, from a slow disk at some MB a second. */
+/** Swapped pages return one by one, from a slow disk at some MB a second. */
 const patienceMs = 60 * 60_000
 const allocateMs = 30 * 60_000
 
 /**
- * The text of /proc/swaps. A file that was deleted while in use is there as `NAME (deleted)`.
+ * Parses the text of /proc/swaps. A file that was deleted while in use appears as `NAME (deleted)`.
  * Source: proc_swaps(5); sizes are KiB, without the header's page; blanks in names are octal escapes
  */
 export function parseSwaps(text: string): SwapArea[] {
@@ -34,7 +34,7 @@ export async function readSwaps(): Promise<SwapArea[]> {
 }
 
 /**
- * Gives a file its blocks, all of them or none.
+ * Allocates a file's blocks, all of them or none.
  * @throws {CommandError} "No space left on device"
  */
 export async function allocate(path: string, bytes: number, signal: AbortSignal): Promise<void> {
@@ -44,12 +44,12 @@ export async function allocate(path: string, bytes: number, signal: AbortSignal)
   } catch (error) {
     const isUnable = error instanceof CommandError && /not supported/i.test(error.stderr)
     if (!isUnable) throw error
-    // Block by block, where the file system has no such call.
+    // Writes block by block if the file system does not support the call.
     await run('fallocate', ['--posix', '--length', String(bytes), '--', path], options)
   }
 }
 
-/** What is written is changed in place and not compressed (btrfs, chattr(1)); of an empty file only. */
+/** Makes later writes happen in place and uncompressed (btrfs, chattr(1)). Only works on an empty file. */
 export async function forbidCopyOnWrite(path: string): Promise<void> {
   await run('chattr', ['+C', '--', path])
 }
@@ -62,7 +62,7 @@ export async function formatSwap(path: string, label: string): Promise<void> {
 /** linux/swap.h, union swap_header: after the boot block, three numbers and the uuid. */
 const labelAt = { position: 1052, length: 16 }
 
-/** What a swap file was labelled with; empty: nothing, or the file is none. @throws where it cannot be read */
+/** The label of a swap file; empty: it has none, or is not a swap file. @throws if the file cannot be read */
 export async function readSwapLabel(path: string): Promise<string> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {
@@ -73,12 +73,14 @@ export async function readSwapLabel(path: string): Promise<string> {
   }
 }
 
-/** @throws {CommandError} "Invalid argument" where the file system takes no swap file */
+/** @throws {CommandError} "Invalid argument" if the file system does not support swap files */
 export async function swapOn(path: string): Promise<void> {
   await run('swapon', ['--', path])
 }
 
-/** Takes until all that is in it has come back; killed before, it stays in use as it was (swapoff(2)). */
+/**
+ * Returns once the whole content has been read back. If killed before, the file stays in use unchanged (swapoff(2)).
+ */
 export async function swapOff(path: string, signal?: AbortSignal): Promise<void> {
   await run('swapoff', ['--', path], { timeoutMs: patienceMs, ...(signal && { signal }) })
 }

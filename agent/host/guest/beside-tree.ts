@@ -1,10 +1,10 @@
 import { runPerl, type RunOptions, type RunResult } from '../process/process.js'
 
-/** By which a program that `runBesideTree` starts finds the tree, from its working directory. */
+/** Name of the tree in the working directory of a program that `runBesideTree` starts. */
 export const treeName = 'volume'
 
 /**
- * Runs a program whose working directory has a tree at `treeName`, which it has there for the program alone.
+ * Runs a program that sees a tree at `treeName` in its working directory. No other process sees it there.
  * @param place the working directory
  * @throws {CommandError} as `run`
  */

@@ -1,14 +1,14 @@
 import { accessSync, constants, existsSync } from 'node:fs'
 
-/** What a virtual machine has besides a plain one. */
+/** Optional features of a virtual machine. */
 export interface FirmwareWish {
   readonly firmware: 'bios' | 'uefi'
-  /** With keys of Microsoft in the firmware's variables; UEFI alone. */
+  /** Secure Boot with Microsoft's keys in the firmware's variables; only with UEFI. */
   readonly secureBoot: boolean
   readonly tpm: boolean
 }
 
-/** Of Debian's package ovmf: the program, and variables as they are at first. */
+/** Files of Debian's package ovmf: the program, and the initial variables. */
 const usual = { code: '/usr/share/OVMF/OVMF_CODE_4M.fd', vars: '/usr/share/OVMF/OVMF_VARS_4M.fd' }
 const checking = {
   code: '/usr/share/OVMF/OVMF_CODE_4M.secboot.fd',
@@ -16,7 +16,7 @@ const checking = {
 }
 export const tpmProgram = '/usr/bin/swtpm'
 
-/** Undefined: the BIOS that QEMU has, which keeps nothing. */
+/** Returns undefined for QEMU's own BIOS, which has no variables. */
 export function firmwareFiles({
   firmware,
   secureBoot,
@@ -25,7 +25,7 @@ export function firmwareFiles({
   return secureBoot ? checking : usual
 }
 
-/** Why this host cannot run such a machine; undefined: it can. */
+/** Reason why this host cannot run such a virtual machine; undefined: it can. */
 export function findFirmwareHindrance(wish: FirmwareWish): string | undefined {
   const files = firmwareFiles(wish)
   const missing = files && [files.code, files.vars].find((path) => !existsSync(path))

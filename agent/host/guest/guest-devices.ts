@@ -9,8 +9,8 @@ export function hasGuestDevice(device: GuestDevice): boolean {
 }
 
 /**
- * Creates the device nodes for guests, named like the devices. Everybody may open them, as with the host's own nodes
- * under udev. Without udev only the host's root could open those, which no guest user maps to.
+ * Creates the device nodes for guests, named like the devices. Everyone may open them, as udev sets it for the host's
+ * own nodes. Without udev, only the host's root could open those, and no guest user maps to root.
  */
 export async function ensureDeviceNodes(directory: string): Promise<void> {
   await mkdir(directory, { recursive: true, mode: 0o711 })

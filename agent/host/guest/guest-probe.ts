@@ -4,11 +4,11 @@ import { parseListeners, type ListeningSocket } from '../net/listening-ports.js'
 
 export type ConnectOutcome = 'open' | 'refused' | 'silent'
 
-/** What can be learned of a guest from the host without asking anything inside it. */
+/** Facts about a guest that the host can find out without asking anything inside the guest. */
 export interface GuestProbe {
   /**
    * TCP sockets that wait for connections in the network of a process.
-   * @returns undefined where the process is gone
+   * @returns undefined if the process has ended
    */
   listListeners(pid: number): Promise<readonly ListeningSocket[] | undefined>
   /** Tries a TCP connection from the host, and closes it at once. `silent`: no answer within two seconds. */
@@ -17,7 +17,7 @@ export interface GuestProbe {
 
 export const hostProbe: GuestProbe = { listListeners, connect: tryConnection }
 
-/** A guest may have any number of sockets: no more is read of its list. */
+/** Maximum size that is read of a guest's list of sockets, which may be of any length. */
 const maxBytes = 1024 * 1024
 const connectMs = 2000
 
@@ -27,7 +27,9 @@ async function listListeners(pid: number): Promise<readonly ListeningSocket[] | 
   return there.length === 0 ? undefined : there.flatMap((text) => parseListeners(text, 'tcp'))
 }
 
-/** The kernel lists sockets that listen before all others: the first that does not ends it. Source: tcp_seq_start */
+/**
+ * The kernel lists listening sockets before all others, so reading ends at the first other one. Source: tcp_seq_start
+ */
 async function readBeginning(path: string): Promise<string | undefined> {
   const file = await open(path).catch(() => undefined) // it is gone, or has no IPv6
   if (!file) return undefined

@@ -1,6 +1,6 @@
 import { runPerl } from '../process/process.js'
 
-/** A change in a guest's root; paths are relative to it, without links. */
+/** A change in a guest's root. Paths are relative to it and contain no links. */
 export type RootChange =
   | { readonly kind: 'directory'; readonly path: string; readonly mode: number }
   | { readonly kind: 'file'; readonly path: string; readonly mode: number; readonly content: string }
@@ -9,7 +9,7 @@ export type RootChange =
   | { readonly kind: 'remove'; readonly path: string }
   /** Replaces a file only if it has the old content, or adds it. */
   | { readonly kind: 'unchanged'; readonly path: string; readonly old: string; readonly content: string }
-  /** Replaces the lines that begin with a word by one line; `content` is used if the file does not exist. */
+  /** Replaces the lines that begin with a word by one line. `content` is used if the file does not exist. */
   | {
       readonly kind: 'line'
       readonly path: string
@@ -23,8 +23,8 @@ export type RootChange =
   | { readonly kind: 'key'; readonly content: string }
 
 /**
- * Makes the changes in order; they are on the disk when this returns. It cannot be used in a guest's mount namespace,
- * as it ignores what is mounted there.
+ * Applies the changes in order; they are on the disk when this returns. It ignores mounts, so it must not be used in a
+ * guest's mount namespace.
  * @param root the directory of a guest's root filesystem
  * @throws {CommandError} at the first change that the guest's files prevent
  */
@@ -39,7 +39,7 @@ export async function readRootLogin(root: string): Promise<{ shadowField: string
   return { shadowField: stdout.slice(0, end), authorizedKeys: stdout.slice(end + 1) }
 }
 
-/** @returns those of the paths that are plain files of the root itself: no link on the way counts */
+/** @returns the paths that are regular files of the root itself, reached without links */
 export async function listExisting(root: string, paths: readonly string[]): Promise<string[]> {
   const { stdout } = await runPerl('list-existing', [root, ...paths])
   return stdout.split('\n').filter((path) => path !== '')

@@ -11,18 +11,18 @@ import {
   type TerminalSize,
 } from '../process/pty.js'
 
-/** A guest's /dev/pts as it was mounted first, which a process of the host has open. */
+/** A guest's /dev/pts as it was first mounted, held open by a process of the host. */
 export interface TerminalDirectory {
   readonly path: string
-  /** Of its file system: stat(2). */
+  /** Device number of its file system: stat(2). */
   readonly device: number
 }
 
-/** A program that gets the master of a new terminal of a guest as file 3, and what runs on it. */
+/** A program that gets the master of a new terminal of a guest as file 3, and the command that runs on the terminal. */
 export interface GuestTerminal extends TerminalCommand {
-  /** Missing where nothing on the host has them open. */
+  /** Absent if no process of the host holds them open. */
   readonly terminals: TerminalDirectory | undefined
-  /** For a terminal of the host, where the guest's own cannot be had. */
+  /** Command for a terminal of the host, in case the guest's own are not available. */
   readonly otherwise: TerminalCommand
 }
 
@@ -31,7 +31,9 @@ const devptsType = 0x1cd1
 /** asm-generic/fcntl.h */
 const O_PATH = 0o10000000
 
-/** @param monitorPid of lxc, whose monitor keeps a guest's terminals open. @returns undefined when it has not */
+/**
+ * @param monitorPid pid of lxc's monitor, which keeps a guest's terminals open. @returns undefined if it has none open
+ */
 export function findTerminals(monitorPid: number): TerminalDirectory | undefined {
   const files = listDirectory(`/proc/${monitorPid}/fd`).map((file) => `/proc/${monitorPid}/fd/${file}`)
   return files.map(asTerminals).find((one) => one !== undefined)
@@ -47,9 +49,9 @@ function asTerminals(path: string): TerminalDirectory | undefined {
 }
 
 /**
- * Makes a new terminal. A guest can mount anything over `ptmx`, a link to a file of the host as well: so it is looked at
- * before it is opened.
- * @returns its master; undefined where the guest has used up its own, or has something else there
+ * Opens a new terminal. A guest can mount anything over `ptmx`, for example a link to a file of the host, so it is
+ * checked before it is opened.
+ * @returns its master; undefined if the guest has used up its terminals, or has something else at that path
  */
 export function makeTerminal({ path, device }: TerminalDirectory): number | undefined {
   const open: number[] = []
@@ -66,14 +68,14 @@ export function makeTerminal({ path, device }: TerminalDirectory): number | unde
   }
 }
 
-/** Asks the kernel alone, and no file system that a guest has mounted. */
+/** Asks only the kernel, not a file system that a guest has mounted. */
 function mountOf(fd: number): string {
   return /^mnt_id:\t(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))?.[1] ?? ''
 }
 
 /**
- * Runs a program with a new terminal of a guest, which nobody passes on: a key takes one process less on its way.
- * @throws {Error} when there are no more ptys or processes
+ * Runs a program on a new terminal of a guest without a relay, so that a key passes one process less.
+ * @throws {Error} if no ptys or processes are left
  */
 export function openGuestPty(place: GuestTerminal, size: TerminalSize, listener: TerminalListener): Terminal {
   const fd = place.terminals && makeTerminal(place.terminals)

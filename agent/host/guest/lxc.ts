@@ -14,8 +14,8 @@ export interface LxcContainer {
 export const lxcStartProgram = '/usr/bin/lxc-start'
 
 /**
- * PATH without newuidmap(1): where lxc finds it, it requires ranges in /etc/subuid even for root, and uses two
- * processes at every start (lxc_map_ids() in conf.c).
+ * A PATH without newuidmap(1). If lxc finds it, it requires ranges in /etc/subuid even for root, and uses two processes
+ * at every start (lxc_map_ids() in conf.c).
  */
 const startEnvironment = { ...hostEnvironment, PATH: '/usr/sbin:/sbin' }
 
@@ -32,22 +32,22 @@ export async function lxcStart(
 ): Promise<void> {
   await runPerl('start-guest', [lxcPath, name, logFile, ...namespace], {
     survives: true,
-    // The guest's first process inherits the umask: an init that sets none (BusyBox's, OpenRC's) would start services
-    // whose files nobody else can read.
+    // The guest's first process inherits the umask. An init that does not set one (BusyBox's, OpenRC's) would start
+    // services whose files nobody else can read.
     ownUmask: true,
     env: startEnvironment,
   })
 }
 
 /**
- * Whether an lxc process holds the container's command socket. lxc takes it before anything else, so this also detects
- * an orphaned lxc-start that will only make processes later.
+ * Whether an lxc process holds the container's command socket. lxc creates it before anything else, so this also
+ * detects an orphaned lxc-start that will create processes later.
  */
 export function hasCommandSocket({ lxcPath, name }: LxcContainer): boolean {
   return (readKernelFile('/proc/net/unix') ?? '').includes(` @${lxcPath}/${name}/command\n`)
 }
 
-/** lxc makes a lock file for each container that it ever started, and removes none. */
+/** lxc creates a lock file for each container that it ever started, and removes none. */
 const lockDirectoryOf = (lxcPath: string): string => `/run/lxc/lock${lxcPath}`
 
 export function listLocks(lxcPath: string): string[] {
@@ -77,9 +77,9 @@ function removeEmpty(directory: string): boolean {
 }
 
 /**
- * Runs a program of the container in its namespaces, groups and confinement, without a terminal. It gets the starter's
- * filter too, as root in the container can take over whatever runs there.
- * @throws {CommandError} also when lxc cannot attach
+ * Runs a program of the container in its namespaces, groups and confinement, without a terminal. The program also gets
+ * the starter's filter, as root in the container can take over any process there.
+ * @throws {CommandError} also if lxc cannot attach
  */
 export function lxcAttach(
   container: LxcContainer,
@@ -91,8 +91,8 @@ export function lxcAttach(
 }
 
 /**
- * The login shell of root in a container; the first argument makes it lead a session. The text is the same for all guests,
- * and runs in the guest: what a guest has in /etc/passwd is looked up by nobody else.
+ * The login shell of root in a container; the first argument makes it lead a session. The text is the same for all
+ * guests, and runs in the guest, so only the guest itself reads its /etc/passwd.
  */
 const shellScript = `cd "$HOME" 2>/dev/null || cd /
 while IFS=: read -r name _ _ _ _ _ shell; do [ "$name" = root ] && break; done </etc/passwd
@@ -105,13 +105,13 @@ const shellVariables = ['TERM=xterm-256color', 'HOME=/root', 'USER=root', 'LOGNA
 export interface ShellOptions {
   readonly filter: Buffer
   readonly terminals: TerminalDirectory | undefined
-  /** Uid on the host. */
+  /** Uid of the container's root on the host. */
   readonly root: number
 }
 
 /**
- * A shell in the container, in its namespaces, groups and confinement, on a terminal of the container's own. When the
- * container has used up its terminals, lxc-attach relays input and output.
+ * A shell in the container, in its namespaces, groups and confinement, on a terminal of the container. If the container
+ * has used up its terminals, lxc-attach relays input and output.
  */
 export function lxcShell(container: LxcContainer, { filter, terminals, root }: ShellOptions): GuestTerminal {
   const variables = shellVariables.flatMap((variable) => ['--set-var', variable])
@@ -128,12 +128,12 @@ export function lxcShell(container: LxcContainer, { filter, terminals, root }: S
   }
 }
 
-/** Command line of the container's /dev/console, on the terminal it is run on; nothing ends it from the keyboard. */
+/** Command line for the container's /dev/console, on the terminal that runs it. No key ends it. */
 export function lxcConsole(container: LxcContainer): TerminalCommand {
   return onTerminal('', ['/usr/bin/lxc-console', ...target(container), '-t', '0', '-e', '-1'])
 }
 
-/** @param filter in hex; empty: none */
+/** @param filter in hex; empty: no filter */
 function onTerminal(filter: string, command: readonly string[]): TerminalCommand {
   return {
     program: '/usr/bin/perl',

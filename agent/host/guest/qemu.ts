@@ -14,22 +14,25 @@ const tunDevice = '/dev/net/tun'
 export interface OpenedFile {
   readonly name: string
   readonly path: string
-  /** `direct`: read and written, past the page cache. */
+  /** `direct`: read and written, bypassing the page cache. */
   readonly access: 'direct' | 'write' | 'read'
 }
 
-/** What of it is opened for QEMU, by the name that stands for its descriptor in the arguments. */
+/**
+ * Parameters of a start of QEMU. Files are opened for it, by the name that stands for their descriptor in the
+ * arguments.
+ */
 export interface QemuLaunchOrder {
   readonly lock: string
-  /** Groups to run in; a process in the first means that the machine runs. */
+  /** Groups to run in. A process in the first one means that the virtual machine is running. */
   readonly groups: readonly string[]
   readonly sockets: Readonly<Record<string, string>>
   readonly files: readonly OpenedFile[]
-  /** Of its TPM's state, the user's own; undefined: it has none. */
+  /** Directory of the TPM's state, owned by the user; undefined: no TPM. */
   readonly tpm?: string
   readonly tap: Tap
   readonly userId: number
-  /** Owner of /dev/kvm's group; undefined: it is not used. */
+  /** Group of /dev/kvm; undefined: kvm is not used. */
   readonly groupId?: number
   readonly work: string
   readonly log: string
@@ -38,9 +41,9 @@ export interface QemuLaunchOrder {
 }
 
 /**
- * Starts QEMU as a process that is nobody's child, or finds that it runs.
+ * Starts QEMU as an orphaned process, or finds it already running.
  * @returns its pid
- * @throws {CommandError} with what could not be opened
+ * @throws {CommandError} naming the file that could not be opened
  */
 export async function launchMachine(order: QemuLaunchOrder): Promise<number> {
   const { tap, groups, files } = order
@@ -64,7 +67,7 @@ export async function launchMachine(order: QemuLaunchOrder): Promise<number> {
   return Number(stdout.trim())
 }
 
-/** Why virtual machines cannot run here; undefined: they can. */
+/** Reason why virtual machines cannot run here; undefined: they can. */
 export function findQemuHindrance(): string | undefined {
   const needed = { [qemuProgram]: 'qemu-system-x86', [imageProgram]: 'qemu-utils' }
   const missing = Object.entries(needed).find(([program]) => !isExecutable(program))
@@ -73,9 +76,8 @@ export function findQemuHindrance(): string | undefined {
 }
 
 /**
- * A guest of a few instructions in place of the firmware: enters protected mode, returns from an interrupt, which a
- * processor that is no better than emulated fails at, and ends QEMU with 33 by the port of isa-debug-exit.
- *
+ * A guest of a few instructions instead of the firmware. It enters protected mode and returns from an interrupt, which
+ * fails on a badly emulated processor. Then it ends QEMU with 33 by the port of isa-debug-exit.
  *     cli; lgdt cs:[gdt]; mov eax, cr0; or al, 1; mov cr0, eax; jmp 8:protected
  *     protected: mov ax, 16; mov ds, ax; mov ss, ax; mov esp, 0x7000; pushf; push cs; push returned; iret
  *     returned: mov al, 16; out 0xf4, al; hlt
@@ -85,21 +87,21 @@ const probe = {
     'fa2e660f011650ff0f20c06683c8010f22c066ea1affffff080066b810008ed88ed0bc007000009c0e682fffffffcfb010e6f4f4ebfd66' +
     '900000000000000000ffff0000009bcf00ffff00000093cf00170038ffffff',
   at: 0xff00,
-  /** A jump back to it, where processors begin. */
+  /** A jump back to the start, at the reset vector of processors. */
   reset: 'e90dff',
   resetAt: 0xfff0,
   bytes: 65_536,
   exitCode: 33,
 } as const
 
-/** What a process in the kernel, which no signal ends, may take beyond its time. */
+/** Time beyond its timeout for a process that is stuck in the kernel, where no signal ends it. */
 const graceMs = 2000
-/** A probe that did not end: another would be left beside it. */
+/** Reason of a probe that did not end. No other is started then, as it would hang as well. */
 let stuck: string | undefined
 
 /**
- * Runs the probe with an accelerator, for an accelerator that can be opened may hang all the same.
- * @returns undefined when it has shown its sign of life in time, else why not
+ * Runs the probe with an accelerator, because one that can be opened may still hang.
+ * @returns undefined if the probe succeeded in time, otherwise the reason of the failure
  */
 export async function probeAccelerator(kind: 'kvm' | 'tcg', timeoutMs: number): Promise<string | undefined> {
   if (stuck !== undefined) return stuck

@@ -2,17 +2,17 @@ import { writeSysctl } from './sysctl.js'
 
 /** A change of a kernel setting. */
 export interface SysctlChange {
-  /** Below /proc/sys. */
+  /** Path below /proc/sys. */
   readonly path: string
   readonly before: number
   readonly value: number
 }
 
-/** Keeps the host's original settings. */
+/** Records the host's original settings. */
 export interface SysctlKeeper {
   /** Called before each change. */
   readonly note: (change: SysctlChange) => Promise<void>
-  /** Restores noted settings that are not needed any more; returns their paths. */
+  /** Restores noted settings that are no longer needed. @returns their paths */
   readonly putBack: (isUnused: (path: string) => boolean) => Promise<string[]>
 }
 
@@ -30,8 +30,8 @@ export async function changeSysctl(path: string, before: number | undefined, val
 }
 
 /**
- * Restores settings that nothing needs any more, unless somebody else changed them since, or another agent in this
- * network namespace may need them.
+ * Restores settings that nothing needs any more. Exceptions are settings that another program changed since, or that
+ * another agent in this network namespace may need.
  * @returns paths of the restored settings
  */
 export function releaseSysctls(isUnused: (path: string) => boolean): Promise<string[]> {

@@ -4,7 +4,7 @@ import { isVirtual } from './interfaces.js'
 import { findIpv6Addresses } from './ipv6-addresses.js'
 import { readKernelFile } from '../process/proc.js'
 
-/** Addresses that clients reach the host at; empty strings where there is none. */
+/** Addresses at which clients reach the host; empty if there is none. */
 export interface PublicAddresses {
   readonly ipv4: string
   readonly ipv4Interface: string
@@ -14,7 +14,7 @@ export interface PublicAddresses {
 
 /**
  * The first address of the interface with the default route, for each protocol; interfaces with hardware are preferred.
- * Spawns nothing. Source: /proc/net/route and /proc/net/ipv6_route of the agent's network namespace
+ * Starts no process. Source: /proc/net/route and /proc/net/ipv6_route of the agent's network namespace
  */
 export function readPublicAddresses(): PublicAddresses {
   const [own, all] = [readDefaultRoutes((device) => !isVirtual(device)), readDefaultRoutes()]
@@ -37,7 +37,9 @@ export interface InterfaceIpv4 {
   readonly prefixLength: number
 }
 
-/** Lists all of the host, loopback included; an interface's first address is the one it was set up with. */
+/**
+ * Lists all addresses of the host, including loopback. An interface's first address is the one that it was set up with.
+ */
 export function listIpv4Addresses(): InterfaceIpv4[] {
   return Object.entries(networkInterfaces()).flatMap(([name, addresses = []]) =>
     addresses.flatMap(({ family, address, cidr }) =>
@@ -46,7 +48,7 @@ export function listIpv4Addresses(): InterfaceIpv4[] {
   )
 }
 
-/** Canonical, of all interfaces but the loopback; of IPv6 the global ones. */
+/** Canonical addresses of all interfaces except the loopback; for IPv6 only global ones. */
 export function listHostAddresses(family: 'ipv4' | 'ipv6'): string[] {
   if (family === 'ipv6') {
     const global = (findIpv6Addresses() ?? []).filter(({ scope }) => scope === 'global')
@@ -76,7 +78,7 @@ export interface DefaultRoutes {
 }
 
 /**
- * Reads the default routes. Spawns nothing.
+ * Reads the default routes. Starts no process.
  * @param isMeant which interfaces count; default: all
  */
 export function readDefaultRoutes(isMeant: (device: string) => boolean = () => true): DefaultRoutes {
@@ -84,7 +86,7 @@ export function readDefaultRoutes(isMeant: (device: string) => boolean = () => t
     routes.find((route) => isMeant(route.interface))
   return {
     ipv4: choose(parseDefaultRoutes(readKernelFile('/proc/net/route') ?? '')),
-    // Missing where the kernel has IPv6 switched off.
+    // The file is missing if the kernel has IPv6 switched off.
     ipv6: choose(parseDefaultRoutes6(readKernelFile('/proc/net/ipv6_route') ?? '')),
   }
 }

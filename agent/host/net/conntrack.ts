@@ -12,9 +12,9 @@ import {
 import { CommandError } from '../process/process.js'
 
 /*
- * The kernel's connection tracking table. Flows outlive the rules that made them: packets of old ones would reach the
- * next owner of an address or port. conntrack(8) walks the whole table for each address and direction; this finds all
- * flows in one walk.
+ * The kernel's connection tracking table. Flows outlive the rules that created them: packets of old flows would reach
+ * the next owner of an address or port. conntrack(8) walks the whole table for each address and direction; this finds
+ * all flows in one walk.
  */
 
 /** Matches flows to forget; all given conditions must hold. */
@@ -23,13 +23,13 @@ export interface FlowFilter {
   readonly address: string
   readonly is: FlowPlace
   readonly protocol?: 'tcp' | 'udp'
-  /** Address that the opener asked for. */
+  /** Address that the opener connected to. */
   readonly asked?: string
-  /** First and last of the ports that the opener asked for. */
+  /** First and last port that the opener connected to. */
   readonly ports?: readonly [first: number, last: number]
 }
 
-/** Who opened the flow, the address it asked for, who answers, and whom the answers go to. */
+/** The flow's opener, the address that it connected to, the answering address, and the destination of the answers. */
 export type FlowPlace = 'opener' | 'asked' | 'answerer' | 'answered'
 
 /* linux/netfilter/nfnetlink_conntrack.h */
@@ -49,13 +49,13 @@ interface Flow {
   readonly places: Readonly<Record<FlowPlace, string>>
   readonly protocol: number
   readonly askedPort: number
-  /** The attributes by which the kernel identifies it. */
+  /** The attributes by which the kernel identifies the flow. */
   readonly name: Buffer
 }
 
 /**
- * Forgets flows; later packets open new ones.
- * @throws {CommandError} when one could not be forgotten
+ * Deletes flows from the table; later packets open new ones.
+ * @throws {CommandError} if a flow could not be deleted
  */
 export async function forgetFlows(filters: readonly FlowFilter[]): Promise<void> {
   const wanted = new Map<string, FlowFilter[]>()
@@ -123,7 +123,7 @@ async function deleteFlows(flows: readonly Flow[]): Promise<void> {
     family,
     attributes: name,
   }))
-  // A flow that ended by itself meanwhile is no failure.
+  // A flow that ended by itself meanwhile is not a failure.
   failOn(await askNetfilter(requests), noSuchFlow)
 }
 

@@ -15,7 +15,7 @@ const [listTable, listSet, listElements] = [1, 2, 3]
 const [elementKey, elementExpression, dataValue, expressionData] = [1, 7, 1, 2]
 const [counterBytes, counterPackets] = [1, 2]
 
-/** A dump during which the set changed may be incomplete: it is repeated this often. */
+/** A dump may be incomplete if the set changed meanwhile. It is repeated up to this number of times. */
 const attempts = 3
 
 export interface CountedElement<Name extends string> {
@@ -34,7 +34,7 @@ export interface CountingSet<Name extends string> {
   readonly family?: keyof typeof familyNumbers
 }
 
-/** Reads the counters of elements in sets of an inet table; missing sets give nothing. */
+/** Reads the counters of elements in sets of an inet table. Missing sets yield nothing. */
 export function readCountedElements<Name extends string>(
   table: string,
   sets: readonly Name[],
@@ -42,7 +42,9 @@ export function readCountedElements<Name extends string>(
   return readCountingSets(sets.map((set) => ({ table, set })))
 }
 
-/** Reads the counters of sets of several tables at once; the sets have different names, and missing ones give nothing. */
+/**
+ * Reads the counters of sets of several tables at once. The sets must have different names; missing ones yield nothing.
+ */
 export async function readCountingSets<Name extends string>(
   sets: readonly CountingSet<Name>[],
 ): Promise<CountedElement<Name>[]> {

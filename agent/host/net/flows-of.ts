@@ -1,21 +1,21 @@
 import { runPerl } from '../process/process.js'
 
-/** A flow that is being tracked, as who opened it sees it. */
+/** A tracked flow from its opener's point of view. */
 export interface OpenedFlow {
   /** "tcp", "udp", "icmp", or its number. */
   readonly protocol: string
   readonly source: string
   readonly target: string
-  /** 0: the protocol has none. */
+  /** 0: the protocol has no ports. */
   readonly sourcePort: number
   readonly targetPort: number
-  /** As conntrack(8) names it, of TCP; else `REPLIED` or `UNREPLIED`. */
+  /** conntrack(8)'s name of the state for TCP; otherwise `REPLIED` or `UNREPLIED`. */
   readonly state: string
-  /** Nobody answered. */
+  /** True if nobody answered. */
   readonly unreplied: boolean
-  /** Until it is forgotten. */
+  /** Seconds until the kernel forgets the flow. */
   readonly leftSeconds: number
-  /** 0 where the kernel does not count. */
+  /** Bytes; 0 if the kernel does not count them. */
   readonly bytes: number
   readonly replyBytes: number
 }
@@ -25,7 +25,7 @@ export async function readFlowsOf(addresses: readonly string[]): Promise<OpenedF
   return addresses.length === 0 ? [] : read(addresses)
 }
 
-/** Flows that nobody answered, of everybody. */
+/** Unanswered flows of all guests and the host. */
 export async function readUnreplied(): Promise<OpenedFlow[]> {
   return (await read(['unreplied'])).filter(({ unreplied }) => unreplied)
 }

@@ -5,12 +5,12 @@ import { listDirectory, parseNetDev, readKernelFile } from '../process/proc.js'
 
 /** Resources that the host has used since its boot; undefined: could not be read. */
 export interface HostCounters {
-  /** Of all processors together. */
+  /** Processor time of all processors together. */
   readonly cpuUsec: number | undefined
-  /** Of its hardware's interfaces. */
+  /** Traffic of the interfaces with hardware. */
   readonly rxBytes: number | undefined
   readonly txBytes: number | undefined
-  /** Of its disks. */
+  /** Traffic of the disks. */
   readonly readBytes: number | undefined
   readonly writeBytes: number | undefined
 }
@@ -46,7 +46,7 @@ function readDiskBytes(): Pick<HostCounters, 'readBytes' | 'writeBytes'> {
 
 const sectorBytes = 512
 
-/** Source: Documentation/admin-guide/iostats.rst; sectors are of 512 bytes whatever the disk's are */
+/** Source: Documentation/admin-guide/iostats.rst. Sectors are 512 bytes, whatever the disk's are. */
 export function sumDisks(text: string, disks: ReadonlySet<string>): { readBytes: number; writeBytes: number } {
   let [read, written] = [0, 0]
   for (const line of text.split('\n')) {

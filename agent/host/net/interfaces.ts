@@ -12,7 +12,7 @@ export function readInterfaces(): ReadonlySet<string> {
   return names
 }
 
-/** Names of a bridge's ports; empty when it has none or is missing. */
+/** Names of a bridge's ports; empty if it has none or is missing. */
 export function readPorts(bridge: string): ReadonlySet<string> {
   return new Set(listDirectory(`/sys/class/net/${bridge}/brif`))
 }
@@ -33,8 +33,8 @@ export function readIndex(name: string): number | undefined {
 }
 
 /**
- * Whether no hardware, of the host or its hypervisor, is behind an interface: any program can make a veth, a bridge or
- * a tunnel. For a bond or a VLAN, the interfaces below it count.
+ * Whether an interface has no hardware of the host or its hypervisor: any program can create a veth, a bridge or a
+ * tunnel. For a bond or a VLAN, the interfaces below it count.
  * @param directory default: the kernel's
  */
 export function isVirtual(name: string, directory = '/sys/class/net'): boolean {

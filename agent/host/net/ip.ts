@@ -5,7 +5,7 @@ import { ToolPipe } from '../process/pipe.js'
 const markerOutput = /\[\{"ifindex":1,"ifname":"lo",.*\}\]\n$/
 const allowed = /^[A-Za-z0-9 _.:/@-]+$/
 const notThere = /does not exist|Cannot find device/
-/** For an address, a route or neighbour, an interface. */
+/** Messages about a missing address, route, neighbour or interface. */
 const gone = /Cannot assign requested address|No such (?:process|file or directory|device)|Cannot find device/
 /** ip caches the index of a name: only a new process sees another interface of that name. */
 const staleIndex = /No such device/
@@ -20,7 +20,7 @@ export class Ip {
   readonly #pipe = new ToolPipe({
     program: 'ip',
     args: ['-json', '-details', '-force', '-batch', '-'],
-    // Not `link show`, after which ip shows no addresses for the rest of the batch.
+    // Uses this instead of `link show`, after which ip shows no addresses for the rest of the batch.
     marker: 'address show dev lo',
     beforeMarker: (stdout) => {
       const at = stdout.search(markerOutput)
@@ -40,7 +40,7 @@ export class Ip {
     }
   }
 
-  /** Runs removals one after another; what is gone already is no failure. @throws {CommandError} */
+  /** Runs removals one after another. Missing entries are not a failure. @throws {CommandError} */
   async remove(commands: readonly string[]): Promise<void> {
     for (const command of commands) {
       const { stderr } = await this.#send(command)
@@ -75,7 +75,7 @@ export class Ip {
     return this.#pipe.close()
   }
 
-  /** `ip neighbour` ends the whole batch when the kernel refuses (ipneigh.c): its last output is the answer. */
+  /** `ip neighbour` ends the whole batch if the kernel refuses (ipneigh.c). Its last output is the answer then. */
   async #send(command: string): ReturnType<ToolPipe['send']> {
     if (!allowed.test(command)) throw new CommandError('ip', 1, '', 'a character outside of planned text')
     try {

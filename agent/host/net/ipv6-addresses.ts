@@ -11,17 +11,17 @@ export interface InterfaceIpv6 {
   /** A privacy address, which changes over time (RFC 8981). */
   readonly temporary: boolean
   readonly deprecated: boolean
-  /** Duplicate detection has not finished, or has failed. */
+  /** True if duplicate detection is still running, or has failed. */
   readonly tentative: boolean
 }
 
-/** All addresses of the agent's network namespace; `undefined` where the kernel has no IPv6. Spawns nothing. */
+/** All addresses of the agent's network namespace; `undefined` if the kernel has no IPv6. Starts no process. */
 export function findIpv6Addresses(): InterfaceIpv6[] | undefined {
   const text = readKernelFile('/proc/net/if_inet6')
   return text === undefined ? undefined : parseIfInet6(text)
 }
 
-/** Whether each of them is on some interface of a process's network namespace. Spawns nothing. */
+/** Whether each of them is on some interface of a process's network namespace. Starts no process. */
 export function hasIpv6Addresses(pid: number, addresses: readonly string[]): boolean {
   if (addresses.length === 0) return true
   // The text is searched, not parsed: a guest may have any number of addresses.

@@ -4,8 +4,8 @@ import { CommandError, runBriefPerl } from '../process/process.js'
 type Protocol = 'tcp' | 'udp'
 
 /**
- * Ports that the host's own programs listen on, at any address: `tcp:22`, `udp:53`. A mapping of such a port would take
- * their traffic away.
+ * Ports that the host's own programs listen on, at any address: `tcp:22`, `udp:53`. A mapping of such a port would
+ * divert their traffic.
  * @param protocols the protocols to read
  */
 export async function readListeningPorts(protocols: readonly Protocol[] = ['tcp', 'udp']): Promise<Set<string>> {
@@ -44,10 +44,10 @@ function emptyWhenMissing(cause: NodeJS.ErrnoException): string {
 /** States of a listening socket; a bound datagram socket is in state "close". */
 const waiting = { tcp: '0A', udp: '07' } as const
 
-/** A socket that waits, as the kernel lists it. */
+/** A waiting socket, as the kernel lists it. */
 export interface ListeningSocket {
   readonly port: number
-  /** Whether connections from elsewhere reach it: it does not listen on the loopback alone. */
+  /** Whether connections from other machines reach it, because it does not listen only on the loopback. */
   readonly isReachable: boolean
 }
 
@@ -59,7 +59,7 @@ export function parseListeningPorts(text: string, protocol: Protocol): number[] 
   return parseListeners(text, protocol).map(({ port }) => port)
 }
 
-/** As `parseListeningPorts`, with what their addresses mean. */
+/** Like `parseListeningPorts`, and evaluates the sockets' addresses. */
 export function parseListeners(text: string, protocol: Protocol): ListeningSocket[] {
   const rows = text
     .split('\n')
@@ -71,7 +71,10 @@ export function parseListeners(text: string, protocol: Protocol): ListeningSocke
   })
 }
 
-/** 127.0.0.0/8, also as IPv6 writes it, and ::1: words of 32 bits, each in the byte order of the machine. */
+/**
+ * Whether the address is in 127.0.0.0/8, also in its IPv6 form, or ::1. Words of 32 bits are in the byte order of the
+ * machine.
+ */
 function isLoopback(hex: string): boolean {
   return /^(?:0{16}FFFF0000|0{16}0000FFFF)?(?:[0-9A-F]{6}7F|7F[0-9A-F]{6})$|^0{24}(?:01000000|00000001)$/.test(hex)
 }

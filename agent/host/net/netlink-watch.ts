@@ -7,8 +7,8 @@ import { start } from '../process/process.js'
 const restartMs = { first: 1000, longest: 60_000 }
 
 /**
- * What changed: `tables` the agent's nft table, `others` another program's, `rates` what tc sets, `links` the bridge,
- * guests' interfaces and addresses.
+ * The changed part: `tables` the agent's nft table, `others` another program's, `rates` tc's settings, `links` the
+ * bridge, guests' interfaces and addresses.
  */
 export type NetlinkTopic = 'tables' | 'others' | 'rates' | 'links'
 
@@ -21,7 +21,7 @@ export interface NetlinkNames {
 
 /**
  * Reports changes of the network that were not made by this agent's tools. All topics are reported when the watch
- * begins, when notices were lost, and when it was started again.
+ * starts or restarts, and when notifications were lost.
  */
 export class NetlinkWatch {
   readonly #listeners: Readonly<Record<NetlinkTopic, Set<() => void>>> = {
@@ -35,7 +35,7 @@ export class NetlinkWatch {
   #restartMs = restartMs.first
   #closed = false
 
-  /** @param onEnd called with the reason when the watch ended; it is started again after a while */
+  /** @param onEnd called with the reason when the watch ended; it is restarted after a while */
   constructor(
     private readonly names: NetlinkNames,
     private readonly onEnd: (reason: string) => void = () => undefined,

@@ -24,7 +24,7 @@ export interface NetlinkRequest {
 export const netlink = { error: 2, done: 3, ack: 4, interrupted: 0x10, dump: 0x300 } as const
 
 /**
- * @param containing of a dump, only messages that contain one of these are returned; empty: all
+ * @param containing filter of a dump: only messages that contain one of these are returned; empty: all
  * @returns all answers, including errors and ends of dumps
  * @throws {CommandError}
  */

@@ -9,13 +9,14 @@ export function readNetworkNamespace(): number {
 export interface NetworkCommands {
   /** Commands for ip's batch mode. */
   readonly lines: readonly string[]
-  /** Messages that are no failure. */
+  /** Messages that are not failures. */
   readonly harmless: RegExp
 }
 
 /**
- * Runs the host's ip(8) in the network namespace of a process, and in no other of its namespaces: files are the host's.
- * @returns what it printed
+ * Runs the host's ip(8) in the network namespace of a process, but in none of its other namespaces, so files are the
+ * host's.
+ * @returns its output
  * @throws {CommandError} with ip's message
  */
 export async function runInNetwork(

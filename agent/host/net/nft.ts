@@ -4,14 +4,14 @@ import { CommandError, run } from '../process/process.js'
 export type NftFamily = 'ip' | 'ip6' | 'inet' | 'bridge'
 
 /*
- * Runs nft(8) in interactive mode, where one line is one atomic transaction. nft reads and writes it with a system call
- * per byte or word: so long input and output use a process of their own. User text never gets here; the pattern is the
- * last guard against an injected command or line (`include`, `;` in a name, a line break).
+ * Runs nft(8) in interactive mode, where one line is one atomic transaction. nft reads and writes with a system call
+ * per byte or word, so long input and output use a separate process. User text never gets here. The pattern is the last
+ * guard against an injected command or line (`include`, `;` in a name, a line break).
  */
 const allowed = /^[A-Za-z0-9 _.,:;{}@/"*!&=<>-]*$/
 const refused = /\binclude\b|\bdefine\b/
 
-/** In characters; reading more takes longer than starting a process. */
+/** Maximum input in characters; reading more takes longer than starting a process. */
 const maxPiped = 8192
 const maxOutputBytes = 256 * 1024 * 1024
 
@@ -24,7 +24,7 @@ export class Nft {
 
   /**
    * @param options `lasting`: keeps the process, since tables that it owns (`flags owner`) end with it. `onLost`:
-   * called when it ended by itself
+   * called if it ended by itself
    */
   constructor({ lasting = false, onLost }: { lasting?: boolean; onLost?: () => void } = {}) {
     this.#lasting = lasting
@@ -42,8 +42,8 @@ export class Nft {
   }
 
   /**
-   * Applies commands as one transaction; does nothing for none.
-   * @throws {CommandError} with nft's message; code null when it died and the outcome is unknown
+   * Applies commands as one transaction; does nothing for an empty list.
+   * @throws {CommandError} with nft's message; code null if it died and the outcome is unknown
    */
   async apply(commands: readonly string[]): Promise<void> {
     if (commands.length === 0) return
@@ -59,13 +59,13 @@ export class Nft {
 
   /**
    * A table as nft prints it, numeric, with its elements' counters.
-   * @returns undefined when there is no such table
+   * @returns undefined if there is no such table
    */
   async readTable(family: NftFamily, table: string): Promise<string | undefined> {
     return listed(await once(['list', 'table', family, table]))
   }
 
-  /** A set or a chain, given as `set inet TABLE NAME`; undefined when it is missing. */
+  /** A set or a chain, given as `set inet TABLE NAME`; undefined if it is missing. */
   async readPart(part: string): Promise<string | undefined> {
     check(part)
     return listed(await this.#pipe.send(`list ${part}`))
@@ -82,7 +82,7 @@ export class Nft {
   }
 }
 
-/** Runs nft in a process of its own. */
+/** Runs nft in a separate process. */
 function once(args: readonly string[], stdin = ''): Promise<PipeOutput> {
   return run('nft', ['-n', ...args], { stdin, okCodes: [0, 1], maxOutputBytes, onStart: noteToolPid })
 }
@@ -92,7 +92,7 @@ function check(text: string): void {
     throw new CommandError('nft', 1, '', 'a character outside of the rules of planned text')
 }
 
-/** Undefined: the listed object is missing. */
+/** Returns undefined if the listed object is missing. */
 function listed({ stdout, stderr }: PipeOutput): string | undefined {
   const problems = withoutWarnings(stderr)
   if (problems.includes('No such file or directory')) return undefined
@@ -100,12 +100,12 @@ function listed({ stdout, stderr }: PipeOutput): string | undefined {
   return stdout
 }
 
-/** nft prints a warning whenever it lists a table that iptables-nft made. */
+/** nft prints a warning whenever it lists a table that iptables-nft created. */
 function withoutWarnings(stderr: string): string {
   return stderr.replace(/^# Warning: .*\n?/gm, '')
 }
 
-/** Keeps nft's messages without the line that nft repeats below each. */
+/** Returns nft's messages without the line that nft repeats below each. */
 function failure(stderr: string): CommandError {
   const messages = stderr.split('\n').filter((line) => /error:/i.test(line))
   return new CommandError('nft', 1, messages.slice(0, 3).join('; ') || stderr.slice(0, 500), 'refused')

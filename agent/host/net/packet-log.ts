@@ -5,18 +5,18 @@ import { start } from '../process/process.js'
 /** Pause before the process is started again; each failure to listen doubles it. */
 const restartMs = { first: 1000, longest: 60_000 }
 
-/** What one guest's packets were samples of; `count` of them since the last report. */
+/** Samples of one guest's packets; `count` of them since the last report. */
 export type PacketSample =
   | {
       readonly kind: 'opened' | 'refused'
       readonly guest: string
       readonly target: string
       readonly protocol: string
-      /** 0: the protocol has none. */
+      /** 0: the protocol has no ports. */
       readonly port: number
       readonly count: number
     }
-  /** It asked as miners ask their pool, or for a pool by name. */
+  /** The guest sent a request as miners do to their pool, or looked up a pool's name. */
   | {
       readonly kind: 'stratum' | 'pool'
       readonly guest: string
@@ -24,7 +24,7 @@ export type PacketSample =
       readonly port: number
       readonly count: number
     }
-  /** It agreed to be a proxy of a client. */
+  /** The guest agreed to act as a proxy for a client. */
   | {
       readonly kind: 'proxy'
       readonly guest: string
@@ -36,7 +36,7 @@ export type PacketSample =
 
 export interface PacketReport {
   readonly samples: readonly PacketSample[]
-  /** Packets that were looked at, and that were too many. */
+  /** Number of packets that were inspected, and that were dropped because there were too many. */
   readonly seen: number
   readonly lost: number
 }
@@ -45,14 +45,14 @@ export interface PacketLogOptions {
   /** Number of the log (NFLOG), see `log group` in nft(8). */
   readonly group: number
   readonly everySeconds: number
-  /** Domains of miners' pools. */
+  /** Domains of mining pools. */
   readonly pools: readonly string[]
   readonly onReport: (report: PacketReport) => void
-  /** Called with the reason when the listener ended; it is started again after a while. */
+  /** Called with the reason when the listener ended; it is restarted after a while. */
   readonly onEnd?: (reason: string) => void
 }
 
-/** Listens to samples of packets, in a process of its own that ends with the agent. */
+/** Listens to samples of packets, in a separate process that ends with the agent. */
 export class PacketLog {
   #child: ReturnType<typeof start> | undefined
   #restart: NodeJS.Timeout | undefined
@@ -60,7 +60,7 @@ export class PacketLog {
   #closed = false
   #samples: PacketSample[] = []
   #ready: () => void = () => undefined
-  /** Resolves once it listens, or could not for the first time. */
+  /** Resolves once it listens, or the first attempt has failed. */
   readonly ready = new Promise<void>((done) => (this.#ready = done))
 
   constructor(private readonly options: PacketLogOptions) {

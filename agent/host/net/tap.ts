@@ -1,6 +1,6 @@
 import { runPerl } from '../process/process.js'
 
-/** Host's end of a machine's interface. */
+/** The host's end of a virtual machine's interface. */
 export interface Tap {
   readonly device: string
   readonly bridge: string
@@ -8,10 +8,10 @@ export interface Tap {
 }
 
 /**
- * Makes the tap of a running QEMU anew after it was deleted. QEMU and its guest do not notice: the descriptor that QEMU
- * has open gets the new one.
+ * Recreates the tap of a running QEMU after it was deleted. QEMU and its guest do not notice: QEMU's open descriptor
+ * gets the new tap.
  * @param procs file of the guest's group that lists its processes
- * @throws {CommandError} for example when the process has ended
+ * @throws {CommandError} for example if the process has ended
  */
 export async function attachTap(pid: number, procs: string, tap: Tap): Promise<void> {
   await runPerl('attach-tap', [`${pid}`, procs, tap.device, tap.bridge, tap.mac], { timeoutMs: 10_000 })

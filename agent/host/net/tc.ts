@@ -6,7 +6,7 @@ const allowed = /^[A-Za-z0-9 :._-]+$/
 /** tc caches the index of a name: only a new process sees another interface of that name. */
 const staleIndex = /No such device|Cannot find device/
 
-/** The part of `tc -json qdisc show` that is used. */
+/** The fields of `tc -json qdisc show` that are used. */
 export interface Qdisc {
   readonly kind: string
   readonly handle: string
@@ -16,7 +16,7 @@ export interface Qdisc {
   readonly parent?: string
 }
 
-/** After asking for one device's qdiscs a batch lists only that device's (iproute2 6.1): hence another marker. */
+/** After a query of one device's qdiscs, a batch lists only that device's (iproute2 6.1). Hence another marker. */
 const markerOutput = /Usage: tc chain [^\n]*\n[^\n]*BLOCK_INDEX[^\n]*\n$/
 
 /** Runs tc(8) in batch mode with JSON output, except for classes, which it prints as text. */
@@ -24,7 +24,7 @@ export class Tc {
   readonly #pipe = new ToolPipe({
     program: 'tc',
     args: ['-json', '-force', '-batch', '-'],
-    // It asks the kernel nothing, whereas `qdisc show` of any device walks those of all.
+    // This command does not query the kernel, whereas `qdisc show` of any device walks those of all devices.
     marker: 'chain help',
     markerOn: 'stderr',
     beforeMarker: (stderr) => {

@@ -3,11 +3,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isGone, parsePids, readKernelFile } from './proc.js'
 
 /**
- * Where this host's cgroup controllers are. A hybrid host (v1 controllers, an empty v2 tree at `unified`) counts as v1,
- * because limits are set there.
+ * Locations of this host's cgroup controllers. A hybrid host (v1 controllers, an empty v2 tree at `unified`) counts as
+ * v1, because limits are set there.
  */
 export interface CgroupLayout {
-  /** The version of the memory controller; a v2 host may have v1 hierarchies as well. */
+  /** The version of the memory controller. A v2 host may have v1 hierarchies as well. */
   readonly version: 1 | 2
   /** Mount points of all hierarchies, v1 and v2; each contains every guest's group. */
   readonly hierarchies: readonly string[]
@@ -55,12 +55,12 @@ export function readCgroupLayout(): CgroupLayout {
   return parseCgroupLayout(readKernelFile('/proc/self/mountinfo') ?? '')
 }
 
-/** Processes directly in the group; empty when it is gone. */
+/** Processes directly in the group; empty if the group does not exist. */
 export function readGroupPids(group: string): number[] {
   return parsePids(readKernelFile(`${group}/cgroup.procs`) ?? '')
 }
 
-/** Bounds for reading a tree that a guest may have made as large as it likes. */
+/** Limits for reading a tree that a guest may have made arbitrarily large. */
 export interface TreeBounds {
   readonly groups: number
   readonly pids: number
@@ -86,8 +86,8 @@ export function readTreePids(
 const longPath = 2048
 
 /**
- * Walks a tree, visiting each group before and after those below it. A guest may nest deeper than a path, or the call
- * stack, can be: so paths begin again at a descriptor every so often. A path is valid until the next one is taken.
+ * Walks a tree, visiting each group before and after those below it. A guest may nest groups deeper than a path or the
+ * call stack can be. So paths start again at a descriptor at intervals. A path is valid until the next one is taken.
  */
 function* walkGroups(top: string): Generator<{ path: string; visit: 'enter' | 'leave' }> {
   const above: { path: string; at: string; fd: number | undefined; names: string[] }[] = []
@@ -114,7 +114,7 @@ function* walkGroups(top: string): Generator<{ path: string; visit: 'enter' | 'l
   }
 }
 
-/** Undefined when the group is gone. */
+/** Returns undefined if the group does not exist. */
 function openGroup(path: string): number | undefined {
   try {
     return openSync(path, 'r')
@@ -135,11 +135,12 @@ export function listSubgroups(group: string): string[] {
   }
 }
 
-/** Groups removed, at some 20 µs each, before the event loop gets a turn. */
+/** Number of groups removed, at some 20 µs each, before the event loop gets a turn. */
 const removedInTurn = 100
 
 /**
- * Removes an empty tree of groups, deepest first. Does nothing when it is gone. Fails with EBUSY when it has processes.
+ * Removes an empty tree of groups, deepest first. Does nothing if it does not exist. Fails with EBUSY if it has
+ * processes.
  */
 export async function removeGroupTree(group: string): Promise<void> {
   let visits = 0
@@ -162,7 +163,7 @@ export function writeGroupFile(group: string, file: string, value: string): void
   writeFileSync(`${group}/${file}`, value)
 }
 
-/** A number in a group's file; undefined for `max` and a missing file. */
+/** A number in a group's file; undefined for `max` and if the file is missing. */
 export function readGroupNumber(group: string, file: string): number | undefined {
   const text = readKernelFile(`${group}/${file}`)?.trim()
   return text === undefined || !/^\d+$/.test(text) ? undefined : Number(text)

@@ -1,8 +1,8 @@
 import { hostEnvironment, runPerl } from './process.js'
 
 /**
- * Starts a program that outlives the agent, and returns once it is there.
- * @param errorFile gets what it writes to standard error; replaced at each start
+ * Starts a program that outlives the agent, and returns once it is running.
+ * @param errorFile receives its standard error; replaced at each start
  * @param env in addition to a PATH and the locale
  */
 export async function startDaemonProgram(

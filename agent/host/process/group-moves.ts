@@ -3,9 +3,9 @@ import { readGroupPids, type CgroupLayout } from './cgroup.js'
 import { readKernelFile } from './proc.js'
 
 /**
- * The first process in a while that is moved into a group waits until every processor has been through the scheduler, 5
- * to 20 ms; one that follows within about that time does not wait (kernel/rcu/sync.c, below cgroup_attach_lock()). So
- * somebody who is about to start a guest has the wait begin beside other work.
+ * Moving a process into a group waits until every processor has been through the scheduler, 5 to 20 ms. Another move
+ * within about that time does not wait (kernel/rcu/sync.c, below cgroup_attach_lock()). So a caller that is about to
+ * start a guest can trigger the wait in parallel with other work.
  */
 export class GroupMoves {
   readonly #own: string | undefined
@@ -15,7 +15,10 @@ export class GroupMoves {
     this.#own = findOwnGroup(cgroups, process.pid)
   }
 
-  /** Moves the agent to where it is. Returns at once and never fails; one at a time, for each takes a thread. */
+  /**
+   * Moves the agent into its present group. Returns at once and never fails. One move runs at a time, because each
+   * takes a thread.
+   */
   prepare(): void {
     if (this.#own === undefined || this.#isMoving) return
     this.#isMoving = true
@@ -26,8 +29,8 @@ export class GroupMoves {
 }
 
 /**
- * A group that has the process for certain: what the kernel says of a process in a namespace of its own may be a path of
- * another tree.
+ * Finds a group that certainly contains the process: for a process in its own namespace, the kernel's path may belong
+ * to another tree.
  */
 export function findOwnGroup({ controllers, unified }: CgroupLayout, pid: number): string | undefined {
   const text = readKernelFile(`/proc/${pid}/cgroup`) ?? ''

@@ -6,14 +6,14 @@ import { findLiveProcess } from './proc.js'
 /** Starts a program or a Perl program with arguments. */
 interface ProcessOrder {
   readonly kind: 'program' | 'perl'
-  /** A path, also of a Perl program. */
+  /** A path, also for a Perl program. */
   readonly program: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly stdin: string | Buffer
-  /** The process is not killed with the agent. */
+  /** True if the process is not killed with the agent. */
   readonly survives: boolean
-  /** It gets the umask of services (022) rather than the agent's. */
+  /** True if it gets the umask of services (022) instead of the agent's. */
   readonly ownUmask: boolean
 }
 
@@ -28,12 +28,12 @@ export type LaunchOrder = ProcessOrder | BriefOrder
 export interface LaunchListener {
   readonly onStart: (pid: number) => void
   readonly onOutput: (stream: 'stdout' | 'stderr', chunk: Buffer) => void
-  /** Called once, when the process has ended and both outputs are closed; after `kill` they may still be open. */
+  /** Called once the process has ended and both outputs are closed. After `kill` they may still be open. */
   readonly onEnd: (end: LaunchEnd) => void
 }
 
 export interface LaunchEnd {
-  /** Null: killed by a signal, or unknown because the launcher ended first. */
+  /** Null if it was killed by a signal, or the launcher ended first and the code is unknown. */
   readonly code: number | null
   readonly signal: number
 }
@@ -52,8 +52,8 @@ const ownUmask = 2
 
 /**
  * A small process that starts the agent's commands. Forking the agent itself would copy the page tables of all its
- * memory, which blocks it for some 5 ms (see perl/launcher.pl). The launcher is started when it is first needed and
- * ends with the agent.
+ * memory, which blocks it for some 5 ms (see perl/launcher.pl). The launcher is started at its first use and ends with
+ * the agent.
  */
 export class Launcher {
   #process: ChildProcess | undefined
@@ -61,7 +61,7 @@ export class Launcher {
   #received: Buffer = Buffer.alloc(0)
   readonly #launched = new Map<number, LaunchedProcess>()
 
-  /** @returns a function that kills the command, but not what the command started */
+  /** @returns a function that kills the command, but not the processes that the command started */
   launch(order: LaunchOrder, listener: LaunchListener): () => void {
     const id = this.#nextId++ % 0xffffffff
     const survives = order.kind !== 'brief' && order.survives
@@ -98,8 +98,8 @@ export class Launcher {
   }
 
   /**
-   * The launcher is gone: the kernel kills what it had started, and their outcome is unknown. Surviving ones are waited
-   * for.
+   * The launcher has ended: the kernel kills the processes that it started, and their outcome is unknown. Surviving
+   * processes are awaited.
    */
   #lost(): void {
     this.#process = undefined

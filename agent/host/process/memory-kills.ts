@@ -19,10 +19,10 @@ export function parseMemoryKill(text: string): number | undefined {
 
 /**
  * Processes that the kernel killed because a group's or the host's memory ran out. The kernel's log is the only source:
- * when a guest's last process has ended, its cgroups and their counters are gone.
+ * once a guest's last process has ended, its cgroups and their counters no longer exist.
  */
 export class MemoryKills {
-  /** By pid, when it was read. */
+  /** Time when each kill was read, by pid. */
   readonly #killed = new Map<number, number>()
   readonly #file: number | undefined
 
@@ -37,7 +37,7 @@ export class MemoryKills {
     return this.#file !== undefined
   }
 
-  /** @param pid of a process that has ended */
+  /** @param pid pid of a process that has ended */
   wasKilled(pid: number): boolean {
     this.#read()
     const oldestMs = performance.now() - rememberedMs

@@ -2,13 +2,13 @@ import { readFile } from 'node:fs/promises'
 
 export interface Memory {
   readonly totalBytes: number
-  /** What processes can get without swap. */
+  /** Memory that processes can allocate without swap. */
   readonly availableBytes: number
 }
 
 /**
- * The text of /proc/meminfo.
- * @throws {Error} where a figure is missing
+ * Parses the text of /proc/meminfo.
+ * @throws {Error} if a figure is missing
  * Source: proc_meminfo(5); its "kB" are KiB
  */
 export function parseMemory(text: string): Memory {

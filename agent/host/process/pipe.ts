@@ -2,8 +2,9 @@ import { Mutex } from '../../../shared/async/mutex.js'
 import { CommandError, start } from './process.js'
 
 /*
- * A long-lived tool that reads commands from its standard input: a command costs a tenth of a spawn and does not block
- * the agent. After each command a marker without effect is sent, whose output shows that everything before it is done.
+ * A long-lived tool that reads commands from its standard input. A command costs a tenth of starting a process and does
+ * not block the agent. After each command a marker without effect is sent, whose output shows that everything before it
+ * is done.
  */
 
 export interface PipeTool {
@@ -12,14 +13,14 @@ export interface PipeTool {
   readonly marker: string
   /** Stream of the marker's output; default stdout. */
   readonly markerOn?: 'stdout' | 'stderr'
-  /** @returns the output before the marker's; undefined while the marker's has not come */
+  /** @returns the output before the marker's; undefined if the marker's has not arrived yet */
   readonly beforeMarker: (output: string) => string | undefined
   /**
-   * Number of commands after which the process is replaced, since these tools leak memory; Infinity: keep it, also
-   * while unused.
+   * Number of commands after which the process is replaced, since these tools leak memory. Infinity: keeps the process,
+   * even while it is unused.
    */
   readonly recycleAfter: number
-  /** Called when the tool ended by itself. */
+  /** Called if the tool ended by itself. */
   readonly onLost?: () => void
 }
 
@@ -29,19 +30,19 @@ export interface PipeOutput {
 }
 
 const timeoutMs = 60_000
-/** An unused tool is ended after this: it holds 20 MiB, and starting it again costs a few milliseconds. */
+/** An unused tool is ended after this time: it holds 20 MiB, and starting it again costs a few milliseconds. */
 const idleMs = 10_000
-/** Output kept, by stream: nft repeats a failed line, which may be megabytes, on stderr. */
+/** Maximum retained output by stream: nft repeats a failed line, which may be megabytes, on stderr. */
 const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
 /**
- * ip and tc print this when interfaces came or went during a listing, including the marker's. It is no failure: the
- * next listing finds what this one lacks.
+ * ip and tc print this if interfaces were added or removed during a listing, including the marker's. It is not a
+ * failure: the next listing is complete.
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
-/** By pid, when a tool was last used: its effects may be noticed after it ended. */
+/** Time of a tool's last use, by pid. Its effects may be noticed after it ended. */
 const toolPids = new Map<number, number>()
-/** A little longer than a tool may take; later its pid may belong to another program. */
+/** A little longer than a tool may run. Later, its pid may belong to another program. */
 const pidKeptMs = timeoutMs + 5_000
 
 export function noteToolPid(pid: number): void {
@@ -50,7 +51,7 @@ export function noteToolPid(pid: number): void {
   for (const [old, usedAtMs] of toolPids) if (now - usedAtMs > pidKeptMs) toolPids.delete(old)
 }
 
-/** Whether a process is, or was a moment ago, a tool of this agent. */
+/** Whether a process is, or recently was, a tool of this agent. */
 export function isToolPid(pid: number): boolean {
   return performance.now() - (toolPids.get(pid) ?? -Infinity) <= pidKeptMs
 }
@@ -67,7 +68,7 @@ export class ToolPipe {
 
   /**
    * Sends one line; calls run one after another.
-   * @throws {CommandError} with code null when the tool ended or hung: whether the line took effect is unknown
+   * @throws {CommandError} with code null if the tool ended or hung; whether the line took effect is then unknown
    */
   send(line: string): Promise<PipeOutput> {
     return this.#mutex.run(() => this.#exchange(line))
@@ -129,7 +130,7 @@ function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutpu
     const onOutput = (on: 'stdout' | 'stderr', chunk: string): void => {
       if (on === markerOn || output[on].length < maxUnmarked[on]) output[on] += chunk
       const before = on === markerOn ? tool.beforeMarker(output[on]) : undefined
-      // Output on the other stream from before the marker is read within this turn of the event loop.
+      // Earlier output on the other stream is read within this turn of the event loop.
       if (before !== undefined)
         setImmediate(() => settle(() => resolve(withoutNotes({ ...output, [markerOn]: before }))))
     }

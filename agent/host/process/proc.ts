@@ -2,7 +2,7 @@ import { closeSync, openSync, readSync, readlinkSync, readdirSync, statSync } fr
 
 /*
  * Reads the host's /proc. Reads are synchronous on purpose: procfs answers from memory in some 10 µs, and the thread
- * pool costs several times that. A process that is gone reads as `undefined` or empty.
+ * pool costs several times that. A process that no longer exists yields `undefined` or an empty result.
  */
 
 export interface ProcessStat {
@@ -22,10 +22,13 @@ export function isGone(error: unknown): boolean {
   return goneCodes.has((error as NodeJS.ErrnoException).code ?? '')
 }
 
-/** All reads use it in turn. `readFileSync` makes one for each, and asks for a size that these files do not tell. */
+/**
+ * Buffer that all reads share. `readFileSync` allocates one for each read, and queries a size that these files do not
+ * report.
+ */
 const scratch = Buffer.allocUnsafeSlow(64 * 1024)
 
-/** Content of a kernel file; `undefined` when it or its process is gone. */
+/** Content of a kernel file; `undefined` if it or its process no longer exists. */
 export function readKernelFile(path: string): string | undefined {
   try {
     return readAll(path)
@@ -74,7 +77,9 @@ export function findLiveProcess(pid: number): ProcessStat | undefined {
   return stat && stat.state !== 'Z' && stat.state !== 'X' ? stat : undefined
 }
 
-/** Whether a process of that number exists, dead or alive: one system call, much cheaper than reading its state. */
+/**
+ * Whether a process with that pid exists, dead or alive. This is one system call, much cheaper than reading its state.
+ */
 export function isThere(pid: number): boolean {
   try {
     return process.kill(pid, 0)
@@ -83,7 +88,7 @@ export function isThere(pid: number): boolean {
   }
 }
 
-/** Whether this very process still lives. */
+/** Whether this same process is still alive. */
 export function isSameProcess(pid: number, startTime: number): boolean {
   return findLiveProcess(pid)?.startTime === startTime
 }
@@ -107,7 +112,7 @@ export function parsePids(text: string): number[] {
 const sigSegvBit = 1n << 10n
 
 /**
- * Signals that the process catches, or blocks in order to take them by signalfd or sigwait; bit 0 is signal 1. libc
+ * Signals that the process catches, or blocks in order to receive them by signalfd or sigwait; bit 0 is signal 1. libc
  * blocks all signals around a fork: while SIGSEGV is blocked, blocked signals do not count.
  */
 export function parseHandledSignals(status: string): bigint {
@@ -129,7 +134,7 @@ export function findNamespace(pid: number, kind: 'pid' | 'net'): string | undefi
   }
 }
 
-/** The program's file, by inode, since its path depends on the root it is seen from. */
+/** The program's file by inode, since its path depends on the root from which it is seen. */
 export function findProgram(pid: number): string | undefined {
   try {
     const { dev, ino } = statSync(`/proc/${pid}/exe`)

@@ -4,29 +4,29 @@ import { perlProgram } from './perl-program.js'
 
 /*
  * Starts processes; with launcher.ts the only module of the agent that does. Arguments are arrays, without a shell. A
- * child dies with the agent (PR_SET_PDEATHSIG), so that a command of a killed agent never races one of its successor;
- * only what must outlive the agent is started with `survives`.
+ * child dies with the agent (PR_SET_PDEATHSIG), so that a command of a killed agent never races one of its successor.
+ * Only processes that must outlive the agent are started with `survives`.
  */
 
 export interface RunOptions {
   stdin?: string | Buffer
-  /** Default 60 s; afterwards SIGKILL. */
+  /** Timeout, default 60 s; the command then gets SIGKILL. */
   timeoutMs?: number
   signal?: AbortSignal
-  /** Not killed with the agent: for a command that leaves a daemon behind (lxc-start). */
+  /** True if it is not killed with the agent: for a command that leaves a daemon behind (lxc-start). */
   survives?: boolean
   /** Exit codes that are not failures; default [0]. */
   okCodes?: readonly number[]
-  /** Uses the umask of services, 022, rather than the agent's, which protects secrets. */
+  /** Uses the umask of services, 022, instead of the agent's, which protects secrets. */
   ownUmask?: boolean
   /** Complete environment; default a PATH and the C locale. */
   env?: Record<string, string>
   /** Called with the pid once the command has started. */
   onStart?: (pid: number) => void
-  /** Called with each complete line of that output, for progress; of such an output the beginning is kept. */
+  /** Called with each complete line of that output, for progress. Only the beginning of such an output is retained. */
   onStderrLine?: (line: string) => void
   onStdoutLine?: (line: string) => void
-  /** Bytes of output kept per stream; default 1 MiB. With more the command is killed and fails. */
+  /** Maximum output per stream in bytes; default 1 MiB. A command that writes more is killed and fails. */
   maxOutputBytes?: number
   /** Encoding of the output; `latin1` keeps bytes as they are. */
   encoding?: 'utf8' | 'latin1'
@@ -56,7 +56,7 @@ export const hostEnvironment: Readonly<Record<string, string>> = {
 }
 
 /**
- * Runs a program to its end.
+ * Runs a program until it ends.
  * @throws {CommandError} on an exit code not in `okCodes`, a signal, a timeout or too much output
  */
 export function run(program: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
@@ -64,7 +64,7 @@ export function run(program: string, args: readonly string[], options: RunOption
 }
 
 /**
- * Runs a Perl program in a process of its own, for system calls that neither Node nor a tool can make. `die` fails the
+ * Runs a Perl program in a separate process, for system calls that neither Node nor a tool can make. `die` fails the
  * command. The arguments do not appear in ps, unless the program passes them on to another one.
  * @param name as for `perlProgram`
  * @throws {CommandError} as `run`
@@ -74,10 +74,10 @@ export function runPerl(name: string, args: readonly string[], options: RunOptio
 }
 
 /**
- * Runs a Perl program that never waits in the launcher's own process, which takes a third of the time. It has no arguments
- * and no standard input, and may only print.
+ * Runs a Perl program in the launcher's own process, which takes a third of the time. The program must never wait. It
+ * has no arguments and no standard input, and may only print.
  * @param name as for `perlProgram`
- * @throws {CommandError} when it dies
+ * @throws {CommandError} if it dies
  */
 export function runBriefPerl(name: string): Promise<RunResult> {
   return launch({ kind: 'brief', program: perlProgram(name) }, {})
@@ -124,7 +124,7 @@ async function launch(order: LaunchOrder, options: RunOptions): Promise<RunResul
   throw new CommandError(order.kind === 'program' ? order.program : 'perl', code, stderr, reason)
 }
 
-/** A command's output, bounded. */
+/** A command's output, with a size limit. */
 class Output {
   readonly #chunks = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
   readonly #sizes = { stdout: 0, stderr: 0 }
@@ -134,7 +134,7 @@ class Output {
     private readonly options: Pick<RunOptions, 'maxOutputBytes' | 'encoding' | 'onStderrLine' | 'onStdoutLine'>,
   ) {}
 
-  /** @returns false when more came than is kept, which is a failure unless its lines are followed */
+  /** @returns false if the limit was exceeded, which is a failure unless the output's lines are followed */
   take(stream: 'stdout' | 'stderr', chunk: Buffer): boolean {
     const { maxOutputBytes = 1024 * 1024, onStderrLine, onStdoutLine } = this.options
     this.#sizes[stream] += chunk.length
@@ -160,7 +160,9 @@ class Output {
   }
 }
 
-/** A HOME that does not exist: nft would write its commands to `.nft.history` there and read it at each start. */
+/**
+ * A HOME that does not exist. Otherwise nft would write its commands to `.nft.history` there and read it at each start.
+ */
 const noHome = '/dev/null'
 
 /** Starts a long-lived child with pipes, for modules that feed nft, ip and tc line by line. It dies with the agent. */

@@ -6,23 +6,23 @@ export interface TerminalListener {
   readonly onData: (chunk: Buffer) => void
   /** Called once. @param code -1: not known */
   readonly onExit: (code: number) => void
-  /** Called as input is taken by the other side. @param bytes since the last call */
+  /** Called when the other side has accepted input. @param bytes number since the last call */
   readonly onTaken: (bytes: number) => void
 }
 
 /** The other side of a console: a program on a pty, or a socket. */
 export interface Terminal {
-  /** Input waits in memory until it is taken; whoever writes bounds it by `onTaken`. */
+  /** Input waits in memory until it is accepted; the caller limits it by means of `onTaken`. */
   write(bytes: Buffer): void
   resize(columns: number, rows: number): void
-  /** While paused, what writes to the terminal waits. */
+  /** While paused, programs that write to the terminal block. */
   pause(): void
   resume(): void
   /** Hangs up. `onExit` is still called. */
   close(): void
 }
 
-/** A program with its arguments and whole environment. */
+/** A program with its arguments and complete environment. */
 export interface TerminalCommand {
   readonly program: string
   readonly args: readonly string[]
@@ -35,10 +35,10 @@ export interface TerminalSize {
 }
 
 const joinedBytes = 4096
-/** How long input waits that the terminal has no room for. */
+/** Pause before input is retried on a full terminal. */
 const fullRetryMs = 10
 
-/** What node-pty 1.1.0 calls itself, and its type lacks: forkpty(3), and TIOCSWINSZ on its descriptor. */
+/** node-pty 1.1.0's internal interface, which its type lacks: forkpty(3), and TIOCSWINSZ on its descriptor. */
 interface NativePty {
   fork(
     ...forked: [
@@ -55,10 +55,10 @@ const { native } = nodePty as unknown as { readonly native: NativePty }
 const sameUser = -1
 
 /**
- * Runs a program on a pty of its own. node-pty leaves the descriptors of all terminals open in programs that it starts:
- * the program must close what is above 2. Only its native part is used, since the rest gives up output that nobody has
- * read 200 ms after the end, and writes in threads, where a descriptor may be another terminal's by then.
- * @throws {Error} when there are no more ptys or processes
+ * Runs a program on a pty of its own. node-pty leaves the descriptors of all terminals open in programs that it starts,
+ * so the program must close descriptors above 2. Only its native part is used. The rest discards output that nobody has
+ * read 200 ms after the end, and writes in threads, where a descriptor may belong to another terminal by then.
+ * @throws {Error} if no ptys or processes are left
  */
 export function openPty(
   { program, args, env }: TerminalCommand,
@@ -75,21 +75,23 @@ export function openPty(
   return pty
 }
 
-/** @param fd master of a terminal. Waits for a program that uses the other side. @throws {Error} when it is no terminal */
+/**
+ * @param fd master of a terminal. Waits for a program that uses the other side. @throws {Error} if it is not a terminal
+ */
 export function setPtySize(fd: number, { columns, rows }: TerminalSize): void {
   native.resize(fd, columns, rows)
 }
 
-/** How long after its program's end a terminal stays open for output of what it left behind. */
+/** How long a terminal stays open after its program's end, for output of the program's children. */
 const lastOutputMs = 200
 
-/** How long a program may take to end after its terminal was closed. */
+/** Time that a program has to end after its terminal was closed. */
 const hangupMs = 1000
 
 export interface StartedPty {
-  /** Master of the terminal, which is closed from here on. */
+  /** Master of the terminal. The new owner closes it. */
   readonly fd: number
-  /** Of the program, which leads a process group. */
+  /** Pid of the program, which leads a process group. */
   readonly pid: number
   setSize(size: TerminalSize): void
   /** Called once the master is closed here. */
@@ -130,7 +132,7 @@ export class Pty implements Terminal {
     try {
       this.started.setSize({ columns, rows })
     } catch {
-      // EIO: it has ended, which `onExit` tells.
+      // EIO means that the terminal has ended, which `onExit` reports.
     }
   }
 
@@ -142,7 +144,7 @@ export class Pty implements Terminal {
     this.#output.resume()
   }
 
-  /** Hangs up: the kernel tells the program so (SIGHUP), and one that does not end of it is killed. */
+  /** Hangs up: the kernel sends SIGHUP to the program, which is killed if that does not end it. */
   close(): void {
     this.#output.destroy()
     setTimeout(() => {
@@ -150,7 +152,7 @@ export class Pty implements Terminal {
     }, hangupMs).unref()
   }
 
-  /** The program has ended; what it wrote may still be unread, and what it started may have the terminal open. */
+  /** The program has ended. Its output may still be unread, and its children may have the terminal open. */
   ended(code: number): void {
     this.#code = code
     if (this.#output.closed) return this.#settle()
@@ -168,7 +170,7 @@ export class Pty implements Terminal {
   }
 }
 
-/** Also what the program started and that did not go its own way. Does nothing for one that is gone. */
+/** Also kills the program's children that stayed in its group. Does nothing if the group no longer exists. */
 function killGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL')
@@ -177,14 +179,17 @@ function killGroup(pid: number): void {
   }
 }
 
-/** Adds to input that waits: little pieces become one, which takes less memory than they. */
+/** Appends to waiting input. Small pieces are joined, which takes less memory. */
 export function addInput(waiting: Buffer[], bytes: Buffer): void {
   const last = waiting.at(-1)
   if (last && last.length + bytes.length <= joinedBytes) waiting[waiting.length - 1] = Buffer.concat([last, bytes])
   else waiting.push(bytes)
 }
 
-/** Input of a terminal, which waits while it is full: what a guest does not read costs the host nothing but memory. */
+/**
+ * Input of a terminal. It waits while the terminal is full: input that a guest does not read costs the host only
+ * memory.
+ */
 class PtyInput {
   #waiting: Buffer[] = []
   #closed = false
@@ -192,7 +197,7 @@ class PtyInput {
 
   constructor(
     private readonly fd: number,
-    /** Owns the descriptor. */
+    /** Owner of the descriptor. */
     private readonly owner: { readonly destroyed: boolean },
     private readonly onTaken: (bytes: number) => void,
   ) {}
@@ -219,13 +224,13 @@ class PtyInput {
     }
   }
 
-  /** @returns bytes that the terminal took; undefined: none now, or never */
+  /** @returns number of bytes that the terminal accepted; undefined: none now, or never again */
   #put(bytes: Buffer): number | undefined {
     if (this.#closed || this.owner.destroyed) return void this.close()
     try {
       return writeSync(this.fd, bytes) // does not block: the descriptor is non-blocking
     } catch (error) {
-      // What fails for good has ended, which `onExit` tells.
+      // After a permanent error the terminal has ended, which `onExit` reports.
       if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return void this.close()
       this.#retry = setTimeout(() => {
         this.#retry = undefined

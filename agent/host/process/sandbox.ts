@@ -1,9 +1,9 @@
 import { runPerl, type RunOptions, type RunResult } from './process.js'
 
 export interface SandboxOrder {
-  /** Of nobody; the directory is this user's afterwards. */
+  /** An unused user id. The directory belongs to this user afterwards. */
   readonly userId: number
-  /** Standard input, also as /dev/stdin. */
+  /** File for the standard input, also available as /dev/stdin. */
   readonly input: string
   readonly directory: string
   /** Name of a new file in the directory for the standard output. */
