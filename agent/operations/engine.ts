@@ -88,7 +88,7 @@ export class OperationEngine {
   }
 
   /**
-   * Cancels an operation that has not begun, or whose present step may be stopped; the latter is undone afterwards.
+   * Cancels a pending operation, or one whose present step may be stopped; the latter is undone afterwards.
    * @throws {BerthError} `not_found`; `task_running`; `invalid_state` if it has ended
    */
   cancel(id: string): OperationRecord {
@@ -105,7 +105,7 @@ export class OperationEngine {
 
   /**
    * Removes an ended operation from the journal; its id stays known.
-   * @throws {BerthError} `not_found`; `task_running` and `invalid_state` if it has not ended
+   * @throws {BerthError} `not_found`; `task_running` and `invalid_state` for an unfinished one
    */
   remove(id: string): void {
     const { status } = this.store.get(id)

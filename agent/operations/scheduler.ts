@@ -70,7 +70,7 @@ export class Scheduler {
     return lane ? [lane.current, ...lane.waiting].filter((task) => !this.#dropped.has(task)) : []
   }
 
-  /** Removes a task that has not begun. */
+  /** Removes a pending task. */
   drop(task: Task): void {
     this.#dropped.add(task) // the queues skip it when its turn comes
     this.#waiting -= 1
