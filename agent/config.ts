@@ -11,7 +11,7 @@ const ports = (...list: number[]) =>
     uniqueItems: true,
   })
 
-/** From where on what a guest does is told, and how severe it is; docs/abuse.md says what is counted. */
+/** Levels from which a guest's behaviour is reported, and their severity; docs/abuse.md describes what is counted. */
 const thresholdSchemas = {
   port_scan: Type.Object({ medium: threshold(15), high: threshold(100), critical: threshold(1000) }, object),
   horizontal_scan: Type.Object(
@@ -149,7 +149,7 @@ export const AgentConfigSchema = Type.Object(
       (['trace', 'debug', 'info', 'warn', 'error'] as const).map((level) => Type.Literal(level)),
       { default: 'info' },
     ),
-    /** IANA name of the time zone; empty: the host's. */
+    /** IANA name of the time zone; empty: the host's time zone. */
     time_zone: Type.String({ default: '' }),
     network: Type.Object(
       {
@@ -166,7 +166,7 @@ export const AgentConfigSchema = Type.Object(
           {
             start: Type.Integer({ minimum: 1024, maximum: 65535, default: 20000 }),
             end: Type.Integer({ minimum: 1024, maximum: 65535, default: 59999 }),
-            /** Mapped ports that one guest may have; tcp and udp are counted separately. */
+            /** Maximum number of mapped ports of one guest; tcp and udp are counted separately. */
             per_guest: Type.Integer({ minimum: 1, maximum: 64512, default: 4000 }),
           },
           object,
@@ -195,7 +195,7 @@ export const AgentConfigSchema = Type.Object(
           ],
           maxItems: 256,
         }),
-        /** Name servers for guests; empty: the host's except loopback ones, else 9.9.9.9 and 1.1.1.1. */
+        /** Name servers for guests; empty: the host's except loopback ones, otherwise 9.9.9.9 and 1.1.1.1. */
         resolvers: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}$' }), {
           default: [],
           maxItems: 3,
@@ -217,7 +217,7 @@ export const AgentConfigSchema = Type.Object(
         interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 3 }),
         /** Whether to count traffic between guests of this host, too. */
         count_internal: Type.Boolean({ default: false }),
-        /** Rate of a guest throttled because its quota is used up. */
+        /** Rate of a guest that is throttled because its quota is used up. */
         throttle_mbps: Type.Integer({ minimum: 1, maximum: 400_000, default: 10 }),
       },
       object,
@@ -226,7 +226,7 @@ export const AgentConfigSchema = Type.Object(
       {
         /** Mount point of the pool. */
         pool: absolutePath('/var/lib/berth/pool'),
-        /** btrfs block device of the pool; empty: `pool` is mounted already, or is made on a loop file. */
+        /** btrfs block device of the pool; empty: `pool` is already mounted, or is created on a loop file. */
         device: Type.String({ default: '', pattern: '^(/dev/[A-Za-z0-9/_.-]+)?$' }),
         loop_file: absolutePath('/var/lib/berth/pool.img'),
         /** Size of a new, sparse loop file; 0: nine tenths of the free space. */
@@ -237,11 +237,11 @@ export const AgentConfigSchema = Type.Object(
     swap: Type.Object(
       {
         /**
-         * The host's swap file that the API makes, in a directory of its own, with a second one beside it while it gets
-         * another size; empty: `swap/swapfile` in `state_dir`.
+         * The host's swap file that the API creates, in a separate directory. While it is resized, a second file is
+         * next to it. Empty: `swap/swapfile` in `state_dir`.
          */
         file: Type.String({ pattern: '^(/[^\\n]*[^/\\n])?$', default: '' }),
-        /** systemd's directory of units: one there takes the swap file into use at boot. */
+        /** systemd's directory of units: a unit there activates the swap file at boot. */
         unit_dir: absolutePath('/etc/systemd/system'),
       },
       object,
@@ -256,7 +256,7 @@ export const AgentConfigSchema = Type.Object(
         /** Swap that a guest may use, as a fraction of its RAM. */
         swap_ratio: Type.Number({ minimum: 0, maximum: 8, default: 0.5 }),
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 30 }),
-        /** System calls to open that are closed by default: docs/security.md. */
+        /** System calls that are closed to guests by default and that this host allows: docs/security.md. */
         allow: Type.Array(Type.Union([Type.Literal('packet-rings'), Type.Literal('sockets-32bit')]), {
           default: [],
           uniqueItems: true,
@@ -266,11 +266,11 @@ export const AgentConfigSchema = Type.Object(
     ),
     kvm: Type.Object(
       {
-        /** Virtual machines, where QEMU is installed. */
+        /** Whether to run virtual machines, if QEMU is installed. */
         enabled: Type.Boolean({ default: true }),
-        /** How long a virtual machine may take to shut down. */
+        /** Time that a virtual machine may take to shut down. */
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 60 }),
-        /** Image of a CD with drivers of virtual devices, which Windows gets in its second drive. Empty: none. */
+        /** Image of a CD with drivers of virtual devices, which Windows gets in its second drive. Empty: no such CD. */
         virtio_iso: Type.String({ default: '', pattern: '^(/[^:]+)?$' }),
       },
       object,
@@ -282,55 +282,61 @@ export const AgentConfigSchema = Type.Object(
           default: 'http://deb.debian.org/debian',
           pattern: '^https?://[^\\s"\'\\\\]+$',
         }),
-        /** Server of the images that are not built here, by simplestreams. */
+        /** Server of images that are not built on this host; speaks simplestreams. */
         server: Type.String({
           default: 'https://images.linuxcontainers.org',
           pattern: '^https?://[^\\s"\'\\\\]+$',
         }),
-        /** Download images by http as well as by https. */
+        /** Whether to allow downloads of images by http, too. */
         allow_http: Type.Boolean({ default: false }),
-        /** Addresses and CIDRs that images may come from although they are private, special or this host's. */
+        /** Addresses and CIDRs that images may be downloaded from although they are private, special or this host's. */
         allowed_targets: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}(/\\d{1,3})?$' }), {
           default: [],
           maxItems: 256,
         }),
-        /** The largest file of an image that is downloaded. */
+        /** Maximum size of a downloaded image file. */
         max_download_gb: Type.Integer({ minimum: 1, maximum: 65536, default: 20 }),
-        /** What an image may have once it is unpacked. */
+        /** Maximum size of an unpacked image. */
         max_image_gb: Type.Integer({ minimum: 1, maximum: 65536, default: 40 }),
-        /** Directory that administrators copy files of images to, `upload:NAME` as their URL. Empty: `uploads` in the state directory. */
+        /**
+         * Directory to which administrators copy image files; their URL is `upload:NAME`. Empty: `uploads` in the state
+         * directory.
+         */
         uploads: Type.String({ default: '', pattern: '^(/[^\\0]+)?$' }),
-        /** Templates whose images are made at start rather than at first use. */
+        /** Templates whose images are created at start instead of at their first use. */
         prefetch: Type.Array(Type.String({ pattern: '^[a-z0-9][a-z0-9.-]{0,62}$' }), { default: [] }),
       },
       object,
     ),
     operations: Type.Object(
       {
-        /** How many operations run at once. */
+        /** Maximum number of operations that run in parallel. */
         parallel: Type.Integer({ minimum: 1, maximum: 256, default: 8 }),
-        /** Days to keep ended operations. */
+        /** Number of days for which ended operations are stored. */
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 30 }),
-        /** And at most so many: the oldest go first. */
+        /** Maximum number of stored operations; the oldest are removed first. */
         keep: Type.Integer({ minimum: 100, maximum: 1_000_000, default: 20_000 }),
-        /** Ids of removed operations, and of settings, that are known for two days so that a repeat does nothing: at most. */
+        /**
+         * Maximum number of ids of removed operations, and of settings, that are remembered for two days so that a
+         * repetition does nothing.
+         */
         remember: Type.Integer({ minimum: 1000, maximum: 10_000_000, default: 100_000 }),
       },
       object,
     ),
     security: Type.Object(
       {
-        /** Whether guests are watched for what harms others. */
+        /** Whether guests are watched for abuse. */
         enabled: Type.Boolean({ default: true }),
-        /** Seconds between two looks. */
+        /** Seconds between two evaluations. */
         interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 10 }),
-        /** Whether the first bytes of connections are looked at, for mining and proxies. Nothing of them is kept. */
+        /** Whether the first bytes of connections are inspected for mining and proxies. They are not stored. */
         payload: Type.Boolean({ default: true }),
-        /** Whether port 25 of others is closed to guests whose own setting does not open it. */
+        /** Whether guests may not connect to port 25 of others, unless their own setting allows it. */
         close_smtp: Type.Boolean({ default: true }),
         /** Seconds between a critical alert and the stop that follows it. */
         grace_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),
-        /** Days to keep alerts, and at most how many. */
+        /** Number of days for which alerts are stored, and their maximum number. */
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 90 }),
         keep: Type.Integer({ minimum: 100, maximum: keptAlerts, default: keptAlerts }),
         ...thresholdSchemas,
@@ -339,18 +345,18 @@ export const AgentConfigSchema = Type.Object(
     ),
     backups: Type.Object(
       {
-        /** Disks that are sent, read back or fetched at once. */
+        /** Maximum number of disks that are sent, read back or fetched in parallel. */
         parallel: Type.Integer({ minimum: 1, maximum: 64, default: 2 }),
-        /** How long a target may fail before what is being done with it fails. */
+        /** How long a target may fail before the operation that uses it fails. */
         patience_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),
-        /** Memory in MiB that one of them may take: what a target sends is read into it. */
+        /** Memory limit in MiB of each transfer, which reads the target's data into memory. */
         memory_mb: Type.Integer({ minimum: 512, maximum: 1_048_576, default: 2048 }),
       },
       object,
     ),
     consoles: Type.Object(
       {
-        /** How long a terminal stays, with what runs in it, when the connection to its user is lost; 0: not at all. */
+        /** How long a terminal and its programs stay after the connection to its user is lost; 0: they end at once. */
         keep_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 120 }),
       },
       object,
@@ -359,7 +365,7 @@ export const AgentConfigSchema = Type.Object(
       {
         guest_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 10 }),
         host_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 5 }),
-        /** Seconds for which minutes of history are gathered before they are written: what a crash loses of it. */
+        /** Seconds for which minutes of history are collected before they are written; a crash loses this much. */
         history_write_seconds: Type.Integer({ minimum: 60, maximum: 3600, default: 300 }),
       },
       object,

@@ -9,7 +9,7 @@ import { readAgentConfig } from './read-config.js'
 
 const defaultConfig = '/etc/berth/agent.yaml'
 
-/** Each command loads its own modules, since a daemon keeps in memory what is loaded. */
+/** Each command loads its own modules, because a daemon keeps all loaded modules in memory. */
 const program = new Command('berth-agent')
   .description('Berth’s agent: runs the guests of one host')
   .version(version)

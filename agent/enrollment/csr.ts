@@ -2,17 +2,20 @@ import 'reflect-metadata'
 import { Pkcs10CertificateRequestGenerator } from '@peculiar/x509'
 import { createPrivateKey, createPublicKey, generateKeyPairSync, webcrypto } from 'node:crypto'
 
-/* Its packages are needed once in weeks: who imports this loads it then, so as not to keep 5 MB in memory. */
+/*
+ * The libraries are needed once in several weeks. So this module is loaded only when needed, which saves 5 MB of
+ * memory.
+ */
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 
-/** A new private key, PKCS #8 in PEM. */
+/** Creates a private key, PKCS #8 in PEM. */
 export function createPrivateKeyPem(): string {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
 }
 
-/** A PKCS #10 request in PEM that proves possession of the key; the gateway decides the names. */
+/** Creates a PKCS #10 request in PEM that proves possession of the key; the gateway decides the names. */
 export async function createCsrPem(privateKeyPem: string): Promise<string> {
   const key = createPrivateKey(privateKeyPem)
   const request = await Pkcs10CertificateRequestGenerator.create(

@@ -38,8 +38,8 @@ export function identityPaths(identityDir: string): IdentityPaths {
 }
 
 /**
- * The identity in `identityDir`; undefined when this host has not joined.
- * @throws {BerthError} `bad_identity` when the file is damaged
+ * The identity in `identityDir`; undefined before this host has joined.
+ * @throws {BerthError} `bad_identity` if the file is damaged
  */
 export function findIdentity(identityDir: string): AgentIdentity | undefined {
   let pem: string
@@ -92,7 +92,7 @@ export function parseIdentity(pem: string): AgentIdentity {
   }
 }
 
-/** @throws {BerthError} `bad_identity` when the parts do not belong together; then nothing is written */
+/** @throws {BerthError} `bad_identity` if the parts do not belong together; then nothing is written */
 export async function writeIdentity(
   identityDir: string,
   parts: { privateKeyPem: string; certificatePem: string; caPem: string },
@@ -105,7 +105,7 @@ export async function writeIdentity(
   return identity
 }
 
-/** Serial numbers in the revocation file, upper case; empty when there is no file. */
+/** Serial numbers in the revocation file, upper case; empty if there is no file. */
 export function readRevoked(identityDir: string): ReadonlySet<string> {
   let text = ''
   try {

@@ -25,14 +25,14 @@ const timeouts = { connectMs: timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs
 const maxAnswerBytes = 64 * 1024
 const joinName = identityDnsName({ role: 'join' })
 
-/** The token from the command line; `-` reads it from the stream, so that lists of processes do not show it. */
+/** Returns the token from the command line; `-` reads it from the stream, so that process lists do not show it. */
 export async function readJoinToken(argument: string, input: Readable): Promise<string> {
   return argument === '-' ? (await text(input)).trim() : argument
 }
 
 /**
- * Joins a gateway (`berth-agent join -`): makes a key, gets a certificate for it, stores both at once. An existing
- * identity is replaced only after the gateway has answered.
+ * Joins a gateway (`berth-agent join -`): creates a key, gets a certificate for it, and stores both at once. An
+ * existing identity is replaced only after the gateway has answered.
  * @throws {BerthError} `join_token_invalid`, `gateway_untrusted`, `gateway_unreachable`, or the gateway's refusal
  */
 export async function joinGateway(token: string, identityDir: string): Promise<AgentIdentity> {

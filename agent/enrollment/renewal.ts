@@ -10,9 +10,9 @@ import { getIdentity, identityPaths, writeIdentity, type AgentIdentity } from '.
  * unfinished renewal stays on disk, so that either step can be repeated after a crash.
  */
 
-/** A request for the next certificate; uses the same key until a certificate for it is installed. */
+/** Creates a request for the next certificate. Uses the same key until a certificate for it is installed. */
 export async function createSigningRequest(identityDir: string): Promise<string> {
-  // Loaded once in weeks, so that an idle agent does not keep several MB.
+  // Loaded once in several weeks, so that an idle agent does not keep several MB in memory.
   const { createCsrPem, createPrivateKeyPem } = await import('./csr.js')
   const path = identityPaths(identityDir).pendingKey
   const pending = await findPendingKey(path)
@@ -23,7 +23,7 @@ export async function createSigningRequest(identityDir: string): Promise<string>
 }
 
 /**
- * Replaces the certificate by the one for the last request.
+ * Replaces the certificate with the one for the last request.
  * @throws {BerthError} `bad_certificate` unless it is for that key, this host and from the same authority
  */
 export async function installCertificate(identityDir: string, certificatePem: string): Promise<AgentIdentity> {
@@ -57,7 +57,7 @@ function parseCertificate(pem: string): X509Certificate {
   }
 }
 
-/** A torn key is ignored: no certificate has been installed for it. */
+/** A damaged key is ignored: no certificate has been installed for it. */
 async function findPendingKey(path: string): Promise<string | undefined> {
   try {
     const pem = await readFile(path, 'utf8')

@@ -5,7 +5,7 @@ import type { Database } from './database.js'
 
 type WatchEvent = NonNullable<WatchResponse['event']>
 
-/** Kinds of entities that watchers are told of: events with their own revision. */
+/** Kinds of entities that watchers are notified of: events with their own revision. */
 export type ChangeKind = Extract<WatchEvent, { value: { revision: number } }>['$case']
 
 /** A committed change of one entity. */
@@ -17,23 +17,23 @@ export interface Change {
 }
 
 export interface ChangesOptions {
-  /** How many removals are remembered, at least, for watchers that resume; default 20,000. */
+  /** Minimum number of removals that are remembered for watchers that resume; default 20,000. */
   keptRemovals?: number
-  /** Called when a listener threw after the commit; default: emits a process warning. */
+  /** Called if a listener threw after the commit; default: emits a process warning. */
   onListenerError?: (error: unknown) => void
 }
 
 /**
- * Numbers every visible change and tells watchers after the commit. All writes to the journal's visible tables go
- * through `transaction` and call `record` once per changed row, whose revision they store in the row.
+ * Numbers every visible change and notifies watchers after the commit. All writes to the journal's visible tables use
+ * `transaction` and call `record` once per changed row, whose revision they store in the row.
  */
 export class Changes {
-  /** Identifies this journal: revisions of another one mean nothing here. */
+  /** Identifies this journal: revisions of another journal mean nothing here. */
   readonly epoch: string
   #revision: number
   #open = false
   #pending: Change[] = []
-  /** Committed changes that listeners have not been told of. */
+  /** Committed changes that wait for the notification of listeners. */
   #told: Change[] = []
   #telling = false
   readonly #listeners = new Set<(change: Change) => void>()
@@ -67,7 +67,7 @@ export class Changes {
   }
 
   /**
-   * Runs `work` in one transaction and tells listeners after the commit. Nested calls join it: an error must end the
+   * Runs `work` in one transaction and notifies listeners after the commit. Nested calls join it: an error must end the
    * outermost one too.
    */
   transaction<T>(work: () => T): T {
@@ -94,7 +94,7 @@ export class Changes {
     return () => void this.#listeners.delete(own)
   }
 
-  /** Removals after `revision`; undefined when some are forgotten, so that a watcher must start over. */
+  /** Removals after `revision`; undefined if some are forgotten, so that a watcher must start over. */
   removedSince(revision: number): Change[] | undefined {
     const forgotten = Number(this.#meta('removals_forgotten') ?? 0)
     if (revision < forgotten || revision > this.#revision) return undefined
@@ -133,7 +133,7 @@ export class Changes {
     }
   }
 
-  /** Tells every listener in order, even if one writes meanwhile. */
+  /** Notifies every listener in order, even if one writes meanwhile. */
   #tell(): void {
     if (this.#telling) return
     this.#telling = true
@@ -157,7 +157,7 @@ export class Changes {
   #remember(change: Change): void {
     this.#insertRemoved.run(change.revision, change.kind, change.key)
     this.#removals += 1
-    // Forgets in bulk, so that the cost of a removal does not depend on how many are kept.
+    // Forgets many at once, so that the cost of a removal does not depend on the number of remembered ones.
     if (this.#removals > this.#keptRemovals + Math.max(1, this.#keptRemovals / 10)) this.#forget()
   }
 

@@ -71,14 +71,14 @@ const migrations: readonly string[] = [
      kind TEXT NOT NULL,
      key TEXT NOT NULL
    ) STRICT;`,
-  // A later version may have other steps: the index alone could resume the wrong one.
+  // A later version may have other steps: the index by itself could resume the wrong one.
   `ALTER TABLE operations ADD COLUMN step_name TEXT NOT NULL DEFAULT '';
    CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms > 0;`,
   `ALTER TABLE guests ADD COLUMN has_password INTEGER NOT NULL DEFAULT 0;`,
-  // Guests are initialized when they are created. Those that an unreleased version left for their first start stay
-  // without.
+  // Guests are initialized when they are created. Guests that an unreleased version left for their first start stay
+  // uninitialized.
   `ALTER TABLE guests DROP COLUMN initialized;`,
-  // Mappings overlap by range and by address, which no UNIQUE can express: network/ports.ts checks it.
+  // Mappings overlap by range and by address, which UNIQUE cannot express: network/ports.ts checks it.
   `ALTER TABLE guests ADD COLUMN firewall TEXT;          -- JSON; null: switched off
    ALTER TABLE guests ADD COLUMN traffic TEXT;           -- JSON; null: unlimited
    ALTER TABLE guests ADD COLUMN expires_at_ms INTEGER NOT NULL DEFAULT 0;
@@ -146,7 +146,7 @@ const migrations: readonly string[] = [
      removed_at_ms INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;
    CREATE INDEX removed_operations_age ON removed_operations (removed_at_ms);`,
-  // Not every operation is about a guest. Those without one were builds of images.
+  // Some operations have no guest as their subject. Those were builds of images.
   `ALTER TABLE operations ADD COLUMN subject_kind TEXT NOT NULL DEFAULT 'guest';
    ALTER TABLE operations RENAME COLUMN guest_uuid TO subject_id;
    ALTER TABLE operations RENAME COLUMN guest_id TO subject_number;
@@ -161,7 +161,7 @@ const migrations: readonly string[] = [
        'name', json_extract(record, '$.guestName'),
        'number', json_extract(record, '$.guestId')
      )), '$.guestUuid', '$.guestName', '$.guestId');`,
-  // Fields that no SQL asks for become one document. Missing ones have their default, see guests/record.ts.
+  // Fields that no SQL query uses become one document. Missing fields have their default, see guests/record.
   `UPDATE guests SET spec = json_set(spec,
      '$.hasPassword', json(iif(has_password = 1, 'true', 'false')),
      '$.expiresAtMs', expires_at_ms,
@@ -199,9 +199,9 @@ const migrations: readonly string[] = [
 export type { Database } from 'better-sqlite3'
 
 /**
- * Opens the journal, creating or migrating it.
- * @param options.version to migrate to, unless the file has a later one; for tests of migrations
- * @throws {BerthError} `journal_damaged`; also when a newer version of this program wrote the file
+ * Opens the journal, and creates or migrates it.
+ * @param options.version version to migrate to, unless the file has a later one; for tests of migrations
+ * @throws {BerthError} `journal_damaged`; also if a newer version of this program wrote the file
  */
 export function openDatabase(path: string, { version = migrations.length } = {}): Database.Database {
   if (path === ':memory:') return prepare(new Database(path), version)
@@ -241,7 +241,7 @@ function hasContent(path: string): boolean {
 
 /**
  * Reads all pages, since an error that appears hours later would interrupt an operation.
- * @throws when a page is damaged
+ * @throws if a page is damaged
  */
 function checkPages(db: Database.Database): void {
   const found = db.pragma('quick_check(1)', { simple: true }) as string
@@ -264,7 +264,9 @@ function prepare(db: Database.Database, version: number): Database.Database {
   return db
 }
 
-/** SQLite gives the files beside it the same mode: nobody but root reads what is known of guests. */
+/**
+ * Creates the file with mode 0600. SQLite gives its other files the same mode, so only root can read data about guests.
+ */
 function keepPrivate(path: string): void {
   closeSync(openSync(path, 'a', 0o600))
   chmodSync(path, 0o600)

@@ -1,6 +1,6 @@
 import type { Database } from './database.js'
 
-/* The `settings` table: what the API sets of the host as a whole. */
+/* The `settings` table: settings of the whole host that the API changes. */
 
 export function findSetting(db: Database, key: string): string | undefined {
   return db.prepare<[string], string>('SELECT value FROM settings WHERE key = ?').pluck().get(key)
