@@ -16,7 +16,7 @@ import type { AlertRecord } from './alert-store.js'
 const source = '10.0.0.2'
 const startMs = 1_000_000_000
 const everyMs = 10_000
-/** Guests that the host is asked about at one look. */
+/** Number of guests whose flows one evaluation reads. */
 const suspectsAtOnce = 8
 const addresses = (prefix: string, count: number): string[] =>
   Array.from({ length: count }, (_, index) => `${prefix}.${index + 1}`)
@@ -38,7 +38,7 @@ describe('the watch for abuse', () => {
     for (const watch of opened.splice(0)) await watch.close()
   })
 
-  /** Looks are asked for. @param security of agent.yaml */
+  /** Evaluations only run on request. @param security section of agent.yaml */
   async function start(security: object = {}): Promise<AbuseWatch> {
     const config = validateConfig(AgentConfigSchema, { security: { interval_seconds: 60, ...security } }, 'test')
     const context = { config, store, log: silentLog, deviceOf: (id: number) => `bt${id}`, now: () => nowMs }
@@ -53,7 +53,7 @@ describe('the watch for abuse', () => {
     return watch.alerts.list(-1)
   }
 
-  /** Asks hosts at one port, of which some refuse, and has the host count it. */
+  /** Connects to hosts at one port, some of which refuse, and makes the host count it. */
   function ask(hosts: readonly string[], refused: readonly string[]): void {
     const sample =
       (kind: 'opened' | 'refused') =>
@@ -107,7 +107,7 @@ describe('the watch for abuse', () => {
     }
   })
 
-  /** Of which the host is asked first: what became of what it asks for by UDP is not known. */
+  /** Adds a guest whose flows are read first, because the outcome of its UDP packets is unknown. */
   function addSuspect(uuid: string, id: number): void {
     const ipv4 = `10.0.1.${id}`
     const none = { publicIpv4s: [], ipv6Addresses: [] }

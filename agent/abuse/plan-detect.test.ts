@@ -14,14 +14,14 @@ interface Spread {
   readonly ports?: number
   readonly port?: number
   readonly protocol?: string
-  /** Over so many seconds until now. */
+  /** Duration in seconds until now. */
   readonly seconds?: number
   readonly count?: number
   readonly replyBytes?: number
   readonly prefix?: string
 }
 
-/** Rows of flows to targets and ports, evenly over time. */
+/** Rows of flows to targets and ports, evenly distributed over time. */
 function flows(spread: Spread): FlowRow[] {
   const { outcome = 'refused', targets = 1, ports = 1, port = 1, protocol = 'tcp' } = spread
   const { seconds = 50, count = 1, prefix = '198.18' } = spread
@@ -37,7 +37,7 @@ function flows(spread: Spread): FlowRow[] {
   })
 }
 
-/** Growth in looks of ten seconds until now, by the second. */
+/** Counted growth in evaluations of ten seconds until now, given per second. */
 function counts(perSecond: Partial<CountRow>, looks = 6): CountRow[] {
   return Array.from({ length: looks }, (_, index) => {
     const grown = Object.fromEntries(Object.entries(perSecond).map(([name, value]) => [name, Number(value) * 10]))

@@ -12,7 +12,10 @@ const finding = (severity: Severity, target = '198.18.0.1'): Finding => ({
   detail: '',
 })
 
-/** One look after another, so many seconds apart. @param burstSeconds after that it was not seen itself again */
+/**
+ * Evaluates one finding after another, `seconds` apart. @param burstSeconds time after which the guest itself was not
+ * seen again
+ */
 function looks(severities: readonly Severity[], seconds = 10, burstSeconds = Infinity): AlertState[] {
   let alert: AlertState | undefined
   return severities.map((severity, index) => {

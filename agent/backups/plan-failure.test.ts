@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { isAbsent, planFailure, readComplaint } from './plan-failure.js'
 
-/* As restic 0.14 and OpenSSH 9.2 say it. */
+/* Messages of restic 0.14 and OpenSSH 9.2. */
 const said: [string, string][] = [
   ['Fatal: wrong password or no key found', 'backup_password_wrong'],
   ['Host key verification failed.\nFatal: unable to start the sftp session, error: EOF', 'backup_target_refused'],

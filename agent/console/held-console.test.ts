@@ -4,7 +4,7 @@ import type { Terminal, TerminalListener } from '../host/process/pty.js'
 import type { ConsoleResponse } from '../../shared/console-frames.js'
 import { HeldConsole } from './held-console.js'
 
-/** A console whose terminal is the test, which cannot be paused: a serial port. */
+/** A console whose terminal is the test itself. It cannot be paused, like a serial port. */
 function makeConsole(keepMs = 60_000) {
   let listener: TerminalListener | undefined
   let typed = 0
@@ -39,7 +39,7 @@ function makeConsole(keepMs = 60_000) {
   }
 }
 
-/** A user who acknowledges when he is told to. */
+/** A user who acknowledges output on request. */
 class User {
   text = ''
   taken = 0
@@ -164,7 +164,7 @@ describe('a console that is held', () => {
     user.leave()
     show('three\n')
     const again = new User(held, null)
-    // What is shown soon after something else goes out together with what follows.
+    // Output soon after other output is sent together with the output that follows.
     expect([again.text, again.opened?.replay]).to.deep.equal(['one\ntwo\nthree\n', user.text.length])
     held.close()
   })

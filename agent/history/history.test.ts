@@ -14,11 +14,11 @@ const begin = Date.UTC(2026, 10, 23, 10)
 
 type Listener = (change: { kind: string; key: string; removed: boolean }) => void
 
-/** Guests, a clock and counters of a test's own; the files are real. */
+/** Guests, a clock and counters that the test controls; the files are real. */
 class Lab {
   readonly directory = mkdtempSync(join(tmpdir(), 'btest-history-'))
   readonly guests = new Set(['a', 'b'])
-  /** Those that run. */
+  /** Running guests. */
   readonly running = new Set(['a'])
   nowMs = begin
   full = false
@@ -55,7 +55,7 @@ class Lab {
     })
   }
 
-  /** A tenth of a processor, counted in steps of 10 ms as the kernel does. */
+  /** A tenth of a processor, counted in steps of 10 ms like the kernel's. */
   #reading(): Reading {
     const cpuUsec = Math.floor((this.nowMs - begin) / 100) * 10_000
     const io = { rxBytes: 0, txBytes: 0, readBytes: 0, writeBytes: 0 }

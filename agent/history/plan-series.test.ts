@@ -26,7 +26,7 @@ function seriesOf(points: Partial<Record<Range, readonly Point[]>>): Buffer {
   return series
 }
 
-/** Minutes before `endMs`, the last first in the list of values. */
+/** Minutes before `endMs`; the last minute has the first value. */
 function minutesBefore(endMs: number, values: readonly number[]): Point[] {
   const end = indexAt(tiers.day, endMs)
   return values.map((cpuPercent, at) => ({

@@ -97,11 +97,11 @@ describe('advance a period', () => {
     ['its last day', ['2027-02-28'], '2027-03-31', 31, '2027-03-31', '', true],
     ['an earlier reset day after a short month', ['2027-02-28'], '2027-03-10', 5, '2027-03-05', '', false],
     ['a later reset day in a short month', ['2027-02-05'], '2027-02-28', 31, '2027-02-28', '', false],
-    // The clock goes back by a month, and forward again.
+    // The clock is set back by a month, and forward again.
     ['back by a month', ['2026-12-01'], '2026-11-21', 1, '2026-12-01', '', false],
     ['and forward', ['2026-12-01'], '2026-12-03', 1, '2026-12-01', '', false],
     ['another reset day waits for it', ['2026-11-01'], '2026-10-02', 25, '2026-11-01', '', false],
-    // A clock that was years ahead is corrected: months turn as usual, also when the wrong one comes.
+    // A clock that was years ahead is corrected. Months advance as usual, even while the clock is wrong.
     ['years back', ['2031-01-01'], '2026-11-21', 1, '2026-11-01', '2031-01-01', false],
     ['two months back', ['2027-01-01'], '2026-11-21', 1, '2026-11-01', '2027-01-01', false],
     ['over a year’s end', ['2027-02-01'], '2026-12-21', 1, '2026-12-01', '2027-02-01', false],

@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import type { CgroupLayout } from '../../host/process/cgroup.js'
 import { canFreeze, freezeGuest, thawContainer } from './freeze.js'
 
-/** The files of each cgroup version: which one is written, and which one answers. */
+/** Files of each cgroup version: the one that is written, and the one that answers. */
 const versions = {
   1: {
     asked: 'freezer.state',
@@ -52,7 +52,7 @@ describe('freezing a guest', () => {
         expect(read(asked)).to.equal(thawed)
       })
 
-      // A plain file keeps the written text, where the kernel's would say FREEZING.
+      // A plain file keeps the written text, whereas the kernel's would contain FREEZING.
       if (version === 2)
         it('that takes too long is taken back', async () => {
           expect(await freezeGuest(layout, 'bt-1', 50)).to.equal(false)

@@ -7,7 +7,7 @@ interface Call {
   readonly arguments: readonly number[]
 }
 
-/** Runs the program as the kernel does. @returns the call's errno, 0 where it is allowed */
+/** Runs the program as the kernel does. @returns the call's errno; 0 if it is allowed */
 function run(program: Buffer, { architecture, number, arguments: words }: Call): number {
   const data = Buffer.alloc(64)
   data.writeUInt32LE(number, 0)

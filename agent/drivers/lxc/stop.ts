@@ -41,8 +41,8 @@ export async function stopGuest(
 
 /**
  * Returns a function that reports whether the guest has ended, and signals its first process when that is due. The
- * kernel drops signals that process 1 of a pid namespace does not handle. So an init that has not set itself up yet is
- * asked again until it has, and a guest that has rebooted is asked again.
+ * kernel drops signals that process 1 of a pid namespace does not handle. So an init that is still setting itself up is
+ * asked again, and so is a guest that has rebooted.
  */
 function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'ended' {
   let asked = { startTime: -1, atMs: -Infinity }

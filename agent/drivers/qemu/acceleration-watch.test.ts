@@ -10,7 +10,7 @@ const missing: Acceleration = { kind: 'tcg', reason: '/dev/kvm is not there' }
 describe('the acceleration of a host, looked at again', () => {
   const log = pino({ level: 'silent' })
 
-  /** @param finds one after the other; the last again and again */
+  /** @param finds results one after the other; the last one repeats */
   async function watchOf(...finds: (Acceleration | Error)[]) {
     let asked = 0
     const find = async (): Promise<Acceleration> => {

@@ -14,7 +14,7 @@ interface GuestAgentCommand {
   readonly arguments?: { readonly id: number }
 }
 
-/** An agent as qemu-ga is: it does one thing after the other, whoever asked for it. */
+/** An agent like qemu-ga: it does one thing after the other, whoever requested it. */
 describe('Freezing', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-freezing-'))
   const run = { ...qemuPaths({ stateDir: directory, runDir: directory, namePrefix: 'bt' }).runOf('bt-1') }
@@ -24,7 +24,7 @@ describe('Freezing', () => {
   let freezing: FileSystemFreezer
   let listens: boolean
   let asked: string[]
-  /** What each is answered with, or nothing. */
+  /** Answer to each command, or undefined for silence. */
   let answers: Record<string, () => object | undefined | Promise<object>>
 
   beforeEach(async () => {

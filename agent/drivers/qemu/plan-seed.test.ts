@@ -20,7 +20,7 @@ interface Config {
   bootcmd?: string[][]
 }
 
-/** The parts of a multipart text by RFC 2046, as far as it is needed here. */
+/** The parts of a multipart text by RFC 2046, as far as needed here. */
 function partsOf(text: string): { headers: string; body: string }[] {
   const boundary = /boundary="([^"]+)"/.exec(text)?.[1] ?? ''
   const middle = text.split(`--${boundary}--`)[0] ?? ''

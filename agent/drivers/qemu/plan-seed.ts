@@ -6,7 +6,7 @@ import type { Machine, MachineNic } from '../contract.js'
 
 /** First-boot data of a guest's disk. It is stored in the volume, so the disk's snapshots include it. */
 export interface Instance {
-  /** cloud-init sets up a disk that has not seen this id yet. */
+  /** cloud-init sets up a disk again if this id is new to it. */
   readonly id: string
   /** crypt(5) hash of root's password. */
   readonly passwordHash?: string

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planRotation, type RetainedCopy } from './plan-rotation.js'
 
-/** `h`: by hand, `s`: by the schedule; behind it `t`: being taken, `d`: being deleted. The id is the position. */
+/** `h`: manual, `s`: by the schedule; followed by `t`: being taken, `d`: being deleted. The id is the position. */
 function keptOf(text: string): RetainedCopy[] {
   return text.split(' ').flatMap((word, index) => {
     if (word === '') return []

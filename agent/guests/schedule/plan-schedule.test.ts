@@ -55,14 +55,14 @@ interface Simulation {
   readonly schedule: SnapshotSchedule
   readonly from: string
   readonly to: string
-  /** Local times in which no agent runs. */
+  /** Local times during which no agent runs. */
   readonly off?: readonly (readonly [from: string, to: string])[]
   readonly held?: readonly [from: string, to: string]
   readonly offsetMs?: number
   readonly time?: TimeFormat
 }
 
-/** An agent that looks every minute. @returns local times of its runs */
+/** Simulates an agent that checks every minute. @returns local times of its runs */
 function simulate({ schedule, from, to, off = [], held, offsetMs = 0, time = berlin }: Simulation): string[] {
   const instant = (text: string): number => time.parse(text)!
   const within = (ms: number, [begin, end]: readonly [string, string]): boolean =>

@@ -38,7 +38,7 @@ describe('settings of port mappings', () => {
   let mappings: PortMappings
   let server: Server
   let waitingPort: number
-  /** How often the host was changed. */
+  /** Number of changes on the host. */
   let told: number
 
   before(async () => {

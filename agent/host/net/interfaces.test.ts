@@ -7,7 +7,7 @@ describe('interfaces that any program makes', () => {
   const directory = mkdtempSync('/tmp/btest-net-')
   after(() => rmSync(directory, { recursive: true }))
 
-  /** Makes an interface as it looks below /sys/class/net. */
+  /** Creates an interface as it appears below /sys/class/net. */
   function make(name: string, type: string, entries: readonly string[]): void {
     for (const entry of ['', ...entries]) mkdirSync(join(directory, name, entry), { recursive: true })
     writeFileSync(join(directory, name, 'uevent'), `${type && `DEVTYPE=${type}\n`}INTERFACE=${name}\nIFINDEX=2\n`)

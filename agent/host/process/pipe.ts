@@ -13,7 +13,7 @@ export interface PipeTool {
   readonly marker: string
   /** Stream of the marker's output; default stdout. */
   readonly markerOn?: 'stdout' | 'stderr'
-  /** @returns the output before the marker's; undefined if the marker's has not arrived yet */
+  /** @returns the output before the marker's; undefined while the marker's is pending */
   readonly beforeMarker: (output: string) => string | undefined
   /**
    * Number of commands after which the process is replaced, since these tools leak memory. Infinity: keeps the process,

@@ -4,7 +4,7 @@ import { parseHeader } from './parse-header.js'
 
 const gib = 1024 ** 3
 
-/** A qcow2 header of a disk of 1 GiB, and what a case changes of it. */
+/** A qcow2 header of a disk of 1 GiB, with the changes of a case. */
 function qcow2(change: (header: Buffer) => void = () => undefined, bytes = 4096): Buffer {
   const header = Buffer.alloc(bytes)
   header.write('514649fb', 0, 'hex')

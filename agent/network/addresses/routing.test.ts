@@ -14,7 +14,7 @@ import type { Ipv6Prefix } from './pool.js'
 import { Routing } from './routing.js'
 import { readHeldPrefixes, readPrefixes, replacePrefixes } from './address-tables.js'
 
-/* The journal's side of pools, with the host given as facts; test/host/addresses*.test.ts use a real host. */
+/* The journal's side of pools, with the host's facts given; test/host/addresses*.test.ts use a real host. */
 
 const config = validateConfig(AgentConfigSchema, {}, 'test')
 const route6 = { interface: 'eth0', gateway: 'fe80::ff' }

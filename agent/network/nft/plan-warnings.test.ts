@@ -36,7 +36,7 @@ table bridge other {
 const both = ['iifname "berth0" accept', 'oifname "berth0" counter packets 3 bytes 9 accept']
 const reject = 'reject with icmpx admin-prohibited'
 
-/** What nft 1.0.6 prints for firewalld 1.3's rules, shortened. */
+/** nft 1.0.6's output for firewalld 1.3's rules, shortened. */
 const firewalld = [
   'ct state { 0x2, 0x4 } accept',
   'ct status 0x20 accept',

@@ -10,7 +10,7 @@ import { mostLineBytes } from './messages.js'
 
 const greeting = '{"QMP":{"version":{},"capabilities":[]}}\n'
 
-/** Other sides that say anything, on a real socket. */
+/** The other side is a real socket that sends arbitrary data. */
 describe('Connection', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-qmp-'))
   const path = join(directory, 'socket')
@@ -19,7 +19,7 @@ describe('Connection', () => {
   afterEach(() => new Promise<void>((done) => (server ? server.close(() => done()) : done())))
   after(() => rmSync(directory, { recursive: true, force: true }))
 
-  /** @param answer to each line after the greeting and its answer */
+  /** @param answer called for each line after the greeting and its answer */
   async function serve(answer: (message: { id: number; execute: string }, socket: Socket) => void, greets = greeting) {
     server = createServer((socket) => {
       socket.on('error', () => undefined)

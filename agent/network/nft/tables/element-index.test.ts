@@ -21,7 +21,7 @@ const one = guest(1, '10.64.0.2', [[20001, 22]])
 const idsOf = (...guests: GuestNetwork[]): ElementId[] => guests.flatMap((each) => [...planGuest(each).elements.keys()])
 const of = (id: number, ipv4: string): ElementId => `guests "bt${id}" . 02:be:00:00:00:0${id} . ${ipv4}`
 
-/** The index after these guests were attached one by one. */
+/** Returns the index after these guests were attached one by one. */
 function indexOf(...guests: GuestNetwork[]): ElementIndex {
   const index = new ElementIndex()
   for (const each of guests) index.applied(index.planAttach(each))

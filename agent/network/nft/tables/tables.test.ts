@@ -3,7 +3,7 @@ import { Nft } from '../../../host/net/nft.js'
 import type { GuestNetwork } from '../../contract.js'
 import { Tables } from './tables.js'
 
-/** Records commands instead of running nft, which is taken to hold two chains of one guest. */
+/** Records commands instead of running nft, which is assumed to have two chains of one guest. */
 class ToldNft extends Nft {
   told: string[] = []
 
