@@ -86,7 +86,7 @@ export class Volumes {
     return join(this.#pool.images, templateId)
   }
 
-  /** Clones the guest's volume from a template's image. An existing volume stays, and gets the limit again. */
+  /** Clones the guest's volume from a template's image. An existing volume stays, and only its limit is set. */
   async clone(guest: string, templateId: string, limitBytes: number): Promise<void> {
     const path = this.pathOf(guest)
     await this.#working(guest, `clone ${templateId} for ${guest}`, async () => {

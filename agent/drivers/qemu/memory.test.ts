@@ -6,7 +6,7 @@ const stats = (total: unknown, available: unknown) => ({
   'stat-available-memory': available,
 })
 
-/** The guest was started with 256 units. */
+/** Of a guest that was started with 256 of something. */
 describe('the memory that a guest uses, by its balloon', () => {
   for (const [what, told, actualBytes, used] of [
     ['of one that has all of it', stats(240, 200), 256, 40],

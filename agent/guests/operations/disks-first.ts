@@ -36,8 +36,8 @@ export class DisksFirst {
     boot: () => Promise<void>,
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
-      await yieldWhile(Promise.allSettled(this.#inWork)) // comes back at the queue's end, behind all that were ordered
-      await nextTurn() // one that has just got its place, or is between two steps, is seen then
+      await yieldWhile(Promise.allSettled(this.#inWork)) // resumes at the end of the queue of operations
+      await nextTurn() // lets a creation register that just got its place, or is between two steps
       if (this.#inWork.size === 0) break
     }
     await yieldWhile(this.#starts.run(boot, signal))

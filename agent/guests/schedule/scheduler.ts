@@ -114,7 +114,7 @@ export class ScheduledRuns {
     this.#running.add(id)
     engine.wait(id).then(
       () => this.#ended(id),
-      () => this.#ended(id), // it cannot be told how: the agent ends
+      () => this.#ended(id), // the outcome is unknown, because the agent is shutting down
     )
   }
 

@@ -3,9 +3,9 @@ import { readGroupPids, type CgroupLayout } from './cgroup.js'
 import { readKernelFile } from './proc.js'
 
 /**
- * Moving a process into a group waits until every processor has been through the scheduler, 5 to 20 ms. Another move
- * within about that time does not wait (kernel/rcu/sync.c, below cgroup_attach_lock()). So a caller that is about to
- * start a guest can trigger the wait in parallel with other work.
+ * After a pause, the first move of a process into a group waits until every processor has been through the scheduler, 5
+ * to 20 ms. Another move within about that time does not wait (kernel/rcu/sync.c, below cgroup_attach_lock()). So a
+ * caller that is about to start a guest can trigger the wait in parallel with other work.
  */
 export class GroupMoves {
   readonly #own: string | undefined
