@@ -85,7 +85,7 @@ export class ResticRepositories implements BackupRepositories {
       const found = ((await findSnapshots(restic)) ?? []).filter(({ backup }) => backup.id === id)
       const snapshots = found.map(({ snapshotId }) => snapshotId)
       if (snapshots.length === 0) return
-      await restic.run({ args: ['unlock'] }) // of whom was killed; who lives keeps its own
+      await restic.run({ args: ['unlock'] }) // removes locks of killed agents; locks of running ones stay
       await restic.run({ args: ['forget', ...snapshots, '--prune'], timeoutMs: transferMs })
     })
   }

@@ -136,12 +136,12 @@ export class Restic {
   /** The output contains names of places and files, so it is only logged. */
   async #failureOf(error: unknown, complaint: string): Promise<unknown> {
     if (!(error instanceof CommandError)) return error
-    const ssh = await readFile(join(this.place, sshLog), 'utf8').catch(() => '') // where it was ssh at all
+    const ssh = await readFile(join(this.place, sshLog), 'utf8').catch(() => '') // if ssh was used
     const { target, name: repository } = this.at
     const isSilent = error.code === null && complaint === ''
     const said = isSilent ? 'does not answer' : `${ssh}\n${complaint || error.stderr}`
     const failed = planFailure(said, error.stderr)
-    const level = isAbsent(failed) ? 'debug' : 'warn' // as before each guest's first backup
+    const level = isAbsent(failed) ? 'debug' : 'warn' // normal before a guest's first backup
     this.options.log[level]({ err: error, ssh, target: target.id, repository }, 'restic failed')
     return failed
   }

@@ -135,7 +135,7 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   reconciler.listen()
   engine.recover()
   if (!engine.busy(swapSubject)) await ensureSwap(host.swap, context.log)
-  await policy.look() // what expired meanwhile is not started again
+  await policy.look() // so that guests that expired meanwhile are not started
   await reconciler.pass()
   reconciler.start(config.reconcile_interval_seconds * 1000)
   policy.start(config.traffic.interval_seconds * 1000)

@@ -153,7 +153,7 @@ export class UsageHistory {
     const figures = planFigures(this.#note(key, sampled), reading, { processors, diskBytes })
     if (!isKnown(figures)) return
     const points = this.#pending.get(key) ?? []
-    if (points.length > 0 && points.at(-1)!.index >= index) return // a clock that went back
+    if (points.length > 0 && points.at(-1)!.index >= index) return // the clock was set back
     points.push({ index, figures })
     if (points.length > mostPending) points.shift()
     this.#pending.set(key, points)
@@ -169,7 +169,7 @@ export class UsageHistory {
         this.#writeSeries(key, points, nowMs)
         this.#pending.delete(key)
       } catch (err) {
-        failures.push(err) // a full disk: written together with what comes
+        failures.push(err) // the disk is full: written with the next minutes
       }
     }
     if (failures.length > 0)

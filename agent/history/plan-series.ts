@@ -96,7 +96,7 @@ function figuresAt(valueAt: (at: number) => number): Figures {
 export function meanOf(all: readonly Figures[]): Figures {
   return figuresAt((at) => {
     const known = all.map((figures) => figures[figureNames[at]!]).filter((value) => !Number.isNaN(value))
-    return known.reduce((sum, value) => sum + value, 0) / known.length // of none: NaN
+    return known.reduce((sum, value) => sum + value, 0) / known.length // NaN if there are none
   })
 }
 

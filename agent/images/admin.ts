@@ -71,7 +71,7 @@ export class ImageAdmin {
   async removeCustom(id: string): Promise<void> {
     if (!this.#images.get(id).custom) throw conflict('invalid_state', 'only custom images can be removed')
     this.#checkIdle(id)
-    this.#images.store.forget(id) // from here on nothing is made from it; what a crash leaves, the next start removes
+    this.#images.store.forget(id) // from now on unavailable; the next start removes leftovers of a crash
     await this.#images.removeFiles(id)
   }
 

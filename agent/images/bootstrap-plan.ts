@@ -24,7 +24,7 @@ export function planBootstrap(entry: Recipe, target: string, sources: SourceLine
     ...hooksOf(entry),
     // Trusts only Debian's signatures, not the other keys that the host's own apt trusts.
     '--keyring=/usr/share/keyrings/debian-archive-keyring.gpg',
-    '--dpkgopt=force-unsafe-io', // power loss: the whole tree is thrown away
+    '--dpkgopt=force-unsafe-io', // after a power loss, the whole tree is deleted anyway
     entry.suite,
     target,
     ...sources,

@@ -92,7 +92,7 @@ async function find(
   const base = parts.server.replace(/\/+$/, '')
   const order = { url: `${base}/streams/v1/images.json`, sha256: '', maxBytes: maxListBytes }
   const file = listOf(parts, id)
-  await discardDownload(file) // one that is gone on with could be of two versions
+  await discardDownload(file) // a resumed list could mix two versions
   try {
     await download({ ...order, file }, parts, () => undefined, signal)
     return findStreamItem(await readFile(file, 'utf8'), base, { ...source, arch })

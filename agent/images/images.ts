@@ -180,7 +180,7 @@ export class Images {
   }
 
   async #make(entry: CatalogEntry, report: Report, signal: AbortSignal): Promise<void> {
-    if (this.has(entry.id)) return // by the build before, which ended after the caller had looked
+    if (this.has(entry.id)) return // created by the previous build, which ended after the caller's check
     this.store.update(entry.id, { making: true, failure: '' })
     report(0, 'waiting for other images')
     const begin = performance.now()

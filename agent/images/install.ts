@@ -25,7 +25,7 @@ export async function installArchive(
   await makeImage(parts, id, making, async (work) => {
     await setLimit(work, bound)
     await unpackArchive({ archive, target: work, hostIdBase: parts.hostIdBase }, making.signal)
-    await setLimit(work, 0) // a clone would have it
+    await setLimit(work, 0) // clones would contain it
     await adaptTree(work)
   })
 }

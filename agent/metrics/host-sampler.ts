@@ -63,7 +63,7 @@ export class HostSampler {
   async #read(): Promise<HostSample> {
     const [memory, pool] = await Promise.all([mem(), this.options.poolCapacity()])
     const own = process.cpuUsage()
-    const lagMs = this.#loop.mean / 1e6 - loopResolutionMs // what it measures is from one timer to the next
+    const lagMs = this.#loop.mean / 1e6 - loopResolutionMs // it measures the time between two timers
     this.#loop.reset()
     const [load1 = 0, load5 = 0, load15 = 0] = loadavg()
     return {

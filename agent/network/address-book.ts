@@ -178,7 +178,7 @@ export class HostAddressBook implements AddressBook {
 
   #routesOf(guests: readonly GuestNetwork[]): GuestIpv6[] {
     if (guests.every(({ ipv6Addresses }) => ipv6Addresses.length === 0)) return []
-    if (!findIpv6Addresses()) return [] // IPv6 was switched off since they were given: guests start without
+    if (!findIpv6Addresses()) return [] // IPv6 was switched off since: guests start without these addresses
     const { sources } = this.readIpv6()
     return guests.flatMap(({ mac, ipv6Addresses }) =>
       ipv6Addresses.map((address) => {

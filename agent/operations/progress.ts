@@ -36,7 +36,7 @@ export class ProgressReporter {
   ) {
     this.#newest = last
     this.#writes = new Throttle(() => this.#flush(), { intervalMs, leading: true })
-    this.#writes.hold() // the step's begin was a write too
+    this.#writes.hold() // the start of the step was a write too
   }
 
   report(progress: number, stage: string = this.#newest.stage): void {

@@ -41,7 +41,7 @@ function textOf(error: unknown): string {
   try {
     return describeError(error) || 'failed without a message'
   } catch {
-    return String(error) // not even JSON, as for an object that refers to itself
+    return String(error) // not representable as JSON, for example a circular object
   }
 }
 
@@ -55,7 +55,7 @@ const passingFaults = [
   'SQLITE_BUSY',
   'SQLITE_NOMEM',
   'SQLITE_READONLY',
-  'SQLITE_CANTOPEN', // of its log, when file descriptors run out
+  'SQLITE_CANTOPEN', // SQLite's log, if file descriptors run out
 ]
 
 /** Whether the journal cannot be written now (disk full, I/O error), whatever is written. */

@@ -16,7 +16,7 @@ export function encodeGuest(record: GuestRecord): Guest {
   const { spec, portMappings } = record
   const policyReason = policyReasonOf(record)
   return {
-    ...shownOf(record), // fields with the same name and shape on the wire
+    ...shownOf(record), // fields with the same name and form in the protocol
     virtualization: spec.virtualization,
     templateId: spec.templateId,
     limits: spec.limits,

@@ -16,7 +16,7 @@ export function lockState(path: string): () => void {
   } catch (cause) {
     db.close()
     if (isTorn(cause)) {
-      truncateSync(path) // nothing is in it
+      truncateSync(path) // the file has no content
       return lockState(path)
     }
     throw new BerthError('conflict', 'already_running', `another berth-agent holds ${path}`, { cause })

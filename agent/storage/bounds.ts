@@ -108,7 +108,7 @@ export class Bounds {
         const name = this.#nameOf(guest)
         const figure = name === undefined ? undefined : await read(name)
         if (figure !== undefined) figures.set(guest, figure)
-        else this.forget(guest) // removed or replaced meanwhile: the next call reads again
+        else this.forget(guest) // removed or replaced meanwhile; the next call reads it again
       }),
     )
     return figures

@@ -282,7 +282,7 @@ export class Volumes {
   /** Empties the trash and removes quota groups of deleted guests; call it at starts and at intervals. */
   async sweep(): Promise<void> {
     await this.#trash.sweep()
-    const inWork = [...this.#inWork.keys()] // those that begin after the list are in the next look
+    const inWork = [...this.#inWork.keys()] // work that begins during `list` is in the second reading
     await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
   }
 

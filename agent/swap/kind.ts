@@ -39,7 +39,7 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
       return { subject: swapSubject, input: change, hashOf: wish, reserve }
     },
     steps: swapSteps(swap),
-    settle: () => void ended++, // what was planned meanwhile is of a state that is no more
+    settle: () => void ended++, // the state changed since the plan was made
   }
 }
 

@@ -34,7 +34,7 @@ function makeStep(swap: HostSwap): SwapStep {
     run: async (step) => {
       const { made } = changeOf(step)
       if (!made) return
-      if (!step.repeated) await discard(swap, made.slot, step.signal) // what a change before could not remove
+      if (!step.repeated) await discard(swap, made.slot, step.signal) // leftovers of an earlier change
       await swap.make(made.slot, made.sizeBytes, step.signal)
     },
     undo: async (step) => {
@@ -102,7 +102,7 @@ function cleanStep(swap: HostSwap): SwapStep {
     },
     undo: async (step) => {
       const { from } = changeOf(step)
-      if (from) await swap.make(from.slot, from.sizeBytes, step.signal) // it may be gone already
+      if (from) await swap.make(from.slot, from.sizeBytes, step.signal) // it may already be removed
     },
   }
 }

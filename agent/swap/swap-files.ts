@@ -118,7 +118,7 @@ export class SwapFiles implements HostSwap {
     const directory = dirname(this.#file)
     await mkdir(dirname(directory), { recursive: true, mode: 0o711 })
     const isBtrfs = (await statfs(await this.#readAncestor())).type === btrfsMagic
-    if (await exists(directory)) return isBtrfs // perhaps the operator's: its mode stays
+    if (await exists(directory)) return isBtrfs // it may belong to the operator, so its mode stays
     await (isBtrfs ? createSubvolume(directory) : mkdir(directory))
     await chmod(directory, 0o700)
     return isBtrfs

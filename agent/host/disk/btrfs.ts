@@ -82,7 +82,7 @@ export async function clearStaleQgroups(path: string): Promise<StaleQgroups> {
   const deleted = await listDeletedSubvolumes(path)
   const clear = ['--quiet', 'qgroup', 'clear-stale', path]
   const options = { maxOutputBytes: 64 * 1024 * 1024, okCodes: [0, 1] }
-  const { stderr } = await run('btrfs', clear, options) // about the last one only
+  const { stderr } = await run('btrfs', clear, options) // only contains the last failure
   return { unfinished: deleted.length > 0, errors: stderr }
 }
 
@@ -91,7 +91,7 @@ export async function enableClassicQuotas(path: string): Promise<void> {
 }
 
 export async function startRescan(path: string): Promise<void> {
-  await run('btrfs', ['quota', 'rescan', path], { okCodes: [0, 1] }) // 1: one runs already
+  await run('btrfs', ['quota', 'rescan', path], { okCodes: [0, 1] }) // 1: already running
 }
 
 export async function kernelHasSimpleQuota(): Promise<boolean> {

@@ -23,7 +23,7 @@ export async function useDirectIo(device: string): Promise<boolean> {
     await run('losetup', ['--direct-io=on', device])
     return true
   } catch (error) {
-    if (error instanceof CommandError) return false // the backing filesystem cannot (tmpfs): only slower
+    if (error instanceof CommandError) return false // not supported by the backing filesystem (tmpfs), only slower
     throw error
   }
 }

@@ -17,7 +17,7 @@ export async function ensureDeviceNodes(directory: string): Promise<void> {
   for (const device of guestDevices) {
     const path = join(directory, device)
     if (isDevice(path)) continue
-    await rm(`${path}.new`, { force: true }) // of an agent that was killed
+    await rm(`${path}.new`, { force: true }) // left by a killed agent
     await run('mknod', ['--mode=666', `${path}.new`, 'c', ...deviceNodes[device].numbers.split(':')])
     await rename(`${path}.new`, path)
   }

@@ -31,7 +31,7 @@ async function listListeners(pid: number): Promise<readonly ListeningSocket[] | 
  * The kernel lists listening sockets before all others, so reading ends at the first other one. Source: tcp_seq_start
  */
 async function readBeginning(path: string): Promise<string | undefined> {
-  const file = await open(path).catch(() => undefined) // it is gone, or has no IPv6
+  const file = await open(path).catch(() => undefined) // the process ended, or has no IPv6
   if (!file) return undefined
   try {
     let text = ''

@@ -81,7 +81,7 @@ export function openGuestPty(place: GuestTerminal, size: TerminalSize, listener:
   const fd = place.terminals && makeTerminal(place.terminals)
   if (fd === undefined) return openPty(place.otherwise, size, listener)
   try {
-    setPtySize(fd, size) // nobody has its other side yet
+    setPtySize(fd, size) // its other side is not open yet
     return showOn(fd, start(place, fd), listener)
   } catch (error) {
     closeSync(fd)
@@ -111,7 +111,7 @@ function showOn(fd: number, child: ChildProcess, listener: TerminalListener): Pt
   errors.on('data', (text: Buffer) =>
     listener.onData(Buffer.from(text.toString('latin1').replaceAll('\n', '\r\n'), 'latin1')),
   )
-  for (const stream of [sizes, errors]) stream.on('error', () => undefined) // `exit` tells what matters
+  for (const stream of [sizes, errors]) stream.on('error', () => undefined) // `exit` reports the result
   child.on('exit', (code) => pty.ended(code ?? -1))
   return pty
 }

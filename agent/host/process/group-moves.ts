@@ -23,7 +23,7 @@ export class GroupMoves {
     if (this.#own === undefined || this.#isMoving) return
     this.#isMoving = true
     void writeFile(`${this.#own}/cgroup.procs`, `${process.pid}`)
-      .catch(() => undefined) // then the next move waits, as it would have
+      .catch(() => undefined) // then the next move waits, as without this call
       .then(() => (this.#isMoving = false))
   }
 }

@@ -140,7 +140,7 @@ export function findProgram(pid: number): string | undefined {
     const { dev, ino } = statSync(`/proc/${pid}/exe`)
     return `${dev}:${ino}`
   } catch {
-    return undefined // gone, or ending: EACCES when it goes just then
+    return undefined // ended or ending; EACCES if it ends right now
   }
 }
 

@@ -69,7 +69,7 @@ async function installGrub({ disk, core, boot }: DiskParts): Promise<void> {
   image.writeBigUInt64LE(BigInt(partitions.core + 1), 0x1f4)
   const file: FileHandle = await open(disk, 'r+')
   try {
-    await file.write(sector, 0, 440, 0) // what follows is the partition table's
+    await file.write(sector, 0, 440, 0) // the rest belongs to the partition table
     await file.write(image, 0, image.length, partitions.core * sectorBytes)
     await file.sync()
   } finally {

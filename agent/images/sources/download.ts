@@ -67,7 +67,7 @@ export async function download(
     const resumed = await transfer.complete()
     return await verified(order, async () => {
       if (!resumed) return false
-      await discardDownload(order.file) // what was there before may have been another file's
+      await discardDownload(order.file) // the earlier part may belong to another version
       await transfer.complete()
       return true
     })
@@ -178,7 +178,7 @@ class Transfer {
       const isUsable = note.url === this.order.url && note.validator !== '' && note.bootId === readBootId()
       return isUsable ? note : undefined
     } catch {
-      return undefined // there is none, or a crash cut it
+      return undefined // missing, or truncated by a crash
     }
   }
 
@@ -220,7 +220,7 @@ class Transfer {
       },
     })
     const sink = createWriteStream(file, { flags: start > 0 ? 'a' : 'w' })
-    const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // after an abort, a write may still be under way
+    const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // a write may outlast an abort
     const pace = new Pace(() => receivedBytes, patienceMs)
     const signal = AbortSignal.any([this.parts.signal, pace.signal])
     try {

@@ -101,7 +101,7 @@ function chooseIpv6s(db: Database, request: Ipv6Request, explicit: ReadonlySet<s
     !chosen.has(address) && !request.reserved.has(address) && !taken.get(address) && !isMapped(db, address)
   for (const { network } of request.sources) {
     const missing = (): number => request.count + explicit.size - chosen.size
-    const size = network.last - network.first // the network address itself is never given
+    const size = network.last - network.first // the network address itself is never assigned
     for (let i = 0; missing() > 0 && i < tries + 2 * request.count; i++) {
       const address = formatIpv6(network.first + 1n + randomBelow(size))
       if (isFree(address)) chosen.add(address)

@@ -255,7 +255,7 @@ class HostRules implements Rules {
     this.#purging.close()
     this.#settling.close()
     this.#onForeignChange = undefined
-    await this.#tables.noteFirewalls().catch(() => undefined) // leaves none for a later turn
+    await this.#tables.noteFirewalls().catch(() => undefined) // so that no firewall is left unnoted
     await this.#purge().catch(() => undefined)
     await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
   }
