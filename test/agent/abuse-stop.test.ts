@@ -102,7 +102,7 @@ describe('a guest that is stopped for abuse', function () {
       what: () => `${action}; there is ${JSON.stringify(alerts())}\n${host.agent.logTail()}`,
     })
 
-  it('is told of, and has a time of grace', async () => {
+  it('is reported first, and has a grace period', async () => {
     await beginScan()
     const { severity, type, targetIp, stopAtMs } = await reach('stop_pending', 60_000)
     expect([severity, type, targetIp]).to.deep.equal(['critical', 'port_scan', outside])
@@ -110,7 +110,7 @@ describe('a guest that is stopped for abuse', function () {
     expect(host.guest(uuid)).to.include({ status: 'running', policyBlocked: false })
   })
 
-  it('runs on while the agent is killed in that time, which ends as it was', async () => {
+  it('keeps running while the agent is killed in the grace period, which still ends on time', async () => {
     const { stopAtMs } = alert()!
     const init = await pidOf(uuid)
     host.disconnect()
@@ -121,7 +121,7 @@ describe('a guest that is stopped for abuse', function () {
     expect(await pidOf(uuid), 'it is taken up again').to.equal(init)
   })
 
-  it('is cut off and stopped, though the agent is killed as it begins to', async () => {
+  it('is disconnected and stopped, although the agent is killed as it begins', async () => {
     const { stopAtMs } = alert()!
     await reach('stopped', 60_000)
     host.disconnect()
@@ -137,7 +137,7 @@ describe('a guest that is stopped for abuse', function () {
     scan?.kill('SIGKILL')
   })
 
-  it('stays blocked for who may not lift that, and is lifted by who may', async () => {
+  it('stays suspended for callers who may not lift that, and starts for those who may', async () => {
     expect(await host.power('start', uuid)).to.equal('policy_blocked')
     expect(initOf(uuid)).to.equal(undefined)
     const operations = host.agent.operations()
@@ -160,7 +160,7 @@ describe('a guest that is stopped for abuse', function () {
     expect(host.guest(uuid)).to.include({ status: 'running', policyBlocked: false })
   })
 
-  it('is let go once it is switched off', async () => {
+  it('is released once the stop is switched off', async () => {
     await beginScan()
     await reach('stop_pending', 90_000)
     await setShutdown(false)

@@ -33,7 +33,7 @@ describe('addresses of real guests', function () {
   describe('a pool of 8', () => {
     let holders: string[]
 
-    it('gives one each to exactly 8 of 40 that ask at once, and leaves nothing of the others', async () => {
+    it('gives one each to exactly 8 of 40 concurrent requests, and leaves nothing of the others', async () => {
       const results = await Promise.all(Array.from({ length: 40 }, () => host.create({ ipv4Count: 1, start: false })))
       holders = results.filter((result) => result.includes('-'))
       expect(holders).to.have.length(8)
@@ -46,7 +46,7 @@ describe('addresses of real guests', function () {
       for (const address of pool) expect(shown()).to.contain(`${address}/32`)
     })
 
-    it('has an address back once its guest is deleted, and off the host', async () => {
+    it('gets an address back once its guest is deleted, and removes it from the host', async () => {
       const [first = '', ...rest] = holders
       const { publicIpv4s } = await host.guest(first)
       expect(await host.create({ publicIpv4s })).to.equal('address_in_use')
@@ -80,7 +80,7 @@ describe('addresses of real guests', function () {
 
       after(() => host.power('delete', uuid))
 
-      it('is reached at its public address, and leaves with it', async () => {
+      it('is reached at its public address, and uses it as source', async () => {
         const [address = ''] = (await host.guest(uuid)).publicIpv4s
         expect(host.ask(undefined, 'tcp', address, '8081')).to.equal(`inside ${outside}`)
         expect(host.ask(uuid, 'tcp', outside, '8081')).to.equal(`outside ${address}`)
@@ -100,7 +100,7 @@ describe('addresses of real guests', function () {
           await waitFor(() => host.ask(undefined, 'tcp', address, '8081') === answer, { what: address })
       }
 
-      it('gets others while it runs, has them after a restart, and leaves with one of its own', async () => {
+      it('gets other addresses while it runs, retains them over a restart, and uses one as source', async () => {
         const { ipv6: first } = await host.guest(uuid)
         const leaves = async (): Promise<string> => host.ask(uuid, 'tcp', outside6, '8081')
         const value = { count: 3, addresses: [`${guestPrefix}99`] }
@@ -117,7 +117,7 @@ describe('addresses of real guests', function () {
         expect(await leaves()).to.be.oneOf(ways)
       })
 
-      it('has its addresses repaired within 5 s, also by an agent that was killed', async () => {
+      it('gets its addresses repaired within 5 s, also by an agent that was killed', async () => {
         const { publicIpv4s, ipv6 } = await host.guest(uuid)
         for (const kill of [false, true]) {
           if (kill) {
@@ -133,7 +133,7 @@ describe('addresses of real guests', function () {
         }
       })
 
-      describe('whose bridge somebody changes', () => {
+      describe('whose bridge is changed by somebody', () => {
         let closed: string
         /** Of the guest, then of the one that is closed. */
         let addresses: [string[], string[]]
@@ -157,7 +157,7 @@ describe('addresses of real guests', function () {
           ['it is down', ['set', bridge, 'down']],
           ['it has no guests any more', undefined],
         ] as const)
-          it(`is reached within 5 s, and one with a closed firewall never: ${what}`, async () => {
+          it(`is reached within 5 s, and never with a closed firewall: ${what}`, async () => {
             if (change) sh('ip', 'link', ...change)
             else for (const one of [uuid, closed]) sh('ip', 'link', 'set', await host.deviceOf(one), 'nomaster')
             await waitFor(() => addresses[0].every((address) => host.isReached(address)), {
@@ -175,7 +175,7 @@ describe('addresses of real guests', function () {
           })
       })
 
-      it('keeps the pool from losing what it has', async () => {
+      it('prevents the removal of assigned addresses from the pool', async () => {
         const refusal = await host.setRouting({ ipv4Pool: { items: [] } }).catch((error: ServiceError) => error)
         expect((refusal as ServiceError).metadata.get('berth-code')).to.deep.equal(['address_in_use'])
         expect((await host.readRouting()).ipv4Pool).to.have.length(8)

@@ -3,7 +3,7 @@ import { createGuest, createRequest, plainSpec } from '../support/host/agent-cal
 import { AgentProcess } from '../support/host/agent-process.js'
 
 describe('room for a disk', function () {
-  it('is looked at before a guest is promised: none larger than the pool', async () => {
+  it('is checked before a guest is accepted: no disk is larger than the pool', async () => {
     const agent = await AgentProcess.create('d')
     try {
       await agent.start()

@@ -154,7 +154,7 @@ interface InForce {
   readonly open: ReadonlySet<number>
 }
 
-describe('updates of a firewall', function () {
+describe('concurrent firewall updates', function () {
   const children: ChildProcess[] = []
   let host: SettingsHost
   let guest: string
@@ -172,7 +172,7 @@ describe('updates of a firewall', function () {
     await host?.destroy()
   })
 
-  it(`${updates} of them, most of them wrong: each packet meets the old rules or the new`, async () => {
+  it(`apply each to all packets or none: ${updates} updates, most of them invalid`, async () => {
     const history = [await accept(first())]
     const answers: string[] = []
     const ports = [always, never, ...sometimes].map(String)
@@ -196,7 +196,7 @@ describe('updates of a firewall', function () {
     judge(answers, history)
   })
 
-  it('from many at once: one after another, and what is in force is what was answered last', async () => {
+  it('run one after another, and the rules in force are those of the last answer', async () => {
     const rights = fc.sample(valid, 20)
     const wrongs = fc.sample(invalid, 60)
     const outcomes = await Promise.all(

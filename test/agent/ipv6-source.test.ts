@@ -6,7 +6,7 @@ import { waitFor } from '../support/wait.js'
 
 /* Which of its IPv6 addresses a guest leaves with, however it came by them: real guests and packets. */
 
-describe('a guest whose later addresses are nearer to who asks it (RFC 6724)', function () {
+describe('a guest whose later addresses are nearer to its clients (RFC 6724)', function () {
   const host = new AddressedHost()
   const [farPrefix, first] = ['2001:db8:6::', '2001:db8:6::5']
   const nearer = [`${guestPrefix}5`, `${guestPrefix}6`]
@@ -42,7 +42,7 @@ describe('a guest whose later addresses are nearer to who asks it (RFC 6724)', f
     expect(await inside('route', 'get', outside6)).to.contain(` src ${first} `)
   }
 
-  it('leaves with its first, and answers a mapping with it, once it is given the others', async () => {
+  it('uses its first address as source, and answers a mapping with it, once it is given the others', async () => {
     const value = { count: 0, addresses: nearer }
     await changeSetting(host.settings, { $case: 'assignIpv6', value }, { uuid })
     given = await readNetwork()
@@ -50,13 +50,13 @@ describe('a guest whose later addresses are nearer to who asks it (RFC 6724)', f
     await expectAnswers('given')
   })
 
-  it('has the same inside after a restart', async () => {
+  it('is unchanged after a restart', async () => {
     await host.power('restart', uuid)
     expect(await readNetwork()).to.equal(given)
     await expectAnswers('restarted')
   })
 
-  it('has the same inside after it rebooted by itself', async () => {
+  it('is unchanged after it rebooted by itself', async () => {
     const before = await host.pidOf(uuid)
     process.kill(Number(before), 'SIGTERM') // BusyBox's init reboots
     await waitFor(async () => ![before, ''].includes(await host.pidOf(uuid)))

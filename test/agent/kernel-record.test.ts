@@ -28,7 +28,7 @@ describe('kernel settings of the host', () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  it('are as they were once the last agent is purged', async () => {
+  it('are restored once the last agent is purged', async () => {
     expect(original, path).to.be.a('number')
     await writeSysctl(path, 200)
     await recordKernelSettings(first, 'btestkr', file)
@@ -52,7 +52,7 @@ describe('kernel settings of the host', () => {
     expect(findSysctl(path)).to.equal(300)
   })
 
-  it('of an uplink are noted when they are written, and not before', async () => {
+  it('of an uplink are recorded when they are written, and not before', async () => {
     const setting = 'net/ipv4/neigh/lo/proxy_delay'
     const own = findSysctl(setting)
     expect(own, setting).to.be.a('number').that.is.not.equal(0)
@@ -64,7 +64,7 @@ describe('kernel settings of the host', () => {
     expect(findSysctl(setting)).to.equal(own)
   })
 
-  it('of another network namespace are put back there alone', async () => {
+  it('of another network namespace are restored only there', async () => {
     const setting = 'net/ipv4/neigh/lo/proxy_qlen'
     const own = Number(findSysctl(setting))
     const lines = `
@@ -82,7 +82,7 @@ describe('kernel settings of the host', () => {
     expect(findSysctl(setting), 'here it is the host’s own').to.equal(own)
   })
 
-  it('of the agent’s own bridge are not noted', async () => {
+  it('of the agent’s own bridge are not recorded', async () => {
     await recordKernelSettings(first, 'lo', file)
     const setting = 'net/ipv4/neigh/lo/proxy_delay'
     const own = findSysctl(setting)

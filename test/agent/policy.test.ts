@@ -74,7 +74,7 @@ describe('traffic, quota and expiry of a guest', function () {
     segment.remove()
   })
 
-  it('a known number of bytes is what is counted, over kill -9 and a restart of the guest', async () => {
+  it('counts a known number of bytes exactly, over kill -9 and a restart of the guest', async () => {
     await exchangePackets(500)
     await expectUse(500)
     const running = exchangePackets(20_000)
@@ -94,7 +94,7 @@ describe('traffic, quota and expiry of a guest', function () {
     await expectUse(10)
   })
 
-  it('what exceeds the quota stops the guest, which is then blocked until the count is reset', async () => {
+  it('stops the guest beyond the quota, and blocks it until the count is reset', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
     await useQuota(() => guest().policyBlocked)
     await waitFor(() => guest().status === 'stopped')
@@ -110,7 +110,7 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('nothing more is sent from then on, however long the guest takes to stop', async () => {
+  it('sends nothing more from then on, however long the guest takes to stop', async () => {
     await resetTraffic()
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
     process.kill(await initPid(), 'SIGSTOP') // it does not hear that it is to halt
@@ -125,7 +125,7 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('throttled instead, it goes on at the lower rate, until the quota is raised', async () => {
+  it('throttles instead where configured, until the quota is raised', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'throttle' })
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)
@@ -137,7 +137,7 @@ describe('traffic, quota and expiry of a guest', function () {
     await expectMore(await flow('up'), 100)
   })
 
-  it('rates hold on a guest that runs, over its restart and its agent’s, and come back when taken away', async () => {
+  it('applies rates to a running guest, over restarts of guest and agent, and removes them', async () => {
     await setRates(30, 20)
     await expectRates('live', 30, 20)
     await host.power('restart', uuid)
@@ -157,7 +157,7 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(qdiscs()).to.match(/^qdisc noqueue/)
   })
 
-  it('at its expiry a guest is stopped and blocked, not deleted; clearing it unblocks', async () => {
+  it('stops and blocks a guest at its expiry, without deletion; removing the expiry unblocks it', async () => {
     await setExpiry(Date.now() + 5000)
     expect(guest().policyBlocked).to.equal(false)
     const isEnded = (): boolean => guest().policyBlocked && guest().status === 'stopped'
@@ -170,7 +170,7 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('a guest suspended in mode network runs and sends nothing, even after a reboot without an agent', async () => {
+  it('lets a guest suspended in mode network run without network, even after a reboot without an agent', async () => {
     await exchangePackets(5)
     await suspend('network')
     expect(guest()).to.include({ status: 'running', policyBlocked: true })
@@ -196,7 +196,7 @@ describe('traffic, quota and expiry of a guest', function () {
     )
   })
 
-  it('a suspended guest is stopped, stays stopped after any crash, and runs again afterwards', async () => {
+  it('keeps a suspended guest stopped after any crash, and starts it again afterwards', async () => {
     await suspend('stop')
     await host.agent.kill() // between the journal and what follows from it
     await reconnect()
@@ -212,7 +212,7 @@ describe('traffic, quota and expiry of a guest', function () {
     await exchangePackets(5)
   })
 
-  it('a month turns once, though the clock goes there and back', async () => {
+  it('resets a month once, though the clock jumps back and forth', async () => {
     const nextMonth = { FAKETIME: `+${daysToNextMonth()}d` }
     await exchangePackets(10)
     await waitFor(async () => (await use())[1] >= 10 * sentBytes)

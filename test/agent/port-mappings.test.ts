@@ -30,7 +30,7 @@ describe('port mappings of a guest', function () {
   after(() => host?.destroy())
   afterEach(() => Promise.all([running, stopped].map((uuid) => host.removeMappings(uuid))))
 
-  it('are added, changed and removed, and watchers see what was answered', async () => {
+  it('are added, changed and removed, and watchers see the answered state', async () => {
     const one = await host.addMapping(stopped, { containerPort: 80, description: 'web' })
     const [web] = one.portMappings
     expect(web!.hostPort).to.be.within(20000, 29999)
@@ -44,7 +44,7 @@ describe('port mappings of a guest', function () {
     expect((await host.seen(stopped, left.revision)).portMappings).to.deep.equal(left.portMappings)
   })
 
-  it('of one operation are added once', async () => {
+  it('are added once per operation', async () => {
     const change = { $case: 'addPortMapping', value: wireMapping({ containerPort: 81 }) } as const
     const target = { uuid: stopped, operationId: randomUUID() }
     const first = await changeSetting(host.client, change, target)
@@ -53,7 +53,7 @@ describe('port mappings of a guest', function () {
     expect(first.portMappings).to.have.length(1)
   })
 
-  it('keep ranges as one', async () => {
+  it('are stored as ranges', async () => {
     const range = { containerPort: 21000, containerPortEnd: 21999, hostPort: 21000, hostPortEnd: 21999 }
     const { portMappings } = await host.addMapping(running, range)
     expect(portMappings).to.deep.equal([wireMapping(range)])
@@ -61,7 +61,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(host.addMapping(stopped, { ...range, protocol: 'udp' }))).to.equal('accepted')
   })
 
-  it('take no more host ports than a guest may have, over all of them and both protocols', async () => {
+  it('are limited per guest, over all of them and both protocols', async () => {
     const range = { containerPort: 20000, containerPortEnd: 20999 }
     const { portMappings: mappings } = await host.addMapping(running, range)
     expect(await codeOf(host.addMapping(running, { ...range, protocol: 'udp' }))).to.equal('resource_exhausted')
@@ -74,7 +74,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(host.addMapping(running, { containerPort: 22 }))).to.equal('resource_exhausted')
   })
 
-  it('refuse what is taken, out of range or malformed, and change nothing then', async () => {
+  it('refuse ports that are in use, out of range or malformed, and change nothing then', async () => {
     const { portMappings: mappings } = await host.addMapping(running, { containerPort: 22, hostPort: 25022 })
     const server = await listen(25555)
     try {
@@ -98,7 +98,7 @@ describe('port mappings of a guest', function () {
     expect(host.guest(stopped).portMappings).to.deep.equal([])
   })
 
-  it('keep their ports though a program of the host waits there since', async () => {
+  it('retain their ports although a program of the host listens there since', async () => {
     await host.addMapping(stopped, { containerPort: 22, hostPort: 25556 })
     const server = await listen(25556)
     try {
@@ -111,7 +111,7 @@ describe('port mappings of a guest', function () {
     }
   })
 
-  it('lose none where two remove the first at once, and one of two that expect the same revision', async () => {
+  it('lose none where two requests remove the first at once; one of two with the same revision wins', async () => {
     const ports = [25001, 25002, 25003, 25004]
     let revision = 0
     for (const hostPort of ports) ({ revision } = await host.addMapping(running, { containerPort: 1, hostPort }))
@@ -125,7 +125,7 @@ describe('port mappings of a guest', function () {
     expect((await host.removeMapping(running, 0)).portMappings).to.deep.equal([])
   })
 
-  it('give one port to one of twenty that want it', async () => {
+  it('give one port to one of twenty concurrent requests', async () => {
     const wanted = Array.from({ length: 20 }, (_, n) =>
       codeOf(host.addMapping(n % 2 ? running : stopped, { containerPort: 1, hostPort: 26000 })),
     )
@@ -134,7 +134,7 @@ describe('port mappings of a guest', function () {
     expect(codes.filter((code) => code === 'port_conflict')).to.have.lengthOf(19)
   })
 
-  it('finds free ports', async () => {
+  it('include a search for free ports', async () => {
     const find = (hostIp: string, count: number) =>
       call(host.client.findFreePorts.bind(host.client), { protocol: 'tcp', hostIp, count })
     const { ports } = await find('', 5)
@@ -143,7 +143,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(find('', 0))).to.equal('invalid_field')
   })
 
-  it('lead into the guest from when they are answered to when they are removed', async () => {
+  it('work from the answer to their creation until the answer to their removal', async () => {
     const echo = host.answerInside(`x${tag}-1`, 8080)
     try {
       const { portMappings: mappings } = await host.addMapping(running, { containerPort: 8080 })
@@ -160,7 +160,7 @@ describe('port mappings of a guest', function () {
     }
   })
 
-  it('lead into a guest again whose interface somebody deleted', async () => {
+  it('work again after somebody deleted the guest’s interface', async () => {
     const echo = host.answerInside(`x${tag}-1`, 8080)
     const answers = (port: number) => async (): Promise<boolean> => (await askPeer(gateway, port)) === 'hello'
     try {

@@ -34,7 +34,7 @@ describe('settings of a guest', function () {
     const off = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
     afterEach(() => set(running, off))
 
-    it('is off, then kept as stored, with ids that stay', async () => {
+    it('is off, then stored as sent, with stable ids', async () => {
       expect(await host.firewall(stopped)).to.deep.equal(off)
       const wanted = {
         enabled: true,
@@ -51,7 +51,7 @@ describe('settings of a guest', function () {
       expect(again.rules.slice(0, 2)).to.deep.equal(stored.rules)
     })
 
-    it('stays as it was where the new rules are wrong or someone else was faster', async () => {
+    it('stays unchanged where the new rules are wrong or another request was faster', async () => {
       const stored = await set(stopped, {
         enabled: true,
         defaultAction: 'DROP',
@@ -79,7 +79,7 @@ describe('settings of a guest', function () {
   })
 
   describe('limits', () => {
-    it('hold at once in a guest that runs, and what is not sent stays', async () => {
+    it('apply at once to a running guest, and fields that are not sent stay', async () => {
       const before = host.guest(running).limits!
       const { limits, revision } = await host.setLimits(running, { ramMb: 128, networkDownMbps: 50 })
       expect(limits).to.deep.equal({ ...before, ramMb: 128, networkDownMbps: 50 })
@@ -98,7 +98,7 @@ describe('settings of a guest', function () {
       expect(host.guest(running).limits).to.deep.equal(before)
     })
 
-    it('that the host is too small for by now stay, and hinder no other', async () => {
+    it('that exceed the host by now stay, and do not block others', async () => {
       const { vcpuMilli, ramMb } = host.guest(stopped).limits!
       const tooLarge = { vcpuMilli: 250_000, ramMb: 4_000_000 }
       await rewriteLimits(stopped, tooLarge)
@@ -110,7 +110,7 @@ describe('settings of a guest', function () {
       await host.setLimits(stopped, { vcpuMilli })
     })
 
-    it('of a stopped guest hold from its start on', async () => {
+    it('of a stopped guest apply from its start on', async () => {
       await host.setLimits(stopped, { ramMb: 96, networkDownMbps: 20 })
       expect(await host.power('start', stopped)).to.equal('done')
       expect(memoryLimit(2)).to.equal(96 * 1024 ** 2)
@@ -139,7 +139,7 @@ describe('settings of a guest', function () {
   })
 
   describe('quota and expiry', () => {
-    it('block, stop and free a guest', async () => {
+    it('block, stop and release a guest', async () => {
       await host.setExpiry(running, Date.now() - 1000)
       const blocked = await waitFor(() => {
         const { status, policyBlocked } = host.guest(running)
@@ -154,7 +154,7 @@ describe('settings of a guest', function () {
       expect(await codeOf(host.setExpiry(running, -5))).to.equal('invalid_field')
     })
 
-    it('keep what is not sent of a quota', async () => {
+    it('retain the fields of a quota that are not sent', async () => {
       await host.setTrafficLimit(stopped, { monthlyGb: 100, resetDay: 5 })
       const { traffic } = await host.setTrafficLimit(stopped, { monthlyGb: 50 })
       expect(traffic).to.include({ monthlyGb: 50, resetDay: 5 })
@@ -165,7 +165,7 @@ describe('settings of a guest', function () {
     })
   })
 
-  it('are there again after a kill of the agent', async () => {
+  it('survive a kill of the agent', async () => {
     await host.addMapping(running, { containerPort: 22, hostPort: 27022 })
     const firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
     const { revision } = await host.setFirewall(running, firewall)

@@ -13,7 +13,7 @@ import { sh } from '../support/sh.js'
 const mib = 1024 ** 2
 const rounds = 6
 
-describe('the swap of an agent that is killed', function () {
+describe('the swap of a killed agent', function () {
   let agent: AgentProcess
   before(async () => {
     agent = await AgentProcess.create('sw')
@@ -64,7 +64,7 @@ describe('the swap of an agent that is killed', function () {
     expect(await read()).to.include({ enabled: true, fileBytes: 64 * mib })
   })
 
-  it('is there at any moment of a resize, and has the new size in the end', async () => {
+  it('is in use at any moment of a resize, and has the new size in the end', async () => {
     let longestMs = 60
     for (let round = 0; round < rounds; round++) {
       const sizeMb = round % 2 === 0 ? 96 : 64
@@ -84,7 +84,7 @@ describe('the swap of an agent that is killed', function () {
     }
   })
 
-  it('comes back with the agent where no boot took it into use, unless it is disabled', async () => {
+  it('is activated by the agent where no boot did it, unless it is disabled', async () => {
     sh('swapoff', swapsBelow(agent.directory)[0]!)
     await restart()
     expect(swapsBelow(agent.directory)).to.have.length(1)
@@ -96,7 +96,7 @@ describe('the swap of an agent that is killed', function () {
     expect(swapsBelow(agent.directory)).to.have.length(1)
   })
 
-  it('and the history of its host is asked for from the same agent', async () => {
+  it('is available together with the history of its host from the same agent', async () => {
     const client = agent.hosts()
     const { history } = await call(client.getHostHistory.bind(client), {
       range: 'year',

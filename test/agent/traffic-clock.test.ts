@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { unlimitedTraffic } from '../../agent/guests/record/record.js'
 import { TrafficHost } from '../support/network/traffic-host.js'
 
-describe('expiry and traffic with a clock that is wrong', () => {
+describe('expiry and traffic with a wrong clock', () => {
   let host: TrafficHost
   beforeEach(() => (host = new TrafficHost()))
   afterEach(() => host.destroy())

@@ -32,7 +32,7 @@ describe('traffic', () => {
     expect(host.used(a)).to.deep.equal([6001, 200])
   })
 
-  it('never loses or doubles a byte but those since the last look before a reboot', async () => {
+  it('never loses or doubles a byte, except those since the last reading before a reboot', async () => {
     const step = fc.oneof(
       fc.record({ kind: fc.constant('bytes' as const), rx: fc.nat(1e9), tx: fc.nat(1e9) }),
       fc.constantFrom({ kind: 'look' as const }, { kind: 'crash' as const }, { kind: 'reboot' as const }),
@@ -75,7 +75,7 @@ describe('traffic', () => {
     )
   })
 
-  it('a month that turns resets once, whatever the clock does', async () => {
+  it('resets once for a new month, whatever the clock does', async () => {
     const uuid = host.guest(1)
     const seen: [string, number][] = []
     for (const [day, bytes] of [
@@ -104,7 +104,7 @@ describe('traffic', () => {
     ])
   })
 
-  it('a clock that was years ahead and is right again turns months as ever', async () => {
+  it('resets months as usual after a clock that was years ahead is right again', async () => {
     const uuid = host.guest(1)
     const seen: [string, number][] = []
     for (const day of ['2031-01-01', '2026-11-21', '2026-12-01', '2027-01-01']) {
@@ -122,7 +122,7 @@ describe('traffic', () => {
     ])
   })
 
-  it('what is sent to a guest that is stopped is not its use, what came until it stopped is', async () => {
+  it('counts what was received until a guest stopped, but nothing sent to a stopped guest', async () => {
     const uuid = host.guest(1)
     await host.keeper.look()
     host.receive(uuid, 1000)
@@ -144,7 +144,7 @@ describe('traffic', () => {
     expect(host.used(uuid)).to.deep.equal([1067, 40])
   })
 
-  it('a host without a clock of its own, at 1971 after each boot, gives no month back', async () => {
+  it('repeats no month on a host without a clock, at 1971 after each boot', async () => {
     const uuid = host.guest(1)
     for (const day of ['2026-11-21', '1971-01-01', '2026-11-22', '1971-01-01', '2026-11-23']) {
       host.nowMs = at(`${day} 00:00:00`)
@@ -155,7 +155,7 @@ describe('traffic', () => {
     expect(host.used(uuid)).to.deep.equal([50, 0])
   })
 
-  it('a reset takes a count back to the present month that a clock a month ahead has left', async () => {
+  it('returns to the present month by a reset after a clock that was a month ahead', async () => {
     const uuid = host.guest(1)
     host.nowMs = at('2026-12-01 00:00:00')
     await host.keeper.look()
@@ -168,7 +168,7 @@ describe('traffic', () => {
     expect(host.keeper.readUse(host.store.get(uuid)).periodStart).to.equal('2026-11-01')
   })
 
-  it('what came until a reset belongs to before it, looked at or not', async () => {
+  it('counts what was received until a reset in the former period, read or not', async () => {
     const [a, b] = [host.guest(1), host.guest(2)]
     host.receive(a, 1000, 200)
     await host.keeper.look()
@@ -188,7 +188,7 @@ describe('traffic', () => {
     expect(host.used(a)).to.deep.equal([5, 0])
   })
 
-  it('a reset does not wait for counters that cannot be read', async () => {
+  it('resets without waiting for counters that cannot be read', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
     host.receive(uuid, gb)
     await host.keeper.look()
@@ -197,7 +197,7 @@ describe('traffic', () => {
     expect([host.used(uuid), host.policy(uuid).overQuota]).to.deep.equal([[0, 0], false])
   })
 
-  it('a guest’s own reset day, and when it comes', async () => {
+  it('resets on the guest’s own day, and shows the next date', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, resetDay: 25 } })
     host.receive(uuid, 10)
     await host.keeper.look()
@@ -210,7 +210,7 @@ describe('traffic', () => {
     expect(host.used(uuid)).to.deep.equal([0, 0])
   })
 
-  it('a quota that is used up cuts the guest off, stops it once and blocks it', async () => {
+  it('disconnects, stops once and blocks a guest whose quota is used up', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
     host.receive(uuid, 0.6 * gb, 0.4 * gb - 1)
     await host.keeper.look()
@@ -243,7 +243,7 @@ describe('traffic', () => {
       expect([host.policy(uuid).overQuota, host.stopped]).to.deep.equal([false, [uuid]])
     })
 
-  it('a throttled guest goes on at the lower rate, and at its own again afterwards', async () => {
+  it('throttles a guest to the lower rate, and restores its own rate afterwards', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1, action: 'throttle' } })
     host.receive(uuid, gb)
     await host.keeper.look()
@@ -256,7 +256,7 @@ describe('traffic', () => {
     expect(host.stopped).to.deep.equal([])
   })
 
-  it('a quota without an action is only noted', async () => {
+  it('only records the end of a quota without an action', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, mode: 'split', outGb: 1, action: 'none' } })
     host.receive(uuid, 5 * gb, gb)
     await host.keeper.look()
@@ -266,7 +266,7 @@ describe('traffic', () => {
     expect(host.stopped, 'now it has one').to.deep.equal([uuid])
   })
 
-  it('a guest that expires is stopped at that time, also where counters cannot be read', async () => {
+  it('stops an expired guest on time, also where counters cannot be read', async () => {
     const uuid = host.guest(1, { expiresAtMs: at('2026-11-21 12:00:10') })
     host.countersFail = true
     host.nowMs = at('2026-11-21 12:00:09')
@@ -285,7 +285,7 @@ describe('traffic', () => {
     expect([host.store.get(uuid).wanted, host.stopped]).to.deep.equal(['stopped', [uuid]])
   })
 
-  it('a guest that is busy is stopped when that has ended', async () => {
+  it('stops a busy guest after its operation', async () => {
     const uuid = host.guest(1, { expiresAtMs: 1 })
     host.busy = true
     await host.keeper.look()
@@ -295,7 +295,7 @@ describe('traffic', () => {
     expect(host.stopped).to.deep.equal([uuid])
   })
 
-  it('one that is being deleted or is broken is left alone', async () => {
+  it('leaves guests unchanged that are being deleted or broken', async () => {
     for (const [id, status] of [
       [1, 'deleting'],
       [2, 'error'],
@@ -305,7 +305,7 @@ describe('traffic', () => {
     expect(host.stopped).to.deep.equal([])
   })
 
-  it('a look that changes nothing writes nothing', async () => {
+  it('writes nothing for a reading without changes', async () => {
     const uuid = host.guest(1)
     host.receive(uuid, 5)
     await host.keeper.look()
@@ -316,7 +316,7 @@ describe('traffic', () => {
     expect([written.get(), host.store.get(uuid).revision]).to.deep.equal([before, revision])
   })
 
-  it('goes with the guest', async () => {
+  it('is deleted with the guest', async () => {
     const uuid = host.guest(1)
     host.receive(uuid, 5)
     await host.keeper.look()

@@ -20,7 +20,7 @@ describe('upkeep', function () {
     return LabAgent.start({ identityDir, config: { operations } })
   }
 
-  it('of an agent takes operations out of the journal that ended too long ago', async () => {
+  it('of an agent removes operations from the journal that ended too long ago', async () => {
     const agent = await startAgent({ keep_days: 2 })
     try {
       await agent.stop()
@@ -37,7 +37,7 @@ describe('upkeep', function () {
     }
   })
 
-  it('of an agent keeps no more operations, and ids of removed ones, than it is told to', async () => {
+  it('of an agent bounds the number of operations, and of ids of removed ones', async () => {
     const agent = await startAgent({ keep: 100, remember: 1000 })
     try {
       await agent.stop()

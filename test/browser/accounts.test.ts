@@ -30,7 +30,7 @@ async function readQr(page: Page, picture: Locator): Promise<string> {
   return readCode(Uint8ClampedArray.from(data), width, height)?.data ?? ''
 }
 
-describe('who may come in to the panel', () => {
+describe('accounts in the panel', () => {
   let lab: PanelLab
   before(async function () {
     lab = await sharedLab()
@@ -39,7 +39,7 @@ describe('who may come in to the panel', () => {
   const codeOf = (secret: string, steps = 0): string =>
     generateSync({ secret, epoch: Math.floor(Date.now() / 1000) + 30 * steps })
 
-  it('a second factor is read from its picture, and takes no code twice', async function () {
+  it('get a second factor by its QR code, which accepts no code twice', async function () {
     const page = await lab.logIn({ username: 'careful' })
     await lab.show(page, '/account')
     await page.getByRole('button', { name: 'Turn on', exact: false }).first().click()
@@ -97,7 +97,7 @@ describe('who may come in to the panel', () => {
     for (const page of [first, second, third]) await page.context().close()
   })
 
-  it('are let in from another address while one is refused for too many attempts, all in the log', async function () {
+  it('are accepted from another address while one is refused for too many attempts, all in the log', async function () {
     await makeAdmin(lab.gateway, 'guessed')
     const from = async (address: string): Promise<Page> => {
       const page = await (await lab.open()).newPage()

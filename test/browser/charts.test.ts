@@ -20,7 +20,7 @@ const countPixels = (colour: string): string => `(() => {
   return count
 })()`
 
-describe('what happened to a guest, in the panel', function () {
+describe('the charts of a guest in the panel', function () {
   let lab: PanelLab
   let guest: Guest
   let page: Page
@@ -54,7 +54,7 @@ describe('what happened to a guest, in the panel', function () {
     await page.locator('.chart canvas').first().waitFor()
   }
 
-  it('is drawn on its charts: what was ordered, and what went wrong', async () => {
+  it('mark its tasks and faults', async () => {
     await shown()
     const before = await pixels('--line-strong')
     expect(await page.locator('[data-marks]').count(), 'nothing happened yet').to.equal(0)
@@ -76,7 +76,7 @@ describe('what happened to a guest, in the panel', function () {
     await page.setViewportSize({ width: 1280, height: 800 })
   })
 
-  it('has an axis of the chosen period that ends now, however young the guest is', async () => {
+  it('have an axis of the chosen period that ends now, however young the guest is', async () => {
     const young = await lab.gateway.fleet.addGuest({ name: 'young' })
     record(young, 1)
     await lab.show(page, `/containers/${young.id}`)
@@ -118,7 +118,7 @@ describe('what happened to a guest, in the panel', function () {
 
     beforeEach(removeAll)
 
-    it('is taken before the disk is replaced, and leads back', async () => {
+    it('is taken before the disk is replaced, and can be restored', async () => {
       await reinstall()
       expect(await check().isChecked(), 'by default').to.equal(true)
       await lab.picture(page, 'reinstall-wide')
@@ -164,7 +164,7 @@ describe('what happened to a guest, in the panel', function () {
       expect(await snapshots()).to.deep.equal([])
     })
 
-    it('is not offered where there is no room for one', async () => {
+    it('is not offered where it has no space', async () => {
       const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
       for (let at = 0; at < body.data.quota; at++)
         await lab.gateway.request('POST', `/containers/${guest.id}/snapshots`, { body: {} })

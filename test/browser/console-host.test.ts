@@ -47,7 +47,7 @@ describe('a terminal of a real guest in the panel', function () {
     return new RegExp(`^${mark} (.*)$`, 'm').exec(text)?.[1] ?? ''
   }
 
-  it('has the size that is seen, and all scripts', async () => {
+  it('has the visible size, and shows all scripts', async () => {
     const view = await open('one')
     const { cols, rows } = await view.size()
     expect(await run(view, 'busybox stty size')).to.equal(`${rows} ${cols}`)
@@ -62,7 +62,7 @@ describe('a terminal of a real guest in the panel', function () {
     expect(await run(view, 'echo 中文 😀')).to.equal('中文 😀')
   })
 
-  it('shows 50 MB complete, in little memory', async () => {
+  it('shows 50 MB completely, with little memory', async () => {
     const bytes = 50 * 2 ** 20
     const line = `${'0123456789abcdef'.repeat(4)}\r\n`
     const count = Math.ceil(bytes / line.length)
@@ -105,7 +105,7 @@ describe('a terminal of a real guest in the panel', function () {
     expect(heap).to.be.below(150 * 2 ** 20)
   })
 
-  it('ends a flood by Ctrl-C within a second, and another guest’s console is quick meanwhile', async () => {
+  it('ends a flood by Ctrl-C within a second, and another guest’s console stays responsive', async () => {
     const flooded = await open('one')
     const other = await shell(await context.newPage(), 'two')
     await flooded.page.bringToFront()
@@ -122,7 +122,7 @@ describe('a terminal of a real guest in the panel', function () {
     expect(median, 'median in ms, 100 are promised').to.be.below(deadlineOf(100))
   })
 
-  describe('goes on in an editor', () => {
+  describe('continues in an editor', () => {
     /** An editor with an unsaved line, in a shell with a known number. */
     async function edit(): Promise<{ view: TerminalPage; pid: string }> {
       const view = await open('one')
@@ -172,7 +172,7 @@ describe('a terminal of a real guest in the panel', function () {
       await expectSame(view, pid)
     })
 
-    it('after the page was loaded again', async () => {
+    it('after a reload of the page', async () => {
       const { view, pid } = await edit()
       await view.page.reload()
       await backWithin(view, 10_000)

@@ -42,7 +42,7 @@ describe('a terminal in the panel', function () {
     return { page, view, terminal: guestsTerminal(guest) }
   }
 
-  it('shows what the guest shows, and types what is typed', async () => {
+  it('shows output, and sends input', async () => {
     const { view, terminal, page } = await open()
     terminal.show('中文 \u{1f600} ready\r\n# ')
     await view.shows(/中文 \u{1f600} ready/u)
@@ -62,7 +62,7 @@ describe('a terminal in the panel', function () {
     await lab.picture(page, 'console-wide')
   })
 
-  it('is left by F6, and entered by it', async () => {
+  it('is left and entered by F6', async () => {
     const { view, terminal, page } = await open()
     await view.type('a')
     await page.keyboard.press('F6')
@@ -72,7 +72,7 @@ describe('a terminal in the panel', function () {
     await waitFor(() => terminal.input === 'ab', { what: () => JSON.stringify(terminal.input) })
   })
 
-  it('goes on after a reload, with what was there', async () => {
+  it('continues after a reload, with its former content', async () => {
     const { view, terminal, page } = await open()
     terminal.show('\x1b[6nbefore the reload\r\n# ') // asks where the cursor is, which is answered once
     await view.shows(/before/)
@@ -84,7 +84,7 @@ describe('a terminal in the panel', function () {
     await waitFor(() => terminal.input === '\x1b[1;1Rx', { what: () => JSON.stringify(terminal.input) })
   })
 
-  it('goes on after another page of the panel was looked at', async () => {
+  it('continues after a visit to another page of the panel', async () => {
     const { terminal, page } = await open()
     terminal.show('still here')
     await lab.show(page, `/containers/${guest.id}/network`)
@@ -94,7 +94,7 @@ describe('a terminal in the panel', function () {
     expect(guestsTerminal(guest)).to.equal(terminal)
   })
 
-  it('comes back by itself after the network was away, and misses nothing', async () => {
+  it('reconnects by itself after a network failure, and misses nothing', async () => {
     const { view, terminal, page } = await open()
     terminal.show('one\r\n')
     await view.shows(/one/)
@@ -122,7 +122,7 @@ describe('a terminal in the panel', function () {
     expect(await view.text()).to.equal('')
   })
 
-  it('goes on in another window, and says so', async () => {
+  it('is taken over by another window, and says so', async () => {
     const { view, page, terminal } = await open()
     const other = await page.context().newPage()
     const resume = await page.evaluate<string>(`Object.entries(sessionStorage)[0].join('\\n')`)
@@ -139,7 +139,7 @@ describe('a terminal in the panel', function () {
     expect(guestsTerminal(guest)).to.equal(terminal)
   })
 
-  it('has a page of its own, with the mode that is asked for', async () => {
+  it('has a page of its own, with the requested mode', async () => {
     const { page } = await open()
     const own = page.context().waitForEvent('page')
     await page.getByRole('link', { name: 'Open in a new tab' }).click()
@@ -153,7 +153,7 @@ describe('a terminal in the panel', function () {
     await lab.picture(popup, 'console-full-wide')
   })
 
-  it('is asked for again by who has to log in again', async () => {
+  it('is opened again after a new login', async () => {
     const { view, page } = await open()
     await page.context().clearCookies()
     await page.reload()
@@ -183,7 +183,7 @@ describe('a terminal in the panel', function () {
     await lab.picture(page, 'console-phone')
   })
 
-  it('reads out what it shows, once that is switched on', async () => {
+  it('reads its output aloud once that is switched on', async () => {
     const { view, terminal, page } = await open()
     await page.getByLabel('More console actions').click()
     await page.getByRole('menuitem', { name: 'Turn on screen reader mode' }).click()
@@ -208,7 +208,7 @@ describe('a terminal in the panel', function () {
     await waitFor(() => terminal.input === 'z', { what: 'the keyboard is the guest’s again' })
   })
 
-  it('shows a guest that does not run as such, and opens once it does', async () => {
+  it('shows that a guest is stopped, and opens once it runs', async () => {
     guest = await lab.gateway.fleet.addGuest({ status: 'stopped' })
     const page = await lab.logIn()
     await TerminalPage.prepare(page.context())
@@ -226,7 +226,7 @@ describe('a terminal in the panel', function () {
     const clipboard = (page: Page, call: string): Promise<string | undefined> =>
       Promise.race([page.evaluate<string>(`navigator.clipboard.${call}`), delay(10_000, undefined)])
 
-    it('changes nothing of the page by what it shows, and goes on', async () => {
+    it('does not change the page by its output, and continues', async () => {
       const { view, terminal, page } = await open()
       const context = page.context()
       await context.grantPermissions(['clipboard-read', 'clipboard-write'])
@@ -275,7 +275,7 @@ describe('a terminal in the panel', function () {
       expect(await page.locator('body').innerText()).not.to.match(/stolen|onerror/)
     })
 
-    it('is not done a thousand million times, whatever it asks for', async () => {
+    it('does not execute a repetition a thousand million times', async () => {
       const { view, terminal } = await open()
       const finals = Array.from({ length: 63 }, (_, at) => String.fromCharCode(0x40 + at))
       const between = ['', ' ', '!', '"', '#', '$', "'", '*']
@@ -286,7 +286,7 @@ describe('a terminal in the panel', function () {
       await view.shows(/^# alive$/, 60_000)
     })
 
-    it('leaves the page its time, however much it asks for at once', async () => {
+    it('leaves the page responsive, however much it requests at once', async () => {
       const { view, terminal, page } = await open()
       await page.evaluate(
         'let last = performance.now(); window.away = 0; ' +
@@ -301,7 +301,7 @@ describe('a terminal in the panel', function () {
       expect(away, 'ms without a reaction, of all the time that it took').to.be.below((performance.now() - begun) / 2)
     })
 
-    it('has its links asked about, and only those of the web opened', async () => {
+    it('asks before it opens links, and opens only web links', async () => {
       const { view, terminal, page } = await open()
       await page.context().route('https://evil.test/**', (route) => route.fulfill({ body: '' }))
       terminal.show(`${esc}]8;;https://evil.test/a${esc}\\my bank${esc}]8;;${esc}\\\r\n`)
@@ -331,7 +331,7 @@ describe('a terminal in the panel', function () {
       expect(await dialog.count()).to.equal(0)
     })
 
-    it('that floods is drawn in time, in bounded memory', async () => {
+    it('is drawn in time during a flood, in bounded memory', async () => {
       const { view, terminal, page } = await open()
       const session = await page.context().newCDPSession(page)
       await session.send('Performance.enable')

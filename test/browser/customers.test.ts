@@ -40,7 +40,7 @@ describe('customers in the panel', () => {
     '/account',
   ]
 
-  it('come in by their link, see their own guest at once, and nothing of others', async function () {
+  it('log in by their link, see their own guest at once, and nothing of others', async function () {
     const page = await enter()
     await page.getByRole('heading', { name: 'mine' }).waitFor()
     for (const path of paths()) {
@@ -104,11 +104,11 @@ describe('customers in the panel', () => {
     made = usual
   })
 
-  describe('as administrators see them', () => {
+  describe('shown to administrators', () => {
     const publicUrl = (url: string) => lab.gateway.request('PUT', '/public-url', { body: { public_url: url } })
     after(() => publicUrl(''))
 
-    it('are shown at their guest, and are given another one there', async function () {
+    it('appear at their guest, and are assigned to another one there', async function () {
       const owned = await new SubUserCalls(lab.gateway).make({ container_name: 'mine', username: 'olga' })
       const page = await lab.logIn()
       await lab.show(page, `/containers/${own.id}`)
@@ -142,7 +142,7 @@ describe('customers in the panel', () => {
       await page.context().close()
     })
 
-    it('get a link by the public URL, and none that leads to their own machine', async function () {
+    it('get a link with the public URL, and none to the administrator’s own computer', async function () {
       const page = await lab.logIn()
       const { body } = await lab.gateway.request('GET', '/sub-users')
       await lab.show(page, `/sub-users/${body.data[0].id}`)
@@ -164,7 +164,7 @@ describe('customers in the panel', () => {
     })
   })
 
-  it('are refused every route that is not theirs', async function () {
+  it('are refused every route that is closed to them', async function () {
     const page = await enter()
     const routes = lab.gateway.api.routes.filter(
       ({ subUser = 'refused', scope, bound }) =>
@@ -191,7 +191,7 @@ describe('customers in the panel', () => {
   })
 
   for (const screen of ['wide', 'phone'] as const)
-    it(`have pages that fit a ${screen} screen, ask nobody else, and break no policy`, async function () {
+    it(`have pages that fit a ${screen} screen, load nothing from others, and violate no policy`, async function () {
       const page = await enter({ screen })
       const found: string[] = []
       for (const path of ['/', ...paths()]) {
@@ -204,7 +204,7 @@ describe('customers in the panel', () => {
       await page.context().close()
     })
 
-  it('can use them whatever their language, theme and eyes', async function () {
+  it('can use the panel in any language and theme, and with assistive technology', async function () {
     const found: string[] = []
     for (const [language, theme] of [
       ['en', 'light'],

@@ -90,7 +90,7 @@ describe('a page of another origin', function () {
       })
       afterEach(() => page.close())
 
-      it('changes nothing by fetch or form, and is in the log', async () => {
+      it('changes nothing by fetch or form, and the attempt is logged', async () => {
         const target = own(`/containers/${guest.id}/stop`)
         const sent: number[] = []
         page.on('response', (response) => {
@@ -130,7 +130,7 @@ describe('a page of another origin', function () {
         expect(JSON.stringify(audit.data)).to.include('csrf_refused')
       })
 
-      it('reads nothing: no answer, no stream, no script, no picture', async () => {
+      it('reads nothing: no answer, no stream, no script, no image', async () => {
         const read = await page.evaluate<string[]>(`(async () => {
           const paths = ${JSON.stringify(['/containers', '/session', '/account/sessions', '/openapi.json'].map(own))}
           const found = []
@@ -173,7 +173,7 @@ describe('a page of another origin', function () {
         expect(shown()).to.deep.equal(refused)
       })
 
-      it('opens no console, with the cookie or a ticket that it stole, and leaves the ticket unused', async () => {
+      it('opens no console with the cookie or a stolen ticket, and leaves the ticket unused', async () => {
         const before = consoles().length
         const stolen = await ticket()
         for (const protocols of [[], [`berth-ticket.${stolen}`], ['berth.console.v1', `berth-ticket.${stolen}`]])
@@ -192,7 +192,7 @@ describe('a page of another origin', function () {
       })
     })
 
-  it('that is in the list opens consoles at once, as the clients in the field do, and no more once it is not', async () => {
+  it('opens consoles at once while it is listed, like existing clients, and no more once it is not', async () => {
     const origin = `http://billing.test:${port}`
     const put = async (origins: string[]): Promise<void> => {
       const { status, text } = await lab.gateway.request('PUT', '/webssh-origins', { body: { origins } })

@@ -314,7 +314,7 @@ describe('the forms of the panel', function () {
     expect(await page.locator('body').innerText()).not.to.include(generated)
   })
 
-  it('show the devices that a container has, and when a change takes effect, but offer none to virtual machines', async () => {
+  it('show the devices of a container, when a change takes effect, and none for virtual machines', async () => {
     const body = { devices: ['fuse'] }
     await lab.gateway.request('PUT', `/containers/${guest.id}/devices`, { body })
     await lab.show(page, `/containers/${guest.id}/settings`)

@@ -17,7 +17,7 @@ describe('guests in the panel', () => {
     return (body.data as { name: string }[]).map(({ name }) => name)
   }
 
-  it('are created in named stages, with a password that is shown once; two clicks make one', async function () {
+  it('are created in named stages, with a password that is shown once; two clicks create one', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
     expect(await page.locator('[data-curl]').innerText()).to.include('"name": "made"')
@@ -33,7 +33,7 @@ describe('guests in the panel', () => {
     expect(await page.locator('body').innerText()).not.to.include(secret)
   })
 
-  it('that cannot be created say why, by which request, and the form stays', async function () {
+  it('that cannot be created show the reason and the request id, and the form stays', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
     await page.locator('#ram').fill('2048')
@@ -62,7 +62,7 @@ describe('guests in the panel', () => {
     await waitFor(async () => !(await names()).includes('gone'), { what: 'deleted' })
   })
 
-  it('are started at once, and those that run already are told apart', async function () {
+  it('are started in bulk, and running ones are reported separately', async function () {
     const { fleet } = lab.gateway
     for (let at = 0; at < 6; at++) await fleet.addGuest({ name: `bulk-${at}`, status: at < 4 ? 'stopped' : 'running' })
     await lab.show(page, '/containers?text=bulk-')
@@ -85,7 +85,7 @@ describe('guests in the panel', () => {
     await page.getByText('4 tasks queued').waitFor()
   })
 
-  it('are found by name, address and port, in the list and from everywhere', async function () {
+  it('are found by name, address and port, in the list and on every page', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'needle' })
     const { body } = await lab.gateway.request('GET', `/containers/${id}`)
     await lab.show(page, '/')
@@ -110,7 +110,7 @@ describe('guests in the panel', () => {
     await page.getByRole('row').getByText('Stopped').waitFor()
   })
 
-  it('are had by keyboard alone', async function () {
+  it('can be managed with the keyboard only', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').focus()
     await page.keyboard.type('typed')

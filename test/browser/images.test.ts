@@ -8,7 +8,7 @@ import { PanelLab, type OpenOptions } from './panel-lab.js'
 const id = 'alpine-3.22'
 
 /** Real downloads from a server of the test's, which breaks them off. */
-describe('images that cannot be had, in the panel', function () {
+describe('unavailable images in the panel', function () {
   let lab: PanelLab
   let server: ImageServer
 
@@ -39,7 +39,7 @@ describe('images that cannot be had, in the panel', function () {
     return { page, line: page.getByRole('row').filter({ has: page.getByText(id, { exact: true }) }) }
   }
 
-  it('say why, and are tried again', async () => {
+  it('show the reason, and can be retried', async () => {
     const { page, line } = await open()
     await line.getByRole('button', { name: 'Download' }).click()
     await line.getByText('The download failed.').waitFor()
@@ -56,7 +56,7 @@ describe('images that cannot be had, in the panel', function () {
     await page.context().close()
   })
 
-  it('say so in the reader’s language', async () => {
+  it('show it in the reader’s language', async () => {
     const { page, line } = await open({ language: 'zh', screen: 'phone' })
     await line.getByRole('button', { name: /下载|重试/ }).click()
     await line.getByText('下载失败。').waitFor()
@@ -66,7 +66,7 @@ describe('images that cannot be had, in the panel', function () {
     await page.context().close()
   })
 
-  it('keep a guest from being made: the form stays, and one click tries it again', async () => {
+  it('prevent the creation of a guest: the form stays, and one click retries', async () => {
     const { faults } = lab.gateway.fleet.agentOf('host-a').host
     const broken = (): void => {
       throw new BerthError('invalid', 'image_invalid', 'unpack the image: unexpected end of file')

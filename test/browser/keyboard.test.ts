@@ -21,7 +21,7 @@ const readFocus = `(() => {
 })()`
 
 /** No mouse: all that is done here is done by keys, and one always sees where one is. */
-describe('the panel by keyboard alone', function () {
+describe('the panel with the keyboard only', function () {
   let lab: PanelLab
   let page: Page
 
@@ -53,7 +53,7 @@ describe('the panel by keyboard alone', function () {
   }
   const hasFocus = async (target: Locator): Promise<boolean> => (await target.and(page.locator(':focus')).count()) === 1
 
-  it('is logged in to', async () => {
+  it('logs in', async () => {
     await page.goto(lab.gateway.url)
     await tabTo(page.locator('#username'))
     await page.keyboard.type('typist')
@@ -66,7 +66,7 @@ describe('the panel by keyboard alone', function () {
     expect(await page.evaluate('document.activeElement.id')).to.equal('main-content')
   })
 
-  it('creates a guest, looks into it, and leaves its terminal', async () => {
+  it('creates a guest, opens it, and leaves its terminal', async () => {
     for (const key of ['g', 'c']) await press(key)
     await page.getByRole('heading', { name: 'Guests', level: 1 }).waitFor()
     await tabTo(page.locator('#main-content').getByRole('link', { name: 'New guest' }).first())
@@ -97,7 +97,7 @@ describe('the panel by keyboard alone', function () {
     expect(await page.evaluate('document.activeElement.matches(".console .bar *")')).to.equal(true)
   })
 
-  it('comes back to where a dialog was opened, and deletes', async () => {
+  it('returns the focus to where a dialog was opened, and deletes', async () => {
     const more = page.getByRole('button', { name: 'Actions for by-keys' })
     await more.focus()
     const openDialog = async (): Promise<void> => {
@@ -129,7 +129,7 @@ describe('the panel by keyboard alone', function () {
     lab.expectNoComplaints()
   })
 
-  it('tells its keys, and finds by them', async () => {
+  it('shows its shortcuts, and searches by them', async () => {
     await press('?')
     const help = page.getByRole('dialog', { name: 'Keyboard shortcuts' })
     await help.getByText('Find a page, a guest, an address or a port').waitFor()

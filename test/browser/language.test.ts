@@ -18,7 +18,7 @@ describe('the language of the panel', function () {
     await page.getByRole('menuitem', { name: to }).click()
   }
 
-  it('changes under a half-filled form, which stays as it is, and is kept', async () => {
+  it('changes without clearing a half-filled form, and is remembered', async () => {
     const page = await lab.logIn()
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('half-filled')
@@ -41,7 +41,7 @@ describe('the language of the panel', function () {
     await page.context().close()
   })
 
-  it('changes before anybody has logged in, with what was typed', async () => {
+  it('changes before the login without clearing what was typed', async () => {
     const page = await (await lab.open()).newPage()
     await page.goto(lab.gateway.url)
     await page.locator('#username').fill('half')

@@ -9,7 +9,7 @@ import { deadlineOf, expectInTime } from '../support/promised-time.js'
 
 const count = 1000
 
-describe(`the panel while others change things, beside ${count} guests`, () => {
+describe(`the live panel with ${count} other guests`, () => {
   let lab: PanelLab
   let line: CutLine | undefined
   let id: number
@@ -44,7 +44,7 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
     return Math.round(performance.now() - begun)
   }
 
-  it('asks for nothing while nothing happens', async function () {
+  it('sends no requests while nothing happens', async function () {
     const page = await lab.logIn()
     await page.clock.install()
     await page.reload()
@@ -60,7 +60,7 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
     await page.context().close()
   })
 
-  it('has one stream for eight tabs, and all of them show a change', async function () {
+  it('shares one stream between eight tabs, and all of them show a change', async function () {
     const first = await lab.logIn()
     const pages = [first]
     while (pages.length < 8) pages.push(await first.context().newPage())
@@ -76,7 +76,7 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
     await first.context().close()
   })
 
-  it('shows within a second in two browsers what is done by the interface', async function () {
+  it('shows changes of the API in two browsers within a second', async function () {
     const pages = [await lab.logIn(), await lab.logIn()]
     for (const page of pages) await lab.show(page, '/containers?text=watched')
     await Promise.all(pages.map((page) => badge(page, 'Running').waitFor()))
@@ -90,7 +90,7 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
     for (const page of pages) await page.context().close()
   })
 
-  it('says that the gateway is away, keeps what was typed and where one was, and is fresh soon after', async function () {
+  it('reports an unreachable gateway, retains input and position, and refreshes soon after', async function () {
     const cuttable = (line = await CutLine.start(lab.gateway.url))
     await makeAdmin(lab.gateway, 'away')
     const list = await (await lab.open()).newPage()

@@ -13,7 +13,7 @@ describe('logging in to the panel', () => {
     await makeAdmin(lab.gateway, 'ada')
   })
 
-  it('leaves no credential where a script finds it', async function () {
+  it('leaves no credential that a script could read', async function () {
     const page = await lab.logIn()
     const [cookie = '', ...stored] = await page.evaluate<string[]>(
       '[document.cookie, JSON.stringify(localStorage), JSON.stringify(sessionStorage)]',
@@ -28,7 +28,7 @@ describe('logging in to the panel', () => {
     await page.context().close()
   })
 
-  it('refuses a wrong password in words, and counts down when there were too many', async function () {
+  it('explains a wrong password, and counts down after too many', async function () {
     const page = await (await lab.open()).newPage()
     await page.goto(lab.gateway.url)
     const alert = page.getByRole('alert')
@@ -52,7 +52,7 @@ describe('logging in to the panel', () => {
     await page.context().close()
   })
 
-  it('goes on where the session ended, with what was typed', async function () {
+  it('continues after the session ended, without clearing what was typed', async function () {
     const page = await lab.logIn()
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('kept')
@@ -138,7 +138,7 @@ describe('logging in to the panel', () => {
     await store.ping() // the gateway has heard of the change
   }
 
-  it('takes a set-up link once, and keeps its token out of the address', async function () {
+  it('accepts a set-up link once, and removes its token from the address', async function () {
     const { body } = await lab.gateway.request('POST', '/admins', { body: { username: 'grace' } })
     const link = `${lab.gateway.url}/setup#${body.data.setup_token}`
     const page = await (await lab.open()).newPage()

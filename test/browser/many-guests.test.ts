@@ -77,7 +77,7 @@ for (const count of [1000, 20_000] as const)
       expect(ms * throttling, told).to.be.lessThan(slowness * bound)
     }
 
-    it('has rows soon, and few of them at once', async () => {
+    it('shows rows soon, and renders few of them at once', async () => {
       const { ms } = await workOf(async () => {
         await page.goto(`${lab.gateway.url}/#/containers`)
         await page.locator('.guest-row .name').first().waitFor()
@@ -92,7 +92,7 @@ for (const count of [1000, 20_000] as const)
       within('a key of a search', ms / result, most.searchMs)
     }
 
-    it('is searched while one types', async () => {
+    it('is searched during typing', async () => {
       await page.waitForFunction('new Promise((resolve) => requestIdleCallback(() => resolve(true)))')
       await searched('[data-search]')
       await page.locator('[data-search]').fill('sim-1234')
@@ -101,21 +101,21 @@ for (const count of [1000, 20_000] as const)
       await page.locator('.guest-row .name', { hasText: /^sim-1000$/ }).waitFor()
     })
 
-    it('is scrolled without a stall, to its end', async () => {
+    it('scrolls to its end without a stall', async () => {
       const { ms, result } = await workOf(() => page.evaluate<number>(scrollScript))
       within('a frame of scrolling', ms / result, most.frameMs)
       await page.evaluate('document.querySelector(".list-box").scrollTop = 1e9')
       await page.locator('.guest-row .name', { hasText: `sim-${count + 999}` }).waitFor()
     })
 
-    it('is searched from everywhere', async () => {
+    it('is searched on every page', async () => {
       await page.keyboard.press('Control+k')
       await page.locator('.palette input').waitFor()
       await searched('.palette input')
       await page.keyboard.press('Escape')
     })
 
-    it('takes little memory', async () => {
+    it('needs little memory', async () => {
       await devtools.send('HeapProfiler.collectGarbage')
       const { usedSize } = await devtools.send('Runtime.getHeapUsage')
       const mb = usedSize / 1024 ** 2

@@ -86,7 +86,7 @@ describe('texts with markup in the panel', function () {
     expect(await harm(page), where).to.deep.equal(['undefined', 0, true])
   }
 
-  it('are texts on every page, whole, for administrators', async () => {
+  it('are shown as plain text on every page, completely, to administrators', async () => {
     const page = await lab.logIn({ username: 'ada' })
     const at = `/containers/${guest.id}`
     const shown: string[] = []
@@ -142,7 +142,7 @@ describe('texts with markup in the panel', function () {
     await page.context().close()
   })
 
-  it('do nothing in addresses of pages', async () => {
+  it('have no effect in the addresses of pages', async () => {
     const page = await lab.logIn({ username: 'grace' })
     const text = encodeURIComponent(markup)
     for (const path of [

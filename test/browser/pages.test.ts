@@ -54,7 +54,7 @@ describe('the pages of the panel', () => {
   afterEach(() => lab.expectNoComplaints())
 
   for (const screen of Object.keys(screens) as (keyof typeof screens)[])
-    it(`fit ${screens[screen].width} pixels, ask nobody else, and break no policy`, async function () {
+    it(`fit ${screens[screen].width} pixels, load nothing from others, and violate no policy`, async function () {
       const page = await lab.logIn({ screen })
       const wide: string[] = []
       for (const [name, path] of pages) {
@@ -71,7 +71,7 @@ describe('the pages of the panel', () => {
     ['en', 'dark', 'contrast'],
     ['zh', 'light', 'all but contrast'],
   ] as const)
-    it(`can be used by everybody: ${language}, ${theme}`, async function () {
+    it(`are accessible: ${language}, ${theme}`, async function () {
       const page = await lab.logIn({ language, theme })
       const found: Record<string, string[]> = {}
       const foreignText: string[] = []

@@ -95,13 +95,13 @@ describe('pictures of the panel', function () {
     expect(statSync(path).size, name).to.be.lessThan(mostBytes)
   }
 
-  it('the list of guests', async () => {
+  it('show the list of guests', async () => {
     await lab.show(page, '/containers')
     await page.getByText('9 of 9').waitFor()
     await take('guests')
   })
 
-  it('why a guest cannot be reached', async () => {
+  it('show why a guest cannot be reached', async () => {
     await lab.show(page, `/containers/${shop}`)
     await page.getByRole('button', { name: 'Why can’t I connect?' }).click()
     const dialog = page.getByRole('dialog')
@@ -112,13 +112,13 @@ describe('pictures of the panel', function () {
     await page.keyboard.press('Escape')
   })
 
-  it('what happened to a guest', async () => {
+  it('show the timeline of a guest', async () => {
     await lab.show(page, `/containers/${shop}/activity`)
     await page.getByText('Firewall changed').first().waitFor()
     await take('timeline')
   })
 
-  it('a new guest, in the dark', async () => {
+  it('show the creation of a guest in the dark theme', async () => {
     await page.emulateMedia({ colorScheme: 'dark' })
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('shop-2')

@@ -84,7 +84,7 @@ describe('the screen of a virtual machine in the panel', function () {
     await serial.shows(/typed/)
   }
 
-  it('shows what the machine shows, to two at a time, and fits a telephone', async () => {
+  it('is shown to two clients at a time, and fits a telephone', async () => {
     const page = await open()
     await waitFor(async () => (await pictureOf(page)).colors > 1, { what: 'a picture' })
     await lab.panel.picture(page, 'screen-wide')
@@ -103,7 +103,7 @@ describe('the screen of a virtual machine in the panel', function () {
     await changed(phone, before[1], 'the second sees it')
   })
 
-  it('takes a text key by key, and refuses what has no key before any is pressed', async () => {
+  it('types a text key by key, and refuses characters without a key before it types any', async () => {
     const page = await open()
     await keepTyped(page)
     await page.getByLabel('Console type').selectOption('vnc')

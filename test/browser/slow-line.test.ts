@@ -18,7 +18,7 @@ describe('the panel on a slow line', function () {
     await lab.gateway.fleet.work('host-a')
   })
 
-  it('can be logged in to soon, and makes one guest of two clicks', async () => {
+  it('is ready for login soon, and creates one guest for two clicks', async () => {
     await makeAdmin(lab.gateway, 'traveller')
     const page = await (await lab.open()).newPage()
     page.context().setDefaultTimeout(30_000)

@@ -21,12 +21,12 @@ describe('the texts of the panel', () => {
   })
   after(() => gateway.close())
 
-  it('are the same in every language, none empty', () => {
+  it('exist in every language, none empty', () => {
     expect(Object.keys(zh).sort()).to.deep.equal(Object.keys(en).sort())
     for (const text of [...Object.values(en), ...Object.values(zh)]) expect(text.trim()).not.to.equal('')
   })
 
-  it('have the same values put in', () => {
+  it('contain the same placeholders', () => {
     const places = (text: string): string[] => (text.match(/\{\{\w+\}\}/g) ?? []).sort()
     for (const [key, text] of Object.entries(en).filter(([name]) => !name.endsWith('_one')))
       expect(places(zh[key] ?? ''), key).to.deep.equal(places(text))
@@ -39,19 +39,19 @@ describe('the texts of the panel', () => {
     for (const [key, text] of Object.entries(en)) expect(text, key).not.to.match(/[，。；：？！（）]/)
   })
 
-  it('are English, and Chinese', () => {
+  it('are English or Chinese', () => {
     for (const [key, text] of Object.entries(en)) expect(text, key).not.to.match(/[\u3400-\u9fff]/)
     for (const [key, text] of Object.entries(zh)) expect(text, key).not.to.match(/[A-Za-z]{3,} [a-z]{3,} [a-z]{3,}/)
   })
 
-  it('name whatever the audit log has', () => {
+  it('name every action of the audit log', () => {
     const audited = gateway.api.routes.flatMap(({ audit }) => (typeof audit === 'string' ? [audit] : []))
     const elsewhere = ['console.open', 'console.close', 'account.setup', 'admin.recover', 'session.end']
     expect(audited.length).to.be.greaterThan(50)
     for (const action of [...audited, ...elsewhere]) expect(en, action).to.have.property(`change.${action}`)
   })
 
-  it('say every refusal of the published document', () => {
+  it('explain every error code of the published document', () => {
     const codes = new Set<string>()
     const visit = (node: unknown): void => {
       if (typeof node !== 'object' || node === null) return

@@ -45,7 +45,7 @@ describe('the panel under TLS', function () {
     return page
   }
 
-  it('has cookies that go back to this server alone, under TLS alone, and are no script’s', async () => {
+  it('has cookies for this server and TLS only, which scripts cannot read', async () => {
     const page = await logIn('ada')
     const cookies = await context.cookies()
     expect(cookies.map((cookie) => cookie.name).sort()).to.deep.equal(['__Host-berth', '__Host-berth-device'])

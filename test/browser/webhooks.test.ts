@@ -21,7 +21,7 @@ describe('webhooks and activity in the panel', () => {
 
   const rowsOf = (page: Page, text: string) => page.locator('table.rows tbody tr').filter({ hasText: text })
 
-  it('are made with a secret that is shown once, tested, told again and removed', async function () {
+  it('are created with a secret that is shown once, tested, sent again and removed', async function () {
     const page = await lab.logIn()
     await lab.show(page, '/webhooks')
     await page.getByRole('button', { name: 'Add a webhook' }).click()
@@ -59,7 +59,7 @@ describe('webhooks and activity in the panel', () => {
     await page.context().close()
   })
 
-  it('customers see what they did, and administrators what customers did', async function () {
+  it('show customers their own actions, and administrators those of customers', async function () {
     const made = await new SubUserCalls(lab.gateway).make({ container_name: 'web-1', username: 'clara' })
     const customer = await (await lab.open()).newPage()
     await customer.goto(lab.gateway.url)

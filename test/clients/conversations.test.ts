@@ -5,7 +5,7 @@ import { describeShellScript } from './shell-client.js'
 import { describeTypedClient } from './typed-client.js'
 
 /** Whole conversations as clients in the field have them, over HTTP against a gateway and a host as installed. */
-describe('clients of the field', function () {
+describe('existing clients work:', function () {
   const host = new ClientsHost()
   before(() => host.start())
   after(() => host.stop())
@@ -13,5 +13,5 @@ describe('clients of the field', function () {
   describe('a billing module in PHP', () => describeBillingModule(host))
   describe('a script with curl', () => describeShellScript(host))
   describe('a client in Go', () => describeGoClient(host))
-  describe('a typed client made from the document', () => describeTypedClient(host))
+  describe('a typed client generated from the document', () => describeTypedClient(host))
 })

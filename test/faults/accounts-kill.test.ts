@@ -137,7 +137,7 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
     }
   }
 
-  it('keeps what was acknowledged, and says of the rest that it is not known', async () => {
+  it('retains what was acknowledged, and reports the rest as unknown', async () => {
     await lab.run([
       ...([passwords, secondFactors, links, sessions] satisfies Lane[]),
       lab.setting({

@@ -87,7 +87,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
     await gateway.ready()
   }
 
-  it('loses no task that was acknowledged, and makes each container once', async () => {
+  it('loses no acknowledged task, and creates each container once', async () => {
     const orders: Order[] = []
     let [stopped, round] = [false, 0]
     const runs = Array.from({ length: customers }, async (_, customer) => {

@@ -100,7 +100,7 @@ describe('guests created at once', function () {
     expect(running()).to.deep.equal([])
   }
 
-  it('boot once all have their disks, also where the agent is killed in between', async () => {
+  it('boot once all disks exist, also where the agent is killed in between', async () => {
     const requests = await createAll()
     await agent.kill('SIGKILL')
     await agent.start()
@@ -113,7 +113,7 @@ describe('guests created at once', function () {
     await remove(requests)
   })
 
-  it('boot without one whose disk cannot be made, of which nothing is left', async () => {
+  it('boot without the one whose disk cannot be created, and nothing of it is left', async () => {
     const [first, second, third] = await createAll()
     setFaults(agent, { [slow]: 'fail' })
     for (const { operationId } of [first!, third!]) await operationDone(operations, operationId)

@@ -16,7 +16,7 @@ import { killIfThere } from '../support/kill.js'
 import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/host/watched-host.js'
 
-describe('guests that end without an order', function () {
+describe('guests that end without a request', function () {
   let agent: AgentProcess
   let instance: Instance
   let watched: WatchedHost
@@ -66,14 +66,14 @@ describe('guests that end without an order', function () {
       what: () => `guest ${id} ${status}: ${JSON.stringify(watched.guests().map((g) => [g.id, g.status]))}`,
     })
 
-  it('powered off from inside: stays stopped', async () => {
+  it('stay stopped after a power-off from inside', async () => {
     lxc(1, 'poweroff', '-f')
     const { statusReason } = await untilStatus(1, 'stopped')
     expect(statusReason).to.equal('shut down from inside')
     expect(readInits(instance).has('xe-1')).to.equal(false)
   })
 
-  it('monitor killed: started again', async () => {
+  it('are started again after their monitor was killed', async () => {
     const before = readInits(instance).get('xe-2')
     const monitor = processes().find((p) => p.command === `[lxc monitor] ${join(instance.stateDir, 'lxc')} xe-2`)
     process.kill(monitor!.pid, 'SIGKILL')
@@ -86,7 +86,7 @@ describe('guests that end without an order', function () {
   /** Fills the guest's memory; /dev/zero has no end of a line. */
   const eat = 'exec /bin/busybox tail /dev/zero'
 
-  it('out of memory in its first process: reported as such, and started again', async () => {
+  it('are reported and started again after their first process ran out of memory', async () => {
     const { uuid } = await untilStatus(2, 'running')
     const root = join(instance.pool, 'guests', uuid)
     rmSync(join(root, 'sbin/init'))
@@ -109,7 +109,7 @@ describe('guests that end without an order', function () {
     await untilStatus(2, 'running')
   })
 
-  it('out of memory in another process: goes on, and the kills are counted', async () => {
+  it('keep running after another process ran out of memory, and the kills are counted', async () => {
     await agent.kill('SIGTERM')
     Object.assign(agent.config, { metrics: { guest_interval_seconds: 1 } })
     await agent.start()
@@ -138,7 +138,7 @@ describe('guests that end without an order', function () {
     await agent.ready()
   })
 
-  it('the host rebooted: what ran runs again, with its rules before it', async () => {
+  it('run again after a reboot of the host, with their rules in place first', async () => {
     await agent.kill('SIGKILL')
     await hostGoesDown(instance)
     await agent.start()
@@ -151,7 +151,7 @@ describe('guests that end without an order', function () {
     expect(readInventory(instance)).to.deep.equal(readExpected(instance))
   })
 
-  it('what runs after a start has figures soon', async () => {
+  it('have usage figures soon after a start', async () => {
     const client = agent.guests()
     const { uuid } = await untilStatus(3, 'running')
     const operations = agent.operations()
@@ -165,7 +165,7 @@ describe('guests that end without an order', function () {
     operations.close()
   })
 
-  it('a guest that a killed agent left frozen goes on', async () => {
+  it('are thawed after a killed agent left them frozen', async () => {
     await untilStatus(3, 'running')
     expect(await freezeGuest(readCgroupLayout(), 'xe-3', 5000)).to.equal(true)
     await agent.kill('SIGKILL')
@@ -174,7 +174,7 @@ describe('guests that end without an order', function () {
     lxc(3, 'cat', '/etc/passwd')
   })
 
-  it('a deleted disk that a power loss brought back goes with its snapshot, one that nobody knows stays', async () => {
+  it('lose a deleted disk that a power loss restored, with its snapshot; an unknown disk stays', async () => {
     const operations = agent.operations()
     const created = await createGuest(operations, createRequest(4, 'guest-4'))
     await operationDone(operations, created.operation!.id)

@@ -5,7 +5,7 @@ import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
 import { matrixContainer } from '../support/guests/matrix-guests.js'
 
 describeGuestMatrix('guest operations', { tag: 'm', guest: matrixContainer, cases: powerCases }, (host) => {
-  it('are refused for a guest that is to be deleted, but for the same order again', async () => {
+  it('are refused for a guest marked for deletion, except for a repetition of the same request', async () => {
     const subject = await host().prepare('delete', 'stopped')
     const [id, other] = [randomUUID(), randomUUID()]
     const { engine } = subject

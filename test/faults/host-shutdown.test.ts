@@ -99,14 +99,14 @@ describe('guests of a host that shuts down', function () {
     await waitFor(isSo, { what: () => JSON.stringify(statuses()) }).finally(() => watched.close())
   }
 
-  it('are left alone while their agent runs, which would take their ends for their own wish', () => {
+  it('stay while their agent runs, which would treat their end as a power-off from inside', () => {
     const { status, stderr } = stopGuests()
     expect(status).to.equal(1)
     expect(stderr).to.include('another berth-agent holds')
     expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
   })
 
-  it('are left alone unless the machine ends: the unit may be stopped for another reason', async () => {
+  it('stay unless the whole machine shuts down: the unit may be stopped for another reason', async () => {
     await rewrite('clean', (root) => writeFileSync(join(root, 'etc/inittab'), inittab))
     await rewrite('deaf', (root) => {
       rmSync(join(root, 'sbin/init'))
@@ -121,7 +121,7 @@ describe('guests of a host that shuts down', function () {
     expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
   })
 
-  it('end by themselves, and are killed where they do not; none is left, nor machines where they are not enabled', () => {
+  it('end by themselves or are killed, without remains; so do virtual machines, also when disabled', () => {
     const config = parse(readFileSync(agent.configPath, 'utf8')) as Record<string, object>
     writeFileSync(agent.configPath, stringify({ ...config, kvm: { ...config['kvm'], enabled: false } }))
     const { status, stdout, stderr } = stopGuests()
@@ -132,7 +132,7 @@ describe('guests of a host that shuts down', function () {
     expect(needsRecovery('vm')).to.equal(false)
   })
 
-  it('run again after the boot, but those that were not to', async () => {
+  it('run again after the boot, except those that should not', async () => {
     expect(readdirSync(join(agent.directory, 'run/lxc-stopped'))).to.deep.equal([])
     await start()
     await expectStatuses({ clean: 'running', deaf: 'running', unwanted: 'stopped', vm: 'running' })

@@ -21,7 +21,7 @@ const [templateId, password] = ['debian-12-kvm', 'a-Password-1']
 const login = { sshAuthMode: 'password', sshPassword: password }
 
 /** Virtual machines are nobody's children: the agent is killed, and finds them again. */
-describe('an agent that is killed beside virtual machines', function () {
+describe('a killed agent with virtual machines', function () {
   let agent: AgentProcess
   let watched: WatchedHost
   let guest: Guest
@@ -77,7 +77,7 @@ describe('an agent that is killed beside virtual machines', function () {
   }
   const ssh = (command: string): Promise<string> => sshInto({ address: guest.ipv4, password }, command)
 
-  it('finds the same process, and speaks to it', async () => {
+  it('finds the same process, and connects to it', async () => {
     const before = pids()
     expect(before).to.have.length(1)
     for (let round = 0; round < 5; round++) await again()
@@ -86,7 +86,7 @@ describe('an agent that is killed beside virtual machines', function () {
     expect(await ssh('hostname')).to.equal('vm-1')
   })
 
-  it('leaves one as it is that does not answer, and finds it once it does', async () => {
+  it('leaves an unresponsive one unchanged, and finds it once it responds', async () => {
     const before = pids()
     // What is stopped has its sockets open and says nothing at them.
     for (const pid of before) process.kill(pid, 'SIGSTOP')
@@ -100,7 +100,7 @@ describe('an agent that is killed beside virtual machines', function () {
     expect(await ssh('hostname')).to.equal('vm-1')
   })
 
-  it('learns that one shut down meanwhile, and does not start it', async () => {
+  it('notices that one shut down meanwhile, and does not start it', async () => {
     await again(async () => {
       await ssh('(sleep 1; poweroff -f) >/dev/null 2>&1 &')
       // `poweroff -f` does not take its network down first.
@@ -123,7 +123,7 @@ describe('an agent that is killed beside virtual machines', function () {
     await waitFor(() => pids().length === 1, { what: 'its process to be back' })
   })
 
-  it('finishes or undoes what it was doing, whenever it is killed: none is lost, nothing is left', async () => {
+  it('finishes or undoes its operation, whenever it is killed: none is lost, nothing is left', async () => {
     await waitFor(() => shown()?.status === 'running', { what: 'it to run' })
     for (const [round, action] of (['stop', 'start', 'stop', 'start', 'stop', 'start'] as const).entries()) {
       const operations = agent.operations()

@@ -14,7 +14,7 @@ interface Customer {
  * What accounts-kill.test.ts leaves: administrators are disabled and removed, customers log in, end their sessions and
  * are removed, and what there is beside is set, while the gateway and its Redis are killed.
  */
-describe(`gateway and Redis killed ${kills} times while people come and go`, function () {
+describe(`gateway and Redis killed ${kills} times while accounts are created and removed`, function () {
   let lab: KilledGateway
 
   before(async () => {
@@ -147,7 +147,7 @@ describe(`gateway and Redis killed ${kills} times while people come and go`, fun
     }
   }
 
-  it('keeps what was acknowledged, and says of the rest that it is not known', async () => {
+  it('retain what was acknowledged, and report the rest as unknown', async () => {
     await lab.run([
       ...([administrators, sessions, customers, checks] satisfies Lane[]),
       lab.setting({

@@ -19,7 +19,7 @@ const forwarding = 'net.ipv6.conf.all.forwarding'
 const mib = 1024 ** 2
 
 /** Settings of guests whose agent is killed, or whose host refuses, at the worst moment. */
-describe('settings where something fails', function () {
+describe('settings during failures', function () {
   let host: SettingsHost
   let instance: Instance
   let uuid: string
@@ -76,7 +76,7 @@ describe('settings where something fails', function () {
       expect(readInits(instance).get(`x${tag}-1`), 'the guest runs on').to.equal(before)
     }
 
-    it('limits hold once the agent is back', async () => {
+    it('applies limits once the agent is back', async () => {
       const wanted = { ramMb: 128, vcpuMilli: 500, networkUpMbps: 20, ioReadMbps: 7 }
       const isJournaled = (): boolean => host.guest(uuid).limits?.ramMb === 128
       await killedAt('resize', () => host.setLimits(uuid, wanted), isJournaled)
@@ -85,13 +85,13 @@ describe('settings where something fails', function () {
       expect(config()).to.contain(`= ${128 * mib}\n`)
     })
 
-    it('rates hold once the agent is back', async () => {
+    it('applies rates once the agent is back', async () => {
       const isJournaled = (): boolean => host.guest(uuid).limits?.networkDownMbps === 33
       await killedAt('apply', () => host.setLimits(uuid, { networkDownMbps: 33 }), isJournaled)
       expect(sh('tc', 'class', 'show', 'dev', `x${tag}1`)).to.match(/class htb .* rate 34/)
     })
 
-    it('an IPv6 address is inside the guest once the agent is back, and after a reboot of its own', async () => {
+    it('adds an IPv6 address inside the guest once the agent is back, and after a reboot of its own', async () => {
       const isJournaled = (): boolean => host.guest(uuid).ipv6Addresses.join() === `${prefix}7`
       await killedAt('assignAddresses', () => host.assignIpv6(uuid, [`${prefix}7`]), isJournaled)
       expect(addressesInside()).to.contain(`${prefix}7/128`)
@@ -101,7 +101,7 @@ describe('settings where something fails', function () {
         await waitFor(() => addressesInside().includes(`${prefix}${address}/128`), { what: address })
     })
 
-    it('a mapping leads into the guest, and the firewall stands', async () => {
+    it('completes a mapping, and the firewall stays in force', async () => {
       const hasMapping = (): boolean => host.guest(uuid).portMappings.length === 1
       const mapping = { containerPort: 80, hostPort: 25_080 }
       await killedAt('attach', () => host.addMapping(uuid, mapping), hasMapping)
@@ -114,7 +114,7 @@ describe('settings where something fails', function () {
   })
 
   describe('refused by the host', () => {
-    it('limits that could not be taken back either are made true by the next comparison', async () => {
+    it('applies limits that could not be rolled back by the next comparison', async () => {
       const before = limits()
       faults({ apply: 'hold' })
       const answer = codeOf(host.setLimits(uuid, { ramMb: 200, networkDownMbps: 10 }))
@@ -130,7 +130,7 @@ describe('settings where something fails', function () {
     })
   })
 
-  it('a firewall that the host refuses leaves the one before, in the journal and in the kernel', async () => {
+  it('leaves the former firewall in the journal and in the kernel', async () => {
     const chain = (): string => sh('nft', 'list', 'chain', 'inet', instance.table, `in_x${tag}1`)
     const rule = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: '2222' }
     await host.setFirewall(uuid, Firewall.fromPartial({ enabled: true, defaultAction: 'DROP', rules: [rule] }))
@@ -160,7 +160,7 @@ describe('settings where something fails', function () {
       for (const of of [uuid, other]) await host.removeMappings(of)
     })
 
-    it('a port that one has left is nobody’s until the host has followed, and its own again where it refuses', async () => {
+    it('frees a port only once the host has followed, and returns it where the host refuses', async () => {
       const { revision } = await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.seen(uuid, revision)
       faults({ attach: 'hold' })
@@ -178,7 +178,7 @@ describe('settings where something fails', function () {
       expect(await codeOf(host.addMapping(other, { containerPort: 1, hostPort: 25_001 }))).to.equal('accepted')
     })
 
-    it('both refused at the same moment go back, each to its own', async () => {
+    it('rolls both back when both are refused at the same moment', async () => {
       await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.addMapping(other, { containerPort: 22, hostPort: 25_011 })
       faults({ attach: 'hold', 'attach 2': 'hold' })
@@ -191,7 +191,7 @@ describe('settings where something fails', function () {
       await expectConsistent()
     })
 
-    it('one of all that expect the same revision is carried out', async () => {
+    it('executes one of all requests with the same revision', async () => {
       for (let round = 1; round <= 3; round++) {
         const { revision } = host.guest(uuid)
         const codes = await Promise.all(settingsOf(uuid, { round, ifRevision: revision }).map(codeOf))
@@ -203,7 +203,7 @@ describe('settings where something fails', function () {
   })
 
   describe('refused for what the guest is', () => {
-    it('memory that is in use: nothing changes', async () => {
+    it('for memory in use: nothing changes', async () => {
       const { revision } = await host.setLimits(uuid, { ramMb: 256, vcpuMilli: 1000 })
       const before = (await host.seen(uuid, revision)).limits
       const eater = spawn('lxc-attach', [
@@ -222,7 +222,7 @@ describe('settings where something fails', function () {
       expect(limits()).to.include({ memoryBytes: 256 * mib, quotaUsec: 100_000 })
     })
 
-    it('being created: its limits are not changed, all else is', async () => {
+    it('during creation: limits cannot be changed, everything else can', async () => {
       faults({ 'initialize 3': 'hold' })
       const created = await host.orderCreate(3, 'three')
       await host.seen(created.uuid, 1)
@@ -235,7 +235,7 @@ describe('settings where something fails', function () {
       expect(await host.firewall(created.uuid)).to.include({ enabled: true })
     })
 
-    it('being deleted', async () => {
+    it('during deletion', async () => {
       const { uuid: deleted } = host.guests().find(({ id }) => id === 3)!
       faults({ 'delete 3': 'hold' })
       const operation = await host.order('delete', deleted)
@@ -246,7 +246,7 @@ describe('settings where something fails', function () {
       expect(new Set(await Promise.all(settingsOf(deleted).map(codeOf)))).to.deep.equal(new Set(['not_found']))
     })
 
-    it('broken: it can only be deleted', async () => {
+    it('for a broken guest: it can only be deleted', async () => {
       faults({ 'initialize 4': 'fail', 'delete 4': 'fail' })
       const { uuid: broken } = await host.orderCreate(4, 'four')
       await host.seen(broken, 1)

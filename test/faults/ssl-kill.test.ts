@@ -78,7 +78,7 @@ describe(`gateway and Redis killed ${kills} times while TLS is changed`, functio
     await gateway.ready()
   }
 
-  it('keeps what was acknowledged, and shows what it says', async () => {
+  it('retains what was acknowledged, and serves the configured certificate', async () => {
     expect(await (await change()).work).to.equal(200)
     const first = await change()
     const begunMs = performance.now()

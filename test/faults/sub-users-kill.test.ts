@@ -27,7 +27,7 @@ interface CustomerAccount {
 }
 
 /** A real gateway and its Redis are killed while sub-users are made, changed and given new passwords. */
-describe(`gateway and Redis killed ${kills} times while sub-users are made and changed`, function () {
+describe(`gateway and Redis killed ${kills} times while sub-users are created and changed`, function () {
   let gateway: GatewayProcess
   let redis: RedisProcess
   let agent: LabAgent
@@ -114,7 +114,7 @@ describe(`gateway and Redis killed ${kills} times while sub-users are made and c
     await gateway.ready()
   }
 
-  it('keeps what was acknowledged, and makes each account once', async () => {
+  it('retain what was acknowledged, and create each account once', async () => {
     const all: CustomerAccount[] = []
     let stopped = false
     const runs = Array.from({ length: customers }, async (_, customer) => {

@@ -63,7 +63,7 @@ describe(`gateway killed ${kills} times while it delivers webhooks`, function ()
       .map(({ body }) => Number(body.data['status_reason']))
       .filter((round) => round > 0)
 
-  it('tells each at least once, in order for each container, and forgets no task', async () => {
+  it('delivers each event at least once, in order per container, and forgets no task', async () => {
     const uuids = agent.guests().map(({ uuid }) => uuid)
     const tasks = new Set<string>()
     const last = new Map<string, number>()

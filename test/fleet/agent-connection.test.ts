@@ -55,7 +55,7 @@ describe('connections to agents', () => {
     await pki.remove()
   })
 
-  it('closed while its agent is away, one is gone for good when the agent is back', async () => {
+  it('stay closed when closed while the agent is away', async () => {
     const port = await freePort()
     const connection = await open(port)
     const ended = await new Promise<unknown>((done) => {
@@ -70,7 +70,7 @@ describe('connections to agents', () => {
     expect(connection.peer()).to.equal(undefined)
   })
 
-  it('at every move to another gateway only the former connections end', async () => {
+  it('end only at the former gateway at every move to another', async () => {
     const moves = Array.from({ length: 12 }, (_, n) => moveOnce(`h-moved-${n}`))
     expect(await Promise.all(moves)).to.deep.equal(Array(12).fill('former: ended, new: open'))
   })
@@ -125,17 +125,17 @@ describe('connections to agents', () => {
       for (const socket of [...dialled.splice(0), ...passed.splice(0)]) socket.destroy()
     })
 
-    it('that left is no more than unanswered where the connection breaks', async () => {
+    it('that was sent has an unknown outcome when the connection breaks', async () => {
       for (const socket of dialled) socket.destroy()
       expect(await sent).to.equal('agent_timeout')
     })
 
-    it('that left is no more than unanswered where the agent falls silent', async () => {
+    it('that was sent has an unknown outcome when the agent falls silent', async () => {
       for (const socket of passed) socket.pause()
       expect(await sent).to.equal('agent_timeout')
     })
 
-    it('that never left went to a host that is offline, whatever it waited for', async () => {
+    it('that was never sent is reported as an offline host, whatever it waited for', async () => {
       const away = await open(await freePort())
       expect(await codeOf(clientOn(away, 10_000).guests.getGuestUsage({ uuid: '' }))).to.equal('host_offline')
       away.close()
@@ -188,7 +188,7 @@ describe('connections to agents', () => {
       ['with what is no message', [opened, frameOf(Buffer.from('ffff', 'hex'))], 'agent_timeout', ['opened']],
       ['of which it says no more', [], 'agent_timeout', []],
     ] as const)
-      it(`${what} has an error`, async () => {
+      it(`reports an error: ${what}`, async () => {
         const close = await openAt((socket) => {
           for (const chunk of bytes) socket.write(chunk)
           socket.end()
@@ -198,13 +198,13 @@ describe('connections to agents', () => {
         expect(heard).to.deep.equal(messages)
       })
 
-    it('at an agent of another version has one that does not say that the host is away', async () => {
+    it('at an agent of another version reports that, not an offline host', async () => {
       const close = await openAt(undefined)
       await waitFor(() => ended !== undefined).finally(close)
       expect(fromServiceError(ended, { step: 'open', left: false }).code).to.equal('agent_error')
     })
 
-    it('of an agent whose certificate is revoked meanwhile ends with a message soon after', async () => {
+    it('with an agent whose certificate is revoked ends with a message soon after', async () => {
       let agentSide: Socket | undefined
       const close = await openAt((socket) => {
         agentSide = socket

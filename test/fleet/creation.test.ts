@@ -28,7 +28,7 @@ describe('names and ids across the fleet', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('a deletion that ended while no gateway watched frees the name at once', async () => {
+  it('are free at once after a deletion that ended while no gateway watched', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 3 })
     const { response } = await test.fleet.createGuest(creationRequest('web'))
     const shown = test.store.key('shown-guests', hostId)
@@ -43,7 +43,7 @@ describe('names and ids across the fleet', function () {
     expect(await test.store.client.hLen(test.store.key('guests'))).to.equal(4)
   })
 
-  it('a reservation its host has not been seen with outlives a full sync', async () => {
+  it('stay reserved over a full sync while the host has not been seen with them', async () => {
     const { hostId, agent } = await test.addHost('one')
     const registry = new GuestRegistry(test.store)
     await registry.reserve({ name: 'coming', hostId, operationId: randomUUID() }, () => false)
@@ -54,7 +54,7 @@ describe('names and ids across the fleet', function () {
     expect(agent.guests().length).to.equal(0)
   })
 
-  it('the same operation again gives the same guest; a refused creation frees its name', async () => {
+  it('give the same guest for the same operation; a refused creation frees its name', async () => {
     const { agent } = await test.addHost('one')
     let asked = 0
     const { engine } = agent.domain
@@ -75,7 +75,7 @@ describe('names and ids across the fleet', function () {
     expect(await codeOf(test.fleet.createGuest(creationRequest('bad')))).to.equal('ok')
   })
 
-  it('50 creations of one name at once: exactly one succeeds', async () => {
+  it('let exactly one of 50 concurrent creations of one name succeed', async () => {
     await test.addHost('a')
     await test.addHost('b')
     const names = Array.from({ length: 50 }, (_, n) => (n % 2 ? 'Same' : 'same'))
@@ -85,7 +85,7 @@ describe('names and ids across the fleet', function () {
     expect([...test.fleet.view.guests()]).to.have.length(1)
   })
 
-  it('two gateways on one store: names and ids stay unique, hosts are noticed', async () => {
+  it('stay unique with two gateways on one store, which notice hosts', async () => {
     await test.addHost('a')
     const other = await test.startGateway()
     await waitFor(() => other.view.hosts()[0]?.state === 'online')
@@ -101,7 +101,7 @@ describe('names and ids across the fleet', function () {
     await waitFor(() => other.view.hosts().filter(({ state }) => state === 'online').length === 2)
   })
 
-  it('the guests of a new host bring their ids and names along', async () => {
+  it('are adopted from the guests of a new host', async () => {
     const { hostId } = await test.addHost('one', { guests: 1, firstId: 500 })
     expect((await test.fleet.createGuest(creationRequest('next'))).response.guest?.id).to.equal(501)
     expect(await codeOf(test.fleet.createGuest(creationRequest('SIM-500')))).to.equal('name_conflict')
@@ -109,7 +109,7 @@ describe('names and ids across the fleet', function () {
     expect(test.fleet.view.findHost(hostId)?.warnings).to.deep.equal([])
   })
 
-  it('of two hosts that claim a guest the first owner wins, the other is warned of', async () => {
+  it('belong to the first owner where two hosts claim a guest, and the other is warned of', async () => {
     const a = await test.addHost('a', { guests: 3 })
     const b = await test.addHost('b', { guests: 2, firstId: 3 })
     const shown = [...test.fleet.view.guests()].map(({ hostId, guest }) => [hostId, guest.name])

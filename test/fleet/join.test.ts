@@ -53,7 +53,7 @@ describe('joining', function () {
     })
   }
 
-  it('handles one request of a connection and closes it, however many arrive together', async () => {
+  it('handles one request per connection and closes it, however many arrive together', async () => {
     const [host, port] = test.fleet.joinAddress.split(':')
     const socket = connect({ host, port: Number(port), rejectUnauthorized: false })
     let text = ''
@@ -66,7 +66,7 @@ describe('joining', function () {
     expect(text.match(/HTTP\/1\.1 404/g)).to.have.length(1)
   })
 
-  it('gives a certificate for the host, stored for root only', async () => {
+  it('issues a certificate for the host, readable by root only', async () => {
     const identity = await joinGateway(await newToken(), directory())
     expect(identity.hostId).to.equal(hostId)
     expect(getIdentity(directory()).serial).to.equal(identity.serial)
@@ -76,14 +76,14 @@ describe('joining', function () {
     expect(test.fleet.view.findHost(hostId)?.state).to.equal('offline')
   })
 
-  it('a token works once, also for twenty at a time', async () => {
+  it('accepts a token once, also for twenty concurrent attempts', async () => {
     const token = await newToken()
     const results = await Promise.all(Array.from({ length: 20 }, () => joinError(token)))
     expect(results.filter((result) => result === 'joined')).to.have.length(1)
     expect(await joinError(token)).to.contain('already used')
   })
 
-  it('a new token voids the earlier one, removing the host voids all', async () => {
+  it('voids the earlier token with a new one, and all with the removal of the host', async () => {
     const [first, second] = [await newToken(), await newToken()]
     expect(await joinError(first)).to.contain('replaced by a newer one')
     await test.fleet.hosts.removeHost(hostId, { force: false })
@@ -91,7 +91,7 @@ describe('joining', function () {
     expect(existsSync(directory())).to.equal(false)
   })
 
-  it('a forged, changed or expired token is refused', async () => {
+  it('refuses a forged, changed or expired token', async () => {
     const token = await newToken()
     const { address, caFingerprint } = parseJoinToken(token)
     const payload = { ca: caFingerprint, address }
@@ -121,7 +121,7 @@ describe('joining', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('another gateway in between is found out before anything is sent', async () => {
+  it('detects a gateway in the middle before anything is sent', async () => {
     const token = await newToken()
     const content = parseJoinToken(token)
     const [head, , tail] = token.split('.')
@@ -136,7 +136,7 @@ describe('joining', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('a bad request does not cost the token; sizes and paths are limited', async () => {
+  it('does not use up the token for a bad request; sizes and paths are limited', async () => {
     const token = await newToken()
     expect(await post(JSON.stringify({ token, csr: 'junk' }))).to.include({ status: 400 })
     expect((await post('{')).text).to.contain('invalid_json')
@@ -151,7 +151,7 @@ describe('joining', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('a gateway that is not there is said so', async () => {
+  it('reports an unreachable gateway', async () => {
     const content = { sub: hostId, ca: '0'.repeat(64), address: '127.0.0.1:1', exp: 9e9 }
     const token = `berth_jt_x.${Buffer.from(JSON.stringify(content)).toString('base64url')}.x`
     expect(await joinError(token))
@@ -159,7 +159,7 @@ describe('joining', function () {
       .and.to.contain('ECONNREFUSED')
   })
 
-  it('joining again voids the certificate of before; the running agent takes the new one over', async () => {
+  it('voids the former certificate on a second join; the running agent uses the new one', async () => {
     const { hostId: id, agent } = await test.addHost('again')
     const identityDir = join(test.directory, 'agent-again')
     const before = readFileSync(join(identityDir, 'identity.pem'))
@@ -179,7 +179,7 @@ describe('joining', function () {
     expect(test.fleet.view.findHost(id)?.state).to.equal('offline')
   })
 
-  it('an address is one host’s, until that host is away: its machine may be set up anew', async () => {
+  it('binds an address to one host until that host is offline, since its machine may be set up again', async () => {
     const { hostId: id, agent } = await test.addHost('there')
     const add = (name: string): Promise<string> => codeOf(test.fleet.hosts.createHost({ name, address: agent.address }))
     expect(await add('second')).to.equal('address_in_use')
@@ -190,7 +190,7 @@ describe('joining', function () {
     expect(await add('another'), 'of one that has not joined yet').to.equal('address_in_use')
   })
 
-  it('attempts are limited per address', async () => {
+  it('limits attempts per address', async () => {
     const answers = await Promise.all(Array.from({ length: 60 }, () => post('{}')))
     expect(answers.filter(({ status }) => status === 429).length).to.be.greaterThan(20)
   })

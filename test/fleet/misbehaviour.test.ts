@@ -25,7 +25,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
   })
   afterEach(() => test.close())
 
-  it('a removed host is gone with its guests, and refused from then on', async () => {
+  it('are refused after removal, and their guests disappear', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 2 })
     expect(await codeOf(test.fleet.hosts.removeHost(hostId, { force: false }))).to.equal('invalid_state')
     await test.fleet.hosts.removeHost(hostId, { force: true })
@@ -38,7 +38,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     expect(test.fleet.view.findHost(id)?.state).to.equal('pending')
   })
 
-  it('a stalled agent is noticed and hurts no other', async () => {
+  it('are noticed when they stall, and do not affect others', async () => {
     const never = new Promise<void>(() => undefined)
     const good = await test.addHost('good')
     const description = test.fleet.view.findHost(good.hostId)!.description!
@@ -61,7 +61,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     expect(new Set(await calls)).to.deep.equal(new Set(['agent_timeout']))
   })
 
-  it('an agent that speaks of another host, its guests or its operations changes nothing but its own warnings', async () => {
+  it('change only their own warnings when they report another host, its guests or its operations', async () => {
     const good = await test.addHost('good', { guests: 1 })
     const { response } = await test.fleet.createGuest(creationRequest('web'))
     const { guest } = test.fleet.view.findGuest('sim-1')!
@@ -91,7 +91,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     expect(problems[0]).to.contain('another host')
   })
 
-  it('an agent that stands still is away within the allowed silence, and back when it goes on', async () => {
+  it('are offline after the permitted silence, and online when they continue', async () => {
     await test.close()
     test = await startTestFleet({ agents: { silence_ms: 3000 } }, { log, redis })
     const { id } = await test.fleet.hosts.createHost({ name: 'still', address: '127.0.0.1:1' })
@@ -113,7 +113,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     }
   })
 
-  it('an agent that floods hurts only itself', async () => {
+  it('harm only themselves by a flood', async () => {
     const good = await test.addHost('good', { guests: 1 })
     const uuid = good.agent.guests()[0]!.uuid
     const bad = await test.fleet.hosts.createHost({ name: 'bad', address: '127.0.0.1:1' })

@@ -46,7 +46,7 @@ describe('operations that the gateway does not list', function () {
     expect(view.operations().map(({ operation }) => operation.id)).to.have.members(ids.slice(older))
   })
 
-  it('are asked for a few at a time, one id once: agents have other work', async () => {
+  it('are requested a few at a time, one id once, to spare the agents', async () => {
     await test.addHost('one')
     const askAll = (ids: readonly string[]): Promise<string[]> =>
       Promise.all(ids.map((id) => codeOf(test.fleet.findOperation(id))))
@@ -55,7 +55,7 @@ describe('operations that the gateway does not list', function () {
     expect(new Set(await askAll(Array(40).fill(randomUUID())))).to.deep.equal(new Set(['ok']))
   })
 
-  it('are found and removed all the same, after a restart of the gateway too', async () => {
+  it('can be found and removed all the same, after a restart of the gateway too', async () => {
     let ids: string[] = []
     await test.addHost('other')
     const { hostId } = await test.addHost('one', {
@@ -79,7 +79,7 @@ describe('operations that the gateway does not list', function () {
     }
   })
 
-  it('are not found while their host is away or does not answer, and keep nobody waiting for long', async () => {
+  it('are not found while their host is offline or does not answer, and delay nobody for long', async () => {
     const id = randomUUID()
     const never = new Promise<Operation>(() => undefined)
     await test.addRogue('stalled', { onGetOperation: () => never })
@@ -92,7 +92,7 @@ describe('operations that the gateway does not list', function () {
     expect(await test.fleet.findOperation(id)).to.equal(undefined)
   })
 
-  it('are taken from an agent as what it says by itself is', async () => {
+  it('are validated like everything that an agent sends', async () => {
     const id = randomUUID()
     let answer = (): Partial<Operation> => ({})
     const asked: string[] = []
@@ -116,7 +116,7 @@ describe('operations that the gateway does not list', function () {
     expect(new Set(asked)).to.deep.equal(new Set([id]))
   })
 
-  it('are nobody’s where two hosts claim one, and both are told of', async () => {
+  it('belong to nobody where two hosts claim one, and both are warned of', async () => {
     let ids: string[] = []
     const good = await test.addHost('good', {
       prepare: (agent) => (ids = endOperations(agent, listedOperations + older)),

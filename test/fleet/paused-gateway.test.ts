@@ -54,7 +54,7 @@ describe('a gateway that was paused', function () {
     ((await gateway.request('GET', '/hosts')).body.data as { status: string }[]).map(({ status }) => status)
   const request = async (method: string, path: string): Promise<number> => (await gateway.request(method, path)).status
 
-  it('serves the requests that came meanwhile and the first ones after it', async () => {
+  it('serves the requests that arrived meanwhile and the first ones after it', async () => {
     for (const id of [1, 2]) expect(await request('GET', `/containers/${id}/usage`)).to.equal(200)
     process.kill(gateway.pid, 'SIGSTOP')
     try {

@@ -44,7 +44,7 @@ describe('reservations of guests', function () {
     return (keys[1] as unknown as string[]).filter((key) => !key.endsWith('next-guest-id'))
   }
 
-  it('50 of one name at two gateways: one gets it; 50 names: 50 ids', async () => {
+  it('give one of 50 equal names at two gateways to one; 50 names get 50 ids', async () => {
     const same = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt(n % 2 ? 'web' : 'WEB', `o${n}`, n % 2)))
     expect(same.filter((result) => typeof result === 'number')).to.have.length(1)
     expect(same.filter((result) => result === 'name_conflict')).to.have.length(49)
@@ -52,13 +52,13 @@ describe('reservations of guests', function () {
     expect(new Set(ids).size).to.equal(50)
   })
 
-  it('one operation 50 times at once: one reservation', async () => {
+  it('are made once for 50 concurrent attempts of one operation', async () => {
     const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt('web', 'o', n % 2)))
     expect(new Set(ids)).to.deep.equal(new Set([1]))
     expect((await registries[1]!.findByOperation('o'))?.name).to.equal('web')
   })
 
-  it('release frees all of it, but not for another host', async () => {
+  it('are released completely, but not for another host', async () => {
     const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', hostId: 'a' }, nobody)
     await registries[0]!.release('b', reservation.uuid)
     expect(await attempt('web', 'p')).to.equal('name_conflict')
@@ -68,7 +68,7 @@ describe('reservations of guests', function () {
     expect(await attempt('web', 'p')).to.equal(2)
   })
 
-  it('guests of agents are registered, counted above, and keep their owner', async () => {
+  it('include guests of agents, count above their ids, and do not change owners', async () => {
     const claims = Array.from({ length: 450 }, (_, n) => ({ uuid: `u${n}`, id: n + 10, name: `Sim-${n}` }))
     expect((await registries[0]!.claim('a', claims)).size).to.equal(0)
     expect((await registries[1]!.claim('a', claims)).size).to.equal(0)
@@ -82,7 +82,7 @@ describe('reservations of guests', function () {
     expect(again.map(({ size }) => size).toSorted()).to.deep.equal([0, 1])
   })
 
-  it('the sweep frees what is old and nobody has', async () => {
+  it('are freed by the sweep when they are old and unused', async () => {
     for (const name of ['kept', 'lost', 'young']) await attempt(name, name)
     const soon = Date.now() + 1000
     expect(await registries[0]!.sweep(({ name }) => name !== 'lost', 0)).to.deep.equal([])

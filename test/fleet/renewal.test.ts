@@ -16,7 +16,7 @@ describe('renewal of certificates', function () {
   let test: TestFleet
   afterEach(() => test.close())
 
-  it('lifetimes of seconds: calls and the view go on through several of them', async () => {
+  it('keeps calls and the view working through several lifetimes of seconds', async () => {
     // A certificate is renewed after two thirds of it: the rest is for machines that stall.
     const lifetimeMs = 9000
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })
@@ -105,7 +105,7 @@ describe('renewal for an agent whose certificate is not valid', function () {
     ['is from 25 days in the future', -25],
     ['is from 10 years in the future', -3650],
   ] as const)
-    it(`renews a certificate that ${what}, by its key, and the host is back`, async () => {
+    it(`renews a certificate that ${what}, by its key, and the host is online again`, async () => {
       const { hostId, agent, serial } = await comeBack(`back${issuedDaysAgo}`, { issuedDaysAgo })
       await waitFor(() => stateOf(hostId) === 'online', { what: 'online' })
       expect(serialOf(agent)).not.to.equal(serial)
@@ -139,7 +139,7 @@ describe('renewal for an agent whose certificate is not valid', function () {
       })
   })
 
-  it('keeps the serial that the agent has when many renewals before this one were not installed', async () => {
+  it('retains the serial of the agent when many earlier renewals were not installed', async () => {
     const { hostId, agent, serial } = await comeBack('many', { issuedDaysAgo: 40, failed: 15 })
     await waitFor(() => stateOf(hostId) === 'online', { what: 'online' })
     expect(serialOf(agent)).not.to.equal(serial)
@@ -147,7 +147,7 @@ describe('renewal for an agent whose certificate is not valid', function () {
     expect(records.find(({ id }) => id === hostId)?.serials).to.include(serial)
   })
 
-  it('has no other call than those of a renewal on such a connection', () => {
+  it('allows only renewal calls on such a connection', () => {
     const target = { hostId: 'h-one', address: '127.0.0.1:1', caPem: foreign.authority.caPem }
     const connection = connectForRenewal({ ...target, leaf, isRevoked: () => false, silenceMs: 1000 })
     connection.close()
@@ -168,7 +168,7 @@ describe('renewal on the agent', () => {
       (error: unknown) => (error instanceof BerthError ? error.code : String(error)),
     )
 
-  it('each step can be repeated', async () => {
+  it('can repeat each step', async () => {
     const { identityDir } = await pki.enrol('h-repeat')
     const [first, second] = [await createSigningRequest(identityDir), await createSigningRequest(identityDir)]
     const identity = { role: 'agent', hostId: 'h-repeat' } as const
@@ -180,7 +180,7 @@ describe('renewal on the agent', () => {
     expect(getIdentity(identityDir).serial).to.equal(issued.serial)
   })
 
-  it('only a certificate for the asked key, this host and from this authority is installed', async () => {
+  it('installs only a certificate for the requested key and this host from this authority', async () => {
     const { identityDir, serial } = await pki.enrol('h-strict')
     const csr = await createSigningRequest(identityDir)
     const identity = { role: 'agent', hostId: 'h-strict' } as const

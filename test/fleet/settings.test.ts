@@ -35,7 +35,7 @@ describe('settings of a guest, gateway to agent', function () {
     (await client.settings.changeSetting(settingRequest(wanted, target))).guest!
   const mapping = PortMapping.create({ protocol: 'tcp', containerPort: 80 })
 
-  it('are seen in the view at the revision they were answered with', async () => {
+  it('are in the view at the revision of the answer', async () => {
     const { uuid } = seen()
     const added = await change({ $case: 'addPortMapping', value: mapping }, { uuid })
     await test.fleet.reached(hostId, added.revision)
@@ -46,7 +46,7 @@ describe('settings of a guest, gateway to agent', function () {
     expect(seen()).to.include({ policyBlocked: true, policyReason: 'expired' })
   })
 
-  it('tell what is not sent from what is 0', async () => {
+  it('distinguish a missing field from 0', async () => {
     const { uuid, limits } = seen('sim-2')
     const wanted = LimitsChange.fromPartial({ networkDownMbps: 0, ramMb: 1024 })
     const { limits: changed } = await change({ $case: 'limits', value: wanted }, { uuid })
@@ -57,7 +57,7 @@ describe('settings of a guest, gateway to agent', function () {
     expect(portMappings[1]).to.include({ description: '', containerPort: 80, protocol: 'tcp' })
   })
 
-  it('that a host cannot carry out: the answer says that the ones before stay in force, and no more of the host', async () => {
+  it('that a host cannot apply: the answer says that the former ones stay in force, without details', async () => {
     const { uuid } = seen('sim-3')
     let refused = 0
     agent.host.wire.onAttach = () => {
@@ -71,7 +71,7 @@ describe('settings of a guest, gateway to agent', function () {
     })
   })
 
-  it('are refused with the agent’s own codes', async () => {
+  it('are refused with the agent’s codes', async () => {
     const { uuid, revision, portMappings } = seen('sim-3')
     const taken = { ...mapping, hostPort: portMappings[0]!.hostPort }
     const rule = FirewallRule.create({
@@ -99,7 +99,7 @@ describe('settings of a guest, gateway to agent', function () {
     expect(seen('sim-3').revision).to.equal(revision)
   })
 
-  it('block a start as the policy says, not as a fault of the agent', async () => {
+  it('block a start as a policy, not as a fault of the agent', async () => {
     const { uuid } = seen()
     expect(await failureOf(client.operations.submitOperation(powerOrder('start', uuid)))).to.deep.equal([
       'forbidden',
@@ -108,7 +108,7 @@ describe('settings of a guest, gateway to agent', function () {
     ])
   })
 
-  it('come with the host’s pools', async () => {
+  it('are sent with the host’s pools', async () => {
     const items = Array.from({ length: 4096 }, (_, index) => ({
       address: `203.0.${97 + (index >> 8)}.${index & 255}`,
       interface: 'enp129s0f0np0.7',
@@ -121,7 +121,7 @@ describe('settings of a guest, gateway to agent', function () {
     expect(routing.ipv6Prefixes).to.deep.equal([])
   })
 
-  it('fail as offline once the agent is gone', async () => {
+  it('fail as offline once the agent has disconnected', async () => {
     await agent.stop()
     const { uuid } = seen('sim-2')
     const [kind, code] = await failureOf(client.settings.getFirewall({ uuid }))

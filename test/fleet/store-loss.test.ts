@@ -2,12 +2,12 @@ import { expect } from 'chai'
 import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-describe('a fleet whose store is away or has lost what it held', function () {
+describe('a fleet whose store is down or lost its content', function () {
   let test: TestFleet
   beforeEach(async () => (test = await startTestFleet()))
   afterEach(() => test.close())
 
-  it('the store away: the view and calls go on, creations say so', async () => {
+  it('shows the view and makes calls without the store, and refuses creations with that reason', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 2 })
     await test.redis.process.stop()
     await waitFor(() => !test.store.ready())
@@ -20,7 +20,7 @@ describe('a fleet whose store is away or has lost what it held', function () {
   })
 
   for (const loss of ['the whole store', 'the key of hosts'] as const)
-    it(`${loss} lost under a running gateway: hosts, guests, ids and names come back`, async () => {
+    it(`recovers hosts, guests, ids and names after ${loss} is lost under a running gateway`, async () => {
       const one = await test.addHost('one', { guests: 3, firstId: 500 })
       const two = await test.addHost('two', { guests: 1, firstId: 900 })
       await two.agent.stop()
@@ -56,7 +56,7 @@ describe('a fleet whose store is away or has lost what it held', function () {
       expect(other.view.findHost(two.hostId)).to.equal(undefined)
     })
 
-  it('a host the store knows only in an older version is written to it again', async () => {
+  it('writes a host again that the store has only in an older version', async () => {
     const { hostId } = await test.addHost('one')
     const key = test.store.key('hosts')
     const old = (await test.store.client.hGet(key, hostId)) ?? ''

@@ -49,7 +49,7 @@ describe('idle connections of strangers', function () {
       ['of one source', ['127.0.0.1'], 300],
       ['of many', manySources, 20],
     ] as const)
-      it(`do not keep a host from joining: ${name}`, async () => {
+      it(`do not prevent a host from joining: ${name}`, async () => {
         const test = await startTestFleet()
         try {
           const open = await flood(test.fleet.joinAddress, from, perSource)
@@ -78,7 +78,7 @@ describe('idle connections of strangers', function () {
   })
 
   describe('at the agent’s port', () => {
-    it('do not keep the gateway out, nor end what it has open', async () => {
+    it('do not lock the gateway out, nor end its open connections', async () => {
       const pki = await createTestPki()
       const tls = createServerCredentials((await pki.enrol('h-1')).identityDir)
       const server = new Server()

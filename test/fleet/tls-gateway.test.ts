@@ -83,25 +83,25 @@ describe('certificates of peers', function () {
       return { calls: server.calls(), code }
     }
 
-    it("the host's is accepted", async () => {
+    it('of the host are accepted', async () => {
       const pair = await forge({ ...agentNames, usages: [serverAuth], issuer: ca })
       expect(await callAs(pair)).to.deep.equal({ calls: 1, code: 'answered' })
     })
 
     const refused = { calls: 0, code: status.UNAVAILABLE }
     for (const [name, forgery] of badCertificates({ ...agentNames, usages: [serverAuth] }, gatewayNames))
-      it(`one ${name} is refused`, async () => {
+      it(`are refused: ${name}`, async () => {
         expect(await callAs(await make(forgery))).to.deep.equal(refused)
       })
 
-    it('one of another authority is refused, also when it brings that authority along', async () => {
+    it('of another authority are refused, also together with that authority', async () => {
       const pair = await forge({ ...agentNames, usages: [serverAuth], issuer: otherCa })
       expect(await callAs(pair)).to.deep.equal(refused)
       const chain = pair.certificatePem + otherCa.certificatePem
       expect(await callAs({ ...pair, certificatePem: chain })).to.deep.equal(refused)
     })
 
-    it('a revoked one and a server without TLS are refused', async () => {
+    it('are refused when revoked, as is a server without TLS', async () => {
       expect(await callAs(await forge({ ...agentNames, usages: [serverAuth], issuer: ca }), true)).to.deep.equal(
         refused,
       )
@@ -109,7 +109,7 @@ describe('certificates of peers', function () {
     })
   })
 
-  describe('at the agent that joins', () => {
+  describe('at the joining agent', () => {
     const names = {
       uris: [identityUri({ role: 'join' })],
       dnsNames: [identityDnsName({ role: 'join' })],
@@ -144,14 +144,14 @@ describe('certificates of peers', function () {
       }
     }
 
-    it("the gateway's is accepted, and refuses the token", async () => {
+    it('of the gateway are accepted, and the gateway refuses the token', async () => {
       const { sent, error } = await joinAt(await forge({ ...names, usages: [serverAuth], issuer: ca }))
       expect(sent).to.include('berth_jt_x')
       expect(error).to.include('401')
     })
 
     for (const [name, forgery] of badCertificates({ ...names, usages: [serverAuth] }, gatewayNames))
-      it(`one ${name} is refused, and told nothing`, async () => {
+      it(`are refused, and receive no token: ${name}`, async () => {
         const { sent, error } = await joinAt(await make(forgery))
         expect([sent, error], error).not.to.include('joined')
         expect(sent).to.equal('')

@@ -110,40 +110,40 @@ describe('certificates of peers at the agent', function () {
     return { heard: () => heard, ended }
   }
 
-  it("the gateway's is accepted", async () => {
+  it('of the gateway are accepted', async () => {
     expect(await describeAs(await pki.gatewayLeaf())).to.equal('answered')
     expect(await describeAs(await forge({ ...gatewayNames, usages: [clientAuth], issuer: ca }))).to.equal('answered')
   })
 
-  it("the gateway's is accepted for a console", async () => {
+  it('of the gateway are accepted for a console', async () => {
     expect(await consoleAs(await pki.gatewayLeaf())).to.equal('NOT_FOUND')
   })
 
-  it('none is refused', async () => {
+  it('are required', async () => {
     expect(await describeAs(undefined)).to.equal(status.UNAVAILABLE)
     expect(await consoleAs(undefined)).to.equal('UNAVAILABLE')
   })
 
   for (const [name, forgery] of badCertificates({ ...gatewayNames, usages: [clientAuth] }, agentNames))
-    it(`one ${name} is refused`, async () => {
+    it(`are refused: ${name}`, async () => {
       const pair = await make(forgery)
       expect(await describeAs(pair)).to.be.oneOf([status.UNAVAILABLE, status.UNAUTHENTICATED])
       expect(await consoleAs(pair)).to.be.oneOf(['UNAVAILABLE', 'UNAUTHENTICATED'])
     })
 
-  it('one of another authority is refused, also when it brings that authority along', async () => {
+  it('of another authority are refused, also together with that authority', async () => {
     const pair = await forge({ ...gatewayNames, usages: [clientAuth], issuer: otherCa })
     expect(await describeAs(pair)).to.equal(status.UNAVAILABLE)
     const chain = pair.certificatePem + otherCa.certificatePem
     expect(await describeAs({ ...pair, certificatePem: chain })).to.equal(status.UNAVAILABLE)
   })
 
-  it("the agent's own is refused as gateway", async () => {
+  it('of the agent itself are refused as gateway', async () => {
     const { certificatePem, privateKeyPem } = agent.tls.identity()
     expect(await describeAs({ certificatePem, privateKeyPem })).to.equal(status.UNAVAILABLE)
   })
 
-  it('a revoked one is refused, the next is accepted', async () => {
+  it('are refused when revoked, and the next one is accepted', async () => {
     const { identityDir } = await pki.enrol('h-revoking')
     const revoking = await LabAgent.start({ identityDir })
     const [bad, good] = [await pki.gatewayLeaf(), await pki.gatewayLeaf()]
@@ -165,7 +165,7 @@ describe('certificates of peers at the agent', function () {
     }
   })
 
-  it('the former gateway is out at once when the agent has joined another, also on open connections', async () => {
+  it('of the former gateway are refused once the agent has joined another, also on open connections', async () => {
     const { identityDir } = await pki.enrol('h-moving')
     const moving = await LabAgent.start({ identityDir })
     const other = await createTestPki()
@@ -199,7 +199,7 @@ describe('certificates of peers at the agent', function () {
     }
   })
 
-  it('a connection that outlives its certificate is refused', async () => {
+  it('end a connection that outlives them', async () => {
     const leaf = await pki.authority.issue({ role: 'gateway' }, 5000)
     const client = new HostServiceClient(agent.address, clientCredentials(ca.certificatePem, leaf), {
       'grpc.use_local_subchannel_pool': 1,
@@ -212,7 +212,7 @@ describe('certificates of peers at the agent', function () {
     client.close()
   })
 
-  it('TLS 1.2 is refused', async () => {
+  it('are refused over TLS 1.2', async () => {
     const leaf = await pki.gatewayLeaf()
     const code = await new Promise((resolve) => {
       const [host, port] = agent.address.split(':') as [string, string]

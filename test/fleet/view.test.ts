@@ -8,7 +8,7 @@ import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../supp
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-describe('what the gateway shows of its hosts', function () {
+describe('the gateway’s view of its hosts', function () {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -16,7 +16,7 @@ describe('what the gateway shows of its hosts', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('shows everything of a host that joins, and its own writes at once', async () => {
+  it('shows everything of a joining host, and its own writes at once', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 1000 })
     const { view } = test.fleet
     const { faults } = agent.host
@@ -49,7 +49,7 @@ describe('what the gateway shows of its hosts', function () {
     await waitFor(async () => (await codeOf(test.fleet.createGuest(creationRequest('WEB')))) === 'ok')
   })
 
-  it('two hosts: spread, unique; one away shows unknown, the other works on, back is right again', async () => {
+  it('spreads guests over two hosts with unique names; offline ones are unknown, then right again', async () => {
     const a = await test.addHost('a')
     const b = await test.addHost('b')
     const made = await Promise.all(
@@ -82,7 +82,7 @@ describe('what the gateway shows of its hosts', function () {
     expect([...test.fleet.view.guests()].every((guest) => guest.online)).to.equal(true)
   })
 
-  it('a short break is bridged: guests never show as unknown', async () => {
+  it('bridges a short disconnection: guests never show as unknown', async () => {
     const patient = await startTestFleet({ agents: { reconnect_ms: 60_000 } }, { redis })
     const { hostId, agent } = await patient.addHost('one', { guests: 3 })
     const isOnline = (): boolean => patient.fleet.view.findHost(hostId)?.state === 'online'
@@ -119,7 +119,7 @@ describe('what the gateway shows of its hosts', function () {
     await other.destroy()
   })
 
-  it('a gateway that starts while a host is away shows its guests as unknown, never as gone', async () => {
+  it('shows guests of an offline host as unknown after a start, never as deleted', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 300 })
     agent.removeGuest(agent.guests()[0]!.uuid)
     agent.update(agent.guests()[0]!.uuid, { statusReason: 'last known' })
@@ -139,7 +139,7 @@ describe('what the gateway shows of its hosts', function () {
     expect([...(await test.startGateway()).view.guests()]).to.deep.equal([])
   })
 
-  it('a guest that was just created is known to the next gateway, though its host and this one are gone', async () => {
+  it('shows a new guest at the next gateway, although its host and this gateway have ended', async () => {
     const { agent } = await test.addHost('one')
     await test.fleet.createGuest(creationRequest('just-now'))
     await agent.stop()
@@ -147,7 +147,7 @@ describe('what the gateway shows of its hosts', function () {
     expect(next.view.findGuest('just-now')).to.include({ online: false })
   })
 
-  it('a guest whose host went away before its watch told of it is shown, and known to the next gateway', async () => {
+  it('shows a guest whose host went offline before its watch reported it, also at the next gateway', async () => {
     const tellNothing = ({ domain }: LabAgent): void => {
       domain.changes.onChange = () => () => undefined
     }
@@ -164,14 +164,14 @@ describe('what the gateway shows of its hosts', function () {
     expect(next.view.findGuest('untold')).to.include({ online: false })
   })
 
-  it('a start resolves with the fleet as it is', async () => {
+  it('is complete when the start resolves', async () => {
     const { hostId } = await test.addHost('one', { guests: 1000 })
     const other = await test.startGateway()
     expect(other.view.findHost(hostId)?.state).to.equal('online')
     expect([...other.view.guests()].filter(({ online }) => online)).to.have.length(1000)
   })
 
-  it('an address that changes is dialled at once; a draining host gets no new guests', async () => {
+  it('dials a changed address at once; a draining host gets no new guests', async () => {
     const { hostId, agent } = await test.addHost('one')
     await agent.restart(`127.0.0.1:${await freePort()}`)
     await test.fleet.hosts.updateHost(hostId, { address: agent.address })

@@ -13,7 +13,7 @@ import { scratchDirectory } from '../support/scratch.js'
 const mib = 1024 ** 2
 const boundBytes = 512 * mib
 
-describe('restic, of a target that is hostile', function () {
+describe('restic with a hostile target', function () {
   const scratch = scratchDirectory('btest-bb')
   const watch: WorkContext = { signal: new AbortController().signal, report: () => undefined }
   const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
@@ -47,7 +47,7 @@ describe('restic, of a target that is hostile', function () {
       (error: { code?: string; message: string }) => error.code ?? error.message,
     )
 
-  it('has no more memory than it is given, whatever is sent', async () => {
+  it('uses no more memory than it is given, whatever is sent', async () => {
     const repository = at()
     const sent = {
       id: randomUUID(),
@@ -78,7 +78,7 @@ describe('restic, of a target that is hostile', function () {
     expect(peakBytes).to.be.within(mib, 1.25 * boundBytes) // its own code is no data
   })
 
-  it('fetches sparse files that are together longer than the pool', async () => {
+  it('restores sparse files that are together longer than the pool', async () => {
     const pool = join(scratch.path, 'pool')
     mkdirSync(pool)
     sh('truncate', '-s', '700M', `${pool}.img`)
@@ -123,7 +123,7 @@ describe('restic, of a target that is hostile', function () {
     sh('umount', pool)
   })
 
-  it('writes nothing beside the tree that is fetched', async () => {
+  it('writes nothing outside the restored tree', async () => {
     const [target, guest, id] = [join(scratch.path, 'local'), randomUUID(), randomUUID()]
     const [source, tree, small] = ['source', 'fetched', 'small'].map((name) => join(scratch.path, name))
     for (const folder of [target, `${source}/volume`, tree!, small!]) mkdirSync(folder, { recursive: true })

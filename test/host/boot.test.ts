@@ -27,7 +27,7 @@ const machineSpec: Partial<GuestSpec> = {
 }
 
 /** What guests boot in place of their disks: a CD that was downloaded, and systems that mend the disk. */
-describe('what a guest boots', function () {
+describe('the boot source of a guest', function () {
   let server: ImageServer
   let real: RealDomain
   let machine = ''
@@ -101,7 +101,7 @@ describe('what a guest boots', function () {
     stream.destroy()
   }
 
-  describe('of a virtual machine', () => {
+  describe('for a virtual machine', () => {
     it('is a CD that is downloaded for it', async () => {
       await ssh('echo kept >/data/word; sync')
       await boot(machine, { mode: 'cdrom', image: cdId })
@@ -114,7 +114,7 @@ describe('what a guest boots', function () {
       expect(await codeOf(real.domain.imageAdmin.delete(cdId))).to.equal('image_in_use')
     })
 
-    it('is a system beside its disk that was chosen while it was stopped, and its disk again while it runs', async () => {
+    it('is a rescue system chosen while it was stopped, and its disk again while it runs', async () => {
       await real.done(powerOrder('stop', machine).order)
       const login = await boot(machine, { mode: 'rescue' })
       await real.done(powerOrder('start', machine).order)
@@ -134,8 +134,8 @@ describe('what a guest boots', function () {
     })
   })
 
-  describe('of a container', () => {
-    it('is a system with its files at /mnt, at its port', async () => {
+  describe('for a container', () => {
+    it('is a rescue system with its files at /mnt, at its port', async () => {
       real.inside(container, 'echo kept >/root/word; mkdir -p /opt; rm -f /opt/x')
       await boot(container, { mode: 'rescue' })
       expect(real.inside(container, 'hostname; ls /root; cat /mnt/root/word')).to.equal('ct-1\nkept')
@@ -152,7 +152,7 @@ describe('what a guest boots', function () {
       expect(existsSync(rescueOf(container))).to.equal(false)
     })
 
-    it('is chosen while it is stopped, and goes with the container', async () => {
+    it('is chosen while it is stopped, and deleted with the container', async () => {
       const uuid = await real.create('ct-2', { start: false })
       await boot(uuid, { mode: 'rescue' })
       expect(real.record(uuid)).to.deep.include({
@@ -177,7 +177,7 @@ describe('what a guest boots', function () {
   })
 
   describe('that does not start', () => {
-    it('is what it was before, and nothing is left of it', async () => {
+    it('is rolled back, and nothing is left of it', async () => {
       const uuid = await real.create('ct-3')
       real.inside(uuid, 'echo kept >/root/word')
       const broken = join(real.config.storage.pool, 'images', 'debian-13')

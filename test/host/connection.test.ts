@@ -21,7 +21,7 @@ interface ConnectionReport {
 }
 
 /** What is broken is broken in a real guest, and mended by the request that the diagnosis offers. */
-describe('why a real guest cannot be reached', function () {
+describe('the connection check of a real guest', function () {
   const lab = new ServedHost({ name: 'fwy', prefix })
   const { host } = lab
   let server: ChildProcess | undefined
@@ -76,14 +76,14 @@ describe('why a real guest cannot be reached', function () {
       encoding: 'utf8',
     }).stdout.startsWith('web')
 
-  it('finds nothing where it can be, and tells where', async () => {
+  it('reports no fault for a reachable guest, and shows the address', async () => {
     await serve('tcp:22')
     const found = await diagnose()
     expect(found, JSON.stringify(found.steps)).to.include({ reachable: true, code: '', repair: null })
     expect(connects(found.port)).to.equal(true)
   })
 
-  it('sees what listens in the guest, and that it is something else', async () => {
+  it('detects a different program that listens in the guest', async () => {
     await serve('tcp:2222')
     const found = await diagnose()
     expect(found.code).to.equal('nothing_listens')
@@ -96,7 +96,7 @@ describe('why a real guest cannot be reached', function () {
     expect(connects(mended.port)).to.equal(true)
   })
 
-  it('tells a firewall of ours from one inside the guest', async () => {
+  it('distinguishes Berth’s firewall from one inside the guest', async () => {
     await serve('tcp:22')
     await send('PUT', '/containers/web/firewall', { enabled: true, default_action: 'DROP', rules: [] })
     const ours = await diagnose()
@@ -111,7 +111,7 @@ describe('why a real guest cannot be reached', function () {
     expect((await diagnose()).reachable).to.equal(true)
   })
 
-  it('lets who is let in know, where the host is not', async () => {
+  it('reports the rule for a permitted source that is not the host', async () => {
     const rules = [{ direction: 'in', protocol: 'tcp', action: 'ACCEPT', source_ip: client, port: '22' }]
     await send('PUT', '/containers/web/firewall', { enabled: true, default_action: 'DROP', rules })
     const found = await diagnose(`?source=${client}`)
@@ -122,7 +122,7 @@ describe('why a real guest cannot be reached', function () {
     await send('PUT', '/containers/web/firewall', { enabled: false })
   })
 
-  it('finds a mapping whose rules the host lost', async () => {
+  it('detects a mapping whose rules the host lost', async () => {
     const nft = (...args: string[]) => spawnSync('ip', ['netns', 'exec', host.namespace, 'nft', ...args])
     const { port } = await diagnose()
     // Put back by the agent within moments: it is looked for until it is seen.
@@ -138,7 +138,7 @@ describe('why a real guest cannot be reached', function () {
     expect((await diagnose()).port).to.equal(port)
   })
 
-  it('offers a start of one that is stopped', async () => {
+  it('offers a start of a stopped guest', async () => {
     const { data } = await send('POST', '/containers/web/stop', { force: true })
     await taskDone(data.task_id as string)
     await quiet()
@@ -149,7 +149,7 @@ describe('why a real guest cannot be reached', function () {
     expect((await diagnose()).reachable).to.equal(true)
   })
 
-  it('is not held up by a guest with thousands of sockets', async () => {
+  it('is not delayed by a guest with thousands of sockets', async () => {
     const ports = Array.from({ length: 500 }, (_, at) => `tcp:${10_000 + at}`)
     await serve('tcp:22', ...ports)
     const began = performance.now()

@@ -82,7 +82,7 @@ describe('a console of a real guest', function () {
 
   const holders = () => processes().filter(({ command }) => command.startsWith(`berth-console ${lab.directory}/`))
 
-  it('is a shell of root, with a size, UTF-8, a home and nothing of the host', async () => {
+  it('is a root shell with a size, UTF-8 and a home, without access to the host', async () => {
     const { client } = await shell('one', { cols: '100', rows: '33' })
     expect(await run(client, 'busybox stty size')).to.equal('33 100')
     client.say({ type: 'resize', cols: 132, rows: 50 })
@@ -101,7 +101,7 @@ describe('a console of a real guest', function () {
     expect(statSync(join(directory, socket)).mode & 0o777).to.equal(0o600)
   })
 
-  it('shows 50 MB complete', async () => {
+  it('shows 50 MB completely', async () => {
     const { client } = await shell('one')
     const bytes = 50 * 2 ** 20
     const expected = createHash('sha256')
@@ -129,7 +129,7 @@ describe('a console of a real guest', function () {
     expect(hash.digest('hex')).to.equal(expected.digest('hex'))
   })
 
-  it('ends a flood by Ctrl-C within a second, and another guest’s console is quick meanwhile', async () => {
+  it('ends a flood by Ctrl-C within a second, and another guest’s console stays responsive', async () => {
     const { client: flooded } = await shell('one')
     const { client: other } = await shell('two')
     flooded.onBytes = (bytes) => (flooded.bytes = bytes.subarray(-2000))
@@ -152,7 +152,7 @@ describe('a console of a real guest', function () {
     expect(times[20], 'median in ms, 100 are promised').to.be.below(deadlineOf(100))
   })
 
-  it('goes on with the same shell after the agent was killed', async () => {
+  it('continues with the same shell after the agent was killed', async () => {
     const { client, resume } = await shell('three')
     const pid = await run(client, 'echo $$')
     const [holder] = holders()
@@ -166,7 +166,7 @@ describe('a console of a real guest', function () {
     expect(holders().map((one) => one.pid)).to.deep.equal([holder!.pid])
   })
 
-  it('goes on with the same shell after the gateway was killed, and loses nothing that was on its way', async () => {
+  it('continues with the same shell after the gateway was killed, and loses no output', async () => {
     const { client, resume } = await shell('four')
     const pid = await run(client, 'echo $$')
     client.type('for n in $(busybox seq 1 60000); do echo line $n; done; echo fin""ished\r')
@@ -185,7 +185,7 @@ describe('a console of a real guest', function () {
     expect(await run(again, 'echo $$')).to.equal(pid)
   })
 
-  it('takes no more of the host for a guest that reads nothing', async () => {
+  it('uses bounded memory of the host for a guest that reads nothing', async () => {
     const { client } = await shell('one')
     client.type('busybox stty raw -echo; echo re""ady; busybox sleep 1000\r')
     await client.shows(/ready/)
@@ -200,7 +200,7 @@ describe('a console of a real guest', function () {
     expect(cpuOf(holder!.pid) - time, 'hundredths of a second').to.be.below(60)
   })
 
-  it('leaves nothing on the host where the process that holds it is killed', async () => {
+  it('leaves nothing on the host where its process is killed', async () => {
     const { client: first } = await shell('two')
     await run(first, 'busybox ln -s "$(command -v busybox)" /bin/setsid')
     const { client } = await shell('two') // leads a session: a hang-up does not reach what is on the host

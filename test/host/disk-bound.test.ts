@@ -17,7 +17,7 @@ const script = `open(D, "<", "/root");
   for my $high (0, 1) { my $a = pack("qZ4088", fileno(D), "nest");
     print syscall(16, fileno(D), hex($ARGV[0]) + ($high << 32), $a) == 0 ? "made " : "$! "; }`
 
-describe('disk of a guest', function () {
+describe('the disk of a guest', function () {
   const scratch = scratchDirectory('btest-bound')
   let pool: Pool
   let guest: HandmadeGuest
@@ -41,13 +41,13 @@ describe('disk of a guest', function () {
     scratch.wipe()
   })
 
-  it('gets no subvolumes inside, which would have no bound', () => {
+  it('permits no subvolumes inside, which would have no bound', () => {
     for (const request of requests)
       expect(guest.attach('perl', '-e', script, request), request).to.match(/^(Inappropriate ioctl for device ){2}$/)
     expect(guest.attach('ls', '-A', '/root')).to.not.include('nest')
   })
 
-  it('ends where it should, and works again after something is deleted', async () => {
+  it('is limited to its size, and works again after something is deleted', async () => {
     const fill = 'dd if=/dev/zero of=/big bs=1M count=128 conv=fsync 2>&1; true'
     expect(guest.attach('sh', '-c', fill)).to.match(/Disk quota exceeded/)
     expect(statSync(`${guest.root}/big`).size).to.be.below(64 * mib)

@@ -62,7 +62,7 @@ describe('the layout of a tree', function () {
     return exclusive! + shared!
   }
 
-  it('has every file that shares data, has holes or is compressed', async () => {
+  it('lists every file that shares data, has holes or is compressed', async () => {
     const { savedBytes, movedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect(savedBytes).to.be.within(139 * mib, 141 * mib)
     expect(movedBytes).to.be.within(mib, 4 * mib)
@@ -72,14 +72,14 @@ describe('the layout of a tree', function () {
     expect(await restore('whole')).to.be.below(4 * mib)
   })
 
-  it('leaves out files that take too much memory, but none with large holes', async () => {
+  it('omits files that need too much memory, but none with large holes', async () => {
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 700_000, writtenBytes: 48 * mib })
     expect(files()).to.include.members(['sparse'])
     expect(files().filter((name) => /^[a-d]$/.test(name))).to.have.length(1)
     expect(await restore('little-memory')).to.be.below(80 * mib)
   })
 
-  it('has a file with large holes without its ranges, where these take too much memory', async () => {
+  it('lists a file with large holes without its ranges, where these need too much memory', async () => {
     run(
       'volume',
       `perl -e '
@@ -95,7 +95,7 @@ describe('the layout of a tree', function () {
     run('volume', 'rm fragments')
   })
 
-  it('is never longer than it may be', async () => {
+  it('is never longer than its limit', async () => {
     const writtenBytes = 150_000
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 256 * mib, writtenBytes })
     expect(statSync(layout).size).to.be.within(1000, writtenBytes)

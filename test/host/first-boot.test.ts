@@ -77,7 +77,7 @@ describe('first boot of an lxc guest', function () {
     expect(shadow.match(/^daemon:\*:/m)).to.not.equal(null)
   })
 
-  it('is what the guest finds as its own', async () => {
+  it('is visible inside the guest', async () => {
     const plain = await cloned()
     const machine = { ...plain, fqdn: `${plain.hostname}.example.com` }
     await host.driver.initialize(machine, login, machine.volume)
@@ -101,7 +101,7 @@ describe('first boot of an lxc guest', function () {
     }
   })
 
-  it('leaves a running guest alone', async () => {
+  it('leaves a running guest unchanged', async () => {
     const machine = await cloned()
     await host.driver.configure(machine)
     await host.driver.start(machine, new AbortController().signal)
@@ -130,7 +130,7 @@ describe('first boot of an lxc guest', function () {
     }
   })
 
-  it('without a shadow file the password is where the image keeps it', async () => {
+  it('without a shadow file stores the password where the image does', async () => {
     const machine = await cloned()
     rmSync(`${machine.volume}/etc/shadow`)
     await host.driver.initialize(machine, login, machine.volume)
@@ -138,7 +138,7 @@ describe('first boot of an lxc guest', function () {
     expect(existsSync(`${machine.volume}/etc/shadow`)).to.equal(false)
   })
 
-  describe('the copy of another guest', () => {
+  describe('for a copy of another guest', () => {
     const key = (machine: Machine): string => rootFile(machine, 'root/.ssh/authorized_keys')
     const homes: [string, string][] = [
       ['as usual', ':'],
@@ -192,7 +192,7 @@ describe('first boot of an lxc guest', function () {
         }
       })
 
-    it('keeps its own lines of /etc/hosts and name servers, and has a machine-id and SSH host keys of its own', async () => {
+    it('retains its own lines of /etc/hosts and name servers, and generates machine-id and SSH host keys', async () => {
       const machine = await cloned()
       const root = machine.volume
       writeFileSync(`${root}/etc/hosts`, '127.0.0.1 localhost\n127.0.1.1 old.example.com old\n192.0.2.7 database')
@@ -217,7 +217,7 @@ describe('first boot of an lxc guest', function () {
     })
   })
 
-  describe('an image with', () => {
+  describe('for an image with', () => {
     const canary = (): string => `${host.path}/canary`
     const links = (root: string, files: readonly string[]): void => {
       for (const file of files) {
@@ -284,7 +284,7 @@ describe('first boot of an lxc guest', function () {
         expect(hostFiles()).to.equal(before)
       })
 
-    it('an etc that comes and goes never leads out', async () => {
+    it('follows no etc out of the guest that appears and disappears', async () => {
       const machine = await cloned()
       const root = machine.volume
       const outside = `${host.path}/outside`

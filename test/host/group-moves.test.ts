@@ -6,11 +6,11 @@ import { findOwnGroup, GroupMoves } from '../../agent/host/process/group-moves.j
 import { findProcess, readKernelFile } from '../../agent/host/process/proc.js'
 import { waitFor } from '../support/wait.js'
 
-describe('the wait of the next move into a group', () => {
+describe('the grace period of moves between cgroups', () => {
   const cgroups = readCgroupLayout()
   const readOwn = (pid: number): string | undefined => readKernelFile(`/proc/${pid}/cgroup`)
 
-  it('is begun without moving anybody', async () => {
+  it('begins without moving a process', async () => {
     const before = readOwn(process.pid)
     const moves = new GroupMoves(cgroups)
     for (let times = 0; times < 100; times++) moves.prepare()
@@ -19,7 +19,7 @@ describe('the wait of the next move into a group', () => {
     await waitFor(() => readOwn(process.pid) === before)
   })
 
-  it('finds the group that a process is in, and none of one that is gone', async () => {
+  it('finds the group of a process, and nothing for an ended one', async () => {
     const [root] = cgroups.hierarchies
     const group = `${root}/btest-moves-${process.pid}`
     mkdirSync(group)

@@ -90,7 +90,7 @@ describe('backups of guests', function () {
     return id
   }
 
-  it('are kept in a folder, and come back whole', async () => {
+  it('are stored in a folder, and restored completely', async () => {
     const to = localTarget()
     const kept = digestTree(first.rootOf(uuid))
     usual = await backUpVerified(to)
@@ -104,7 +104,7 @@ describe('backups of guests', function () {
     ['sftp', sftpTarget],
     ['S3', s3Target],
   ] as const)
-    it(`are kept in a server of ${kind}, and come back whole on another host`, async () => {
+    it(`are stored in a server of ${kind}, and restored completely on another host`, async () => {
       const to = targetOf()
       const id = await backUpVerified(to)
       expect((await restore(second, other, id, to)).status).to.equal('done')
@@ -126,7 +126,7 @@ describe('backups of guests', function () {
     )
   }
 
-  it('are of the moment they were begun at, of a guest that runs and goes on', async () => {
+  it('contain the state at their start, for a running guest that continues', async () => {
     const to = localTarget()
     await first.done(powerOrder('start', uuid).order!)
     first.inside(1, 'echo before >/root/data; sync')
@@ -173,7 +173,7 @@ describe('backups of guests', function () {
     }
   })
 
-  it('send again only what has changed', async () => {
+  it('send only changes', async () => {
     const to = localTarget()
     const one = usual
     writeFileSync(join(first.rootOf(uuid), 'small'), 'x'.repeat(1000))
@@ -183,7 +183,7 @@ describe('backups of guests', function () {
     expect((await restore(first, uuid, usual, to)).status).to.equal('done')
   })
 
-  it('are made by their schedule, read back, and only so many are kept', async () => {
+  it('are made by their schedule, read back, and limited in number', async () => {
     const to = localTarget()
     const { context, engine, backups } = first.domain
     const runs = { enabled: true, intervalHours: 24, time: '03:30', firstDay: '2026-11-23', retention: 1 }
@@ -239,7 +239,7 @@ describe('backups of guests', function () {
     expect(first.record(uuid).extraBytes).to.be.lessThan(16 * 1024 ** 2)
   })
 
-  it('are refused by a target with another password, host key or credentials, and by one that is away', async () => {
+  it('are refused by a target with another password, host key or credentials, and by one that is down', async () => {
     const to = localTarget()
     const wrongKey = {
       ...sftp.place,
@@ -332,7 +332,7 @@ describe('backups of guests', function () {
     expect(await failing(s3Target())).to.equal('backup_damaged')
   })
 
-  it('are canceled half-way', async () => {
+  it('can be canceled half-way', async () => {
     const id = randomUUID()
     const order = { $case: 'backupCreate', value: { uuid, target: s3Target(), description: '' } } as const
     s3.twist = ({ method, url }) => method === 'PUT' && url?.includes('/data/') === true && canceled()
@@ -344,7 +344,7 @@ describe('backups of guests', function () {
     expect([ended.status, backupIds()]).to.deep.equal(['canceled', [usual]])
   })
 
-  it('have their secrets in no argument, and in no file that stays', async () => {
+  it('have their secrets in no argument, and in no permanent file', async () => {
     const seen: string[] = []
     first.observer = ({ step }) => void (step === 'send' && seen.push(''))
     const watching = setInterval(() => seen.push(execFileSync('ps', ['-eo', 'args', '-ww']).toString()), 50)

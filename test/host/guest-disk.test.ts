@@ -35,7 +35,7 @@ describe('disks of guests', function () {
     )
   const usage = async (): Promise<number> => (await real.host.volumes.usage()).get(uuid) ?? 0
 
-  it('end where they were sold to, and harm nobody', async () => {
+  it('end at their sold size, and harm no other guest', async () => {
     const told = fill('first')
     expect(told).to.match(/Disk quota exceeded|No space left on device/)
     expect(sizeOf(told)).to.be.within(900 * mib, gib)
@@ -46,7 +46,7 @@ describe('disks of guests', function () {
     expect(real.tries(uuid, 'cat /etc/hostname; echo $?')).to.match(/0$/m)
   })
 
-  it('that are full are kept, put back and started like any other', async () => {
+  it('that are full are retained, restored and started like any other', async () => {
     const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     await real.done(powerOrder('restart', uuid).order)
     await real.done({ $case: 'snapshotRestore', value: { uuid, snapshotId } })
@@ -119,7 +119,7 @@ describe('disks of guests', function () {
     expect(await real.host.volumes.ensureLimits(new Map([[uuid, 2 * gib]]))).to.deep.equal([])
   })
 
-  it('neither shrink nor grow beyond the pool', async () => {
+  it('cannot shrink or exceed the pool', async () => {
     expect(await codeOf(grow(1))).to.equal('disk_shrink')
     expect(await codeOf(grow(9))).to.equal('resource_exhausted')
     expect(real.record(uuid).spec.limits.diskGb).to.equal(2)

@@ -45,13 +45,13 @@ describe('I/O rates of a guest', function () {
     return rate
   }
 
-  it('bound writes and reads that go to the disk, each for itself', async () => {
+  it('bound writes and reads of the disk separately', async () => {
     const machine = await lab.started({ limits: limited(12, 6) })
     expectRate(() => write(machine, 'oflag=direct'), [4, 7])
     expectRate(() => read(machine), [8, 14])
   })
 
-  it('change while it runs, and go away', async () => {
+  it('change while it runs, and are removed', async () => {
     const machine = await lab.started({ limits: limited(6, 6) })
     for (const [limits, range] of [
       [limited(0, 12), [8, 14]],
@@ -66,13 +66,13 @@ describe('I/O rates of a guest', function () {
     }
   })
 
-  it('bound what a program waits for, whatever way it writes', async () => {
+  it('bound every way of writing that a program waits for', async () => {
     const machine = await lab.started({ limits: limited(0, 6) })
     for (const flags of [['conv=fsync,notrunc'], ['oflag=sync', 'conv=notrunc']])
       expectRate(() => firstBounded(() => write(machine, ...flags), 7), [3.5, 7], flags.join())
   })
 
-  it('that do not bound all are told the operator', () => {
+  it('cause a warning for the operator where they cannot bound everything', () => {
     const place = { pool: `${lab.host.path}/pool`, loop_file: `${lab.host.path}/pool.img` }
     const told = lab.host.driver.ensureSeparation(place)
     expect(told.some((line) => line.includes('io_write_mbps'))).to.equal(readCgroupLayout().version === 1)

@@ -75,7 +75,7 @@ describe('the network of a guest, from HTTP to packets', function () {
   const seen = `web ${client}`
 
   for (const { kind, made, changed, login } of sizes)
-    describe(`that is run by ${kind.name}`, () => {
+    describe(`with a guest run by ${kind.name}`, () => {
       let hostPort: number
       let sshPort: number
 
@@ -136,7 +136,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(pool).to.include((row['public_ipv4s'] as string[])[0])
       })
 
-      it('is reached by its mapping and by its own address, and sees who comes', async () => {
+      it('reaches it by its mapping and by its own address, and the guest sees the client', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         expect([ask(hostAddress, hostPort), ask(own, guestPort)]).to.deep.equal([seen, seen])
         const { data } = await send('GET', '/routing')
@@ -149,7 +149,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         })
       })
 
-      it('moves a mapping, adds a range, removes both; what another has is 409', async () => {
+      it('moves a mapping, adds a range, removes both; ports in use answer 409', async () => {
         const path = '/containers/web/port-mappings'
         const { port } = (await send('GET', '/containers/web/random-port')).data as { port: number }
         await send('PUT', `${path}/1`, { host_port: port })
@@ -171,7 +171,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect([absent.status, absent.body.code]).to.deep.equal([404, 'not_found'])
       })
 
-      it('has its ports of the range that is set, and 409 where the host or a guest uses them otherwise', async () => {
+      it('gives ports of the configured range, and 409 where the host or a guest uses them otherwise', async () => {
         const path = '/containers/web/port-mappings'
         const refused = async (method: string, to: string, body: object) => {
           const { status, body: answer } = await request(method, to, body)
@@ -205,7 +205,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      it('keeps an address of the host for mappings while one names it, and for guests while the pool has it', async () => {
+      it('uses a host address for mappings while one names it, and for guests while the pool has it', async () => {
         const second = `${prefix}.12`
         const ip = (...args: string[]) => spawnSync('ip', ['-n', host.namespace, 'address', ...args])
         expect(ip('add', `${second}/24`, 'dev', 'up0').status).to.equal(0)
@@ -250,7 +250,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      it('changes limits and quota of a guest that runs', async () => {
+      it('changes limits and quota of a running guest', async () => {
         await send('PUT', '/containers/web/resource-limit', { ...changed, network_up_mbps: 20 })
         await send('PUT', '/containers/web/traffic-limit', {
           traffic_action: 'throttle',
@@ -269,7 +269,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect([much.status, much.body.code]).to.deep.equal([409, 'resource_exhausted'])
       })
 
-      it('counts its traffic, and begins anew', async () => {
+      it('counts its traffic, and resets the count', async () => {
         const path = '/containers/web/traffic'
         const used = async () => (await send('GET', path)).data as Record<string, number | string>
         expect(ask(hostAddress, hostPort)).to.equal(seen)
@@ -284,7 +284,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect((await used())['total_used_bytes']).to.equal(0)
       })
 
-      it('carries what was sold, each way, also after its interface was deleted', async () => {
+      it('delivers the sold rate in each direction, also after its interface was deleted', async () => {
         const flow = (way: Way) => ({ at: inGuest(), host: client, port: flowPort, way })
         const expectSold = async (when: string): Promise<void> => {
           await expectRate(flow('down'), 10, when)
@@ -300,12 +300,12 @@ describe('the network of a guest, from HTTP to packets', function () {
         await expectSold('after a repair')
       })
 
-      it('is reached again within seconds after somebody flushed all rules', async () => {
+      it('repairs everything within seconds after somebody flushed all rules', async () => {
         spawnSync('ip', ['netns', 'exec', host.namespace, 'nft', 'flush', 'ruleset'])
         await waitFor(() => ask(hostAddress, hostPort) === seen, { what: 'the rules to be back' })
       })
 
-      it('that has used up its quota is stopped and blocked until the count begins anew', async () => {
+      it('stops and blocks it when its quota is used up, until the count is reset', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         const limit = { monthly_traffic_gb: 1, traffic_action: 'stop' }
         await send('PUT', '/containers/web/traffic-limit', limit)
@@ -339,7 +339,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      it('tells of the segment and of IPv6 as they are', async () => {
+      it('reports the actual segment and IPv6', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         const scan = { cidr: `${prefix}.0/26`, interface: 'up0' }
         const { data } = await send('POST', '/routing/ipv4-scan', scan)
@@ -360,7 +360,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect([none.status, none.body.code]).to.deep.equal([409, 'resource_exhausted'])
       })
 
-      it('tells of another program’s table that drops what guests send, in the host’s report', async () => {
+      it('warns in the host’s report about another program’s table that drops the packets of guests', async () => {
         const foreign = 'add table inet other; add chain inet other closed'
         const head = '{ type filter hook forward priority 0; policy drop; }'
         const nft = (script: string) => spawnSync('ip', ['netns', 'exec', host.namespace, 'nft', script])
@@ -375,7 +375,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      it('gives back what it had', async () => {
+      it('removes everything it added', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         const kept = await request('PUT', '/routing', { items: [] })
         expect([kept.status, kept.body.code]).to.deep.equal([409, 'address_in_use'])

@@ -32,7 +32,7 @@ describe('snapshots of guests', function () {
   const file = (name: string): string => join(host.volumes.pathOf(uuid), 'root', name)
   const record = () => real.record(uuid)
 
-  it('give back what was there, and nothing of later, to a guest that writes', async () => {
+  it('restore the former content, and nothing later, for a guest that writes', async () => {
     inside('echo before >/root/data; (i=0; while :; do i=$((i+1)); echo $i >>/root/log; done) >/dev/null 2>&1 &')
     const id = await take()
     inside('echo after >/root/data; echo new >/root/later')
@@ -50,7 +50,7 @@ describe('snapshots of guests', function () {
     expect(inside('cat /root/data')).to.equal('before')
   })
 
-  it('do the same for one that is stopped, which stays so', async () => {
+  it('do the same for a stopped guest, which stays stopped', async () => {
     const id = await take()
     inside('echo after >/root/data; echo new >/root/later')
     await real.done(powerOrder('stop', uuid).order)
@@ -62,7 +62,7 @@ describe('snapshots of guests', function () {
     expect(inside('cat /root/data')).to.equal('before')
   })
 
-  it('leave a guest the space that it bought: through a rewrite, a restore, a reinstall and a deletion', async () => {
+  it('leave a guest its sold space: through a rewrite, a restore, a reinstall and a deletion', async () => {
     const bought = 1024
     const own = await real.create('full')
     const run = (command: string): string => real.inside(own, command)
@@ -93,7 +93,7 @@ describe('snapshots of guests', function () {
     expect(fill('beyond', 100)).to.match(/quota exceeded/i)
   })
 
-  it('are taken by its schedule, which drops its own alone', async () => {
+  it('are taken by its schedule, which deletes only its own', async () => {
     const hand = await take()
     const wanted = { enabled: true, intervalHours: 1, time: '00:00', retention: 1, createdBy: 'test' }
     await setSnapshotSchedule(domain.context, { uuid, ifRevision: 0 }, wanted)

@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 const mib = 1024 ** 2
 
 /** A guest of LXC sees what was sold, and root in it changes nothing of that. */
-describe('what a guest sees of its host', function () {
+describe('the processors that a guest sees', function () {
   const lab = useLxcHost({ name: 'btest-view', prefix: 'xvw', subnet: '10.214.77', lxcfs: true })
   const online = readOnlineCpus(undefined)
   const inside = (machine: Machine, command: string): string =>
@@ -33,12 +33,12 @@ describe('what a guest sees of its host', function () {
     ['half a processor', 500],
     ['a processor', 1000],
   ] as const)
-    it(`${what} is one`, async () => {
+    it(`are one: ${what}`, async () => {
       const machine = await lab.started(withCpus([online[1]!], vcpuMilli))
       expect(counts(machine)).to.equal('1 1 1')
     })
 
-  it('more are seen at once, and fewer again', async () => {
+  it('increase and decrease with the limit', async () => {
     const machine = await lab.started(withCpus([online[1]!], 1000))
     for (const [cpus, vcpuMilli] of [
       [online.slice(0, 2), 2000],
@@ -54,7 +54,7 @@ describe('what a guest sees of its host', function () {
     }
   })
 
-  it('root in it gets no others', async () => {
+  it('are not increased by root in the guest', async () => {
     const machine = await lab.started(withCpus([online[1]!], 1000))
     const all = formatCpuList(online)
     inside(
@@ -68,7 +68,7 @@ describe('what a guest sees of its host', function () {
     )
   })
 
-  it('memory, swap, time and load are its own', async () => {
+  it('are its own, as are memory, swap, time and load', async () => {
     const machine = await lab.started()
     const { memoryBytes, swapBytes } = machine.limits
     const [memory, swap] = inside(machine, "awk '/^(MemTotal|SwapTotal)/ { print $2 }' /proc/meminfo").split('\n')
@@ -107,13 +107,13 @@ describe('processors that guests share', function () {
     return online.map((cpu) => all.filter((one) => one === cpu).length)
   }
 
-  it('are as many as were sold, and spread', () => {
+  it('are as many as sold, and spread', () => {
     for (const uuid of uuids) expect(cpusOf(uuid)).to.have.length(1)
     const counts = spread(uuids)
     expect(Math.max(...counts) - Math.min(...counts)).to.be.at.most(1)
   })
 
-  it('are more and fewer with the limit, while the guest runs', async () => {
+  it('change with the limit, while the guest runs', async () => {
     await setVcpus(uuids[0]!, 1500)
     expect(cpusOf(uuids[0]!)).to.have.length(2)
     await setVcpus(uuids[0]!, 500)
@@ -131,7 +131,7 @@ describe('processors that guests share', function () {
     expect(context.store.list().map((record) => anew.cpusOf(record))).to.deep.equal(before)
   })
 
-  it('are balanced once guests have gone', async () => {
+  it('are balanced once guests have ended', async () => {
     const crowded = cpusOf(uuids[0]!)[0]
     const gone = uuids.filter((uuid) => cpusOf(uuid)[0] !== crowded)
     for (const uuid of gone) {

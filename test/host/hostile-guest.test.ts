@@ -69,7 +69,7 @@ describe('a hostile guest', function () {
     return Number(said.toString())
   }
 
-  it('makes no more groups than the kernel bounds', async () => {
+  it('creates no more cgroups than the kernel bounds', async () => {
     const machine = await lab.started()
     const words = tries(machine, attacks.groups).split(' ')
     const made = new Map(words.flatMap((word, at) => (at % 2 === 0 ? [[word, Number(words[at + 1])]] : [])))
@@ -82,7 +82,7 @@ describe('a hostile guest', function () {
     expect(Number(bound)).to.equal(subgroups.most)
   })
 
-  it('opens sockets of the families that servers use, by whatever call', async () => {
+  it('opens sockets of the families that servers use, by any system call', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     expect(runsPerl(machine, attacks.families)).to.equal('1 2 10 16 17')
@@ -99,20 +99,20 @@ describe('a hostile guest', function () {
     expect(opened(vsock)).to.equal(0)
   })
 
-  it('makes no rings of packets, which nobody is charged for', async () => {
+  it('creates no packet rings, whose memory is charged to nobody', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     expect(runsPerl(machine, attacks.packetRings)).to.equal(`${errno.ENOPROTOOPT} ${errno.ENOPROTOOPT}`)
   })
 
-  it('has no keyrings, which no namespace keeps apart', async () => {
+  it('has no keyrings, which no namespace separates', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     const code = 'my @text = ("user", "x", "y"); syscall(248, @text, 1, -3); print $! + 0'
     expect(runsPerl(machine, code)).to.equal(`${errno.ENOSYS}`)
   })
 
-  it('has network namespaces for all its users together, and its neighbour as many', async () => {
+  it('shares its limit of network namespaces between all its users, without affecting its neighbour', async () => {
     const [machine, neighbour] = [await lab.started(), await lab.started()]
     const most = namespaceBounds.counts.max_net_namespaces ?? 0
     expect(await holds(machine, attacks.namespaces(newNet))).to.be.within(1, most)
@@ -160,7 +160,7 @@ describe('a hostile guest', function () {
       expect(tries(machine, attacks.fuse)).to.equal('open: No such file or directory')
     })
 
-    it('has interfaces of tun in its own network only, where it is allowed to', async () => {
+    it('creates tun interfaces in its own network only, where it is allowed to', async () => {
       const machine = await lab.started({ devices: ['tun'] })
       const words = lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.tun}`)
       const child = spawn('lxc-attach', words)
@@ -174,7 +174,7 @@ describe('a hostile guest', function () {
       expect(tries(machine, attacks.fuse)).to.match(/^open: /)
     })
 
-    it('mounts file systems in user space for itself only, where it is allowed to', async function () {
+    it('mounts user-space file systems for itself only, where it is allowed to', async function () {
       if (!existsSync('/dev/fuse')) this.skip()
       const machine = await lab.started({ devices: ['fuse'] })
       const child = spawn('lxc-attach', lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.fuse}`))

@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 const guests = Number(env.HOSTILE_GUESTS ?? 3)
 const seconds = Number(env.HOSTILE_SECONDS ?? 10)
 
-describe('hostile guests beside a quiet one', function () {
+describe('hostile guests next to a quiet one', function () {
   const lab = useLxcHost({
     name: 'btest-hostiles',
     prefix: 'bthn',
@@ -33,7 +33,7 @@ describe('hostile guests beside a quiet one', function () {
     await restoreKernelSettings(state, createLogger({ name: 'test', level: 'error' }), file)
   })
 
-  it('leave it usable: it is reached, and keeps its files', async () => {
+  it('leave it usable: reachable, with its files intact', async () => {
     const quiet = await lab.started()
     await lab.booted(quiet)
     const alone = await watchQuiet(lab, quiet, seconds)

@@ -77,7 +77,7 @@ describe('archives of root filesystems', function () {
     expect([...answersOf(/^device-(null|mem|loop)$/)]).to.deep.equal(['image_invalid'])
   })
 
-  it('that are right keep owners, modes, capabilities and links; /dev is left out', async () => {
+  it('that are valid retain owners, modes, capabilities and links; /dev is omitted', async () => {
     const source = `${scratch.path}/source`
     for (const directory of ['bin', 'dev', 'etc', 'home/user']) mkdirSync(join(source, directory), { recursive: true })
     writeFileSync(join(source, 'bin/su'), 'su')
@@ -176,7 +176,7 @@ describe('archives of root filesystems', function () {
         expectFilled(path)
       })
 
-    it('keep a folder called rootfs that is not an export', async () => {
+    it('retain a folder called rootfs that is not an export', async () => {
       const other = `${scratch.path}/no-export`
       mkdirSync(join(other, 'rootfs/etc'), { recursive: true })
       mkdirSync(join(other, 'etc'))
@@ -187,7 +187,7 @@ describe('archives of root filesystems', function () {
     })
   })
 
-  it('that are being unpacked end with their order, and all that they started', async () => {
+  it('in progress end with their operation and all processes they started', async () => {
     const stop = new AbortController()
     const path = await target(1024 * mib)
     const archive = `${scratch.path}/long.tar`

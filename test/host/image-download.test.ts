@@ -69,14 +69,14 @@ describe('downloads of images', function () {
   }
   const isWhole = (): boolean => existsSync(file) && readFileSync(file).equals(content)
 
-  it('arrive whole, and say how far they are', async () => {
+  it('arrive complete, and report their progress', async () => {
     const reports: DownloadProgress[] = []
     expect(await get({}, { report: (progress) => reports.push(progress) })).to.equal('done')
     expect(isWhole()).to.equal(true)
     expect(reports.at(-1)).to.include({ receivedBytes: content.length, totalBytes: content.length })
   })
 
-  it('go on after a connection that was cut, as often as it takes', async () => {
+  it('resume after a cut connection, any number of times', async () => {
     answer = serve({ cutAfter: 1_000_000 })
     expect(await get()).to.equal('done')
     expect(isWhole()).to.equal(true)
@@ -111,7 +111,7 @@ describe('downloads of images', function () {
       })
   })
 
-  it('go on after a cancel in the middle', async () => {
+  it('resume after a cancel in the middle', async () => {
     const stop = new AbortController()
     answer = (_, response) => {
       response.writeHead(200, { etag: '"v1"', 'content-length': content.length })
@@ -129,14 +129,14 @@ describe('downloads of images', function () {
     expect(isWhole()).to.equal(true)
   })
 
-  it('begin anew where the file on the server is another now', async () => {
+  it('start over where the file on the server has changed', async () => {
     answer = serve({ cutAfter: 1_000_000, etag: '"old"', body: randomBytes(3_000_000) })
     server.once('request', () => (answer = serve({})))
     expect(await get()).to.equal('done')
     expect(isWhole()).to.equal(true)
   })
 
-  it('begin anew, once, where what was there turns out to be wrong', async () => {
+  it('start over, once, where the earlier part turns out to be wrong', async () => {
     answer = serve({})
     await get()
     truncateSync(file, 2_000_000)
@@ -145,13 +145,13 @@ describe('downloads of images', function () {
     expect(isWhole()).to.equal(true)
   })
 
-  it('with another checksum are not there', async () => {
+  it('with another checksum are deleted', async () => {
     answer = serve({ body: randomBytes(1000) })
     expect(await get()).to.equal('checksum_mismatch')
     expect(existsSync(file)).to.equal(false)
   })
 
-  it('that are too large, as told or as sent, are given up', async () => {
+  it('that are too large, as announced or as sent, are aborted', async () => {
     expect(await get({ maxBytes: 2_000_000 })).to.equal('download_too_large')
     answer = (_, response) => {
       response.writeHead(200)
@@ -165,7 +165,7 @@ describe('downloads of images', function () {
     expect(await get({ maxBytes: 2 ** 51 })).to.equal('storage_full')
   })
 
-  it('fail on a server that refuses, at once, and on one that breaks, after some attempts', async () => {
+  it('fail at once when the server refuses, and after some attempts when it breaks', async () => {
     answer = (_, response) => response.writeHead(404).end()
     expect(await get()).to.equal('download_failed')
     expect(asked).to.have.length(1)
@@ -174,7 +174,7 @@ describe('downloads of images', function () {
     expect(asked.length).to.be.greaterThan(3)
   })
 
-  it('follow redirects, but not everywhere and not forever', async () => {
+  it('follow a limited number of redirects, to permitted addresses only', async () => {
     answer = (request, response) =>
       request.url === '/image' ? response.writeHead(302, { location: '/moved' }).end() : serve({})(request, response)
     expect(await get()).to.equal('done')
@@ -196,7 +196,7 @@ describe('downloads of images', function () {
     }
   })
 
-  it("ask no address of the host's own, in the URL or a redirect", async () => {
+  it("connect to none of the host's own addresses, in the URL or a redirect", async () => {
     const own = { readOwn: () => ['127.0.0.3', '2001:4860::8'] }
     const open = { allowHttp: true, allowedTargets: ['127.0.0.1'], setting: 'images.allowed_targets' }
     for (const url of ['http://[2001:4860::8]:9/image', 'http://127.0.0.3:9/']) {
@@ -206,7 +206,7 @@ describe('downloads of images', function () {
     }
   })
 
-  it('give up a server that sends next to nothing, however long it goes on', async () => {
+  it('abort when a server sends next to nothing, however long it continues', async () => {
     const drips = new Set<NodeJS.Timeout>()
     answer = (_, response) => {
       response.writeHead(200, { 'content-length': content.length, etag: '"v1"' })
@@ -219,7 +219,7 @@ describe('downloads of images', function () {
     for (const drip of drips) clearInterval(drip)
   })
 
-  it('connect to what a name was checked as, and to no name of an address that is refused', async () => {
+  it('connect to the checked address of a name, and to no name with a refused address', async () => {
     const port = new URL(base).port
     const names = (...addresses: string[]): { lookup: typeof lookup } => {
       const resolve = (_: string, __: object, done: (error: null, found: object[]) => void): void =>

@@ -32,7 +32,7 @@ const publicKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUkSXm9C1Cx4Vf0VbMT4KjEV
 
 const tarOptions = ['--numeric-owner', '--xattrs', '--xattrs-include=*', '--acls', '--zstd']
 
-describe('images from elsewhere, and guests of them', function () {
+describe('foreign images and their guests', function () {
   const scratch = scratchDirectory('btest-image-guests')
   const canary = `${scratch.path}/canary`
   let agent: AgentProcess
@@ -139,7 +139,7 @@ describe('images from elsewhere, and guests of them', function () {
     await operationDone(operations, order.operationId)
   }
 
-  describe('of a server of images', () => {
+  describe('from an image server', () => {
     before(() => {
       const archive = archiveOf('alpine', (root) => {
         for (const directory of ['etc/network', 'etc/ssh', 'etc/systemd', 'etc/NetworkManager'])
@@ -155,7 +155,7 @@ describe('images from elsewhere, and guests of them', function () {
       server.offered.push({ distro: 'fedora', release: '43', file: 'alpine.tar.xz', sha256: '0'.repeat(64) })
     })
 
-    it('are downloaded, published whole and read-only, and a guest of them boots', async () => {
+    it('are downloaded, published completely and read-only, and a guest boots from one', async () => {
       await operationDone(operations, await download('alpine-3.22'))
       expect(sh('btrfs', 'property', 'get', imagesOf('alpine-3.22'), 'ro')).to.equal('ro=true\n')
       expect(left()).to.deep.equal([])
@@ -173,7 +173,7 @@ describe('images from elsewhere, and guests of them', function () {
       await drop(guest)
     })
 
-    it('are made at the first use, where nobody downloaded them', async () => {
+    it('are downloaded at the first use', async () => {
       server.manners = { cutAfter: 1_500_000 }
       const guest = await make('alpine-3.22')
       expect(attach(guest.id, 'cat', '/etc/template')).to.equal('alpine')
@@ -206,13 +206,13 @@ describe('images from elsewhere, and guests of them', function () {
       await remove('alpine-3.22')
     })
 
-    it('with another checksum are never there', async () => {
+    it('with another checksum are never available', async () => {
       expect(await failed('fedora-43')).to.equal('checksum_mismatch')
       expect([left(), existsSync(imagesOf('fedora-43'))]).to.deep.equal([[], false])
     })
   })
 
-  describe('of a URL', () => {
+  describe('from a URL', () => {
     it('boot, with a key, without a shadow file and without anything of a network', async () => {
       const id = await addCustom(archiveOf('plain', (root) => rmSync(join(root, 'etc/shadow')), '--gzip'))
       await operationDone(operations, await download(id))
@@ -245,7 +245,7 @@ describe('images from elsewhere, and guests of them', function () {
       }
     })
 
-    it('of a whole Debian keep their address and let root in, each with host keys of its own', async () => {
+    it('with a complete Debian retain their address and permit root login, each with its own host keys', async () => {
       const root = `${scratch.path}/debian`
       mkdirSync(root)
       await unpackTestImage(root)
@@ -342,7 +342,7 @@ describe('images from elsewhere, and guests of them', function () {
       await call(images.removeCustomImage.bind(images), { id })
     })
 
-    it('are refused where they are no archive, and where they do not fit', async () => {
+    it('are refused where they are not an archive, and where they do not fit', async () => {
       const garbage = await addCustom(randomBytes(100_000))
       expect(await failed(garbage)).to.equal('image_invalid')
       const bomb = await addCustom(
@@ -356,7 +356,7 @@ describe('images from elsewhere, and guests of them', function () {
       expect(left()).to.deep.equal([])
     })
 
-    it('are whole or absent whenever the agent is killed', async () => {
+    it('are complete or absent whenever the agent is killed', async () => {
       const archive = archiveOf('many', (root) => {
         for (let i = 0; i < 4000; i++) writeFileSync(join(root, `var/file-${i}`), 'x'.repeat(5000))
       })

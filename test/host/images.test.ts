@@ -82,15 +82,15 @@ describe('images', function () {
       (error: { code?: string; message: string }) => error.code ?? error.message,
     )
 
-  describe('a build that does not come to its end', () => {
-    it('has an unreachable mirror', async () => {
+  describe('whose build fails', () => {
+    it('report an unreachable mirror', async () => {
       const away = await openImages('http://127.0.0.1:1/debian')
       expect(await refusal(away.ensure('debian-12', () => undefined, never))).to.equal('mirror_unreachable')
       expect(away.has('debian-12')).to.equal(false)
       await expectNothingLeft()
     })
 
-    it('has a mirror without the release, or not signed by Debian', async () => {
+    it('report a mirror without the release, or not signed by Debian', async () => {
       let signed = false
       const server: Server = createServer((request, response) => {
         const found = signed && request.url === '/debian/dists/bookworm/InRelease'
@@ -109,12 +109,12 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('of a template that is not in the catalogue is none', async () => {
+    it('report a template that is not in the catalogue', async () => {
       for (const id of ['debian-1', '../guests', ''])
         expect(await refusal(images.ensure(id, () => undefined, never))).to.equal('template_unknown')
     })
 
-    it('is aborted when the last who waits for it goes', async () => {
+    it('abort when the last waiting caller cancels', async () => {
       const [first, second] = [new AbortController(), new AbortController()]
       const stages: string[] = []
       const waits = [
@@ -130,7 +130,7 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('leaves no process when the agent is killed, and nothing after the next start', async () => {
+    it('leave no process when the agent is killed, and nothing after the next start', async () => {
       const script = `
         import { openPool } from '${moduleUrl('agent/storage/pool.ts')}'
         import { Trash } from '${moduleUrl('agent/storage/trash.ts')}'
@@ -161,7 +161,7 @@ describe('images', function () {
   describe('debian-12', () => {
     const image = (path: string): string => `${pool.images}/debian-12/${path}`
 
-    it('is built once for all who wait, with progress', async () => {
+    it('is built once for all waiting callers, with progress', async () => {
       const fractions: number[] = []
       const before = changes.revision
       const umask = process.umask(0o077) // as in the agent's unit
@@ -179,7 +179,7 @@ describe('images', function () {
       await cacheTestImage(pool)
     })
 
-    it('is there at once the next time, and found again by a new journal', async () => {
+    it('is available at once the next time, and found again by a new journal', async () => {
       await images.ensure('debian-12', () => undefined, never)
       const other = new Changes(openDatabase(`${scratch.path}/other.db`))
       const again = await startImages({
@@ -191,12 +191,12 @@ describe('images', function () {
       other.db.close()
     })
 
-    it('cannot be written to', () => {
+    it('is read-only', () => {
       expect(() => writeFileSync(image('etc/x'), '')).to.throw(/EROFS/)
       expect(statSync(pool.images).mode & 0o777).to.equal(0o700)
     })
 
-    it('holds nothing of the machine it was built on', () => {
+    it('contains nothing of the machine it was built on', () => {
       for (const path of ['etc/machine-id', 'etc/resolv.conf', 'etc/fstab']) {
         expect(lstatSync(image(path)).isFile(), path).to.equal(true)
         expect(readFileSync(image(path), 'utf8'), path).to.equal('')
@@ -212,7 +212,7 @@ describe('images', function () {
       expect(readFileSync(image('etc/shadow'), 'utf8')).to.match(/^root:[*!]+:/m)
     })
 
-    it('has no owners, modes or devices but Debian’s', () => {
+    it('has only Debian’s owners, modes and devices', () => {
       const setuid = sh('find', image(''), '-xdev', '-type', 'f', '-perm', '/6000', '-printf', '%P %U %m\n')
       expect(setuid.trim().split('\n').sort()).to.deep.equal(debianSetuid)
       expect(sh('find', image(''), '-xdev', '(', '-type', 'b', '-o', '-type', 'c', ')')).to.equal('')
@@ -220,12 +220,12 @@ describe('images', function () {
       expect(sh('find', image(''), '-xdev', '-perm', '-o+w', '!', '-type', 'l', '!', '-perm', '-1000')).to.equal('')
     })
 
-    it('can be read where Debian’s can', () => {
+    it('is readable where Debian’s is', () => {
       const closed = sh('find', image(''), '-xdev', '-type', 'd', '!', '-perm', '-005', '-printf', '%P\n')
       expect(closed.trim().split('\n').sort()).to.deep.equal(debianClosed)
     })
 
-    it('boots, as two guests that share no identity', async () => {
+    it('boots as two guests that share no identity', async () => {
       const guests = ['btest-images-a', 'btest-images-b'].map((name) => new HandmadeGuest(name, pool, scratch.path))
       try {
         for (const guest of guests) guest.start()
@@ -263,7 +263,7 @@ describe('images', function () {
       }
     })
 
-    it('is not available any more when it vanished from the pool', async () => {
+    it('is reported as unavailable when it vanished from the pool', async () => {
       sh('btrfs', '-q', 'subvolume', 'delete', `${pool.images}/debian-12`)
       const seen: string[] = []
       const stop = changes.onChange(({ kind, key, removed }) => seen.push(`${kind} ${key} ${removed}`))

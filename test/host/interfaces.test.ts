@@ -7,7 +7,7 @@ import { keepSysctls } from '../../agent/host/kernel/sysctl-change.js'
 import { runEach } from '../../agent/network/addresses/run-each.js'
 import { ensureSysctl } from '../../agent/network/bridge/ensure.js'
 
-describe('interfaces as the kernel shows them', () => {
+describe('reading the interfaces of the kernel', () => {
   const pairs = Array.from({ length: 50 }, (_, id) => [`btestia${id}`, `btestib${id}`] as const)
   const names = pairs.flat()
   const batch = (lines: readonly string[]): void => {
@@ -21,7 +21,7 @@ describe('interfaces as the kernel shows them', () => {
   beforeEach(removeAll)
   afterEach(removeAll)
 
-  it('one that is being deleted reads as gone, and never fails', async () => {
+  it('reports one that is being deleted as absent, and never fails', async () => {
     batch(pairs.map(([one, other]) => `link add ${one} type veth peer name ${other}`))
     expect(left()).to.have.length(100)
     const deletion = spawn('ip', ['-batch', '-'])

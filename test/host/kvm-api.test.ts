@@ -45,7 +45,7 @@ describe('a virtual machine over HTTP', function () {
     return data
   }
 
-  it('is offered by a host, which says how it runs them', async () => {
+  it('is offered by a host, which reports the acceleration', async () => {
     const { kvm, kvm_acceleration: acceleration, kvm_reason: reason } = await hostRow()
     expect(kvm).to.equal(true)
     expect(acceleration === 'kvm' ? reason === '' : String(reason).length > 0).to.equal(true)
@@ -73,7 +73,7 @@ describe('a virtual machine over HTTP', function () {
     expect(await row()).to.include({ virtualization: 'kvm', template: 'debian-12-kvm', status: 'running' })
   })
 
-  it('has a screen, which a container has not', async () => {
+  it('has a screen, unlike a container', async () => {
     const url = `${gateway.url}/api/v1/containers/vm1/screenshot`
     const answer = await fetch(url, { headers: { 'x-api-key': gateway.adminKey } })
     expect([answer.status, answer.headers.get('content-type')]).to.deep.equal([200, 'image/png'])
@@ -87,7 +87,7 @@ describe('a virtual machine over HTTP', function () {
     await done(await gateway.request('DELETE', '/containers/ct1/delete'))
   })
 
-  it('has consoles: its screen by RFB, for many, and its serial port', async () => {
+  it('has consoles: its screen by RFB, for several clients, and its serial port', async () => {
     const open = async (kind: string): Promise<ConsoleClient> => {
       const made = await gateway.request('POST', `/${kind}-ticket`, { body: { container_name: 'vm1' } })
       const { ticket } = dataOf<{ ticket: string }>(made)
@@ -115,7 +115,7 @@ describe('a virtual machine over HTTP', function () {
     expect(await ssh('echo on')).to.equal('on')
   })
 
-  it('says of new limits and passwords when they hold', async () => {
+  it('reports when new limits and passwords take effect', async () => {
     const put = (body: object): Promise<GatewayReply> =>
       gateway.request('PUT', '/containers/vm1/resource-limit', { body })
     expect((await put({ network_down_mbps: 50 })).body['message']).to.equal('limits updated')
@@ -150,7 +150,7 @@ describe('a virtual machine over HTTP', function () {
     await isStatus('running')
   })
 
-  it('is deleted, and leaves nothing', async () => {
+  it('is deleted completely', async () => {
     await done(await gateway.request('DELETE', '/containers/vm1/delete'))
     expect((await gateway.request('GET', '/containers/vm1')).status).to.equal(404)
     const left = execFileSync('sh', ['-c', 'find /sys/fs/cgroup -maxdepth 2 -name "kvm.payload.kva-*"'], {

@@ -60,7 +60,7 @@ describe('backups of virtual machines', function () {
     expect(readdirSync(at.rootOf(guest)).sort()).to.deep.equal(['disk.raw', 'instance.json'])
   }
 
-  it('are of the moment they were begun at, and come back whole while it goes on', async () => {
+  it('contain the state at their start, and are restored completely while it continues', async () => {
     await inside(first, uuid, 'echo before >/data/word; sync')
     first.observer = async ({ step, phase }) => {
       if (step === 'send' && phase === 'before-run') await inside(first, uuid, 'echo after >/data/word; sync')
@@ -75,7 +75,7 @@ describe('backups of virtual machines', function () {
     expectWhole(first, uuid)
   })
 
-  it("come back on another host, with that guest's own name and login", async () => {
+  it("can be restored on another host, with that guest's own name and login", async () => {
     const id = first.record(uuid).backups.at(-1)!.id
     const restored = await restore(second, other, id)
     expect([restored.status, restored.error]).to.deep.equal(['done', ''])
@@ -83,7 +83,7 @@ describe('backups of virtual machines', function () {
     expectWhole(second, other)
   })
 
-  it('are refused where the disk is larger than what was sold, or the password is wrong', async () => {
+  it('are refused where the disk is larger than the sold one, or the password is wrong', async () => {
     const id = first.record(uuid).backups.at(-1)!.id
     const wrong = { ...target, password: 'another-password' }
     const refused = await second.carryOut({

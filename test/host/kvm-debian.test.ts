@@ -77,7 +77,7 @@ describe('the disks of Debian', function () {
   const inside = (command: string, login = password): Promise<string> =>
     sshInto({ address: real.record(uuid).ipv4, password: login }, command, bootMs)
 
-  it("boots, has its name, its size, its address and its customer's set-up", async () => {
+  it("boots with its name, size, address and its customer's user data", async () => {
     uuid = await real.create('deb-1.example.com', {
       virtualization: 'kvm',
       templateId: 'debian-12-kvm',
@@ -107,7 +107,7 @@ describe('the disks of Debian', function () {
     await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
   })
 
-  it('shuts down at its power button, and is mended by the rescue system, which has its tools', async () => {
+  it('shuts down by its power button, and is repaired with the tools of the rescue system', async () => {
     const operationId = randomUUID()
     const order = { $case: 'changeBoot', value: { uuid, mode: 'rescue', image: '', force: false } } as const
     const { operation, sshPassword } = await real.domain.orders.submit({ operationId, requestedBy: 'test', order })

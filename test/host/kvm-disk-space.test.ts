@@ -74,7 +74,7 @@ const disks: Readonly<Record<string, Disk>> = {
 }
 
 /** Stopped guests, whose disks the test writes as QEMU would. */
-describe('disks of virtual machines and the space they take', function () {
+describe('disks of virtual machines and their space', function () {
   const scratch = scratchDirectory('btest-kds-targets')
   let host: BackupHost
   let other: string
@@ -204,7 +204,7 @@ describe('disks of virtual machines and the space they take', function () {
           await expectCounted(uuid, dataMib - 1, dataMib + treesMib)
         })
 
-      it('is restored onto another guest, which has a snapshot, and onto a new one', async () => {
+      it('is restored onto another guest with a snapshot, and onto a new one', async () => {
         const kept = await snapshot(other)
         const fresh = await create()
         for (const guest of [other, fresh]) {

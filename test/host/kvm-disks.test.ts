@@ -27,7 +27,7 @@ const mostBytes = 256 * mib
 const secret = 'only root may read this'
 
 /** Disks from anybody, converted by the real qemu-img. */
-describe('disks of virtual machines from elsewhere', function () {
+describe('foreign disks of virtual machines', function () {
   const scratch = scratchDirectory('btest-disks')
   const files = join(scratch.path, 'files')
   const raw = join(files, 'plain.raw')
@@ -68,7 +68,7 @@ describe('disks of virtual machines from elsewhere', function () {
   }
   const digest = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex')
 
-  it('are taken as qcow2, compressed qcow2 and raw, plain or packed: each is the same disk', async () => {
+  it('are accepted as qcow2, compressed qcow2 and raw, plain or packed, with equal results', async () => {
     qemuImg('convert', '-O', 'qcow2', raw, at('plain.qcow2'))
     qemuImg('convert', '-c', '-O', 'qcow2', raw, at('small.qcow2'))
     for (const [program, ending] of [
@@ -98,7 +98,7 @@ describe('disks of virtual machines from elsewhere', function () {
     }
   })
 
-  it('that name other files, lie or are none are refused, and leave nothing', async () => {
+  it('that refer to other files or are malformed are refused, and leave nothing', async () => {
     qemuImg('create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', at('secret'), at('backing.qcow2'))
     qemuImg('create', '-q', '-f', 'qcow2', '-o', `data_file=${at('data')},data_file_raw=on`, at('data.qcow2'), '1M')
     qemuImg('create', '-q', '-f', 'qcow2', at('cyclic.qcow2'), '1M')

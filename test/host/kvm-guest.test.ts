@@ -59,7 +59,7 @@ describe('a virtual machine', function () {
   }
   const diskOf = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
 
-  it('is told apart: the probe shows life by translation, and says why where it does not', async () => {
+  it('runs with the detected acceleration: the probe finds translation, and reports failures', async () => {
     expect(await probeAccelerator('tcg', 20_000)).to.equal(undefined)
     const { available, acceleration, accelerationReason } = await driver.describe()
     expect(available).to.equal(true)
@@ -72,7 +72,7 @@ describe('a virtual machine', function () {
     )
   })
 
-  it('answers at its NAT port, and is dropped where it sends as another', async () => {
+  it('answers at its NAT port, and its packets with a forged source are dropped', async () => {
     const [address = ''] = execFileSync('hostname', ['-I'], { encoding: 'utf8' }).split(' ')
     const port = real.record(uuid).portMappings[0]!.hostPort
     expect(await sshInto({ address, port, password }, 'echo through')).to.equal('through')
@@ -85,7 +85,7 @@ describe('a virtual machine', function () {
     expect(said).to.equal('yes\nno')
   })
 
-  it('runs as a user of its own, in groups of its own, without capabilities, sandboxed', async () => {
+  it('runs as its own user, in its own groups, without capabilities, sandboxed', async () => {
     const { pid } = (await observed())!
     const status = readFileSync(`/proc/${pid}/status`, 'utf8')
     const { userIdBase } = machine().isolation
@@ -102,7 +102,7 @@ describe('a virtual machine', function () {
       expect(line).to.match(new RegExp(`:/${group.replaceAll('.', '\\.')}$`))
   })
 
-  it('sees nothing of the host but the programs of the system, and has only its own descriptors', async () => {
+  it('sees only the programs of the system, and has only its own descriptors', async () => {
     const { pid } = (await observed())!
     for (const name of ['mnt', 'pid', 'net', 'ipc', 'uts'])
       expect(readlinkSync(`/proc/${pid}/ns/${name}`), name).to.not.equal(readlinkSync(`/proc/self/ns/${name}`))
@@ -126,7 +126,7 @@ describe('a virtual machine', function () {
       expect(spawnSync('setpriv', [...asQemu, 'stat', path]).status, path).to.not.equal(0)
   })
 
-  it('is sampled as the guest sees itself', async () => {
+  it('reports the usage that the guest itself sees', async () => {
     const { pid } = (await observed())!
     await waitFor(
       async () => {
@@ -188,14 +188,14 @@ describe('a virtual machine', function () {
     expect(parseMemoryKill(record)).to.equal(Number(said.split('\n')[0]))
   })
 
-  it('takes a password at once by its agent', async () => {
+  it('changes a password at once by its guest agent', async () => {
     await real.done(resetPasswordOrder(uuid, { password: 'another1' }).order)
     expect(real.record(uuid).atNextStart).to.deep.equal([])
     expect(await inside('echo in', 'another1')).to.equal('in')
     await real.done(resetPasswordOrder(uuid, { password }).order)
   })
 
-  it('grows its disk and its rates while it runs, and says what waits for its next start', async () => {
+  it('grows its disk and its rates while it runs, and reports what waits for its next start', async () => {
     await change({ diskGb: 2, ioReadMbps: 10 })
     expect(await inside('cat /sys/block/vda/size')).to.equal(`${(2 * 1024 ** 3) / 512}`)
     expect(real.record(uuid).atNextStart).to.deep.equal([])
@@ -209,7 +209,7 @@ describe('a virtual machine', function () {
     await change({ vcpuMilli: 1000 })
   })
 
-  it('gives memory back while it runs, and gets it again', async () => {
+  it('returns memory while it runs, and gets it again', async () => {
     const freeMb = async (): Promise<number> =>
       Number(await inside("awk '/^MemFree/ { print int($2 / 1024) }' /proc/meminfo"))
     const [before, { pid }] = [await freeMb(), (await observed())!]
@@ -225,7 +225,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).atNextStart).to.deep.equal([])
   })
 
-  it('is held to its requests per second, past all caches, and to none', async () => {
+  it('is limited to its requests per second, past all caches, and unlimited with 0', async () => {
     const read = 'dd if=/dev/vda of=/dev/null bs=4k count=150 iflag=direct 2>/dev/null'
     const up = 'cut -d" " -f1 /proc/uptime'
     const seconds = async (): Promise<number> => {
@@ -257,7 +257,7 @@ describe('a virtual machine', function () {
     await driver.assignAddresses(machine(), [second])
   })
 
-  it('gives back what a snapshot held, and runs', async () => {
+  it('restores a snapshot, and runs', async () => {
     await inside('echo before >/data/word; sync')
     const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     await inside('echo after >/data/word; sync')
@@ -267,7 +267,7 @@ describe('a virtual machine', function () {
     expect(existsSync(runFile('frozen'))).to.equal(false)
   })
 
-  it('stops by its power button, and starts again with what it has and the password that was set meanwhile', async () => {
+  it('stops by its power button, and starts with the password that was set meanwhile', async () => {
     await inside('echo kept >/data/kept; sync')
     const { pid } = (await observed())!
     await real.done({ $case: 'stop', value: { uuid, force: false } })
@@ -290,7 +290,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).spec.templateId).to.equal(templateId)
   })
 
-  it('that shuts down by itself is stopped; one whose QEMU is killed comes back', async () => {
+  it('stays stopped after its own shutdown, and is started after its QEMU was killed', async () => {
     real.domain.reconciler.listen()
     await inside('(sleep 1; poweroff -f) >/dev/null 2>&1 </dev/null &')
     await waitFor(() => real.record(uuid).status === 'stopped', {
@@ -319,7 +319,7 @@ describe('a virtual machine', function () {
     }
   }
 
-  it('whose QEMU is killed because memory ran out is reported as such, and started again', async () => {
+  it('is reported and started again after its QEMU ran out of memory', async () => {
     await inside('(while :; do head -c 100m /dev/zero | tail -n 1; done) >/dev/null 2>&1 </dev/null &')
     const { pid } = (await observed())!
     const alert = await waitFor(
@@ -335,14 +335,14 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).wanted).to.equal('running')
   })
 
-  it('that panics is shown so', async () => {
+  it('shows a kernel panic', async () => {
     await waitFor(() => real.record(uuid).status === 'running', { what: 'it to run' })
     await inside('echo 0 >/proc/sys/kernel/panic; (sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &')
     await waitFor(() => real.record(uuid).statusReason === 'its system panicked', { what: 'its panic to be seen' })
     expect(real.record(uuid)).to.include({ status: 'running', wanted: 'running' })
   })
 
-  it('leaves nothing behind', async () => {
+  it('is deleted completely', async () => {
     await waitFor(() => real.record(uuid).status === 'running', { what: 'it to run' })
     const { id } = real.record(uuid)
     const { pid } = (await observed())!

@@ -71,7 +71,7 @@ refuse() { case $line in *fsfreeze*) printf '{"error":{"class":"CommandNotFound"
 while :; do if read -r line <&3; then ${answer}; else sleep 0.05; fi; done` // a port nobody has open has an end
 }
 
-describe('virtual machines that mean harm', function () {
+describe('hostile virtual machines', function () {
   const real = new RealDomain('kvx', { kvm: { stop_timeout_seconds: 2 } })
   const uuids: string[] = []
 
@@ -146,7 +146,7 @@ describe('virtual machines that mean harm', function () {
     return stdout.split('\n').filter(Boolean)
   }
 
-  it('have nothing open but what is their own', async () => {
+  it('have only their own files open', async () => {
     for (const uuid of uuids) {
       const pid = await pidOf(uuid)
       const open = readdirSync(`/proc/${pid}/fd`).map((fd) => readLink(`/proc/${pid}/fd/${fd}`))
@@ -163,7 +163,7 @@ describe('virtual machines that mean harm', function () {
     }
   })
 
-  describe('in what their agent says', () => {
+  describe('in the messages of their guest agent', () => {
     let bytesBefore = 0
     before(async () => {
       await inside(uuids[0]!, 'killall qemu-ga || true') // it may have ended by itself
@@ -171,7 +171,7 @@ describe('virtual machines that mean harm', function () {
     })
 
     for (const [what, program] of Object.entries(agents))
-      it(`hold up and cost nobody anything: ${what}`, async () => {
+      it(`cause neither delay nor cost: ${what}`, async () => {
         const uuid = uuids[0]!
         await inside(
           uuid,
@@ -204,11 +204,11 @@ describe('virtual machines that mean harm', function () {
         if (snapshot) await real.done({ $case: 'snapshotDelete', value: { uuid, snapshotId: snapshot.id } })
       })
 
-    it('leave the memory of the agent as it was', () => {
+    it('leave the memory of the agent unchanged', () => {
       expect((process.memoryUsage().rss - bytesBefore) / 2 ** 20, 'MiB').to.be.lessThan(100)
     })
 
-    it('are told that what they did not take waits for their next boot, and have it once they reboot', async () => {
+    it('refuse a setting, which is reported as waiting, and have it after their next boot', async () => {
       const uuid = uuids[0]!
       expect(real.record(uuid).atNextStart).to.include('password')
       real.domain.reconciler.listen()
@@ -251,7 +251,7 @@ describe('virtual machines that mean harm', function () {
       expect(execFileSync('head', ['-c', '3', disk()], { encoding: 'latin1' })).to.equal('QFI')
     })
 
-    it('are ended at their deadline where they do not hear the power button', async () => {
+    it('are killed at their deadline where they ignore the power button', async () => {
       const pid = await pidOf(uuid)
       await real.done({ $case: 'stop', value: { uuid, force: false } })
       expect([real.record(uuid).status, findLiveProcess(pid)]).to.deep.equal(['stopped', undefined])

@@ -17,7 +17,7 @@ import { tinyDisk } from '../support/guests/tiny-image.js'
 import { waitFor } from '../support/wait.js'
 
 /** From a URL on loopback to a virtual machine of it; the headers themselves are in kvm-disks.test.ts. */
-describe('disks of a URL, and virtual machines of them', function () {
+describe('disks from a URL', function () {
   const scratch = scratchDirectory('btest-kvm-images')
   let agent: AgentProcess
   let server: ImageServer
@@ -83,7 +83,7 @@ describe('disks of a URL, and virtual machines of them', function () {
     return readFileSync(file)
   }
 
-  it('boot, over a connection that is cut, and are read-only and without copy-on-write', async () => {
+  it('boot after a download with cuts, and are read-only and without copy-on-write', async () => {
     const id = await addCustom(converted('-O', 'qcow2', '-c'))
     server.manners = { cutAfter: 5_000_000 }
     const request = createRequest(1, 'vm-1', { ...kvm.spec, templateId: id })
@@ -114,7 +114,7 @@ describe('disks of a URL, and virtual machines of them', function () {
     await call(images.removeCustomImage.bind(images), { id })
   })
 
-  it('are taken from the directory that files are copied to, packed as they are', async () => {
+  it('are imported from the upload directory, packed as they are', async () => {
     const packed = join(scratch.path, 'tiny.qcow2')
     execFileSync('qemu-img', ['convert', '-f', 'raw', '-O', 'qcow2', tinyDisk(), packed])
     execFileSync('zstd', ['-q', packed])

@@ -56,7 +56,7 @@ describe("a guest's CD", () => {
       })
   }
 
-  it('keeps its size and its place when it is written again, and is for root alone', async () => {
+  it('retains its size and place when it is rewritten, and is readable by root only', async () => {
     await writeSeed(cloud, kept)
     const before = statSync(kept)
     await writeSeed({ label: 'cidata', files: [{ name: 'meta-data', content: 'shorter' }] }, kept)
@@ -66,7 +66,7 @@ describe("a guest's CD", () => {
     expect(sh('isoinfo', '-J', '-f', '-i', kept).trim()).to.equal('/meta-data')
   })
 
-  it('takes no more than there is room for', async () => {
+  it('accepts only what fits', async () => {
     const huge = [{ name: 'user-data', content: 'x'.repeat(2 ** 20) }]
     const refusal = await writeSeed({ label: 'cidata', files: huge }, kept).catch((error: Error) => error.message)
     expect(refusal).to.match(/a seed of \d+ bytes/)

@@ -78,21 +78,21 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
   const groupOf = (uuid: string): string =>
     join(readCgroupLayout().controllers.get('pids')!, `kvm.payload.xkvu-${real.record(uuid).id}`)
 
-  describe('that is a Linux', () => {
+  describe('with Linux', () => {
     let uuid = ''
     const inside = (command: string): Promise<string> =>
       sshInto({ address: real.record(uuid).ipv4, password }, command, 200_000)
 
     before(async () => void (uuid = await real.create('uefi-1', spec(addImage('linux')))))
 
-    it('boots what is signed, knows that it was checked, and has a TPM of version 2', async () => {
+    it('boots a signed system, with verified secure boot and a TPM of version 2', async () => {
       const said = await inside(
         'dmesg | grep -io "secure boot enabled" | head -1; cat /sys/class/tpm/tpm0/tpm_version_major; ls -d /sys/firmware/efi',
       )
       expect(said.toLowerCase()).to.equal('secure boot enabled\n2\n/sys/firmware/efi')
     })
 
-    it('has variables and state of its own, and the TPM a process as confined as its QEMU', async () => {
+    it('has its own variables and state, and confines the TPM process like its QEMU', async () => {
       expect(commandsOf(uuid).filter((name) => name === 'swtpm')).to.have.length(1)
       const { userIdBase } = real.domain.context.machineOf(real.record(uuid)).isolation
       const state = lstatSync(join(volumeOf(uuid), 'tpm'))
@@ -108,7 +108,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       }
     })
 
-    it('keeps both over a stop, and leaves no process', async () => {
+    it('retains both over a stop, and leaves no process', async () => {
       const vars = join(volumeOf(uuid), 'vars.fd')
       const first = lstatSync(vars).ino
       expect(readFileSync(vars).equals(readFileSync('/usr/share/OVMF/OVMF_VARS_4M.ms.fd'))).to.equal(false)
@@ -120,11 +120,11 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
     })
   })
 
-  describe('that says to be Windows', () => {
+  describe('with a Windows profile', () => {
     let uuid = ''
     before(async () => void (uuid = await real.create('desk-1', spec(addImage('windows')))))
 
-    it('boots, and its config drive has name and password', async () => {
+    it('boots with name and password on its config drive', async () => {
       const { context } = real.domain
       const record = real.record(uuid)
       expect(record).to.include({ os: 'windows', status: 'running' })
@@ -153,7 +153,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       })
     })
 
-    it('gets a new password by its agent, and says where there is none', async () => {
+    it('gets a new password by its guest agent, and reports where there is none', async () => {
       const order = resetPasswordOrder(uuid, { password: 'Another-Pass-2' }).order!
       const asked = { operationId: randomUUID(), requestedBy: 'test', order }
       const { operation } = await real.domain.orders.submit(asked)

@@ -6,7 +6,7 @@ import { expect } from 'chai'
 import { growDisk, readInstance, writeInstance } from '../../agent/drivers/qemu/disk.js'
 
 /** Volumes whose files came from a backup that anybody may have made. */
-describe('a volume of a virtual machine with other things in it', () => {
+describe('a foreign volume of a virtual machine', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-kvm-volume-'))
   const canary = join(directory, 'canary')
   let volume = ''
@@ -38,7 +38,7 @@ describe('a volume of a virtual machine with other things in it', () => {
       expect(readFileSync(canary, 'utf8')).to.equal('{"id":"of-the-host"}')
     })
 
-    it(`reads and follows nothing where its instance is ${what}`, async () => {
+    it(`is not followed or read where its instance is ${what}`, async () => {
       for (const name of ['instance.json', 'instance.json.new']) make(join(volume, name))
       expect((await readInstance(volume)).id).to.match(/^iid-/)
       await writeInstance(volume, { id: 'iid-new' })
@@ -49,7 +49,7 @@ describe('a volume of a virtual machine with other things in it', () => {
   }
 
   for (const text of ['', '{', 'null', '[]', '{"id":5}', `{"id":"${'x'.repeat(600_000)}"}`])
-    it(`sets up anew what says ${text.slice(0, 12) || 'nothing'}`, async () => {
+    it(`gets a new disk for the text ${text.slice(0, 12) || 'nothing'}`, async () => {
       writeFileSync(join(volume, 'instance.json'), text)
       expect((await readInstance(volume)).id).to.match(/^iid-/)
     })

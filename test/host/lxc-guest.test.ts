@@ -14,7 +14,7 @@ describe('a guest of the lxc driver', function () {
   const signal = new AbortController().signal
 
   describe('a systemd guest', () => {
-    it('comes up whole, confined, with its own limits in view', async () => {
+    it('boots completely, confined, and sees its own limits', async () => {
       const { limits: plain, nic } = lab.host.machine()
       const limits = { ...plain, vcpuMilli: 500 }
       const machine = await prepared({ limits, nic: { ...nic, ipv6Addresses: ['fd00::5', 'fd00::6'] } })
@@ -37,7 +37,7 @@ describe('a guest of the lxc driver', function () {
       expect(Number(lab.host.inside(machine, 'cut', '-d.', '-f1', '/proc/uptime'))).to.be.below(120)
     })
 
-    it('may not what only a host may', async () => {
+    it('is denied the rights of a host', async () => {
       const machine = await started()
       const node = `${machine.volume}/root/disk`
       sh('mknod', '-m', '666', node, 'b', '7', '0')
@@ -68,7 +68,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('has a swap, process and processor limit that hold', async () => {
+    it('is held to its swap, process and processor limits', async () => {
       const machine = await started()
       const { version, controllers } = readCgroupLayout()
       const read = (controller: string, file: string): string =>
@@ -97,7 +97,7 @@ describe('a guest of the lxc driver', function () {
   }
 
   describe('resize and usage', () => {
-    it('changes a running guest’s limits both ways, and keeps them', async () => {
+    it('changes a running guest’s limits in both directions, and stores them', async () => {
       const machine = await started()
       const { controllers, version, unified } = readCgroupLayout()
       const group = `${controllers.get('memory')}/lxc.payload.${prefix}-${machine.id}`
@@ -122,7 +122,7 @@ describe('a guest of the lxc driver', function () {
       expect(readFileSync(bound, 'utf8').trim()).to.equal('512')
     })
 
-    it('notes a stopped guest’s limits for its next start', async () => {
+    it('stores a stopped guest’s limits for its next start', async () => {
       const machine = await prepared()
       const wanted = { ...machine, limits: { ...machine.limits, memoryBytes: 2 ** 28 } }
       expect([await resized(wanted), await resized(wanted)]).to.deep.equal(['at_next_start, changed', 'at_next_start'])
@@ -169,7 +169,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('counts what it reads of its disk and writes to it, once', async () => {
+    it('counts its disk reads and writes once', async () => {
       const machine = await started()
       await booted(machine)
       const usage = async () => lab.host.driver.usage(machine, (await observed(machine)).pid)

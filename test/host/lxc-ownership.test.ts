@@ -6,13 +6,13 @@ import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 
 const prefix = 'btw'
-describe('what the lxc driver takes for its own', function () {
+describe('ownership of the lxc driver', function () {
   const lab = useLxcHost({ name: 'btest-lxc-own', prefix, subnet: '10.214.5' })
   const { observed, prepared, started } = lab
   const signal = new AbortController().signal
 
   describe('removeAll', () => {
-    it('leaves nothing of guests that run or did, nor of the driver', async () => {
+    it('leaves nothing of running or stopped guests, nor of the driver', async () => {
       const other = await openLxcHost({ name: 'btest-lxc-all', prefix: 'btm', subnet: '10.214.7' })
       try {
         expect(other.driver.hasLxcfs(), 'it does without lxcfs').to.equal(false)
@@ -33,7 +33,7 @@ describe('what the lxc driver takes for its own', function () {
     })
   })
 
-  describe('a name that another guest has', () => {
+  describe('with a name of a foreign guest', () => {
     const refusal = (act: Promise<unknown>): Promise<string> =>
       act.then(
         () => 'done',
@@ -44,7 +44,7 @@ describe('what the lxc driver takes for its own', function () {
       ['known by its configuration', false],
       ['of which nothing is known', true],
     ] as const)
-      it(`is not taken over, nor is it harmed: ${what}`, async () => {
+      it(`leaves that guest unchanged: ${what}`, async () => {
         const machine = await started()
         const before = await observed(machine)
         const config = `${lab.host.path}/state/lxc/${prefix}-${machine.id}/config`
@@ -74,7 +74,7 @@ describe('what the lxc driver takes for its own', function () {
   })
 
   describe('delete and traces', () => {
-    it('refuses a running guest; then removes all, twice', async () => {
+    it('refuses a running guest, then deletes everything, twice', async () => {
       const machine = await started()
       expect(await lab.host.driver.listTraces()).to.deep.equal([machine.uuid])
       const refused = await lab.host.driver.delete(machine).catch((error: { code: string }) => error.code)
@@ -86,7 +86,7 @@ describe('what the lxc driver takes for its own', function () {
       await waitFor(async () => (await lab.host.driver.listTraces()).length === 0, { what: 'no traces' })
     })
 
-    it('a configuration is readable by root only and replaced as a whole', async () => {
+    it('has a configuration that is readable by root only and replaced atomically', async () => {
       const machine = await prepared()
       const path = `${lab.host.path}/state/lxc/${prefix}-${machine.id}`
       expect(statSync(`${path}/config`).mode & 0o777).to.equal(0o600)

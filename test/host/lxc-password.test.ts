@@ -44,7 +44,7 @@ describe('password and freezing of an lxc guest', function () {
   describe('setPassword', () => {
     const odd = `a$'"\\\`:b ä1`
 
-    it('sets it in Debian, stopped and running, for its own login', async () => {
+    it('works in Debian, stopped and running, for its own login', async () => {
       const machine = await lab.prepared()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')
@@ -56,7 +56,7 @@ describe('password and freezing of an lxc guest', function () {
       expect(readFileSync(`${machine.volume}/etc/shadow`, 'utf8')).to.match(/^daemon:\*:/m)
     })
 
-    it('sets it in a guest of busybox, which has no chpasswd, stopped and running', async () => {
+    it('works in a guest of busybox, which has no chpasswd, stopped and running', async () => {
       const machine = await busybox()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')
@@ -65,7 +65,7 @@ describe('password and freezing of an lxc guest', function () {
       expectPassword(machine, 'second-word-2')
     })
 
-    it('tells the guest no more than a hash, and that not in arguments', async () => {
+    it('gives the guest only a hash, and not in arguments', async () => {
       const machine = await lab.prepared()
       plant(machine, 'cat >/root/told; tr "\\0" " " </proc/$$/cmdline >>/root/told; env >>/root/told')
       await start(machine)
@@ -75,7 +75,7 @@ describe('password and freezing of an lxc guest', function () {
       expect(told).to.not.contain('secret-word-1')
     })
 
-    it('is refused in bounded time where the guest’s program fails, does not end or talks without end', async () => {
+    it('fails in bounded time where the guest’s program fails, hangs or prints endlessly', async () => {
       const programs = [
         [
           'echo no such luck >&2; printf "\\033[31mred" >&2; exit 1',
@@ -110,7 +110,7 @@ describe('password and freezing of an lxc guest', function () {
       expect(readFileSync(canary, 'utf8')).to.equal('root:*:1::::::\n')
     })
 
-    it('is set from outside where locks of the guest are left behind, but not beside vipw', async () => {
+    it('works from outside where the guest left stale locks, but not during vipw', async () => {
       const machine = await lab.prepared()
       for (const name of ['passwd.lock', 'shadow.lock']) mkdirSync(`${machine.volume}/etc/${name}`)
       sh('cp', `${machine.volume}/bin/sleep`, `${machine.volume}/root/vipw`)
@@ -123,7 +123,7 @@ describe('password and freezing of an lxc guest', function () {
       expectPassword(machine, 'second-word-2')
     })
 
-    it('of more than a line is refused', async () => {
+    it('refuses more than one line', async () => {
       const machine = await lab.prepared()
       expect(await refusal(set(machine, 'first\ndaemon:x'))).to.match(/not one line/)
     })
@@ -199,7 +199,7 @@ describe('password and freezing of an lxc guest', function () {
       return waitFor(() => counter(machine) !== before, { what: 'the guest to go on' })
     }
 
-    it('holds all that runs, until thaw; both as often as one likes', async () => {
+    it('holds all processes until thaw; both can be repeated', async () => {
       const machine = await counting()
       await goesOn(machine)
       for (let i = 0; i < 2; i++) expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)
@@ -211,7 +211,7 @@ describe('password and freezing of an lxc guest', function () {
       await goesOn(machine)
     })
 
-    it('does not keep a guest from being stopped or killed', async () => {
+    it('does not prevent a stop or a kill', async () => {
       for (const end of ['stop', 'kill'] as const) {
         const machine = await counting()
         expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)
@@ -222,7 +222,7 @@ describe('password and freezing of an lxc guest', function () {
       }
     })
 
-    it('of a guest that does not run says so; thaw does nothing', async () => {
+    it('reports that a guest does not run; thaw does nothing', async () => {
       const machine = await lab.prepared()
       expect(await lab.host.driver.freeze(machine, 1000)).to.equal(false)
       await lab.host.driver.thaw(machine)

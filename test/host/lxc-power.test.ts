@@ -31,7 +31,7 @@ describe('power of lxc guests', function () {
   }
 
   describe('start', () => {
-    it('is idempotent, also at once and by two agents', async () => {
+    it('is idempotent, also concurrently and by two agents', async () => {
       const machine = await prepared()
       const other = await lab.host.reopen()
       await Promise.all([
@@ -44,7 +44,7 @@ describe('power of lxc guests', function () {
       expect(await observed(machine)).to.deep.equal(first)
     })
 
-    it('waits for an lxc-start that an agent now dead began', async () => {
+    it('waits for an lxc-start of an agent that has ended', async () => {
       const machine = await prepared()
       const orphan = spawn(
         '/usr/bin/lxc-start',
@@ -58,7 +58,7 @@ describe('power of lxc guests', function () {
       expect(orphan.exitCode).to.equal(0)
     })
 
-    it('cleans up after a monitor that was killed', async () => {
+    it('cleans up after a killed monitor', async () => {
       const machine = await started()
       const { pid } = await observed(machine)
       process.kill(parentOf(pid), 'SIGKILL')
@@ -98,7 +98,7 @@ describe('power of lxc guests', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('says why it failed, and leaves nothing', async () => {
+    it('reports why it failed, and leaves nothing', async () => {
       const machine = await prepared()
       rmSync(`${machine.volume}/usr/sbin/init`, { force: true })
       const error: Error = await lab.host.driver.start(machine, signal).then(
@@ -121,7 +121,7 @@ describe('power of lxc guests', function () {
       expect(ends).to.deep.equal([])
     })
 
-    it('kills one that does not listen, and one at once', async () => {
+    it('kills an unresponsive guest after the timeout, and one at once', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "" PWR TERM INT; while :; do sleep 1; done')
       await lab.host.driver.start(machine, signal)
@@ -141,7 +141,7 @@ describe('power of lxc guests', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('ends with the caller’s signal, and the guest goes on', async () => {
+    it('ends with the caller’s signal, and the guest continues', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "" PWR; while :; do sleep 1; done')
       await lab.host.driver.start(machine, signal)
@@ -152,7 +152,7 @@ describe('power of lxc guests', function () {
       await observed(machine)
     })
 
-    it('does not mind groups nested deeper than a path is long', async () => {
+    it('handles groups nested deeper than the longest path', async () => {
       const machine = await started()
       await booted(machine)
       const memory = '/sys/fs/cgroup/memory'
@@ -164,7 +164,7 @@ describe('power of lxc guests', function () {
   })
 
   describe('ends', () => {
-    it('a guest that powers itself off is told of, once', async () => {
+    it('reports a guest that powers itself off, once', async () => {
       const machine = await started()
       await booted(machine)
       systemctl(machine, 'poweroff')
@@ -173,7 +173,7 @@ describe('power of lxc guests', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('a guest that ended while no agent looked is told of by the next', async () => {
+    it('reports a guest at the next agent that ended without one', async () => {
       const machine = await started()
       const mark = `${lab.host.path}/run/lxc-stopped/${prefix}-${machine.id}`
       await booted(machine)
@@ -188,7 +188,7 @@ describe('power of lxc guests', function () {
       expect(existsSync(mark)).to.equal(false)
     })
 
-    it('a reboot from inside is no end; network and identity stay', async () => {
+    it('does not report a reboot from inside as an end; network and identity stay', async () => {
       const next = await lab.host.reopen()
       const told: string[] = []
       next.onStopped((uuid) => told.push(uuid))
@@ -206,7 +206,7 @@ describe('power of lxc guests', function () {
       expect(told).to.deep.equal([])
     })
 
-    it('a stop during a reboot is a stop', async () => {
+    it('treats a stop during a reboot as a stop', async () => {
       const machine = await prepared()
       replaceInit(machine, 'sleep 1; reboot -ff')
       await lab.host.driver.start(machine, signal)
@@ -220,7 +220,7 @@ describe('power of lxc guests', function () {
   })
 
   describe('the agent’s end', () => {
-    it('does not reach a guest: monitor and guest are in groups of their own', async () => {
+    it('does not affect a guest: monitor and guest are in groups of their own', async () => {
       const machine = await started()
       const { pid } = await observed(machine)
       const own = readFileSync('/proc/self/cgroup', 'utf8').split('\n')

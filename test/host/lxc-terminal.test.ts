@@ -70,7 +70,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     return { tty, leads: pid === session }
   }
 
-  it('has a shell on a terminal of the guest’s own', async () => {
+  it('has a shell on a terminal of the guest', async () => {
     const machine = await started()
     await booted(machine)
     const { tty, leads } = await useShell(machine)
@@ -78,7 +78,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     expect(leads, 'leads its session').to.equal(true)
   })
 
-  it('has a shell where no program makes a session', async () => {
+  it('has a shell where no program creates a session', async () => {
     const machine = await started()
     await booted(machine)
     lab.host.inside(machine, 'rm', '/usr/bin/setsid')
@@ -109,7 +109,7 @@ describe('a terminal in a guest of the lxc driver', function () {
      }'`,
   }
 
-  it('has a shell whatever the guest has in the place of new terminals, which is not opened', async () => {
+  it('has a shell whatever the guest has in place of new terminals, which is not opened', async () => {
     const machine = await started()
     await booted(machine)
     const clean = await lab.host.driver.findConsole(machine, 'shell')
@@ -158,7 +158,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     await waitFor(() => keepers().length === 0, { what: 'what keeps it open ends' })
   })
 
-  it('says why there is none', async () => {
+  it('reports why there is none', async () => {
     const machine = await started()
     await booted(machine)
     lab.host.inside(machine, 'rm', '/bin/sh')

@@ -32,7 +32,7 @@ describe('netlink watch', () => {
     await remove()
   })
 
-  it('says nothing of what the tools of the agent do', async () => {
+  it('ignores changes by the tools of the agent', async () => {
     await expectSilence(async () => {
       await tools.nft.apply(['add table ip berthnlw', 'delete table ip berthnlw'])
       await tools.tc.run(['qdisc add dev nlwpeer root handle 7: htb', 'qdisc delete dev nlwpeer root'])
@@ -40,7 +40,7 @@ describe('netlink watch', () => {
   })
 
   for (const [what, line] of [['another interface', 'ip link set nlwpeer mtu 1400']] as [string, string][])
-    it(`says nothing of ${what}`, () => expectSilence(() => command(line)))
+    it(`ignores ${what}`, () => expectSilence(() => command(line)))
 
   for (const [what, line, topic] of [
     ['a table made', 'nft add table ip berthnlw', 'tables'],
@@ -59,14 +59,14 @@ describe('netlink watch', () => {
     ['an interface that shapes', 'ip link add nlw1u type ifb', 'links'],
     ['a guest gone', 'ip link delete nlw1', 'links'],
   ] as [string, string, NetlinkTopic][])
-    it(`tells of ${what}`, async () => {
+    it(`reports ${what}`, async () => {
       told.length = 0
       await command(line)
       await waitFor(() => told.includes(topic), { what: topic })
       expect([...new Set(told)]).to.deep.equal([topic])
     })
 
-  it('tells of everything when it was ended, and goes on', async () => {
+  it('reports a full change when it was restarted, and continues', async () => {
     told.length = 0
     expect(killChildren(process.pid, 'berth-netlink-w')).to.equal(1)
     await waitFor(() => topics.every((topic) => told.filter((t) => t === topic).length === 2), {

@@ -57,7 +57,7 @@ describe('nft and ip on a pipe', () => {
       .and.contain('chain two')
   })
 
-  it('says which call failed when many run at once', async () => {
+  it('reports which of many concurrent calls failed', async () => {
     const calls = Array.from({ length: 200 }, (_, i) =>
       failure(nft.apply([i % 3 === 0 ? `delete chain ip ${table} none${i}` : `add chain ip ${table} c${i}`])),
     )
@@ -65,11 +65,11 @@ describe('nft and ip on a pipe', () => {
     expect(failed).to.deep.equal(failed.map((_, i) => i % 3 === 0))
   })
 
-  it('knows a table that is not there', async () => {
+  it('recognises a missing table', async () => {
     expect(await nft.readTable('ip', 'btest_none')).to.equal(undefined)
   })
 
-  it('tells its own processes, that of a pipe and that of a long transaction', async () => {
+  it('identifies its own processes, that of a pipe and that of a long transaction', async () => {
     const monitor = spawn('nft', ['monitor'], { stdio: ['ignore', 'pipe', 'inherit'] })
     const pids: number[] = []
     createInterface({ input: monitor.stdout }).on('line', (line) => {
@@ -88,7 +88,7 @@ describe('nft and ip on a pipe', () => {
     }
   })
 
-  it('takes 20,000 elements in one transaction', async () => {
+  it('accepts 20,000 elements in one transaction', async () => {
     const ports = Array.from({ length: 20_000 }, (_, i) => `6 . ${i + 1} : 10.0.0.1 . 22`)
     const type = 'type inet_proto . inet_service : ipv4_addr . inet_service;'
     await nft.apply([`add map ip ${table} m { ${type} }`, `add element ip ${table} m { ${ports.join(', ')} }`])
@@ -97,7 +97,7 @@ describe('nft and ip on a pipe', () => {
     expect((error as Error).message.length).to.be.lessThan(1000)
   })
 
-  it('reads what elements have counted, of a thousand as well as of none', async () => {
+  it('reads the counters of a thousand elements and of none', async () => {
     const inet = `inet ${table}_counted`
     const remove = [`add table ${inet}`, `delete table ${inet}`]
     await nft.apply(remove)
@@ -122,7 +122,7 @@ describe('nft and ip on a pipe', () => {
     }
   })
 
-  it('starts again when killed, before a command and during one', async () => {
+  it('starts again when killed, before and during a command', async () => {
     expect(killChildren(process.pid, 'nft')).to.equal(1)
     await failure(nft.apply([`add chain ip ${table} again`]))
     await nft.apply([`add chain ip ${table} again`])
@@ -152,7 +152,7 @@ describe('nft and ip on a pipe', () => {
       expect(((await failure(nft.apply([text]))) as Error).message).to.contain('planned text')
     })
 
-  it('ip: reads an interface, tells that there is none, repeats what ip says', async () => {
+  it('ip: reads an interface, reports a missing one, passes on the messages of ip', async () => {
     expect(await ip.findInterface('btest-none')).to.equal(undefined)
     await ip.run(['link add name btest-ip0 type bridge', 'address add 10.99.99.1/24 dev btest-ip0'])
     const { addr_info } = (await ip.findInterface('btest-ip0')) as { addr_info: { local: string }[] }

@@ -31,7 +31,7 @@ describe('storage pool', function () {
     for (const folder of [pool.guests, pool.images, pool.trash]) expect(statSync(folder).mode & 0o777).to.equal(0o700)
   }
 
-  it('is made from nothing, again changes nothing, and goes without a trace', async () => {
+  it('is created idempotently, and removed without a trace', async () => {
     expectPool(await openPool(config))
     const { ino } = statSync(loopFile)
     const pool = await openPool(config)
@@ -46,7 +46,7 @@ describe('storage pool', function () {
     await waitFor(() => loopsBelow(scratch.path).length === 0, { what: 'no loop' })
   })
 
-  it('comes back after a reboot with what was in it', async () => {
+  it('is available after a reboot with its content', async () => {
     const pool = await openPool(config)
     writeFileSync(`${pool.path}/mark`, 'kept')
     sh('umount', poolPath)
@@ -91,7 +91,7 @@ describe('storage pool', function () {
       expect(await pool.view.quotaMode()).to.not.equal('off')
     })
 
-  it('survives a kill at any moment of its making', async () => {
+  it('survives a kill at any moment of its creation', async () => {
     const script = `import { openPool } from '${moduleUrl('agent/storage/pool.ts')}'
       console.log('begin'); await openPool(${JSON.stringify(config)})`
     for (const delayMs of [0, 15, 30, 50, 80, 120]) {
@@ -109,7 +109,7 @@ describe('storage pool', function () {
     }
   })
 
-  it('refuses data of others, and leaves it as it is', async () => {
+  it('refuses foreign data, and leaves it unchanged', async () => {
     writeFileSync(loopFile, '')
     truncateSync(loopFile, 64 * mib)
     sh('mkfs.ext4', '-q', loopFile)
@@ -154,7 +154,7 @@ describe('storage pool', function () {
     rmSync(poolPath, { recursive: true })
   })
 
-  it('takes nine tenths of what is free by default, sparse', async () => {
+  it('uses nine tenths of the free space by default, sparse', async () => {
     const pool = await openPool({ ...config, loop_size_gb: 0 })
     const { totalBytes, usedBytes } = await readCapacity(pool, config)
     expect(statSync(loopFile).size).to.be.above(gib)

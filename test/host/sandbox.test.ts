@@ -14,7 +14,7 @@ const userId = 3_999_000_000
 const namespaces = ['mnt', 'pid', 'net', 'ipc', 'uts'] as const
 
 /** What a program that reads a file from anybody finds around it. */
-describe('the sandbox of programs that read files from elsewhere', function () {
+describe('the sandbox of programs that read foreign files', function () {
   const { path: scratch, wipe } = scratchDirectory('btest-sandbox')
   const input = join(scratch, 'input')
   const directory = join(scratch, 'work')
@@ -51,12 +51,12 @@ describe('the sandbox of programs that read files from elsewhere', function () {
     expect(said).to.equal('0077\nnull\nstdin\nurandom\nzero\n')
   })
 
-  it('can be written to in its directory only', async () => {
+  it('is writable in its directory only', async () => {
     for (const path of ['/x', '/usr/x', '/dev/x', '/dev/stdin', '/bin/x'])
       expect(await said(`echo x 2>&1 >${path} || true`), path).to.match(/Read-only|Permission denied/)
   })
 
-  it('ends with all that the program started, and reports how it ended', async () => {
+  it('ends with all processes that the program started, and reports how it ended', async () => {
     const mark = 31_415_000 + (process.pid % 1000)
     await said(`sleep ${mark} >/dev/null 2>&1 &`)
     await waitFor(() => findProcess(`sleep\0${mark}`) === undefined, { what: 'the child to end' })
@@ -64,7 +64,7 @@ describe('the sandbox of programs that read files from elsewhere', function () {
     expect(await refusal(runInSandbox(order, command, {}))).to.match(/exit code 3/) // the first process of its namespace
   })
 
-  it('inherits no descriptor from the shell that started the agent, and is in namespaces of its own', async () => {
+  it('inherits no descriptor from the shell that started the agent, and has its own namespaces', async () => {
     const script = `
       import { runInSandbox } from '${moduleUrl('agent/host/process/sandbox.ts')}'
       await runInSandbox(${JSON.stringify(order)}, ['/bin/sleep', '27182'], {})`

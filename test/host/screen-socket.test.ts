@@ -54,7 +54,7 @@ describe('the socket of a screen', function () {
     return terminal
   }
 
-  it('brings the keys of somebody who leaves at once to a machine that is busy', async () => {
+  it('delivers the keys of a leaving client to a busy virtual machine', async () => {
     let hasEnded = false
     const terminal = await openScreen(() => (hasEnded = true))
     qemu.kill('SIGSTOP')
@@ -65,7 +65,7 @@ describe('the socket of a screen', function () {
     for (const key of Object.keys(keys)) expect(said).to.include(`[${key}]`)
   })
 
-  it('keeps many little pieces that nobody reads in little memory', async () => {
+  it('stores many small unread pieces in little memory', async () => {
     let taken = 0
     let other: Socket | undefined
     const full = createServer((socket) => (other = socket.pause())).listen(join(folder, 'full.sock'))
@@ -93,7 +93,7 @@ describe('the socket of a screen', function () {
     expect(taken).to.be.below(2 ** 20)
   })
 
-  it('does not wait for a machine that hangs', async () => {
+  it('does not wait for a hanging virtual machine', async () => {
     let hasEnded = false
     const terminal = await openScreen(() => (hasEnded = true))
     qemu.kill('SIGSTOP')

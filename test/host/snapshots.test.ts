@@ -61,7 +61,7 @@ describe('snapshots of volumes', function () {
   const groups = (): string[] =>
     readdirSync(`/sys/fs/btrfs/${pool.view.fsid}/qgroups`).filter((name) => /^\d+_\d+$/.test(name))
 
-  it('are the volume as it was, read-only, out of the guest’s sight; repeated they stay', async () => {
+  it('contain the volume as it was, read-only, invisible to the guest; a repetition leaves them', async () => {
     expect((await volumes.snapshot(guest, 'before')).made).to.equal(true)
     put('second')
     expect((await volumes.snapshot(guest, 'before')).made).to.equal(false)
@@ -74,7 +74,7 @@ describe('snapshots of volumes', function () {
     expect(readdirSync(root).sort()).to.deep.equal(['etc', 'word'])
   })
 
-  it('are refused by name and where there is no volume', async () => {
+  it('are refused by name and for a missing volume', async () => {
     for (const id of ['', '.', '..', 'a/b', 'A', `${'a'.repeat(64)}`, 'x.next'])
       expect(await refusal(volumes.snapshot(guest, id)), id).to.match(/invalid_field/)
     expect(await refusal(volumes.snapshot(randomUUID(), 'a'))).to.match(/volume_missing/)
@@ -83,13 +83,13 @@ describe('snapshots of volumes', function () {
     expect(readdirSync(pool.guests)).to.deep.equal([guest])
   })
 
-  it('tell how much counted when they were taken', async () => {
+  it('record how much was counted when they were taken', async () => {
     write(`${root}/data`, 16)
     const { sizeBytes } = await volumes.snapshot(guest, 'a')
     expect(sizeBytes).to.be.within(16 * mib, 17 * mib)
   })
 
-  it('restore: the volume is as it was, bounded, and can be written to; the snapshot stays', async () => {
+  it('restore the volume, bounded and writable, and remain themselves', async () => {
     await volumes.snapshot(guest, 'a')
     put('second')
     for (let i = 0; i < 2; i++) {
@@ -103,7 +103,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.ensureLimits(new Map([[guest, 64 * mib]]))).to.deep.equal([])
   })
 
-  it('restore one whose owner made the volume read-only, or removed it', async () => {
+  it('restore a volume that its owner made read-only or removed', async () => {
     await volumes.snapshot(guest, 'a')
     sh('btrfs', 'property', 'set', '-ts', root, 'ro', 'true')
     await volumes.restore(guest, 'a', gib)
@@ -114,7 +114,7 @@ describe('snapshots of volumes', function () {
     await trash.sweep()
   })
 
-  it('count for the guest’s bound, before and after a restore, until nothing holds the data', async () => {
+  it('count for the guest’s bound, before and after a restore, until nothing references the data', async () => {
     write(`${root}/data`, 40)
     await volumes.snapshot(guest, 'a')
     await volumes.restore(guest, 'a', 64 * mib)
@@ -131,7 +131,7 @@ describe('snapshots of volumes', function () {
     write(`${root}/more`, 40)
   })
 
-  it('that were deleted leave volumes that came from them whole', async () => {
+  it('can be deleted without damage to volumes that were created from them', async () => {
     write(`${root}/data`, 4)
     const before = sh('sha256sum', `${root}/data`).split(' ')[0]
     await volumes.snapshot(guest, 'a')
@@ -144,7 +144,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['b'])
   })
 
-  it('stay when the volume is made anew from an image; the old one stays until then', async () => {
+  it('remain when the volume is recreated from an image; the old one remains until then', async () => {
     await volumes.snapshot(guest, 'a')
     for (let i = 0; i < 2; i++) await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect(word()).to.equal('first')
@@ -155,7 +155,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['a'])
   })
 
-  it('an exchange that was killed before the old one went is not exchanged back', async () => {
+  it('are not exchanged back after an exchange that was killed before the old volume was deleted', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     writeFileSync(`${volumes.nextPathOf(guest)}/word`, 'new')
     // What a kill between the exchange and the trash leaves.
@@ -169,14 +169,14 @@ describe('snapshots of volumes', function () {
     expect(word()).to.equal('new')
   })
 
-  it('a prepared volume that is not wanted any more goes', async () => {
+  it('of a prepared but unused volume are deleted', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect([await volumes.discardNext(guest), await volumes.discardNext(guest)]).to.deep.equal([true, false])
     expect(await volumes.list()).to.deep.equal([guest])
     expect(word()).to.equal('first')
   })
 
-  it('go with their guest, and are found where the volume is gone; their quota groups too', async () => {
+  it('are deleted with their guest, also where the volume is missing; their quota groups too', async () => {
     const before = groups().length
     const other = randomUUID()
     await volumes.clone(other, 'small-1', gib)
@@ -194,7 +194,7 @@ describe('snapshots of volumes', function () {
     })
   })
 
-  it('with classic quotas: of what the volume references, and the restored one is bounded likewise', async () => {
+  it('with classic quotas count what the volume references, and the restored one is bounded likewise', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     sh('truncate', '-s', '1G', theirs.loop_file)
@@ -212,7 +212,7 @@ describe('snapshots of volumes', function () {
     await removePool(theirs, log)
   })
 
-  it('a guest whose restorer is killed at any moment is as in the one or the other, whole', async () => {
+  it('leave a guest completely old or new when the restore is killed at any moment', async () => {
     for (const [text, id] of [
       ['one', 'a'],
       ['two', 'b'],

@@ -90,7 +90,7 @@ describe('a guest that sends in the name of others', function () {
           before(() => host.setFirewall(attacker, firewall))
 
           for (const [frames, forge] of Object.entries(forgeries))
-            it(`${ofKind} × ${frames}: not one arrives`, async () => {
+            it(`does not deliver any: ${ofKind} × ${frames}`, async () => {
               for (const markers of Object.values(seen)) markers.clear()
               const forged = Array.from({ length: ofKind }, (_, n) => forge(scene, { n, marker: `forged ${n}` }))
               const controls = Array.from({ length: ofKind / rightAfter }, (_, n) => `right ${n}`)
@@ -109,7 +109,7 @@ describe('a guest that sends in the name of others', function () {
             })
         })
 
-      it('draws nobody’s traffic to itself after all that', () => {
+      it('attracts nobody’s traffic by all that', () => {
         const ways = new Map<string, string>()
         for (const line of sh(python, packets, 'fdb', bridge).trim().split('\n')) {
           const [mac = '', port = ''] = line.split(' ')

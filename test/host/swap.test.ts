@@ -62,7 +62,7 @@ describe('swap files on a real host', function () {
 
   const fileOf = (slot: 0 | 1) => join(config.state_dir, slot === 0 ? 'swap/swapfile' : 'swap/swapfile.2')
 
-  it('are used to the last byte that was asked for, by nobody but root', async () => {
+  it('are used up to the requested size, and accessible to root only', async () => {
     await swap.make(0, 64 * mib, signal)
     await swap.use(0)
     const { files, totalBytes } = await swap.read()
@@ -78,7 +78,7 @@ describe('swap files on a real host', function () {
     expect((await swap.read()).files[0]).to.include({ active: false, sizeBytes: 64 * mib })
   })
 
-  it('have a unit that systemd accepts, with which a boot takes them into use', async function () {
+  it('have a unit that systemd accepts, which activates them at boot', async function () {
     await swap.make(0, 64 * mib, signal)
     await swap.keep(0, true)
     await swap.keep(0, true)
@@ -100,7 +100,7 @@ describe('swap files on a real host', function () {
     expect(existsSync(link)).to.equal(false)
   })
 
-  it('that nobody kept stay out of use at a start, and what a change left goes', async () => {
+  it('that are not recorded stay inactive at a start, and remains of a change are deleted', async () => {
     await swap.make(0, 64 * mib, signal)
     await swap.make(1, 96 * mib, signal)
     await swap.use(1)
@@ -122,7 +122,7 @@ describe('swap files on a real host', function () {
     expect((await swap.read()).files[0]).to.include({ active: true })
   })
 
-  it('in a directory of the operator’s leave it as it is', async () => {
+  it('in a directory of the operator’s leave it unchanged', async () => {
     const directory = join(scratch.path, `shared-${count}`)
     mkdirSync(directory, { mode: 0o755 })
     writeFileSync(join(directory, 'other'), '')
@@ -138,7 +138,7 @@ describe('swap files on a real host', function () {
     expect(readdirSync(directory)).to.deep.equal(['other'])
   })
 
-  it('of somebody else are not touched', async () => {
+  it('of other owners are not touched', async () => {
     mkdirSync(join(config.state_dir, 'swap'))
     sh('fallocate', '-l', '1M', fileOf(0))
     sh('chmod', '600', fileOf(0))
@@ -153,7 +153,7 @@ describe('swap files on a real host', function () {
     sh('rm', fileOf(0))
   })
 
-  it('on btrfs are neither copied on write nor compressed, and hinder no snapshot of what is around them', async () => {
+  it('on btrfs are neither copied on write nor compressed, and do not block snapshots around them', async () => {
     const top = mount('btrfs', 512, 'loop,compress-force=zstd')
     open(join(top, 'state'))
     mkdirSync(config.state_dir)
@@ -166,7 +166,7 @@ describe('swap files on a real host', function () {
   })
 
   for (const type of ['ext4', 'btrfs'] as const)
-    it(`are not made on a full ${type}, and leave nothing of it`, async () => {
+    it(`are not created on a full ${type}, and leave nothing behind`, async () => {
       open(join(mount(type, 150), 'state'))
       mkdirSync(config.state_dir)
       await swap.make(0, 64 * mib, signal)
@@ -176,7 +176,7 @@ describe('swap files on a real host', function () {
       expect(swapsBelow(scratch.path), 'the old one is in use still').to.deep.equal([fileOf(0)])
     })
 
-  it('are refused by a file system that takes none', async () => {
+  it('are refused by an unsupported file system', async () => {
     const target = join(scratch.path, 'tmpfs')
     mkdirSync(target)
     sh('mount', '-t', 'tmpfs', '-o', 'size=100M', 'tmpfs', target)
@@ -217,7 +217,7 @@ describe('swap files on a real host', function () {
     const used = async (slot: 0 | 1): Promise<number> =>
       (await swap.read()).files.find((file) => file.slot === slot)?.usedBytes ?? 0
 
-    it('give them back unchanged, to another swap file or to memory', async () => {
+    it('return them unchanged, to another swap file or to memory', async () => {
       await swap.make(0, 128 * mib, signal)
       await swap.use(0)
       await fill()
@@ -235,7 +235,7 @@ describe('swap files on a real host', function () {
       expect(digest.toString().trim()).to.equal(expected())
     })
 
-    it('stay in use where a release is broken off', async () => {
+    it('stay in use where a release is aborted', async () => {
       await swap.make(0, 128 * mib, signal)
       await swap.use(0)
       await fill()

@@ -17,7 +17,7 @@ class MeddledNft extends Nft {
   }
 }
 
-describe('tables while they are made', () => {
+describe('tables during their creation', () => {
   const nft = new MeddledNft()
   const tables = new Tables(nft, {
     table,
@@ -37,7 +37,7 @@ describe('tables while they are made', () => {
     await nft.close()
   })
 
-  it('another program’s change is no part of what they are compared with', async () => {
+  it('are compared without another program’s concurrent change', async () => {
     await tables.ensure([])
     expect(await exists()).to.equal(false)
     tables.disturbed() // as the kernel's notices say

@@ -114,7 +114,7 @@ describe('one gateway, two hosts', function () {
     expect(running.map(({ id }) => `${host.name}-${id}`).sort()).to.deep.equal(inventory.monitors)
   }
 
-  it('spreads what is created at once over both, each container once in the fleet', async () => {
+  it('spread concurrent creations over both, each container once in the fleet', async () => {
     const replies = await Promise.all(
       Array.from({ length: guestCount }, (_, n) => create(`spread-${n}`)).concat(
         Array.from({ length: 4 }, () => create('wanted-by-all')),
@@ -134,7 +134,7 @@ describe('one gateway, two hosts', function () {
     for (const host of hosts) await expectInOrder(host)
   })
 
-  it('while an agent is away its guests run on and are unknown; the other host works', async () => {
+  it('show the guests of an offline agent as unknown while they run; the other host works', async () => {
     const inits = readInits(first.instance)
     const lost = await rowsOf(first)
     await first.kill()
@@ -159,7 +159,7 @@ describe('one gateway, two hosts', function () {
     expect(readInits(first.instance)).to.deep.equal(inits)
   })
 
-  it('is right again by itself once the agent is back', async () => {
+  it('recover by themselves once the agent is back', async () => {
     const inits = readInits(first.instance)
     first.start()
     await waitFor(async () => (await listRows()).every(({ status }) => status === 'running'), {
@@ -170,7 +170,7 @@ describe('one gateway, two hosts', function () {
     for (const host of hosts) await expectInOrder(host)
   })
 
-  it('shows the same after the gateway was killed, the guests of a host that is away as unknown', async () => {
+  it('show the same after the gateway was killed, with guests of an offline host as unknown', async () => {
     const rows = await listRows()
     await first.kill()
     await gateway.kill()
@@ -183,7 +183,7 @@ describe('one gateway, two hosts', function () {
     await expectSoon(listRows, () => rows)
   })
 
-  it('one that joins another gateway while it runs is a whole host of that one, and no longer of the former', async () => {
+  it('let a running host join another gateway, which then has it alone', async () => {
     another = await GatewayProcess.create(join(directory, 'another'), `${segment.prefix}.1`)
     another.start()
     await another.ready()

@@ -59,7 +59,7 @@ describe('volumes of guests', function () {
   const write = (path: string, bytes: number): void =>
     void sh('dd', 'if=/dev/zero', `of=${path}`, 'bs=1M', `count=${bytes / mib}`, 'conv=fsync')
 
-  it('are clones that can be written to, as often as asked for one', async () => {
+  it('are writable clones, one per request', async () => {
     const guest = randomUUID()
     for (let i = 0; i < 2; i++) await volumes.clone(guest, 'small-1', gib)
     expect(await volumes.list()).to.deep.equal([guest])
@@ -115,7 +115,7 @@ describe('volumes of guests', function () {
     await removePool(theirs, log)
   })
 
-  it('get a bound that was lost', async () => {
+  it('get a lost bound again', async () => {
     const guest = randomUUID()
     sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, volumes.pathOf(guest))
     expect(await volumes.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([guest])
@@ -124,14 +124,14 @@ describe('volumes of guests', function () {
     expect(await volumes.ensureLimits(new Map([[guest, 2 * gib]]))).to.deep.equal([])
   })
 
-  it('of a template that is not there are refused', async () => {
+  it('of a missing template are refused', async () => {
     for (const template of ['absent', '.building', '../guests', 'small-1/etc'])
       expect(await refusal(volumes.clone(randomUUID(), template, gib))).to.match(/image_missing/)
     expect(() => volumes.pathOf('../images')).to.throw(/not a uuid/)
     expect(await volumes.list()).to.deep.equal([])
   })
 
-  it('go with the subvolumes a guest made inside, however it named and locked them', async () => {
+  it('are deleted with the subvolumes a guest created inside, whatever their names and locks', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     const root = volumes.pathOf(guest)
@@ -154,7 +154,7 @@ describe('volumes of guests', function () {
     })
   })
 
-  it('that were in the trash when the power went are deleted by the sweep', async () => {
+  it('in the trash at a power loss are deleted by the sweep', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     renameSync(volumes.pathOf(guest), `${pool.trash}/${guest}.aa`)
@@ -162,7 +162,7 @@ describe('volumes of guests', function () {
     expect(readdirSync(pool.trash)).to.deep.equal([])
   })
 
-  it('leave no quota group, nor does a deleted image that they were made of', async () => {
+  it('leave no quota group, nor does a deleted image that they were created from', async () => {
     const image = `${pool.images}/old`
     sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, image)
     writeFileSync(`${image}/own`, Buffer.alloc(mib, 2))
@@ -179,7 +179,7 @@ describe('volumes of guests', function () {
     })
   })
 
-  it('in the trash are deleted once, however many sweep it while more come', async () => {
+  it('in the trash are deleted once by concurrent sweeps while more are added', async () => {
     const warnings: string[] = []
     const heard = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) })
     const shared = new Trash(pool, heard)
@@ -193,7 +193,7 @@ describe('volumes of guests', function () {
     expect([readdirSync(pool.trash), warnings]).to.deep.equal([[], []])
   })
 
-  it('are made 100 at once', async () => {
+  it('can be created 100 at once', async () => {
     const guests = Array.from({ length: 100 }, () => randomUUID())
     await Promise.all(guests.map((guest) => volumes.clone(guest, 'small-1', gib)))
     expect(await volumes.ensureLimits(new Map(guests.map((guest) => [guest, gib])))).to.deep.equal([])
@@ -202,7 +202,7 @@ describe('volumes of guests', function () {
     expect(await volumes.list()).to.deep.equal([])
   })
 
-  it('a pool that is full fails with a reason, still deletes, and heals', async () => {
+  it('fail with a reason in a full pool, which can still delete, and recovers', async () => {
     const small = testStorage(`${scratch.path}/small`, 1)
     mkdirSync(`${scratch.path}/small`)
     const pool = await openPool(small)

@@ -156,7 +156,7 @@ const attacks: readonly Attack[] = [
 /** In short: of each ten minutes is scripts/abuse-workloads. */
 const usual = honest(28)
 
-describe('what guests do to others', function () {
+describe('abuse by guests', function () {
   const lab = new NetworkLab('btestabuse')
   const directory = mkdtempSync(join(tmpdir(), 'btest-abuse-'))
   const all: readonly Case[] = [...attacks, ...usual]
@@ -193,7 +193,7 @@ describe('what guests do to others', function () {
   })
 
   for (const { name, alert } of attacks)
-    it(`${name}: ${alert[0]} ${alert[1]}`, async () => {
+    it(`is reported: ${name}: ${alert[0]} ${alert[1]}`, async () => {
       const [severity, type, target, port] = alert
       let seen: AlertRecord[] = []
       const isFound = (one: AlertRecord): boolean =>
@@ -211,14 +211,14 @@ describe('what guests do to others', function () {
       console.log(`      told after ${((first - startedAtMs) / 1000).toFixed(1)} s`)
     })
 
-  it('is silent where it harms nobody', async () => {
+  it('is not reported where nobody is harmed', async () => {
     const enoughMs = promisedMs + 2000
     await waitFor(() => performance.now() - startedMs > enoughMs, { timeoutMs: 2 * enoughMs })
     await watch.call('look')
     for (const { name } of usual) expect(await alertsOf(name), name).to.deep.equal([])
   })
 
-  it('reaches no port 25 of others unless it was given that', async () => {
+  it('cannot reach foreign port 25 unless that is permitted', async () => {
     const guest = guests.get('a slow scan')!
     const reaches = (): boolean[] =>
       lab.probe(lab.namespaceOf(guest), ['tcp,198.19.4.4,25', `tcp,${clientAddress6},25`, 'tcp,198.19.3.3,21'])
@@ -229,19 +229,19 @@ describe('what guests do to others', function () {
     expect(reaches()).to.deep.equal([false, false, true])
   })
 
-  it('is seen again in what is kept', async () => {
+  it('is visible in the recorded evidence', async () => {
     const guest = guests.get('a scan in IPv6 that is refused')!
     const { rows } = (await watch.call('logs', guest.uuid)) as AbuseLogs
     expect(rows.some(({ outcome, target }) => outcome === 'refused' && target === refusing6)).to.equal(true)
   })
 
-  it('is watched again after others flushed all rules', async () => {
+  it('is detected again after others flushed all rules', async () => {
     lab.in(lab.host, 'nft', 'delete', 'table', 'inet', 'berth_watch')
     await watch.call('look')
     expect(lab.in(lab.host, 'nft', 'list', 'table', 'inet', 'berth_watch')).to.contain('chain opening')
   })
 
-  it('leaves no rules once it is switched off, and those of guests as they are', async () => {
+  it('leaves no detection rules once that is switched off, and the guests’ rules unchanged', async () => {
     const tables = (): string => lab.in(lab.host, 'nft', 'list', 'tables')
     expect(tables()).to.contain('table inet berth_watch')
     await watch.end()

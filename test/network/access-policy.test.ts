@@ -166,7 +166,7 @@ describe('the access policy, over sockets', function () {
       for (const port of way.ports) await expectReach(way, `http://${way.to}:${port}`, isAllowed)
     })
 
-  it('is the same under TLS', async () => {
+  it('applies equally under TLS', async () => {
     await setPolicy(base)
     const { status, text } = await lab.admin('PUT', '/ssl', { mode: 'self_signed', target: '10.0.0.10' })
     expect(status, text).to.equal(200)
@@ -186,13 +186,13 @@ describe('the access policy, over sockets', function () {
     return lab.ask(way.place, { method: 'PUT', url, headers, from: way.from, body: JSON.stringify(body) })
   }
 
-  it('is not changed to one that lets nobody in (32)', async () => {
+  it('cannot be changed so that it refuses everybody (32)', async () => {
     await setPolicy(base)
     const { status, code } = await put({ allowed_sources: [] })
     expect([status, code]).to.deep.equal([400, 'access_policy_lockout'])
   })
 
-  it('is not changed so that who changes it is out (33)', async () => {
+  it('cannot be changed so that it locks out its caller (33)', async () => {
     await setPolicy(base)
     for (const way of [world(inside), through('p', inside)]) {
       const { status, code, text } = await put({ allowed_sources: ['203.0.113.0/24'] }, way)
@@ -215,7 +215,7 @@ describe('the access policy, over sockets', function () {
     }
   }
 
-  it('shuts what is open at once, at both gateways, also behind a proxy, and nothing else (35)', async () => {
+  it('closes open connections at once, at both gateways, also behind a proxy, and no others (35)', async () => {
     await setPolicy({ ...base, allowed_sources: ['192.0.2.0/24', '203.0.113.0/24'] })
     const key = { 'x-api-key': lab.adminKey }
     const shut: (readonly [string, () => Promise<unknown>, boolean])[] = []
@@ -250,7 +250,7 @@ describe('the access policy, over sockets', function () {
     }
   })
 
-  it('is in force at the other gateway at once (36)', async () => {
+  it('takes effect at the other gateway at once (36)', async () => {
     const others = { url: `http://10.0.0.10:${gatewayPorts[1]}/docs`, from: outside }
     const open = { ...base, allowed_sources: [...base.allowed_sources, '203.0.113.0/24'] }
     for (let round = 0; round < 5; round++) {
@@ -267,7 +267,7 @@ describe('the access policy, over sockets', function () {
     }
   })
 
-  it('is switched off by a command on the host', async () => {
+  it('can be switched off by a command on the host', async () => {
     await setPolicy(base)
     const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
     execFileSync(process.execPath, [program, 'disable-access-policy', '--config', lab.configFile])

@@ -25,30 +25,30 @@ describe('public IPv4 of guests', function () {
     await pair.attach(pair.b)
   })
 
-  it('is announced, so that nobody goes on with who had it before', async () => {
+  it('is announced, so that neighbours drop the former owner', async () => {
     const mac = lab.in(lab.host, 'cat', '/sys/class/net/up0/address').trim()
     const known = (): string => lab.in(lab.client, 'ip', 'neigh', 'show', publicA)
     await waitFor(() => known().includes(mac), { what: () => `the host's mac for ${publicA}: ${known()}` })
   })
 
-  it('leads each to its guest, who sees the client', () => {
+  it('leads each address to its guest, which sees the client', () => {
     expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `udp:${publicA}:53`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
     expect(lab.ask(lab.client, `tcp:${routedA}:22`)).to.equal(`bt11 ${clientAddress}`)
   })
 
-  it('is what the guest leaves with, the first of several', () => {
+  it('is the guest’s source address, the first of several', () => {
     expect(lab.ask(pair.inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
     expect(lab.ask(pair.inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
   })
 
-  it('leaves the host its own', () => {
+  it('leaves the host its own source address', () => {
     expect(lab.ask(lab.client, `tcp:${hostAddress}:8080`)).to.equal(`host ${clientAddress}`)
     expect(lab.ask(lab.host, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
   })
 
-  it('is repaired, and what nobody has is taken away', async () => {
+  it('is repaired, and unassigned addresses are removed', async () => {
     expect(await pair.repairs()).to.deep.equal([])
     const [, metric = ''] = /198\.51\.100\.10\/32 metric (\d+)/.exec(pair.show('address', 'show', 'dev', 'up0')) ?? []
     pair.show('address', 'delete', `${publicA}/32`, 'dev', 'up0')
@@ -65,7 +65,7 @@ describe('public IPv4 of guests', function () {
     expect(pair.show('address', 'show', 'dev', 'up0')).to.contain('203.0.113.78/32')
   })
 
-  it('stays the operator’s where he configured it himself', async () => {
+  it('remains when the operator configured it himself', async () => {
     pair.show('address', 'delete', `${publicB}/32`, 'dev', 'up0')
     pair.show('address', 'add', `${publicB}/24`, 'dev', 'up0')
     expect(await pair.repairs()).to.deep.equal([])
@@ -77,7 +77,7 @@ describe('public IPv4 of guests', function () {
     expect(pair.show('address', 'show', 'dev', 'up0')).to.contain(`${publicB}/32`)
   })
 
-  it('that another machine has, too, is told of until it has it no more', async () => {
+  it('causes a warning while another machine also uses it', async () => {
     lab.in(lab.client, 'ip', 'address', 'add', `${publicB}/32`, 'dev', 'eth0')
     const mac = lab.in(lab.client, 'cat', '/sys/class/net/eth0/address').trim()
     const warnings = async (): Promise<string> => JSON.stringify(await pair.book.call('warnings'))
@@ -94,7 +94,7 @@ describe('public IPv4 of guests', function () {
     await pair.attach(pair.b)
   })
 
-  it('goes with its guest', async () => {
+  it('is removed with its guest', async () => {
     const c = { ...lab.guest(13), publicIpv4s: ['198.51.100.12'] }
     await pair.routing({ ipv4Pool: [publicA, publicB, routedA, '198.51.100.12'].map(poolItem) })
     await pair.book.call('attach', c)
@@ -105,7 +105,7 @@ describe('public IPv4 of guests', function () {
     await pair.book.call('remove', c.uuid)
   })
 
-  it('is not taken out of the pool while a guest has it', async () => {
+  it('cannot be removed from the pool while a guest has it', async () => {
     expect(await failure(pair.routing({ ipv4Pool: [poolItem(publicB), poolItem(routedA)] }))).to.contain(publicA)
     expect(await failure(pair.routing({ ipv4Pool: [poolItem(hostAddress)] }))).to.contain('belongs to the host')
     const { ipv4Pool, ipv4Assignments } = await pair.readRouting()
@@ -113,7 +113,7 @@ describe('public IPv4 of guests', function () {
     expect(ipv4Assignments).to.deep.include({ ...poolItem(publicB), guestUuid: pair.b.uuid })
   })
 
-  it('is given to exactly as many as there are', async () => {
+  it('is given to exactly as many guests as there are addresses', async () => {
     const order = { ipv4Count: 2, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: [] }
     expect(await failure(pair.book.call('choose', order))).to.contain('2 public IPv4 addresses requested, 1 left')
     expect(await pair.book.call('choose', { ...order, ipv4Count: 1 })).to.deep.equal({
@@ -122,7 +122,7 @@ describe('public IPv4 of guests', function () {
     })
   })
 
-  it('a purge takes off what the agent put on, without its journal, and nothing else', async () => {
+  it('is removed by a purge without the journal, and other addresses remain', async () => {
     await pair.attach({ ...pair.a, ipv6Addresses: ['2001:db8:51::a:1'] })
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain('2001:db8:51::a:1')
     await pair.book.call('purge')

@@ -14,7 +14,7 @@ describe('IPv6 of guests', function () {
 
   const [proxied, routed] = ['2001:db8:51::a:1', '2001:db8:77::7']
 
-  it('is found where the host has a prefix, with what it says of the router', async () => {
+  it('is found where the host has a prefix, with the router’s announcement', async () => {
     const { reason, ...found } = await pair.ipv6Status()
     expect(found).to.deep.equal({
       available: true,
@@ -33,7 +33,7 @@ describe('IPv6 of guests', function () {
     expect(reason).to.equal('prefix found on up0')
   })
 
-  it('of a prefix on the segment: the host answers for the guest, on a running one at once', async () => {
+  it('works with a prefix on the segment: the host answers for the guest, on a running one at once', async () => {
     // As of a host that has not forwarded before, and learns its routes from a router.
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
     pair.a = { ...pair.a, ipv6Addresses: [proxied] }
@@ -45,13 +45,13 @@ describe('IPv6 of guests', function () {
     expect(lab.ask(pair.inA, `tcp:${clientAddress6}:80`)).to.equal(`client ${proxied}`)
   })
 
-  it('is not given up for a prefix that is set where this one was found', async () => {
+  it('is not replaced by a configured prefix where this one was found', async () => {
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(proxied)
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
     expect(await pair.ipv6Status()).to.include({ mode: 'proxied', reason: 'prefix found on up0' })
   })
 
-  it('of a prefix that is routed to the host', async () => {
+  it('works with a prefix that is routed to the host', async () => {
     await pair.routing({
       ipv6Prefixes: [prefixItem('2001:db8:77::', 64), prefixItem('2001:db8:51::a:0', 112)],
     })
@@ -66,7 +66,7 @@ describe('IPv6 of guests', function () {
       .and.not.contain(routed)
   })
 
-  it('guests reach one another by way of the host', () => {
+  it('lets guests reach one another through the host', () => {
     expect(lab.ask(pair.inA, `tcp:${routed}:22`)).to.equal(`bt12 ${proxied}`)
     expect(lab.ask(pair.inB, `tcp:${proxied}:22`)).to.equal(`bt11 ${routed}`)
   })
@@ -76,7 +76,7 @@ describe('IPv6 of guests', function () {
     ['2001:db8:51:0:b::', 80, ''],
     ['2001:db8:51::c0', 124, ''],
   ] as const)
-    it(`of a /${prefixLen}, ${client === '' ? 'on the segment' : 'routed'}`, async () => {
+    it(`works with a /${prefixLen}, ${client === '' ? 'on the segment' : 'routed'}`, async () => {
       if (client) lab.in(lab.client, 'ip', 'route', 'add', `${prefix}/${prefixLen}`, 'via', hostAddress6)
       const kept = [prefixItem('2001:db8:77::', 64), prefixItem('2001:db8:51::a:0', 112)]
       await pair.routing({ ipv6Prefixes: [prefixItem(prefix, prefixLen), ...kept] })
@@ -105,7 +105,7 @@ describe('IPv6 of guests', function () {
     await waitFor(() => lab.ask(lab.client, `tcp:${routed}:22`))
   })
 
-  it('is not given up with the prefix it is of', async () => {
+  it('cannot be lost by removing its prefix', async () => {
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(proxied)
     expect(await failure(pair.routing({ ipv6Prefixes: [] }))).to.contain('is assigned to a container')
     const { ipv6Assignments } = await pair.readRouting()
@@ -115,7 +115,7 @@ describe('IPv6 of guests', function () {
     ])
   })
 
-  it('is served as before after a change that the host refused, though another guest fails all the while', async () => {
+  it('keeps working after a change that the host refused, even while another guest fails', async () => {
     const failing = { ...lab.guest(14), mac: 'none', ipv6Addresses: ['2001:db8:77::14'] }
     pair.show('link', 'add', 'up1', 'type', 'veth', 'peer', 'name', 'up2')
     await pair.book.call('store', failing)
@@ -132,7 +132,7 @@ describe('IPv6 of guests', function () {
     expect(await pair.repairs()).to.deep.equal([])
   })
 
-  it('goes with its guest', async () => {
+  it('is removed with its guest', async () => {
     await pair.book.call('detach', pair.a)
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.equal('')
     expect(pair.show('-6', 'route', 'show', 'dev', 'berth0')).to.not.contain(proxied)
@@ -141,7 +141,7 @@ describe('IPv6 of guests', function () {
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
   })
 
-  it('goes with its guest also where some of it is gone already', async () => {
+  it('is removed with its guest also where parts are already gone', async () => {
     pair.show('-6', 'neigh', 'delete', 'proxy', proxied, 'dev', 'up0')
     pair.show('-6', 'neigh', 'delete', proxied, 'dev', 'berth0')
     await pair.book.call('detach', pair.a)
@@ -150,7 +150,7 @@ describe('IPv6 of guests', function () {
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
   })
 
-  it('status: an interface that is gone, with its prefix', async () => {
+  it('reports an interface that is gone, with its prefix', async () => {
     const before = await pair.routing({})
     pair.show('link', 'add', 'gone0', 'type', 'bridge')
     const prefix = { interface: 'gone0', address: '', gateway: '', prefix: '2001:db8:99::', prefixLen: 48 }
@@ -166,7 +166,7 @@ describe('IPv6 of guests', function () {
     await pair.routing({ ipv6Prefixes: before.ipv6Prefixes })
   })
 
-  it('status: a router that does not answer, no route, nothing', async () => {
+  it('reports a router that does not answer, no route, nothing', async () => {
     lab.in(lab.client, 'ip', '-6', 'address', 'delete', `${clientAddress6}/64`, 'dev', 'eth0')
     expect(await pair.ipv6Status()).to.include({ available: true, reachable: false })
     expect((await pair.ipv6Status()).reason).to.equal(`the router ${clientAddress6} on up0 does not answer`)

@@ -84,7 +84,7 @@ const amplifiers: readonly Amplifier[] = [
   },
 ]
 
-describe('servers in guests that answer in the direction of a victim', function () {
+describe('servers in guests that answer a forged victim', function () {
   const lab = new NetworkLab('btestamp')
   let guests: ReadonlyMap<string, GuestNetwork>
   let watch: AgentNetwork
@@ -124,7 +124,7 @@ describe('servers in guests that answer in the direction of a victim', function 
   }
 
   for (const { name, victim: hit, port, factor } of amplifiers)
-    it(`${name}: medium reflection, and nothing else`, async () => {
+    it(`raise only a medium reflection alert: ${name}`, async () => {
       const guest = guests.get(name)!
       let seen: AlertRecord[] = []
       const alertsOf = async (): Promise<AlertRecord[]> =>

@@ -17,7 +17,7 @@ import { deadlineOf } from '../support/promised-time.js'
 const other = 'other0'
 const quick = { timeoutSeconds: 0.3 }
 
-describe('a guest that somebody takes off the bridge', function () {
+describe('a guest that somebody detaches from the bridge', function () {
   const lab = new NetworkLab('btestport')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const closed = { enabled: true, defaultAction: 'DROP', rules: [] } as const
@@ -63,7 +63,7 @@ describe('a guest that somebody takes off the bridge', function () {
       })
       after(() => onHost('ip', 'link', 'set', a.device, 'master', 'berth0'))
 
-      it('reaches nothing of the host', () => {
+      it('reaches nothing on the host', () => {
         const targets = [
           `tcp:${linkLocal}%eth0:8080`,
           `udp:${linkLocal}%eth0:53`,
@@ -75,12 +75,12 @@ describe('a guest that somebody takes off the bridge', function () {
         expect(answered).to.deep.equal([])
       })
 
-      it('reaches nobody by the host', () => {
+      it('reaches nobody through the host', () => {
         expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal('')
         expect(lab.ask(inA, `tcp:${b.ipv4}:22`)).to.equal('')
       })
 
-      it('does not get what it forges to anybody', async () => {
+      it('cannot deliver forged packets', async () => {
         const [seenByB, seenByClient] = [await lab.sniff(inB, 'eth0'), await lab.sniff(lab.client, 'eth0')]
         const [strange, link] = ['02:be:00:00:00:99', { from: a.mac, to: mac }]
         const to = { from: '198.51.100.77', to: clientAddress }
@@ -101,11 +101,11 @@ describe('a guest that somebody takes off the bridge', function () {
         expect([...seenByB, ...seenByClient]).to.deep.equal(['last', 'last'])
       })
 
-      it('leaves the others as they are', () => {
+      it('does not affect the others', () => {
         expect(lab.ask(inB, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
       })
 
-      it('is put back by the next agent', async () => {
+      it('is attached again by the next agent', async () => {
         onHost('ip', 'route', 'flush', a.ipv4)
         agent = lab.agent()
         expect(await agent.ensure(all)).to.include(`${a.device} returned to berth0`)
@@ -117,7 +117,7 @@ describe('a guest that somebody takes off the bridge', function () {
         })
       })
 
-      it('reaches nothing of the host while rules are missing, either', async () => {
+      it('reaches nothing on the host while rules are missing, either', async () => {
         onHost('nft', 'flush', 'ruleset')
         onHost('ip', 'link', 'set', a.device, ...move)
         for (const to of [`${linkLocal}%eth0`, hostAddress]) expect(lab.ask(inA, `udp:${to}:53`), to).to.equal('')
@@ -140,7 +140,7 @@ describe('a guest that somebody takes off the bridge', function () {
       ['the bridge deleted', 'ip link delete berth0'],
       ['the bridge down', 'ip link set berth0 down'],
     ] as const)
-      it(`is back on it within 5 s: ${what}`, async () => {
+      it(`is attached again within 5 s: ${what}`, async () => {
         onHost(...line.split(' '))
         await waitFor(() => lab.ask(inA, `tcp:${clientAddress}:80`, quick), {
           timeoutMs: deadlineOf(5000),
@@ -153,7 +153,7 @@ describe('a guest that somebody takes off the bridge', function () {
         expect(lab.ask(inA, `tcp:${hostAddress}:8080`)).to.equal('')
       })
 
-    it('leaves alone what is down: it is about to start, or cut off', async () => {
+    it('stays detached while it is down: about to start, or disconnected on purpose', async () => {
       onHost('ip', 'link', 'set', a.device, 'nomaster', 'down')
       onHost('ip', 'link', 'set', b.device, 'nomaster')
       await waitFor(() => answering().includes('bt12'), { timeoutMs: deadlineOf(5000), what: 'the other' })
@@ -162,7 +162,7 @@ describe('a guest that somebody takes off the bridge', function () {
       await waitFor(() => answering().length === 2, { timeoutMs: deadlineOf(5000), what: 'the guest' })
     })
 
-    it('is not looked for once its guest is gone', async () => {
+    it('is ignored once its guest is deleted', async () => {
       lab.unplug(c)
       expect(await agent.ensure(all)).to.deep.equal([])
     })

@@ -11,7 +11,7 @@ import { waitFor } from '../support/wait.js'
 
 /* Guests that open connections without end, and are opened them to: real packets through real tables. */
 
-describe('a bound of connections', function () {
+describe('a limit of connections', function () {
   const lab = new NetworkLab('btestcon')
   const addresses = Array.from({ length: 64 }, (_, i) => `${guestPrefix6}a:${(i + 1).toString(16)}`)
   const ssh = { protocol: 'tcp', hostIp: '', hostPort: 20002, hostPortEnd: 20002, containerPort: 22 } as const
@@ -56,19 +56,19 @@ describe('a bound of connections', function () {
     ['outward, in fragments from many addresses', inMany, [clientAddress6, '40000', '2000', ...addresses]],
     ['inward, to many addresses', lab.client, [addresses.join(), '40000']],
   ] as const)
-    it(`holds ${name}`, () => {
+    it(`limits ${name}`, () => {
       lab.tool(from, 'flood', ...flood)
       expect(countFlows()).to.be.within(14_000, 19_000)
       expectOthersServed()
     })
 
-  it('is one of both families', () => {
+  it('counts both families together', () => {
     lab.tool(inMany, 'flood', clientAddress, '20000')
     lab.tool(inMany, 'flood', clientAddress6, '20000', '1', ...addresses)
     expect(countFlows()).to.be.within(14_000, 19_000)
   })
 
-  it('forgets them with their guest, and nobody else’s', async () => {
+  it('drops connections with their guest, and nobody else’s', async () => {
     lab.tool(inMany, 'flood', clientAddress6, '5000', '1', ...addresses)
     lab.tool(inMany, 'flood', clientAddress, '5000')
     expectOthersServed()
@@ -85,7 +85,7 @@ describe('a bound of connections', function () {
     for (const filter of others) expect(listed(...filter)).to.not.equal('')
   })
 
-  it('holds for pings of the gateway, whichever address they come from', () => {
+  it('applies to pings of the gateway, whichever address they come from', () => {
     const ping = `import socket, sys
 for source in sys.argv[1:]:
     sock = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
@@ -97,7 +97,7 @@ for source in sys.argv[1:]:
     expect(countFlows()).to.be.within(1, 500)
   })
 
-  it('leaves alone what is open', async () => {
+  it('does not affect open connections', async () => {
     await lab.follow(lab.client, 'echo', '5001')
     const answers = await lab.follow(inMany, 'talk', clientAddress, '5001')
     await waitFor(() => answers.length > 10)

@@ -14,7 +14,7 @@ import { waitFor } from '../support/wait.js'
 
 const publicA = '198.51.100.71'
 
-describe('counters of bytes', function () {
+describe('byte counters', function () {
   const lab = new NetworkLab('btestcnt')
   const [a, b, plain] = [
     lab.guest(11, [tcp(20001)], {
@@ -54,7 +54,7 @@ describe('counters of bytes', function () {
   })
   after(() => lab.remove())
 
-  it('are IP bytes, headers included, of each way and family', async () => {
+  it('count IP bytes, headers included, by direction and family', async () => {
     expect(await grown(() => ping(lab.client, publicA, 972))).to.deep.equal({
       rxBytes: 4000,
       txBytes: 4000,
@@ -75,7 +75,7 @@ describe('counters of bytes', function () {
       [inA, clientAddress, 'txBytes'],
       [lab.client, publicA, 'rxBytes'],
     ] as const)
-      it(`are the payload of a TCP connection and its headers: sent ${name}, ${way}`, async () => {
+      it(`match the payload of a TCP connection and its headers: sent ${name}, ${way}`, async () => {
         const payload = 20e6
         const handshake = 1000
         lab.in(from, 'ip', 'link', 'set', 'dev', 'eth0', 'gso_max_segs', String(segments))
@@ -86,7 +86,7 @@ describe('counters of bytes', function () {
         expect(counted.rxBytes + counted.txBytes, 'acknowledged').to.be.below(payload * 1.08)
       })
 
-  it('leave out what stays on the host, and what is dropped', async () => {
+  it('omit traffic that stays on the host, and dropped packets', async () => {
     expect(await grown(() => lab.ask(inB, `tcp:${publicA}:22`))).to.deep.equal({ rxBytes: 0, txBytes: 0 })
     expect(await grown(() => lab.ask(lab.host, `tcp:${publicA}:22`))).to.deep.equal({
       rxBytes: 0,
@@ -101,7 +101,7 @@ describe('counters of bytes', function () {
     await agent.call('attach', a)
   })
 
-  it('hold what guests of the host send one another where that is wanted', async () => {
+  it('include traffic between guests of the host where configured', async () => {
     await agent.end()
     agent = lab.agent({ countInternal: true })
     await agent.ensure(all)
@@ -114,7 +114,7 @@ describe('counters of bytes', function () {
     expect(await grown(() => ping(inB, publicA, 972))).to.deep.equal({ rxBytes: 0, txBytes: 0 })
   })
 
-  it('go on over changes, another process, and repair of all that was flushed', async () => {
+  it('continue over changes, another process, and a repair after a flush', async () => {
     ping(lab.client, publicA, 972)
     const before = await read()
     await agent.call('attach', { ...a, portMappings: [] })
@@ -134,7 +134,7 @@ describe('counters of bytes', function () {
     })
   })
 
-  it('are the same when addresses come and go', async () => {
+  it('do not change when addresses are added and removed', async () => {
     ping(lab.client, `${guestPrefix6}1:11`, 952)
     ping(inA, clientAddress6, 952)
     const { [a.uuid]: before } = await read()
@@ -150,7 +150,7 @@ describe('counters of bytes', function () {
     ['went', () => agent.call('detach', plain)],
     ['was forgotten', () => agent.ensure(all.filter(({ uuid }) => uuid !== plain.uuid))],
   ] as const)
-    it(`begin anew for the next owner of an address whose guest ${name} while there were no tables`, async () => {
+    it(`start at zero for the next owner of an address whose guest ${name} while there were no tables`, async () => {
       lab.ask(inPlain, `udp:${clientAddress}:53`)
       expect((await read())[plain.uuid]!.txBytes).to.be.greaterThan(0)
       lab.in(lab.host, 'nft', 'flush', 'ruleset')
@@ -161,7 +161,7 @@ describe('counters of bytes', function () {
       await agent.call('attach', plain)
     })
 
-  it("begin anew for an address's next owner", async () => {
+  it("start at zero for an address's next owner", async () => {
     await agent.call('detach', plain)
     await agent.call('attach', { ...plain, uuid: 'another' })
     expect((await read())['another']).to.deep.equal({ rxBytes: 0, txBytes: 0 })

@@ -19,11 +19,11 @@ describe('damage to the network', function () {
   })
   after(() => lab.remove())
 
-  it('finds nothing to do on a converged host', async () => {
+  it('needs no repair on a converged host', async () => {
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('rebuilds everything after a foreign flush', async () => {
+  it('is repaired completely after a foreign flush', async () => {
     lab.in(lab.host, 'nft', 'flush', 'ruleset')
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')
     expect(await pair.agent.ensure(all)).to.deep.equal(['nft tables created'])
@@ -54,7 +54,7 @@ describe('damage to the network', function () {
     },
   }
   for (const [name, { by, repairs }] of Object.entries(damages))
-    it(`mends ${name}`, async () => {
+    it(`is repaired: ${name}`, async () => {
       const before = lab.in(lab.host, 'nft', 'list', 'ruleset')
       lab.in(lab.host, 'nft', by)
       expect(await pair.agent.ensure(all)).to.deep.equal(repairs)
@@ -62,7 +62,7 @@ describe('damage to the network', function () {
       expect(sorted(lab.in(lab.host, 'nft', 'list', 'ruleset'))).to.deep.equal(sorted(before))
     })
 
-  it('mends the bridge and the settings of the kernel', async () => {
+  it('is repaired on the bridge and in the kernel settings', async () => {
     lab.in(lab.host, 'ip', 'address', 'flush', 'dev', 'berth0')
     lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'address', '02:00:00:00:00:07')
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv4.conf.berth0.route_localnet=1', 'net.ipv4.ip_forward=0')
@@ -75,14 +75,14 @@ describe('damage to the network', function () {
     await waitFor(() => lab.ask(lab.client, `tcp:${hostAddress}:20001`))
   })
 
-  it('keeps the mac of the bridge when guests come and go', () => {
+  it('does not change the MAC of the bridge when guests are added and removed', () => {
     const low = { ...lab.guest(14), mac: '00:00:00:00:00:01' }
     lab.plug(low)
     expect(lab.in(lab.host, 'cat', '/sys/class/net/berth0/address').trim()).to.equal(macOf(gateway))
     lab.unplug(low)
   })
 
-  it('attaches although the tables were flushed', async () => {
+  it('does not prevent an attachment although the tables were flushed', async () => {
     lab.in(lab.host, 'nft', 'delete table bridge berth; delete table ip berth; delete table inet berth')
     await pair.agent.call('attach', a)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
@@ -90,20 +90,20 @@ describe('damage to the network', function () {
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('goes on when nft is killed', async () => {
+  it('is survived when nft is killed', async () => {
     killChildren(pair.agent.child.pid!, 'nft')
     await pair.agent.call('attach', a)
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('starts over as another process without changing anything', async () => {
+  it('is not caused by another process that starts', async () => {
     await pair.agent.end()
     pair.agent = lab.agent()
     await pair.agent.call('attach', a)
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('repairs by itself what others change, at once', async () => {
+  it('by others is repaired automatically and at once', async () => {
     await pair.agent.end()
     pair.agent = lab.agent({ watches: true })
     await pair.agent.ensure(all)
@@ -120,7 +120,7 @@ describe('damage to the network', function () {
     }
   })
 
-  it('guards anew, at once, when the owner of the guard was killed', async () => {
+  it('by a killed guard owner is repaired at once with a new guard', async () => {
     const right = sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
     expect(right).to.contain('inet berth_guard')
     killChildren(pair.agent.child.pid!, 'nft')
@@ -129,7 +129,7 @@ describe('damage to the network', function () {
     await waitFor(() => tables() === right, { timeoutMs: deadlineOf(5000), what: 'the guard' })
   })
 
-  it('does not bring back a guest that is being deleted', async () => {
+  it('repair does not restore a guest that is being deleted', async () => {
     const c = lab.guest(13, [tcp(20003)])
     await pair.agent.call('attach', c)
     await pair.agent.call('detach', c)
@@ -139,7 +139,7 @@ describe('damage to the network', function () {
     await pair.agent.ensure(all)
   })
 
-  it('leaves foreign tables alone', () => {
+  it('repair leaves foreign tables unchanged', () => {
     expect(lab.in(lab.host, 'nft', 'list', 'table', 'inet', 'foreign')).to.include('chain keep')
   })
 })

@@ -120,7 +120,7 @@ describe('firewall', function () {
             }
         })
 
-  it('the first rule that matches decides', async () => {
+  it('decides by the first rule that matches', async () => {
     const rules = firewall([
       { protocol: 'tcp', port: '4000' },
       { protocol: 'tcp', port: '4000-4001', action: 'DROP' },
@@ -135,14 +135,14 @@ describe('firewall', function () {
     )
   })
 
-  it('closed: what the guest is asked stays out, what it asks is answered when its rules let it', async () => {
+  it('closed: blocks requests to the guest, and permits answers to its own', async () => {
     await set(firewall([{ direction: 'out' }]))
     const probes = families.map((family) => ({ protocol: 'udp', family, port: 4000 }) as const)
     expect(ask('out', probes)).to.deep.equal([true, true])
     expect(ask('in', probes)).to.deep.equal([false, false])
   })
 
-  it('holds for mappings, the host itself and other guests; the remote side is the real one', async () => {
+  it('applies to mappings, the host itself and other guests; the remote side is the real one', async () => {
     const reach = (): string[] => [
       lab.ask(lab.client, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
       lab.ask(lab.host, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
@@ -157,14 +157,14 @@ describe('firewall', function () {
     expect(reach()).to.deep.equal([`bt11 ${clientAddress}`, '', ''])
   })
 
-  it("a guest's rules touch no other guest", async () => {
+  it('affects no other guest', async () => {
     await set(firewall([]))
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
     expect(lab.ask(inB, `tcp:${clientAddress}:4000`)).to.equal(`client ${hostAddress}`)
     expect(lab.ask(lab.client, `tcp:${guestPrefix6}12:4000`)).to.equal(`bt12 ${clientAddress6}`)
   })
 
-  it('opens nothing that is not mapped', async () => {
+  it('does not open unmapped ports', async () => {
     lab.in(lab.client, 'ip', 'route', 'replace', '10.77.0.0/24', 'via', hostAddress)
     await set(firewall([{}], 'ACCEPT'), b)
     expect(lab.ask(lab.client, `tcp:${b.ipv4}:4000`, { timeoutSeconds: 0.5 })).to.equal('')
@@ -175,7 +175,7 @@ describe('firewall', function () {
   const icmpv6 = (from: string, to: string, types: readonly number[]): void =>
     void lab.in(from, 'python3', '-c', icmpv6Program, to, ...types.map(String))
 
-  it('closed: nothing passes that the kernel does not track', async () => {
+  it('closed: blocks what the kernel does not track', async () => {
     await set(firewall([]))
     const untracked = [128, 130, 131, 132, 133, 134, 135, 136, 137, 143, 200]
     const seen = [await lab.sniff(inA, 'eth0'), await lab.sniff(lab.client, 'eth0')]
@@ -190,12 +190,12 @@ describe('firewall', function () {
     for (const markers of seen) expect([...markers].sort()).to.deep.equal(['type 128'])
   })
 
-  it('off: as if there were none', async () => {
+  it('off: has no effect', async () => {
     await set({ ...firewall([]), enabled: false })
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
   })
 
-  describe('flows under way', () => {
+  describe('for established connections', () => {
     const dropIn = { protocol: 'tcp', action: 'DROP', port: '5001-5009' }
     const dropOut = { protocol: 'tcp', action: 'DROP', direction: 'out' }
     for (const [name, [server, client], target, port, rule] of [
@@ -205,7 +205,7 @@ describe('firewall', function () {
       ['out', [lab.client, inA], clientAddress, '5004', dropOut],
       ['out, by IPv6', [lab.client, inA], clientAddress6, '5005', dropOut],
     ] as [string, [string, string], string, string, Partial<FirewallRule>][])
-      it(`${name}: a new DROP cuts them within a second, its end lets them go on`, async () => {
+      it(`cuts them within a second by a new DROP, and its removal restores them: ${name}`, async () => {
         await lab.follow(server, 'echo', port)
         const answers = await lab.follow(client, 'talk', target, port)
         await waitFor(() => answers.length > 10)
@@ -220,11 +220,11 @@ describe('firewall', function () {
       })
   })
 
-  describe('kept right', () => {
+  describe('and its repair', () => {
     const closed = { ...a, firewall: firewall([{ protocol: 'tcp', port: '4000,4002-4005' }]) }
     const bGuest = b
 
-    it('finds nothing to do where all is right, also as another process', async () => {
+    it('finds nothing to do on a correct host, also as another process', async () => {
       await agent.call('attach', closed)
       expect(await agent.ensure([closed, bGuest])).to.deep.equal([])
       const fresh = lab.agent()
@@ -238,7 +238,7 @@ describe('firewall', function () {
       ['a verdict deleted', `delete element inet berth firewall_in { ${a.ipv4} }`, ['1 nft elements added']],
       ['chains of nobody', 'add chain inet berth in_bt99', ['1 firewalls removed']],
     ] as [string, string, string[]][])
-      it(`mends ${name}`, async () => {
+      it(`repairs ${name}`, async () => {
         await agent.call('attach', closed)
         lab.in(lab.host, 'nft', by)
         const fresh = lab.agent()
@@ -252,7 +252,7 @@ describe('firewall', function () {
         await agent.ensure([closed, bGuest])
       })
 
-    it('a failed change leaves the old rules in force', async () => {
+    it('leaves the old rules in force after a failed change', async () => {
       await agent.call('attach', closed)
       const bad = { ...closed, firewall: firewall([{ protocol: 'tcp', port: '80-79' }]) }
       const failed = await agent.call('attach', bad).catch((error: Error) => error.message)
@@ -263,7 +263,7 @@ describe('firewall', function () {
     })
   })
 
-  it('flushed by another program: closed all the while, and open again where it is within 5 s', async () => {
+  it('stays closed when another program flushes it, and is repaired within 5 s', async () => {
     const rules = firewall([{ protocol: 'udp', port: '4000' }, { direction: 'out' }])
     const closed = { ...a, firewall: rules }
     await agent.end()
@@ -299,7 +299,7 @@ describe('firewall', function () {
     expect(answered.slice(1)).to.deep.equal([[], [], []])
   })
 
-  it('1,000 replacements under traffic: each answer is of the old rules or the new', async () => {
+  it('applies 1,000 replacements under traffic: each answer follows the old rules or the new', async () => {
     const [always, never, random] = [4000, 4001, [4002, 4003, 4004, 4005]] as const
     const answers = await lab.follow(
       lab.client,

@@ -44,7 +44,7 @@ const closed: Firewall = {
   rules: [accept('in', 'udp', '53'), accept('out', 'udp', '53'), accept('out', 'icmp', '')],
 }
 
-describe('errors about flows of others', function () {
+describe('ICMP errors about foreign connections', function () {
   const lab = new NetworkLab('btesterr')
   const a = lab.guest(11, [udp(20001)], { ipv6Addresses: [own6], firewall: closed })
   const b = lab.guest(12, [], { ipv6Addresses: [hostile6] })
@@ -136,7 +136,7 @@ describe('errors about flows of others', function () {
       expect(reached).to.deep.equal([])
     })
 
-  it('narrow no path of the host', async () => {
+  it('do not lower a path MTU of the host', async () => {
     await sendAsB(
       error([b.ipv4, hostAddress], flow(hostAddress, 53, clientAddress, 6005), 'forged'),
       error([hostile6, hostAddress6], flow(hostAddress6, 53, clientAddress6, 6005), 'forged'),
@@ -145,12 +145,12 @@ describe('errors about flows of others', function () {
     expect(pathTo(lab.host, clientAddress6)).to.not.contain('mtu')
   })
 
-  it('narrow no path of a client', () => {
+  it('do not lower a path MTU of a client', () => {
     expect(pathTo(lab.client, hostAddress)).to.not.contain('mtu')
     expect(pathTo(lab.client, own6)).to.not.contain('mtu')
   })
 
-  it('come through from a router outside', async () => {
+  it('are delivered from a router outside', async () => {
     const macOn = (name: string, device: string): string =>
       lab.in(name, 'cat', `/sys/class/net/${device}/address`).trim()
     const link = { from: macOn(lab.client, 'eth0'), to: macOn(lab.host, 'up0') }
@@ -172,7 +172,7 @@ describe('errors about flows of others', function () {
     )
   })
 
-  it('come through from a guest that is an end: to a client, and to the host', async () => {
+  it('are delivered from a guest that is an endpoint: to a client, and to the host', async () => {
     const link = { from: a.mac, to: macOf(gateway) }
     const own = ([from, to]: Ends, kind: IcmpError, quoted: QuotedDatagram, marker: string): string =>
       icmpErrorFrame(link, { from, to }, { error: kind, quoted }, marker)

@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 
 const publicAddress = '198.51.100.72'
 
-describe('packets from outside in the name of guests', function () {
+describe('packets from outside with a guest’s source', function () {
   const lab = new NetworkLab('btestfor')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const b = lab.guest(12, [], { publicIpv4s: [publicAddress], ipv6Addresses: [`${guestPrefix6}12`] })

@@ -34,7 +34,7 @@ describe('forwarding of the host', function () {
     rmSync(stateDir, { recursive: true, force: true })
   })
 
-  it('is as before once the last guest with IPv6 is gone', async () => {
+  it('is restored once the last guest with IPv6 is deleted', async () => {
     await give([proxied])
     expect(settings()).to.include.members([
       'net.ipv6.conf.all.forwarding = 1',
@@ -46,7 +46,7 @@ describe('forwarding of the host', function () {
     expect(settings()).to.deep.equal(found)
   })
 
-  it('stays for those that are left, but what no prefix of theirs needs', async () => {
+  it('stays for the remaining guests, except what none of their prefixes needs', async () => {
     await give([proxied, routed])
     await pair.repairs()
     await give([routed])
@@ -59,7 +59,7 @@ describe('forwarding of the host', function () {
     expect(await pair.repairs()).to.deep.equal([])
   })
 
-  it('is as before after a purge', async () => {
+  it('is restored after a purge', async () => {
     await give([proxied])
     await pair.book.call('purge')
     expect(settings()).to.deep.equal(found)

@@ -5,7 +5,7 @@ import { waitFor } from '../support/wait.js'
 
 /* What another program makes on the host, as an interface with a network and a way out, beside a prefix that was found. */
 
-describe('a prefix that was found', function () {
+describe('a detected prefix', function () {
   const pair = new AddressedPair('btestfnd')
   const { lab } = pair
   const own = '2001:db8:51::a:1'
@@ -39,14 +39,14 @@ describe('a prefix that was found', function () {
   }
   const warnings = async (): Promise<string[]> => (await pair.book.call('warnings')) as string[]
 
-  it('is not taken over by an interface that another program makes, before an address is given', async () => {
+  it('is not replaced by an interface of another program before an address is assigned', async () => {
     makeStranger()
     expect((await pair.ipv6Status()).reason).to.contain('prefix found on up0')
     expect((await choose())[0]).to.match(/^2001:db8:51:/)
     pair.show('link', 'delete', 'veth9')
   })
 
-  it('stays while a guest has an address of it, and a change of the way out is warned of', async () => {
+  it('stays while a guest has an address of it, and a change of the uplink causes a warning', async () => {
     pair.a = { ...pair.a, ipv6Addresses: await choose([own]) }
     await pair.attach(pair.a)
     await waitFor(() => lab.ask(lab.client, `tcp:${own}:22`) === `bt11 ${clientAddress6}`)
@@ -59,14 +59,14 @@ describe('a prefix that was found', function () {
     expect((await warnings()).join()).to.match(/2001:db8:51::\/64 of up0 as before, but .* way out is veth9 now/)
   })
 
-  it('a pool that names no interface does not belong on one that another program made', async () => {
+  it('does not make a pool without an interface use one of another program', async () => {
     const { interface: device } = (await pair.routing({ ipv4Pool: [{ ...poolItem('198.51.101.9'), interface: '' }] }))
       .ipv4Pool[0]!
     expect(device).to.equal('up0')
     await pair.routing({ ipv4Pool: [] })
   })
 
-  it('is an administrator’s to change', async () => {
+  it('can be changed by an administrator', async () => {
     // Also on an interface that is not found by itself.
     const more = { ...prefixItem('2001:db8:bad::', 64), interface: 'veth9' }
     expect(await failure(pair.routing({ ipv6Prefixes: [more] }))).to.contain(own)
@@ -77,7 +77,7 @@ describe('a prefix that was found', function () {
     pair.show('link', 'delete', 'veth9')
   })
 
-  it('gone, it is warned of, and nothing else takes its place by itself but what is found on an uplink', async () => {
+  it('causes a warning when it disappears, and is only replaced by one detected on an uplink', async () => {
     pair.show('address', 'delete', `${hostAddress6}/64`, 'dev', 'up0')
     pair.show('address', 'add', '2001:db8:52::1/64', 'dev', 'up0', 'nodad')
     pair.show('-6', 'route', 'replace', 'default', 'via', 'fe80::1', 'dev', 'up0')

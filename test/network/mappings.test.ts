@@ -104,7 +104,7 @@ describe('mappings and addresses', function () {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:21020`)).to.equal('')
     })
 
-    it('of one host address answer there alone', () => {
+    it('of one host address answer only there', () => {
       expect(lab.ask(lab.client, `tcp:${secondAddress}:5009`)).to.equal(`bt12 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:5009`)).to.equal('')
     })
@@ -122,13 +122,13 @@ describe('mappings and addresses', function () {
     })
   })
 
-  it('one port of two host addresses leads to two guests', () => {
+  it('may lead one port of two host addresses to two guests', () => {
     expect(lab.ask(lab.client, `tcp:${secondAddress}:20005`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20005`)).to.equal(`bt12 ${clientAddress}`)
   })
 
   describe('public IPv4', () => {
-    it('leads to its guest, every port of it', () => {
+    it('lead every port to their guest', () => {
       for (const address of [publicA, publicA2]) {
         expect(lab.ask(lab.client, `tcp:${address}:22`)).to.equal(`bt11 ${clientAddress}`)
         expect(lab.ask(lab.client, `udp:${address}:3005`)).to.equal(`bt11 ${clientAddress}`)
@@ -137,19 +137,19 @@ describe('mappings and addresses', function () {
       expect(lab.ask(lab.client, `tcp:${publicB}:8080`)).to.equal('')
     })
 
-    it("is what the guest's own traffic leaves with, the first of several", () => {
+    it("are the source of the guest's own traffic, the first of several", () => {
       expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
       expect(lab.ask(inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
       expect(lab.ask(inPlain, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
     })
 
-    it('is reached by the host and by other guests', () => {
+    it('are reached by the host and by other guests', () => {
       expect(lab.ask(lab.host, `tcp:${publicA}:22`)).to.match(/^bt11 /)
       expect(lab.ask(inPlain, `tcp:${publicA}:22`)).to.equal(`bt11 ${plain.ipv4}`)
       expect(lab.ask(inB, `tcp:${publicA}:22`)).to.equal(`bt11 ${b.ipv4}`)
     })
 
-    it('is gone with its guest, and so are its flows', async () => {
+    it('disappear with their guest, as do its connections', async () => {
       expect(lab.ask(lab.client, `udp:${publicB}:53`, { sport: 5454 })).to.equal(`bt12 ${clientAddress}`)
       await agent.call('attach', { ...b, publicIpv4s: [] })
       expect(lab.in(lab.host, 'conntrack', '-L', '--orig-dst', publicB)).to.equal('')
@@ -160,7 +160,7 @@ describe('mappings and addresses', function () {
     })
   })
 
-  it('that are removed take their connections with them, also where the guest goes on sending', async () => {
+  it('cut their connections when removed, even when the guest continues to send', async () => {
     await lab.follow(inPlain, 'tick', '2500')
     const heard = await lab.follow(lab.client, 'hear', hostAddress, '2500')
     await waitFor(() => heard.length > 5)
@@ -170,38 +170,38 @@ describe('mappings and addresses', function () {
   })
 
   describe('IPv6', () => {
-    it('leads to its guest and from it, each by its own', () => {
+    it('lead to their guest and from it, each by its own', () => {
       expect(lab.ask(lab.client, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `udp:${guestPrefix6}12:3005`)).to.equal(`bt12 ${clientAddress6}`)
       expect(lab.ask(inB, `tcp:${clientAddress6}:80`)).to.equal(`client ${guestPrefix6}12`)
     })
 
-    it('leads from guest to guest by way of the host', () => {
+    it('lead from guest to guest through the host', () => {
       expect(lab.ask(inB, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${guestPrefix6}12`)
     })
 
-    it("serves mappings on the host's address, one address of it where asked", () => {
+    it("serve mappings on the host's address, on one address of it where requested", () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:20001`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:3400`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:25000`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:25000`)).to.equal('')
     })
 
-    it('of the private network leaves in the name of the host, and is entered by mappings alone', () => {
+    it('of the private network leave with the host’s source, and are reached only by mappings', () => {
       expect(lab.ask(inHidden, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:20014`)).to.equal(`bt14 ${clientAddress6}`)
       lab.in(lab.client, 'ip', 'route', 'replace', 'fd77::/64', 'via', hostAddress6)
       expect(lab.ask(lab.client, 'tcp:fd77::14:22', { timeoutSeconds: 0.5 })).to.equal('')
     })
 
-    it('shows a guest nothing of the host but its ping', () => {
+    it('show a guest only the ping of the host', () => {
       expect(lab.ask(inA, `tcp:${hostAddress6}:8080`, { timeoutSeconds: 0.5 })).to.equal('')
       expect(lab.probe(inA, [`icmp,${hostAddress6}`])).to.deep.equal([false])
       lab.in(inA, 'ping', '-c1', '-W1', '-I', `${guestPrefix6}11`, 'fe80::1%eth0')
     })
   })
 
-  it('tells of a foreign chain that drops what guests send, until it lets them through', async () => {
+  it("report a foreign chain that drops guests' packets, until it accepts them", async () => {
     const warnings = async (): Promise<string> => {
       const fresh = lab.agent()
       await fresh.ensure(all)

@@ -42,7 +42,7 @@ describe('NAT66', function () {
 
   after(() => lab.remove())
 
-  it('is what the host can do, and it says why', async () => {
+  it('is reported as available, or the reason why it is not', async () => {
     const { prefixes, ...status } = (await book.call('status')) as Ipv6Status
     expect(status).to.deep.equal({
       available: true,
@@ -53,7 +53,7 @@ describe('NAT66', function () {
     expect(prefixes.map(({ prefix, prefixLen }) => `${prefix}/${prefixLen}`)).to.deep.equal([lab.config.subnet6])
   })
 
-  it('a guest leaves in the name of the host', async () => {
+  it('lets a guest leave with the host’s source', async () => {
     const order = { ipv4Count: 0, publicIpv4s: [], ipv6Count: 1, ipv6Addresses: [] }
     const { ipv6Addresses } = (await book.call('choose', order)) as { ipv6Addresses: string[] }
     expect(ipv6Addresses[0]).to.match(/^fd77::/)
@@ -65,12 +65,12 @@ describe('NAT66', function () {
     expect(lab.ask(inside, `udp:${clientAddress6}:53`)).to.equal(`client ${hostAddress6}`)
   })
 
-  it('its port mappings answer at the host’s address of both families, and it sees the client', () => {
+  it('answers port mappings at the host’s address of both families, and the guest sees the client', () => {
     expect(lab.ask(lab.client, `tcp:${hostAddress6}:20022`)).to.equal(`bt11 ${clientAddress6}`)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20022`)).to.match(/^bt11 /)
   })
 
-  it('is reached by nobody who routes to it past the mappings', () => {
+  it('hides guests from routed packets that bypass the mappings', () => {
     lab.in(lab.client, 'ip', 'route', 'add', lab.config.subnet6, 'via', hostAddress6)
     expect(lab.ask(lab.client, `tcp:${guest.ipv6Addresses[0]}:22`, { timeoutSeconds: 0.5 })).to.equal('')
   })

@@ -15,7 +15,7 @@ describe('network', function () {
   })
   after(() => lab.remove())
 
-  describe('what is reachable', () => {
+  describe('and its reachability', () => {
     it('serves a mapping to a client, whose address the guest sees', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
@@ -38,7 +38,7 @@ describe('network', function () {
           expect(lab.ask(inB, `tcp:${gateway}:20001`)).to.equal(`bt11 ${b.ipv4}`)
         })
 
-        it('answers a guest on no port of the host but mapped ones', () => {
+        it('answers a guest only on mapped ports of the host', () => {
           const own = filtered ? '' : ' 20002'
           expect(lab.tool(inB, 'scan', b.ipv4, hostAddress)).to.equal(`20001${own}`)
           expect(lab.tool(inB, 'scan', b.ipv4, gateway)).to.equal(`20001${own}`)
@@ -46,7 +46,7 @@ describe('network', function () {
           expect(lab.ask(inB, `udp:${hostAddress}:53`)).to.equal('')
         })
 
-        it('says what does not work', async () => {
+        it('reports what does not work', async () => {
           lab.in(lab.host, 'nft', 'insert rule inet berth guest_to_host accept')
           await pair.agent.ensure(all)
           expect(String(await pair.agent.call('warnings')).includes('its own mapped ports')).to.equal(filtered === 1)
@@ -69,18 +69,18 @@ describe('network', function () {
       expect(lab.ask(inB, `udp:${a.ipv4}:53`)).to.equal('')
     })
 
-    it('lets guests out in the name of the host', () => {
+    it('lets guests out with the host’s source', () => {
       expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
       expect(lab.ask(inA, `udp:${clientAddress}:53`)).to.equal(`client ${hostAddress}`)
     })
 
-    it('serves nothing to those who route to a guest past the mappings', () => {
+    it('refuses those who route to a guest past the mappings', () => {
       lab.in(lab.client, 'ip', 'route', 'replace', '10.77.0.0/24', 'via', hostAddress)
       expect(lab.ask(lab.client, `tcp:${a.ipv4}:22`)).to.equal('')
       expect(lab.ask(lab.host, `tcp:${a.ipv4}:22`)).to.equal(`bt11 ${gateway}`)
     })
 
-    it('keeps programs of the host reachable for others', () => {
+    it('leaves programs of the host reachable for others', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:8080`)).to.equal(`host ${clientAddress}`)
     })
 
@@ -113,7 +113,7 @@ describe('network', function () {
     })
     const x = second.guest(11, [tcp(30001)])
 
-    it('works beside the first', async () => {
+    it('works next to the first', async () => {
       const other = second.agent()
       await other.ensure([x])
       second.plug(x)
@@ -132,7 +132,7 @@ describe('network', function () {
   })
 
   describe('removal', () => {
-    it('removes what it made and nothing else', async () => {
+    it('deletes its own objects and no others', async () => {
       await pair.agent.call('remove')
       expect(lab.in(lab.host, 'nft', 'list', 'tables').trim()).to.equal('table inet foreign')
       expect(lab.in(lab.host, 'ip', '-o', 'link')).to.not.include('berth0:')

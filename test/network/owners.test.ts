@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 
 const deleteAgain = 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do conntrack -D "$0" "$1"; done'
 
-describe('owners of ports and addresses', function () {
+describe('ownership of ports and addresses', function () {
   const pair = new NetworkPair('btestown')
   const { lab, a, b, inA } = pair
 
@@ -33,7 +33,7 @@ describe('owners of ports and addresses', function () {
       expect(lab.in(lab.host, 'nft', 'list', 'map', 'ip', 'berth', 'ports')).to.not.include('20003')
     })
 
-    it("does not give an old client's flow to the earlier guest of a port", async () => {
+    it("does not give an old client's connection to the earlier guest of a port", async () => {
       const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:20001`, { sport: 5353, timeoutSeconds: 3 })
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
       await pair.agent.call('detach', a)
@@ -61,7 +61,7 @@ describe('owners of ports and addresses', function () {
       await attach(a)
     })
 
-    it('forgets what a mapping had led when an earlier agent was killed before that, and nothing else', async () => {
+    it('forgets connections of a mapping when an earlier agent was killed before that, and no others', async () => {
       const asked = (port: number): string => lab.ask(lab.client, `udp:${hostAddress}:${port}`, { sport: 5457 })
       await attach({ ...a, portMappings: [...a.portMappings, udp(20010)] })
       for (const port of [20001, 20010]) expect(asked(port)).to.equal(`bt11 ${clientAddress}`)
@@ -73,7 +73,7 @@ describe('owners of ports and addresses', function () {
       expect(flows).to.contain('dport=20001').and.not.contain('dport=20010')
     })
 
-    it("forgets flows of an address's earlier owner", async () => {
+    it("forgets connections of an address's earlier owner", async () => {
       expect(lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4444 })).to.equal(`client ${hostAddress}`)
       expect(flowsOf(a.ipv4)).to.not.equal('')
       await pair.agent.call('detach', a)
@@ -81,7 +81,7 @@ describe('owners of ports and addresses', function () {
       expect(flowsOf(a.ipv4)).to.equal('')
     })
 
-    it('forgets all flows although some end between being listed and being deleted', async () => {
+    it('forgets all connections although some end between the listing and the deletion', async () => {
       for (let round = 0; round < 3; round += 1) {
         lab.tool(inA, 'flood', clientAddress, '12000')
         const others = ['--orig-src', '--reply-dst'].map((filter) =>
@@ -98,8 +98,8 @@ describe('owners of ports and addresses', function () {
     })
   })
 
-  describe('a purge that something else comes between', () => {
-    it('is remembered until it is done', async () => {
+  describe('and an interrupted purge', () => {
+    it('remember it until it is complete', async () => {
       // It may still have too many open: now and then one is refused.
       await waitFor(() => lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4445 }) !== '')
       const fresh = lab.agent()

@@ -9,7 +9,7 @@ import { expectInTime } from '../support/promised-time.js'
 
 const seconds = 5
 
-describe('repair of a full host', function () {
+describe('the repair of a full host', function () {
   const lab = new NetworkLab('btestrep', { subnet: '10.77.0.0/16' })
   const publicIpv4s = Array.from({ length: 200 }, (_, i) => `198.18.7.${i + 1}`)
   const guests = Array.from({ length: 1000 }, (_, i): GuestNetwork => {
@@ -25,7 +25,7 @@ describe('repair of a full host', function () {
   })
   after(() => lab.remove())
 
-  it(`of 1,000 firewalls of 20 rules and 200 public addresses takes no ${seconds} s`, async () => {
+  it(`takes less than ${seconds} s for 1,000 firewalls of 20 rules and 200 public addresses`, async () => {
     lab.in(lab.host, 'nft', 'flush', 'ruleset')
     const begin = performance.now()
     expect(await agent.ensure(guests)).to.deep.equal(['nft tables created'])
@@ -33,7 +33,7 @@ describe('repair of a full host', function () {
     expect(await agent.ensure(guests)).to.deep.equal([])
   })
 
-  it('is noted, for the next agent', async () => {
+  it('is recorded for the next agent', async () => {
     const next = lab.agent()
     expect(await next.ensure(guests)).to.deep.equal([])
     await next.end()

@@ -96,21 +96,21 @@ describe('a guest that scans its host', function () {
 
   const mapped = ['tcp:20001', 'udp:20001']
 
-  it('finds nothing of it at its IPv4 addresses but what is mapped', () => {
+  it('finds only mapped ports at its IPv4 addresses', () => {
     const found = knock(hostAddress, second, gateway)
     expect(found).to.deep.equal({ [hostAddress]: mapped, [second]: mapped, [gateway]: mapped })
   })
 
-  it('finds nothing of it at its IPv6 addresses but what is mapped', () => {
+  it('finds only mapped ports at its IPv6 addresses', () => {
     expect(linkLocal).to.match(/^fe80:/)
     expect(knock(hostAddress6, 'fe80::1', linkLocal)).to.deep.equal({ [hostAddress6]: mapped })
   })
 
-  it('finds nobody who answers all', () => {
+  it('finds no address that answers everything', () => {
     expect(knock('224.0.0.1', '10.77.0.255', 'ff02::1', 'ff02::fb')).to.deep.equal({})
   })
 
-  it('finds of a neighbour what its firewall lets in, and nothing at its private address', () => {
+  it('finds only ports of a neighbour that its firewall permits, and nothing at its private address', () => {
     const found = knock(neighbour.ipv4, publicAddress, `${guestPrefix6}11`)
     const let_in = ['tcp:22', 'udp:53']
     expect(found).to.deep.equal({ [publicAddress]: let_in, [`${guestPrefix6}11`]: let_in })

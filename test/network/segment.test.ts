@@ -28,7 +28,7 @@ describe('a scan of the segment', function () {
 
   after(() => lab.remove())
 
-  it('tells what each address is', async () => {
+  it('reports the use of each address', async () => {
     const items = await found({ cidr: '198.51.100.0/27' })
     const of = (address: string) => [items.get(address)?.status, items.get(address)?.usable]
     expect(items.size).to.equal(32)
@@ -48,7 +48,7 @@ describe('a scan of the segment', function () {
     })
   })
 
-  it('finds who has an address of a network that the host is not in', async () => {
+  it('finds the owner of an address of a network that the host is not in', async () => {
     lab.in(lab.client, 'ip', 'address', 'add', '203.0.113.50/32', 'dev', 'eth0')
     const items = await found({ cidr: '203.0.113.48/30', interface: 'up0' })
     expect([...items.values()].map(({ status, usable }) => [status, usable])).to.deep.equal([
@@ -59,7 +59,7 @@ describe('a scan of the segment', function () {
     ])
   })
 
-  it('tells of an address in the pool that somebody else has', async () => {
+  it('reports an address in the pool that another machine uses', async () => {
     lab.in(lab.client, 'ip', 'address', 'add', `${free}/32`, 'dev', 'eth0')
     const item = (await found({ cidr: free })).get(free)!
     expect([item.status, item.usable]).to.deep.equal(['pool', false])
@@ -67,7 +67,7 @@ describe('a scan of the segment', function () {
     lab.in(lab.client, 'ip', 'address', 'delete', `${free}/32`, 'dev', 'eth0')
   })
 
-  it('asks nobody unless told to, and leaves nothing behind', async () => {
+  it('probes nobody unless requested, and leaves nothing behind', async () => {
     const items = await found({ cidr: '198.51.100.20/30', verify: false, limit: 2 })
     expect([...items.values()].map(({ status }) => status)).to.deep.equal(['unknown', 'unknown'])
     expect(pair.show('neigh', 'show', 'dev', 'up0')).to.not.match(/FAILED|INCOMPLETE/)

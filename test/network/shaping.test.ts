@@ -46,19 +46,19 @@ describe('rates', function () {
   afterEach(() => shaper.call('ensure', [rates(a, 0, 0), rates(b, 0, 0)]))
 
   for (const mbps of [10, 100, 1000])
-    it(`${mbps} Mbit/s in both directions, within 5 %`, async () => {
+    it(`hold ${mbps} Mbit/s in both directions, within 5 %`, async () => {
       await shaper.call('apply', rates(a, mbps, mbps))
       for (const way of ['down', 'up'] as const) await expectRate(flow(a, way), mbps)
     })
 
-  it('each direction has a rate of its own, and each guest, at the same time', async () => {
+  it('apply to each direction and each guest separately, at the same time', async () => {
     await shaper.call('ensure', [rates(a, 100, 20), rates(b, 50, 200)])
     await Promise.all([expectRate(flow(a, 'down'), 100), expectRate(flow(b, 'down'), 50)])
     await Promise.all([expectRate(flow(a, 'up'), 20), expectRate(flow(b, 'up'), 200)])
   })
 
   for (const way of ['down', 'up'] as const)
-    it(`${way}loads change under a running connection, up and down, without breaking it`, async () => {
+    it(`for ${way}loads change under a running connection, up and down, without breaking it`, async () => {
       const running = new Flow(flow(a, way))
       try {
         for (const mbps of [100, 10, 200]) {
@@ -72,7 +72,7 @@ describe('rates', function () {
     })
 
   for (const way of ['down', 'up'] as const)
-    it(`one connection of a guest has its rate beside sixteen of another, ${way}`, async () => {
+    it(`give one connection of a guest its rate next to sixteen of another, ${way}`, async () => {
       await shaper.call('ensure', [rates(a, 100, 100), rates(b, 50, 50)])
       const greedy = Array.from({ length: 16 }, () => new Flow(flow(a, way)))
       try {
@@ -83,7 +83,7 @@ describe('rates', function () {
       }
     })
 
-  it('0 is unlimited and leaves nothing behind', async () => {
+  it('of 0 are unlimited and leave nothing behind', async () => {
     await shaper.call('apply', rates(a, 10, 10))
     await shaper.call('apply', rates(a, 0, 0))
     await expectMore(flow(a, 'down'), 200)
@@ -92,7 +92,7 @@ describe('rates', function () {
     expect(links()).to.not.contain(`${a.device}u`)
   })
 
-  it('a converged host is left alone', async () => {
+  it('are left unchanged on a converged host', async () => {
     const all = [rates(a, 10, 20), rates(b, 0, 0)]
     expect(await shaper.call('ensure', all)).to.deep.equal([`rates of ${a.device} set again`])
     expect(await shaper.call('ensure', all)).to.deep.equal([])
@@ -106,7 +106,7 @@ describe('rates', function () {
     ['another qdisc in its place', 'tc', `qdisc replace dev ${a.device} root tbf rate 1gbit burst 1mb latency 9ms`],
     ['a deleted intermediate device', 'ip', `link delete dev ${a.device}u`],
   ] as const)
-    it(`${name} is noticed and repaired`, async () => {
+    it(`are repaired: ${name}`, async () => {
       const all = [rates(a, 20, 20), rates(b, 0, 0)]
       await shaper.call('ensure', all)
       lab.in(lab.host, program, ...command.split(' '))
@@ -115,7 +115,7 @@ describe('rates', function () {
       await expectBoth(20)
     })
 
-  it('one that is cut off reaches nobody, also after another program brought it up', async () => {
+  it('block a disconnected guest, also after another program activated its interface', async () => {
     const reached = (): boolean => lab.probe(lab.namespaceOf(a), [`icmp,${clientAddress}`])[0]!
     await waitFor(reached, { what: 'the client' })
     const all = [{ ...rates(a, 20, 20), cut: true }, rates(b, 0, 0)]
@@ -129,7 +129,7 @@ describe('rates', function () {
     await waitFor(reached, { what: 'the client' })
   })
 
-  it('what only a close look finds is repaired once the kernel has told of it', async () => {
+  it('are repaired after a notification of the kernel where only a full check finds the damage', async () => {
     const all = [rates(a, 20, 20)]
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')
@@ -145,7 +145,7 @@ describe('rates', function () {
     await expectBoth(20)
   })
 
-  it('what was only half set is set by the next comparison', async () => {
+  it('that were set halfway are completed by the next comparison', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')
     const [before, wanted] = [[rates(a, 100, 0)], [rates(a, 20, 0)]]
@@ -163,7 +163,7 @@ describe('rates', function () {
     await expectRate(flow(a, 'down'), 20)
   })
 
-  it('what only a close look finds is repaired by the first comparison of another agent', async () => {
+  it('are repaired by the first comparison of another agent where only a full check finds the damage', async () => {
     const all = [rates(a, 20, 20)]
     await shaper.call('ensure', all)
     lab.in(lab.host, 'tc', ...`class change dev ${a.device} classid d0:1 htb rate 900mbit`.split(' '))
@@ -175,7 +175,7 @@ describe('rates', function () {
     await expectBoth(20)
   })
 
-  it('an interface made anew, as a guest’s restart does, is limited again', async () => {
+  it('are set again on a recreated interface, as after a restart', async () => {
     const all = [rates(a, 20, 20), rates(b, 0, 0)]
     await shaper.call('ensure', all)
     lab.unplug(a)
@@ -186,7 +186,7 @@ describe('rates', function () {
     expect(await shaper.call('ensure', all)).to.deep.equal([])
   })
 
-  it('so is one that came without the agent, as when a guest reboots by itself, at once', async () => {
+  it('are set at once on an interface that appears without the agent, as when a guest reboots by itself', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('follow')
     try {
@@ -204,7 +204,7 @@ describe('rates', function () {
     }
   })
 
-  it('nothing is left of a guest whose interface is gone', async () => {
+  it('are removed for a guest whose interface is gone', async () => {
     await shaper.call('ensure', [rates(a, 20, 20), rates(b, 20, 20)])
     lab.unplug(a)
     expect(await shaper.call('ensure', [rates(b, 20, 20)])).to.deep.equal([`${a.device}u removed`])
@@ -217,7 +217,7 @@ describe('rates', function () {
     expect(links()).to.not.match(/btr\d+u/)
   })
 
-  it('what is no rate of a guest is refused before it reaches tc', async () => {
+  it('are validated before they reach tc', async () => {
     for (const wrong of [
       { ...rates(a, 10, 10), downMbps: -1 },
       { ...rates(a, 10, 10), upMbps: 1.5 },

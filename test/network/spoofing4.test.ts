@@ -4,7 +4,7 @@ import { arpFrame, icmpErrorFrame, ipv4Frame, rawFrame, tagged } from '../suppor
 import { gateway, NetworkPair } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
-describe('what a guest sends in the name of others', function () {
+describe('packets with the source of another guest', function () {
   const pair = new NetworkPair('btestsp4')
   const { lab, a, b, inA, inB } = pair
   let seenByHost: Set<string>
@@ -82,13 +82,13 @@ describe('what a guest sends in the name of others', function () {
 
   for (const [name, frame] of Object.entries(frames)) {
     const marker = /<<(.*)>>/.exec(Buffer.from(frame, 'hex').toString('latin1'))![1]!
-    it(`${name}: is not delivered`, () => {
+    it(`are not delivered: ${name}`, () => {
       if (!forHostOnly.has(name)) expect([...seenByHost]).to.not.include(marker)
       expect([...seenByB]).to.not.include(marker)
     })
   }
 
-  it('does not move the way to another guest', () => {
+  it('do not redirect traffic to another guest', () => {
     const learnt = lab.tool(lab.host, 'fdb', 'berth0').split('\n')
     const portOf = (device: string): number =>
       Number(lab.in(lab.host, 'cat', `/sys/class/net/${device}/brport/port_no`))
@@ -98,7 +98,7 @@ describe('what a guest sends in the name of others', function () {
     expect(of(strange)).to.deep.equal([])
   })
 
-  it('drops what is right once the guest is detached', async () => {
+  it('are dropped even with the right source once the guest is detached', async () => {
     const c = lab.guest(13)
     lab.plug(c)
     const inC = lab.namespaceOf(c)

@@ -6,7 +6,7 @@ import { waitFor } from '../support/wait.js'
 
 /* What a guest with IPv6 sends in the name of others. That of one without is in network.test.ts. */
 
-describe('IPv6 in the name of others', function () {
+describe('IPv6 packets with a foreign source', function () {
   const lab = new NetworkLab('btestnd')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const b = lab.guest(12, [], { ipv6Addresses: [`${guestPrefix6}12`] })
@@ -108,13 +108,13 @@ describe('IPv6 in the name of others', function () {
   for (const [name, frame] of Object.entries(frames)) {
     const marker = /<<(.*)>>/.exec(Buffer.from(frame, 'hex').toString('latin1'))![1]!
     // The one that its own guest has to send when it goes to the host reaches the host alone.
-    it(`${name}: is not delivered`, () => {
+    it(`are not delivered: ${name}`, () => {
       if (name !== 'something for another guest') expect([...seenByHost]).to.not.include(marker)
       expect([...seenByB]).to.not.include(marker)
     })
   }
 
-  it('a solicitation with its own mac is answered, with another it is not heard', async () => {
+  it('are ignored as a solicitation with a foreign MAC, and answered with the own one', async () => {
     const neighbour = (): string => lab.in(lab.host, 'ip', 'neighbour', 'show', 'dev', 'berth0')
     const linkLocal = 'fe80::be:aff:fe4d:b'
     const solicit = (linkAddress: string): void => {
@@ -130,7 +130,7 @@ describe('IPv6 in the name of others', function () {
     await waitFor(() => neighbour().includes(`${linkLocal} lladdr ${a.mac}`), { what: 'the neighbour' })
   })
 
-  it('with the firewall on and off alike', async () => {
+  it('are dropped with the firewall on and off', async () => {
     const open = { enabled: true, defaultAction: 'ACCEPT', rules: [] }
     await agent.call('attach', { ...a, firewall: open })
     seenByHost.clear()

@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 describe('operations cancelled and removed', () => {
   const lab = useEngines()
 
-  it('cancels what has not begun, settles it and lets the next run', async () => {
+  it('cancels a pending operation, settles it and lets the next run', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const definition = define('a', [gate.step], {
@@ -38,7 +38,7 @@ describe('operations cancelled and removed', () => {
     expect(engine.stats()).to.include({ pending: 0, canceled: 2, done: 1 })
   })
 
-  it('stops a step that may be stopped, and undoes what came before', async () => {
+  it('aborts a cancelable step, and undoes the earlier ones', async () => {
     const done: string[] = []
     const noted = (name: string): Step<unknown> => ({
       ...step(name, () => void done.push(name)),
@@ -67,7 +67,7 @@ describe('operations cancelled and removed', () => {
     expectRefused(() => engine.cancel('1'), 'invalid_state')
   })
 
-  it('counts also where the step ends well in spite of it', async () => {
+  it('is effective also where the step succeeds in spite of it', async () => {
     const gate = new Gate()
     const undone: string[] = []
     const deaf = { ...gate.step, cancelable: true, undo: async () => void undone.push('gate') }
@@ -92,7 +92,7 @@ describe('operations cancelled and removed', () => {
     expect([status, error]).to.deep.equal(['failed', 'canceled; undo of gate failed: stuck'])
   })
 
-  it('is not forgotten by an agent that is gone before the step hears of it', async () => {
+  it('is remembered by the next agent when one ends before the step is notified', async () => {
     const gate = new Gate()
     const runs: string[] = []
     const deaf = {
@@ -113,7 +113,7 @@ describe('operations cancelled and removed', () => {
   })
 
   for (const left of ['long', 'second'])
-    it(`is undone wholly by the next agent where one ends in the middle of undoing its step ${left}`, async () => {
+    it(`is undone completely by the next agent where one ends in the middle of undoing its step ${left}`, async () => {
       const gate = new Gate()
       const runs: string[] = []
       const settled: string[] = []
@@ -161,7 +161,7 @@ describe('operations cancelled and removed', () => {
       gate.open()
     })
 
-  it('removes what has ended, as a change that watchers see', async () => {
+  it('removes an ended operation, as a change that watchers see', async () => {
     const gate = new Gate()
     const engine = lab.start([define('a', [gate.step])], { parallel: 1 })
     for (const id of ['1', '2']) engine.submit(order(id, 'a', ''))
@@ -179,7 +179,7 @@ describe('operations cancelled and removed', () => {
     expectRefused(() => engine.get('1'), 'not_found')
   })
 
-  it('prunes what ended long ago and nothing else', async () => {
+  it('prunes operations that ended long ago, and no others', async () => {
     const day = 86_400_000
     let now = day
     const clock = { now: () => now, sleep: async () => undefined }
@@ -198,7 +198,7 @@ describe('operations cancelled and removed', () => {
     await engine.wait('open')
   })
 
-  it('lets a deletion win over what waits, but not over what runs or another deletion', async () => {
+  it('lets a deletion cancel pending operations, but not running ones or another deletion', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const settle = ({ id }: { id: string }, { status }: OperationOutcome): void => void settled.push(`${id} ${status}`)

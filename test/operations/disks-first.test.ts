@@ -58,7 +58,7 @@ const named = (count: number): string[] => Array.from({ length: count }, (_, n) 
 describe('disks before boots', () => {
   const lab = useEngines()
 
-  it('all that were ordered at once have their disks before the first boots', async () => {
+  it('gives all concurrently requested guests their disks before the first boots', async () => {
     const creations = new Creations()
     const engine = lab.start([creations.definition], { parallel: 3 })
     const guests = named(30)
@@ -68,7 +68,7 @@ describe('disks before boots', () => {
     expect(creations.count('boot')).to.equal(30)
   })
 
-  it('those that are ordered while others wait come before their boots, too', async () => {
+  it('puts later disks before waiting boots, too', async () => {
     const gates = new Map(['g0', 'g1', 'g2'].map((guest) => [guest, new Gate()]))
     const creations = new Creations({ disk: (guest) => gates.get(guest)!.pass() })
     const engine = lab.start([creations.definition], { parallel: 2 })
@@ -84,7 +84,7 @@ describe('disks before boots', () => {
     expect(creations.disksFirst).to.equal(3)
   })
 
-  it('one that gets its place in the same moment as a boot comes before it', async () => {
+  it('puts a disk that gets its place at the same moment as a boot first', async () => {
     const configure = async (guest: string): Promise<void> => {
       if (guest === 'g0') engine.submit(order('g1', 'create', 'g1'))
     }
@@ -96,7 +96,7 @@ describe('disks before boots', () => {
     expect(creations.disksFirst).to.equal(2)
   })
 
-  it('one that is created alone waits for nothing, whatever else runs', async () => {
+  it('lets a single creation wait for nothing, whatever else runs', async () => {
     const gate = new Gate()
     const creations = new Creations()
     const engine = lab.start([creations.definition, define('other', [gate.step])], { parallel: 2 })
@@ -107,7 +107,7 @@ describe('disks before boots', () => {
     gate.open()
   })
 
-  it('who waits, and who boots, leaves its place among operations to others', async () => {
+  it('lets waiting and booting guests release their place among operations', async () => {
     const [disk, boot] = [new Gate(), new Gate()]
     const slow = (gate: Gate) => async (guest: string) => (guest === 'slow' ? gate.pass() : undefined)
     const creations = new Creations({ disk: slow(disk), boot: slow(boot) })
@@ -127,7 +127,7 @@ describe('disks before boots', () => {
     expect((await engine.wait('slow')).status).to.equal('done')
   })
 
-  it('does not wait for ever while ever more are ordered', async () => {
+  it('ends the wait even when more and more are requested', async () => {
     const begun: string[] = []
     let going = true
     const disk = async (guest: string): Promise<void> => {
@@ -163,7 +163,7 @@ describe('disks before boots', () => {
     expect([most, creations.count('boot')]).to.deep.equal([16, 22])
   })
 
-  it('neither one that fails nor one that is canceled is waited for', async () => {
+  it('waits neither for a failed nor for a canceled one', async () => {
     const gate = new Gate()
     const disk = async (guest: string): Promise<void> => {
       if (guest === 'g1') await gate.pass().then(() => fail())
@@ -181,7 +181,7 @@ describe('disks before boots', () => {
     expect(creations.disksFirst).to.equal(2)
   })
 
-  it('one that waits may be canceled where its start may be', async () => {
+  it('permits cancellation during the wait where the start may be canceled', async () => {
     const gate = new Gate()
     const undone: string[] = []
     const creations = new Creations({ disk: async (guest) => (guest === 'slow' ? gate.pass() : undefined) })
@@ -198,7 +198,7 @@ describe('disks before boots', () => {
     expect([undone, creations.count('boot g')]).to.deep.equal([['start'], 0])
   })
 
-  it('goes on where an agent ended that had made some disks and booted none', async () => {
+  it('continues where an agent ended that had created some disks and booted none', async () => {
     const gate = new Gate()
     const before = new Creations({ disk: async (guest) => (guest === 'g2' ? gate.pass() : undefined) })
     const engine = lab.start([before.definition], { parallel: 2 })

@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait.js'
 describe('failing operations', () => {
   const lab = useEngines()
 
-  it('undoes in reverse, the failed step first, and records the chain of causes', async () => {
+  it('undo in reverse, the failed step first, and record the chain of causes', async () => {
     const seen: string[] = []
     const part = (name: string, run: () => void = () => undefined): Step<unknown> => ({
       name,
@@ -35,7 +35,7 @@ describe('failing operations', () => {
     ['what refers to itself', selfReferring(), 'internal_error', '[object Object]'],
     ['much', new Error('x'.repeat(5000)), 'internal_error', `${'x'.repeat(1999)}…`],
   ] as const)
-    it(`records ${name} thrown by a step that is not even asynchronous`, async () => {
+    it(`record ${name} thrown by a synchronous step`, async () => {
       const thrower: Step<unknown> = {
         name: 'x',
         run: () => {
@@ -47,7 +47,7 @@ describe('failing operations', () => {
       expect(await engine.wait('1')).to.include({ status: 'failed', errorCode: code, error: message })
     })
 
-  it('tries an undo again, then leaves what came before and says both errors', async () => {
+  it('retry an undo, then leave the earlier steps and report both errors', async () => {
     const seen: string[] = []
     const outcomes: OperationOutcome[] = []
     const steps: Step<unknown>[] = [
@@ -63,7 +63,7 @@ describe('failing operations', () => {
     expect(outcomes[0]).to.include({ undone: false })
   })
 
-  it('goes on undoing when a later attempt succeeds', async () => {
+  it('continue to undo when a later attempt succeeds', async () => {
     const seen: boolean[] = []
     const undo = async ({ repeated }: StepContext<unknown>): Promise<void> => {
       seen.push(repeated)
@@ -75,7 +75,7 @@ describe('failing operations', () => {
     expect(seen).to.deep.equal([false, true, true])
   })
 
-  it('tries what only goes forward again, with growing waits, and never undoes it', async () => {
+  it('retry what only goes forward, with growing waits, and never undo it', async () => {
     const waits: number[] = []
     const repeats: boolean[] = []
     const clock = { now: Date.now, sleep: async (ms: number) => void waits.push(ms) }
@@ -96,7 +96,7 @@ describe('failing operations', () => {
     expect(repeats).to.deep.equal([false, ...Array.from({ length: 8 }, () => true)])
   })
 
-  it('ends although settle throws: as a failure that can be settled, else without', async () => {
+  it('end although settle throws: as a failure that can be settled, else without', async () => {
     const outcomes: string[] = []
     const settle =
       (times: number) =>
@@ -113,7 +113,7 @@ describe('failing operations', () => {
     expect(engine.stats()).to.include({ failed: 2, running: 0 })
   })
 
-  it('stops where it is while the journal is full, and goes on when there is room', async () => {
+  it('pause while the journal is full, and continue when there is room', async () => {
     const { db } = lab.changes
     const big = 'x'.repeat(100_000)
     db.exec('CREATE TABLE btest (x)')

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 describe('the order of operations', () => {
   const lab = useEngines()
 
-  it('runs one guest one after another, at most `parallel` guests at once, first come first served', async () => {
+  it('is one after another for one guest, at most `parallel` guests at once, first come first served', async () => {
     const gauge = new Gauge()
     const engine = lab.start([define('a', [gauge.step('one'), gauge.step('two')])], { parallel: 3 })
     const ids = Array.from({ length: 30 }, (_, n) => `${n}`)
@@ -27,7 +27,7 @@ describe('the order of operations', () => {
     expect(engine.busy(guestSubject('g1'))).to.equal(false)
   })
 
-  it('runs operations of other subjects beside one another, whatever their kind, those of one in order', async () => {
+  it('is parallel for other subjects, whatever their kind, and serial for one', async () => {
     const gauge = new Gauge()
     const engine = lab.start([define('a', [gauge.step('one')])], { parallel: 4 })
     const subject = { kind: 'image', id: 'g', name: '', number: 0 }
@@ -42,7 +42,7 @@ describe('the order of operations', () => {
     expect(engine.busy(subject)).to.equal(false)
   })
 
-  it('goes on with the guest after a failure', async () => {
+  it('continues with the guest after a failure', async () => {
     const engine = lab.start([define('bad', [step('x', () => fail())]), define('a', [])])
     engine.submit(order('1', 'bad', 'g'))
     engine.submit(order('2', 'a', 'g'))
@@ -50,7 +50,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('1')).status).to.equal('failed')
   })
 
-  it('gives the place of what waits for its next attempt to others', async () => {
+  it('gives the place of an operation that waits for its next attempt to others', async () => {
     let healed = false
     const remove = define('delete', [step('x', () => void (healed || fail()))], { forwardOnly: true })
     const engine = lab.start([remove, define('a', [])], { parallel: 1, retry: { ...retry, maxMs: 30 } })
@@ -66,7 +66,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('later')).status).to.equal('done')
   })
 
-  it('gives the places of those that wait for something shared to others, and keeps the limit after', async () => {
+  it('gives places of operations that wait for a shared resource to others, and respects the limit after', async () => {
     let arrive = (): void => undefined
     const shared = new Promise<void>((resolve) => (arrive = resolve))
     let going = 0
@@ -92,7 +92,7 @@ describe('the order of operations', () => {
     expect(most).to.equal(4)
   })
 
-  it('fails with what a shared wait failed with, and closes while one waits', async () => {
+  it('fails with the error of a shared wait, and closes during one', async () => {
     const waits = (work: (context: StepContext<unknown>) => Promise<void>): Step<unknown> => ({
       name: 'waits',
       run: (context) => context.yieldWhile(work(context)),
@@ -110,7 +110,7 @@ describe('the order of operations', () => {
     expect(engine.get('2').status).to.equal('running')
   })
 
-  it('keeps order, limit and every operation in random interleavings', async () => {
+  it('holds with the limit and every operation in random interleavings', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(command, { maxLength: 40 }), fc.integer({ min: 1, max: 5 }), interleave),
       { numRuns: 60 },

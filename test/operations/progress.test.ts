@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 describe('the progress of operations', () => {
   const lab = useEngines()
 
-  it('shows stage and share of what is done', async () => {
+  it('shows stage and finished share', async () => {
     const gate = new Gate()
     const steps: Step<unknown>[] = [
       { name: 'light', weight: 1, run: async () => undefined },
@@ -30,7 +30,7 @@ describe('the progress of operations', () => {
     expect(await engine.wait('1')).to.include({ stage: '', progress: 100 })
   })
 
-  it('does not flood the journal with a chatty step, nor hear it once it has ended', async () => {
+  it('writes few reports of a chatty step to the journal, and none after its end', async () => {
     let late: (() => void) | undefined
     const chatty = step('chatty', async (context) => {
       late = () => context.report(0.1, 'late')

@@ -13,10 +13,10 @@ import {
 } from '../support/operations/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
-describe('operations over shutdown and recovery', () => {
+describe('operations during shutdown and recovery', () => {
   const lab = useEngines()
 
-  it('interrupts steps without failing or undoing, and the next engine goes on in order', async () => {
+  it('interrupt steps without failing or undoing, and the next engine continues in order', async () => {
     const seen: string[] = []
     const steps: Step<unknown>[] = [
       { name: 'one', run: async () => void seen.push('one'), undo: async () => void seen.push('undo one') },
@@ -50,7 +50,7 @@ describe('operations over shutdown and recovery', () => {
     expect(seen).to.deep.equal(['one', 'two', 'two again', 'three', 'b'])
   })
 
-  it('does not wait for ever for a step that does not listen', async () => {
+  it('do not wait forever for a step that ignores its signal', async () => {
     const gate = new Gate()
     const engine = lab.start([define('a', [gate.step, step('next', () => fail('must not begin'))])])
     engine.submit(order('1', 'a', 'g'))
@@ -61,7 +61,7 @@ describe('operations over shutdown and recovery', () => {
     expect(engine.get('1')).to.include({ status: 'running', stage: 'gate' })
   })
 
-  it('closes at once while attempts wait, and resumes them', async () => {
+  it('close at once while attempts wait, and resume them', async () => {
     let healed = false
     const remove = define('delete', [step('x', () => void (healed || fail()))], { forwardOnly: true })
     const patient = { retry: { firstMs: 60_000, maxMs: 60_000, undoAttempts: 2 } }
@@ -76,7 +76,7 @@ describe('operations over shutdown and recovery', () => {
     expect((await second.wait('1')).status).to.equal('done')
   })
 
-  it('does not fail what has no undo either, where it is interrupted', async () => {
+  it('do not fail an interrupted step without undo either', async () => {
     const run = step('x', ({ signal, repeated }) => (repeated ? undefined : aborted(signal)))
     const first = lab.start([define('a', [run])])
     first.submit(order('1', 'a', 'g'))
@@ -86,7 +86,7 @@ describe('operations over shutdown and recovery', () => {
     expect((await lab.start([define('a', [run])]).wait('1')).status).to.equal('done')
   })
 
-  it('closes while the next attempt waits for its turn', async () => {
+  it('close while the next attempt waits for its turn', async () => {
     const remove = define('delete', [step('x', () => fail())], { forwardOnly: true })
     const busy = define('busy', [step('x', ({ signal }) => aborted(signal))])
     const engine = lab.start([remove, busy], { parallel: 1, retry: { ...retry, maxMs: 1 } })
@@ -97,7 +97,7 @@ describe('operations over shutdown and recovery', () => {
     expect(await engine.close(2000)).to.equal(true)
   })
 
-  it('resumes what was begun before what waits, within the limit', async () => {
+  it('resume started ones before pending ones, within the limit', async () => {
     const gates = Array.from({ length: 4 }, () => new Gate())
     const definitions = gates.map((gate, n) => define(`a${n}`, [gate.step]))
     const first = lab.start(definitions)
@@ -119,7 +119,7 @@ describe('operations over shutdown and recovery', () => {
     ['pending', true],
     ['running', false],
   ] as const)
-    it(`ends an operation whose ${state} entry is damaged, and goes on with its guest`, async () => {
+    it(`end one whose ${state} entry is damaged, and continue with its guest`, async () => {
       const outcomes: OperationOutcome[] = []
       const ran: string[] = []
       const settle = (_: unknown, outcome: OperationOutcome): void => void outcomes.push(outcome)
@@ -138,7 +138,7 @@ describe('operations over shutdown and recovery', () => {
       expectRefused(() => second.submit({ ...order('1', 'a', 'g'), hashOf: { x: 2 } }), 'operation_conflict')
     })
 
-  it('ends what the journal refuses for another reason than room, and goes on with its guest', async () => {
+  it('end what the journal refuses for another reason than room, and continue with its guest', async () => {
     lab.changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF step ON operations WHEN new.id = '1'
       BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
     const engine = lab.start([define('a', [step('one', () => undefined)])])
@@ -149,7 +149,7 @@ describe('operations over shutdown and recovery', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('lets nobody wait for what cannot even be ended', async () => {
+  it('release the callers of what cannot even be ended', async () => {
     lab.changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF finished_at_ms ON operations WHEN new.id = '1'
       BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
     const engine = lab.start([define('a', [step('one', () => undefined)])])
@@ -159,7 +159,7 @@ describe('operations over shutdown and recovery', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('fails an operation of another version clearly, and goes on', async () => {
+  it('fail one of another version clearly, and continue', async () => {
     const first = lab.start([define('new', [])], { parallel: 1 })
     first.submit(order('1', 'new', 'g'))
     await first.close()
@@ -177,7 +177,7 @@ describe('operations over shutdown and recovery', () => {
     ['has none', [], []],
     ['is the same', ['one', 'two'], ['two again']],
   ] as const)
-    it(`resumes at the first step where the version that goes on ${name}`, async () => {
+    it(`resume at the first step where the next version ${name}`, async () => {
       const gate = new Gate()
       const first = lab.start([define('a', [step('one', () => undefined), { ...gate.step, name: 'two' }])])
       first.submit(order('1', 'a', 'g'))

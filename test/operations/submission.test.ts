@@ -47,7 +47,7 @@ describe('the submission of operations', () => {
       expectRefused(() => engine.submit({ ...order('1', 'a', 'g'), ...change }), 'operation_conflict')
     })
 
-  describe('of one that was removed', () => {
+  describe('with the id of a removed operation', () => {
     const dayMs = 86_400_000
     let nowMs: number
     let runs: number
@@ -67,7 +67,7 @@ describe('the submission of operations', () => {
         },
       ],
     ] as const satisfies [string, (engine: OperationEngine) => Promise<void>][])
-      it(`answers as it did and does not run again, also in another engine: removed ${how}`, async () => {
+      it(`answers as before and does not run again, also in another engine: removed ${how}`, async () => {
         const engine = start()
         engine.submit(order('1', 'a', 'g'))
         const ended = await engine.wait('1')
@@ -92,7 +92,7 @@ describe('the submission of operations', () => {
       expectRefused(() => engine.submit({ ...order('1', 'b', 'g') }), 'operation_conflict')
     })
 
-    it('is forgotten after some days, and may be removed again then', async () => {
+    it('forgets it after some days, and permits another removal then', async () => {
       const engine = start()
       const run = async (): Promise<void> => {
         engine.submit(order('1', 'a', 'g'))
@@ -109,7 +109,7 @@ describe('the submission of operations', () => {
     })
   })
 
-  it('leaves nothing of what is refused by its reserve', async () => {
+  it('leaves nothing behind when its reserve refuses it', async () => {
     const engine = lab.start([define('a', [])])
     lab.changes.db.exec('CREATE TABLE btest (x)')
     const reserve = (): never => {
@@ -125,7 +125,7 @@ describe('the submission of operations', () => {
     expect(await engine.wait('1')).to.include({ status: 'done' })
   })
 
-  it('refuses before recovery, after close, inside a transaction and without a definition', async () => {
+  it('is refused before recovery, after close, inside a transaction and without a definition', async () => {
     const engine = new OperationEngine({
       changes: lab.changes,
       definitions: [define('a', [])],

@@ -193,7 +193,7 @@ describe('a suspended guest', function () {
     await runsAgain()
   })
 
-  it('keeps a guest that is suspended while it is created', async () => {
+  it('stays suspended when it is suspended during its creation', async () => {
     const { domain, uuid } = guest
     await carryOut(domain, { $case: 'delete', value: { uuid } })
     await guest.destroy()
@@ -211,7 +211,7 @@ describe('a suspended guest', function () {
     await runsAgain()
   })
 
-  it('holds in every order of requests', async () => {
+  it('behaves consistently in every order of requests', async () => {
     const powers = refused.map((make) => ({ kind: 'order' as const, make }))
     const changes = (['stop', 'network', 'lift'] as const).map((mode) => ({
       kind: 'suspension' as const,

@@ -129,7 +129,7 @@ describe('a fresh Debian 12 with systemd', function () {
   })
   after(removeMachine)
 
-  it('up installs what is missing, brings up both units and builds the first image', () => {
+  it('gets what is missing by up, which starts both units and builds the first image', () => {
     const output = succeed('/root/berth/scripts/up')
     expect(output).to.match(/Installing \d+ Debian packages: .*lxc.*redis-server/)
     expect(output).to.include('Berth is up').and.include('journalctl -u berth-agent')
@@ -142,7 +142,7 @@ describe('a fresh Debian 12 with systemd', function () {
     expect(tasks.map(({ action, status }) => `${action} ${status}`)).to.deep.equal(['image_build done'])
   })
 
-  it('what the packages brought is not running: no Redis of the distribution’s, no bridge of lxc’s', () => {
+  it('runs nothing of installed packages: no Redis of the distribution, no bridge of lxc', () => {
     expect(inside('systemctl is-enabled redis-server lxc-net').output).to.equal('disabled\ndisabled\n')
     expect(inside('ip link show lxcbr0').code).not.to.equal(0)
   })
@@ -153,7 +153,7 @@ describe('a fresh Debian 12 with systemd', function () {
     for (const result of [...tutorialResults, readmeResult]) expect(output).to.match(result)
   })
 
-  it('purge leaves no trace', () => {
+  it('has no trace after a purge', () => {
     succeed('/root/berth/scripts/down --purge')
     const traces = [
       'ls -d /etc/berth* /var/lib/*berth* /opt/berth* /run/*berth* /var/log/berth* /run/lock/berth*',

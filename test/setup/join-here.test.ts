@@ -61,12 +61,12 @@ describe('scripts/up', function () {
     expect([joined, asked]).to.deep.equal([true, '/hosts'])
   })
 
-  it('lets a host that lost its identity join as who it was', () => {
+  it('lets a host that lost its identity join with the same name', () => {
     const { joined, asked } = up('h1')
     expect([joined, asked]).to.deep.equal([true, '/hosts/h1/join-token'])
   })
 
-  it('leaves a host that its gateway knows', () => {
+  it('leaves a host unchanged that its gateway knows', () => {
     keepIdentity(here)
     expect(up('h1').joined).to.equal(false)
   })
@@ -91,7 +91,7 @@ describe('scripts/up', function () {
     expect(up().joined).to.equal(true)
   })
 
-  it('leaves a host that has joined another gateway, and says so', () => {
+  it('leaves a host unchanged that has joined another gateway, and reports that', () => {
     keepIdentity(there)
     for (const hosts of [[], ['h1']]) {
       const { output, joined } = up(...hosts)

@@ -91,52 +91,52 @@ describe('what scripts/down --purge removes', function () {
     expect(output).to.include(why)
   }
 
-  it('of an instance that is not there: nothing', () =>
+  it('is nothing for a missing instance', () =>
     expectRefused(purge(), `there is no instance '${name}' on this machine`))
 
-  it('a second time: nothing', () => {
+  it('is nothing at the second time', () => {
     writeConfigs()
     expectPurged(purge())
     expectRefused(purge(), `there is no instance '${name}' on this machine`)
   })
 
-  it('of a set-up that was killed before it wrote a configuration: its files', () => {
+  it('is the files of a set-up that was killed before it wrote a configuration', () => {
     mkdirSync(`/var/log/berth-${name}`)
     const { code, output, left } = purge()
     expect(left, output).to.deep.equal(everything)
     expect([code, existsSync(`/var/log/berth-${name}`)]).to.deep.equal([0, false])
   })
 
-  it('whose configuration was deleted: nothing, and the state stays', () => {
+  it('is nothing without a configuration, and the state stays', () => {
     mkdirSync(state)
     expectRefused(purge(), `${etc}/agent.yaml is gone`)
     expect(existsSync(state)).to.equal(true)
   })
 
-  it('whose configuration was deleted, but known from the last up: its own', () => {
+  it('is its own, without a configuration but with a record of the last up', () => {
     writeRecord()
     expectPurged(purge())
   })
 
   for (const root of ['.', unbuilt])
-    it(`by a plain configuration, ${root === '.' ? 'built' : 'not built'}: its own`, () => {
+    it(`is its own with a plain configuration, ${root === '.' ? 'built' : 'not built'}`, () => {
       writeConfigs()
       expectPurged(purge({ root }))
     })
 
-  it('by a configuration in flow style: its own', () => {
+  it('is its own with a configuration in flow style', () => {
     writeConfigs({ network: flow })
     expectPurged(purge())
   })
 
-  it('by one in flow style without the program, but known from the last up: its own', () => {
+  it('is its own with one in flow style without the program, but with a record of the last up', () => {
     writeConfigs({ network: flow })
     writeRecord()
     expectPurged(purge({ root: unbuilt }))
   })
 
   for (const network of [flow, '\n  "bridge": btestnbr', '\n  bridge: &b btestnbr', '\n  bridge:\n    btestnbr'])
-    it(`by a configuration that only the program can read, ${JSON.stringify(network)}: nothing`, () => {
+    it(`is nothing with a configuration that only the program can read, ${JSON.stringify(network)}`, () => {
       writeConfigs({ network })
       expectRefused(purge({ root: unbuilt }), 'the shell cannot read it')
       expect(existsSync(etc)).to.equal(true)
@@ -149,12 +149,12 @@ describe('what scripts/down --purge removes', function () {
       ['its prefix', { network: blocks.network.replace('interface_prefix: nbt', 'subnet: 10.9.0.0/16') }],
       ['its loop file', { storage: `\n  pool: ${state}/pool` }],
     ] as const)
-      it(`by a configuration that leaves out ${what}, ${root === '.' ? 'built' : 'not built'}: nothing`, () => {
+      it(`is nothing with a configuration that omits ${what}, ${root === '.' ? 'built' : 'not built'}`, () => {
         writeConfigs(change)
         expectRefused(purge({ root }), 'it would be the first instance’s'.replace('’', "'"))
       })
 
-  it('by a configuration with another instance’s directory: nothing', () => {
+  it('is nothing with a configuration that names another instance’s directory', () => {
     writeRecord('/var/lib/berth-btesto')
     writeConfigs({ agent: '/var/lib/berth-btesto/agent' })
     expectRefused(purge(), "is another instance's, of /var/lib/berth-btesto")

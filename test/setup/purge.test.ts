@@ -151,13 +151,13 @@ describe('scripts/down --purge without a working agent', function () {
     purge()
   })
 
-  it('with configuration only', () => {
+  it('works with a configuration only', () => {
     writeConfigs()
     expect(purge().code).to.equal(0)
     expect(traces()).to.deep.equal([])
   })
 
-  it('network, pool, loop device, stray processes, files', async () => {
+  it('removes network, pool, loop device, stray processes, files', async () => {
     writeConfigs()
     makeNetwork()
     makeAddresses()
@@ -178,7 +178,7 @@ describe('scripts/down --purge without a working agent', function () {
     await waitFor(() => !existsSync(`/proc/${stray}`) || readFileSync(`/proc/${stray}/stat`, 'utf8').includes(') Z '))
   })
 
-  describe('a Redis server that is not the gateway’s own', () => {
+  describe('on a foreign Redis server', () => {
     const prefix = `berth-${name}:`
     let server: TestRedis
     before(async () => (server = await startTestRedis()))
@@ -191,7 +191,7 @@ describe('scripts/down --purge without a working agent', function () {
       writeFileSync(join(etc, 'gateway.env'), `BERTH_REDIS_URL=${url}\n`)
     }
 
-    it('loses the keys of the instance, and no other', async () => {
+    it('deletes the keys of the instance, and no others', async () => {
       const { client } = await server.openStore()
       const [own, others] = [`${prefix}hosts`, `berth-${name}y:hosts`]
       await client.mSet([own, '1', others, '1'])
@@ -201,7 +201,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(output).to.include(`1 keys ${prefix}* removed`).and.include('nothing is left')
     })
 
-    it('that cannot be reached: says what is left, without the password', () => {
+    it('reports what is left when it is unreachable, without the password', () => {
       configure('redis://user:secret@127.0.0.1:1/0')
       const { code, output } = purge()
       expect([code, traces()], output).to.deep.equal([0, []])
@@ -209,7 +209,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(output).to.not.include('nothing is left').and.not.include('secret')
     })
 
-    it('keeps keys of the first instance’s prefix', async () => {
+    it('leaves the keys of the first instance’s prefix', async () => {
       const { client } = await server.openStore()
       await client.set('berth:hosts', '1')
       configure(server.url, '{}')
@@ -218,7 +218,7 @@ describe('scripts/down --purge without a working agent', function () {
     })
   })
 
-  describe('kernel settings', () => {
+  describe('and kernel settings', () => {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const netns = statSync('/proc/self/ns/net').ino
     /** A limit of the kernel, and settings of the network. */
@@ -245,25 +245,25 @@ describe('scripts/down --purge without a working agent', function () {
     })
     after(() => rmSync(directory, { recursive: true, force: true }))
 
-    it('that are still as agents set them are put back once none needs them', () => {
+    it('restores unchanged ones once no agent needs them', () => {
       write(boot, { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([lowered, false])
     })
 
-    it('stay while another agent is there', () => {
+    it('leaves them while another agent exists', () => {
       write(boot, { '/gone': netns, [directory]: netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, true])
     })
 
-    it('stay over a boot, which has undone them', () => {
+    it('leaves them over a boot, which has reset them', () => {
       write('another boot', { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, false])
     })
 
-    it('of the network are put back with the last agent of their network namespace, and once', () => {
+    it('restores those of the network with the last agent of their network namespace, and once', () => {
       write(boot, { '/gone': netns, [directory]: 1 })
       restoreKernelSettings(record)
       expect(now()).to.deep.equal([unchanged[0], ...lowered.slice(1)])
@@ -272,13 +272,13 @@ describe('scripts/down --purge without a working agent', function () {
       expect(now(), 'set by somebody else since').to.deep.equal(unchanged)
     })
 
-    it('of another network namespace are not put back in this one', () => {
+    it('does not restore those of another network namespace in this one', () => {
       write(boot, { '/gone': 1 }, 1)
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([[lowered[0], ...unchanged.slice(1)], false])
     })
 
-    it('of this network namespace are not put back in another', () => {
+    it('does not restore those of this network namespace in another', () => {
       write(boot, { '/gone': netns })
       const there = restoreKernelSettings(record, `cat /proc/sys/${queue}`, ['unshare', '-n'])
       expect(now()).to.deep.equal([lowered[0], ...unchanged.slice(1)])
@@ -286,7 +286,7 @@ describe('scripts/down --purge without a working agent', function () {
     })
   })
 
-  it('a pool on a mount of somebody else’s: only what is Berth’s goes', () => {
+  it('removes only Berth’s files from a pool on a foreign mount', () => {
     const base = '/tmp/btest-purge'
     sh('rm', '-rf', base)
     mkdirSync(join(base, 'pool'), { recursive: true })

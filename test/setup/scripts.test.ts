@@ -38,13 +38,13 @@ describe('scripts', () => {
     }
 
     for (const script of ['scripts/up', 'scripts/test', '.ci/run'])
-      it(`${script} says what to install where it is missing, and stops`, () => {
+      it(`is required by ${script}, which names the missing package and stops`, () => {
         const { code, output } = run(script, [], { PATH: pathWithNode() })
         expect(code).to.equal(1)
         expect(output).to.include('Node.js is not installed').and.include('20.19')
       })
 
-    it('up refuses one that is too old', () => {
+    it('is refused by up when it is too old', () => {
       const { code, output } = run('scripts/up', [], { PATH: pathWithNode('18.19.0') })
       expect(code).to.equal(1)
       expect(output).to.include('Node.js 18.19.0 is too old')
@@ -91,7 +91,7 @@ describe('scripts', () => {
       }
     }
 
-    it('share nothing with one another nor with the first', () => {
+    it('share nothing with one another or with the first', () => {
       const all: Set[] = [
         {
           agent: readConfig(AgentConfigSchema, 'systemd/agent.example.yaml'),
@@ -121,7 +121,7 @@ describe('scripts', () => {
       }
     })
 
-    it('up refuses a named one whose configuration leaves its bridge out, or that the program refuses', () => {
+    it('are refused by up where the configuration omits the bridge, or the program refuses it', () => {
       makeInstance('own', 5)
       const file = join(dir, 'own', 'agent.yaml')
       const whole = readFileSync(file, 'utf8')
@@ -135,7 +135,7 @@ describe('scripts', () => {
       expect(read(`${whole}\nelse: 1\n`)).to.match(/^1: .* else: must NOT have additional properties/)
     })
 
-    it('up refuses one with a network of guests that another has, which a purge does not', () => {
+    it('are refused by up with a guest network of another one, which a purge does not remove', () => {
       makeInstance('net', 6)
       const other = '/var/lib/berth-btestnet'
       mkdirSync(other, { recursive: true })
@@ -168,7 +168,7 @@ describe('scripts', () => {
       expect(modes()).to.deep.equal(['600', '640', '600'])
     })
 
-    it('an existing configuration is left as it is', () => {
+    it('have an existing configuration, which stays unchanged', () => {
       const etc = join(dir, 'kept')
       mkdirSync(etc)
       writeFileSync(join(etc, 'agent.yaml'), 'log_level: debug\n')
@@ -214,7 +214,7 @@ describe('scripts', () => {
       ['network.start', undefined],
       ['last', 'x'],
     ] as const)
-      it(`${key} is ${value === undefined ? 'not there' : JSON.stringify(value)}`, () => {
+      it(`return ${value === undefined ? 'not there' : JSON.stringify(value)} for ${key}`, () => {
         const values = new Map(
           linesOf(yaml)
             .output.split('\n')
@@ -241,14 +241,14 @@ describe('scripts', () => {
       ['several documents', '---'],
       ['indentation of the whole', ' state_dir: /a'],
     ] as const)
-      it(`${what} is not read by the shell`, () => {
+      it(`are not read by the shell: ${what}`, () => {
         const { code, output } = linesOf(line)
         expect(output).to.include('the shell cannot read it')
         expect(code).to.equal(1)
       })
 
     for (const program of ['agent', 'gateway'])
-      it(`the shell reads the ${program}'s example as the program does`, () => {
+      it(`are read by the shell from the ${program}'s example as by the program`, () => {
         const read = (reader: string): string[] => {
           const etc = `etc_dir=$PWD/systemd; config_of() { echo "$etc_dir/$1.example.yaml"; }`
           const { output } = shell(`set_instance ''; ${etc}; ${reader} ${program}`)

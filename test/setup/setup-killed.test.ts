@@ -40,7 +40,7 @@ describe('a set-up that is killed', function () {
       ${lines}`)
   }
 
-  it('while it starts a daemon, at each of its commands: down stops the daemon', () => {
+  it('while it starts a daemon, at each of its commands, lets down stop the daemon', () => {
     const killedAt = (step: number): boolean => {
       const { code, output } = inSetup(`set -T
         step=0
@@ -62,7 +62,7 @@ describe('a set-up that is killed', function () {
     expect(step).to.be.greaterThan(10)
   })
 
-  it('while it copies the first admin key: the next one has the whole key', () => {
+  it('while it copies the first admin key lets the next one get the whole key', () => {
     // As install is, killed when it has made the file.
     const killed = inSetup('install() { : >"${@: -1}"; kill -KILL $$; }; initialise_gateway')
     expect(killed.code, killed.output).to.equal(null)

@@ -14,7 +14,7 @@ interface RunningScript {
 
 const waiting = 'Waiting: another scripts/up or scripts/down is at work'
 
-describe('set-ups at the same time', function () {
+describe('concurrent set-ups', function () {
   const started: RunningScript[] = []
   let dir = ''
   before(() => (dir = mkdtempSync('/tmp/btest-lock-')))
@@ -54,14 +54,14 @@ describe('set-ups at the same time', function () {
     ['scripts/down', '--instance', 'btestl'],
     ['scripts/down', '--instance', 'btestl', '--purge'],
   ] as const)
-    it(`${script} ${args.join(' ')} waits for one of another instance, and says so`, async () => {
+    it(`wait for another instance and say so: ${script} ${args.join(' ')}`, async () => {
       await says(hold('/run/lock/berth-setup.lock'), 'taken')
       const second = start(script, ...args)
       await says(second, waiting)
       expect(second.output()).to.match(/^[^\n]*\n$/)
     })
 
-  it('who waited goes on when the other is done', async () => {
+  it('continue when the other has ended', async () => {
     const file = join(dir, 'lock')
     const first = hold(file)
     await says(first, 'taken')
@@ -72,7 +72,7 @@ describe('set-ups at the same time', function () {
     await says(second, 'taken')
   })
 
-  it('who waited for a lock that a purge removed takes that of its successor', async () => {
+  it('use the successor’s lock after a purge removed the lock they waited for', async () => {
     const file = join(dir, 'removed')
     const purge = hold(file)
     await says(purge, 'taken')
@@ -87,7 +87,7 @@ describe('set-ups at the same time', function () {
     await says(third, 'taken')
   })
 
-  it('instances that begin together get different numbers', async () => {
+  it('get different numbers when they begin together', async () => {
     const names = ['btestm', 'btestn', 'btesto']
     const file = join(dir, 'numbers')
     const etcs = names.map((name) => `/etc/berth-${name}`)
@@ -105,7 +105,7 @@ describe('set-ups at the same time', function () {
     }
   })
 
-  it('a number that was not written to its end is chosen again', () => {
+  it('choose a half-written number again', () => {
     const { output } = shell(`etc_dir=${dir}; : >${dir}/number; choose_number; cat ${dir}/number`)
     expect(output).to.match(/^[1-9]\n$/)
   })

@@ -79,7 +79,7 @@ describe('the units, run by systemd', function () {
   })
   after(() => machine?.destroy())
 
-  it('scripts/up: both units are active and start at boot, the host is online', () => {
+  it('are active after scripts/up and start at boot, and the host is online', () => {
     const output = run('bash', `${checkout}/scripts/up`, '--no-kvm')
     expect(output).to.include('Berth is up').and.include('journalctl -u berth-agent.service')
     for (const unit of ['berth-agent', 'berth-gateway', 'berth-guests', 'lxcfs']) {
@@ -91,13 +91,13 @@ describe('the units, run by systemd', function () {
     expect(failedUnits()).to.equal('')
   })
 
-  it('scripts/up again: restarts nothing', () => {
+  it('are not restarted by another scripts/up', () => {
     const before = ['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)
     run('bash', `${checkout}/scripts/up`, '--no-kvm')
     expect(['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)).to.deep.equal(before)
   })
 
-  it('the gateway: user berth, low ports as its only capability and none to gain, filtered system calls', () => {
+  it('run the gateway as user berth, with low ports as its only capability and filtered system calls', () => {
     const pid = mainPid('berth-gateway')
     const uid = run('id', '-u', 'berth').trim()
     expect(statusOf(pid, 'Uid')).to.equal([uid, uid, uid, uid].join('\t'))
@@ -107,7 +107,7 @@ describe('the units, run by systemd', function () {
     expect(statusOf(pid, 'Seccomp')).to.equal('2')
   })
 
-  it('TLS on port 443, and port 80 leads there', () => {
+  it('serve TLS on port 443, and redirect port 80 to it', () => {
     const put = (body: object) => api<{ port: number; warnings: string[] }>('/ssl', { method: 'PUT', body })
     expect(put({ mode: 'self_signed', target: 'panel.example' })).to.include({ port: 443 })
     expect(run('curl', '-sk', 'https://127.0.0.1/healthz')).to.equal('ok\n')
@@ -116,7 +116,7 @@ describe('the units, run by systemd', function () {
     expect(put({ mode: 'disabled' }).warnings).to.deep.equal([])
   })
 
-  it('a guest runs, in groups of its own beside the unit’s', async () => {
+  it('run a guest in its own cgroups next to the unit’s', async () => {
     const body = {
       name: 'first',
       virtualization: 'lxc',
@@ -136,7 +136,7 @@ describe('the units, run by systemd', function () {
     expect(run('systemctl', 'status', '--no-pager', 'berth-agent')).not.to.include('lxc monitor')
   })
 
-  it('a guest has what guests get, and nothing of the unit’s confinement', () => {
+  it('give a guest its normal rights, without the unit’s confinement', () => {
     const pid = guestPid()
     expect(statusOf(pid, 'NoNewPrivs')).to.equal('0')
     expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // of lxc and of sockets; the unit's would be a third
@@ -147,7 +147,7 @@ describe('the units, run by systemd', function () {
     expect([has(23n), has(25n)]).to.deep.equal([true, false])
   })
 
-  it('the pool is mounted for the whole machine, not for the agent alone', () => {
+  it('mount the pool for the whole machine, not only for the agent', () => {
     expect(run('findmnt', '-no', 'FSTYPE', '/var/lib/berth/pool').trim()).to.equal('btrfs')
     const [one, agent] = ['1', mainPid('berth-agent')].map((pid) => run('readlink', `/proc/${pid}/ns/mnt`))
     expect(agent).to.equal(one)
@@ -159,7 +159,7 @@ describe('the units, run by systemd', function () {
     ['systemctl kill -s SEGV, of its first process', ['kill', '-s', 'SEGV', '--kill-whom=main', 'berth-agent']],
   ]
   for (const [name, command] of deeds)
-    it(`${name}: the guest’s processes are the same, the agent comes back`, async () => {
+    it(`keep the guest’s processes and restart the agent: ${name}`, async () => {
       const before = mainPid('berth-agent')
       const changed = (): boolean => !['0', before].includes(mainPid('berth-agent'))
       await expectGuestsToOutlive(async () => {
@@ -169,7 +169,7 @@ describe('the units, run by systemd', function () {
       expect(show('berth-agent', 'ActiveState')).to.equal('active')
     })
 
-  it('stop: the host is offline, its guest runs; start finds it again and can still command it', async () => {
+  it('show the host offline after a stop while its guest runs; a start finds and controls it again', async () => {
     const before = guestInits()
     run('systemctl', 'stop', 'berth-agent')
     expect(show('berth-agent', 'ActiveState')).to.equal('inactive')
@@ -188,10 +188,10 @@ describe('the units, run by systemd', function () {
   })
 
   for (const verb of ['restart', 'stop', 'start'])
-    it(`${verb} of the unit that shuts guests down with the machine: it leaves them alone, as the machine runs on`, () =>
+    it(`leave guests running after ${verb} of the guests’ unit, since the machine runs on`, () =>
       expectGuestsToOutlive(() => void run('systemctl', verb, 'berth-guests')))
 
-  it('daemon-reload and daemon-reexec of systemd: the guest keeps its limits', async () => {
+  it('retain the guest’s limits over daemon-reload and daemon-reexec of systemd', async () => {
     const before = guestLimits()
     expect(before).to.include('268435456')
     await expectGuestsToOutlive(() => {
@@ -201,7 +201,7 @@ describe('the units, run by systemd', function () {
     expect(guestLimits()).to.equal(before)
   })
 
-  it('the gateway killed: it is back with all it had answered for, and one Redis', async () => {
+  it('restore a killed gateway with everything it acknowledged, and one Redis', async () => {
     const { id } = api<{ id: string }>('/api-keys', { method: 'POST', body: newKey })
     const redis = (): string => run('pgrep', '-x', 'redis-server').trim()
     const before = redis()
@@ -212,7 +212,7 @@ describe('the units, run by systemd', function () {
     expect(api<{ id: string }[]>('/api-keys').map((key) => key.id)).to.include(id)
   })
 
-  it('a unit that changed: scripts/up restarts its daemon only', async () => {
+  it('are restarted by scripts/up only when they changed', async () => {
     const gateway = mainPid('berth-gateway')
     const unit = `${checkout}/systemd/berth-agent.service`
     await expectGuestsToOutlive(() => {
@@ -223,7 +223,7 @@ describe('the units, run by systemd', function () {
     expect(mainPid('berth-gateway')).to.equal(gateway)
   })
 
-  it('a configuration that is refused: said once, not tried again; a crash always is', () => {
+  it('report a refused configuration once without a retry; a crash is always retried', () => {
     const file = '/etc/berth/agent.yaml'
     run('sh', '-c', `cp ${file} /root/kept && echo 'nonsense: 1' >>${file} && systemctl restart berth-agent`)
     const state = (): string => show('berth-agent', 'ActiveState')
@@ -236,7 +236,7 @@ describe('the units, run by systemd', function () {
     })
   })
 
-  it('a reboot: the guest shuts down first; everything is back, the guest too', async () => {
+  it('shut the guest down first in a reboot, and everything is back afterwards, the guest too', async () => {
     await waitForHost('online')
     // What its init does last. It reads that file when it starts.
     const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'
@@ -255,7 +255,7 @@ describe('the units, run by systemd', function () {
     expect(failedUnits()).to.equal('')
   })
 
-  it('scripts/down: both are stopped and do not start at boot; the guest runs', () => {
+  it('are stopped by scripts/down and do not start at boot; the guest runs', () => {
     const before = guestInits()
     run('bash', `${checkout}/scripts/down`)
     for (const unit of ['berth-agent', 'berth-gateway']) {
@@ -267,7 +267,7 @@ describe('the units, run by systemd', function () {
     expect(failedUnits()).to.equal('')
   })
 
-  it('scripts/down --purge: no unit, process, group, mount, link or table is left', () => {
+  it('leave no unit, process, group, mount, link or table after scripts/down --purge', () => {
     const [loop = ''] = run('losetup', '-n', '-O', 'NAME', '-j', '/var/lib/berth/pool.img').split('\n')
     run('bash', `${checkout}/scripts/down`, '--purge')
     const traces = `systemctl list-units --all --plain --no-legend 'berth-*'

@@ -30,7 +30,7 @@ describe('systemd units', () => {
   after(() => rmSync(dir, { recursive: true, force: true }))
 
   for (const unit of units) {
-    it(`${unit}: systemd-analyze verify finds nothing`, () => {
+    it(`pass systemd-analyze verify: ${unit}`, () => {
       const result = spawnSync('systemd-analyze', ['verify', join(dir, `${unit}.service`)], {
         encoding: 'utf8',
       })
@@ -40,7 +40,7 @@ describe('systemd units', () => {
   }
 
   for (const unit of daemons)
-    it(`${unit}: comes back after a crash and at boot`, () => {
+    it(`start after a crash and at boot: ${unit}`, () => {
       const settings = parseUnit(readFileSync(`systemd/${unit}.service`, 'utf8'))
       expect(settings.get('Restart')).to.deep.equal(['always'])
       expect(settings.get('StartLimitIntervalSec')).to.deep.equal(['0'])
@@ -48,7 +48,7 @@ describe('systemd units', () => {
       expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
     })
 
-  it('the guests: stopped after the agent, and before what they need; once the machine ends', () => {
+  it('stop guests after the agent, and before what they need; once the machine ends', () => {
     const settings = parseUnit(readFileSync('systemd/berth-guests.service', 'utf8'))
     expect(settings.get('Before')).to.deep.equal(['berth-agent.service'])
     const before = settings.get('After')?.join(' ').split(' ')
@@ -64,14 +64,14 @@ describe('systemd units', () => {
     for (const pulls of ['Requires', 'BindsTo', 'PartOf']) expect(settings.has(pulls), pulls).to.equal(false)
   })
 
-  it('the agent: stopping it stops no guest', () => {
+  it('stop no guest with the agent', () => {
     const settings = parseUnit(readFileSync('systemd/berth-agent.service', 'utf8'))
     expect(settings.get('KillMode')).to.deep.equal(['process'])
     expect(settings.get('Delegate')).to.deep.equal(['yes'])
     expect(settings.get('TasksMax')).to.deep.equal(['infinity'])
   })
 
-  it('the agent: nothing that guests would inherit, and no mount namespace', () => {
+  it('give the agent nothing that guests would inherit, and no mount namespace', () => {
     const settings = parseUnit(readFileSync('systemd/berth-agent.service', 'utf8'))
     const harmful = [...settings.keys()].filter((key) =>
       /^(NoNewPrivileges|SystemCall|Restrict|LockPersonality|Protect|Private(?!Net)|ReadWrite|ReadOnly|OOMScore|Memory)/.test(
@@ -81,7 +81,7 @@ describe('systemd units', () => {
     expect(harmful).to.deep.equal([])
   })
 
-  it('the gateway: unprivileged, exposure at most 1.5 of 10', () => {
+  it('run the gateway unprivileged, with exposure of at most 1.5 of 10', () => {
     const settings = parseUnit(readFileSync('systemd/berth-gateway.service', 'utf8'))
     expect(settings.get('User')).to.deep.equal(['berth'])
     const verdict = execFileSync(

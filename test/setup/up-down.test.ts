@@ -149,7 +149,7 @@ describe('scripts/up and scripts/down', function () {
   before(clear)
   after(clear)
 
-  it('up: from nothing to a host that is online, and builds no image where there is one', async () => {
+  it('set up a host that is online from nothing, without building an existing image', async () => {
     await seedPool(name, installDebian)
     const output = script('scripts/up')
     const network = configOf('agent')['network'] as Record<string, string>
@@ -164,7 +164,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await api<unknown[]>('/tasks')).to.deep.equal([])
   })
 
-  it('the admin key is for root alone; the gateway is not root, and low ports are its only capability', () => {
+  it('make the admin key readable by root only; the gateway is not root and may only use low ports', () => {
     expect((statSync(`${etc}/admin.key`).mode & 0o777).toString(8)).to.equal('600')
     const status = readFileSync(`/proc/${pidOf('gateway')}/status`, 'utf8')
     expect(/^Uid:\s+(\d+)/m.exec(status)?.[1]).to.equal(sh('id', '-u', 'berth').trim())
@@ -172,14 +172,14 @@ describe('scripts/up and scripts/down', function () {
     for (const set of ['CapBnd', 'CapEff']) expect(status).to.match(new RegExp(`^${set}:\\s+0+400$`, 'm'))
   })
 
-  it('up again: changes nothing, and shows the key no more', () => {
+  it('change nothing in a second up, and do not show the key again', () => {
     const before = [pidOf('agent'), pidOf('gateway')]
     const output = script('scripts/up')
     expect([pidOf('agent'), pidOf('gateway')]).to.deep.equal(before)
     expect(output).not.to.include(adminKey())
   })
 
-  it('a client in another network logs in through the NAT port, and the guest sees its address', async () => {
+  it('let a client in another network log in through the NAT port, and the guest sees its address', async () => {
     const [host, outside] = ['198.18.6.1', '198.18.6.2']
     const client = new PublicSegment('btestssh', { host, outside })
     client.make()
@@ -202,7 +202,7 @@ describe('scripts/up and scripts/down', function () {
     await followTask((await api<{ task_id: string }>('/containers/remote/delete', { method: 'DELETE' })).task_id)
   })
 
-  it('the three lines that up prints work', async () => {
+  it('print three working lines', async () => {
     const lines = script('scripts/up').match(/^ {2}curl .*$/gm) ?? []
     for (const line of lines) {
       const answer = JSON.parse(sh('bash', '-c', line.replace('curl', 'curl -sS'))) as { success: boolean }
@@ -213,7 +213,7 @@ describe('scripts/up and scripts/down', function () {
     await followTask(task_id)
   })
 
-  it('a changed configuration restarts that daemon only, and no guest', async () => {
+  it('restart only the daemon with a changed configuration, and no guest', async () => {
     await createGuest('survivor')
     const inits = guestInits()
     const before = { agent: pidOf('agent'), gateway: pidOf('gateway') }
@@ -227,7 +227,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('down leaves guests running; up finds them again', async () => {
+  it('leave guests running after down, and up finds them again', async () => {
     const inits = guestInits()
     expect(inits).to.have.length(1)
     script('scripts/down')
@@ -239,7 +239,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('up repairs what was killed', async () => {
+  it('repair with up what was killed', async () => {
     const inits = guestInits()
     for (const program of ['agent', 'gateway'] as const) process.kill(pidOf(program), 'SIGKILL')
     script('scripts/up')
@@ -248,7 +248,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('a lost admin key: up makes another', async () => {
+  it('create another admin key when it is lost', async () => {
     const lost = adminKey()
     rmSync(`${etc}/admin.key`)
     expect(script('scripts/up')).to.include(adminKey())
@@ -256,7 +256,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('a port that another program has: up says whose', () => {
+  it('name the program that uses a required port', () => {
     script('scripts/down')
     const listen = String(configOf('gateway')['listen'])
     const [host = '', port = ''] = listen.split(':')
@@ -271,14 +271,14 @@ describe('scripts/up and scripts/down', function () {
     script('scripts/up')
   })
 
-  it('purge with guests running and without the program: no trace is left', () => {
+  it('purge without a trace while guests run and the program is missing', () => {
     rmSync(`/opt/berth-${name}`, { recursive: true })
     expect(traces(names)).to.have.length.greaterThan(5)
     expect(purge(), 'no warnings').to.not.include('"level"')
     expect(traces(names)).to.deep.equal([])
   })
 
-  it('two instances brought up at once: both run, with numbers of their own; one’s host that joins the other stays there', async () => {
+  it('bring up two instances at once with own numbers; a host that joins the other stays there', async () => {
     const instances = [name, 'btestw']
     for (const each of instances) await seedPool(each)
     try {
@@ -296,7 +296,7 @@ describe('scripts/up and scripts/down', function () {
     }
   })
 
-  it('purge in the middle of the first image build: no trace is left, and up says why it ends', async () => {
+  it('purge without a trace in the middle of the first image build, and up explains its end', async () => {
     const up = promisify(execFile)('scripts/up', ['--instance', name])
     const error = up.then(
       () => '',

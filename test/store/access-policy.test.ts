@@ -100,7 +100,7 @@ describe('the access policy', () => {
     }
   }
 
-  it('lets in whom it should, and nobody else', async () => {
+  it('allows the listed sources, and nobody else', async () => {
     const policies = await open()
     for (const [what, peer, headers, allowed, fields] of cases) {
       await policies.disable()
@@ -109,13 +109,13 @@ describe('the access policy', () => {
     }
   })
 
-  it('counts the proxies of the configuration too, also while it is off', async () => {
+  it('uses the proxies of the configuration too, also while it is off', async () => {
     const policies = await open(['10.9.0.0/16'])
     await policies.disable()
     expect(policies.judge({ peer: '10.9.1.1', headers: { [xff]: in4 } }).address).to.equal(in4)
   })
 
-  it('is changed by nobody who would be locked out, and to nothing that lets nobody in', async () => {
+  it('cannot be changed by a caller it would lock out, nor so that it refuses everybody', async () => {
     const policies = await open()
     await policies.change({ ...base, enabled: false }, self)
     const outside = { peer: out4, headers: {} }
@@ -131,7 +131,7 @@ describe('the access policy', () => {
     expect(await refusal({ enabled: true }, { peer: in4, headers: {} })).to.equal(undefined)
   })
 
-  it('is that of every gateway at once, and of one that starts', async () => {
+  it('applies at every gateway at once, and at one that starts', async () => {
     const [one, two] = [await open(), await open()]
     await one.change(base, self)
     await waitFor(() => !two.judge({ peer: out4, headers: {} }).allowed, { timeoutMs: deadlineOf(2000) })
@@ -140,7 +140,7 @@ describe('the access policy', () => {
     await waitFor(() => one.judge({ peer: out4, headers: {} }).allowed, { timeoutMs: deadlineOf(2000) })
   })
 
-  it('stays in force while the store is away', async () => {
+  it('stays in force while the store is down', async () => {
     const policies = await open()
     await policies.change(base, self)
     await redis.stop()

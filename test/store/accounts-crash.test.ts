@@ -40,7 +40,7 @@ describe('kill -9 of gateway and Redis while accounts change', () => {
     return child
   }
 
-  it(`keeps what was acknowledged in ${kills} kills, and nothing half`, async function () {
+  it(`retains what was acknowledged in ${kills} kills, and no partial change`, async function () {
     worker = startWorker()
     for (let kill = 0; kill < kills; kill++) {
       const count = messages

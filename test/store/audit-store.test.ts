@@ -24,7 +24,7 @@ describe('audit store', () => {
   const detailsOf = async (audit: AuditStore, store: Store) =>
     store.ready() ? (await audit.read(all)).records.map(({ detail }) => detail) : ['']
 
-  it('says of an entry without outcome that it is unknown', async () => {
+  it('reports an entry without outcome as unknown', async () => {
     const audit = new AuditStore(await openStore(), 100, silentLog)
     const [lost, ended] = [await audit.begin(start('lost')), await audit.begin(start('ended'))]
     await audit.finish(ended, { success: true, target: 'better name', detail: 'done' })
@@ -48,7 +48,7 @@ describe('audit store', () => {
     expect(await read(20, { counted: false })).to.deep.equal(['876543210', 9])
   })
 
-  it('writes outcomes later that it could not write, in order', async () => {
+  it('writes delayed outcomes later, in order', async () => {
     const store = await openStore()
     const audit = new AuditStore(store, 100, silentLog)
     const entries = await Promise.all(['a', 'b', 'c'].map((target) => audit.begin(start(target))))
@@ -61,7 +61,7 @@ describe('audit store', () => {
     expect(await detailsOf(audit, store)).to.deep.equal(['ended 2', 'ended 1', 'ended 0'])
   })
 
-  it('keeps as many as configured, and finds each outcome in a log of many pages', async function () {
+  it('retains the configured number, and finds each outcome in a log of many pages', async function () {
     const audit = new AuditStore(await openStore(), 3000, silentLog)
     for (let round = 0; round < 5; round++) {
       const entries = await Promise.all(
@@ -88,7 +88,7 @@ describe('audit store', () => {
     expect(deep.total).to.equal(total)
   })
 
-  describe('that one caller floods', () => {
+  describe('flooded by one caller', () => {
     const of = (by: string, root = by) => ({ ref: by, root, user: `user of ${by}` })
     const write = async (
       audit: AuditStore,
@@ -104,7 +104,7 @@ describe('audit store', () => {
       (await audit.read({ by, ...all })).records.map(({ target }) => target)
     const total = async (audit: AuditStore) => (await audit.read(all)).total
 
-    it('keeps the entries of others', async () => {
+    it('retains the entries of others', async () => {
       const audit = new AuditStore(await openStore(), 100, silentLog)
       for (let n = 0; n < 20; n++) await write(audit, { by: of('subuser:1'), target: `t${n}` })
       await flood(audit, 500, (n) => ({ by: of('subuser:2'), target: `x${n}` }))
@@ -116,7 +116,7 @@ describe('audit store', () => {
       expect((await audit.read({ guests: new Set(['other']) })).records).to.deep.equal([])
     })
 
-    it('keeps them even if many keys of one key flood the log', async () => {
+    it('retains them even if many keys of one key flood the log', async () => {
       const audit = new AuditStore(await openStore(), 100, silentLog)
       for (let n = 0; n < 40; n++) await write(audit, { by: of('key:1'), target: `t${n}` })
       await flood(audit, 500, (n) => ({ by: of(`key:${10 + (n % 50)}`, 'key:2'), target: `x${n}` }))
@@ -134,7 +134,7 @@ describe('audit store', () => {
       expect(await total(audit)).to.equal(2)
     })
 
-    it('keeps a caller’s changes despite a flood of its own failures', async () => {
+    it('retains a caller’s changes despite a flood of its own failures', async () => {
       const store = await openStore()
       const audit = new AuditStore(store, 5000, silentLog)
       await write(audit, { by: of('subuser:1'), target: 'the change' })

@@ -4,7 +4,7 @@ import { purgeStore } from '../../gateway/store/purge.js'
 import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { refusal } from '../support/refusal.js'
 
-describe('what a gateway has in a store', () => {
+describe('the data of a gateway in a store', () => {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -15,7 +15,7 @@ describe('what a gateway has in a store', () => {
     return [...found].toSorted()
   }
 
-  it('goes as a whole, and nothing of others', async () => {
+  it('is deleted completely, without foreign data', async () => {
     const { client } = await redis.openStore()
     const names = Array.from({ length: 2500 }, (_, at) => `btest-a:x:${at}`)
     await client.mSet(Object.fromEntries(names.map((key) => [key, '1'])))
@@ -44,6 +44,6 @@ describe('what a gateway has in a store', () => {
     expect(await purgeStore(redis.url, 'btest-c:'), 'of one that was killed').to.equal(1)
   })
 
-  it('cannot go when the server cannot be reached', async () =>
+  it('cannot be deleted when the server is unreachable', async () =>
     expect(await refusal(purgeStore('redis://127.0.0.1:1', 'btest-a:'))).to.include('store_unavailable'))
 })

@@ -23,7 +23,7 @@ describe('private Redis', () => {
       extraConfig,
     })
 
-  it('keeps its directory, socket and configuration to its owner', async () => {
+  it('has a directory, socket and configuration for its owner only', async () => {
     const modes = await Promise.all(
       [
         join(redis.stateDir, 'redis'),
@@ -35,7 +35,7 @@ describe('private Redis', () => {
     expect(modes).to.deep.equal(['700', '700', '700', '600'])
   })
 
-  it('refuses what could wipe, reconfigure or script it', async () => {
+  it('refuses commands that could wipe, reconfigure or script it', async () => {
     const store = await redis.openStore()
     for (const command of [
       ['FLUSHALL'],
@@ -70,7 +70,7 @@ describe('private Redis', () => {
     expect(await second.findPid()).to.equal(undefined)
   })
 
-  it('outlives a killed gateway, and its successor keeps it running', async () => {
+  it('survives a killed gateway, and its successor keeps it running', async () => {
     const program = join(redis.stateDir, 'owner.mjs')
     const stateDir = await redisDirectory()
     const module = moduleUrl('gateway/store/redis-process.ts')
@@ -148,7 +148,7 @@ describe('private Redis', () => {
     await rm(stateDir, { recursive: true })
   })
 
-  it('refuses writes on a full disk, loses none it took, and goes on when there is room', async function () {
+  it('refuses writes on a full disk, loses no acknowledged one, and continues when there is room', async function () {
     const stateDir = await redisDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'btest', stateDir])
     const small = await startTestRedis({ stateDir })

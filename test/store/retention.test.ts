@@ -11,7 +11,7 @@ import { waitFor } from '../support/wait.js'
 
 const dayMs = 86_400_000
 
-describe('what a gateway keeps', () => {
+describe('the retention of a gateway', () => {
   let redis: TestRedis
   let store: Store
   let prefix: string
@@ -45,7 +45,7 @@ describe('what a gateway keeps', () => {
   const targets = async (audit: AuditStore): Promise<string[]> =>
     (await audit.read({ guests: 'all' })).records.map(({ target }) => target)
 
-  it('of the audit log are entries of so many days, with their outcomes, also those that earlier versions wrote', async () => {
+  it('limits the audit log to a number of days, with outcomes, also those of earlier versions', async () => {
     const audit = new AuditStore(store, 1000, silentLog)
     for (const [target, days] of [
       ['oldest', 40],
@@ -61,7 +61,7 @@ describe('what a gateway keeps', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('of the audit log are outcomes that wait up to an hour for their entry', async () => {
+  it('retains outcomes of the audit log that wait up to an hour for their entry', async () => {
     const audit = new AuditStore(store, 1000, silentLog)
     const add = (stream: string, id: string, fields: Record<string, string>) =>
       store.client.xAdd(store.key(stream), id, { e: JSON.stringify(fields) })
@@ -114,7 +114,7 @@ describe('what a gateway keeps', () => {
     expect(await store.client.sMembers(names.callers)).to.deep.equal([members[0]])
   })
 
-  it('of the audit log are no more than so many entries', async () => {
+  it('limits the audit log to a number of entries', async () => {
     const audit = new AuditStore(store, 100, silentLog)
     for (let n = 0; n < 130; n++) await audit.begin(start(`t${n}`))
     await waitFor(async () => (await targets(audit)).length === 100, { what: 'the oldest are gone' })
@@ -138,7 +138,7 @@ describe('what a gateway keeps', () => {
       return found
     }
 
-    it('are the newest, and those that run', async () => {
+    it('keeps the newest, and those that run', async () => {
       const idempotency = open()
       await idempotency.begin(request('runs'))
       for (let n = 0; n < 10; n++) {
@@ -156,7 +156,7 @@ describe('what a gateway keeps', () => {
     })
     let last = 0
 
-    it('are so many hours old at most, and their list is no longer', async () => {
+    it('is limited to a number of hours, and their list is no longer', async () => {
       await answered(open(3), 'k')
       const [key = ''] = await kept()
       expect(await store.client.pTTL(key)).to.be.within(3 * 3_600_000 - 60_000, 3 * 3_600_000)
@@ -177,13 +177,13 @@ describe('what a gateway keeps', () => {
       expect(await idempotency.begin(request('other', 'key:2'))).to.have.property('replay')
     })
 
-    it('are trimmed without the list that earlier versions wrote', async () => {
+    it('trims them without the list that earlier versions wrote', async () => {
       await store.client.zAdd(store.key('idempotency-ages'), { score: 1, value: 'old' })
       await open().trim(1000)
       expect(await store.client.exists(store.key('idempotency-ages'))).to.equal(0)
     })
 
-    it('nothing is forgotten below the number', async () => {
+    it('deletes nothing below the number', async () => {
       const idempotency = open()
       for (let n = 0; n < 5; n++) await answered(idempotency, `k${n}`)
       await idempotency.trim(5)
@@ -191,7 +191,7 @@ describe('what a gateway keeps', () => {
     })
   })
 
-  it('is trimmed when a gateway starts', async () => {
+  it('is applied when a gateway starts', async () => {
     await addAged('old', 8)
     const own = new Store({ url: redis.url, prefix, log: silentLog })
     const retention = { ...defaultRetention, auditDays: 7, repeatHours: 1, repeats: 1000 }

@@ -9,7 +9,7 @@ describe('store', () => {
   let redis: TestRedis
   afterEach(async () => redis.stop())
 
-  it('fails at once while nothing listens, and says why', async () => {
+  it('fails at once while nothing listens, with that reason', async () => {
     redis = await startTestRedis()
     const store = new Store({ url: 'unix:///tmp/btest-no-such.sock', prefix: 'x:', log: silentLog })
     store.start()
@@ -23,7 +23,7 @@ describe('store', () => {
     await store.close()
   })
 
-  it('notices a server that hangs within 2 s and comes back within 5 s', async () => {
+  it('notices a hanging server within 2 s and recovers within 5 s', async () => {
     redis = await startTestRedis()
     const store = await redis.openStore()
     const pid = await redis.pid()
@@ -41,7 +41,7 @@ describe('store', () => {
     expect(await store.run('read', (client) => client.get('a'))).to.equal(null)
   })
 
-  it('reads a full server as unavailable, not as a bug, and still reads from it', async () => {
+  it('reports a full server as unavailable, not as a bug, and still reads from it', async () => {
     redis = await startTestRedis({ extraConfig: ['maxmemory 3mb'] })
     const store = await redis.openStore()
     const failure = await fill(store)
@@ -50,14 +50,14 @@ describe('store', () => {
     expect(await store.run('read', (client) => client.get('btest:0'))).to.have.length(10_000)
   })
 
-  it('reads a read-only replica as unavailable', async () => {
+  it('reports a read-only replica as unavailable', async () => {
     redis = await startTestRedis({ extraConfig: ['replicaof 127.0.0.1 1', 'replica-serve-stale-data yes'] })
     const store = await redis.openStore()
     const failure = await store.run('write', (client) => client.set('a', '1')).catch((error: unknown) => error)
     expect(codeOf(failure)).to.equal('unavailable store_unavailable')
   })
 
-  it('keeps a mistake of ours a bug', async () => {
+  it('reports a mistake of Berth as a bug', async () => {
     redis = await startTestRedis()
     const store = await redis.openStore()
     await store.run('write', (client) => client.set('a', '1'))
@@ -65,7 +65,7 @@ describe('store', () => {
     expect(codeOf(failure)).to.equal('internal internal_error')
   })
 
-  it('repeats a transaction whose keys somebody else changed', async () => {
+  it('repeats a transaction whose keys another client changed', async () => {
     redis = await startTestRedis()
     const [one, two] = [await redis.openStore(), await redis.openStore()]
     const add = (store: Store) =>
@@ -81,7 +81,7 @@ describe('store', () => {
     expect(await one.run('read', (client) => client.get('sum'))).to.equal('60')
   })
 
-  it('tells of changes below a prefix, whoever makes them, and of the loss of contact', async () => {
+  it('reports changes below a prefix, whoever makes them, and a loss of contact', async () => {
     redis = await startTestRedis()
     const writer = await redis.openStore()
     const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })

@@ -178,7 +178,7 @@ describe('store after a power cut', function () {
   })
 
   for (const { name, tear, cut = 0 } of repaired)
-    it(`repairs ${name} by itself and keeps everything acknowledged`, async () => {
+    it(`repairs ${name} automatically and retains everything acknowledged`, async () => {
       await tear(files)
       server = start()
       await server.start()
@@ -211,7 +211,7 @@ describe('store after a power cut', function () {
       })
     })
 
-  it('waits for space where the disk is full at its start, says so, and starts once there is some', async () => {
+  it('waits where the disk is full at its start, reports it, and starts once there is space', async () => {
     const directory = await redisDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'btest', directory])
     stateDir = directory

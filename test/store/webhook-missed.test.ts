@@ -33,7 +33,7 @@ const host = {
   certificateNotAfterMs: 1,
 }
 
-describe('what webhooks missed while no gateway delivered', () => {
+describe('an event that webhooks missed while no gateway delivered', () => {
   let redis: TestRedis
   let queue: DeliveryQueue
   let view: FleetState
@@ -73,7 +73,7 @@ describe('what webhooks missed while no gateway delivered', () => {
   const task = (revision: number): Operation =>
     Operation.fromPartial({ id: 'o1', subject: { kind: 'guest', id: uuid }, status: 'done', revision })
 
-  it('is told once the host is back, although newer containers were known before', async () => {
+  it('is sent once the host is back, although newer containers were known before', async () => {
     await queue.add(new Map(), new Map([[host.id, 5]]))
     const state = view.findState(host.id)!
     view.recall(state, guest(9))

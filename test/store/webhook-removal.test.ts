@@ -18,7 +18,7 @@ class FailingQueue extends DeliveryQueue {
   }
 }
 
-describe('what is left of a webhook that was removed', () => {
+describe('the remains of a removed webhook', () => {
   let redis: TestRedis
   let store: Store
   let queue: FailingQueue
@@ -63,14 +63,14 @@ describe('what is left of a webhook that was removed', () => {
   }
   const onlyKept = async (): Promise<boolean> => (await keys()).join(' ') === 'log:kept queue:kept'
 
-  it('goes when a gateway delivers again', async () => {
+  it('are deleted when a gateway delivers again', async () => {
     await remove()
     expect(await keys()).to.deep.equal(['log:gone', 'log:kept', 'queue:gone', 'queue:kept', 'removed'])
     deliver()
     await waitFor(onlyKept, { what: 'all of it is gone' })
   })
 
-  it('goes although the store was away', async () => {
+  it('are deleted although the store was down', async () => {
     const delivering = deliver()
     queue.failures = 2
     await remove()
@@ -79,7 +79,7 @@ describe('what is left of a webhook that was removed', () => {
     expect(queue.failures).to.be.lessThan(0)
   })
 
-  it('stays with a webhook whose removal was cut off', async () => {
+  it('stay with a webhook whose removal was interrupted', async () => {
     await queue.noteRemoved('kept')
     await remove()
     deliver()

@@ -26,7 +26,7 @@ describe('first admin key', () => {
   const keyFile = () => join(stateDir, 'etc', 'admin.key')
   const readKeys = async (of = store) => [...(await readAllKeys(of.client, keyNames(of))).values()]
 
-  it('is written for its reader only; what stays in the state directory is a digest', async () => {
+  it('is readable by its owner only, and the state directory stores only a digest', async () => {
     await createAdminKey(stateDir, keyFile())
     const key = (await readFile(keyFile(), 'utf8')).trim()
     expect(isKeySecret(key)).to.equal(true)
@@ -36,7 +36,7 @@ describe('first admin key', () => {
     expect(record).to.contain(digestKey(key)).and.not.to.contain(key.slice(15))
   })
 
-  it('is taken over once, however often and by however many', async () => {
+  it('is adopted once, by any number of gateways at once', async () => {
     await createAdminKey(stateDir, keyFile())
     const other = await redis.openStore()
     await Promise.all(Array.from({ length: 20 }, (_, i) => importAdminKey(i % 2 ? store : other, stateDir)))
@@ -46,7 +46,7 @@ describe('first admin key', () => {
     ])
   })
 
-  it('does nothing where there is none, and refuses a file that is something else', async () => {
+  it('does nothing without a file, and refuses a file with other content', async () => {
     await importAdminKey(store, stateDir)
     expect(await readKeys()).to.deep.equal([])
     await writeFile(adminKeyFile(stateDir), '{"id":"x","digest":"none"}')
@@ -54,7 +54,7 @@ describe('first admin key', () => {
     expect(failure).to.contain('not an admin key record')
   })
 
-  it('comes back with a lost store, but never once it was deleted', async () => {
+  it('is restored after the store is lost, unless it was deleted', async () => {
     await createAdminKey(stateDir, keyFile())
     await importAdminKey(store, stateDir)
     const empty = await redis.openStore('another:')
@@ -69,7 +69,7 @@ describe('first admin key', () => {
     expect(await readKeys(await redis.openStore('third:'))).to.deep.equal([])
   })
 
-  it('is joined by a second one when it is made again', async () => {
+  it('gets a second key when it is created again', async () => {
     for (let i = 0; i < 2; i++) {
       await createAdminKey(stateDir, keyFile())
       await importAdminKey(store, stateDir)
@@ -77,7 +77,7 @@ describe('first admin key', () => {
     expect(await readKeys()).to.have.length(2)
   })
 
-  it('takes its file with it when it is deleted over HTTP', async () => {
+  it('removes its file when it is deleted over HTTP', async () => {
     const gateway = await startTestGateway()
     try {
       const heir = await gateway.makeKey({ scopes: ['*'] })

@@ -13,7 +13,7 @@ describe('API keys over HTTP', () => {
   })
   after(() => gateway.close())
 
-  it('makes a key, shows it once, and lists it in short', async () => {
+  it('creates a key, shows it once, and lists it without the secret', async () => {
     const body = {
       name: 'billing',
       ip_whitelist: '10.0.0.0/8\n2001:DB8::1',
@@ -48,7 +48,7 @@ describe('API keys over HTTP', () => {
     expect((await gateway.request('GET', '/api-keys')).text).not.to.contain(key)
   })
 
-  it('gives the read-only scopes when none are named', async () => {
+  it('gives the read-only scopes when no scopes are sent', async () => {
     const { id } = await keys.make({})
     expect((await keys.find(id)).scopes).to.deep.equal([
       'dashboard:read',
@@ -62,13 +62,13 @@ describe('API keys over HTTP', () => {
     ])
   })
 
-  it('takes every scope there is, and every wildcard', async () => {
+  it('accepts every scope and every wildcard', async () => {
     const areas = [...new Set(scopeCatalogue.map((scope) => `${scope.split(':')[0]}:*`))]
     const scopes = [...scopeCatalogue, ...areas, '*']
     expect((await keys.find((await keys.make({ scopes })).id)).scopes).to.deep.equal(scopes)
   })
 
-  it('changes only what is sent', async () => {
+  it('changes only the fields sent', async () => {
     const { id } = await keys.make({
       scopes: ['container:read'],
       ip_whitelist: '10.0.0.1',
@@ -129,7 +129,7 @@ describe('API keys over HTTP', () => {
       expect((await keys.find((await keys.make({ expires_at: expires })).id)).expires_at).to.equal(ms)
     })
 
-  it('answers 404 for a key that is not there, whatever its id', async () => {
+  it('answers 404 for an unknown key, whatever its id', async () => {
     for (const id of ['999999', '0', '-1', 'abc', '1e3', '99999999999999999999', '%00'])
       for (const method of ['PATCH', 'DELETE'] as const)
         expect(
@@ -138,7 +138,7 @@ describe('API keys over HTTP', () => {
         ).to.deep.equal([404, 'not_found'])
   })
 
-  it('stops a key with the next request: disabled, expired, deleted', async () => {
+  it('rejects a key from the next request on: disabled, expired, deleted', async () => {
     const { id, key } = await keys.make({ scopes: ['apikey:read'] })
     expect(await keys.admits(key)).to.equal(200)
     await gateway.request('PATCH', `/api-keys/${id}`, { body: { disabled: true } })
@@ -154,14 +154,14 @@ describe('API keys over HTTP', () => {
     expect(await keys.find(id)).to.equal(undefined)
   })
 
-  it('stops a key in time, without being told', async () => {
+  it('rejects an expired key without a notification', async () => {
     const at = new Date(Date.now() + 4000).toISOString()
     const { key } = await keys.make({ scopes: ['apikey:read'], expires_at: at })
     expect(await keys.admits(key)).to.equal(200)
     await waitFor(async () => (await keys.admits(key)) === 'key_expired')
   })
 
-  it('lets a key in from its addresses only', async () => {
+  it('accepts a key from its addresses only', async () => {
     const { key } = await keys.make({ scopes: ['apikey:read'], ip_whitelist: '192.0.2.0/24' })
     expect(await keys.answerTo('GET', '/api-keys', { key })).to.deep.equal([403, 'ip_not_allowed'])
     expect(
@@ -169,7 +169,7 @@ describe('API keys over HTTP', () => {
     ).to.equal(200)
   })
 
-  it('keeps its routes to their scopes', async () => {
+  it('limits a key to the routes of its scopes', async () => {
     const { id } = await keys.make({})
     for (const [scope, ...request] of [
       ['apikey:read', 'GET', '/api-keys'],
@@ -191,7 +191,7 @@ describe('API keys over HTTP', () => {
     }
   })
 
-  it('takes either header, or both with the same key', async () => {
+  it('accepts either header, or both with the same key', async () => {
     const { key } = await keys.make({ scopes: ['apikey:read'] })
     const other = await keys.make({ scopes: ['apikey:read'] })
     const ask = async (headers: Record<string, string>) =>
@@ -220,7 +220,7 @@ describe('API keys over HTTP', () => {
       expect(await ask(headers), JSON.stringify(headers).slice(0, 80)).to.equal(401)
   })
 
-  it('answers the same words whether a key is unknown, malformed or missing', async () => {
+  it('gives the same answer to an unknown, malformed or missing key', async () => {
     const { id, key } = await keys.make({})
     await gateway.request('DELETE', `/api-keys/${id}`)
     const answers = await Promise.all(
@@ -232,7 +232,7 @@ describe('API keys over HTTP', () => {
     expect(new Set(answers).size).to.equal(1)
   })
 
-  it('notes when and from where a key was last used', async () => {
+  it('records when and from where a key was last used', async () => {
     const { id, key } = await keys.make({ scopes: ['apikey:read'] })
     await keys.admits(key)
     const { last_used: lastUsed, last_used_ip: address } = await keys.find(id)

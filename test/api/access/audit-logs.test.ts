@@ -36,7 +36,7 @@ describe('audit log over HTTP', () => {
     await work().finally(() => (gateway.fleet.agentFailure = undefined))
   }
 
-  it('holds every change before it is answered, newest first, with who, what and how it ended', async () => {
+  it('records every change before the answer, newest first, with caller, action, target and outcome', async () => {
     const made = await gateway.request('POST', '/api-keys', {
       body: { name: 'billing', scopes: ['swap:read'] },
     })
@@ -74,7 +74,7 @@ describe('audit log over HTTP', () => {
     expect(JSON.stringify(await read())).not.to.contain(made.body.data.key)
   })
 
-  it('does not say that a change failed that may be done: one whose answer did not come', async () => {
+  it('does not report a change as failed when its outcome is unknown because the answer was lost', async () => {
     const { name } = await gateway.fleet.addGuest()
     for (const [kind, code] of [
       ['timeout', 'agent_timeout'],
@@ -90,7 +90,7 @@ describe('audit log over HTTP', () => {
     ])
   })
 
-  it('holds nothing of reads and of what was refused before it was begun', async () => {
+  it('records neither reads nor requests that are refused before they begin', async () => {
     const before = await read()
     await gateway.request('GET', '/api-keys')
     await gateway.request('POST', '/api-keys', { body: {} })
@@ -98,7 +98,7 @@ describe('audit log over HTTP', () => {
     expect(await read()).to.deep.equal(before)
   })
 
-  it('filters and pages', async () => {
+  it('is filtered and paged', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], name: 'pager' })
     const totalOf = async (query: string) =>
       Number((await gateway.request('GET', `/audit-logs${query}`)).headers['x-total-count'])
@@ -137,7 +137,7 @@ describe('audit log over HTTP', () => {
       expect((await gateway.request('GET', `/audit-logs${bad}`)).body.code, bad).to.equal('invalid_field')
   })
 
-  it('shows a key that is bound to containers only what was about them', async () => {
+  it('shows a key that is bound to containers only entries about them', async () => {
     const [mine, other] = [
       await gateway.fleet.addGuest({ name: 'mine' }),
       await gateway.fleet.addGuest({ name: 'other' }),
@@ -150,7 +150,7 @@ describe('audit log over HTTP', () => {
     expect(reply.headers['x-total-count']).to.equal('1')
   })
 
-  it('shows a key that is bound to containers of a failure the code alone', async () => {
+  it('shows a key that is bound to containers only the code of a failure', async () => {
     const { uuid } = await gateway.fleet.addGuest({ name: 'failing' })
     const failure = new BerthError('conflict', 'invalid_state', 'other is in the way')
     await failingWith(failure, () => gateway.request('POST', '/containers/failing/stop'))
@@ -160,7 +160,7 @@ describe('audit log over HTTP', () => {
     expect(await detail(key)).to.equal('invalid_state')
   })
 
-  it('cuts what is too long', async () => {
+  it('truncates long texts', async () => {
     const { audit } = gateway.access
     const from = administratorOf(1)
     const start = { action: 'test.long', address: '127.0.0.1', requestId: 'r', target: 't'.repeat(5000) }
@@ -174,7 +174,7 @@ describe('audit log over HTTP', () => {
     ])
   })
 
-  it('refuses to act when it cannot be written, with 503 and Retry-After', async () => {
+  it('refuses changes when it cannot be written, with 503 and Retry-After', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'safe' })
     process.kill(await gateway.redis.pid(), 'SIGSTOP')
     try {
@@ -188,7 +188,7 @@ describe('audit log over HTTP', () => {
     expect(gateway.fleet.operations().filter(({ operation }) => operation.subject?.name === 'safe')).to.deep.equal([])
   })
 
-  it('holds how it ended, and of which container, even when the store died in between', async () => {
+  it('records the outcome and the container, even when the store died in between', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'struck' })
     const { reached } = gateway.fleet
     gateway.fleet.reached = () => killUnder(gateway.store, gateway.redis)

@@ -54,7 +54,7 @@ describe('authentication', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('ends with the next request in another process too, each of 100 times', async () => {
+  it('revokes a key in another process from the next request on, 100 times out of 100', async () => {
     const { child, admits: otherAdmits } = await startOther(gateway)
     try {
       for (let round = 0; round < 100; round++) {
@@ -73,7 +73,7 @@ describe('authentication', () => {
     }
   })
 
-  it('is not fooled by a change while a key is being looked up', async () => {
+  it('notices a change that happens during the lookup of a key', async () => {
     for (let round = 0; round < 50; round++) {
       const { body } = await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
       const { id, key } = body.data as { id: number; key: string }
@@ -87,7 +87,7 @@ describe('authentication', () => {
     }
   })
 
-  it('lets nobody in while the store is down, known or not, and everybody soon after', async () => {
+  it('refuses everybody while the store is down, and accepts valid keys soon afterwards', async () => {
     const key = await gateway.makeKey({ scopes: ['swap:read'] })
     expect(await admits(key)).to.equal('admitted')
     await killUnder(gateway.store, gateway.redis)
@@ -96,7 +96,7 @@ describe('authentication', () => {
     await waitFor(async () => (await admits(key)) === 'admitted', { timeoutMs: deadlineOf(5000) })
   })
 
-  it('asks the store again after a stall in which it heard nothing', async () => {
+  it('reads the store again after a stall without notifications', async () => {
     const { child, admits: otherAdmits } = await startOther(gateway)
     try {
       const { body } = await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
@@ -114,7 +114,7 @@ describe('authentication', () => {
     }
   })
 
-  it('writes the uses of a key together, at the end at the latest', async () => {
+  it('writes the uses of several keys together, at shutdown at the latest', async () => {
     const ended = await startTestGateway()
     try {
       const { store, access } = ended
@@ -128,7 +128,7 @@ describe('authentication', () => {
     }
   })
 
-  it('answers failures beyond the limit with 429, and lets valid keys in all the while', async () => {
+  it('answers 429 to failures beyond the limit while valid keys keep working', async () => {
     const limited = await startTestGateway({
       limits: { authFailuresPerMinute: 5 },
       trustedProxies: ['127.0.0.1'],
@@ -150,7 +150,7 @@ describe('authentication', () => {
     }
   })
 
-  it('takes no memory for keys that do not exist', async () => {
+  it('uses no memory for unknown keys', async () => {
     const { createKeySecret } = await import('../../../gateway/access/key-secret.js')
     const before = gateway.access.cachedKeys()
     for (let i = 0; i < 2000; i++) expect(await admits(createKeySecret())).to.equal('unauthorized')

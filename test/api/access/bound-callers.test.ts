@@ -46,7 +46,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
     const routesBound = (...words: string[]) =>
       gateway.api.routes.filter((route) => words.includes(route.bound) && !isOfPeople(route) && !isClosed(route))
 
-    it('answers for another’s container as for none', async () => {
+    it('gets the same answer for a foreign container as for a missing one', async () => {
       for (const route of routesBound('guest')) {
         const label = `${route.method} ${route.path}`
         const none = await call(route, { id: '999999' })
@@ -56,7 +56,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('answers for another’s task as for none', async () => {
+    it('gets the same answer for a foreign task as for a missing one', async () => {
       for (const route of routesBound('task')) {
         const none = await call(route, { task_id: crypto.randomUUID() })
         expect(none.status).to.equal(404)
@@ -64,7 +64,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('is refused where a route is not for bound callers, with any ids', async () => {
+    it('is refused on routes that are closed to bound callers, with any ids', async () => {
       for (const route of gateway.api.routes.filter(isClosed)) {
         if (route.scope === 'public') continue
         const { status, body } = await call(route, { id: 'host-a' })
@@ -72,7 +72,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('is told of no other container in any answer', async () => {
+    it('sees no foreign container in any answer', async () => {
       for (const route of routesBound('own', 'same')) {
         const { text } = await call(route, { id: 'host-a' })
         for (const mark of [foreign.name, foreign.uuid, foreignTask, '10.9.8.7'])
@@ -80,12 +80,12 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('gets what is the same for everybody', async () => {
+    it('sees data that is the same for everybody', async () => {
       for (const route of routesBound('same'))
         expect((await call(route, {})).text, route.path).to.equal((await call(route, {}, asAdministrator)).text)
     })
 
-    it('is told that a choice is not available, never why', async () => {
+    it('learns that a choice is not available, never why', async () => {
       const map = (fields: object) =>
         ask('POST', `/containers/${own.id}/port-mappings`, {
           body: { container_port: 80, ...fields },
@@ -106,7 +106,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
         .and.not.to.match(/in use|mapped|host ports must/)
     })
 
-    it('is told so of addresses and of what is left, too', async () => {
+    it('learns neither about foreign addresses nor about free capacity', async () => {
       const path = isSubUser ? 'port-mappings' : 'ipv6'
       const body = { container_port: 80 }
       for (const [code, kind] of [

@@ -275,7 +275,7 @@ describe('every route and every kind of caller', function () {
     expect([inner, others]).to.deep.equal(['PUT /containers/{id}/port-mappings/{index}', []])
   })
 
-  it('nobody at an address that the access policy leaves out', async () => {
+  it('refuses everybody at an address that the access policy excludes', async () => {
     const admin = await calls.admin('at-the-door')
     const via = (address: string) => ({ headers: { 'x-forwarded-for': address } })
     const policy = { enabled: true, allowed_sources: [inside] }

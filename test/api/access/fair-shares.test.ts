@@ -7,7 +7,7 @@ import { waitFor } from '../../support/wait.js'
 const mostKeys = defaultCreationLimits.apiKeys.bound
 
 /** A customer with a key for one container makes further keys with it. */
-describe('what the keys that one key made share', function () {
+describe('keys with the same maker share', function () {
   let gateway: TestGateway
   let bound = ''
   const streams: EventStream[] = []
@@ -40,7 +40,7 @@ describe('what the keys that one key made share', function () {
     }
   }
 
-  it('is the room for event streams, of which some is kept for others', async () => {
+  it('the room for event streams, of which a part is reserved for others', async () => {
     const keys = [bound]
     for (let n = 0; n < 4; n++) keys.push((await makeChild(keys.at(-1)!)).body.data.key as string)
     const answers = []
@@ -50,7 +50,7 @@ describe('what the keys that one key made share', function () {
     expect(await listen(await gateway.makeKey({ scopes: ['task:read'] })), 'another key').to.equal('')
   })
 
-  it('is the rate of requests', async () => {
+  it('the rate of requests', async () => {
     const child = (await makeChild(bound)).body.data.key as string
     const left = async (key: string): Promise<number> =>
       Number((await gateway.request('GET', '/containers', { key })).headers['ratelimit-remaining'])
@@ -59,7 +59,7 @@ describe('what the keys that one key made share', function () {
     expect(await left(await gateway.makeKey({ scopes: ['container:read'] }))).to.equal(999)
   })
 
-  it(`is the number of keys: ${mostKeys}, then 409`, async () => {
+  it(`the number of keys: ${mostKeys}, then 409`, async () => {
     const made: string[] = [bound]
     let refused: Awaited<ReturnType<typeof makeChild>> | undefined
     while (refused === undefined && made.length < 2 * mostKeys) {

@@ -38,7 +38,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
     }
   }
 
-  it('one API key is made when its answer was sent, but could not be kept', async () => {
+  it('creates one API key when the answer was sent but could not be stored', async () => {
     afterNextKey(() => killUnder(gateway.store, gateway.redis))
     const first = await send('/api-keys', { name: 'once' })
     expect(first.status, first.text).to.equal(201)
@@ -51,7 +51,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
     expect((await send('/api-keys', { name: 'once' })).headers['idempotency-replayed']).to.equal('true')
   })
 
-  it('one API key is made when the store took it, but could not say so', async () => {
+  it('creates one API key when the store wrote it but could not confirm it', async () => {
     afterNextKey(async () => {
       await killUnder(gateway.store, gateway.redis)
       throw storeUnavailable('make an API key')
@@ -65,7 +65,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
     expect((await gateway.request('GET', '/containers', { key: body.data.key })).status).to.equal(200)
   })
 
-  it('an API key that was deleted meanwhile does not come back', async () => {
+  it('does not restore an API key that was deleted in the meantime', async () => {
     afterNextKey(() => killUnder(gateway.store, gateway.redis))
     const { data } = (await send('/api-keys', { name: 'stolen' })).body
     await waitFor(() => gateway.store.ready())
@@ -76,7 +76,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
     expect((await gateway.request('GET', '/containers', { key: data.key })).status).to.equal(401)
   })
 
-  it('what made an API key is known for two days, and only of requests that can be repeated', async () => {
+  it('remembers for two days which repeatable request created an API key', async () => {
     await gateway.request('POST', '/api-keys', { body: { name: 'without' } })
     expect(await markers()).to.deep.equal([])
     const { key } = (await send('/api-keys', { name: 'with' })).body.data
@@ -110,7 +110,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
       await waitFor(() => test.store.ready())
     }
 
-    it('adds one host when no join token could be made for it', async () => {
+    it('adds one host when no join token could be created for it', async () => {
       await failOnce()
       const { status, body, text } = await send('/hosts', host)
       expect(status, text).to.equal(201)
@@ -120,7 +120,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
       expect((await send('/hosts', another, 'another')).body.code).to.equal('name_conflict')
     })
 
-    it('does not bring a host back that was removed meanwhile', async () => {
+    it('does not restore a host that was removed in the meantime', async () => {
       await failOnce()
       const [{ id } = { id: '' }] = test.fleet.view.hosts()
       await test.fleet.hosts.removeHost(id, { force: false })

@@ -38,14 +38,14 @@ describe('Idempotency-Key over HTTP', () => {
       ...(apiKey === undefined ? {} : { key: apiKey }),
     })
 
-  it('answers a repeat with the first answer, the secret included', async () => {
+  it('answers a repetition with the first answer, including the secret', async () => {
     const [first, second] = [await post('a-1', { name: 'once' }), await post('a-1', { name: 'once' })]
     expect([second.status, second.text]).to.deep.equal([201, first.text])
     const { body } = await gateway.request('GET', '/api-keys?name=once')
     expect(body.data).to.have.length(1)
   })
 
-  it('keeps the callers apart, and refuses another body', async () => {
+  it('separates callers, and refuses another body', async () => {
     await post('a-2', { name: 'two' })
     const other = await post('a-2', { name: 'three' })
     expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
@@ -53,7 +53,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await post('a-2', { name: 'three', scopes: ['apikey:create'] }, key)).status).to.equal(201)
   })
 
-  it('runs one of fifty at once', async () => {
+  it('runs one of fifty concurrent requests', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'fifty' })
     const replies = await Promise.all(
       Array.from({ length: 50 }, () =>
@@ -67,7 +67,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect(operations).to.have.length(1)
   })
 
-  it('keeps no 404 and no 409: the same key runs once what stood in the way is gone', async () => {
+  it('stores neither 404 nor 409: the same key runs once the obstacle is removed', async () => {
     const missing = () =>
       gateway.request('POST', '/containers/none-such/stop', { headers: { 'idempotency-key': 'a-4' } })
     const first = await missing()
@@ -88,7 +88,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await map(other?.id, again)).status).to.equal(200)
   })
 
-  it('keeps no 412: the same key with a newer If-Match runs', async () => {
+  it('does not store 412: the same key runs with a newer If-Match', async () => {
     const { id, revision } = await gateway.fleet.addGuest()
     const reset = async (tag: number) => {
       const headers = { 'idempotency-key': 'a-6', 'if-match': `"${tag}.x"` }
@@ -100,7 +100,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await reset(revision)).headers['idempotency-replayed']).to.equal('true')
   })
 
-  it('refuses keys that are no keys', async () => {
+  it('refuses malformed keys', async () => {
     for (const key of ['x'.repeat(256), 'a b', 'ä'])
       expect((await post(key, { name: 'x' })).status, key.slice(0, 10)).to.equal(400)
   })
@@ -131,21 +131,21 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await gateway.request('GET', '/containers/idem-2')).status).to.equal(404)
   })
 
-  it('makes one of many at once', async () => {
+  it('creates one guest for many concurrent requests', async () => {
     const replies = await Promise.all(Array.from({ length: 20 }, () => create('idem-many', 'order-4712')))
     const ids = replies.filter((r) => r.status === 202).map((r) => (r.body as { data: { id: number } }).data.id)
     expect(new Set(ids).size).to.equal(1)
     for (const reply of replies) expect([202, 409]).to.include(reply.status)
   })
 
-  it('runs again, as the same operation, after a failure that may pass', async () => {
+  it('runs again, as the same operation, after a transient failure', async () => {
     gateway.fleet.agentFailure = new BerthError('timeout', 'agent_timeout', 'no answer')
     expect((await create('idem-3', 'order-4713')).status).to.equal(504)
     gateway.fleet.agentFailure = undefined
     expect((await create('idem-3', 'order-4713')).status).to.equal(202)
   })
 
-  it('is ignored by the list by POST, which shows what is now and leaves no audit entry', async () => {
+  it('is ignored by the list by POST, which shows the present state and leaves no audit entry', async () => {
     const headers = { 'idempotency-key': 'listing' }
     const ask = (body: unknown) => gateway.request('POST', '/containers/list', { headers, body })
     expect((await ask({})).status).to.equal(200)
@@ -158,7 +158,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect(text).not.to.contain('list')
   })
 
-  it('refuses a key that is none', async () => {
+  it('refuses a malformed key', async () => {
     for (const key of ['x'.repeat(256), 'has blank'])
       expect((await create('idem-4', key)).body.details.field).to.equal('Idempotency-Key')
   })
@@ -189,7 +189,7 @@ describe('idempotency store', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('says that the first still runs, here and in another process', async () => {
+  it('reports that the first request still runs, here and in another process', async () => {
     const [one, two] = [await open(), await open()]
     const claim = await claimOf(one.idempotency, 'k')
     expect(await codeOf(one.idempotency.begin(request('k')))).to.equal('task_running')
@@ -202,7 +202,7 @@ describe('idempotency store', () => {
     expect(await redis.readAof()).not.to.contain('geheim')
   })
 
-  it('runs a released request again, once, with the same operation id', async () => {
+  it('runs a released request once more, with the same operation id', async () => {
     const [one, two] = [await open(), await open()]
     for (let round = 0; round < 5; round++) {
       const claim = await claimOf(one.idempotency, `k${round}`)
@@ -215,7 +215,7 @@ describe('idempotency store', () => {
     }
   })
 
-  it('runs again after an end that could not be written', async () => {
+  it('runs again after an outcome that could not be written', async () => {
     const { store, idempotency } = await open()
     const claim = await claimOf(idempotency, 'k')
     process.kill(await redis.pid(), 'SIGKILL')
@@ -225,7 +225,7 @@ describe('idempotency store', () => {
     expect(await claimOf(idempotency, 'k')).to.deep.equal(claim)
   })
 
-  it('one operation makes one API key, however many gateways try at once', async () => {
+  it('creates one API key per operation, however many gateways try at once', async () => {
     await createAdminKey(redis.stateDir, join(redis.stateDir, 'admin.key'))
     const options = { secret, stateDir: redis.stateDir, auditKeep: 100, limits: noLimits, log: silentLog }
     const stores = await Promise.all([1, 2, 3].map(() => redis.openStore(prefix)))

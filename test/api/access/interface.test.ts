@@ -154,7 +154,7 @@ PATCH /api-keys/{id}: id name prefix scopes expires_at disabled container_uuids
 /** Without the names of parameters. */
 const plain = (path: string): string => path.replace(/\{[^}]*\}/g, '{}')
 
-describe('the interface of the field', () => {
+describe('the contract of existing clients', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -170,7 +170,7 @@ describe('the interface of the field', () => {
       it(`has ${method} ${path}`, () => expect(find(method, path), 'a route').not.to.equal(undefined))
   }
 
-  it('has the fields of its answers', () => {
+  it('has every field of its answers', () => {
     for (const line of fields.trim().split('\n')) {
       const [name = '', names = ''] = line.split(': ')
       const [method = '', path = ''] = name.split(' ')

@@ -80,7 +80,7 @@ describe('key cache', () => {
 
   const disable = () => writer.client.set(keyNames(writer).record(1), encodeRecord({ ...record, disabled: true }))
 
-  it('reads again what changed after it was read and before it was kept', async () => {
+  it('reads a record again that changed between the read and the caching', async () => {
     let open = () => undefined as void
     store.gate = new Promise((resolve) => (open = resolve))
     const loading = cache.load(record.digest)
@@ -96,7 +96,7 @@ describe('key cache', () => {
     expect(cache.get(record.digest)?.rights.disabled).to.equal(true)
   })
 
-  it('forgets a key with the record of its maker', async () => {
+  it('drops a key together with the record of its maker', async () => {
     const child = createKeySecret()
     await insertKey(writer.client, keyNames(writer), {
       ...record,
@@ -112,7 +112,7 @@ describe('key cache', () => {
     expect((await cache.load(digestKey(child)))?.rights.disabled).to.equal(true)
   })
 
-  it('refuses a record that belongs to another digest, and a line of makers that is broken', async () => {
+  it('refuses a record of another digest, and a broken chain of makers', async () => {
     const stray = createKeySecret()
     await writer.client.set(keyNames(writer).digest(digestKey(stray)), '1')
     expect(await cache.load(digestKey(stray))).to.equal(undefined)
@@ -126,7 +126,7 @@ describe('key cache', () => {
     expect(await cache.load(digestKey(orphan))).to.deep.include({ complete: false })
   })
 
-  it('notes uses once the store is back, without another use', async () => {
+  it('writes uses once the store is back, without another use', async () => {
     const other = await redis.openStore('usage:')
     const usage = new KeyUsage(other, 20)
     const run = other.run.bind(other)
@@ -139,7 +139,7 @@ describe('key cache', () => {
     await usage.close()
   })
 
-  it('is not trusted when the store was not heard of lately', async () => {
+  it('is not trusted when the store has not answered recently', async () => {
     const failures = new FailureLog(silentLog)
     const sessions = {
       has: () => false,

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { boundUuids as uuids, KeyCalls } from '../../support/gateway/key-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('API keys and who made them', () => {
+describe('API keys of other keys', () => {
   let gateway: TestGateway
   let keys: KeyCalls
   before(async () => {
@@ -11,7 +11,7 @@ describe('API keys and who made them', () => {
   })
   after(() => gateway.close())
 
-  it('made while its unlimited maker is deleted works, or was never made', async () => {
+  it('work, or are never created, when their unlimited maker is deleted meanwhile', async () => {
     for (let round = 0; round < 30; round++) {
       const maker = await keys.make({ scopes: ['*'] })
       const making = gateway.request('POST', '/api-keys', { key: maker.key, body: { name: 'late' } })
@@ -22,14 +22,14 @@ describe('API keys and who made them', () => {
     }
   })
 
-  describe('made by a limited key', () => {
+  describe('created by a limited key', () => {
     const grants = {
       scopes: ['container:*', 'apikey:*'],
       container_uuids: [...uuids],
       ip_whitelist: '127.0.0.0/8',
     }
 
-    it('hold no more than it, and shrink with it', async () => {
+    it('have at most its rights, and lose rights with it', async () => {
       const parent = await keys.make({ ...grants, expires_at: '2031-01-01' })
       for (const [field, fields] of [
         ['scopes', { scopes: ['*'] }],
@@ -68,7 +68,7 @@ describe('API keys and who made them', () => {
       expect(await keys.admits(grandchild.key)).to.equal('key_expired')
     })
 
-    it('go with it', async () => {
+    it('are deleted with it', async () => {
       const parent = await keys.make(grants)
       const child = await keys.make({ scopes: ['apikey:*'] }, parent.key)
       const grandchild = await keys.make({ scopes: ['apikey:read'] }, child.key)
@@ -77,7 +77,7 @@ describe('API keys and who made them', () => {
       for (const key of [child.key, grandchild.key]) expect(await keys.admits(key)).to.equal('unauthorized')
     })
 
-    it('are all it sees, with those within it, when it is bound to containers', async () => {
+    it('are the only keys it sees, limited to its containers, when it is bound to containers', async () => {
       const parent = await keys.make(grants)
       const within = await keys.make({ ...grants, scopes: ['container:read'], container_uuids: [uuids[0]] })
       const outside = await keys.make({ scopes: ['container:read'] })
@@ -93,7 +93,7 @@ describe('API keys and who made them', () => {
     })
   })
 
-  it('never lets a key change itself, nor the last administrator go', async () => {
+  it('never let a key change itself or remove the last administrator', async () => {
     const { id, key } = await keys.make({ scopes: ['*'] })
     expect(await keys.answerTo('PATCH', `/api-keys/${id}`, { key, body: { name: 'x' } })).to.deep.equal([
       403,
@@ -121,7 +121,7 @@ describe('API keys and who made them', () => {
     }
   })
 
-  it('lets a new administrator take over from the first', async () => {
+  it('let a new administrator replace the first', async () => {
     const own = await startTestGateway()
     try {
       const heir = (await own.request('POST', '/api-keys', { body: { name: 'heir', scopes: ['*'] } })).body.data

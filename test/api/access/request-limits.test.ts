@@ -6,11 +6,11 @@ import { waitFor } from '../../support/wait.js'
 const none = { perSecond: 0, atOnce: 0 }
 const viaProxy = (address: string) => ({ headers: { 'x-forwarded-for': address } })
 
-describe('limits of requests', () => {
+describe('request limits', () => {
   let gateway: TestGateway
   afterEach(() => gateway.close())
 
-  it('tell a caller what it may still send', async () => {
+  it('report the remaining requests to the caller', async () => {
     gateway = await startTestGateway({ limits: { caller: { perSecond: 1000, atOnce: 0 } } })
     const { headers } = await gateway.request('GET', '/containers')
     expect(headers['ratelimit-limit']).to.equal('1000')
@@ -18,7 +18,7 @@ describe('limits of requests', () => {
     expect(headers['ratelimit-reset']).to.equal('1')
   })
 
-  it('hold each key by itself', async () => {
+  it('apply to each key separately', async () => {
     gateway = await startTestGateway({ limits: { caller: { perSecond: 5, atOnce: 0 } } })
     const [busy, quiet] = [await gateway.makeKey({}), await gateway.makeKey({})]
     const replies = await Promise.all(
@@ -36,7 +36,7 @@ describe('limits of requests', () => {
     await waitFor(async () => (await gateway.request('GET', '/containers', { key: busy })).status === 200)
   })
 
-  it('hold each address, whoever calls from it, and let the watch over the gateway through', async () => {
+  it('apply to each address for all callers, and exempt monitoring of the gateway', async () => {
     gateway = await startTestGateway({
       limits: { address: { perSecond: 3, atOnce: 0 } },
       trustedProxies: ['127.0.0.1'],
@@ -50,7 +50,7 @@ describe('limits of requests', () => {
     expect((await gateway.request('GET', '/healthz', viaProxy('2001:db8::1'))).status).to.equal(200)
   })
 
-  it('hold what is in progress at once, and forget what has ended', async () => {
+  it('bound concurrent requests, and release the places of ended ones', async () => {
     gateway = await startTestGateway({ limits: { caller: { perSecond: 0, atOnce: 1 } } })
     const { port, hostname } = new URL(gateway.url)
     const begin = () => {
@@ -77,7 +77,7 @@ describe('limits of requests', () => {
     for (let i = 0; i < 5; i++) expect(await status()).to.equal(200)
   })
 
-  it('hold an answer that its reader does not take, until it hangs up', async () => {
+  it('count an answer that its reader does not read until it hangs up', async () => {
     gateway = await startTestGateway({
       limits: { caller: { perSecond: 0, atOnce: 1 } },
     })
@@ -102,7 +102,7 @@ describe('limits of requests', () => {
     await waitFor(async () => (await status()) === 200, { what: 'it is over' })
   })
 
-  it('are not counted where there are none', async () => {
+  it('count nothing where they are not configured', async () => {
     gateway = await startTestGateway({ limits: { caller: none, address: none } })
     const { headers } = await gateway.request('GET', '/containers')
     expect(Object.keys(headers).filter((name) => name.startsWith('ratelimit'))).to.deep.equal([])

@@ -45,14 +45,14 @@ describe('every route and every scope', function () {
       }
   })
 
-  it('is neither 401 nor 403 nor 500 for the administrator', async () => {
+  it('answers neither 401 nor 403 nor 500 to the administrator', async () => {
     for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public' && scope !== 'session')) {
       const { status, text } = await call(route, '/api/v1', gateway.adminKey)
       expect([401, 403, 500], `${route.method} ${route.path}: ${text}`).not.to.include(status)
     }
   })
 
-  it('takes wildcards, and reads only by default', async () => {
+  it('accepts wildcards, and gives read scopes by default', async () => {
     const power = await gateway.makeKey({ scopes: ['container:*'] })
     const reader = await gateway.makeKey({})
     expect((await gateway.request('POST', '/containers/999999/start', { key: power })).status).to.equal(404)

@@ -116,7 +116,7 @@ describe('secrets of every kind', function () {
     await waitFor(async () => (await gateway.request('GET', '/containers')).text.includes('used'))
   }
 
-  it('are used: people', async () => {
+  it('are used for people', async () => {
     const [first, next] = [makeUp('password'), makeUp('new password')]
     const urlFile = join(directory, 'setup.url')
     const config = ['--config', join(gateway.directory, 'gateway.yaml')]
@@ -162,7 +162,7 @@ describe('secrets of every kind', function () {
     await wrong.login(`${makeUp('password typed as a name')} !`, 'x'.repeat(12))
   })
 
-  it('are used: keys and sub-users', async () => {
+  it('are used for keys and sub-users', async () => {
     const once = (use: string) => ({ 'idempotency-key': use })
     const headers = once('a-key')
     const key = await done(201, 'POST', '/api-keys', { body: { name: 'billing', scopes: ['*'] }, headers })
@@ -189,7 +189,7 @@ describe('secrets of every kind', function () {
     await fetch(`${gateway.url}/login?code=${code}`, { redirect: 'manual' })
   })
 
-  it('are used: consoles and guests', async () => {
+  it('are used for consoles and guests', async () => {
     for (const way of ['protocol', 'query', 'refused']) {
       const { ticket } = await done(200, 'POST', '/ssh-ticket', { body: { container_name: 'used' } })
       keep('console ticket', ticket)
@@ -219,7 +219,7 @@ describe('secrets of every kind', function () {
     keep('guest password', reset.body.data.password)
   })
 
-  it('are used: TLS, targets of backups, webhooks', async () => {
+  it('are used for TLS, backup targets and webhooks', async () => {
     const authority = await TestAuthority.create()
     const { certPem, keyPem } = await authority.issue(target)
     const other = await authority.issue('other.example')
@@ -277,7 +277,7 @@ describe('secrets of every kind', function () {
     keep(name, Buffer.from(d, 'base64url').toString('latin1'))
   }
 
-  it('are used: in requests that are refused', async () => {
+  it('are used in refused requests', async () => {
     const wrong = () => makeUp('what was sent wrongly')
     await refused('GET', '/containers', { key: `berth_sk_${wrong()}` })
     await refused('GET', '/containers', { key: '', headers: { authorization: `Bearer ${wrong()}` } })
@@ -300,7 +300,7 @@ describe('secrets of every kind', function () {
     await refused('POST', '/backup-targets', { body: { name: 'x', type: 'sftp', private_key: wrong() } })
   })
 
-  it('are nowhere to be found', async () => {
+  it('appear nowhere in logs and stored data', async () => {
     const redis = join(gateway.directory, 'state', 'redis')
     const bySearch = {
       'log of the gateway': readFiles(gateway.directory, ['secret', '.key', '.yaml', '.aof', '.rdb']),

@@ -6,7 +6,7 @@ import { Browser, makeAdmin, password } from '../../support/gateway/browser.js'
 import { startTestGateway } from '../../support/gateway/test-gateway.js'
 
 describe('secrets of people', () => {
-  it('are in no log, audit entry, metric or log of log-ins, and in the store never in clear', async () => {
+  it('appear in no log, audit entry, metric or login log, and never in clear in the store', async () => {
     const lines: string[] = []
     const sink = new Writable({
       write: (chunk: Buffer, _, done) => {

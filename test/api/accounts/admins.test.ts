@@ -30,7 +30,7 @@ describe('administrators', () => {
       await gateway.store.client.del(gateway.store.key('setup-first'))
     })
 
-    it('begin with a link, of which many uses at once make one', async () => {
+    it('are created by a link that creates one account under concurrent use', async () => {
       const token = (await admins().firstLink())!
       const names = Array.from({ length: 20 }, (_, n) => `admin${n}`)
       const answers = await Promise.all(names.map((username) => setUp(token, { username })))
@@ -62,13 +62,13 @@ describe('administrators', () => {
       expect(audit.data[0]).to.include({ user: '', by: 'nobody', target: 'ada', success: true })
     })
 
-    it('get no second chance by an older link', async () => {
+    it('cannot use an older link', async () => {
       const [old, young] = [(await admins().firstLink())!, (await admins().firstLink())!]
       expect(await setUp(old, { username: 'ada' })).to.deep.equal([404, 'not_found'])
       expect((await setUp(young, { username: 'ada' }))[0]).to.equal(201)
     })
 
-    it('have a day for it', async () => {
+    it('can use it for a day', async () => {
       const token = (await admins().firstLink())!
       const { client } = gateway.store
       const key = gateway.store.key('setup-first')
@@ -79,7 +79,7 @@ describe('administrators', () => {
       expect((await setUp((await admins().firstLink())!, { username: 'ada' }))[0], 'another').to.equal(201)
     })
 
-    it('can use the link again after what is refused', async () => {
+    it('can use the link again after a refused attempt', async () => {
       const token = (await admins().firstLink())!
       for (const [what, more] of [
         ['a short password', { username: 'ada', password: 'short' }],
@@ -91,7 +91,7 @@ describe('administrators', () => {
       expect((await setUp(token, { username: 'ada' }))[0]).to.equal(201)
     })
 
-    it('are told whether a link leads in, and whom it is for, which uses nothing up', async () => {
+    it('can check a link and its name without consuming it', async () => {
       const look = (token: string) =>
         gateway
           .request('POST', '/setup/link', { key: '', body: { token } })
@@ -112,13 +112,13 @@ describe('administrators', () => {
       expect(await admins().hasLink(), 'all are used').to.equal(false)
     })
 
-    it('are not made by a token that is none', async () => {
+    it('are not created by an invalid token', async () => {
       await admins().firstLink()
       for (const token of ['x', 'A'.repeat(43), '', '*'])
         expect((await setUp(token, { username: 'ada' }))[0], token).to.be.oneOf([400, 404])
     })
 
-    it('keep one who can log in, also when two remove each other at once', async () => {
+    it('always include one who can log in, also when two remove each other at once', async () => {
       const [ada, bob] = [await makeAdmin(gateway, 'ada'), await makeAdmin(gateway, 'bob')]
       await admins().invite('carol') // who cannot log in yet
       const removals = [ada, bob].map((id) => gateway.request('DELETE', `/admins/${id}`))
@@ -131,7 +131,7 @@ describe('administrators', () => {
       expect([answer.status, answer.body.code], String(left)).to.deep.equal([409, 'invalid_state'])
     })
 
-    it('show when they last logged in', async () => {
+    it('show their last login', async () => {
       await adminBrowser(gateway, 'ada')
       const { body } = await gateway.request('GET', '/admins')
       expect(body.data[0]).to.include({ username: 'ada', last_login_ip: '127.0.0.1', two_factor: false })
@@ -139,8 +139,8 @@ describe('administrators', () => {
     })
   })
 
-  describe('later ones', () => {
-    it('invite others, by a link of their own', async () => {
+  describe('further administrators', () => {
+    it('are invited by others with a link of their own', async () => {
       const ada = await adminBrowser(gateway, 'ada1')
       const { status, body } = await ada.request('POST', '/admins', { body: { username: 'bob1' } })
       expect([status, body.data.invited]).to.deep.equal([201, true])
@@ -151,7 +151,7 @@ describe('administrators', () => {
       expect((await new Browser(gateway).login('bob1', password)).status).to.equal(200)
     })
 
-    it('invite for a day', async () => {
+    it('are invited for one day', async () => {
       const invited = await gateway.request('POST', '/admins', { body: { username: 'late1' } })
       const token = invited.body.data.setup_token as string
       const { accounts } = gateway.access.accounts
@@ -163,7 +163,7 @@ describe('administrators', () => {
       expect(await setUp(token)).to.deep.equal([404, 'not_found'])
     })
 
-    it('have names of their own, whatever the case', async () => {
+    it('have unique names, whatever the case', async () => {
       await makeAdmin(gateway, 'ada2')
       const body = { username: 'ADA2', password }
       expect((await gateway.request('POST', '/admins', { body })).body.code).to.equal('name_conflict')
@@ -194,7 +194,7 @@ describe('administrators', () => {
       expect(await bob.answerTo('GET', '/containers'), 'of the same name').to.deep.equal([401, 'unauthorized'])
     })
 
-    it('are nothing that a limited key makes', async () => {
+    it('cannot be created by a limited key', async () => {
       const body = { username: 'ada5', password }
       const make = async (fields: object) => {
         const { body: made } = await gateway.request('POST', '/api-keys', { body: { name: 'x', ...fields } })
@@ -211,7 +211,7 @@ describe('administrators', () => {
       expect(await make({ scopes: ['*'], container_uuids })).to.equal('insufficient_scope')
     })
 
-    it('are recovered on the host: password, second factor and sessions are void at once', async () => {
+    it('are recovered on the host, which voids password, second factor and sessions at once', async () => {
       const ada = await adminBrowser(gateway, 'ada6')
       const { admin, token } = await admins().recover('ada6')
       expect(admin.username).to.equal('ada6')

@@ -50,7 +50,7 @@ describe('pages of other sites', () => {
       expect(await language()).to.equal('en')
     })
 
-  it('cannot send a form, although one with JSON is accepted of a key', async () => {
+  it('cannot send a form, although a key may send one as JSON', async () => {
     const form = { 'content-type': 'application/x-www-form-urlencoded' }
     const own = { cookie, origin: gateway.url, 'x-berth-csrf': csrf }
     const body = '{"language":"zh"}'
@@ -70,17 +70,17 @@ describe('pages of other sites', () => {
     await gateway.request('POST', '/language', { body: { language: 'en' } })
   })
 
-  it('can be read without a value', async () => {
+  it('can be read without a CSRF token', async () => {
     expect((await gateway.request('GET', '/containers', { key: '', headers: { cookie } })).status).to.equal(200)
   })
 
-  it('do not matter to keys', async () => {
+  it('do not affect keys', async () => {
     const headers = { origin: 'https://evil.example' }
     const { status } = await gateway.request('POST', '/language', { headers, body: { language: 'en' } })
     expect(status).to.equal(200)
   })
 
-  it('cannot use the value of another session', async () => {
+  it('cannot use the CSRF token of another session', async () => {
     const other = await adminBrowser(gateway, 'bob')
     const value = await other.readCsrf()
     expect(await change({ origin: gateway.url, 'x-berth-csrf': value })).to.equal('csrf_refused')
@@ -105,7 +105,7 @@ describe('pages of other sites', () => {
     ['the browser’s word', () => ({ 'sec-fetch-site': 'same-origin' })],
     ['both', () => ({ origin: gateway.url, 'sec-fetch-site': 'same-origin' })],
   ] as const)
-    it(`are not this server’s, whose page changes with ${what} and the value`, async () => {
+    it(`are foreign pages, which cannot change anything with ${what} and the CSRF token`, async () => {
       expect(await change({ ...headers(), 'x-berth-csrf': csrf })).to.equal(200)
       await gateway.request('POST', '/language', { body: { language: 'en' } })
     })

@@ -47,7 +47,7 @@ describe(`${attempts} wrong passwords from ${sources} addresses`, function () {
     throw new Error('the owner is locked out')
   }
 
-  it('do not keep the owner out while they come, nor after', async () => {
+  it('do not lock the owner out, neither during the flood nor afterwards', async () => {
     const device = from('192.0.2.77')
     await enter(device)
     const begunMs = performance.now()

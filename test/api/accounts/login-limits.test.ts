@@ -47,7 +47,7 @@ describe('guesses at one account', function () {
     )
   })
 
-  it('many from one source at many accounts end too, and an IPv6 source is its /64', async () => {
+  it('are limited from one source against many accounts, and an IPv6 source is its /64', async () => {
     const answers = []
     for (let n = 0; n < 40; n++)
       answers.push(await enters({ username: `u${n}`, address: `2001:db8::${n + 1}`, device: undefined }))
@@ -55,7 +55,7 @@ describe('guesses at one account', function () {
     expect(await enters({ username: 'u99', address: '2001:db8:0:1::1', device: undefined })).to.not.equal(undefined)
   })
 
-  it('who succeeds begins anew, but his source does not', async () => {
+  it('reset the counter of the account on success, but not of the source', async () => {
     const who = { username: 'clumsy', address: '192.0.2.77', device: undefined }
     for (let round = 0; round < 3; round++) {
       for (let n = 0; n < 4; n++) await limits.enter(who)
@@ -65,14 +65,14 @@ describe('guesses at one account', function () {
     expect(left).to.equal('12')
   })
 
-  it('an attempt that was not checked is none', async () => {
+  it('do not count when they were not checked', async () => {
     const who = { username: 'crowded', address: '192.0.2.78', device: undefined }
     for (let n = 0; n < 20; n++) await (await limits.enter(who)).abandoned()
     await limits.enter(who)
     expect(await store.client.get(store.key('login-attempts', 'source:192.0.2.78'))).to.equal('1')
   })
 
-  it('codes of an account are few, wherever they come from', async () => {
+  it('are limited for codes of one account, whatever their source', async () => {
     const code = (n: number, device?: string) =>
       limits.enter({ username: 'coded', address: addressOf(100_000 + n), device }, 'code').then(
         () => true,
@@ -86,7 +86,7 @@ describe('guesses at one account', function () {
     expect(recovery, 'a recovery code').to.not.equal(undefined)
   })
 
-  it('nothing that is counted stays for ever', async () => {
+  it('leave no counter in the store for ever', async () => {
     const client = store.client
     for await (const names of client.scanIterator({ MATCH: store.key('login-*') }))
       for (const name of names) expect(await client.pTTL(name), name).to.be.greaterThan(0)

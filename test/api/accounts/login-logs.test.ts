@@ -13,7 +13,7 @@ interface Row {
   readonly count: number
 }
 
-describe('the log of log-ins', () => {
+describe('the login log', () => {
   let gateway: TestGateway
   let address = 0
 
@@ -30,7 +30,7 @@ describe('the log of log-ins', () => {
     return body.data as Row[]
   }
 
-  it('has every attempt, with its method and reason', async () => {
+  it('records every attempt, with its method and reason', async () => {
     const id = await makeAdmin(gateway, 'ada')
     const ip = '203.0.113.1'
     const browser = stranger(ip)
@@ -54,7 +54,7 @@ describe('the log of log-ins', () => {
     ])
   })
 
-  it('counts the same within a minute in one row', async () => {
+  it('counts equal attempts within a minute in one row', async () => {
     await makeAdmin(gateway, 'often')
     const browser = stranger()
     for (let n = 0; n < 8; n++) await browser.login('often', `wrong password ${n}`)
@@ -65,7 +65,7 @@ describe('the log of log-ins', () => {
     ])
   })
 
-  it('keeps no text that is no name, and nothing unprintable', async () => {
+  it('stores neither malformed names nor unprintable characters', async () => {
     await stranger().login('my secret passphrase!', password)
     const [row] = await read('?reason=unknown_user')
     expect(row).to.include({ username: '', user_agent: 'Firefox?' })
@@ -85,7 +85,7 @@ describe('the log of log-ins', () => {
       expect((await gateway.request('GET', `/login-logs${query}`)).status, query).to.equal(400)
   })
 
-  it('is exported as JSON lines, as the audit log is', async () => {
+  it('is exported as JSON lines, like the audit log', async () => {
     for (const log of ['login-logs', 'audit-logs']) {
       const { status, text, headers } = await gateway.request('GET', `/${log}/export?success=true`)
       expect(status).to.equal(200)
@@ -97,7 +97,7 @@ describe('the log of log-ins', () => {
     }
   })
 
-  it('shows people their own, and no more', async () => {
+  it('shows people their own entries only', async () => {
     const ada = await adminBrowser(gateway, 'own1')
     await adminBrowser(gateway, 'own2')
     await stranger().login('own1', 'wrong horse battery')
@@ -112,7 +112,7 @@ describe('the log of log-ins', () => {
     expect((await gateway.request('GET', '/account/audit-logs')).status, 'a key').to.equal(403)
   })
 
-  it('keeps older failures through a flood of others', async () => {
+  it('retains older failures during a flood of others', async () => {
     const redis = await startTestRedis()
     const store = await redis.openStore()
     const log = new LoginLog(store, { keep: 1000, days: 90 })
@@ -144,7 +144,7 @@ describe('the log of log-ins', () => {
     await redis.stop()
   })
 
-  it('needs its scope, and is closed to bound keys', async () => {
+  it('requires its scope, and is closed to bound keys', async () => {
     const key = await gateway.makeKey({ scopes: ['audit:read'] })
     expect((await gateway.request('GET', '/login-logs', { key })).status).to.equal(403)
     const bound = await gateway.makeKey({

@@ -8,7 +8,7 @@ const rounds = 40
 const most = 2.5
 
 /** Whoever has no password cannot tell by the time which names are there. */
-describe('the time of a wrong log-in', function () {
+describe('the time of a failed login', function () {
   let gateway: TestGateway
   let code = ''
   before(async () => {
@@ -44,7 +44,7 @@ describe('the time of a wrong log-in', function () {
       () => [code, 'A'.repeat(22)].map((access_code) => ({ code: access_code, password })),
     ],
   ] as const)
-    it(`is the same for each ${what}, whether it is there or not`, async () => {
+    it(`is the same for each ${what}, whether it exists or not`, async () => {
       const all = bodies()
       const times = all.map((): number[] => [])
       for (let round = 0; round < rounds; round++)

@@ -18,7 +18,7 @@ describe('logging in', () => {
   /** A browser at an address of its own, as log-ins are counted by address. */
   const stranger = () => new Browser(gateway, { 'x-forwarded-for': `198.51.100.${++address}` })
 
-  it('begins a session, by which an administrator may do everything', async () => {
+  it('begins a session that gives an administrator every right', async () => {
     const browser = stranger()
     const { status, body } = await browser.login('ada', password)
     expect([status, body.data]).to.deep.equal([200, { username: 'ada', kind: 'admin' }])
@@ -31,7 +31,7 @@ describe('logging in', () => {
     expect(audit.data[0]).to.include({ user: 'ada', target: 'by ada', key_id: 0 })
   })
 
-  it('lets a known address in, and refuses strangers early, in a flood of new names and addresses', async function () {
+  it('accepts a known address and refuses unknown ones early, in a flood of new names and sources', async function () {
     const home = { 'x-forwarded-for': '192.0.2.10' }
     expect((await new Browser(gateway, home).login('ada', password)).status).to.equal(200)
     const client = createClient({ maxConnections: 60 })
@@ -68,7 +68,7 @@ describe('logging in', () => {
     expect(session).to.match(/^berth=[A-Za-z0-9_-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=604800$/)
   })
 
-  it('sets it for this host alone under TLS, and takes no other there', async () => {
+  it('sets a cookie for this host only under TLS, and accepts no other there', async () => {
     const plain = stranger()
     await plain.login('ada', password)
     const tls = new Browser(gateway, { 'x-forwarded-for': '198.51.100.200', 'x-forwarded-proto': 'https' })
@@ -92,17 +92,17 @@ describe('logging in', () => {
     ['an empty-looking name', '.', password],
     ['a name of another alphabet', 'адa', password],
   ] as const)
-    it(`answers ${what} like every other`, async () => {
+    it(`answers ${what} like every other wrong login`, async () => {
       const { status, body } = await stranger().login(username, given)
       expect([status, body.code, body.message]).to.deep.equal([401, 'login_failed', 'wrong user name or password'])
     })
 
-  it('takes names in any case, and passwords however they are composed', async () => {
+  it('accepts names in any case, and passwords in any Unicode composition', async () => {
     await makeAdmin(gateway, 'Grace', 'pa\u0308ssword of hopper')
     expect((await stranger().login('gRACE', 'p\u00e4ssword of hopper')).status).to.equal(200)
   })
 
-  it('lets nobody in with a cookie that is none', async () => {
+  it('refuses an invalid cookie', async () => {
     const browser = stranger()
     for (const token of ['x', 'A'.repeat(43), '../../x', `${'A'.repeat(42)}%`]) {
       browser.cookies.set('berth', token)
@@ -110,7 +110,7 @@ describe('logging in', () => {
     }
   })
 
-  it('takes the key where key and cookie are sent', async () => {
+  it('uses the key when key and cookie are sent', async () => {
     const browser = await adminBrowser(gateway, 'both')
     const key = await gateway.makeKey({ scopes: ['container:read'] })
     const headers = { 'x-api-key': key }
@@ -131,7 +131,7 @@ describe('logging in', () => {
     expect((await stranger().login('guessed', password)).status, 'from elsewhere').to.equal(200)
   })
 
-  it('counts many at once like many in turn', async () => {
+  it('counts concurrent attempts like successive ones', async () => {
     await makeAdmin(gateway, 'flooded')
     const guesser = stranger()
     const replies = await Promise.all(
@@ -141,7 +141,7 @@ describe('logging in', () => {
     expect(statuses).to.deep.equal([...Array<number>(5).fill(401), ...Array<number>(15).fill(429)])
   })
 
-  it('leaves a device that logged in before its own attempts', async () => {
+  it('leaves a known device its own attempts', async () => {
     await makeAdmin(gateway, 'owner')
     const shared = { 'x-forwarded-for': '198.51.100.250' }
     const owner = new Browser(gateway, shared)
@@ -154,7 +154,7 @@ describe('logging in', () => {
     expect((await guesser.login('owner', password)).status, 'a made-up device').to.equal(429)
   })
 
-  it('lets nobody in who is disabled', async () => {
+  it('refuses disabled accounts', async () => {
     const id = await makeAdmin(gateway, 'away')
     await gateway.request('PATCH', `/admins/${id}`, { body: { disabled: true } })
     expect(await stranger().answerTo('POST', '/login', { body: { username: 'away', password } })).to.deep.equal([
@@ -163,7 +163,7 @@ describe('logging in', () => {
     ])
   })
 
-  it('does not count what too many at once kept from being checked', async () => {
+  it('does not count attempts that were not checked because too many came at once', async () => {
     await makeAdmin(gateway, 'crowded')
     const { passwords } = gateway.access.accounts
     const matches = passwords.matches.bind(passwords)
@@ -177,7 +177,7 @@ describe('logging in', () => {
     expect((await browser.login('crowded', password)).status).to.equal(200)
   })
 
-  it('is for addresses that the access policy lets in, sessions too', async () => {
+  it('and sessions are limited to addresses that the access policy allows', async () => {
     const inside = stranger()
     await inside.login('ada', password)
     const outside = new Browser(gateway, { 'x-forwarded-for': '203.0.113.5' })
@@ -194,7 +194,7 @@ describe('logging in', () => {
     }
   })
 
-  it('answers 503 while the store is away, and lets nobody in', async () => {
+  it('answers 503 and refuses everybody while the store is down', async () => {
     const own = await startTestGateway()
     try {
       const browser = await adminBrowser(own, 'ada')

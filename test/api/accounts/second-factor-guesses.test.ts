@@ -133,7 +133,7 @@ describe('guesses at a second factor', function () {
     }
   }
 
-  it('are few from each place until a login from there is complete, whatever else is tried between', async () => {
+  it('are limited per source until a login from there is complete, whatever else is tried in between', async () => {
     const place = fc.constantFrom<Place>('device', 'first stranger', 'second stranger')
     const step = fc.oneof(
       { weight: 6, arbitrary: fc.constantFrom<Step>('wrong code', 'wrong recovery code') },
@@ -150,7 +150,7 @@ describe('guesses at a second factor', function () {
     )
   })
 
-  it('are not more with the right password between them, on a known device', async () => {
+  it('are not increased by the right password in between, on a known device', async () => {
     const victim = await makeVictim()
     let checked = 0
     for (let n = 0; n < 60; n++) {
@@ -160,7 +160,7 @@ describe('guesses at a second factor', function () {
     expect(checked).to.equal(mostOfPlace)
   })
 
-  it('count as those of a stranger once password or second factor changed', async () => {
+  it('count like those of a stranger after a change of password or second factor', async () => {
     const victim = await makeVictim()
     const { device } = victim.places
     const changed = await parts.accounts.change('admin', victim.account.id, (now) => ({

@@ -31,14 +31,14 @@ describe('sessions', () => {
   }
   const alive = async (browser: Browser) => (await browser.request('GET', '/session')).status === 200
 
-  it('tells who is logged in', async () => {
+  it('show who is logged in', async () => {
     const { username, browser } = await newAdmin()
     const { body } = await browser.request('GET', '/session')
     expect(body.data).to.include({ username, kind: 'admin', two_factor: false, two_factor_required: false })
     expect(body.data.scopes).to.deep.equal(['*'])
   })
 
-  it('ends with log-out', async () => {
+  it('end with logout', async () => {
     const { browser } = await newAdmin()
     const { token } = browser
     expect((await browser.request('POST', '/logout')).status).to.equal(200)
@@ -59,7 +59,7 @@ describe('sessions', () => {
     expect(await browser.answerTo('DELETE', `/account/sessions/${id}`)).to.deep.equal([404, 'not_found'])
   })
 
-  it('are nobody else’s to end', async () => {
+  it('cannot be ended by other people', async () => {
     const [one, two] = [await newAdmin(), await newAdmin()]
     const { body } = await one.browser.request('GET', '/account/sessions')
     const answer = await two.browser.answerTo('DELETE', `/account/sessions/${body.data[0].id}`)
@@ -67,14 +67,14 @@ describe('sessions', () => {
     expect(await alive(one.browser)).to.equal(true)
   })
 
-  it('end all but one', async () => {
+  it('can be ended all but the current one', async () => {
     const { username, browser } = await newAdmin()
     const others = [await again(username), await again(username)]
     expect((await browser.request('DELETE', '/account/sessions')).body.data).to.deep.equal({ ended: 2 })
     expect(await Promise.all([browser, ...others].map(alive))).to.deep.equal([true, false, false])
   })
 
-  it('end with a change of the password, but the one that goes on', async () => {
+  it('end with a change of the password, except the current one', async () => {
     const { username, browser } = await newAdmin()
     const other = await again(username)
     const { token } = browser
@@ -101,7 +101,7 @@ describe('sessions', () => {
       await again(username)
     })
 
-  it('guesses at the password from a stolen session are counted', async () => {
+  it('count guesses at the password from a stolen session', async () => {
     const { browser } = await newAdmin()
     browser.cookies.delete('berth-device')
     const body = { current_password: 'wrong horse battery', password: newPassword }
@@ -143,7 +143,7 @@ describe('sessions', () => {
     await waitFor(async () => !(await alive(browser)), { timeoutMs: deadlineOf(2000) })
   })
 
-  it('are many at most, and the oldest end', async () => {
+  it('are limited in number, and the oldest ends first', async () => {
     const { username, browser } = await newAdmin()
     const account = await gateway.access.accounts.accounts.findByName(username)
     const device = { address: '192.0.2.1', userAgent: 'x' }
@@ -152,7 +152,7 @@ describe('sessions', () => {
     expect(await gateway.access.accounts.sessions.list(account!)).to.have.length(50)
   })
 
-  it('end after two hours without a request, or a week, twelve hours where their user stays logged in', async () => {
+  it('end after two hours without a request or a week; twelve hours where the user stays logged in', async () => {
     const { username, browser } = await newAdmin()
     const { sessions, accounts } = gateway.access.accounts
     const account = (await accounts.findByName(username))!
@@ -167,7 +167,7 @@ describe('sessions', () => {
     ])
   })
 
-  it('are gone once they were idle for too long', async () => {
+  it('are removed after too long without a request', async () => {
     const { username, browser } = await newAdmin()
     const { sessions, accounts } = gateway.access.accounts
     const account = (await accounts.findByName(username))!
@@ -181,7 +181,7 @@ describe('sessions', () => {
     expect(await browser.answerTo('GET', '/session')).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('want the password again for what opens doors for others, once it was long ago', async () => {
+  it('require the password again for sensitive changes after some time', async () => {
     const { username, browser } = await newAdmin()
     const account = (await gateway.access.accounts.accounts.findByName(username))!
     const [digest = ''] = await gateway.store.client.sMembers(gateway.store.key('account-sessions', account.id))

@@ -5,7 +5,7 @@ import { adminBrowser, Browser, password } from '../../support/gateway/browser.j
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('two factors', () => {
+describe('second factors', () => {
   let gateway: TestGateway
   let count = 0
 
@@ -46,7 +46,7 @@ describe('two factors', () => {
   }
   const give = (browser: Browser, body: object) => browser.answerTo('POST', '/login/otp', { body })
 
-  it('are set up with a first code, and wanted from then on', async () => {
+  it('are set up with a first code, and required from then on', async () => {
     const { username, secret, uri, codes } = await enrolled()
     expect(uri).to.match(/^otpauth:\/\/totp\/Berth:user\d+\?secret=[A-Z2-7]{32}&issuer=Berth/)
     expect(new Set(codes).size).to.equal(10)
@@ -57,7 +57,7 @@ describe('two factors', () => {
     expect((await browser.request('GET', '/session')).body.data.two_factor).to.equal(true)
   })
 
-  it('end other sessions where they are set up and removed', async () => {
+  it('end other sessions when they are set up or removed', async () => {
     const username = `user${++count}`
     const browser = await adminBrowser(gateway, username)
     const other = new Browser(gateway)
@@ -74,7 +74,7 @@ describe('two factors', () => {
     expect(await other.answerTo('GET', '/session')).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('take no code twice, nor one before it', async () => {
+  it('accept no code twice, nor an earlier one', async () => {
     const { username, secret } = await enrolled()
     const next = codeOf(secret, 1)
     expect(await give(await halfway(username), { code: next })).to.deep.equal([200, undefined])
@@ -82,7 +82,7 @@ describe('two factors', () => {
     expect(await give(await halfway(username), { code: codeOf(secret) })).to.deep.equal([401, 'login_failed'])
   })
 
-  it('let one of two in who have the same code at once', async () => {
+  it('accept one of two concurrent logins with the same code', async () => {
     const { username, secret } = await enrolled()
     const two = [await halfway(username), await halfway(username)]
     const code = codeOf(secret)
@@ -90,7 +90,7 @@ describe('two factors', () => {
     expect(answers.map(([status]) => status).sort()).to.deep.equal([200, 401])
   })
 
-  it('take a recovery code once, however it is typed', async () => {
+  it('accept a recovery code once, in any spelling', async () => {
     const { username, codes } = await enrolled()
     const typed = codes[0]!.toUpperCase().replaceAll('-', ' ')
     const browser = await halfway(username)
@@ -99,7 +99,7 @@ describe('two factors', () => {
     expect(await give(await halfway(username), { recovery_code: codes[0] })).to.deep.equal([401, 'login_failed'])
   })
 
-  it('take none of the former recovery codes once there are new ones', async () => {
+  it('refuse the former recovery codes once there are new ones', async () => {
     const { username, browser, codes } = await enrolled()
     const { status, body, text } = await browser.request('POST', '/account/totp/recovery-codes')
     expect(status, text).to.equal(200)
@@ -111,7 +111,7 @@ describe('two factors', () => {
     expect(await give(half, { recovery_code: renewed[0] })).to.deep.equal([200, undefined])
   })
 
-  it('have no recovery codes without a second factor, nor without its password lately', async () => {
+  it('have no recovery codes without a second factor, nor without a recent password confirmation', async () => {
     const ask = (browser: Browser) => browser.answerTo('POST', '/account/totp/recovery-codes')
     expect(await ask(await adminBrowser(gateway, `user${++count}`))).to.deep.equal([409, 'invalid_state'])
     const { browser } = await enrolled()
@@ -124,7 +124,7 @@ describe('two factors', () => {
     await waitFor(async () => (await ask(browser))[1] === 'confirmation_required', { what: 'refused' })
   })
 
-  it('want the password again after five wrong codes, and count them', async () => {
+  it('require the password again after five wrong codes, and count them', async () => {
     const { username, secret } = await enrolled()
     const browser = await halfway(username)
     const { token } = browser
@@ -135,7 +135,7 @@ describe('two factors', () => {
     expect([status, code]).to.be.deep.oneOf([[401, 'login_expired']])
   })
 
-  it('are no way in with half a log-in of before a change', async () => {
+  it('cannot complete a login that was begun before a change', async () => {
     const { username, browser, secret } = await enrolled()
     const half = await halfway(username)
     const body = { current_password: password, password: 'staple paper clip 7' }
@@ -154,16 +154,16 @@ describe('two factors', () => {
       expect((await give(await halfway(username), body))[1]).to.equal(code)
     })
 
-  it('refuse a code without half a log-in', async () => {
+  it('refuse a code without a begun login', async () => {
     expect(await give(new Browser(gateway), { code: '123456' })).to.deep.equal([401, 'login_expired'])
   })
 
-  it('are not replaced without being removed', async () => {
+  it('cannot be replaced without being removed first', async () => {
     const { browser } = await enrolled()
     expect(await browser.answerTo('POST', '/account/totp')).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('are not set up with a wrong code', async () => {
+  it('cannot be set up with a wrong code', async () => {
     const browser = await adminBrowser(gateway, `user${++count}`)
     const confirm = (code: string) => browser.answerTo('POST', '/account/totp/confirm', { body: { code } })
     expect(await confirm('123456')).to.deep.equal([409, 'invalid_state'])
@@ -172,7 +172,7 @@ describe('two factors', () => {
     expect((await browser.request('GET', '/session')).body.data.two_factor).to.equal(false)
   })
 
-  it('are set up before anything else where they are required', async () => {
+  it('must be set up before anything else where they are required', async () => {
     const browser = await adminBrowser(gateway, `user${++count}`)
     const rule = (require_2fa: string) => gateway.request('PUT', '/login-settings', { body: { require_2fa } })
     expect((await rule('admins')).status).to.equal(200)
@@ -190,7 +190,7 @@ describe('two factors', () => {
     }
   })
 
-  it('leave nothing in the store for a token that somebody made up', async () => {
+  it('store nothing for an invented token', async () => {
     const browser = new Browser(gateway, { 'x-forwarded-for': `198.51.100.${++count}` })
     const token = 'A'.repeat(43)
     browser.cookies.set('berth', token)

@@ -28,7 +28,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
   afterEach(() => lab.end())
 
   for (const fault of ['send', 'verify'] as const)
-    it(`are not there where they cannot be ${fault === 'send' ? 'sent' : 'read back'}`, async () => {
+    it(`are not created or restored when they cannot be ${fault === 'send' ? 'sent' : 'read back'}`, async () => {
       agent.host.backupFaults[fault] = () => {
         throw conflict('backup_damaged', 'not what was sent')
       }
@@ -38,7 +38,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     })
 
   for (const fault of ['send', 'verify'] as const)
-    it(`are canceled while they are ${fault === 'send' ? 'sent' : 'read back'}, and leave nothing`, async () => {
+    it(`are canceled while they are ${fault === 'send' ? 'sent' : 'read back'}, and leave nothing behind`, async () => {
       let begun = false
       agent.host.backupFaults[fault] = ({ signal }) =>
         new Promise((_, reject) => {
@@ -53,7 +53,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
       expect([await rows(), kept(), snapshotsLeft()]).to.deep.equal([[], [], 0])
     })
 
-  it('are canceled by the next agent where the agent of the request is gone', async () => {
+  it('are canceled by the next agent when the requesting agent has ended', async () => {
     let begun = 0
     agent.host.backupFaults.send = () => {
       begun++
@@ -70,7 +70,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect([begun, kept(), snapshotsLeft()]).to.deep.equal([1, [], 0])
   })
 
-  it('are finished by the next agent where one is gone in the middle', async () => {
+  it('are finished by the next agent when one dies in the middle', async () => {
     let interrupt: (() => void) | undefined
     agent.host.backupFaults.send = () =>
       new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
@@ -86,7 +86,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('go to the only target, and of several to the one that is named', async () => {
+  it('use the only target, or the named one of several', async () => {
     const other = await addTarget('second')
     const unnamed = await ask()
     expect([unnamed.status, unnamed.body.details?.field]).to.deep.equal([400, 'target_id'])
@@ -96,7 +96,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect([unknown.status, unknown.body.code]).to.deep.equal([409, 'backup_target_missing'])
   })
 
-  it('keep their target from being removed by accident', async () => {
+  it('protect their target from accidental removal', async () => {
     const id = await backUp()
     const refused = await gateway.request('DELETE', `/backup-targets/${targetId}`)
     expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])
@@ -106,7 +106,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect((await ask()).body.code).to.equal('backup_target_missing')
   })
 
-  it('are refused of a container that is broken, or made or deleted now', async () => {
+  it('are refused for a container that is broken, being created or being deleted', async () => {
     await agent.domain.reconciler.close() // it would put right what the host does not bear out
     for (const status of ['error', 'creating', 'deleting'] as const) {
       agent.update(guest.uuid, { status })
@@ -117,13 +117,13 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     for (const state of ['offline', 'online'] as const) await gateway.fleet.setHostState('host-a', state)
   })
 
-  it('keep their target out of the journal, in clear', async () => {
+  it('write no target in clear to the journal', async () => {
     const id = await backUp()
     const { input } = agent.domain.engine.store.findJournaled(id)!
     expect(JSON.stringify(input)).not.to.include('a-password-of-it')
   })
 
-  it('are those of the containers that a bound caller has', async () => {
+  it('are limited to the containers of a bound caller', async () => {
     const id = await backUp()
     const other = await gateway.fleet.addGuest()
     const scopes = ['backup:*']
@@ -145,7 +145,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     ['backup:restore', 'POST', '/x/restore'],
     ['backup:delete', 'DELETE', '/x'],
   ] as const)
-    it(`need ${scope}`, async () => {
+    it(`require ${scope}`, async () => {
       const others = ['read', 'create', 'restore', 'delete'].map((verb) => `backup:${verb}`)
       const key = await gateway.makeKey({
         scopes: others.filter((word) => word !== scope),

@@ -64,18 +64,18 @@ describe('backup schedules over HTTP', function () {
     },
   })
 
-  it('say at their target whom they are of', async () => {
+  it('name their container at the target', async () => {
     await isSet(daily)
     const { body } = await lab.gateway.request('GET', `/backup-targets/${targetId}/containers`)
     expect((body.data as unknown as Row[]).map(({ uuid }) => uuid)).to.deep.equal([lab.guest.uuid])
   })
 
-  it('refuse a target that is none', async () => {
+  it('refuse an invalid target', async () => {
     const { status, body } = await set({ ...daily, target_id: 7.5 })
     expect([status, body.code, body.details?.field]).to.deep.equal([400, 'invalid_field', 'target_id'])
   })
 
-  it('need a target, and to be told which where there are several', async () => {
+  it('require a target, by name where there are several', async () => {
     const other = await addTarget('tape')
     const several = await set(daily)
     expect([several.body.code, several.body.details?.field]).to.deep.equal(['missing_field', 'target_id'])
@@ -83,7 +83,7 @@ describe('backup schedules over HTTP', function () {
     expect(await isSet({ ...daily, target_id: other })).to.include({ backup_schedule_target_id: other })
   })
 
-  it('are at the target, and read back', async () => {
+  it('store backups at the target that can be read back', async () => {
     await isSet(daily)
     await lookAt(lab.nextMs - 1000)
     expect(keptAt()).to.deep.equal([])
@@ -92,7 +92,7 @@ describe('backup schedules over HTTP', function () {
     expect((await read()).copies[0]!['verified_at']).to.match(/^20/)
   })
 
-  it('drop the oldest of theirs beyond the retention at the target, never one made by hand', async () => {
+  it('delete their oldest backups beyond the retention at the target, never manual ones', async () => {
     const hand = await backUp()
     await isSet({ ...daily, retention: 2 })
     for (const text of ['a', 'b', 'c', 'd']) {
@@ -105,7 +105,7 @@ describe('backup schedules over HTTP', function () {
       .and.to.have.length(3)
   })
 
-  it('drop also what the target has of a run that failed and that it did not take back', async () => {
+  it('also delete from the target the data of a failed run that was not cleaned up', async () => {
     await isSet({ ...daily, retention: 1 })
     lab.agent.host.backupFaults.verify = () => fail()
     lab.agent.host.backupFaults.forget = () => fail()
@@ -118,7 +118,7 @@ describe('backup schedules over HTTP', function () {
     expect(keptAt()).to.deep.equal(['second'])
   })
 
-  it('keep those of before where the new one is not whole', async () => {
+  it('retain the older backups when the new one is incomplete', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     const [{ id } = {}] = (await read()).copies
@@ -129,7 +129,7 @@ describe('backup schedules over HTTP', function () {
     expect(keptAt()).to.deep.equal(['first'])
   })
 
-  it('survive a restart of the agent, without a gateway that tells the target', async () => {
+  it('survive a restart of the agent without a gateway that sends the target', async () => {
     await isSet(daily)
     await lab.agent.restart()
     await lab.gateway.fleet.caughtUp('host-a')
@@ -137,7 +137,7 @@ describe('backup schedules over HTTP', function () {
     expect(keptAt()).to.deep.equal(['first'])
   })
 
-  it('use the target as it was changed, also where the host was told of it later', async () => {
+  it('use the changed target, even when the host learns of it later', async () => {
     await isSet(daily)
     const before = lab.record.backupSchedule
     const change = { body: { path: '/srv/elsewhere' } }
@@ -153,7 +153,7 @@ describe('backup schedules over HTTP', function () {
     expect(lab.record.revision).to.equal(revision)
   })
 
-  it('hold a target, which goes with force alone, and turns them off with nothing left of it', async () => {
+  it('prevent the removal of a target; removal by force turns them off and leaves no trace of it', async () => {
     await isSet(daily)
     const refused = await lab.gateway.request('DELETE', `/backup-targets/${targetId}`)
     expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])

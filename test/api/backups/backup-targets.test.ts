@@ -54,7 +54,7 @@ describe('backup targets over HTTP', function () {
     return answer.data.id as string
   }
 
-  it('of each kind are added and shown, without secrets anywhere', async () => {
+  it('of each kind are added and shown without secrets', async () => {
     const secrets = [password, 'b3BlbnNzaC1rZXktdjE', s3.secret_access_key]
     const texts = await Promise.all([local, sftp, s3].map(async (body) => (await add(body)).text))
     texts.push((await gateway.request('GET', '/backup-targets')).text)
@@ -88,7 +88,7 @@ describe('backup targets over HTTP', function () {
     expect(rows[1]).to.have.all.keys(rows[0]!)
   })
 
-  it('are opened as they were given, for agents', async () => {
+  it('are decrypted unchanged for agents', async () => {
     const id = await added(sftp)
     let sent: unknown
     const twist = gateway.fleet.twist
@@ -160,19 +160,19 @@ describe('backup targets over HTTP', function () {
       expect(await list()).to.deep.equal([])
     })
 
-  it('have names of their own', async () => {
+  it('have unique names', async () => {
     await added(local)
     expect((await add({ ...sftp, name: 'DISK' })).body.code).to.equal('name_conflict')
   })
 
-  it('are added once for an Idempotency-Key', async () => {
+  it('are added once per Idempotency-Key', async () => {
     const headers = { 'idempotency-key': 'target-1' }
     const first = await add(local, headers)
     expect((await add(local, headers)).body.data.id).to.equal(first.body.data.id)
     expect((await list()).length).to.equal(1)
   })
 
-  it('keep what is not sent in a change, secrets above all', async () => {
+  it('retain the fields that a change does not send, secrets above all', async () => {
     const id = await added(s3)
     const change = (body: unknown): Promise<Reply> => gateway.request('PATCH', `/backup-targets/${id}`, { body })
     const { status, body } = await change({
@@ -191,7 +191,7 @@ describe('backup targets over HTTP', function () {
     expect((await gateway.request('PATCH', '/backup-targets/none', { body: { name: 'x' } })).status).to.equal(404)
   })
 
-  it('are checked by a host, which says what is wrong', async () => {
+  it('are checked by a host, which reports what is wrong', async () => {
     const id = await added(local)
     const check = async (body?: object): Promise<unknown> =>
       (await gateway.request('POST', `/backup-targets/${id}/check`, body ? { body } : {})).body.data
@@ -215,7 +215,7 @@ describe('backup targets over HTTP', function () {
     expect(unknown.body.details?.field).to.equal('host_id')
   })
 
-  it('are for keys that may, and none that are bound to containers', async () => {
+  it('require the scope, and refuse keys that are bound to containers', async () => {
     const guest = await gateway.fleet.addGuest()
     const reader = await gateway.makeKey({ scopes: ['backuptarget:read', 'backup:*'], name: 'reader' })
     const bound = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid], name: 'bound' })

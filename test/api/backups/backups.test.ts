@@ -24,7 +24,7 @@ describe('backups over HTTP', function () {
   })
   afterEach(() => lab.end())
 
-  it('are made as a task, and shown field by field once they are', async () => {
+  it('are created as a task, and then shown with every field', async () => {
     const { status, body } = await ask({ body: { description: 'before the move' } })
     expect(status).to.equal(202)
     expect(body.data).to.deep.include({ action: 'backup-create', container_name: guest.name })
@@ -58,7 +58,7 @@ describe('backups over HTTP', function () {
     expect(snapshotsLeft()).to.equal(0)
   })
 
-  it('keep the disk as it was when they were begun', async () => {
+  it('contain the disk as it was when they began', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -81,7 +81,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('are not deleted while they are made, nor is what they are sent from', async () => {
+  it('and their source snapshot cannot be deleted during their creation', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -95,7 +95,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('survive what else is done with the disk meanwhile', async () => {
+  it('survive other changes to the disk during their creation', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -107,7 +107,7 @@ describe('backups over HTTP', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('are restored, stopped or running', async () => {
+  it('are restored onto stopped and running containers', async () => {
     const id = await backUp()
     write('second')
     expect((await ended(await restore(id)))['status']).to.equal('done')
@@ -119,7 +119,7 @@ describe('backups over HTTP', function () {
     expect(snapshotsLeft()).to.equal(0)
   })
 
-  it('are restored onto a container of another host, which gets a name and login of its own', async () => {
+  it('are restored onto a container of another host, which gets its own name and login', async () => {
     const id = await backUp()
     const other = await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }, 'host-b')
     const there = gateway.fleet.agentOf('host-b')
@@ -143,7 +143,7 @@ describe('backups over HTTP', function () {
     expect([failed['status'], failed['error_code']]).to.deep.equal(['failed', 'unsupported'])
   })
 
-  it('are restored of a container that is gone, where the caller says what it was', async () => {
+  it('of a deleted container are restored when the caller names that container', async () => {
     const id = await backUp()
     await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))
     const other = await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }, 'host-b')
@@ -156,7 +156,7 @@ describe('backups over HTTP', function () {
     expect((await gateway.request('POST', url, { body, key: bound })).status).to.equal(404)
   })
 
-  it('are found at the target and deleted there when the container is gone', async () => {
+  it('are found at the target and deleted there when the container is deleted', async () => {
     const id = await backUp({ body: { description: 'the last one' } })
     await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))
     const containers = await gateway.request('GET', `/backup-targets/${targetId}/containers`)
@@ -178,7 +178,7 @@ describe('backups over HTTP', function () {
     expect((await gateway.request('GET', `${url}?container_uuid=x`)).status).to.equal(400)
   })
 
-  it('leave the container as it was where a restore fails, at any step', async () => {
+  it('leave the container unchanged when a restore fails, at any step', async () => {
     const id = await backUp()
     write('second')
     await run()
@@ -212,7 +212,7 @@ describe('backups over HTTP', function () {
     expect(agent.guests().find(({ uuid }) => uuid === guest.uuid)?.fetchedBytes).to.equal(0)
   })
 
-  it('that are larger than the disk are refused as such', async () => {
+  it('larger than the disk are refused with that reason', async () => {
     const id = await backUp()
     agent.host.backupBytes = 10 * 1024 ** 3 + 1
     const failed = await ended(await restore(id))
@@ -235,7 +235,7 @@ describe('backups over HTTP', function () {
     expect((await restore(id)).status).to.equal(404)
   })
 
-  it('are there again where the target does not delete them', async () => {
+  it('are listed again when the target does not delete them', async () => {
     const id = await backUp()
     agent.host.backupFaults.forget = () => {
       throw conflict('backup_target_unreachable', 'the target cannot be reached')

@@ -8,7 +8,7 @@ import { expectInTime } from '../../support/promised-time.js'
 
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']
 
-describe('who gets a console', () => {
+describe('console access', () => {
   let lab: ConsoleLab
   let guest: Guest
   before(async () => {
@@ -34,7 +34,7 @@ describe('who gets a console', () => {
   }
 
   describe('a ticket', () => {
-    it('is good once, also for two at the same time', async () => {
+    it('works once, also for two concurrent attempts', async () => {
       const ticket = await lab.ticket(guest.name)
       const clients = [use(ticket), use(ticket)]
       await waitFor(() => clients.some(({ closed }) => closed), { what: 'one is refused' })
@@ -51,7 +51,7 @@ describe('who gets a console', () => {
       expect((await use(late).ended()).code).to.equal(4401)
     })
 
-    it('is for one container and one kind, and gone after a try', async () => {
+    it('is bound to one container and one kind, and used up by an attempt', async () => {
       const other = await lab.addGuest()
       const ticket = await lab.ticket(guest.name)
       expect((await use(ticket, other.name).ended()).code).to.equal(4401)
@@ -61,7 +61,7 @@ describe('who gets a console', () => {
       expect((await use(forScreens, machine.name).ended()).code).to.equal(4401)
     })
 
-    it('cannot be guessed, nor read in the store', async () => {
+    it('cannot be guessed, nor read from the store', async () => {
       const ticket = await lab.ticket(guest.name)
       expect(ticket).to.match(/^[\w-]{43}$/)
       expect((await use(randomBytes(32).toString('base64url')).ended()).code).to.equal(4401)
@@ -72,7 +72,7 @@ describe('who gets a console', () => {
       expect(await lab.gateway.store.client.ttl(key)).to.be.within(30, 60)
     })
 
-    it('takes the scope, and a container that the key may see', async () => {
+    it('requires the scope and access to the container', async () => {
       const other = await lab.addGuest()
       const bound = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], container_uuids: [guest.uuid] })
       const ask = async (kind: string, container_name: string): Promise<unknown[]> => {
@@ -89,7 +89,7 @@ describe('who gets a console', () => {
       expect((await lab.gateway.request('POST', '/ssh-ticket', { body: {} })).status).to.equal(400)
     })
 
-    it('is given ten times a minute for a container', async () => {
+    it('is issued ten times a minute per container', async () => {
       for (let n = 0; n < 10; n++) await lab.ticket(guest.name)
       const { status, headers } = await lab.gateway.request('POST', '/ssh-ticket', {
         body: { container_name: guest.name },
@@ -98,7 +98,7 @@ describe('who gets a console', () => {
       expect(Number(headers['retry-after'])).to.be.within(1, 60)
     })
 
-    it('is of no use once its key is off', async () => {
+    it('is useless once its key is disabled', async () => {
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'off' })
       const ticket = await lab.ticket(guest.name, { key })
       await disable('off')
@@ -111,7 +111,7 @@ describe('who gets a console', () => {
     const from = async (origin: string | null, headers: Record<string, string> = {}): Promise<ConsoleClient> =>
       lab.open(guest.name, { origin, headers })
 
-    it('of other origins are refused before the upgrade, and the ticket stays', async () => {
+    it('of other origins are refused before the upgrade, and the ticket stays valid', async () => {
       const own = lab.gateway.url
       const ticket = await lab.ticket(guest.name)
       for (const origin of [
@@ -134,7 +134,7 @@ describe('who gets a console', () => {
       await use(ticket).ready()
     })
 
-    it('of the list are let in at once', async () => {
+    it('with listed origins are accepted at once', async () => {
       expect(await (await from('https://panel.example')).refusal()).to.deep.equal(refused)
       await put('/webssh-origins', { origins: ['https://panel.example'] })
       await (await from('https://panel.example')).ready()
@@ -142,12 +142,12 @@ describe('who gets a console', () => {
       expect(await (await from('https://panel.example')).refusal()).to.deep.equal(refused)
     })
 
-    it('behind a proxy that speaks TLS are this server’s own', async () => {
+    it('behind a TLS proxy count as this server’s own', async () => {
       const page = `https://${new URL(lab.gateway.url).host}`
       await (await from(page, { 'x-forwarded-proto': 'https', 'x-forwarded-for': inside })).ready()
     })
 
-    it('are refused by the access policy, and thrown out by it', async () => {
+    it('are refused and disconnected by the access policy', async () => {
       const client = await from(lab.gateway.url, { 'x-forwarded-for': outside })
       await client.ready()
       try {
@@ -163,7 +163,7 @@ describe('who gets a console', () => {
     })
   })
 
-  describe('is thrown out at once', () => {
+  describe('is disconnected at once', () => {
     const thrownOut = async (
       reason: { code: number; reason: string },
       act: () => unknown,
@@ -219,7 +219,7 @@ describe('who gets a console', () => {
       })
     })
 
-    it('when the guest is blocked', async () => {
+    it('when the guest is suspended', async () => {
       const expired = { expiresAtMs: 1, policy: { expired: true, overQuota: false } }
       await thrownOut({ code: 4409, reason: 'blocked' }, () => lab.agent.update(guest.uuid, expired))
     })

@@ -22,7 +22,7 @@ describe('the opening of a console', () => {
   })
   afterEach(() => lab.endAll())
 
-  describe('by a bad handshake', () => {
+  describe('fails on a bad handshake', () => {
     /** @returns the answer, until the server closes */
     const ask = async (ticket: string, headers: Record<string, string> = {}): Promise<string> => {
       const { hostname, port, host, origin } = new URL(lab.gateway.url)
@@ -46,7 +46,7 @@ describe('the opening of a console', () => {
       ['version', { 'Sec-WebSocket-Version': '99' }],
       ['key', { 'Sec-WebSocket-Key': 'short' }],
     ] as const)
-      it(`of a wrong ${name} is refused, and the ticket stays`, async () => {
+      it(`with a wrong ${name}, and the ticket stays valid`, async () => {
         const ticket = await lab.ticket(guest.name)
         for (let n = 0; n < tries; n++) {
           const answer = await ask(ticket, headers)
@@ -70,8 +70,8 @@ describe('the opening of a console', () => {
       })
   })
 
-  describe('beyond the number that there may be', () => {
-    it('five of one caller and ten of a container; who leaves makes room', async () => {
+  describe('is limited in number', () => {
+    it('to five per caller and ten per container; a closed one frees its place', async () => {
       const clients = []
       for (let n = 0; n < 5; n++) clients.push((await lab.opened(guest)).client)
       const refused = await lab.open(guest.name)
@@ -85,7 +85,7 @@ describe('the opening of a console', () => {
       await lab.opened(guest, { key: third })
     })
 
-    it('those that nobody uses give way', async () => {
+    it('and unused consoles are closed for new ones', async () => {
       const { client, terminal } = await lab.opened(guest)
       for (let n = 0; n < 9; n++) {
         const key = n < 4 ? undefined : await lab.gateway.makeKey({ scopes: ['terminal:ssh'] })
@@ -98,7 +98,7 @@ describe('the opening of a console', () => {
     })
   })
 
-  it('other requests that offer an upgrade are answered as if they did not', async () => {
+  it('ignores the upgrade offer of other requests', async () => {
     const body = JSON.stringify({ container_name: guest.name })
     const { hostname, port } = new URL(lab.gateway.url)
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {
@@ -132,7 +132,7 @@ describe('the opening of a console', () => {
   })
 
   describe('by clients of the former protocol', () => {
-    it('offer the ticket as subprotocol, wait for a line, and send text in five forms', async () => {
+    it('accepts the ticket as subprotocol, a first line, and text in five forms', async () => {
       const ticket = await lab.ticket(guest.name)
       const client = lab.connect('/api/ssh', {
         protocols: [`clicd-ticket.${ticket}`],
@@ -152,7 +152,7 @@ describe('the opening of a console', () => {
       expect(terminal.sizes).to.deep.equal(['80x24', '90x20'])
     })
 
-    it('get all output, however much and without a word', async () => {
+    it('delivers all output, however much and without input', async () => {
       const ticket = await lab.ticket(guest.name)
       const client = lab.connect('/api/v1/ssh', { query: { container: guest.name, ticket } })
       await waitFor(() => client.texts.length === 2, { what: 'ready' })
@@ -171,7 +171,7 @@ describe('the opening of a console', () => {
       )
     })
 
-    it('cannot come back: their terminal ends with them', async () => {
+    it('cannot be resumed: their terminal ends with the connection', async () => {
       const ticket = await lab.ticket(guest.name)
       const client = lab.connect('/api/v1/ssh', { query: { container: guest.name, ticket } })
       await waitFor(() => client.texts.length === 2, { what: 'ready' })
@@ -179,7 +179,7 @@ describe('the opening of a console', () => {
       await waitFor(() => lab.terminal(guest).closed, { what: 'closed' })
     })
 
-    it('are refused by HTTP', async () => {
+    it('is refused by plain HTTP', async () => {
       const stopped = await lab.addGuest({ status: 'stopped' })
       const bad = lab.connect('/api/ssh', { query: { container: guest.name, ticket: 'x' } })
       expect(await bad.refusal()).to.deep.equal({ status: 401, code: 'unauthorized' })

@@ -12,7 +12,7 @@ import {
 import { waitFor } from '../../support/wait.js'
 import { expectInTime } from '../../support/promised-time.js'
 
-describe('consoles of people who have logged in', function () {
+describe('consoles of logged-in people', function () {
   let lab: ConsoleLab
   let calls: SubUserCalls
   let guest: Guest
@@ -48,13 +48,13 @@ describe('consoles of people who have logged in', function () {
     expect(status, text).to.equal(200)
   }
 
-  describe('a ticket that a session made', () => {
-    it('is good with its cookie', async () => {
+  describe('a ticket of a session', () => {
+    it('works with its cookie', async () => {
       const as = await calls.headers(await makeAdmin())
       await lab.opened(guest, { as })
     })
 
-    it('is of no use without its cookie, with another session’s, or with a key', async () => {
+    it('is useless without its cookie, with another session’s, or with a key', async () => {
       const account = await makeAdmin()
       const [as, other] = [await calls.headers(account), await calls.headers(account)]
       for (const headers of [
@@ -70,14 +70,14 @@ describe('consoles of people who have logged in', function () {
       }
     })
 
-    it('is of no use once the session has ended', async () => {
+    it('is useless once the session has ended', async () => {
       const as = await calls.headers(await makeAdmin())
       const ticket = await lab.ticket(guest.name, { as })
       await done(calls.as(as)('POST', '/logout'))
       expect((await use(ticket, { cookie: as.cookie }).ended()).code).to.equal(4401)
     })
 
-    it('is of no use once the password was rotated, with any cookie', async () => {
+    it('is useless once the password was rotated, with any cookie', async () => {
       const made = await makeSubUser()
       const as = await headersOf(made)
       const tickets = [await lab.ticket(guest.name, { as }), await lab.ticket(guest.name, { as })]
@@ -89,7 +89,7 @@ describe('consoles of people who have logged in', function () {
       await lab.opened(guest, { as: await headersOf(made) })
     })
 
-    it('takes the page’s CSRF value', async () => {
+    it('requires the page’s CSRF token', async () => {
       const { 'x-berth-csrf': _, ...as } = await calls.headers(await makeAdmin())
       const body = { container_name: guest.name }
       const { status, body: answer } = await calls.as(as)('POST', '/ssh-ticket', { body })
@@ -97,7 +97,7 @@ describe('consoles of people who have logged in', function () {
     })
   })
 
-  it('a sub-user has tickets for its containers; of another it learns nothing', async () => {
+  it('give a sub-user tickets for its containers, and reveal nothing about others', async () => {
     const other = await lab.addGuest()
     const as = await headersOf(await makeSubUser())
     const ask = (container_name: string) =>

@@ -44,7 +44,7 @@ describe('consoles over the gateway’s own TLS', function () {
     return { socket, said, ended: () => waitFor(() => end || undefined, { what: 'an end' }) }
   }
 
-  it('are for the page of https, with the cookie of TLS', async () => {
+  it('accept the https page with the TLS cookie', async () => {
     const guest = await lab.addGuest()
     const calls = new SubUserCalls(lab.gateway)
     const as = await calls.headers(await calls.makeAdmin('root'))
@@ -59,7 +59,7 @@ describe('consoles over the gateway’s own TLS', function () {
     socket.close()
   })
 
-  it('other requests that offer an upgrade are answered as if they did not', async () => {
+  it('ignore the upgrade offer of other requests', async () => {
     const guest = await lab.addGuest()
     const body = JSON.stringify({ container_name: guest.name })
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {

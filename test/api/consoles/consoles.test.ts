@@ -23,7 +23,7 @@ describe('consoles', () => {
   })
 
   describe('a terminal of berth.console.v1', () => {
-    it('passes on what is typed and shown, and the size', async () => {
+    it('passes on input, output and size', async () => {
       const { client, status, terminal } = await lab.opened(guest, { query: { cols: '100', rows: '30' } })
       expect(client.socket.protocol).to.equal(ownProtocol)
       expect(client.states.map(({ state }) => state)).to.deep.equal(['connecting', 'ready'])
@@ -36,7 +36,7 @@ describe('consoles', () => {
       await client.shows(/中文 \u{1f600}\r\n/u)
     })
 
-    it('ends with the guest’s shell, and at its user’s word', async () => {
+    it('ends with the guest’s shell, and on request of its user', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.show('logout')
       terminal.exit(0)
@@ -70,13 +70,13 @@ describe('consoles', () => {
         expect(terminal.input).to.equal('')
       })
 
-    it('ends with a frame that is too long', async () => {
+    it('ends with an oversized frame', async () => {
       const { client } = await lab.opened(guest)
       client.socket.send(Buffer.alloc(65_537))
       expect((await client.ended()).code).to.equal(1009)
     })
 
-    it('has no more than a window under way to a client that takes nothing, and is paused', async () => {
+    it('sends at most one window to a client that does not read, and pauses', async () => {
       const { client, terminal } = await lab.opened(guest, { acknowledges: false })
       let shown = 0
       await waitFor(
@@ -93,7 +93,7 @@ describe('consoles', () => {
       await waitFor(() => !terminal.paused, { what: 'resumed' })
     })
 
-    it('reads no more sizes than a person makes, and another console is quick meanwhile', async () => {
+    it('limits the rate of size changes, while another console stays responsive', async () => {
       const { client, terminal } = await lab.opened(guest)
       const { client: other, terminal: quiet } = await lab.opened(guest)
       const sent = 60_000
@@ -107,7 +107,7 @@ describe('consoles', () => {
       client.socket.terminate()
     })
 
-    it('reads no more input than a guest that takes none may have waiting', async () => {
+    it('stops reading input at the bound of a guest that does not take it', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.takes = false
       const sent = 2_000_000
@@ -119,7 +119,7 @@ describe('consoles', () => {
   })
 
   describe('resuming', () => {
-    it('goes on after the connection was lost, with what was shown meanwhile and nothing twice', async () => {
+    it('continues after a lost connection, replaying missed output exactly once', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       terminal.show('one\n')
       await client.shows(/one\n/)
@@ -135,7 +135,7 @@ describe('consoles', () => {
       expect(again.terminal).to.equal(terminal)
     })
 
-    it('draws the screen again for a page that was reloaded', async () => {
+    it('redraws the screen for a reloaded page', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       terminal.show('first line\n$ ')
       await client.shows(/\$ /)
@@ -149,7 +149,7 @@ describe('consoles', () => {
       })
     })
 
-    it('survives the agent', async () => {
+    it('survives a restart of the agent', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       await lab.gateway.fleet.setHostState('host-a', 'offline')
       expect((await client.ended()).code).to.equal(1011)
@@ -159,7 +159,7 @@ describe('consoles', () => {
       await waitFor(() => terminal.input === 'x', { what: 'the same terminal' })
     })
 
-    it('is for the same caller and guest, and for what is still there', async () => {
+    it('is limited to the same caller and guest, and to existing consoles', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       client.socket.terminate()
       const other = await lab.addGuest()
@@ -178,14 +178,14 @@ describe('consoles', () => {
       expect((await late.ended()).code).to.equal(4404)
     })
 
-    it('takes it from another window', async () => {
+    it('takes the console over from another window', async () => {
       const { client, status } = await lab.opened(guest)
       await lab.opened(guest, { query: { resume: status.resume } })
       expect(await client.ended()).to.deep.equal({ code: 4409, reason: 'taken_over' })
     })
   })
 
-  it('screens pass on all bytes, and nothing of ours', async () => {
+  it('pass on all bytes of a screen, and none of Berth’s own', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'btest-vnc-'))
     const server = createServer((socket) => {
       socket.write('RFB 003.008\n')
@@ -214,13 +214,13 @@ describe('consoles', () => {
     }
   })
 
-  it('a machine without a screen says so', async () => {
+  it('report that a virtual machine has no screen', async () => {
     const { name } = await lab.addGuest({ virtualization: 'kvm' })
     const client = await lab.open(name, { kind: 'vnc' })
     expect(await client.ended()).to.deep.equal({ code: 4409, reason: 'unsupported' })
   })
 
-  it('refuses a ticket for the screen of a container, running or stopped', async () => {
+  it('refuse a ticket for the screen of a container, running or stopped', async () => {
     const stopped = await lab.addGuest({ status: 'stopped' })
     for (const container of [guest.name, stopped.name]) {
       const { status, body } = await lab.gateway.request('POST', '/vnc-ticket', { body: { container } })
@@ -228,7 +228,7 @@ describe('consoles', () => {
     }
   })
 
-  it('issues tickets for a container named by its numeric id', async () => {
+  it('issue tickets for a container named by its numeric id', async () => {
     for (const field of ['container', 'container_name']) {
       const { status, text } = await lab.gateway.request('POST', '/ssh-ticket', {
         body: { [field]: guest.id },
@@ -237,7 +237,7 @@ describe('consoles', () => {
     }
   })
 
-  it('are in the audit log, opened and closed', async () => {
+  it('are in the audit log when opened and closed', async () => {
     const { client } = await lab.opened(guest)
     client.type('secret')
     client.say({ type: 'close' })

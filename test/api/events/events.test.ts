@@ -83,7 +83,7 @@ describe('GET /events', function () {
     expect(numbers).to.deep.equal(numbers.toSorted((a, b) => a - b))
   })
 
-  it('goes on after the last event that a client has, and says where it cannot', async () => {
+  it('resumes after the last event of a client, and reports where it cannot', async () => {
     const first = await stream()
     await rename(guest.uuid, 'one')
     const { id } = await first.type('guest.updated')
@@ -103,7 +103,7 @@ describe('GET /events', function () {
     }
   })
 
-  it('tells a bound key of its container alone, and each key only what it could read', async () => {
+  it('sends a bound key only its container, and each key only what it may read', async () => {
     const bound = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const tasks = await gateway.makeKey({ scopes: ['task:read'] })
     const [all, own, few] = [await stream(), await stream(bound), await stream(tasks)]
@@ -122,7 +122,7 @@ describe('GET /events', function () {
     expect([...kinds].sort()).to.deep.equal(['ready', 'task'])
   })
 
-  it('shows the owners of a container in no event, and to no bound caller', async () => {
+  it('shows the owners of a container in no event and to no bound caller', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))
@@ -139,7 +139,7 @@ describe('GET /events', function () {
     expect(seen.body.data.owners).to.deep.equal([{ id: made.id, username: made.username }])
   })
 
-  it('tells a sub-user of its containers and their tasks, not of hosts', async () => {
+  it('sends a sub-user its containers and their tasks, but no hosts', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))
@@ -157,7 +157,7 @@ describe('GET /events', function () {
     expect(await endOf(listening, disable)).to.equal('unauthorized')
   })
 
-  it('tells of hosts and what they use, and nothing new of one that comes back as it was', async () => {
+  it('sends hosts and their usage, and nothing for a host that reconnects unchanged', async () => {
     const listening = await stream(gateway.adminKey, { query: '?kinds=host,usage,guest' })
     await gateway.fleet.setHostState('host-a', 'offline')
     await listening.type('host.offline')
@@ -167,7 +167,7 @@ describe('GET /events', function () {
     expect(listening.types).not.to.include('guest.updated')
   })
 
-  it('ends when the key is turned off, loses a right, or ends', async () => {
+  it('ends when the key is disabled, loses a right, or expires', async () => {
     for (const [change, code] of [
       [{ disabled: true }, 'key_disabled'],
       [{ scopes: ['task:read', 'host:read'] }, 'rights_changed'],
@@ -184,7 +184,7 @@ describe('GET /events', function () {
     }
   })
 
-  it('ends with the session, and keeps none from ending of idleness', async () => {
+  it('ends with the session, and does not count as activity', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: other.name })
     const headers = await calls.headers(await calls.account(made))
@@ -193,7 +193,7 @@ describe('GET /events', function () {
     expect(await endOf(listening, logout)).to.equal('unauthorized')
   })
 
-  it('ends when the access policy leaves the address out', async () => {
+  it('ends when the access policy excludes the address', async () => {
     const via = (address: string) => ({ 'x-forwarded-for': address })
     const listening = await stream(gateway.adminKey, { headers: via('203.0.113.9') })
     const set = (enabled: boolean) =>
@@ -206,7 +206,7 @@ describe('GET /events', function () {
     expect((await set(false)).status).to.equal(200)
   })
 
-  it('counts as one request at once until it is over', async () => {
+  it('counts as one concurrent request until it ends', async () => {
     const key = await gateway.makeKey({ scopes: ['task:read'] })
     const [first] = [await stream(key), await stream(key), await stream(key)]
     const refused = await gateway.request('GET', '/tasks', { key })
@@ -215,7 +215,7 @@ describe('GET /events', function () {
     await waitFor(async () => (await gateway.request('GET', '/tasks', { key })).status === 200)
   })
 
-  it('refuses kinds that do not exist, and answers HEAD without a stream', async () => {
+  it('refuses unknown kinds, and answers HEAD without a stream', async () => {
     const { status, body } = await gateway.request('GET', '/events?kinds=guest,nothing')
     expect([status, body.code, body.details.field]).to.deep.equal([400, 'invalid_field', 'kinds'])
     expect((await gateway.request('HEAD', '/events')).status).to.equal(200)
@@ -223,14 +223,14 @@ describe('GET /events', function () {
   })
 })
 
-describe('GET /events with clients that do not keep up', function () {
+describe('GET /events with slow clients', function () {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ events: { limits: { count: 300, bytes: 1024 ** 2 } } })
   })
   after(() => gateway.close())
 
-  it('has one start over, takes no more memory for it, and gives all to who keeps up', async () => {
+  it('makes a slow client start over, bounds its memory, and serves everything to the others', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'changing' })
     const key = { 'x-api-key': gateway.adminKey }
     const [quick, slow] = [

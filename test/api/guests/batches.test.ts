@@ -29,7 +29,7 @@ describe('batches', () => {
     }
   }
 
-  it('create what each body describes, and answer its task, port and password', async () => {
+  it('create every described guest, and answer its task, port and password', async () => {
     const { status, body } = await create({
       containers: [
         { ...template, name: 'each-a' },
@@ -45,7 +45,7 @@ describe('batches', () => {
     expect(await names()).to.include.members(['each-a', 'each-b'])
   })
 
-  it('create so many of one, numbered; a repetition makes no others', async () => {
+  it('create a number of guests with numbered names, and no others on repetition', async () => {
     const headers = { 'idempotency-key': 'many-1' }
     const { body } = await create({ ...template, name: 'many', count: 3 }, headers)
     expect(body.data).to.have.length(3)
@@ -57,7 +57,7 @@ describe('batches', () => {
     ])
   })
 
-  it('that have one wrong creation queue none, and say which', async () => {
+  it('with one invalid creation queue nothing, and name it', async () => {
     const before = await names()
     const good = { ...template, name: 'none-1' }
     for (const [bodies, code, field] of [
@@ -76,7 +76,7 @@ describe('batches', () => {
     expect(await names()).to.deep.equal(before)
   })
 
-  it('for which there is no room beside one another queue none, and say which is one too many', async () => {
+  it('that exceed the capacity queue nothing, and name the first one that does not fit', async () => {
     const before = await names()
     // The host sells four times its 32 GiB.
     const large = { ...template, ram_mb: 30_000 }
@@ -95,7 +95,7 @@ describe('batches', () => {
     await ended(gone.body.data as string[])
   })
 
-  it('act on all by id, uuid or name, once each', async () => {
+  it('act once on each guest, by id, uuid or name', async () => {
     const { body: made } = await create({ ...template, name: 'act', count: 3 })
     await ended(made.data as string[])
     const [first, second, third] = made.containers as { id: number; uuid: string; name: string }[]
@@ -109,7 +109,7 @@ describe('batches', () => {
     expect((await names()).filter((name) => name.startsWith('act-'))).to.deep.equal([])
   })
 
-  it('that name one that does not exist for the caller queue none', async () => {
+  it('with a name that does not exist for the caller queue nothing', async () => {
     const { body: made } = await create({ ...template, name: 'seen', count: 2 })
     const [own, other] = made.containers as { uuid: string; name: string }[]
     await ended(made.data as string[])
@@ -125,7 +125,7 @@ describe('batches', () => {
     expect((await act({ action: 'delete', containers: [own!.name] }, key)).status).to.equal(202)
   })
 
-  it('say what was refused after the check, and refuse as one where nothing was queued', async () => {
+  it('report what was refused after the check, and are refused as a whole where nothing was queued', async () => {
     const { body: made } = await create({ ...template, name: 'late', count: 2 })
     await ended(made.data as string[])
     await gateway.request('PUT', '/containers/late-1/expiry', { body: { expires_at: '2020-01-01' } })
@@ -138,7 +138,7 @@ describe('batches', () => {
     expect((await act({ action: 'explode', containers: ['late-2'] })).body.details.field).to.equal('action')
   })
 
-  it('that failed in part for now are not kept: a repeat does the rest, also of guests that it deleted', async () => {
+  it('with transient failures are not stored: a repetition does the rest, also for guests it deleted', async () => {
     const { body: made } = await create({ ...template, name: 'again', count: 2 })
     await ended(made.data as string[])
     const headers = { 'idempotency-key': 'again-1' }
@@ -160,7 +160,7 @@ describe('batches', () => {
     expect((log.data as { detail: string }[]).at(1)?.detail).to.contain(`ids ${ids}, failed again-2: host_offline`)
   })
 
-  it('hide what went wrong inside', async () => {
+  it('hide internal failures', async () => {
     const { body: made } = await create({ ...template, name: 'inside', count: 2 })
     await ended(made.data as string[])
     const plain = gateway.fleet.twist
@@ -171,7 +171,7 @@ describe('batches', () => {
     expect(body.failed[0].message).to.match(/^internal error/)
   })
 
-  it('that are repeated are not refused for their own guests, when their tasks are forgotten', async () => {
+  it('that are repeated are not refused because of their own guests when their tasks are forgotten', async () => {
     const headers = { 'idempotency-key': 'forgotten-1' }
     const body = { ...template, name: 'forgotten', count: 2 }
     const plain = gateway.fleet.reached
@@ -187,7 +187,7 @@ describe('batches', () => {
     expect([second.status, second.body.failed], second.text).to.deep.equal([202, []])
   })
 
-  it('take no address and no host port twice', async () => {
+  it('use no address and no host port twice', async () => {
     for (const more of [
       { public_ipv4s: ['203.0.113.7'] },
       { ipv6_addresses: ['2001:db8::7'] },
@@ -198,7 +198,7 @@ describe('batches', () => {
     }
   })
 
-  it('take names as text with commas and blanks', async () => {
+  it('accept names as text with commas and blanks', async () => {
     const { body: made } = await create({ ...template, name: 'text', count: 2 })
     await ended(made.data as string[])
     expect((await act({ action: 'stop', containers: 'text-1, text-2' })).status).to.equal(202)

@@ -40,7 +40,7 @@ describe('PUT /containers/{id}/boot', () => {
   }
 
   for (const start of [true, false])
-    it(`is rescue and the disk again, of one that ${start ? 'runs' : 'is stopped'}`, async () => {
+    it(`switches to rescue and back to disk for a guest that ${start ? 'runs' : 'is stopped'}`, async () => {
       const { name, uuid } = await make({ start })
       expect((await detail(name)).boot).to.deep.equal({ mode: 'disk', image: '' })
       const { status, body } = await put(name, { mode: 'rescue' })
@@ -60,7 +60,7 @@ describe('PUT /containers/{id}/boot', () => {
       expect(host.rescues.has(uuid)).to.equal(false)
     })
 
-  it('is what it was where the host cannot start it, and the login stays', async () => {
+  it('is rolled back where the host cannot start the guest, and the login stays', async () => {
     const { name, uuid } = await make()
     let starts = 0
     host.faults.start = (id) => {
@@ -72,7 +72,7 @@ describe('PUT /containers/{id}/boot', () => {
     expect([host.rescues.has(uuid), host.driver.running.has(uuid)]).to.deep.equal([false, true])
   })
 
-  it('in rescue refuses what is meant for its own system', async () => {
+  it('refuses operations on the guest’s own system during rescue', async () => {
     const { name } = await make()
     expect(await ended((await put(name, { mode: 'rescue' })).body.data.task_id)).to.equal('done')
     const post = (action: string, body: object): Promise<Reply> =>
@@ -101,7 +101,7 @@ describe('PUT /containers/{id}/boot', () => {
     }
   })
 
-  it('takes the scope of a reinstall, and is refused for others’ containers', async () => {
+  it('requires the scope of a reinstall, and is refused for foreign containers', async () => {
     const { name, uuid } = await make()
     const power = await gateway.makeKey({ scopes: ['container:power'] })
     expect((await put(name, { mode: 'rescue' }, { key: power })).body.code).to.equal('insufficient_scope')
@@ -112,7 +112,7 @@ describe('PUT /containers/{id}/boot', () => {
   })
 })
 
-describe('images that guests are not made from', () => {
+describe('images of type iso', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -120,7 +120,7 @@ describe('images that guests are not made from', () => {
   })
   after(() => gateway.close())
 
-  it('are accepted as type iso, listed by that type, and are not templates', async () => {
+  it('are accepted, listed by that type, and are not templates', async () => {
     const body = {
       type: 'iso',
       name: 'Installer',

@@ -6,7 +6,7 @@ import { SubUserCalls } from '../../support/gateway/sub-user-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('why a container cannot be reached', function () {
+describe('the connection check of a container', function () {
   let gateway: TestGateway
   let guest: Guest
   let probe: MemoryProbe
@@ -42,7 +42,7 @@ describe('why a container cannot be reached', function () {
     expect(status, text).to.be.lessThan(300)
   }
 
-  it('tells that all is well, having tried it from the host', async () => {
+  it('reports success after a try from the host', async () => {
     const found = await ask()
     expect(found).to.include({
       reachable: true,
@@ -57,7 +57,7 @@ describe('why a container cannot be reached', function () {
     expect(probe.tried).to.deep.equal([`${guest.ipv4}:22`, `192.0.2.10:${guest.sshPort}`])
   })
 
-  it('offers a start of one that does not run, and tries nothing', async () => {
+  it('offers a start of a stopped guest, and tries nothing', async () => {
     guest = await gateway.fleet.addGuest({ status: 'stopped' })
     path = `/containers/${guest.id}/connection`
     const found = await ask()
@@ -71,7 +71,7 @@ describe('why a container cannot be reached', function () {
     await repair(found)
   })
 
-  it('tells what listens instead', async () => {
+  it('reports what listens instead', async () => {
     probe.listeners = [8080, 80].map((port) => ({ port, isReachable: true }))
     const found = await ask()
     expect(found).to.include({ failed_step: 'listening', code: 'nothing_listens' })
@@ -79,7 +79,7 @@ describe('why a container cannot be reached', function () {
     expect(found.repair).to.include({ action: 'restart' })
   })
 
-  it('offers the mapping that is missing, which mends it', async () => {
+  it('offers the missing mapping, which repairs the connection', async () => {
     probe.listeners = [{ port: 443, isReachable: true }]
     const found = await ask('?port=443')
     expect(found).to.include({ failed_step: 'mapping', code: 'no_mapping', port: 0 })
@@ -90,7 +90,7 @@ describe('why a container cannot be reached', function () {
     expect(mended.port).to.be.greaterThan(0)
   })
 
-  it('knows the port within a range, and an address of its own', async () => {
+  it('recognises a port within a range, and an own address', async () => {
     await send('POST', '/port-mappings', {
       container_port: 7000,
       container_port_end: 7009,
@@ -103,7 +103,7 @@ describe('why a container cannot be reached', function () {
     expect(await ask()).to.include({ reachable: true, address: '203.0.113.9', port: 22 })
   })
 
-  it('asks the firewall about who asks, and offers a rule that lets others be as they are', async () => {
+  it('checks the firewall for the caller’s address, and offers a rule that only affects that source', async () => {
     const rules = [
       { direction: 'in', protocol: 'tcp', action: 'ACCEPT', port: '22', source_ip: '198.51.100.0/24' },
       { direction: 'out', protocol: 'udp', action: 'DROP' },
@@ -128,14 +128,14 @@ describe('why a container cannot be reached', function () {
     expect([again.status, again.body.code], 'rules of now').to.deep.equal([412, 'precondition_failed'])
   })
 
-  it('tells silence inside from what the host does not pass on', async () => {
+  it('distinguishes silence inside from packets that the host drops', async () => {
     probe.outcomes.set(`${guest.ipv4}:22`, 'silent')
     expect(await ask()).to.include({ failed_step: 'guest', code: 'guest_silent', repair: null })
     probe.outcomes.set(`${guest.ipv4}:22`, 'open').set(`192.0.2.10:${guest.sshPort}`, 'silent')
     expect(await ask()).to.include({ failed_step: 'connection', code: 'not_forwarded' })
   })
 
-  it('names quota, expiry and abuse before anything else', async () => {
+  it('reports quota, expiry and abuse first', async () => {
     const state = (policy: object): void =>
       gateway.fleet.agentOf('host-a').update(guest.uuid, { policy: { expired: false, overQuota: false, ...policy } })
     // The agent judges its guests every few seconds and corrects what is set here.
@@ -154,7 +154,7 @@ describe('why a container cannot be reached', function () {
     state({})
   })
 
-  it('offers nobody what he may not do', async () => {
+  it('offers a caller only permitted repairs', async () => {
     const expire = (expired: boolean): void =>
       gateway.fleet.agentOf('host-a').update(guest.uuid, {
         expiresAtMs: expired ? 1 : 0,
@@ -174,7 +174,7 @@ describe('why a container cannot be reached', function () {
     expect((await ask('', { key })).repair, 'no rules are told').to.equal(null)
   })
 
-  it('refuses what is no port and no address, and strangers as what is not there', async () => {
+  it('refuses invalid ports and addresses, and hides containers from strangers', async () => {
     for (const [query, field] of [
       ['?port=0', 'port'],
       ['?port=65536', 'port'],
@@ -193,7 +193,7 @@ describe('why a container cannot be reached', function () {
     expect((await gateway.request('GET', path, { key: blind })).status).to.equal(403)
   })
 
-  describe('the address that people are given', () => {
+  describe('and the public address', () => {
     const setAddress = async (address: string): Promise<void> => {
       const { status, text } = await gateway.request('PATCH', '/hosts/host-a', {
         body: { public_address: address },
@@ -218,7 +218,7 @@ describe('why a container cannot be reached', function () {
       })
   })
 
-  it('looks once for all who ask at the same time', async () => {
+  it('runs once for all concurrent callers', async () => {
     let release = (): void => undefined
     probe.hold = new Promise((resolve) => (release = resolve))
     let calls = 0
@@ -233,7 +233,7 @@ describe('why a container cannot be reached', function () {
     expect(probe.tried, 'and anew for who asks later').to.have.length(4)
   })
 
-  it('looks for few at once', async () => {
+  it('runs for a limited number of callers at once', async () => {
     let release = (): void => undefined
     probe.hold = new Promise((resolve) => (release = resolve))
     const of = (source: number) => gateway.request('GET', `${path}?source=192.0.2.${source}`)
@@ -248,7 +248,7 @@ describe('why a container cannot be reached', function () {
     expect((await Promise.all(first)).map(({ status }) => status)).to.deep.equal([200, 200])
   })
 
-  it('believes no agent that says what nobody knows', async () => {
+  it('refuses unknown answers of an agent', async () => {
     gateway.fleet.twist = (client) => ({
       ...client,
       guests: {

@@ -16,7 +16,7 @@ describe('containers over HTTP', () => {
   })
   after(() => gateway.close())
 
-  it('answers a create with what the owner needs, and finds the row at once', async () => {
+  it('answers a creation with what the owner needs, and lists the row at once', async () => {
     const { status, body } = await gateway.request('POST', '/containers', { body: create })
     expect(status).to.equal(202)
     expect(body.data).to.include({ name: 'web-1', status: 'creating', action: 'create' })
@@ -57,7 +57,7 @@ describe('containers over HTTP', () => {
     ['other digits', (id) => encodeURIComponent(String.fromCodePoint(0x660 + (id % 10)))],
     ['a null after it', (id) => `${id}%00`],
   ] as readonly (readonly [string, (id: number) => string])[])
-    it(`takes a number in no other form for an id: ${what}`, async () => {
+    it(`accepts a number in no other form as an id: ${what}`, async () => {
       const { id } = await gateway.fleet.addGuest({ status: 'running' })
       const path = `/containers/${refOf(id)}`
       for (const [method, asked] of [
@@ -71,7 +71,7 @@ describe('containers over HTTP', () => {
       expect((await gateway.request('GET', `/containers/${id}`)).body.data.status).to.equal('running')
     })
 
-  it('lists them all in full and in short, as GET and as POST with the body []', async () => {
+  it('lists all in full and in short, as GET and as POST with the body []', async () => {
     const full = await gateway.request('GET', '/containers')
     const count = full.body.data.length as number
     expect(full.headers['x-total-count']).to.equal(String(count))
@@ -132,7 +132,7 @@ describe('containers over HTTP', () => {
     expect(await read()).to.include({ cpu_usage_pct: 0, memory_usage_bytes: 1048576, load15: 0 })
   })
 
-  it('shows the guests of a host that is away as unknown, and refuses to act on them', async () => {
+  it('shows the guests of an offline host as unknown, and refuses actions on them', async () => {
     const guest = await gateway.fleet.addGuest({ status: 'running' }, 'host-b')
     await gateway.fleet.setHostState('host-b', 'offline')
     expect((await gateway.request('GET', `/containers/${guest.id}`)).body.data.status).to.equal('unknown')
@@ -189,7 +189,7 @@ describe('containers over HTTP', () => {
     }
   })
 
-  it('shows a time that no calendar has as the last one, and the others beside it', async () => {
+  it('shows an impossible date as the last possible one, next to valid ones', async () => {
     const far = Number.MAX_SAFE_INTEGER
     const { id } = await gateway.fleet.addGuest({ expiresAtMs: far, createdAtMs: -far })
     const { status, body } = await gateway.request('GET', '/containers')
@@ -203,7 +203,7 @@ describe('containers over HTTP', () => {
     expect([traffic.status, traffic.body.data?.resets_at]).to.deep.equal([200, '9999-12-31 23:59:59'])
   })
 
-  it('refuses a name that is taken, an unknown template and an unknown host', async () => {
+  it('refuses a name in use, an unknown template and an unknown host', async () => {
     for (const [change, status, code] of [
       [{}, 409, 'name_conflict'],
       [{ name: 'free-1', template_id: 'windows-95' }, 400, 'invalid_field'],
@@ -217,7 +217,7 @@ describe('containers over HTTP', () => {
   })
 
   describe('for a key bound to a container', () => {
-    it('shows that container alone; others do not exist, byte for byte', async () => {
+    it('shows that container only; others do not exist, byte for byte', async () => {
       const mine = await gateway.fleet.addGuest({ name: 'mine' })
       const theirs = await gateway.fleet.addGuest({ name: 'theirs' })
       const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })
@@ -241,7 +241,7 @@ describe('containers over HTTP', () => {
       }
     })
 
-    it('shows its own tasks only, and lets it create nothing', async () => {
+    it('shows its own tasks only, and refuses creations', async () => {
       const mine = await gateway.fleet.addGuest()
       const theirs = await gateway.fleet.addGuest()
       const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })

@@ -35,7 +35,7 @@ describe('devices of the host over HTTP', () => {
     expect(await read('/containers/with-devices')).to.deep.include({ devices: ['tun'], at_next_start: [] })
   })
 
-  it('are refused with unknown names, for virtual machines, and on hosts without them', async () => {
+  it('are refused for unknown names, for virtual machines, and on hosts without them', async () => {
     for (const devices of [['kvm'], [7], 'tun,kvm', Array.from({ length: 17 }, () => 'tun')])
       expect(outcome(await put(devices)), JSON.stringify(devices)).to.deep.equal([400, 'invalid_field'])
     expect(outcome(await gateway.request('PUT', path(), { body: {} }))).to.deep.equal([400, 'missing_field'])

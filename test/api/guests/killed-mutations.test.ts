@@ -13,7 +13,7 @@ describe('the tests that kill gateway and Redis', () => {
   })
   after(() => gateway.close())
 
-  it('have every route by which people, access, TLS and abuse are changed', () => {
+  it('cover every route that changes people, access, TLS and abuse', () => {
     const mutations = gateway.api.routes
       .filter(({ method, tag }) => method !== 'GET' && tags.includes(tag))
       .map(({ method, path }) => `${method} ${path}`)

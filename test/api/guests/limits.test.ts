@@ -21,7 +21,7 @@ describe('limits, expiry and traffic over HTTP', () => {
   const start = () => gateway.request('POST', `/containers/${guest.id}/start`)
 
   describe('resource-limit', () => {
-    it('changes the fields sent and no other, and answers a message alone', async () => {
+    it('changes the fields sent and no other, and answers only a message', async () => {
       const { status, body } = await put('resource-limit', { vcpu: 1.5, network_down_mbps: 100 })
       expect([status, body.success, body.data]).to.deep.equal([200, true, undefined])
       expect(body.message).to.be.a('string')
@@ -35,7 +35,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       })
     })
 
-    it('takes the legacy pair for both directions, and the split fields before it', async () => {
+    it('takes the legacy pair for both directions, and prefers the split fields', async () => {
       await put('resource-limit', { network_bw_mbps: 50, network_up_mbps: 20, io_speed_mbps: 7 })
       expect(await detail()).to.include({
         network_down_mbps: 50,
@@ -47,14 +47,14 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect(await detail()).to.include({ network_down_mbps: 0, network_up_mbps: 0, io_read_mbps: 7 })
     })
 
-    it('takes nothing for no change, and ignores what it does not know', async () => {
+    it('accepts a request without changes, and ignores unknown fields', async () => {
       const before = await detail()
       for (const body of [{}, [], { vcpu: 0, ram_mb: '0', io_read_mbps: null }, { disk_gb: '0', cpu_percent: 5 }])
         expect((await put('resource-limit', body)).body.message).to.equal('nothing to change')
       expect(await detail()).to.deep.equal(before)
     })
 
-    it('names what it ignores, whether or not something else changes', async () => {
+    it('names the ignored fields, whether or not something else changes', async () => {
       const nothing = (await put('resource-limit', { swap_mb: 99, cpu_percent: 5 })).body
       expect(nothing).to.deep.equal({
         success: true,
@@ -85,7 +85,7 @@ describe('limits, expiry and traffic over HTTP', () => {
         host().pool = { totalBytes: 500 * gib, usedBytes: gib }
       })
 
-      it('grows the disk of a container that runs, and is shown', async () => {
+      it('grows the disk of a running container, and is shown', async () => {
         expect((await put('resource-limit', { disk_gb: '20' })).body.message).to.equal('limits updated')
         expect([bound(), (await detail()).disk_gb]).to.deep.equal([20 * gib, 20])
         expect((await put('resource-limit', { disk_gb: 20, vcpu: 0.5 })).status).to.equal(200)
@@ -110,7 +110,7 @@ describe('limits, expiry and traffic over HTTP', () => {
         expect((await put('resource-limit', { disk_gb: 10, ram_mb: 1024 })).status).to.equal(200)
       })
 
-      it('is as it was where the host refuses', async () => {
+      it('stays unchanged where the host refuses', async () => {
         host().faults.resize = (_uuid, bytes) => {
           if (bytes === 20 * gib) throw new Error('no')
         }
@@ -142,12 +142,12 @@ describe('limits, expiry and traffic over HTTP', () => {
       ['2030-05-01T12:00:00+02:00', '2030-05-01 10:00:00'],
       ['', ''],
     ] as const)
-      it(`takes ${JSON.stringify(text)}`, async () => {
+      it(`accepts ${JSON.stringify(text)}`, async () => {
         expect((await put('expiry', { expires_at: text })).status).to.equal(200)
         expect(await detail()).to.include({ expires_at: shown, policy_blocked: false })
       })
 
-    it('refuses what is no time, and nothing', async () => {
+    it('refuses an invalid time and an empty value', async () => {
       for (const body of [
         { expires_at: 'tomorrow' },
         { expires_at: '2030-02-30' },
@@ -158,7 +158,7 @@ describe('limits, expiry and traffic over HTTP', () => {
         expect((await put('expiry', body)).body.details?.field, JSON.stringify(body)).to.equal('expires_at')
     })
 
-    it('blocks starts when it has passed, and no more once it is put off', async () => {
+    it('blocks starts once it has passed, until it is extended', async () => {
       await put('expiry', { expires_at: '2020-01-01' })
       expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'expired' })
       for (const action of ['start', 'restart']) {
@@ -170,7 +170,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect((await start()).status).to.equal(202)
     })
 
-    it('blocks at creation too when it has passed', async () => {
+    it('blocks starts from creation on when it has passed', async () => {
       const body = { name: 'over', template_id: 'debian-12', expires_at: '2020-01-01' }
       expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
       const isBlocked = async (): Promise<boolean> =>
@@ -180,7 +180,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
     })
 
-    it('is taken at creation', async () => {
+    it('is accepted at creation', async () => {
       const body = { name: 'ends', template_id: 'debian-12', expires_at: '2031-01-01' }
       const { data } = (await gateway.request('POST', '/containers', { body })).body
       const row = (await gateway.request('GET', `/containers/${data.id}`)).body.data
@@ -220,7 +220,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       [0, 99_999, '+14:00', '2026-12-01 14:00:00'],
       [0, -99_999, '-14:00', '2026-11-30 10:00:00'],
     ] as const)
-      it(`turns at midnight where its host is, ${offset} of UTC, wherever the gateway is`, async () => {
+      it(`resets at midnight where its host is, ${offset} of UTC, wherever the gateway is`, async () => {
         const { policy } = gateway.fleet.agentOf('host-a').domain
         const readUse = policy.readUse.bind(policy)
         const resetsAtMs = Date.UTC(2026, 11, 1) + hour * 3_600_000

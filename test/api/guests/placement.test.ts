@@ -12,7 +12,7 @@ const base = { virtualization: 'lxc', templateId: 'debian-12', limits, sshAuthMo
 const unbounded = { networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 }
 const ipv4 = '203.0.113.9'
 
-describe('addresses of the hosts’ own pools', function () {
+describe('addresses of the hosts’ pools', function () {
   let test: TestFleet
   let asked: string[] = []
   const hosts: { hostId: string; agent: LabAgent }[] = []
@@ -72,7 +72,7 @@ describe('addresses of the hosts’ own pools', function () {
     ['a named IPv4', { publicIpv4s: [ipv4] }],
     ['a named IPv6', { ipv6Addresses: ['2001:db8::1'] }],
   ] as const)
-    it(`are found where they are: ${name}`, async () => {
+    it(`are found on the host that has them: ${name}`, async () => {
       await setPools(2, { ipv4, prefix: '2001:db8::' })
       const { hostId, response } = await create(`wants-${name.replaceAll(' ', '-')}`, spec)
       expect(asked).to.deep.equal(['empty', 'fuller', 'fullest'])
@@ -81,7 +81,7 @@ describe('addresses of the hosts’ own pools', function () {
       expect([...publicIpv4s, ...ipv6Addresses]).to.have.length(1)
     })
 
-  it('are not looked for beyond the first host that has them, nor where none are asked for', async () => {
+  it('are searched only up to the first host that has them, and only on request', async () => {
     await setPools(0, { ipv4 })
     await setPools(1, { ipv4: '203.0.113.10' })
     await create('first', { ipv4Count: 1 })
@@ -104,14 +104,14 @@ describe('addresses of the hosts’ own pools', function () {
     await create('two', { ipv4Count: 1 })
   })
 
-  it('are asked for at the host that is named, and at no other', async () => {
+  it('are requested only at the named host', async () => {
     await setPools(1, { ipv4 })
     const named = create('named', { ipv4Count: 1 }, { hostId: hosts[0]!.hostId })
     expect(await refusalOf(named)).to.deep.equal(['resource_exhausted', undefined])
     expect(asked).to.deep.equal(['empty'])
   })
 
-  it('are answered in 16 MiB at most, what concerns guests in 1', async () => {
+  it('are limited to 16 MiB of answer, or 1 MiB about guests', async () => {
     const { hostId, agent } = hosts[1]!
     const { settings, routing } = test.fleet.agent(hostId)
     const { routing: pools, policy } = agent.domain

@@ -6,7 +6,7 @@ import { waitFor } from '../../support/wait.js'
 
 const gib = 1024 ** 3
 
-describe('a pool that is full, over HTTP', function () {
+describe('a full pool over HTTP', function () {
   let gateway: TestGateway
   let agent: LabAgent
   let guest: Guest
@@ -60,7 +60,7 @@ describe('a pool that is full, over HTTP', function () {
       expect(agent.domain.engine.stats()).to.deep.equal(tasks)
     })
 
-  it('lets go what is there, go on what runs, and back what was', async () => {
+  it('permits deletion, running guests, and restores', async () => {
     for (const action of ['stop', 'start', `snapshots/${snapshot}/restore`])
       expect((await post(action)).status, action).to.be.within(200, 202)
     expect((await gateway.request('DELETE', `/containers/${guest.id}/snapshots/${snapshot}`)).status).to.equal(200)
@@ -85,7 +85,7 @@ describe('a pool that is full, over HTTP', function () {
     await post('snapshots/schedule', { enabled: false })
   })
 
-  it('is warned of beforehand, in the report and in metrics', async () => {
+  it('causes a warning beforehand, in the report and in metrics', async () => {
     for (const [usedGb, expected] of [
       [400, []],
       [460, ['storage pool 92 % full, 40.0 of 500.0 GiB are free']],

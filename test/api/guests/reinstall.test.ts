@@ -51,7 +51,7 @@ describe('reset-password and reinstall', () => {
 
   describe('reset-password', () => {
     for (const start of [true, false])
-      it(`makes one, or takes one, in a guest that ${start ? 'runs' : 'is stopped'}`, async () => {
+      it(`generates or accepts one, in a guest that ${start ? 'runs' : 'is stopped'}`, async () => {
         const { name, uuid, ssh_password: first } = await make({ start })
         const { status, body } = await post(name, 'reset-password')
         expect([status, body.success]).to.deep.equal([200, true])
@@ -65,7 +65,7 @@ describe('reset-password and reinstall', () => {
         expect((await detail(name)).status).to.equal(start ? 'running' : 'stopped')
       })
 
-    it('answers a repetition with the same one, and does it once', async () => {
+    it('answers a repetition with the same password, and sets it once', async () => {
       const { name } = await make()
       const headers = { 'idempotency-key': 'reset-1' }
       const first = await post(name, 'reset-password', {}, { headers })
@@ -73,7 +73,7 @@ describe('reset-password and reinstall', () => {
       expect(again.body.data).to.deep.equal(first.body.data)
     })
 
-    it('keeps the key of a guest that has one, and shows that there is a password now', async () => {
+    it('retains the SSH key of a guest, and reports that there is a password now', async () => {
       const { name, uuid } = await make({ ssh_auth_mode: 'key', ssh_public_key: publicKey })
       const { body } = await post(name, 'reset-password')
       const record = agent.guests().find((guest) => guest.uuid === uuid)!
@@ -81,7 +81,7 @@ describe('reset-password and reinstall', () => {
       expect(agent.domain.context.openLogin(record)).to.deep.equal({ publicKey, password: body.data.password })
     })
 
-    it('is refused with the guest’s reason, and leaves the journal’s login', async () => {
+    it('is refused with the guest’s reason, and leaves the login in the journal unchanged', async () => {
       const { name, uuid, ssh_password: first } = await make()
       host.faults.setPassword = () => {
         throw conflict('guest_refused', 'the password could not be set in the guest: full')
@@ -93,7 +93,7 @@ describe('reset-password and reinstall', () => {
       expect(agent.domain.context.openLogin(record)).to.deep.equal({ password: first })
     })
 
-    it('tells nothing of the host’s own failures', async () => {
+    it('hides the host’s own failures', async () => {
       const { name } = await make()
       host.faults.setPassword = () => {
         throw new Error('/var/lib/secret')
@@ -103,7 +103,7 @@ describe('reset-password and reinstall', () => {
       expect(text).not.to.contain('secret')
     })
 
-    it('refuses passwords that break the rules, other scopes and others’ containers', async () => {
+    it('refuses invalid passwords, other scopes and foreign containers', async () => {
       const { name, uuid } = await make()
       const { status, body } = await post(name, 'reset-password', { password: 'short1' })
       expect([status, body.code, body.details.field]).to.deep.equal([400, 'invalid_field', 'password'])
@@ -115,7 +115,7 @@ describe('reset-password and reinstall', () => {
       expect((await post(other.name, 'reset-password', {}, { key: bound })).status).to.equal(404)
     })
 
-    it('of a guest that is blocked is set', async () => {
+    it('works for a suspended guest', async () => {
       const { name } = await make()
       const body = { expires_at: '2020-01-01' }
       await gateway.request('PUT', `/containers/${name}/expiry`, { body })
@@ -129,7 +129,7 @@ describe('reset-password and reinstall', () => {
     const reinstall = { template_id: 'debian-12', ssh_auth_mode: 'auto_password' }
 
     for (const status of ['running', 'stopped'])
-      it(`gives a ${status} guest a new disk and login and leaves all else`, async () => {
+      it(`gives a ${status} guest a new disk and login and changes nothing else`, async () => {
         const { name, uuid, ssh_password: first } = await make({ start: status === 'running' })
         await gateway.request('PUT', `/containers/${name}/firewall`, {
           body: { enabled: true, default_action: 'DROP', rules: [] },
@@ -148,7 +148,7 @@ describe('reset-password and reinstall', () => {
         expect(host.snapshots.get(uuid)?.size ?? 0).to.equal(0)
       })
 
-    it('takes each way in; keep is the login of now, after a reset too', async () => {
+    it('accepts every login; keep means the present login, after a reset too', async () => {
       const { name, uuid } = await make()
       const ways = [
         [{ ssh_auth_mode: 'password', ssh_password: 'S3cret/pass' }, 'S3cret/pass', { password: 'S3cret/pass' }],
@@ -169,7 +169,7 @@ describe('reset-password and reinstall', () => {
       expect(loginOf(uuid)).to.deep.equal({ password })
     })
 
-    it('keeps the login that the owner set inside the guest', async () => {
+    it('retains the login that the owner set inside the guest', async () => {
       const { name, uuid } = await make()
       const current = {
         passwordHash: '$y$j9T$salt$hash',
@@ -181,7 +181,7 @@ describe('reset-password and reinstall', () => {
       expect(loginOf(uuid)).to.deep.equal(current)
     })
 
-    it('has no password in clear in the journal, and answers a repetition with the first', async () => {
+    it('writes no password in clear to the journal, and answers a repetition with the first one', async () => {
       const { name } = await make()
       const headers = { 'idempotency-key': 're-1' }
       const body = { ...reinstall, ssh_auth_mode: 'password', ssh_password: 'Journ4l-word' }
@@ -192,7 +192,7 @@ describe('reset-password and reinstall', () => {
       expect(JSON.stringify(input)).not.to.contain('Journ4l-word')
     })
 
-    it('that fails brings the old disk and login back, and the guest runs', async () => {
+    it('that fails restores the old disk and login, and the guest runs', async () => {
       for (const fault of ['initialize', 'prepare', 'snapshot', 'exchange'] as const) {
         const { name, uuid, ssh_password: first } = await make()
         host.faults[fault] = () => {
@@ -209,7 +209,7 @@ describe('reset-password and reinstall', () => {
       }
     })
 
-    it('of a guest whose new disk does not start brings the old one back', async () => {
+    it('whose new disk does not start restores the old one', async () => {
       const { name, uuid } = await make({ template_id: 'debian-12' })
       host.contents.set(uuid, 'old content')
       let starts = 0
@@ -223,7 +223,7 @@ describe('reset-password and reinstall', () => {
       expect(host.driver.running.has(uuid)).to.equal(true)
     })
 
-    it('of a guest that is blocked is done, and leaves it stopped', async () => {
+    it('of a suspended guest succeeds and leaves it stopped', async () => {
       const { name, uuid } = await make()
       await gateway.request('PUT', `/containers/${name}/expiry`, { body: { expires_at: '2020-01-01' } })
       await waitFor(async () => (await detail(name)).status === 'stopped', { what: 'stopped' })
@@ -253,7 +253,7 @@ describe('reset-password and reinstall', () => {
       expect((await post(name, 'reinstall', reinstall, { headers: { 'if-match': '"1.x"' } })).status).to.equal(412)
     })
 
-    it('of several is a batch, checked before any is queued, with a login each', async () => {
+    it('of several guests is a batch, checked before any is queued, with a login each', async () => {
       const guests = [await make(), await make()]
       const containers = guests.map(({ name }) => name)
       const batch = (body: object, key?: string): Promise<Reply> =>

@@ -86,7 +86,7 @@ describe('settings of a container', function () {
     })
   }
 
-  it('are these, as the table of routes has them', () => {
+  it('match the table of routes', () => {
     const routes = gateway.api.routes.filter(
       ({ tag, conditional, statuses }) =>
         (conditional && !statuses?.includes(202)) || ['Ports', 'Firewall', 'Traffic'].includes(tag),
@@ -106,7 +106,7 @@ describe('settings of a container', function () {
     expect(inTable).to.have.deep.members(here)
   })
 
-  it('take the id, the uuid and the name, under both prefixes', async () => {
+  it('accept the id, the uuid and the name, under both prefixes', async () => {
     for (const setting of settings)
       for (const prefix of ['/api/v1', '/api']) {
         const guest = await gateway.fleet.addGuest()
@@ -117,7 +117,7 @@ describe('settings of a container', function () {
       }
   })
 
-  it('need their scope, and no other will do', async () => {
+  it('require exactly their scope', async () => {
     for (const setting of settings) {
       const guest = await gateway.fleet.addGuest()
       const others = scopeCatalogue.filter((scope) => scope !== setting.scope)
@@ -156,7 +156,7 @@ describe('settings of a container', function () {
     expect((await gateway.request('GET', `/containers/${theirs.id}`)).text).to.equal(before)
   })
 
-  it('leave an audit entry each, with the container’s name, also where they are refused', async () => {
+  it('write an audit entry each, with the container’s name, also where they are refused', async () => {
     for (const setting of writes) {
       const guest = await gateway.fleet.addGuest()
       await send(setting, guest.id)
@@ -173,7 +173,7 @@ describe('settings of a container', function () {
     }
   })
 
-  it('are changed only in the state that If-Match names', async () => {
+  it('change only in the state that If-Match names', async () => {
     for (const setting of writes) {
       const guest = await (setting.path === '/traffic-reset' ? addThrottled() : gateway.fleet.addGuest())
       const read = async () => (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
@@ -201,7 +201,7 @@ describe('settings of a container', function () {
     return guest
   }
 
-  it('lose no edit of many at once: one of each round with the same If-Match wins', async () => {
+  it('lose none of many concurrent changes: one of each round with the same If-Match wins', async () => {
     const guest = await gateway.fleet.addGuest()
     for (let round = 0; round < 5; round++) {
       const { headers } = await gateway.request('GET', `/containers/${guest.id}`)
@@ -224,7 +224,7 @@ describe('settings of a container', function () {
     await gateway.fleet.setHostState('host-b', 'online')
   })
 
-  it('replay a POST with the same Idempotency-Key', async () => {
+  it('answer a repeated POST with the same Idempotency-Key from the first answer', async () => {
     const guest = await gateway.fleet.addGuest()
     const headers = { 'idempotency-key': 'one-mapping' }
     const [first, again] = [
@@ -236,7 +236,7 @@ describe('settings of a container', function () {
     expect(body.data.port_mappings).to.have.length(2)
   })
 
-  it('are not carried out twice where the answer was lost', async () => {
+  it('are not applied twice where the answer was lost', async () => {
     const guest = await gateway.fleet.addGuest()
     const headers = { 'idempotency-key': 'lost-mapping' }
     gateway.fleet.twist = losingAnswers
@@ -248,7 +248,7 @@ describe('settings of a container', function () {
     expect(body.data.port_mappings).to.have.length(2)
   })
 
-  it('ignore fields that every object has', async () => {
+  it('ignore the names of Object.prototype’s members', async () => {
     const fields = Object.getOwnPropertyNames(Object.prototype)
     expect(fields).to.include('__proto__').and.to.include('constructor')
     for (const setting of writes.filter(({ method }) => method !== 'DELETE'))

@@ -32,7 +32,7 @@ describe('the quota of snapshots over HTTP', function () {
     await taken()
   })
 
-  it('has a default of space again with 0, keeps what is not sent, and refuses more than the pool has', async () => {
+  it('uses the default space with 0, retains what is not sent, and refuses more than the pool has', async () => {
     await setQuota({ snapshot_limit: 3, space_limit_bytes: 5_000_000 })
     expect((await setQuota({ quota: 4 })).body.data.container).to.include({
       snapshot_limit: 4,
@@ -48,7 +48,7 @@ describe('the quota of snapshots over HTTP', function () {
       expect((await setQuota({ space_limit_bytes })).status, String(space_limit_bytes)).to.equal(400)
   })
 
-  it('lets a key that is bound to the container set the number, not the space', async () => {
+  it('allows a bound key to set the number, not the space', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const set = (body: unknown): Promise<Reply> => gateway.request('PUT', `${path}/quota`, { key, body })
     const before = await detail()
@@ -68,7 +68,7 @@ describe('the quota of snapshots over HTTP', function () {
     expect((await set({ snapshot_limit: 2 })).body.data.quota).to.equal(2)
   })
 
-  it('is set by either name, shown, and none where it is 0', async () => {
+  it('is set by either name, shown, and unlimited where it is 0', async () => {
     for (const [body, limit] of [
       [{ snapshot_limit: 3 }, 3],
       [{ quota: '2' }, 2],
@@ -88,13 +88,13 @@ describe('the quota of snapshots over HTTP', function () {
   for (const body of [{}, { snapshot_limit: -1 }, { quota: 1001 }, { snapshot_limit: 'many' }])
     it(`refuses ${JSON.stringify(body)}`, async () => expect((await setQuota(body)).status).to.equal(400))
 
-  it('keeps what is more than it', async () => {
+  it('retains existing snapshots beyond it', async () => {
     const id = await taken()
     await setQuota({ quota: 0 })
     expect(await ids()).to.deep.equal([id])
   })
 
-  it('lets one of thirty at once have the last place', async () => {
+  it('gives one of thirty concurrent requests the last place', async () => {
     await setQuota({ quota: 2 })
     await taken()
     const replies = await Promise.all(Array.from({ length: 30 }, () => take()))
@@ -103,7 +103,7 @@ describe('the quota of snapshots over HTTP', function () {
     expect([(await ids()).length, kept().length]).to.deep.equal([2, 2])
   })
 
-  it('is given at creation, five by default', async () => {
+  it('is set at creation, five by default', async () => {
     for (const [name, fields, limit] of [
       ['snap-default', {}, 5],
       ['snap-none', { snapshot_limit: 0 }, 0],

@@ -39,7 +39,7 @@ describe('snapshot schedules over HTTP', function () {
     },
   })
 
-  it('drop the oldest of theirs beyond the quota, never one made by hand', async () => {
+  it('delete their oldest snapshots beyond the quota, never manual ones', async () => {
     const hand = await take()
     await isSet(daily)
     for (let run = 0; run < 6; run++) await runNext()
@@ -55,7 +55,7 @@ describe('snapshot schedules over HTTP', function () {
     )
   })
 
-  it('drop the oldest beyond the retention', async () => {
+  it('delete the oldest beyond the retention', async () => {
     await isSet({ ...daily, retention: 2 })
     for (let run = 0; run < 4; run++) await runNext()
     expect((await read()).copies.map(({ created_at: at }) => at)).to.deep.equal([
@@ -64,7 +64,7 @@ describe('snapshot schedules over HTTP', function () {
     ])
   })
 
-  it('fail as a task where those made by hand fill the quota, and drop none', async () => {
+  it('fail as a task where manual snapshots fill the quota, and delete nothing', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { snapshot_limit: 2 } })
     const hand = [await take(), await take()]
     await isSet(daily)
@@ -74,7 +74,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).copies.map(({ id }) => id)).to.have.members(hand)
   })
 
-  it('drop the oldest of theirs first where the limit of space would be exceeded, never one made by hand', async () => {
+  it('delete their oldest first where the space limit would be exceeded, never manual ones', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 3 * gib } })
     const hand = await take()
     await isSet(daily)
@@ -87,7 +87,7 @@ describe('snapshot schedules over HTTP', function () {
     expect(copies[1]!.id).to.equal(hand)
   })
 
-  it('fail as a task where the limit of space leaves no room beside those made by hand', async () => {
+  it('fail as a task where manual snapshots leave no room within the space limit', async () => {
     const hand = [await take(), await take()]
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 2_000_000 } })
     await isSet(daily)
@@ -97,7 +97,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).copies.map(({ id }) => id)).to.have.members(hand)
   })
 
-  it('keep the only snapshot where the limit of space is below the size of the disk', async () => {
+  it('retain the only snapshot where the space limit is below the size of the disk', async () => {
     await isSet(daily)
     await runNext()
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 1_000_000 } })
@@ -106,7 +106,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).copies.map(({ created_at: at }) => at)).to.deep.equal(['2027-05-04 03:30:00'])
   })
 
-  it('keep what they would have dropped where the new one cannot be taken', async () => {
+  it('retain the old snapshots where the new one cannot be taken', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     const [first] = (await read()).copies
@@ -120,7 +120,7 @@ describe('snapshot schedules over HTTP', function () {
     expect(copies[0]!.id).to.not.equal(first!.id)
   })
 
-  it('keep the new one where an old one cannot be deleted, and drop it the next time', async () => {
+  it('retain the new one where an old one cannot be deleted, and delete the old one the next time', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     lab.agent.host.faults.deleteSnapshot = () => Promise.reject(new Error('no'))
@@ -131,7 +131,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).copies).to.have.length(1)
   })
 
-  it('are held while a container is blocked, and go on with the next regular run', async () => {
+  it('pause while a container is suspended, and resume with the next regular run', async () => {
     await isSet(daily)
     await lab.gateway.request('PUT', `/containers/${lab.guest.id}/expiry`, {
       body: { expires_at: '2020-01-01' },
@@ -145,7 +145,7 @@ describe('snapshot schedules over HTTP', function () {
     expect(await tasks()).to.have.length(1)
   })
 
-  it('make up once for weeks without an agent, within half an hour', async () => {
+  it('run once for missed weeks without an agent, within half an hour', async () => {
     await isSet(daily)
     await runNext()
     await lab.gateway.fleet.setHostState('host-a', 'offline')
@@ -160,7 +160,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).schedule.next_run).to.equal('2027-05-25 03:30:00')
   })
 
-  it('of many containers at one time run two at once, and all of them', async () => {
+  it('of many containers at one time run two at once, until all are done', async () => {
     const guests = [lab.guest]
     while (guests.length < 25) guests.push(await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }))
     for (const { id } of guests)
@@ -181,7 +181,7 @@ describe('snapshot schedules over HTTP', function () {
       await lab.gateway.request('POST', `/containers/${id}/snapshots/schedule`, { body: { enabled: false } })
   })
 
-  it('go with the container', async () => {
+  it('are deleted with the container', async () => {
     await isSet(daily)
     expect((await lab.gateway.request('DELETE', `/containers/${lab.guest.id}/delete`)).status).to.equal(202)
     await waitFor(() => lab.agent.guests().every(({ uuid }) => uuid !== lab.guest.uuid), {

@@ -24,7 +24,7 @@ describe('snapshots over HTTP', function () {
   })
   afterEach(() => lab.endFaults())
 
-  it('are taken, and shown field by field once they are', async () => {
+  it('are taken, and then shown with every field', async () => {
     const { status, body } = await take({ body: { description: 'before the upgrade' } })
     expect(status).to.equal(201)
     const row = body.data as Row
@@ -66,7 +66,7 @@ describe('snapshots over HTTP', function () {
       .and.include(id)
   })
 
-  it('are listed newest first, of one container and of all', async () => {
+  it('are listed newest first, for one container and for all', async () => {
     const [first, second] = [await taken(), await taken({ body: '' })]
     expect(await ids()).to.deep.equal([second, first])
     const all = (await gateway.request('GET', '/snapshots')).body.data as Row[]
@@ -93,7 +93,7 @@ describe('snapshots over HTTP', function () {
       expect([status, body.details?.field]).to.deep.equal([400, 'description'])
     })
 
-  it('freeze a guest that runs, which goes on afterwards even where that fails', async () => {
+  it('freeze a running guest, which continues afterwards even where freezing fails', async () => {
     await run()
     const calls: string[] = []
     const { faults } = agent.host
@@ -108,7 +108,7 @@ describe('snapshots over HTTP', function () {
     expect(calls).to.deep.equal(['snapshot', 'thaw'])
   })
 
-  it('are taken, and taken back, of a guest that does not thaw', async () => {
+  it('are taken and removed again when the guest does not thaw', async () => {
     await run()
     agent.host.faults.thaw = () => Promise.reject(new Error('silent'))
     const id = await taken()
@@ -120,7 +120,7 @@ describe('snapshots over HTTP', function () {
     expect([await ids(), removed]).to.deep.equal([[id], [guest.uuid]])
   })
 
-  it('that fail leave nothing behind, not even of the quota', async () => {
+  it('that fail leave nothing behind and do not count in the quota', async () => {
     await setQuota({ snapshot_limit: 1 })
     agent.host.faults.snapshot = () => Promise.reject(new Error('no'))
     const { status, body } = await take()
@@ -131,7 +131,7 @@ describe('snapshots over HTTP', function () {
   })
 
   describe('restore', () => {
-    it('puts a stopped guest’s disk back, as often as wanted', async () => {
+    it('restores a stopped guest’s disk, as often as requested', async () => {
       const id = await taken()
       for (const text of ['second', 'third']) {
         write(text)
@@ -144,7 +144,7 @@ describe('snapshots over HTTP', function () {
       expect(agent.host.driver.running.has(guest.uuid)).to.equal(false)
     })
 
-    it('stops a guest that runs, and starts it again', async () => {
+    it('stops a running guest, and starts it again', async () => {
       await run()
       const pid = agent.host.driver.running.get(guest.uuid)
       const id = await taken()
@@ -156,7 +156,7 @@ describe('snapshots over HTTP', function () {
     })
 
     for (const fault of ['prepare', 'stop', 'exchange', 'start'] as const)
-      it(`leaves the guest as it was where ${fault} fails`, async () => {
+      it(`leaves the guest unchanged where ${fault} fails`, async () => {
         await run()
         const id = await taken()
         write('second')
@@ -172,7 +172,7 @@ describe('snapshots over HTTP', function () {
         expect((await detail()).status).to.equal('running')
       })
 
-    it('offers nothing where the old disk is back, though nothing starts', async () => {
+    it('offers no retained disk where the old disk is back, even though nothing starts', async () => {
       await run()
       const id = await taken()
       write('second')
@@ -183,7 +183,7 @@ describe('snapshots over HTTP', function () {
       expect([content(), kept(), await ids()]).to.deep.equal(['second', ['first'], [id]])
     })
 
-    it('offers what the disk was where neither the one nor the other comes up', async () => {
+    it('offers the former disk where neither disk starts', async () => {
       await run()
       const id = await taken()
       write('second')
@@ -211,14 +211,14 @@ describe('snapshots over HTTP', function () {
       expect([reply.status, reply.body.code]).to.deep.equal([404, 'not_found'])
   })
 
-  it('that cannot be deleted are there again', async () => {
+  it('that cannot be deleted are listed again', async () => {
     const id = await taken()
     agent.host.faults.deleteSnapshot = () => Promise.reject(new Error('no'))
     expect((await remove(id)).status).to.equal(502)
     expect(await ids()).to.deep.equal([id])
   })
 
-  it('of others are hidden from a key that is bound to a container', async () => {
+  it('of foreign containers are hidden from a bound key', async () => {
     const [other, own] = [guest, await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })]
     const foreign = await taken()
     path = lab.path = `/containers/${own.id}/snapshots`
@@ -242,7 +242,7 @@ describe('snapshots over HTTP', function () {
     ['snapshot:delete', ['delete']],
     ['snapshot:schedule', ['quota']],
   ] as const)
-    it(`${scope} allows ${allowed.join(' and ')} alone`, async () => {
+    it(`require scopes: ${scope} allows only ${allowed.join(' and ')}`, async () => {
       const key = await gateway.makeKey({ scopes: [scope] })
       const id = await taken()
       const calls: Record<string, () => Promise<Reply>> = {
@@ -257,7 +257,7 @@ describe('snapshots over HTTP', function () {
         expect((await call()).status !== 403, name).to.equal((allowed as readonly string[]).includes(name))
     })
 
-  it('that the host is away from are 503, and a task that takes too long goes on', async () => {
+  it('answer 503 while the host is offline, and continue after a timeout', async () => {
     await gateway.fleet.setHostState('host-a', 'offline')
     expect((await take()).body.code).to.equal('host_offline')
     await gateway.fleet.setHostState('host-a', 'online')

@@ -71,7 +71,7 @@ describe('suspension over HTTP', () => {
     expect((await start()).body.message).to.equal('the container is suspended: unsuspend it first')
   })
 
-  it('is replaced when it is repeated, and lifted apart from an expiry', async () => {
+  it('is replaced by a repetition, and lifted independently of an expiry', async () => {
     await suspend()
     const { suspended_at: since } = await detail()
     expect((await suspend({ message: 'Last reminder' })).status).to.equal(200)
@@ -100,7 +100,7 @@ describe('suspension over HTTP', () => {
       expect(await detail()).to.include({ policy_blocked: false })
     })
 
-  it('needs its own scope, and refuses callers bound to containers', async () => {
+  it('requires its own scope, and refuses callers bound to containers', async () => {
     const bound = { scopes: ['*'], container_uuids: [guest.uuid] }
     for (const fields of [bound, { scopes: ['container:power'] }]) {
       const key = await gateway.makeKey(fields)
@@ -116,7 +116,7 @@ describe('suspension over HTTP', () => {
     expect((await gateway.request('POST', '/containers/none/suspend', { body: { reason: 'x' } })).status).to.equal(404)
   })
 
-  it('shows a customer the message and not the reason, in answers, lists and events', async () => {
+  it('shows a customer the message but not the reason, in answers, lists and events', async () => {
     const key = await gateway.makeKey({
       scopes: ['container:read', 'task:read'],
       container_uuids: [guest.uuid],
@@ -155,7 +155,7 @@ describe('suspension over HTTP', () => {
     ])
   })
 
-  it('ends at its time with the event of its end; the audit log has only what callers did', async () => {
+  it('ends on time with an event; the audit log contains only actions of callers', async () => {
     const stream = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey })
     try {
       await stream.wait(({ event }) => event === 'ready', 'a beginning')

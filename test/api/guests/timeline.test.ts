@@ -45,7 +45,7 @@ describe('the timeline of a container', function () {
     return body.data as Entry[]
   }
 
-  it('has orders and changes in one list, the newest first, and an order once', async () => {
+  it('shows tasks and changes in one list, the newest first, and each task once', async () => {
     const entries = await read()
     expect(entries.map(({ kind, action }) => `${kind} ${action}`)).to.deep.equal([
       'task stop',
@@ -60,7 +60,7 @@ describe('the timeline of a container', function () {
     expect(await read(asAdmin, '?limit=1')).to.have.length(1)
   })
 
-  it('shows customers their tasks and what they did themselves, and no alerts', async () => {
+  it('shows customers their tasks and their own actions, and no alerts', async () => {
     const entries = await read(customer)
     expect(entries.map(({ action }) => action)).to.deep.equal(['stop'])
     await customer('PUT', '/containers/told/firewall', { body: { enabled: false } })
@@ -69,7 +69,7 @@ describe('the timeline of a container', function () {
     expect(await read((method, path) => gateway.request(method, path, { key }))).to.deep.equal([])
   })
 
-  it('names what the agent does by itself: restarts, and stops by policy', async () => {
+  it('shows what the agent does automatically: restarts, and stops by policy', async () => {
     await change('POST', '/start', {})
     const agent = gateway.fleet.agentOf('host-a')
     await waitFor(() => agent.host.driver.running.has(guest.uuid), { what: 'it runs' })
@@ -82,7 +82,7 @@ describe('the timeline of a container', function () {
     expect(stopped).to.include({ action: 'stop', user: 'system' })
   })
 
-  it('stays, and so does a customer’s own log, while another customer floods the audit log', async () => {
+  it('and a customer’s own log survive when another customer floods the audit log', async () => {
     const seen = async () => [
       (await read()).filter(({ kind }) => kind === 'change').map(({ action }) => action),
       ((await customer('GET', '/account/audit-logs')).body.data as unknown[]).length,
@@ -99,7 +99,7 @@ describe('the timeline of a container', function () {
     expect(await seen()).to.deep.equal(before)
   })
 
-  it('is of one’s own containers, and within bounds', async () => {
+  it('is limited to own containers, and to a bounded length', async () => {
     expect((await customer('GET', '/containers/other/timeline')).status).to.equal(404)
     for (const limit of ['0', '201', 'x'])
       expect((await gateway.request('GET', `/containers/told/timeline?limit=${limit}`)).status).to.equal(400)

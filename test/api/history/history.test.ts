@@ -42,13 +42,13 @@ describe('history over HTTP', () => {
   }
   const read = async (path: string): Promise<Body> => (await gateway.request('GET', path)).body.data
 
-  it('is empty of what nothing is known of', async () => {
+  it('is empty without data', async () => {
     const { uuid: other } = await gateway.fleet.addGuest({ name: 'new' })
     const expected = { range: 'month', step_seconds: 3600, points: [] }
     expect(await read(`/containers/${other}/history?range=month`)).to.deep.equal(expected)
   })
 
-  it('has a step a minute with nulls for what is not known', async () => {
+  it('has a step a minute with nulls for missing values', async () => {
     record(uuid, 'day', {
       5: { cpuPercent: 12.345, rxBytesPerSec: 10.4 },
       3: { memoryBytes: 1024, diskBytes: 0 },
@@ -81,7 +81,7 @@ describe('history over HTTP', () => {
       expect(points.length).to.be.within(ago, ago + 2)
     })
 
-  it('of a host is the same, of the one named', async () => {
+  it('of a host has the same form, for the named host', async () => {
     record(hostSeries, 'day', { 2: { cpuPercent: 33, memoryBytes: 5 } })
     const { host_id, points } = await read('/host-history')
     expect([host_id, points[0].cpu_usage_pct, points[0].memory_usage_bytes]).to.deep.equal(['host-a', 33, 5])
@@ -97,7 +97,7 @@ describe('history over HTTP', () => {
     }
   })
 
-  it('is for who may see the container', async () => {
+  it('is visible to callers who may see the container', async () => {
     const other = await gateway.fleet.addGuest({ name: 'theirs' })
     const bound = await gateway.makeKey({ scopes: ['container:read'], container_uuids: [other.uuid] })
     const [unseen, absent] = await Promise.all(
@@ -108,14 +108,14 @@ describe('history over HTTP', () => {
     expect((await gateway.request('GET', '/host-history', { key: bound })).status).to.equal(403)
   })
 
-  it('of a host that is away: 503', async () => {
+  it('of an offline host answers 503', async () => {
     await gateway.fleet.setHostState('host-a', 'offline')
     for (const path of ['/containers/web/history', '/host-history?host_id=host-a'])
       expect((await gateway.request('GET', path)).status, path).to.equal(503)
     await gateway.fleet.setHostState('host-a', 'online')
   })
 
-  it('goes on over a restart of the agent', async () => {
+  it('continues after a restart of the agent', async () => {
     await gateway.fleet.agentOf('host-a').restart()
     await waitFor(async () => (await gateway.request('GET', '/containers/web/history')).status === 200, {
       what: 'the host is back',
@@ -123,7 +123,7 @@ describe('history over HTTP', () => {
     expect((await read('/containers/web/history')).points[0].cpu_usage_pct).to.equal(12.35)
   })
 
-  it('goes with its guest', async () => {
+  it('is deleted with its guest', async () => {
     expect(existsSync(join(directory, uuid))).to.equal(true)
     await gateway.fleet.work('host-a')
     await gateway.request('DELETE', '/containers/web/delete')
@@ -131,7 +131,7 @@ describe('history over HTTP', () => {
   })
 })
 
-it('the history of an agent is what a gateway has room for', () => {
+it('the history of an agent fits into the limit of the gateway', () => {
   const figures = Array<number>(1440).fill(1e15)
   const columns = [
     'cpuUsagePct',

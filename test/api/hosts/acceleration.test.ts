@@ -4,7 +4,7 @@ import { waitFor } from '../../support/wait.js'
 
 const capabilities = { consoles: [], liveResize: [], setPassword: [], freeze: false, snapshotRunning: false }
 
-describe('how a host runs virtual machines', function () {
+describe('the acceleration of a host', function () {
   let gateway: TestGateway
   before(async () => void (gateway = await startTestGateway()))
   after(() => gateway.close())
@@ -16,7 +16,7 @@ describe('how a host runs virtual machines', function () {
     return { kvm, how, why }
   }
 
-  it('is shown as it is now, while its agent runs on', async () => {
+  it('is shown as it is at present, while its agent runs on', async () => {
     expect(await shown()).to.deep.equal({ kvm: false, how: '', why: '' })
     for (const [acceleration, accelerationReason] of [
       ['tcg', '/dev/kvm is not there'],

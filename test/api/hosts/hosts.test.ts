@@ -73,7 +73,7 @@ describe('/hosts', function () {
 
   let hostId: string
 
-  it('a host is added, joins with the token, and is online', async () => {
+  it('adds a host, which joins with the token and is online', async () => {
     const address = `127.0.0.1:${await freePort()}`
     const added = await call('POST', '/hosts', { name: 'one', address, comment: 'ignored' })
     expect(added.status).to.equal(201)
@@ -95,7 +95,7 @@ describe('/hosts', function () {
     expect(body.data[0].certificate_expires_at).not.to.equal('')
   })
 
-  it('bad input, unknown hosts and names that are taken', async () => {
+  it('refuses bad input, unknown hosts and names in use', async () => {
     for (const [body, field] of [
       [{ name: 'two' }, 'address'],
       [{ address: 'a:1' }, 'name'],
@@ -128,7 +128,7 @@ describe('/hosts', function () {
       expect((await call(method, path, method === 'GET' ? undefined : {})).status, `${method} ${path}`).to.equal(404)
   })
 
-  it('name and draining change; only the fields sent', async () => {
+  it('changes name and draining; only the fields sent', async () => {
     const renamed = await call('PATCH', `/hosts/${hostId}`, { name: 'uno' })
     expect(renamed.body.data).to.include({ name: 'uno', draining: false, status: 'online' })
     const draining = await call('PATCH', `/hosts/${hostId}`, { draining: true })
@@ -144,7 +144,7 @@ describe('/hosts', function () {
     await call('PATCH', `/hosts/${hostId}`, { draining: false })
   })
 
-  it('takes a public address, and guesses one where none is set', async () => {
+  it('accepts a public address, and detects one where none is set', async () => {
     const guess = (await call('GET', `/hosts/${hostId}`)).body.data
     expect(guess.public_address_source).to.be.oneOf(['guess', 'none'])
     expect(guess.public_address, 'never loopback').not.to.match(/^127\./)
@@ -179,7 +179,7 @@ describe('/hosts', function () {
     expect((await guest()).ssh_host, 'shown at once').to.equal(guess.public_address)
   })
 
-  it('takes a public address when a host is added', async () => {
+  it('accepts a public address when a host is added', async () => {
     const body = { name: 'public', address: '198.18.0.77:7443', public_address: '203.0.113.7' }
     const { status, body: made } = await call('POST', '/hosts', body)
     expect(status).to.equal(201)
@@ -193,7 +193,7 @@ describe('/hosts', function () {
     await call('DELETE', `/hosts/${id}`, {})
   })
 
-  it('a key without host:manage reads only; one bound to containers manages nothing', async () => {
+  it('lets a key without host:manage only read, and a bound key manage nothing', async () => {
     const reader = (await call('POST', '/api-keys', { name: 'reader' })).body.data.key
     expect((await call('GET', '/hosts', undefined, reader)).status).to.equal(200)
     for (const [method, path] of [
@@ -211,7 +211,7 @@ describe('/hosts', function () {
     expect(answer.body.code).to.equal('insufficient_scope')
   })
 
-  it('a key bound to containers sees how many of its own are on a host', async () => {
+  it('shows a bound key how many of its own containers are on a host', async () => {
     const { uuid } = agent!.guests()[0]!
     const bound = await call('POST', '/api-keys', {
       name: 'one',
@@ -224,14 +224,14 @@ describe('/hosts', function () {
     expect((await call('GET', `/hosts/${hostId}`, undefined, one)).body.data.containers).to.equal(1)
   })
 
-  it('only the fields that are meant are in the log of a change', async () => {
+  it('logs only the documented fields of a change', async () => {
     const body = { draining: false, note: 'not meant', password: 'very secret' }
     expect((await call('PATCH', `/hosts/${hostId}`, body)).status).to.equal(200)
     const [entry] = (await call('GET', '/audit-logs')).body.data
     expect(entry).to.include({ action: 'host.update', detail: `id ${hostId}, draining false` })
   })
 
-  it('join tokens are in no log of what was done', async () => {
+  it('writes join tokens to no log', async () => {
     const made = await call('POST', `/hosts/${hostId}/join-token`, {})
     expect(made.status).to.equal(201)
     const log = JSON.stringify((await call('GET', '/audit-logs')).body)
@@ -239,7 +239,7 @@ describe('/hosts', function () {
     expect(log).not.to.contain('berth_jt_')
   })
 
-  it('a host with containers is removed only by force', async () => {
+  it('removes a host with containers only by force', async () => {
     expect((await call('DELETE', `/hosts/${hostId}`)).body).to.include({ code: 'invalid_state' })
     expect((await call('DELETE', `/hosts/${hostId}?force=true`)).status).to.equal(200)
     expect((await call('GET', '/hosts')).body.data).to.deep.equal([])

@@ -30,13 +30,13 @@ describe('overview, templates and tasks over HTTP', () => {
     await gateway.fleet.setHostState('host-b', 'online')
   })
 
-  it('tells its version to every caller', async () => {
+  it('reports its version to every caller', async () => {
     const key = await gateway.makeKey({ scopes: ['task:read'] })
     const { status, body } = await gateway.request('GET', '/version', { key })
     expect([status, body.data]).to.deep.equal([200, { version: '0.0.0-test' }])
   })
 
-  it('tells of a host that is named, else of the first, and names it', async () => {
+  it('reports the named host, else the first, and names it', async () => {
     const info = (await data('/host-info')) as Record<'cpu' | 'ram', Record<string, number>>
     expect(info).to.include({ host_id: 'host-a', online: true })
     expect(info.cpu['cores']).to.equal(8)
@@ -60,7 +60,7 @@ describe('overview, templates and tasks over HTTP', () => {
     await gateway.fleet.setHostState('host-a', 'online')
   })
 
-  it('shows no warnings to a key that is bound to containers: they may name others', async () => {
+  it('shows no warnings to bound keys, since they may name foreign containers', async () => {
     const { uuid } = await gateway.fleet.addGuest()
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [uuid] })
     await gateway.fleet.warn('host-a', 'guest theirs clashes with another')
@@ -121,7 +121,7 @@ describe('overview, templates and tasks over HTTP', () => {
     expect((await gateway.request('DELETE', `/tasks/${id}`)).status).to.equal(404)
   })
 
-  it('keeps a running task', async () => {
+  it('does not remove a running task', async () => {
     const { faults } = gateway.fleet.agentOf('host-b').host
     let release = (): void => undefined
     faults.stop = () => new Promise((done) => (release = done))
@@ -145,7 +145,7 @@ describe('overview, templates and tasks over HTTP', () => {
     expect((await gateway.request('GET', `/tasks/${id}`)).status).to.equal(404)
   })
 
-  it('says so when there is no host at all', async () => {
+  it('reports when there is no host at all', async () => {
     const other = await startTestGateway()
     await other.fleet.removeHosts()
     expect((await other.request('GET', '/dashboard')).body.data).to.include({ hosts: 0, total_containers: 0 })

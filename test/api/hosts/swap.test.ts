@@ -35,11 +35,11 @@ describe('swap over HTTP', () => {
     return [status, code, ...(details ? [details.field] : [])]
   }
 
-  it('is none at first', async () => {
+  it('is absent at first', async () => {
     expect(await read()).to.deep.equal({ host_id: 'host-a', ...none })
   })
 
-  it('is made, resized, disabled and enabled, and each says what there is then', async () => {
+  it('is created, resized, disabled and enabled, and each answer shows the new state', async () => {
     const { status, body } = await post({ action: 'create', size_mb: 1024 })
     const row = { host_id: 'host-a', used_mb: 0, enabled: true, swap_file: '/nowhere/swapfile' }
     const made = { ...row, total_mb: 1024, free_mb: 1024, size_mb: 1024 }
@@ -55,7 +55,7 @@ describe('swap over HTTP', () => {
     expect(await read()).to.deep.equal(larger)
   })
 
-  it('has the new file in use before the old one goes', async () => {
+  it('activates the new file before the old one is removed', async () => {
     await post({ action: 'create', size_mb: 64 })
     swap.calls.length = 0
     await post({ size_mb: 128 })
@@ -63,13 +63,13 @@ describe('swap over HTTP', () => {
     expect(effects).to.deep.equal(['use 1', 'release 0'])
   })
 
-  it('is made by a resize where there is none, and stays disabled by one', async () => {
+  it('is created by a resize where there is none, and stays disabled by one', async () => {
     expect((await post({ size_mb: '256' })).body.data).to.include({ size_mb: 256, enabled: true })
     await post({ action: 'disable' })
     expect((await post({ size_mb: 512 })).body.data).to.include({ size_mb: 512, enabled: false, total_mb: 0 })
   })
 
-  it('is deleted, in use or not', async () => {
+  it('is deleted, active or not', async () => {
     for (const action of ['enable', 'disable']) {
       await post({ action: 'create', size_mb: 64 })
       await post({ action })
@@ -92,7 +92,7 @@ describe('swap over HTTP', () => {
     expect(await read()).to.include({ size_mb: 64, enabled: true, total_mb: 64 })
   })
 
-  it('counts other swap of the host in its total, and leaves it alone', async () => {
+  it('includes other swap of the host in its total, and leaves it unchanged', async () => {
     swap.otherBytes = 1000 * mib
     expect(await read()).to.include({ ...none, total_mb: 1000, free_mb: 1000 })
     expect((await post({ action: 'create', size_mb: 64 })).body.data).to.include({
@@ -101,7 +101,7 @@ describe('swap over HTTP', () => {
     })
   })
 
-  it('refuses what cannot be, and names the field', async () => {
+  it('refuses impossible values, and names the field', async () => {
     expect(await refused({ action: 'enable' })).to.deep.equal([409, 'invalid_state'])
     expect(await refused({ action: 'disable' })).to.deep.equal([409, 'invalid_state'])
     expect(await refused({ action: 'remove', size_mb: 64 })).to.deep.equal([400, 'invalid_field', 'action'])
@@ -116,7 +116,7 @@ describe('swap over HTTP', () => {
     expect(swap.files.get(0)).to.include({ sizeBytes: 64 * mib, active: true })
   })
 
-  it('refuses more than the disk has, beside the old file', async () => {
+  it('refuses more than the disk has next to the old file', async () => {
     await post({ action: 'create', size_mb: 1024 })
     const { room } = swap
     swap.room = { totalBytes: 10_000 * mib, usedBytes: 8000 * mib }
@@ -127,7 +127,7 @@ describe('swap over HTTP', () => {
     expect(swap.files.get(0)).to.include({ sizeBytes: 1024 * mib, active: true })
   })
 
-  it('stays where memory has no room for what is in it', async () => {
+  it('stays where memory has no room for its content', async () => {
     await post({ action: 'create', size_mb: 1024 })
     swap.files.set(0, { ...swap.files.get(0)!, usedBytes: 900 * mib })
     const { memory } = swap
@@ -147,7 +147,7 @@ describe('swap over HTTP', () => {
     ['keep', 'agent_error', 502],
     ['release', 'agent_error', 502],
   ] as const)
-    it(`keeps the host’s swap where ${call} fails, and tells nothing of it`, async () => {
+    it(`stays unchanged where ${call} fails, without details of the failure`, async () => {
       await post({ action: 'create', size_mb: 64 })
       let failures = 1
       swap.faults[call] = (slot) => {
@@ -162,7 +162,7 @@ describe('swap over HTTP', () => {
       expect([...swap.files.keys()]).to.deep.equal([0])
     })
 
-  it('is changed once at a time', async () => {
+  it('allows one change at a time', async () => {
     let go = (): void => undefined
     swap.faults.make = () => new Promise((done) => (go = done))
     const first = post({ action: 'create', size_mb: 64 })
@@ -172,7 +172,7 @@ describe('swap over HTTP', () => {
     expect((await first).body.data).to.include({ size_mb: 64 })
   })
 
-  it('is changed once by a request that is repeated', async () => {
+  it('changes once by a repeated request', async () => {
     const headers = { 'idempotency-key': 'swap-1' }
     const first = await post({ action: 'create', size_mb: 64 }, { headers })
     const again = await post({ action: 'create', size_mb: 64 }, { headers })
@@ -181,7 +181,7 @@ describe('swap over HTTP', () => {
     expect(swap.calls.filter((call) => call === 'make 0')).to.have.length(1)
   })
 
-  it('is that of the host named, and shows as a task of it', async () => {
+  it('belongs to the named host, and shows as a task of it', async () => {
     const { body } = await post({ action: 'create', size_mb: 64 }, {}, '/swap?host_id=host-b')
     expect(body.data).to.include({ host_id: 'host-b', size_mb: 64 })
     expect(await read('/swap?host_id=host-b')).to.include({ size_mb: 64 })
@@ -192,7 +192,7 @@ describe('swap over HTTP', () => {
     expect([unknown.status, unknown.body.details.field]).to.deep.equal([400, 'host_id'])
   })
 
-  it('is of a host that is away: 503', async () => {
+  it('of an offline host answers 503', async () => {
     await gateway.fleet.setHostState('host-b', 'offline')
     for (const method of ['GET', 'POST'] as const) {
       const body = method === 'POST' ? { body: { size_mb: 64 } } : {}
@@ -202,7 +202,7 @@ describe('swap over HTTP', () => {
     await gateway.fleet.setHostState('host-b', 'online')
   })
 
-  it('has scopes of its own, and is not for keys that are bound to containers', async () => {
+  it('has its own scopes, and refuses keys that are bound to containers', async () => {
     const [reader, other] = [
       await gateway.makeKey({ scopes: ['swap:read'] }),
       await gateway.makeKey({ scopes: ['host:manage'] }),
@@ -215,7 +215,7 @@ describe('swap over HTTP', () => {
     expect((await post({ size_mb: 64 }, { key: bound })).status).to.equal(403)
   })
 
-  it('is audited with what was asked', async () => {
+  it('is audited with the request', async () => {
     await post({ action: 'create', size_mb: 77 })
     const [entry] = (await gateway.request('GET', '/audit-logs?action=swap.change')).body.data
     expect(entry).to.include({
@@ -226,7 +226,7 @@ describe('swap over HTTP', () => {
     })
   })
 
-  it('is taken into use when the agent starts, where no boot did it', async () => {
+  it('is activated when the agent starts, where booting did not do it', async () => {
     await post({ action: 'create', size_mb: 64 })
     swap.files.set(0, { ...swap.files.get(0)!, active: false })
     swap.files.set(1, { ...swap.files.get(0)!, slot: 1, kept: false })

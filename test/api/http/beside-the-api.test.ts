@@ -1,14 +1,14 @@
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('what a gateway serves beside its API', () => {
+describe('the endpoints next to the API', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
   })
   after(() => gateway.close())
 
-  it('is healthy, ready and measured', async () => {
+  it('report health, readiness and metrics', async () => {
     expect((await gateway.request('GET', '/healthz', { key: '' })).text).to.equal('ok\n')
     expect((await gateway.request('GET', '/readyz', { key: '' })).status).to.equal(200)
     const { id } = await gateway.fleet.addGuest()
@@ -25,7 +25,7 @@ describe('what a gateway serves beside its API', () => {
     expect(text).to.include('berth_host_disk_used_bytes{host="host-a"} 1500000000')
   })
 
-  it('shows metrics through a proxy only to a key with their scope', async () => {
+  it('show metrics through a proxy only to a key with their scope', async () => {
     const ask = (key: string) =>
       gateway.request('GET', '/metrics', { key, headers: { 'x-forwarded-for': '127.0.0.1' } })
     expect((await ask('')).status).to.equal(401)
@@ -40,7 +40,7 @@ describe('what a gateway serves beside its API', () => {
     ['key', 401, 200, 200],
     ['loopback', 200, 200, 403],
   ] as const)
-    it(`shows metrics to ${metricsFor} alone where it is configured so`, async () => {
+    it(`show metrics only to ${metricsFor} where it is configured so`, async () => {
       const other = await startTestGateway({ metricsFor })
       try {
         const ask = async (key: string, headers = {}) =>
@@ -53,7 +53,7 @@ describe('what a gateway serves beside its API', () => {
       }
     })
 
-  it('serves its documents without a key, and nothing of another host', async () => {
+  it('serve documents without a key, and load nothing from another host', async () => {
     const { text, headers } = await gateway.request('GET', '/docs', { key: '' })
     expect(headers['content-security-policy']).to.include("default-src 'none'").and.not.to.include('http')
     expect(text).not.to.match(/https?:/)
@@ -62,7 +62,7 @@ describe('what a gateway serves beside its API', () => {
     expect((await gateway.request('GET', '/docs/../../package.json')).status).to.equal(404)
   })
 
-  it('leads somewhere useful from the addresses that people try first', async () => {
+  it('redirect from the addresses that people try first', async () => {
     const home = await fetch(gateway.url, { redirect: 'manual' })
     expect([home.status, home.headers.get('location')]).to.deep.equal([302, '/docs'])
     for (const path of ['/api/v1', '/api', '/api/v1/'])

@@ -19,7 +19,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 type Check = (body: Record<string, unknown>) => Record<string, unknown>
 
 /** Every field of every body, in the forms that clients have for it: by the type that its schema gives it. */
-describe('forms of clients, in every field of every body', () => {
+describe('tolerated forms of values, in every field of every body', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -31,12 +31,12 @@ describe('forms of clients, in every field of every body', () => {
       route.body ? [{ route, schema: route.body, check: compileChecks(route).body }] : [],
     )
 
-  it('are of a dozen bodies and more than a hundred fields', () => {
+  it('are tested on a dozen bodies and more than a hundred fields', () => {
     expect(bodies()).to.have.length.greaterThan(12)
     expect(bodies().flatMap(({ schema }) => fieldsOf(schema))).to.have.length.greaterThan(100)
   })
 
-  it('mean what the right form means', () => {
+  it('mean the same as the proper form', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
         const right = rightValue(field.schema)
@@ -46,7 +46,7 @@ describe('forms of clients, in every field of every body', () => {
       }
   })
 
-  it('count as absent where they say nothing', () => {
+  it('count as absent where they are empty', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
         if (!field.optional || field.schema.restricts) continue
@@ -56,7 +56,7 @@ describe('forms of clients, in every field of every body', () => {
       }
   })
 
-  it('are refused where they could mean anything, naming the field', () => {
+  it('are refused where they are ambiguous, naming the field', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema))
         for (const form of hostileForms(field.schema)) {
@@ -66,7 +66,7 @@ describe('forms of clients, in every field of every body', () => {
         }
   })
 
-  it('leave restrictions as they are in a change, and are refused in a creation, where they name nothing', () => {
+  it('leave restrictions unchanged in a change, and are refused in a creation, where they are empty', () => {
     let restricting = 0
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
@@ -83,7 +83,7 @@ describe('forms of clients, in every field of every body', () => {
     expect(restricting).to.equal(30)
   })
 
-  describe('of what restricts a key', () => {
+  describe('of restrictions of a key', () => {
     const uuid = '11111111-1111-4111-8111-111111111111'
     const bounds = {
       scopes: ['container:read', 'task:read'],
@@ -100,7 +100,7 @@ describe('forms of clients, in every field of every body', () => {
       ['disabled', [null, '', ' ']],
     ]
 
-    it('stay as they are in a change that names nothing', async () => {
+    it('leave them unchanged in a change with empty values', async () => {
       const keys = new KeyCalls(gateway)
       const { id } = await keys.make(bounds)
       for (const [field, forms] of open)
@@ -113,7 +113,7 @@ describe('forms of clients, in every field of every body', () => {
       expect(await keys.find(id)).to.deep.include(bounds)
     })
 
-    it('make no key where one names nothing', async () => {
+    it('refuse the creation of a key with an empty one', async () => {
       const count = async () => (await gateway.request('GET', '/api-keys')).body.data.length as number
       const before = await count()
       for (const [field, forms] of [...open, ['scopes', [[]]] as const])
@@ -126,7 +126,7 @@ describe('forms of clients, in every field of every body', () => {
       expect(await count()).to.equal(before)
     })
 
-    it('are taken as text', async () => {
+    it('are accepted as text', async () => {
       const keys = new KeyCalls(gateway)
       const { id } = await keys.make({
         scopes: 'container:read, task:read',
@@ -147,7 +147,7 @@ describe('forms of clients, in every field of every body', () => {
       return reply.body.data
     }
 
-    it('keep the rules that are not named, and the default of one that is off', async () => {
+    it('leave rules and a default unchanged that are not sent', async () => {
       await gateway.fleet.addGuest({ name: 'walled' })
       const stored = await put({ enabled: true, default_action: 'DROP', rules: [rule] })
       for (const rules of [null, '', ',,,', {}, [''], [null], undefined])
@@ -160,14 +160,14 @@ describe('forms of clients, in every field of every body', () => {
       expect((await put({ enabled: true, default_action: 'DROP', rules: [] })).rules).to.deep.equal([])
     })
 
-    it('are refused where one rule among others says nothing', async () => {
+    it('are refused where one of several rules is empty', async () => {
       for (const bad of [null, {}, '']) {
         const body = { enabled: true, default_action: 'ACCEPT', rules: [rule, bad] }
         expect((await gateway.request('PUT', '/containers/walled/firewall', { body })).status).to.equal(400)
       }
     })
 
-    it('have any case, numbers as ports, and nothing for all', async () => {
+    it('accept any case, numbers as ports, and an empty value for all', async () => {
       const sent = { ...rule, direction: 'IN', protocol: 'Tcp', action: 'drop', port: 22, network: '' }
       const { rules } = await put({
         enabled: true,

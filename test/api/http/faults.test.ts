@@ -24,7 +24,7 @@ describe('HTTP under faults', function () {
   })
   after(() => gateway.close())
 
-  it('audits every write: who, what, on what, and how it ended', async () => {
+  it('records every write in the audit log: caller, action, target and outcome', async () => {
     await gateway.request('POST', '/containers', { body: { name: 'audited', template_id: 'debian-12' } })
     await gateway.request('POST', '/containers/audited/stop')
     await gateway.request('POST', '/containers/absent/stop')
@@ -40,7 +40,7 @@ describe('HTTP under faults', function () {
     expect(data[0]?.['detail']).to.match(/^name_conflict/)
   })
 
-  it('hangs up on who sends headers or a body too slowly, with an answer', async () => {
+  it('answers and disconnects clients that send headers or a body too slowly', async () => {
     for (const begun of [
       'GET /api/v1/dashboard HTTP/1.1\r\nHost: x\r\n',
       `POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n` +
@@ -52,7 +52,7 @@ describe('HTTP under faults', function () {
     }
   })
 
-  it('serves others while some are slow', async () => {
+  it('serves others while some clients are slow', async () => {
     const slow = Array.from({ length: 200 }, () => sendSlowly(gateway, 'GET / HTTP/1.1\r\nHost: x\r\n'))
     const others = async (): Promise<void> =>
       void expect((await gateway.request('GET', '/containers')).status).to.equal(200)
@@ -87,7 +87,7 @@ describe('HTTP under faults', function () {
     await fleet.setHostState('host-a', 'online')
   })
 
-  it('answers 503 with Retry-After while the store is away, lets nobody in, and comes back', async () => {
+  it('answers 503 with Retry-After and refuses everybody while the store is down, and recovers', async () => {
     const pid = await gateway.redis.pid()
     process.kill(pid, 'SIGSTOP')
     try {
@@ -117,14 +117,14 @@ describe('HTTP under faults', function () {
     expect((await gateway.request('GET', '/readyz', { key: '' })).status).to.equal(200)
   })
 
-  it('is not ready before it knows its hosts', async () => {
+  it('reports not ready before it knows its hosts', async () => {
     gateway.fleet.isComplete = false
     const ready = await gateway.request('GET', '/readyz', { key: '' })
     gateway.fleet.isComplete = true
     expect([ready.status, ready.text]).to.deep.equal([503, 'fleet: the list of hosts was not read yet\n'])
   })
 
-  it('keeps what went wrong inside to the log, with the request id', async () => {
+  it('writes internal failures only to the log, with the request id', async () => {
     gateway.fleet.agentFailure = new Error('secret path /var/lib/x')
     const { status, text, headers } = await gateway.request('POST', '/containers/audited/start')
     gateway.fleet.agentFailure = undefined
@@ -155,7 +155,7 @@ describe('HTTP under faults', function () {
     for (const secret of ['Topsecret4711', key, gateway.adminKey]) expect(logged).not.to.include(secret)
   })
 
-  it('survives a client that leaves in the middle', async () => {
+  it('survives a client that disconnects in the middle', async () => {
     for (const text of [
       `GET /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n\r\n`,
       `POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\nContent-Length: 50\r\n\r\n{`,
@@ -173,7 +173,7 @@ describe('HTTP under faults', function () {
 })
 
 describe('shutdown', () => {
-  it('takes no more connections, and lets those in flight end', async () => {
+  it('refuses new connections, and lets requests in flight end', async () => {
     const gateway = await startTestGateway()
     let release = (): void => undefined
     const held = new Promise<void>((resolve) => (release = resolve))
@@ -190,7 +190,7 @@ describe('shutdown', () => {
     await gateway.close()
   })
 
-  it('cuts off what does not end in time', async () => {
+  it('aborts what does not end in time', async () => {
     const gateway = await startTestGateway()
     gateway.fleet.reached = () => new Promise(() => undefined)
     await gateway.fleet.addGuest({ name: 'for-ever' })

@@ -68,7 +68,7 @@ describe('hostile input', function () {
       .that.matches(/^[a-z_]+$/)
   }
 
-  it('as the name of a new container is refused, or names one that is found by that name', async () => {
+  it('as the name of a new container is refused, or gives a name that can be found', async () => {
     await fc.assert(
       fc.asyncProperty(text, async (name) => {
         const reply = await gateway.request('POST', '/containers', {
@@ -85,7 +85,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('in any field of a create is refused or does no harm', async () => {
+  it('in any field of a creation is refused or harmless', async () => {
     const before = [...gateway.fleet.guests()].length
     let created = 0
     await fc.assert(
@@ -100,7 +100,7 @@ describe('hostile input', function () {
     expect([...gateway.fleet.guests()].length - before).to.equal(created)
   })
 
-  it('in any field of a setting is refused or does no harm', async () => {
+  it('in any field of a setting is refused or harmless', async () => {
     const guest = await gateway.fleet.addGuest()
     const prefixes = { ipv6_prefixes: [{ prefix: '2001:db8::/64' }] }
     await gateway.request('PUT', '/routing?host_id=host-a', { body: prefixes })

@@ -35,7 +35,7 @@ describe('the OpenAPI document', () => {
     expect(new Set(operations.map((o) => o.operationId)).size).to.equal(operations.length)
   })
 
-  it('has a rule in words for every pattern of a request', () => {
+  it('describes every pattern of a request in words', () => {
     const patterns = gateway.api.routes
       .flatMap(({ params, query, body }) => [params, query, body])
       .flatMap((schema) => JSON.stringify(schema ?? {}).match(/"pattern":"(?:[^"\\]|\\.)*"/g) ?? [])
@@ -44,7 +44,7 @@ describe('the OpenAPI document', () => {
     expect([...new Set(patterns)].filter((pattern) => ruleOfPattern(pattern) === undefined)).to.be.empty
   })
 
-  it('has 409 on reads that name a code of it, and 412 on what takes If-Match', () => {
+  it('lists 409 on reads with a conflict code, and 412 on routes that accept If-Match', () => {
     const { paths } = gateway.api.document as {
       paths: Record<string, Record<string, { responses: object; parameters: { name: string }[] }>>
     }

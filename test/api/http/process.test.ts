@@ -62,7 +62,7 @@ describe('berth-gateway', function () {
     expect(JSON.parse(output())).to.have.nested.property('http.max_body_bytes', 1048576)
   })
 
-  it('makes its secrets once, for its owner alone', async () => {
+  it('creates its secrets once, readable by its owner only', async () => {
     const keyFile = join(directory, 'admin.key')
     const init = async () => run('init', '--config', join(directory, 'gateway.yaml'), '--admin-key-file', keyFile).ended
     expect(await init()).to.equal(0)
@@ -135,7 +135,7 @@ describe('berth-gateway', function () {
     ])
   }
 
-  it('serves, ends in order on SIGTERM, and has its keys when it is back', async () => {
+  it('serves, shuts down cleanly on SIGTERM, and accepts its keys after a restart', async () => {
     const key = (await readFile(join(directory, 'admin.key'), 'utf8')).trim()
     for (let round = 0; round < 2; round++) {
       const { child, output, ended } = run('serve', '--config', join(directory, 'gateway.yaml'))

@@ -40,7 +40,7 @@ describe('the HTTP protocol', () => {
     expect(head.headers['content-length']).to.equal(String(get.text.length))
   })
 
-  it('takes a client’s request id where it is sane', async () => {
+  it('adopts a client’s request id where it is valid', async () => {
     const ask = async (id: string) =>
       (await gateway.request('GET', '/dashboard', { headers: { 'x-request-id': id } })).headers['x-request-id']
     expect(await ask('client-id.0001')).to.equal('client-id.0001')
@@ -48,7 +48,7 @@ describe('the HTTP protocol', () => {
       expect(await ask(id)).to.match(/^[0-9a-f-]{36}$/)
   })
 
-  it('reads either key header, and refuses none, wrong and contradicting ones', async () => {
+  it('reads either key header, and refuses missing, wrong and contradicting ones', async () => {
     const ask = (headers: Record<string, string>) => gateway.request('GET', '/dashboard', { key: '', headers })
     const bearer = `Bearer ${gateway.adminKey}`
     expect((await ask({ authorization: bearer })).status).to.equal(200)
@@ -59,19 +59,19 @@ describe('the HTTP protocol', () => {
     }
   })
 
-  it('lets a GET have a JSON content type without a body', async () =>
+  it('allows a JSON content type without a body on GET', async () =>
     expect(
       (await gateway.request('GET', '/dashboard', { headers: { 'content-type': 'application/json' } })).status,
     ).to.equal(200))
 
-  it('ignores unknown fields, and a body where none belongs', async () => {
+  it('ignores unknown fields, and an unexpected body', async () => {
     const body = { ...create, cpu_percent: 5, extra_ports: 3, nonsense: { deep: [] } }
     expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
     for (const ignored of ['[]', '', '{"a":1}', 'no json at all', '[1,2,3]'])
       expect((await gateway.request('POST', '/containers/proto/start', { body: ignored })).status).to.equal(202)
   })
 
-  it('takes nothing and an empty list for no body where one may be absent, whatever their type', async () => {
+  it('treats nothing and an empty list as no body where it is optional, whatever the type', async () => {
     const prefix = { interface: 'eth0', prefix: '2001:db8:1::/64' }
     const { status } = await gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [prefix] } })
     expect(status).to.equal(200)
@@ -83,7 +83,7 @@ describe('the HTTP protocol', () => {
         }
   })
 
-  it('takes what is no object for no body where one may be absent', async () => {
+  it('treats anything but an object as no body where it is optional', async () => {
     for (const path of await optionalBodies('bodies'))
       for (const body of ['null', '[1]', '[{"ipv6_count":3}]', '"x"', '5', 'no json', 'force=true', '{"force":']) {
         const reply = await gateway.request('POST', path, { body })
@@ -149,7 +149,7 @@ describe('the HTTP protocol', () => {
     expect(({} as Record<string, unknown>)['polluted']).to.equal(undefined)
   })
 
-  it('takes JSON under any text or JSON type or none, and no form', async () => {
+  it('accepts JSON under any text or JSON type or none, and refuses forms', async () => {
     const send = (type: string) =>
       gateway.request('PUT', '/containers/typed/expiry', {
         body: '{"expires_at":""}',
@@ -175,7 +175,7 @@ describe('the HTTP protocol', () => {
     }
   })
 
-  it('collapses doubled slashes, and takes empty and equal headers as they are meant', async () => {
+  it('collapses doubled slashes, and accepts empty and equal headers', async () => {
     expect(
       await exchange(
         gateway,
@@ -191,7 +191,7 @@ describe('the HTTP protocol', () => {
     expect([again.text, again.headers['idempotency-replayed']]).to.deep.equal([first.text, 'true'])
   })
 
-  it('says what is wrong in words: the field, the rule, an example', async () => {
+  it('explains errors in words: the field, the rule, an example', async () => {
     const refuse = async (body: object) =>
       (await gateway.request('POST', '/containers', { body })).body.message as string
     expect(await refuse({ ...create, template_id: '../etc' })).to.equal(

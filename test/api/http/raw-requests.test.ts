@@ -59,7 +59,7 @@ describe('raw requests', function () {
   ] as const)
     it(`${name}`, async () => expect(await exchange(gateway, sent)).to.match(new RegExp(`^HTTP/1.1 ${status} `)))
 
-  it('refuses what is malformed after an answer on the same connection, and not in the place of one', async () => {
+  it('are refused when malformed, after the answer to an earlier one on the same connection', async () => {
     const good = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n'
     const { port, hostname } = new URL(gateway.url)
     const socket = connect({ port: Number(port), host: hostname })
@@ -73,7 +73,7 @@ describe('raw requests', function () {
     expect(await exchange(gateway, `${good}hello\r\n\r\n`), 'at once').not.to.match(/^HTTP\/1.1 400 /)
   })
 
-  it('refuses itself what Node would refuse in a form of its own', async () => {
+  it('are refused by Berth where Node would refuse them in its own form', async () => {
     const ask = (lines: string) => exchange(gateway, `${lines}\r\nX-Request-Id: named-by-client\r\n\r\n`)
     const noHost = await ask('GET /api/v1/dashboard HTTP/1.1')
     expect(noHost)
@@ -86,7 +86,7 @@ describe('raw requests', function () {
     for (const answer of [noHost, expects]) expect(answer).to.include('X-Request-Id: named-by-client')
   })
 
-  it('ends the connection with a refusal that comes while the body is still on its way', async () => {
+  it('end the connection with a refusal while the body still arrives', async () => {
     const head = `Host: x\r\nContent-Type: application/json\r\nX-API-Key: ${gateway.adminKey}\r\n`
     const long = await exchange(gateway, `POST /api/v1/containers HTTP/1.1\r\n${head}Content-Length: 99999\r\n\r\n{`)
     expect(long)
@@ -102,7 +102,7 @@ describe('raw requests', function () {
       .and.not.to.include('Connection: close')
   })
 
-  it('bounds the connections of one source on which nothing comes', async () => {
+  it('bound the idle connections of one source', async () => {
     const { hostname, port } = new URL(gateway.url)
     const sockets = Array.from({ length: 400 }, () => connect(Number(port), hostname).resume())
     for (const socket of sockets) socket.on('error', () => undefined)
@@ -117,7 +117,7 @@ describe('raw requests', function () {
     }
   })
 
-  describe('answers 413 to 50 MB', () => {
+  describe('answer 413 to 50 MB', () => {
     const bytes = 50_000_000
     const path = '/api/v1/containers'
     const sent = () => ({ 'x-api-key': gateway.adminKey, 'content-type': 'application/json' })
@@ -126,7 +126,7 @@ describe('raw requests', function () {
       ['on a connection that stays', {}],
       ['on one that closes', { connection: 'close' }],
     ] as const)
-      it(`to a client that writes all of it before it reads, ${name}`, async () => {
+      it(`for a client that writes all of it before it reads, ${name}`, async () => {
         const { hostname, port } = new URL(gateway.url)
         const socket = connect(Number(port), hostname)
         const fields = Object.entries({ host: 'x', ...sent(), ...more, 'content-length': bytes })
@@ -141,7 +141,7 @@ describe('raw requests', function () {
         socket.destroy()
       })
 
-    it('to curl', async () => {
+    it('for curl', async () => {
       const headers = Object.entries(sent()).flatMap(([field, value]) => ['-H', `${field}: ${value}`])
       const curl = spawn('curl', ['-sS', '-w', '%{http_code}', ...headers, '--data-binary', '@-', gateway.url + path])
       curl.stdin.on('error', () => undefined).end(Buffer.alloc(bytes, ' '))
@@ -150,7 +150,7 @@ describe('raw requests', function () {
     })
   })
 
-  it('keeps to the limit when the length is not announced', async () => {
+  it('with an unannounced length are bounded too', async () => {
     const reply = await exchange(
       gateway,
       'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n' +

@@ -115,7 +115,7 @@ const requests = (host: string, key: string): Record<string, string> => {
   }
 }
 
-describe('cost of a connection', function () {
+describe('the cost of a connection', function () {
   let gateway: TestGateway
   const sockets = new ServerSockets()
   const lines: string[] = []
@@ -182,7 +182,7 @@ describe('cost of a connection', function () {
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`answers an ignored offer and closes when more follows in the same packet: ${port}`, async () => {
+    it(`stays low: an ignored offer is answered, and more in the same packet closes it: ${port}`, async () => {
       const offer = requests('x', '')['a refused upgrade to h2c']!
       const { talk, closed } = open(ports[port], offer.repeat(200))
       await closed
@@ -191,7 +191,7 @@ describe('cost of a connection', function () {
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`answers what arrived first of too many pipelined requests and closes the connection: ${port}`, async () => {
+    it(`stays low: the first of too many pipelined requests are answered before the close: ${port}`, async () => {
       const get = requests('x', '')['GET']!
       const floods = Array.from({ length: 4 }, () => open(ports[port], get.repeat(1000)))
       const other = open(ports[port], get)
@@ -202,7 +202,7 @@ describe('cost of a connection', function () {
       other.socket.destroy()
     })
 
-  it('answers every request of a client that has few of them unanswered', async () => {
+  it('allows every request of a client with few unanswered ones', async () => {
     const socket = connect({ host: '127.0.0.1', port: ports.plain })
     const talk = new Talk(socket)
     for (let round = 0; round < 20; round++) await talk.send(requests('x', '')['GET']!, 16)
@@ -219,7 +219,7 @@ describe('cost of a connection', function () {
     return { talk, socket, closed }
   }
 
-  it('ends with the first answer where only challenges are answered', async () => {
+  it('ends with the first answer on the port that answers only challenges', async () => {
     for (const head of ['GET / HTTP/1.1\r\nHost: x\r\n\r\n', `GET / HTTP/1.1\r\nHost: x\r\n${h2c}\r\n`]) {
       const socket = connect({ host: '127.0.0.1', port: ports.challenges })
       const closed = once(socket, 'close')

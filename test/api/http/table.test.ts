@@ -3,7 +3,7 @@ import { createApp } from '../../../gateway/http/app.js'
 import { route, type Route } from '../../../gateway/http/route.js'
 import { silentLog } from '../../support/gateway/redis.js'
 
-describe('the table', () => {
+describe('the route table', () => {
   const handle = () => ({})
   const good = {
     method: 'POST',
@@ -35,7 +35,7 @@ describe('the table', () => {
     ['a name that is no function’s', { name: 'Make-Thing' }],
     ['a body without an example', { body: {} }],
   ] as const)
-    it(`does not start with a route that has ${name}`, () => {
+    it(`refuses a route that has ${name}`, () => {
       const broken = { ...good, ...change } as unknown as Route
       const start = (routes: Route[]) => () =>
         createApp({

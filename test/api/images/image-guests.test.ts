@@ -16,7 +16,7 @@ describe('images and their guests over HTTP', function () {
   afterEach(() => lab.reset())
 
   describe('guests', () => {
-    it('are made from an image that is downloaded', async () => {
+    it('are created from a downloaded image', async () => {
       await lab.downloaded('alpine-3.22')
       const { status, body } = await lab.create('from-alpine', 'alpine-3.22')
       expect(status).to.equal(202)
@@ -26,7 +26,7 @@ describe('images and their guests over HTTP', function () {
       expect(data).to.include({ status: 'stopped', template: 'alpine-3.22' })
     })
 
-    it('are made from one that has to be downloaded first; meanwhile it is in use', async () => {
+    it('are created from an image that must be downloaded first, which is in use meanwhile', async () => {
       lab.server.manners = { stallAfter: 400_000 }
       const { body } = await lab.create('waits', 'alpine-3.22')
       await lab.received('alpine-3.22')
@@ -38,7 +38,7 @@ describe('images and their guests over HTTP', function () {
       expect((await lab.ended(body.data.task_id as string)).status).to.equal('done')
     })
 
-    it('are not made where their image cannot be had, and nothing is left', async () => {
+    it('are not created where their image is unavailable, and leave nothing behind', async () => {
       lab.server.manners = { cutAfter: 0 }
       const { body } = await lab.create('never', 'alpine-3.22')
       expect((await lab.ended(body.data.task_id as string)).status).to.equal('failed')
@@ -47,7 +47,7 @@ describe('images and their guests over HTTP', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('keep an image while they are made', async () => {
+    it('protect an image during their creation', async () => {
       await lab.downloaded('alpine-3.22')
       let go = (): void => undefined
       lab.agent.host.faults.clone = () => new Promise((resolve) => (go = resolve))
@@ -64,7 +64,7 @@ describe('images and their guests over HTTP', function () {
       expect((await lab.remove('alpine-3.22')).status).to.equal(200)
     })
 
-    it('are not made from one that is disabled, nor get a new disk of it', async () => {
+    it('cannot be created or reinstalled from a disabled image', async () => {
       expect((await lab.ended((await lab.create('before', 'debian-12')).body.data.task_id as string)).status).to.equal(
         'done',
       )
@@ -117,7 +117,7 @@ describe('images and their guests over HTTP', function () {
       for (const { id } of await lab.rows('?custom=true')) expect((await drop(id as string)).status).to.equal(200)
     })
 
-    it('are added, downloaded, used and removed; guests made from them live on', async () => {
+    it('are added, downloaded, used and removed, and guests made from them survive', async () => {
       const { status, body } = await add()
       expect(status).to.equal(201)
       const { id } = body.data as { id: string }
@@ -146,7 +146,7 @@ describe('images and their guests over HTTP', function () {
       expect((await drop(id)).status).to.equal(404)
     })
 
-    it('outlive the agent, and are one for one request', async () => {
+    it('survive a restart of the agent, and are added once per request', async () => {
       const headers = { 'idempotency-key': randomUUID() }
       const [first, again] = [await add({}, { headers }), await add({}, { headers })]
       expect(again.body.data.id).to.equal(first.body.data.id)
@@ -154,7 +154,7 @@ describe('images and their guests over HTTP', function () {
       expect((await lab.rows('?custom=true')).map(({ id }) => id)).to.deep.equal([first.body.data.id])
     })
 
-    it('are not removed while a guest is made from them', async () => {
+    it('cannot be removed during the creation of a guest from them', async () => {
       const { id } = (await add()).body.data as { id: string }
       lab.server.manners = { stallAfter: 400_000 }
       const made = await lab.create('slow', id)
@@ -181,14 +181,14 @@ describe('images and their guests over HTTP', function () {
         expect(await lab.rows('?custom=true')).to.deep.equal([])
       })
 
-    it('need each field', async () => {
+    it('require each field', async () => {
       for (const field of ['type', 'name', 'distro', 'release', 'arch', 'url', 'sha256']) {
         const { body } = await add({ [field]: undefined })
         expect([body.code, body.details.field]).to.deep.equal(['missing_field', field])
       }
     })
 
-    it('show where they come from only to those who are not bound to some containers', async () => {
+    it('show their source only to callers who are not bound to containers', async () => {
       await add()
       const guest = await gateway.fleet.addGuest()
       const key = await gateway.makeKey({ scopes: ['image:*'], container_uuids: [guest.uuid] })

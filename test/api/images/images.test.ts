@@ -20,7 +20,7 @@ describe('images over HTTP', function () {
   afterEach(() => lab.reset())
 
   describe('lists', () => {
-    it('show the catalogue, by type and by what is there', async () => {
+    it('show the catalogue, by type and by download state', async () => {
       const all = await lab.rows()
       for (const id of [
         'debian-12',
@@ -63,7 +63,7 @@ describe('images over HTTP', function () {
       expect((await gateway.request('GET', '/images?host_id=nothing')).status).to.equal(400)
     })
 
-    it('of enabled ones have those that are there and may be used', async () => {
+    it('of enabled images contain the downloaded ones that may be used', async () => {
       expect(await lab.enabledIds()).to.deep.equal(['debian-12'])
       expect(await lab.enabledIds('?type=kvm')).to.deep.equal([])
       const { data } = (await gateway.request('GET', '/images/enabled?type=lxc')).body
@@ -82,7 +82,7 @@ describe('images over HTTP', function () {
       expect((await gateway.request('GET', '/images/enabled?type=vm')).status).to.equal(400)
     })
 
-    it('of templates leave out what no host can use', async () => {
+    it('of templates omit those that no host can use', async () => {
       const ids = ((await gateway.request('GET', '/templates')).body.data as ImageRow[]).map(({ id }) => id)
       expect(ids).to.include.members(['debian-12', 'alpine-3.22'])
       expect(ids).not.to.include('debian-12-kvm')
@@ -90,7 +90,7 @@ describe('images over HTTP', function () {
   })
 
   describe('a download', () => {
-    it('is a task, shows how far it is, and is there at its end', async () => {
+    it('is a task, shows its progress, and the image is available at its end', async () => {
       const task = await lab.stalled('alpine-3.22')
       const shown = await lab.row('alpine-3.22')
       expect(shown).to.include({ downloading: true, downloaded: false, total_bytes: 1_000_000 })
@@ -115,7 +115,7 @@ describe('images over HTTP', function () {
       expect([again.status, again.body.message]).to.deep.equal([200, 'the image is already downloaded'])
     })
 
-    it('is one, however often its request is repeated', async () => {
+    it('runs once, however often its request is repeated', async () => {
       const headers = { 'idempotency-key': randomUUID() }
       const [first, again] = [
         await lab.download('alpine-3.22', { headers }),
@@ -125,7 +125,7 @@ describe('images over HTTP', function () {
       expect((await lab.ended(lab.taskOf(first))).status).to.equal('done')
     })
 
-    it('is one, however many ask at once', async () => {
+    it('runs once, for any number of concurrent callers', async () => {
       server.manners = { stallAfter: 400_000 }
       const replies = await Promise.all(Array.from({ length: 20 }, () => lab.download('alpine-3.22')))
       const statuses = replies.map(({ status }) => status).sort()
@@ -134,14 +134,14 @@ describe('images over HTTP', function () {
       expect((await lab.ended(lab.taskOf(replies.find(({ status }) => status === 202)!))).status).to.equal('canceled')
     })
 
-    it('goes on where its connection was cut', async () => {
+    it('resumes after its connection was cut', async () => {
       server.manners = { cutAfter: 300_000 }
       server.asked.length = 0
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('done')
       expect(server.asked.filter((asked) => asked.includes('bytes='))).to.have.length.of.at.least(2)
     })
 
-    it('that is canceled in the middle leaves nothing, and can be begun anew', async () => {
+    it('that is canceled leaves nothing behind, and can be started again', async () => {
       const task = await lab.stalled('alpine-3.22')
       expect(lab.left()).not.to.deep.equal([])
       expect((await lab.cancel('alpine-3.22')).status).to.equal(200)
@@ -160,14 +160,14 @@ describe('images over HTTP', function () {
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('done')
     })
 
-    it('is canceled as a task, too', async () => {
+    it('can be canceled as a task, too', async () => {
       const task = await lab.stalled('alpine-3.22')
       expect((await gateway.request('DELETE', `/tasks/${task}`)).status).to.equal(200)
       expect((await lab.ended(task)).status).to.equal('canceled')
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('with another checksum is never downloaded, and leaves nothing', async () => {
+    it('with another checksum is refused, and leaves nothing behind', async () => {
       const task = await lab.downloaded('fedora-43')
       expect(task.status).to.equal('failed')
       expect(task.error).to.contain('SHA-256')
@@ -180,14 +180,14 @@ describe('images over HTTP', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('that breaks off again and again fails, and leaves nothing', async () => {
+    it('that breaks off repeatedly fails, and leaves nothing behind', async () => {
       server.manners = { cutAfter: 0 }
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('failed')
       expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, error: 'download_failed' })
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('of what the server has not, or of a server that is away, fails and says so', async () => {
+    it('of a missing file, or from an unreachable server, fails with that reason', async () => {
       expect((await lab.downloaded('arch')).status).to.equal('failed')
       expect((await lab.row('arch')).error).to.equal('release_missing')
       expect(lab.left()).to.deep.equal([])
@@ -204,7 +204,7 @@ describe('images over HTTP', function () {
       expect((await lab.row('alpine-3.22')).error).to.equal('storage_full')
     })
 
-    it('is finished by the next agent where one is gone in the middle', async () => {
+    it('is finished by the next agent where one dies in the middle', async () => {
       const task = await lab.stalled('alpine-3.22')
       server.manners = {}
       server.asked.length = 0
@@ -215,7 +215,7 @@ describe('images over HTTP', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('that nobody finishes is swept by the next agent', async () => {
+    it('that nobody finishes is cleaned up by the next agent', async () => {
       const task = await lab.stalled('alpine-3.22')
       await gateway.fleet.setHostState('host-a', 'offline')
       agent.journal(({ changes: { db } }) =>
@@ -239,7 +239,7 @@ describe('images over HTTP', function () {
   })
 
   describe('deletion', () => {
-    it('is idempotent, and refused for what is not known', async () => {
+    it('is idempotent, and refused for unknown images', async () => {
       await lab.downloaded('alpine-3.22')
       expect((await lab.remove('alpine-3.22')).body.message).to.equal('image deleted')
       expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, size_bytes: 0, enabled: true })
@@ -250,7 +250,7 @@ describe('images over HTTP', function () {
       expect((await gateway.request('DELETE', '/images/delete')).body.code).to.equal('missing_field')
     })
 
-    it('is refused while the image is downloaded', async () => {
+    it('is refused during the download of the image', async () => {
       await lab.stalled('alpine-3.22')
       expect((await lab.remove('alpine-3.22')).body.code).to.equal('task_running')
       expect((await lab.cancel('alpine-3.22')).status).to.equal(200)

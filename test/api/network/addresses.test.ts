@@ -12,7 +12,7 @@ describe('addresses of containers over HTTP', () => {
   after(() => gateway.close())
   afterEach(() => routing.clear())
 
-  it('gives 8 addresses to 8 of 40 creates at once, and 409 to the others, with nothing left of them', async () => {
+  it('gives 8 addresses to 8 of 40 concurrent creations and 409 to the others, without leftovers', async () => {
     await routing.put({ items: Array.from({ length: 8 }, (_, index) => address(10 + index)) })
     const replies = await Promise.all(
       Array.from({ length: 40 }, (_, index) => routing.create({ name: `pool-${index}`, assign_ipv4: true })),
@@ -50,7 +50,7 @@ describe('addresses of containers over HTTP', () => {
     expect((await scan({})).body.code).to.equal('missing_field')
   })
 
-  it('says whether there is IPv6, and why not', async () => {
+  it('reports whether IPv6 is available, and why not', async () => {
     const status = async () => (await gateway.request('GET', '/ipv6/status')).body.data as object
     expect(await status()).to.deep.equal({
       host_id: 'host-a',
@@ -64,7 +64,7 @@ describe('addresses of containers over HTTP', () => {
     expect(await status()).to.deep.include({ available: true, prefixes: [prefix], mode: 'routed' })
   })
 
-  it('assigns IPv6: one, some, or those that are named', async () => {
+  it('assigns IPv6: one, several, or named ones', async () => {
     const { id, name } = await gateway.fleet.addGuest()
     const assign = (body?: unknown) =>
       gateway.request('POST', `/containers/${id}/ipv6`, body === undefined ? {} : { body })

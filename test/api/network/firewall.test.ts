@@ -32,7 +32,7 @@ describe('the firewall of a container over HTTP', () => {
   it('is off before it is set', async () =>
     expect((await read()).body.data).to.deep.equal({ enabled: false, default_action: 'ACCEPT', rules: [] }))
 
-  it('answers the rules as stored, with ids it made, and reads them back', async () => {
+  it('answers the rules as stored, with generated ids, and reads them back', async () => {
     const { status, body } = await put(closed([rule, { ...rule, direction: 'out', protocol: 'all', port: '' }]))
     expect(status).to.equal(200)
     expect(body.message).to.be.a('string')
@@ -42,7 +42,7 @@ describe('the firewall of a container over HTTP', () => {
     expect((await read()).body.data).to.deep.equal(body.data)
   })
 
-  it('keeps the id of a rule it knows, and replaces one it does not', async () => {
+  it('retains the id of a known rule, and replaces an unknown one', async () => {
     const [first] = (await put(closed([rule]))).body.data.rules as { id: string }[]
     const again = (
       await put(
@@ -73,7 +73,7 @@ describe('the firewall of a container over HTTP', () => {
     })
   })
 
-  it('names the rule’s field it refuses, and leaves the old rules in force', async () => {
+  it('names the refused field of a rule, and leaves the old rules in force', async () => {
     const before = (await put(closed([rule]))).body.data
     for (const [change, field] of [
       [{ port: '80;drop' }, 'rules.1.port'],
@@ -100,7 +100,7 @@ describe('the firewall of a container over HTTP', () => {
     expect((await read()).body.data).to.deep.equal(before)
   })
 
-  it('takes 200 rules', async () =>
+  it('accepts 200 rules', async () =>
     expect((await put(closed(Array(200).fill(rule)))).body.data.rules).to.have.length(200))
 
   it('is replaced only in the state that If-Match names: the firewall’s or the detail’s', async () => {

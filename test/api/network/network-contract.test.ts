@@ -159,7 +159,7 @@ function compare(value: unknown, type: Type | Fields, at: string): void {
   for (const [field, inner] of Object.entries(type)) compare((value as Body)[field], inner, `${at}.${field}`)
 }
 
-describe('the network’s endpoints, as clients know them', () => {
+describe('the network endpoints, as clients know them', () => {
   let gateway: TestGateway
   let guest: Guest
   before(async () => {
@@ -191,7 +191,7 @@ describe('the network’s endpoints, as clients know them', () => {
         })
     })
 
-  it('reset_date is a month, quantities of pools are numbers in text or a word', async () => {
+  it('show reset_date as a month, and quantities of pools as numbers in text or a word', async () => {
     const read = async (path: string): Promise<Body> => (await gateway.request('GET', path)).body.data
     expect((await read(`/containers/${guest.id}/traffic`)).reset_date).to.match(/^\d{4}-\d{2}$/)
     const { nat4, ipv4, ipv6 } = await read('/routing')
@@ -199,7 +199,7 @@ describe('the network’s endpoints, as clients know them', () => {
     expect([ipv6.remaining, ipv6.total].join()).to.match(/^(\d+|unlimited),(\d+|unlimited)$/)
   })
 
-  it('answers 304 while nothing has changed', async () => {
+  it('answer 304 while nothing has changed', async () => {
     for (const path of ['/routing', '/ipv6/status', `/containers/${guest.id}/traffic`]) {
       const { headers } = await gateway.request('GET', path)
       const again = { headers: { 'if-none-match': headers['etag'] ?? '' } }
@@ -207,14 +207,14 @@ describe('the network’s endpoints, as clients know them', () => {
     }
   })
 
-  it('takes back what GET /routing shows', async () => {
+  it('accept what GET /routing shows', async () => {
     const { data } = (await gateway.request('GET', '/routing')).body
     const { nat4_port_range, public_ipv4_addresses, ipv6_prefixes } = data
     const body = { nat4_port_range, public_ipv4_addresses, ipv6_prefixes }
     expect((await gateway.request('PUT', '/routing', { body })).body.data).to.deep.include(body)
   })
 
-  it('needs the scope of reading, writing, and of IPv6 for the pools', () => {
+  it('require the scopes for reading, for writing, and for IPv6 of the pools', () => {
     const scopes = gateway.api.routes
       .filter(({ tag, path }) => tag === 'Routing' && !path.startsWith('/containers/'))
       .map(({ method, path, scope }) => `${method} ${path} ${scope}`)

@@ -22,14 +22,14 @@ describe('port mappings over HTTP', () => {
   const stored = async () =>
     (await gateway.request('GET', `/containers/${guest.name}`)).body.data.port_mappings as object[]
 
-  it('adds one: answers all of them, and the detail shows them at once', async () => {
+  it('adds one, answers all of them, and the detail shows them at once', async () => {
     const web = { protocol: 'tcp', host_port: 25_080, container_port: 80, description: 'web' }
     const { status, body } = await add(web)
     expect([status, body.data]).to.deep.equal([200, [ssh(), web]])
     expect(await stored()).to.deep.equal(body.data)
   })
 
-  it('picks the host port where none, or 0, is sent, and takes udp', async () => {
+  it('picks the host port where none, or 0, is sent, and accepts udp', async () => {
     await add({ container_port: 80 })
     const { body } = await add({ container_port: 53, host_port: 0, protocol: 'udp' })
     const [, web, dns] = body.data as { host_port: number; protocol: string }[]
@@ -38,7 +38,7 @@ describe('port mappings over HTTP', () => {
     expect(dns).to.deep.include({ container_port: 53, protocol: 'udp' })
   })
 
-  it('takes a range as one mapping, on one address', async () => {
+  it('accepts a range as one mapping, on one address', async () => {
     const range = { container_port: 8000, host_port: 45_000, host_port_end: 45_099, host_ip: '192.0.2.10' }
     const { body } = await add(range)
     expect(body.data[1]).to.deep.equal({
@@ -49,7 +49,7 @@ describe('port mappings over HTTP', () => {
     })
   })
 
-  it('answers 409 to what is taken, alone or in a range, and to what is outside the host’s range', async () => {
+  it('answers 409 to ports in use, single or in a range, and to ports outside the host’s range', async () => {
     const other = await gateway.fleet.addGuest()
     for (const body of [
       { container_port: 22, host_port: other.sshPort },
@@ -86,7 +86,7 @@ describe('port mappings over HTTP', () => {
     expect([conflict.status, conflict.body.code]).to.deep.equal([409, 'port_conflict'])
   })
 
-  it('removes by position, and answers what remains', async () => {
+  it('removes by position, and answers the remaining ones', async () => {
     for (const port of [81, 82]) await add({ container_port: port })
     const { status, body } = await gateway.request('DELETE', path('/1'))
     expect(status).to.equal(200)
@@ -98,7 +98,7 @@ describe('port mappings over HTTP', () => {
       }
   })
 
-  it('names the field that is missing, refused by the schema or by the rules', async () => {
+  it('names the field that is missing, or refused by the schema or by the rules', async () => {
     for (const [body, code, field] of [
       [{}, 'missing_field', 'container_port'],
       [{ container_port: 0 }, 'invalid_field', 'container_port'],
@@ -110,7 +110,7 @@ describe('port mappings over HTTP', () => {
     }
   })
 
-  it('finds free ports: one, or as many as are asked for', async () => {
+  it('finds free ports: one, or the requested number', async () => {
     const ask = async (query: string) => gateway.request('GET', `/containers/${guest.id}/random-port${query}`)
     const one = (await ask('')).body.data
     expect(Object.keys(one as object)).to.deep.equal(['port'])
@@ -124,7 +124,7 @@ describe('port mappings over HTTP', () => {
     expect(full.body.data.ports).to.have.length(1000)
   })
 
-  it('finds free ports of an address however it is spelled; 409 where there are none', async () => {
+  it('finds free ports of an address in any spelling; 409 where there are none', async () => {
     const there = await gateway.fleet.addGuest({ portMappings: [], ipv6Addresses: ['2001:db8:1::7'] }, 'host-b')
     const ask = (query: string) => gateway.request('GET', `/containers/${there.id}/random-port${query}`)
     const setPorts = (start: number, end: number) =>
@@ -152,7 +152,7 @@ describe('port mappings over HTTP', () => {
     expect(moved).to.include({ host_port: 47_000, host_port_end: 47_009 })
   })
 
-  it('is mapped at creation too', async () => {
+  it('adds a mapping at creation too', async () => {
     const { body } = await gateway.request('POST', '/containers', {
       body: {
         name: 'mapped',

@@ -12,7 +12,7 @@ describe('routing over HTTP', () => {
   after(() => gateway.close())
   afterEach(() => routing.clear())
 
-  it('shows pools as counts in text, and who has what', async () => {
+  it('shows pools as counts in text, and the owner of each address', async () => {
     await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
     const name = 'holder'
     const { data } = (await routing.create({ name, assign_ipv4: true, ipv4_count: 2, assign_ipv6: true })).body
@@ -67,7 +67,7 @@ describe('routing over HTTP', () => {
     expect((await routing.put([])).status).to.equal(200)
   })
 
-  it('stores a prefix in canonical form, and fills in what may be left out', async () => {
+  it('stores a prefix in canonical form, and completes optional fields', async () => {
     const { body } = await routing.put({
       items: [{ address: '203.0.113.9' }],
       ipv6_prefixes: [{ prefix: '2001:DB8:0:0::/56' }],
@@ -91,7 +91,7 @@ describe('routing over HTTP', () => {
     expect(shown.nat4).to.deep.equal({ used: 16, remaining: '0', total: '16' })
   })
 
-  it('answers 409 to a range of ports that leaves out what is mapped, and keeps the old one', async () => {
+  it('answers 409 to a range of ports that excludes mapped ones, and retains the old range', async () => {
     const { id } = await gateway.fleet.addGuest({ portMappings: [] })
     const map = (host_port: number, protocol = 'tcp') =>
       gateway.request('POST', `/containers/${id}/port-mappings`, {
@@ -112,7 +112,7 @@ describe('routing over HTTP', () => {
     expect([none.status, none.body.code]).to.deep.equal([409, 'resource_exhausted'])
   })
 
-  it('answers 409 to a prefix that goes while a container has an address of it', async () => {
+  it('answers 409 to the removal of a prefix while a container has an address of it', async () => {
     await routing.put({ ipv6_prefixes: [prefix] })
     const { ipv6 } = (await routing.create({ name: 'six', assign_ipv6: true })).body.data as { ipv6?: string }
     expect(ipv6).to.equal(undefined)
@@ -124,7 +124,7 @@ describe('routing over HTTP', () => {
     expect((await routing.put({ ipv6_prefixes: [prefix, { prefix: '2001:db8:2::/64' }] })).status).to.equal(200)
   })
 
-  it('has an address of the host either for mappings or for a container of its own', async () => {
+  it('uses an address of the host either for mappings or for one container', async () => {
     const { id } = await gateway.fleet.addGuest()
     const map = (host_ip: string) =>
       gateway.request('POST', `/containers/${id}/port-mappings`, { body: { container_port: 80, host_ip } })
@@ -142,7 +142,7 @@ describe('routing over HTTP', () => {
     expect([foreign.status, foreign.body.details?.field]).to.deep.equal([400, 'host_ip'])
   })
 
-  it('answers 409 when an assigned address would go', async () => {
+  it('answers 409 to the removal of an assigned address', async () => {
     await routing.put({ items: [address(10), address(11)] })
     await routing.create({ name: 'keeps', public_ipv4s: ['203.0.113.11'] })
     const refused = await routing.put({ items: [address(10)] })
@@ -150,7 +150,7 @@ describe('routing over HTTP', () => {
     expect((await routing.get()).public_ipv4_addresses).to.have.length(2)
   })
 
-  it('is about the host that is named, each with its own pools', async () => {
+  it('applies to the named host, each with its own pools', async () => {
     await routing.put({ items: [address(10)] }, '?host_id=host-b')
     expect((await routing.get()).public_ipv4_addresses).to.deep.equal([])
     expect(await routing.get('?host_id=host-b')).to.deep.include({ host_id: 'host-b' })
@@ -173,7 +173,7 @@ describe('routing over HTTP', () => {
     }
   })
 
-  it('shows a key that is bound to containers what these hold, and nothing else', async () => {
+  it('shows a bound key only what its containers use', async () => {
     await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
     const mine = (await routing.create({ name: 'mine', ipv4_count: 1, ipv6_count: 1 })).body.data
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid as string] })

@@ -3,7 +3,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']
 
-describe('settings of the whole installation', () => {
+describe('settings of the installation', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ trustedProxies: ['127.0.0.1'] })
@@ -21,7 +21,7 @@ describe('settings of the whole installation', () => {
     const sources = ['192.0.2.0/24']
     afterEach(() => put('/access-policy', { enabled: false, allowed_sources: [], trusted_proxies: [] }))
 
-    it('is off at first, and shows where the request comes from', async () => {
+    it('is off at first, and shows the source address of the request', async () => {
       const { body } = await gateway.request('GET', '/access-policy', via(inside))
       expect(body.data).to.deep.equal({
         enabled: false,
@@ -31,7 +31,7 @@ describe('settings of the whole installation', () => {
       })
     })
 
-    it('lets in whom it names, for requests and pages alike, and the watch over the gateway from anywhere', async () => {
+    it('allows the listed addresses, for requests and pages alike, and monitoring from anywhere', async () => {
       const { body } = await put('/access-policy', { enabled: 'true', allowed_sources: '192.0.2.77/24' })
       expect(body.data).to.deep.include({ enabled: true, allowed_sources: sources })
       for (const path of ['/containers', '/language', '/nothing', '/docs', '/openapi.json', '/metrics']) {
@@ -43,7 +43,7 @@ describe('settings of the whole installation', () => {
         expect((await gateway.request('GET', path, via(outside))).status, path).to.equal(200)
     })
 
-    it('is not changed by who would be locked out, nor to what lets nobody in', async () => {
+    it('refuses a change that would lock out its caller, or everybody', async () => {
       const on = { enabled: true, allowed_sources: sources }
       expect(await refusalOf(put('/access-policy', on, via(outside)))).to.deep.equal([
         400,
@@ -69,7 +69,7 @@ describe('settings of the whole installation', () => {
       expect((await put('/access-policy', on, via(inside))).status).to.equal(200)
     })
 
-    it('stays as it is where a list says nothing', async () => {
+    it('stays unchanged where a list is empty', async () => {
       await put('/access-policy', { enabled: true, allowed_sources: sources })
       for (const nothing of [null, ',,,', '', [''], ['', ' ']]) {
         const { body } = await put('/access-policy', { allowed_sources: nothing })
@@ -80,7 +80,7 @@ describe('settings of the whole installation', () => {
       }
     })
 
-    it('is for administrators, and in the audit log', async () => {
+    it('is limited to administrators, and in the audit log', async () => {
       const key = await gateway.makeKey({ scopes: ['host:*'] })
       expect((await gateway.request('GET', '/access-policy', { key })).status).to.equal(403)
       await put('/access-policy', { allowed_sources: sources })
@@ -89,7 +89,7 @@ describe('settings of the whole installation', () => {
     })
   })
 
-  it('language: read by every caller, written by administrators', async () => {
+  it('allow every caller to read the language, and administrators to write it', async () => {
     const key = await gateway.makeKey({ scopes: ['container:read'] })
     const read = async (): Promise<unknown> => (await gateway.request('GET', '/language', { key })).body.data
     expect(await read()).to.deep.equal({ language: 'en' })
@@ -101,7 +101,7 @@ describe('settings of the whole installation', () => {
     expect(await refusalOf(put('/language', { language: 'xx' }))).to.deep.equal([400, 'invalid_field', 'language'])
   })
 
-  it('WebSSH origins: canonical, each once, and shown with the one that asks', async () => {
+  it('show WebSSH origins in canonical form, each once, with the one of the request', async () => {
     const wanted = ['https://Panel.example/', 'https://panel.example:443', 'http://127.0.0.1:8080']
     const origins = ['https://panel.example', 'http://127.0.0.1:8080']
     const { body } = await put('/webssh-origins', { origins: wanted }, { headers: { origin: 'https://a.example' } })
@@ -120,12 +120,12 @@ describe('settings of the whole installation', () => {
   describe('public URL', () => {
     after(() => put('/public-url', { public_url: '' }))
 
-    it('is not known at first, and links are empty', async () => {
+    it('is unknown at first, and links are empty', async () => {
       const { body } = await gateway.request('GET', '/public-url')
       expect(body.data).to.deep.equal({ public_url: '', effective_url: '', source: 'none' })
     })
 
-    it('begins the links of customers and new administrators', async () => {
+    it('is the start of the links for customers and new administrators', async () => {
       const { body } = await put('/public-url', { public_url: 'https://Panel.example.com/' })
       const url = 'https://panel.example.com'
       expect(body.data).to.deep.equal({ public_url: url, effective_url: url, source: 'set' })

@@ -36,7 +36,7 @@ describe('an alert', () => {
   }
   const summary = async (): Promise<object> => (await gateway.request('GET', '/security/summary')).body.data as object
 
-  it('is told of as it is raised, and as it gets worse', async () => {
+  it('is sent as an event when it is raised, and when its severity rises', async () => {
     await scan(20)
     const raised = await stream.type('alert.raised')
     expect(raised.data.data).to.include({ type: 'port_scan', severity: 'medium', target_ip: target })
@@ -46,12 +46,12 @@ describe('an alert', () => {
     await stream.wait(isWorse, 'a high one')
   })
 
-  it('counts in metrics and summary by its severity', async () => {
+  it('is counted in metrics and summary by its severity', async () => {
     expect(await metrics()).to.deep.equal(['berth_security_alerts{host="host-a",type="port_scan",severity="high"} 1'])
     expect(await summary()).to.include({ critical: 0, high: 1, medium: 0, low: 0, total_alerts: 1 })
   })
 
-  it('is no figure once it is over, and stays in the list', async () => {
+  it('is not counted once it is over, and stays in the list', async () => {
     const { fleet } = gateway
     const [alert] = [...fleet.view.alerts()]
     const agent = fleet.agentOf('host-a')

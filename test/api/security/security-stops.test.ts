@@ -7,7 +7,7 @@ import { SecurityLab, target } from '../../support/gateway/security-lab.js'
 import type { TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('guests that security stops, and other alerts', () => {
+describe('the automatic security stop', () => {
   const lab = new SecurityLab()
   const { call, read, alerts, newest, check, shutdown, guestRow, becomeCritical } = lab
   let gateway: TestGateway
@@ -22,7 +22,7 @@ describe('guests that security stops, and other alerts', () => {
   after(() => lab.close())
   beforeEach(() => (lab.clockMs += 3_600_000))
 
-  it('stops a guest after a time of grace, blocks it, and an administrator’s start lifts that', async () => {
+  it('stops a guest after a grace period and suspends it; a start by an administrator lifts that', async () => {
     await shutdown(true)
     await becomeCritical()
     expect(await newest()).to.include({ severity: 'critical', action: 'stop_pending' })
@@ -47,7 +47,7 @@ describe('guests that security stops, and other alerts', () => {
     await shutdown(false)
   })
 
-  it('is audited once for what it did by itself, by however many gateways', async () => {
+  it('is audited once, with any number of gateways', async () => {
     const { store, access, fleet } = gateway
     const audits = [1, 2].map(() => new SecurityAudit({ view: fleet.view, audit: access.audit, store, log: silentLog }))
     for (const audit of [...audits, ...audits]) await audit.look()
@@ -61,7 +61,7 @@ describe('guests that security stops, and other alerts', () => {
     })
   })
 
-  it('does not stop one that ended it meanwhile', async () => {
+  it('spares a guest that ended the abuse in the meantime', async () => {
     await shutdown(true)
     await becomeCritical()
     lab.clockMs += 400_000
@@ -71,7 +71,7 @@ describe('guests that security stops, and other alerts', () => {
     await shutdown(false)
   })
 
-  it('does not stop one that ended it at once, however often it looks until then', async () => {
+  it('spares a guest that ended the abuse at once, however often it is checked until then', async () => {
     // Judged as where looks are as far apart as on hosts; still none comes by itself.
     const { security } = (agent as unknown as { config: { security: { interval_seconds: number } } }).config
     security.interval_seconds = 10
@@ -88,7 +88,7 @@ describe('guests that security stops, and other alerts', () => {
     security.interval_seconds = 60
   })
 
-  it('is not critical by one burst, however often it is checked', async () => {
+  it('is not triggered by one burst, however often it is checked', async () => {
     await shutdown(true)
     lab.clockMs += 10_000
     agent.host.sensor.scanPorts(address, target, 1000)
@@ -100,7 +100,7 @@ describe('guests that security stops, and other alerts', () => {
     await shutdown(false)
   })
 
-  it('does not tell a new guest of what its address did before', async () => {
+  it('does not blame a new guest for the former owner of its address', async () => {
     const former = await gateway.fleet.addGuest({ name: 'former-guest' })
     const { ipv4 } = agent.guests().find(({ uuid }) => uuid === former.uuid)!
     lab.clockMs += 600_000
@@ -136,7 +136,7 @@ describe('guests that security stops, and other alerts', () => {
     agent.removeGuest(later.uuid)
   })
 
-  it('does not stop an exempt one', async () => {
+  it('spares an exempt guest', async () => {
     await shutdown(true)
     const path = `/containers/${guest.id}/security`
     const exempt = { auto_shutdown_exempt: true, smtp: 'default' }
@@ -148,7 +148,7 @@ describe('guests that security stops, and other alerts', () => {
     await shutdown(false)
   })
 
-  it('ends what it is about to do, and what it did, once it is switched off', async () => {
+  it('ends pending and executed stops once it is switched off', async () => {
     await shutdown(true)
     await becomeCritical()
     const { body } = await shutdown(false)
@@ -165,7 +165,7 @@ describe('guests that security stops, and other alerts', () => {
     expect(await guestRow()).to.include({ policy_blocked: false })
   })
 
-  it('goes on with a stop after the agent was killed', async () => {
+  it('continues after the agent was killed', async () => {
     await shutdown(true)
     await becomeCritical()
     await agent.restart()
@@ -177,7 +177,7 @@ describe('guests that security stops, and other alerts', () => {
     await shutdown(false)
   })
 
-  it('opens port 25 for one container', async () => {
+  it('allows port 25 for one container', async () => {
     const path = `/containers/${other.id}/security`
     expect(agent.host.wire.guests.get(other.uuid)?.sendsMail).to.not.equal(true)
     await call('PUT', path, { body: { smtp: 'open' } })
@@ -186,7 +186,7 @@ describe('guests that security stops, and other alerts', () => {
     expect(agent.host.wire.guests.get(other.uuid)?.sendsMail).to.equal(false)
   })
 
-  describe('of a guest whose memory ran out', () => {
+  describe('of a guest that ran out of memory', () => {
     let hungry: { uuid: string; name: string }
     beforeEach(async () => {
       hungry = await gateway.fleet.addGuest({ name: `hungry-${lab.clockMs}` })
@@ -203,7 +203,7 @@ describe('guests that security stops, and other alerts', () => {
       delete (agent.host.driver.sample as { memoryKills?: number }).memoryKills
     })
 
-    it('counts processes that the kernel killed in it, once a minute at most, and leaves it running', async () => {
+    it('counts processes killed by the kernel, at most once a minute, and leaves the guest running', async () => {
       await sampleKills(2)
       expect(await own(), 'kills from before this agent').to.deep.equal([])
       await sampleKills(3)
@@ -221,7 +221,7 @@ describe('guests that security stops, and other alerts', () => {
       expect((await read('/security/summary'))['by_type'].out_of_memory).to.be.greaterThan(0)
     })
 
-    it('that was killed has an alert, and is started again', async () => {
+    it('raises an alert for a killed guest, which is started again', async () => {
       agent.host.driver.end(hungry.uuid, 'memory')
       await waitFor(() => agent.host.driver.running.has(hungry.uuid), { what: 'it to run again' })
       await gateway.fleet.caughtUp('host-a')

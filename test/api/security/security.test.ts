@@ -19,7 +19,7 @@ describe('security over HTTP', () => {
   after(() => lab.close())
   beforeEach(() => (lab.clockMs += 3_600_000))
 
-  it('tells of nothing at first', async () => {
+  it('reports nothing at first', async () => {
     expect(await alerts()).to.deep.equal([])
     const { data } = (await call('GET', '/security/summary')).body
     expect(data).to.include({
@@ -33,7 +33,7 @@ describe('security over HTTP', () => {
     expect(await read('/security/settings')).to.deep.equal({ host_id: 'host-a', auto_shutdown: false })
   })
 
-  it('has an alert after a check, grown by the next and told by its fields', async () => {
+  it('raises an alert after a check; the next check extends it, with all fields', async () => {
     agent.host.sensor.scanPorts(address, target, 20)
     const { status, body } = await check()
     expect([status, body.message]).to.deep.equal([200, '2 containers checked, 1 findings'])
@@ -59,7 +59,7 @@ describe('security over HTTP', () => {
     expect(await read('/security/summary')).to.include({ total: 1 })
   })
 
-  it('has the outcome of a check for those within five seconds', async () => {
+  it('shares the outcome of a check within five seconds', async () => {
     const { length } = await alerts()
     await check()
     agent.host.sensor.scanPorts(address, '198.51.100.77', 20)
@@ -79,7 +79,7 @@ describe('security over HTTP', () => {
     expect(await alerts('?page=2&page_size=1')).to.deep.equal([all[1]])
   })
 
-  it('has what was kept of a container, and its connections of the moment', async () => {
+  it('shows the recorded evidence of a container, and its current connections', async () => {
     const flow = {
       source: address,
       target,
@@ -142,7 +142,7 @@ describe('security over HTTP', () => {
       expect([answer.status, answer.body.code]).to.deep.equal([status, code])
     })
 
-  it('shows bound callers what is of their containers, and lets them change nothing', async () => {
+  it('shows bound callers only their containers, and lets them change nothing', async () => {
     const key = await gateway.makeKey({ scopes: ['security:*'], container_uuids: [other.uuid] })
     for (const path of ['/security/alerts', '/security/logs?container=good-guest'])
       expect((await call('GET', path, { key })).body.data, path).to.deep.equal([])

@@ -5,7 +5,7 @@ import { Browser } from '../../support/gateway/browser.js'
 import { SubUserCalls, type MadeSubUser } from '../../support/gateway/sub-user-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('how sub-users log in', function () {
+describe('the login of a sub-user', function () {
   let gateway: TestGateway
   let calls: SubUserCalls
   let made: MadeSubUser
@@ -38,7 +38,7 @@ describe('how sub-users log in', function () {
     ['the code of its link', '/sub-user/access', () => ({ code: made.access_code, password: made.password })],
     ['its name, as everybody', '/login', () => ({ username: made.username, password: made.password })],
   ] as const)
-    it(`by ${name}: a cookie, with which the containers are there`, async () => {
+    it(`works by ${name}: a cookie, with which the containers are visible`, async () => {
       const browser = new Browser(gateway)
       const { status, body: answer, text } = await browser.request('POST', path, { body: body() })
       expect(status, text).to.equal(200)
@@ -52,7 +52,7 @@ describe('how sub-users log in', function () {
       expect((await browser.request('GET', '/containers')).status).to.equal(401)
     })
 
-  it('is refused alike for a wrong password, name or code, and for who is off, expired or no sub-user', async () => {
+  it('gives one refusal for wrong password, name or code, and for disabled, expired and unknown ones', async () => {
     await gateway.request('POST', '/admins', {
       body: { username: 'root', password: 'correct horse battery' },
     })
@@ -79,7 +79,7 @@ describe('how sub-users log in', function () {
     expect(texts.size, [...texts].join('\n')).to.equal(2)
   })
 
-  it('ends with a new password and, where asked, a new code', async () => {
+  it('changes with a new password and, on request, a new code', async () => {
     const rotate = await gateway.request('POST', `/sub-users/${made.id}/rotate-password`, {
       body: { rotate_code: true },
     })
@@ -91,7 +91,7 @@ describe('how sub-users log in', function () {
     expect((await byName(password)).status).to.equal(200)
   })
 
-  it('is in the log of log-ins, in the row of the sub-user, and in its own log', async () => {
+  it('is in the login log, in the row of the sub-user, and in its own log', async () => {
     await byName('wrong')
     const browser = new Browser(gateway, { 'user-agent': 'Firefox' })
     await browser.request('POST', '/sub-user/access', {
@@ -115,7 +115,7 @@ describe('how sub-users log in', function () {
     expect((audit.body.data as { action: string }[]).map(({ action }) => action)).to.include('container.stop')
   })
 
-  it('links: the way to the log-in, the same for every code, which is in no log', async () => {
+  it('has a link to it, the same for every code, which is in no log', async () => {
     const [known, unknown] = [await fetchOnce(`/u/${made.access_code}`), await fetchOnce(`/u/${'A'.repeat(22)}`)]
     expect([known.status, known.headers.get('location')]).to.deep.equal([302, `/login#code=${made.access_code}`])
     expect(known.headers.get('referrer-policy')).to.equal('no-referrer')

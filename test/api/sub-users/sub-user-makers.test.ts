@@ -3,7 +3,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { SubUserCalls } from '../../support/gateway/sub-user-calls.js'
 import { startTestGateway, type RequestOptions, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('sub-users of callers that are limited themselves', function () {
+describe('sub-users of limited callers', function () {
   let gateway: TestGateway
   let calls: SubUserCalls
   let [one, two]: Guest[] = []
@@ -26,7 +26,7 @@ describe('sub-users of callers that are limited themselves', function () {
   }
   const all = ['subuser:*', 'container:*', 'snapshot:*', 'image:read', 'task:read', 'terminal:*', 'audit:read']
 
-  it('never has more than its maker, and by default all that its maker has', async () => {
+  it('never have more rights than their maker, and by default all of its rights', async () => {
     const key = await gateway.makeKey({ scopes: ['subuser:create', 'container:read', 'snapshot:*'] })
     expect(await refusalOf(create({ container_name: 'one', permissions: ['container:power'] }, { key }))).to.deep.equal(
       [403, 'insufficient_scope', 'permissions'],
@@ -51,7 +51,7 @@ describe('sub-users of callers that are limited themselves', function () {
     ])
   })
 
-  it('is nobody’s to get hold of who has less than it', async () => {
+  it('cannot be taken over by a caller with fewer rights', async () => {
     const { id } = await calls.make({ container_name: 'one' })
     const key = await gateway.makeKey({ scopes: ['subuser:*', 'container:read'] })
     for (const [method, path, body] of [
@@ -67,7 +67,7 @@ describe('sub-users of callers that are limited themselves', function () {
     expect(rotated.status).to.equal(200)
   })
 
-  it('of the key’s own containers is shown to it; others do not exist for it', async () => {
+  it('of a key’s own containers are visible to it; others do not exist for it', async () => {
     const mine = await calls.make({ container_name: 'one' })
     const others = [await calls.make({ container_name: 'two' }), await calls.make({ container_names: ['one', 'two'] })]
     const key = await gateway.makeKey({ scopes: all, container_uuids: [one!.uuid] })

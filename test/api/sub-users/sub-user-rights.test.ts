@@ -4,7 +4,7 @@ import { SubUserCalls, type Caller, type MadeSubUser } from '../../support/gatew
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('what a sub-user may do', function () {
+describe('the rights of a sub-user', function () {
   let gateway: TestGateway
   let calls: SubUserCalls
   let own: Guest
@@ -33,7 +33,7 @@ describe('what a sub-user may do', function () {
   const names = async (): Promise<string[]> =>
     ((await ask('GET', '/containers')).body.data as { name: string }[]).map(({ name }) => name)
 
-  it('is asked of the record with every request: containers, permissions, images, whether it is on', async () => {
+  it('are read from the record with every request: containers, permissions, images, enabled', async () => {
     expect(await names()).to.deep.equal(['own'])
     await change({ container_names: ['other', 'own'] })
     expect(await names()).to.deep.equal(['own', 'other'])
@@ -52,7 +52,7 @@ describe('what a sub-user may do', function () {
     expect((await ask('GET', '/containers')).status).to.equal(401)
   })
 
-  it('ends with a container that is deleted: one made again under its name is another', async () => {
+  it('end with a deleted container: a new one with its name is another container', async () => {
     const { uuid } = await gateway.fleet.addGuest({ name: 'gone' }, 'host-b')
     await change({ container_names: ['gone'] })
     expect(await names()).to.deep.equal(['gone'])
@@ -63,7 +63,7 @@ describe('what a sub-user may do', function () {
     expect((await ask('GET', '/containers/gone')).status).to.equal(404)
   })
 
-  it('is shown its own tasks alone', async () => {
+  it('show it only its own tasks', async () => {
     await gateway.request('POST', '/containers/other/stop')
     const { body } = await ask('POST', '/containers/own/stop')
     const tasks = (await ask('GET', '/tasks')).body.data as { task_id: string; user: string }[]
@@ -74,7 +74,7 @@ describe('what a sub-user may do', function () {
     const path = '/containers/own/port-mappings'
     const mappings = async () => (await gateway.request('GET', '/containers/own')).body.data.port_mappings as object[]
 
-    it('adds as many as it may, on host ports that are picked', async () => {
+    it('let it add as many as permitted, on host ports that the server picks', async () => {
       const add = (body: object) => answerOf(ask('POST', path, { body }))
       expect(await add({ container_port: 80, host_port: 0, host_ip: '' })).to.equal(200)
       expect(await add({ container_port: 443, host_port: 25_000 })).to.deep.equal([
@@ -102,7 +102,7 @@ describe('what a sub-user may do', function () {
       expect(await add({ container_port: 10 })).to.deep.equal([403, 'quota_exceeded', undefined])
     })
 
-    it('is not told by random-port which addresses there are', async () => {
+    it('hide the addresses of the host from random-port', async () => {
       expect((await ask('GET', '/containers/own/random-port')).status).to.equal(200)
       expect(await answerOf(ask('GET', '/containers/own/random-port?host_ip=192.0.2.10'))).to.deep.equal([
         403,
@@ -111,7 +111,7 @@ describe('what a sub-user may do', function () {
       ])
     })
 
-    it('changes where they lead, and removes them', async () => {
+    it('let it change and remove the targets of mappings', async () => {
       const put = (body: object) => answerOf(ask('PUT', `${path}/0`, { body }))
       const [before] = await mappings()
       expect(await put({ ...before, container_port: 2222, description: 'mine' })).to.equal(200)
@@ -126,7 +126,7 @@ describe('what a sub-user may do', function () {
       expect(await mappings()).to.deep.equal([])
     })
 
-    it('changes the port inside alone, where it may do no more', async () => {
+    it('let it change only the inner port, with fewer permissions', async () => {
       await change({ permissions: ['container:read', 'container:network:inner'] })
       const put = (body: object) => answerOf(ask('PUT', `${path}/0`, { body }))
       const [before] = await mappings()
@@ -148,7 +148,7 @@ describe('what a sub-user may do', function () {
     })
   })
 
-  it('reinstalls from images that it may have; others are to it like none', async () => {
+  it('let it reinstall from permitted images; others do not exist for it', async () => {
     const ids = async (path: string): Promise<string[]> =>
       ((await ask('GET', path)).body.data as { id: string }[]).map(({ id }) => id)
     const reinstall = async (template_id: string) => {
@@ -171,7 +171,7 @@ describe('what a sub-user may do', function () {
     expect((await reinstall(first)).status).to.equal(202)
   })
 
-  it('takes snapshots within the container’s quota, which it does not set', async () => {
+  it('let it take snapshots within the container’s quota, which it cannot set', async () => {
     await gateway.fleet.addGuest({ name: 'busy' }, 'host-b')
     await change({ container_names: ['busy'] })
     const path = '/containers/busy/snapshots'
@@ -182,7 +182,7 @@ describe('what a sub-user may do', function () {
     expect(await answerOf(ask('PUT', `${path}/quota`, limit))).to.deep.equal([403, 'insufficient_scope', undefined])
   })
 
-  it('looks at a container that is blocked, and changes nothing of it', async () => {
+  it('let it view a suspended container, but change nothing of it', async () => {
     await gateway.request('PUT', '/containers/own/expiry', { body: { expires_at: '2001-01-01' } })
     await waitFor(() => gateway.fleet.view.findGuest(own.uuid)!.guest.policyBlocked, {
       what: 'it is blocked',

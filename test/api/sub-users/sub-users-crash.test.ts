@@ -48,7 +48,7 @@ describe('sub-users when the store dies under a request', function () {
   const count = async (): Promise<number> => ((await gateway.request('GET', '/sub-users')).body.data as object[]).length
 
   for (const tell of [true, false])
-    it(`one is made, and its password is told, where the answer ${tell ? 'could not be kept' : 'did not come'}`, async () => {
+    it(`creates one with a password, where the answer ${tell ? 'could not be kept' : 'did not come'}`, async () => {
       dieAfter('create', tell)
       const first = await send('POST', '/sub-user/create', { container_name: 'own' })
       expect(first.status, first.text).to.equal(tell ? 200 : 503)
@@ -63,7 +63,7 @@ describe('sub-users when the store dies under a request', function () {
     })
 
   for (const tell of [true, false])
-    it(`the password of a rotation is told, where the answer ${tell ? 'could not be kept' : 'did not come'}`, async () => {
+    it(`gives a rotated password again, where the answer ${tell ? 'could not be kept' : 'did not come'}`, async () => {
       const made = await calls.make({ container_name: 'own' })
       const caller = await calls.loggedIn(made)
       dieAfter('rotate', tell)
@@ -79,7 +79,7 @@ describe('sub-users when the store dies under a request', function () {
       expect((await caller('GET', '/containers')).status).to.equal(401)
     })
 
-  it('a password that was changed since is not told again', async () => {
+  it('does not show a password again that was changed since', async () => {
     const made = await calls.make({ container_name: 'own' })
     const path = `/sub-users/${made.id}/rotate-password`
     dieAfter('rotate', false)
@@ -89,7 +89,7 @@ describe('sub-users when the store dies under a request', function () {
     expect([again.status, again.body.code]).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('what was acknowledged is kept: a change, a removal', async () => {
+  it('retains what was acknowledged: a change, a removal', async () => {
     const made = await calls.make({ container_name: 'own' })
     dieAfter('update', true)
     expect((await send('PATCH', `/sub-users/${made.id}`, { disabled: true })).status).to.equal(200)
@@ -102,7 +102,7 @@ describe('sub-users when the store dies under a request', function () {
     expect((await calls.make({ container_name: 'own', username: made.username })).password).not.to.equal('')
   })
 
-  it('nobody gets in while the store is away', async () => {
+  it('refuses everybody while the store is down', async () => {
     const caller = await calls.loggedIn(await calls.make({ container_name: 'own' }))
     await killUnder(gateway.store, gateway.redis)
     expect((await caller('GET', '/containers')).status).to.equal(503)

@@ -5,7 +5,7 @@ import { SubUserCalls } from '../../support/gateway/sub-user-calls.js'
 import { startTestGateway, type RequestOptions, type TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('sub-users, made and changed', function () {
+describe('a sub-user', function () {
   let gateway: TestGateway
   let calls: SubUserCalls
   let [one, two]: Guest[] = []
@@ -80,7 +80,7 @@ describe('sub-users, made and changed', function () {
     ])
   })
 
-  it('has neither password nor code in clear in the store, nor in any log', async () => {
+  it('has neither password nor code in clear in the store or in any log', async () => {
     const made = await calls.make({ container_name: 'one' }, { headers: { 'idempotency-key': 'k' } })
     const rotated = await gateway.request('POST', `/sub-users/${made.id}/rotate-password`, {
       body: { rotate_code: true },
@@ -94,7 +94,7 @@ describe('sub-users, made and changed', function () {
     expect(stored).to.include(made.username)
   })
 
-  it('is the same account where it is there for the same containers, without its password', async () => {
+  it('is returned again without its password when it exists for the same containers', async () => {
     const first = await calls.make({ container_names: ['one', 'two'] })
     for (const body of [
       { container_names: ['two', 'one', String(one!.id)] },
@@ -109,7 +109,7 @@ describe('sub-users, made and changed', function () {
     expect((await calls.make({ container_name: 'one' })).id).not.to.equal(first.id)
   })
 
-  it('is refused where one with other terms is there, or the name is another’s', async () => {
+  it('is refused where one with other terms exists, or the name is used by another', async () => {
     const { username } = await calls.make({ container_name: 'one' })
     expect(await refusalOf(create({ container_name: 'one', permissions: ['container:read'] }))).to.deep.equal([
       409,
@@ -124,7 +124,7 @@ describe('sub-users, made and changed', function () {
     expect((await calls.make({ container_name: 'one', username: 'other' })).username).to.equal('other')
   })
 
-  it('of a bound key gets a name of its own, which tells nothing of others’', async () => {
+  it('of a bound key gets its own name, which reveals nothing about others', async () => {
     await calls.make({ container_name: 'one', username: 'taken' })
     const key = await gateway.makeKey({ scopes: ['subuser:*', 'container:read'], container_uuids: [two!.uuid] })
     for (const username of ['taken', 'free', 'x'.repeat(64)]) {
@@ -135,13 +135,13 @@ describe('sub-users, made and changed', function () {
     }
   })
 
-  it('is made once by requests at the same time', async () => {
+  it('is created once by concurrent requests', async () => {
     const made = await Promise.all(Array.from({ length: 8 }, () => calls.make({ container_name: 'one' })))
     expect(new Set(made.map(({ id }) => id)).size).to.equal(1)
     expect(made.filter(({ password }) => password !== '')).to.have.length(1)
   })
 
-  it('is taken as older clients send it, and refused by field', async () => {
+  it('is accepted in the form of older clients, and refused by field', async () => {
     const lenient = {
       container_name: ' one ',
       container_names: [],
@@ -203,7 +203,7 @@ describe('sub-users, made and changed', function () {
     expect((await calls.change(id, { passwort: 'x', disabled: true })).ignored).to.deep.equal(['passwort'])
   })
 
-  it('gets a new password that ends its sessions, and a new code where that is asked for', async () => {
+  it('gets a new password that ends its sessions, and a new code on request', async () => {
     const made = await calls.make({ container_name: 'one' })
     const caller = await calls.loggedIn(made)
     expect((await caller('GET', '/containers')).status).to.equal(200)
@@ -244,7 +244,7 @@ describe('sub-users, made and changed', function () {
     expect((await calls.make({ container_name: 'one', username: 'alice' })).id).not.to.equal(made.id)
   })
 
-  it('loses a container that is deleted, at every reader, and keeps it under another name', async () => {
+  it('loses a deleted container for every reader, and keeps it under a new name', async () => {
     const gone = await gateway.fleet.addGuest({ name: 'gone' }, 'host-b')
     const made = await calls.make({ container_names: ['gone', 'two'] })
     await gateway.request('DELETE', `/containers/${gone.uuid}/delete`)
@@ -259,7 +259,7 @@ describe('sub-users, made and changed', function () {
     expect((await calls.make({ container_name: 'two' })).id).to.equal(made.id)
   })
 
-  it('is in the audit log, and has one of its own', async () => {
+  it('is in the audit log, and has a log of its own', async () => {
     const made = await calls.make({ container_name: 'one' })
     await calls.change(made.id, { disabled: true, permissions: ['container:read'] })
     await calls.change(made.id, { disabled: false, permissions: ['container:read', 'container:power'] })

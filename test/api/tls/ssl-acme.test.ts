@@ -11,7 +11,7 @@ import { waitFor } from '../../support/wait.js'
 const name = 'panel.example'
 const problem = (type: string) => ({ type: `urn:ietf:params:acme:error:${type}`, detail: `said ${type}` })
 
-describe('TLS by a certificate authority', () => {
+describe('TLS by an ACME authority', () => {
   let pebble: Pebble
   let proxy: AcmeProxy
   let gateway: TestGateway
@@ -46,7 +46,7 @@ describe('TLS by a certificate authority', () => {
   const obtain = (target: string = name) => put({ mode: 'letsencrypt', target, email: 'a@panel.example' })
   const shown = async (): Promise<string> => (await shownCertificate(gateway.tls.address!)).fingerprint256
 
-  describe('gets one, though one in five nonces is refused', () => {
+  describe('obtains a certificate, although one in five nonces is refused', () => {
     for (const [what, target, more] of [
       ['for a name by HTTP-01', name, {}],
       ['for an address by HTTP-01', '127.0.0.1', {}],
@@ -63,14 +63,14 @@ describe('TLS by a certificate authority', () => {
         expect(gateway.tls.documents.challenge.value).to.equal(null)
       })
 
-    it('by TLS-ALPN-01 where port 80 is another program’s', async () => {
+    it('by TLS-ALPN-01 where another program uses port 80', async () => {
       await start({ httpListen: { host: '127.0.0.1', port: pebble.port } })
       const { status, text } = await obtain()
       expect(status, text).to.equal(200)
     })
   })
 
-  it('asks no more for what it has, and uses one account', async () => {
+  it('does not order again what it has, and uses one account', async () => {
     await start()
     const { status, text, body } = await obtain()
     expect(status, text).to.equal(200)
@@ -83,7 +83,7 @@ describe('TLS by a certificate authority', () => {
     expect(Object.keys(accounts!)).to.deep.equal([proxy.url])
   })
 
-  describe('where the authority does not give one, nothing changes', () => {
+  describe('changes nothing when the authority fails', () => {
     beforeEach(async () => {
       await start()
       expect((await put({ mode: 'self_signed', target: name })).status).to.equal(200)
@@ -99,19 +99,19 @@ describe('TLS by a certificate authority', () => {
       return reply.headers
     }
 
-    it('it is down', async () => {
+    it('because it is down', async () => {
       await pebble.kill()
       await refused(503, 'acme_unavailable')
       await pebble.run()
       expect((await obtain()).status, 'and then it is there').to.equal(200)
     })
 
-    it('it is no ACME server', async () => {
+    it('because it is not an ACME server', async () => {
       proxy.meddle = () => ({ status: 200, problem: { hello: 'world' } })
       await refused(503, 'acme_unavailable')
     })
 
-    it('it refuses the account, the order, the name', async () => {
+    it('because it refuses the account, the order, the name', async () => {
       for (const [path, type] of [
         ['/sign-me-up', 'unauthorized'],
         ['/order-plz', 'rejectedIdentifier'],
@@ -122,7 +122,7 @@ describe('TLS by a certificate authority', () => {
       }
     })
 
-    it('it cannot reach this server', async () => {
+    it('because it cannot reach this server', async () => {
       proxy.meddle = () => undefined
       await gateway.close()
       const elsewhere = { host: '127.0.0.1', port: await freePort() }
@@ -131,7 +131,7 @@ describe('TLS by a certificate authority', () => {
       await refused(409, 'acme_refused')
     })
 
-    it('it was asked too often: 503, with its Retry-After', async () => {
+    it('because of its rate limit: 503, with its Retry-After', async () => {
       for (const [retryAfter, expected] of [
         ['1234', /^1234$/],
         [new Date(Date.now() + 100_000).toUTCString(), /^(9\d|100)$/],
@@ -144,7 +144,7 @@ describe('TLS by a certificate authority', () => {
       }
     })
 
-    it('it hangs: given up in time', async () => {
+    it('because it hangs: a timeout ends the order', async () => {
       await gateway.close()
       await start({ acme: { directory: proxy.url, caPem: proxy.caPem, orderMs: 800 } })
       expect((await put({ mode: 'self_signed', target: name })).status).to.equal(200)
@@ -154,17 +154,17 @@ describe('TLS by a certificate authority', () => {
       }
     })
 
-    it('it sends what is no certificate', async () => {
+    it('because it sends an invalid certificate', async () => {
       proxy.meddle = (path) => (path.startsWith('/certZ') ? { status: 200, problem: { certificate: 'x' } } : undefined)
       await refused(503, 'acme_unavailable')
     })
 
-    it('it refuses every nonce', async () => {
+    it('because it refuses every nonce', async () => {
       proxy.meddle = (path) => (path === '/sign-me-up' ? { status: 400, problem: problem('badNonce') } : undefined)
       await refused(409, 'acme_refused')
     })
 
-    it('it is slow: gets one all the same, and another request is told so meanwhile', async () => {
+    it('but obtains one when it is slow, and tells another request so meanwhile', async () => {
       proxy.delayMs = 150
       const slow = obtain()
       await waitFor(() => gateway.tls.documents.challenge.value, { what: 'a challenge is open' })
@@ -191,7 +191,7 @@ describe('TLS by a certificate authority', () => {
       await settings.update((old) => ({ ...old, current: aged, change: `aged ${Math.random()}` }))
     }
 
-    it('is done in time, under load, without a failed request', async () => {
+    it('happens in time, under load, without a failed request', async () => {
       await start({ timing })
       await obtain()
       const agent = new HttpsAgent({ keepAlive: true, maxSockets: 4 })
@@ -218,7 +218,7 @@ describe('TLS by a certificate authority', () => {
       agent.destroy()
     })
 
-    it('tries again later where it fails, as the authority says, and warns', async () => {
+    it('retries later after a failure, as the authority says, and warns', async () => {
       await start({ timing })
       await obtain()
       await pebble.kill()

@@ -73,7 +73,7 @@ describe('TLS of several gateways', () => {
   const shown = async (tls: Tls): Promise<string> =>
     (await shownCertificate(await waitFor(() => tls.address))).fingerprint256
 
-  it('a change is in force at all at once, and at one that starts', async () => {
+  it('applies a change at all at once, and at one that starts', async () => {
     const [one, two] = [await open(), await open()]
     for (const tls of [one, two]) {
       const wanted = await upload(tls)
@@ -89,7 +89,7 @@ describe('TLS of several gateways', () => {
     await waitFor(() => one.address === undefined, { timeoutMs: deadlineOf(2000), what: 'off' })
   })
 
-  it('of two changes at once one is told that it met the other', async () => {
+  it('reports a conflict to one of two concurrent changes', async () => {
     const [one, two] = [await open(), await open()]
     await upload(one)
     await waitFor(() => two.documents.settings.value?.enabled)
@@ -101,7 +101,7 @@ describe('TLS of several gateways', () => {
     for (const tls of [one, two]) await waitFor(async () => (await shown(tls)) === wanted)
   })
 
-  it('one whose port is taken warns, and takes it once it is free', async () => {
+  it('warns where a port is in use, and listens once it is free', async () => {
     const port = await freePort()
     const taken = createServer()
     await new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
@@ -114,7 +114,7 @@ describe('TLS of several gateways', () => {
     expect(two.warnings).to.deep.equal([])
   })
 
-  it('goes back to the former one where the listener does not show the new one', async () => {
+  it('rolls back where the listener does not show the new certificate', async () => {
     let isBroken = false
     const tls = await open({
       probe: async (...asked) => {
@@ -131,7 +131,7 @@ describe('TLS of several gateways', () => {
     expect(await upload(tls)).to.not.equal(former)
   })
 
-  it('uses the former one where the current one cannot be read', async () => {
+  it('uses the former certificate where the current one cannot be read', async () => {
     const tls = await open()
     const former = await upload(tls)
     await upload(tls)
@@ -143,7 +143,7 @@ describe('TLS of several gateways', () => {
     await waitFor(async () => (await shown(tls)) === former, { what: 'the former certificate' })
   })
 
-  it('sends HSTS where nobody can be locked out by it, and until the certificate ends at most', async () => {
+  it('sends HSTS where nobody can be locked out by it, at most until the certificate ends', async () => {
     const dayMs = 86_400_000
     const of = async (tls: Tls, target: string, more: LeafOptions = {}): Promise<string | undefined> => {
       const { certPem, keyPem } = await authority.issue(target, more)
@@ -163,7 +163,7 @@ describe('TLS of several gateways', () => {
     expect(await of(await open({ plainIsPublic: true }), name), 'listen is public').to.equal(undefined)
   })
 
-  it('redirects to what is there alone: not where TLS is off, nor where its port is another program’s', async () => {
+  it('redirects only to a working TLS port', async () => {
     const [port, httpPort] = [await freePort(), await freePort()]
     const ask = (): Promise<number> =>
       fetch(`http://127.0.0.1:${httpPort}/`, { redirect: 'manual' }).then(
@@ -189,7 +189,7 @@ describe('TLS of several gateways', () => {
     await waitFor(async () => (await ask()) === 0, { what: 'off again' })
   })
 
-  it('one renews for all, once', async () => {
+  it('renews once for all', async () => {
     const ports = { http: await freePort(), tls: await freePort() }
     // By itself it refuses one nonce in twenty, and what is asked again would count as another order.
     const env = { PEBBLE_WFE_NONCEREJECT: '0' }
@@ -238,7 +238,7 @@ describe('TLS of several gateways', () => {
     }
   })
 
-  it('a challenge is answered by the one that the authority reaches', async () => {
+  it('answers a challenge at the gateway that the authority reaches', async () => {
     const ports = { http: await freePort(), tls: await freePort() }
     const pebble = await Pebble.start({ httpPort: ports.http, tlsPort: ports.tls })
     try {

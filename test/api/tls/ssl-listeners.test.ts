@@ -29,14 +29,14 @@ describe('the listeners of HTTPS and of port 80', () => {
     afterEach(() => new Promise<void>((done) => void taken.close(() => done())))
     const take = (port: number) => new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
 
-    it('one that another program has: refused, and TLS stays off', async () => {
+    it('are refused when another program uses one, and TLS stays off', async () => {
       await take(ports.tls)
       const { status, body } = await put({ mode: 'self_signed', target: name })
       expect([status, body.code]).to.deep.equal([409, 'port_conflict'])
       expect((await get()).enabled).to.equal(false)
     })
 
-    it('port 80 of another program: TLS is on, with a warning', async () => {
+    it('may have port 80 in use by another program: TLS is on, with a warning', async () => {
       await waitFor(() =>
         overHttp('/', name).then(
           () => false,
@@ -71,14 +71,14 @@ describe('the listeners of HTTPS and of port 80', () => {
       ['http://evil.example/', name, `https://${name}:PORT/`],
       ['/', 'a@evil.example', `https://${name}:PORT/`],
     ] as const)
-      it(`${path} of ${host} leads to TLS`, async () => {
+      it(`redirects ${path} of ${host} to TLS`, async () => {
         expect(await overHttp(path, host)).to.deep.equal({
           status: 308,
           location: location.replace('PORT', String(ports.tls)),
         })
       })
 
-    it('keeps method and body, and answers no challenge that is not open', async () => {
+    it('retains method and body, and answers only open challenges', async () => {
       expect((await overHttp('/api/v1/containers', name, 'POST')).status).to.equal(308)
       expect((await overHttp('/.well-known/acme-challenge/x', name)).status).to.equal(404)
     })
@@ -96,7 +96,7 @@ describe('the listeners of HTTPS and of port 80', () => {
     const policy = (body: object) => gateway.request('PUT', '/access-policy', { body })
     afterEach(() => policy({ enabled: false }))
 
-    it('holds over TLS, and not for port 80', async () => {
+    it('applies to TLS, but not to port 80', async () => {
       await upload()
       expect((await overTls('/api/v1/dashboard')).status).to.equal(200)
       expect((await policy({ enabled: true, allowed_sources: ['192.0.2.0/24'] })).status).to.equal(200)
@@ -106,7 +106,7 @@ describe('the listeners of HTTPS and of port 80', () => {
   })
 
   describe('under load', () => {
-    it('exchanges the certificate without a failed request', async () => {
+    it('replace the certificate without a failed request', async () => {
       await upload()
       const agent = new HttpsAgent({ keepAlive: true, maxSockets: 8 })
       let [running, asked] = [true, 0]
@@ -133,8 +133,8 @@ describe('the listeners of HTTPS and of port 80', () => {
     })
   })
 
-  describe('a connection that is open', () => {
-    it('goes on with the certificate that it began with', async () => {
+  describe('an open connection', () => {
+    it('continues with its first certificate', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       const at = { host: '127.0.0.1', port: ports.tls, servername: name, ca: authority.rootPem }
       const socket = connectTls(at)

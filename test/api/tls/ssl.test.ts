@@ -33,7 +33,7 @@ describe('TLS of the API', () => {
       expect(await isRefused(ports.tls)).to.equal(true)
     })
 
-    it('self-signed: for the name chosen, kept when it is asked for again', async () => {
+    it('self-signed: for the chosen name, retained when it is requested again', async () => {
       const { status, text, body } = await put({ mode: 'self-signed', target: 'Panel.Example.' })
       expect(status, text).to.equal(200)
       expect(body.data).to.include({ enabled: true, mode: 'self_signed', target: name, port: ports.tls })
@@ -47,7 +47,7 @@ describe('TLS of the API', () => {
       await waitFor(() => isRefused(ports.tls), { what: 'nothing listens' })
     })
 
-    it('loses its target and address of mail when they are emptied while it is off', async () => {
+    it('loses its target and mail address when they are emptied while it is off', async () => {
       await put({ mode: 'self_signed', target: name, email: 'admin@panel.example' })
       const on = (await put({ target: '', email: '' })).body.data
       expect(on, 'they are in use').to.include({ target: name, email: 'admin@panel.example' })
@@ -67,7 +67,7 @@ describe('TLS of the API', () => {
       }
     })
 
-    it('uploaded: in use at once, in the right order, with HSTS where everybody trusts it', async () => {
+    it('uploaded: in use at once, in the right order, with HSTS where the certificate is trusted', async () => {
       const { certPem, keyPem } = await authority.issue(name)
       const [leaf, middle] = certPem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n/g)!
       const { status, text, body } = await put({
@@ -83,7 +83,7 @@ describe('TLS of the API', () => {
       expect((await gateway.request('GET', '/ssl')).headers).not.to.have.property('strict-transport-security')
     })
 
-    it('logs people in: no header takes the place of another, with HSTS or without', async () => {
+    it('logs people in: no header replaces another, with HSTS or without', async () => {
       await upload()
       await makeAdmin(gateway, 'ada')
       const body = JSON.stringify({ username: 'ada', password })
@@ -101,7 +101,7 @@ describe('TLS of the API', () => {
       for (const cookie of cookies) expect(cookie).to.match(/; Path=\/; HttpOnly; SameSite=Strict; Secure/)
     })
 
-    it('goes back to what was uploaded before, without another upload', async () => {
+    it('returns to the former upload without another upload', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       await put({ mode: 'self_signed' })
       expect(await shown()).not.to.equal(before)
@@ -110,7 +110,7 @@ describe('TLS of the API', () => {
       expect(await shown()).to.equal(before)
     })
 
-    it('is of administrators, and in the audit log without any key', async () => {
+    it('is limited to administrators, and in the audit log without any key', async () => {
       const key = await gateway.makeKey({ scopes: ['host:*'] })
       expect((await gateway.request('GET', '/ssl', { key })).status).to.equal(403)
       expect((await put({ mode: 'disabled' }, { key })).status).to.equal(403)
@@ -121,7 +121,7 @@ describe('TLS of the API', () => {
     })
   })
 
-  describe('refuses, and stays as it is', () => {
+  describe('refuses, and stays unchanged for', () => {
     let fingerprint = ''
     before(async () => {
       fingerprint = (await upload()).body.data.certificate.fingerprint
@@ -146,7 +146,7 @@ describe('TLS of the API', () => {
       await refused({ ...one, key_pem: other.key_pem }, 'private_key_mismatch', 'key_pem')
     })
 
-    it('half of an upload, a target that is none, and being on without a mode', async () => {
+    it('half of an upload, an invalid target, and being on without a mode', async () => {
       const { cert_pem, key_pem } = await pair(name)
       await refused({ cert_pem }, 'missing_field', 'key_pem')
       await refused({ key_pem }, 'missing_field', 'cert_pem')
@@ -155,13 +155,13 @@ describe('TLS of the API', () => {
       await refused({ mode: 'disabled', enabled: true }, 'invalid_field', 'mode')
     })
 
-    it('a target that the certificate in use is not for', async () => {
+    it('a target that the certificate in use does not cover', async () => {
       await refused({ target: 'other.example' }, 'certificate_name_mismatch', 'target')
     })
   })
 
   describe('in the metrics', () => {
-    it('is the end of the certificate', async () => {
+    it('shows the expiry of the certificate', async () => {
       const metrics = async (): Promise<string> => (await gateway.request('GET', '/metrics')).text
       const figure = /^berth_tls_certificate_end_timestamp_seconds (\S+)$/m
       expect((await upload()).status).to.equal(200)

@@ -51,7 +51,7 @@ describe('rules of webhooks', () => {
       expect(refused.body.details.field).to.equal(field)
     })
 
-  it('gives nobody by a webhook what he could not read', async () => {
+  it('give nobody data by a webhook that he could not read', async () => {
     const key = await gateway.makeKey({ scopes: ['webhook:manage', 'task:read'] })
     const post = (events: string[]) =>
       gateway.request('POST', '/webhooks', {
@@ -75,7 +75,7 @@ describe('rules of webhooks', () => {
     expect((await gateway.request('GET', '/webhooks', { key: bound })).status).to.equal(403)
   })
 
-  it('has names once, and a bound on their number', async () => {
+  it('require unique names, and bound their number', async () => {
     await make({ name: 'Twin' })
     const twin = await call('POST', '/webhooks', { name: 'twin', url: url() })
     expect([twin.status, twin.body.code]).to.deep.equal([409, 'name_conflict'])
@@ -84,7 +84,7 @@ describe('rules of webhooks', () => {
     expect([full.status, full.body.code]).to.deep.equal([409, 'resource_exhausted'])
   })
 
-  it('refuses its own machine, and does not connect to a name that leads there', async () => {
+  it('refuse the gateway’s own machine, and do not connect to a name that resolves to it', async () => {
     const refused = await gateway.request('POST', '/webhooks', { body: { name: 'own', url: receiver.url } })
     expect([refused.status, refused.body.code]).to.deep.equal([400, 'invalid_field'])
     const { body } = await gateway.request('POST', '/webhooks', { body: { name: 'by-name', url: url() } })

@@ -50,7 +50,7 @@ describe('webhooks', function () {
       what: `one that is ${status}`,
     })
 
-  it('tells of a change, signed with the secret that was shown once', async () => {
+  it('send a change, signed with the secret that was shown once', async () => {
     const { id, secret } = await make({ events: ['guest.*'] })
     await change('told')
     const message = await receiver.type('guest.updated')
@@ -71,7 +71,7 @@ describe('webhooks', function () {
     expect(second.headers['webhook-signature']).not.to.equal(expectedSignature(secret, second))
   })
 
-  it('tells what was asked for and nothing else, and nothing while it is disabled', async () => {
+  it('send only the requested kinds, and nothing while disabled', async () => {
     const { id } = await make({ events: ['task.pending'] })
     await change('not asked for')
     await call('POST', `/containers/${guest.id}/restart`)
@@ -84,7 +84,7 @@ describe('webhooks', function () {
     expect(receiver.types).to.deep.equal(['task.pending', 'webhook.test'])
   })
 
-  it('repeats until it is taken, in order for a container, others not waiting for it', async () => {
+  it('retry until accepted, in order per container, without delaying others', async () => {
     await make({ events: ['guest.*'] })
     let failures = 4
     receiver.answer = (response, message, count) => {
@@ -100,7 +100,7 @@ describe('webhooks', function () {
     expect(new Set(ids).size, 'every attempt has the same id').to.equal(1)
   })
 
-  it('delivers to one that was down', async () => {
+  it('deliver to a receiver that was down', async () => {
     const { id } = await make({ events: ['guest.*'] })
     await receiver.down()
     await change('while it was down')
@@ -113,7 +113,7 @@ describe('webhooks', function () {
     expect((await ended(id, 'delivered'))['response_status']).to.equal(204)
   })
 
-  it('does not wait for one that is slow, and repeats', async () => {
+  it('do not wait for a slow receiver, and retry', async () => {
     const { id } = await make({ events: ['guest.*'] })
     receiver.answer = (response, message, count) => (count === 0 ? undefined : takes(response, message, count))
     await change('slow')
@@ -121,7 +121,7 @@ describe('webhooks', function () {
     expect((await ended(id, 'delivered'))['attempts']).to.equal(2)
   })
 
-  it('does not follow redirects', async () => {
+  it('do not follow redirects', async () => {
     const elsewhere = await WebhookReceiver.start()
     const { id } = await make({ events: ['guest.*'] })
     for (const status of [301, 302, 307, 308]) {
@@ -135,7 +135,7 @@ describe('webhooks', function () {
     await elsewhere.down()
   })
 
-  it('believes nothing of one that lies but the status, and reads little of what it sends', async () => {
+  it('trust only the status of a lying receiver, and read little of its answer', async () => {
     const { id } = await make({ events: ['guest.*'] })
     let sent = 0
     for (const [name, answer] of [
@@ -172,7 +172,7 @@ describe('webhooks', function () {
     await waitFor(async () => (await deliveries(id)).every((one) => one['status'] === 'delivered'))
   })
 
-  it('outlives receivers that end their connections, while it has much else to do', async () => {
+  it('survive receivers that end their connections under load', async () => {
     for (const [headers, bytes] of [
       ['Content-Length: 16000', 16_000],
       ['Content-Length: 200000', 200_000],
@@ -193,7 +193,7 @@ describe('webhooks', function () {
     }
   })
 
-  it('delivers once more by hand what has ended', async () => {
+  it('deliver an ended event once more on request', async () => {
     const { id } = await make({ events: ['guest.*'] })
     await change('by hand')
     const first = await ended(id, 'delivered')
@@ -206,7 +206,7 @@ describe('webhooks', function () {
     expect([unknown.status, unknown.body.code]).to.deep.equal([404, 'not_found'])
   })
 
-  it('delivers nothing again for those who could not read it', async () => {
+  it('redeliver nothing to those who could not read it', async () => {
     const { id } = await make({ events: ['guest.*'] })
     await change('not for all')
     const first = await ended(id, 'delivered')
@@ -221,7 +221,7 @@ describe('webhooks', function () {
     expect(taken?.status).to.equal(202)
   })
 
-  it('logs where to, without what may be a secret', async () => {
+  it('log the destination without possible secrets', async () => {
     const { id } = await make({ url: `${receiver.url}/SECRET-1?key=SECRET-2` })
     await call('PATCH', `/webhooks/${id}`, { url: `${receiver.url}/SECRET-3` })
     await call('PATCH', `/webhooks/${id}`, { url: 'https:// SECRET-4' })
@@ -236,7 +236,7 @@ describe('webhooks', function () {
     ])
   })
 
-  it('goes with what waits for it', async () => {
+  it('are deleted with their pending deliveries', async () => {
     const { id } = await make({ events: ['guest.*'] })
     receiver.answer = answers(500)
     await change('in vain')
