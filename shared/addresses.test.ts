@@ -10,7 +10,7 @@ describe('addresses', () => {
     it(`reads ${text}`, () => expect(parseAddress(text)?.text).to.equal(canonical))
 
   for (const text of ['', '1.2.3', '010.0.0.1', '1.2.3.4 ', 'fe80::1%eth0', '1.2.3.4/32', '1.2.3.4-1.2.3.5', 'x'])
-    it(`takes ${JSON.stringify(text)} for no address`, () => expect(parseAddress(text)).to.equal(undefined))
+    it(`rejects ${JSON.stringify(text)} as an address`, () => expect(parseAddress(text)).to.equal(undefined))
 
   for (const [text, canonical, first, last] of [
     ['10.1.2.3/8', '10.0.0.0/8', 0x0a000000n, 0x0affffffn],
@@ -41,7 +41,7 @@ describe('addresses', () => {
     '10.0.0.1;flush ruleset',
     'localhost',
   ])
-    it(`takes ${JSON.stringify(text)} for no range`, () => expect(parseAddressRange(text)?.text).to.equal(undefined))
+    it(`rejects ${JSON.stringify(text)} as a range`, () => expect(parseAddressRange(text)?.text).to.equal(undefined))
 
-  it('takes a range for no CIDR', () => expect(parseCidrOrAddress('10.0.0.1-10.0.0.2')).to.equal(undefined))
+  it('rejects a range as a CIDR', () => expect(parseCidrOrAddress('10.0.0.1-10.0.0.2')).to.equal(undefined))
 })

@@ -1,13 +1,13 @@
 import { expect } from 'chai'
 import { allEnded } from './all-ended.js'
 
-describe('works that are waited for', () => {
-  it('give what each gives', async () => {
+describe('allEnded', () => {
+  it('returns the results', async () => {
     const [number, text] = await allEnded([Promise.resolve(1), Promise.resolve('two')])
     expect([number + 1, text]).to.deep.equal([2, 'two'])
   })
 
-  it('fail with the first, but not before the last has ended', async () => {
+  it('fails with the first error, but not before the last has ended', async () => {
     let hasEnded = false
     const slow = new Promise<void>((end) =>
       setImmediate(() => {

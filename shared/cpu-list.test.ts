@@ -13,7 +13,7 @@ describe('lists of processors', () => {
       expect(formatCpuList(cpus)).to.equal(text)
     })
 
-  it('are in order, and of what is none nothing', () => {
+  it('are in order, and empty for invalid text', () => {
     expect(parseCpuList('4,0-1,1')).to.deep.equal([0, 1, 4])
     for (const text of ['x', '-1', '3-1', '0-999999']) expect(parseCpuList(text), text).to.deep.equal([])
   })

@@ -9,7 +9,7 @@ const held = (text: string): Holding[] =>
     return Array.from({ length: Number(count) }, () => ({ share, unlimited: share === 'admin' }))
   })
 
-describe('room that callers share', () => {
+describe('shared room', () => {
   for (const [what, before, share, full] of [
     ['has room for the first', '', 'a', undefined],
     ['bounds one caller', 'a5', 'a', 'share'],

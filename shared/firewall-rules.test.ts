@@ -17,7 +17,7 @@ const rule: WantedRule = {
 const checkRule = (change: Partial<WantedRule>) =>
   checkFirewall({ enabled: true, defaultAction: 'DROP', rules: [rule, { ...rule, ...change }] }).rules[1]!
 
-describe('rules of a firewall', () => {
+describe('firewall rules', () => {
   for (const [name, change, checked] of [
     ['a port', { port: '80' }, { port: '80' }],
     ['a list with blanks', { port: ' 443, 80 ' }, { port: '80,443' }],
@@ -33,7 +33,7 @@ describe('rules of a firewall', () => {
     ['an id', { id: 'r-1_A' }, { id: 'r-1_A' }],
     ['200 characters', { description: '😀'.repeat(200) }, { description: '😀'.repeat(200) }],
   ] as const)
-    it(`take ${name}`, () => expect(checkRule(change)).to.deep.include(checked))
+    it(`accept ${name}`, () => expect(checkRule(change)).to.deep.include(checked))
 
   for (const [change, field] of [
     ...[{ port: '0' }, { port: '65536' }, { port: '80,' }, { port: '90-80' }, { port: 'ssh' }].map(
@@ -62,7 +62,7 @@ describe('rules of a firewall', () => {
     it(`refuse ${JSON.stringify(change).slice(0, 60)}`, () =>
       expect(failedField(() => checkRule(change))).to.equal(`rules.1.${field}`))
 
-  it('refuse an id that is there twice, another default and too many rules', () => {
+  it('refuse a duplicate id, another default and too many rules', () => {
     const check = (change: object) => () =>
       checkFirewall({ enabled: true, defaultAction: 'ACCEPT', rules: [], ...change })
     expect(failedField(check({ rules: [rule, { ...rule, id: 'a' }, { ...rule, id: 'a' }] }))).to.equal('rules.1.id')
@@ -70,7 +70,7 @@ describe('rules of a firewall', () => {
     expect(failedField(check({ rules: Array(201).fill(rule) }))).to.equal('rules')
   })
 
-  it('let nothing through that could end an nft statement, and are stable', () => {
+  it('contain nothing that could end an nft statement, and are stable', () => {
     const safe = /^[0-9a-f.:,/-]*$/
     const text = fc.string({ unit: fc.constantFrom(...'0123456789abcdef.:-/, ;{}\n"$') })
     fc.assert(

@@ -20,7 +20,7 @@ const verdict = (rules: object[], arrival: Partial<Arrival> = {}, more: object =
   return dropping === undefined ? 'passes' : dropping === 'default' ? 'default' : dropping.id
 }
 
-describe('what a firewall says of a connection', () => {
+describe('the verdict of a firewall', () => {
   for (const [name, rules, said] of [
     ['no rule', [], 'default'],
     ['its port', [{ port: '22' }], 'passes'],
@@ -39,9 +39,9 @@ describe('what a firewall says of a connection', () => {
   ] as const)
     it(name, () => expect(verdict([...rules])).to.equal(said))
 
-  it('nobody known is matched by no rule for somebody', () =>
+  it('matches no source rule for an unknown source', () =>
     expect(verdict([{ sourceIp: '0.0.0.0/0' }], { source: '' })).to.equal('default'))
-  it('IPv6', () =>
+  it('supports IPv6', () =>
     expect(verdict([{ sourceIp: '2001:db8::/32' }], { family: 'ipv6', source: '2001:db8::9' })).to.equal('passes'))
-  it('it is off', () => expect(verdict([], {}, { enabled: false })).to.equal('passes'))
+  it('is open when it is off', () => expect(verdict([], {}, { enabled: false })).to.equal('passes'))
 })

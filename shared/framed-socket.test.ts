@@ -5,7 +5,7 @@ import { FramedSocket } from './framed-socket.js'
 import { frameOf } from './framing.js'
 
 /** Both ends of a connection: one that frames, and one that does as it likes. */
-describe('a connection of frames', () => {
+describe('a framed connection', () => {
   let framed: FramedSocket
   let other: Socket
   let heard: string[]
@@ -28,13 +28,13 @@ describe('a connection of frames', () => {
   })
   afterEach(() => other.destroy())
 
-  it('passes messages on, in order, and no sign of life', async () => {
+  it('passes messages on, in order, without keep-alive frames', async () => {
     for (const text of ['one', '', 'two', '']) other.write(frameOf(Buffer.from(text)))
     await waitFor(() => heard.length === 2)
     expect(heard).to.deep.equal(['one', 'two'])
   })
 
-  it('sends what it was given before it ends', async () => {
+  it('sends everything before it ends', async () => {
     let got = ''
     other.on('data', (chunk: Buffer) => (got += chunk.toString()))
     framed.send(frameOf(Buffer.from('last')))
@@ -55,7 +55,7 @@ describe('a connection of frames', () => {
       expect(heard).to.deep.equal([])
     })
 
-  it('is given up where the other side is silent, and tells it of itself', async () => {
+  it('ends where the other side is silent, and sends its own keep-alives', async () => {
     let signs = 0
     other.on('data', (chunk: Buffer) => (signs += chunk.length / 4))
     await waitFor(() => ended !== undefined)
@@ -71,7 +71,7 @@ describe('a connection of frames', () => {
     await waitFor(() => ended !== undefined)
   })
 
-  it('ends in time where the other side goes on', async () => {
+  it('ends in time where the other side continues', async () => {
     other.pause() // it does not hear of the end
     const signs = setInterval(() => other.write(frameOf(Buffer.alloc(0))), 20)
     framed.end() // for an agent that is stopped meanwhile, the time is shorter
@@ -79,7 +79,7 @@ describe('a connection of frames', () => {
     await waitFor(() => ended !== undefined).finally(() => clearInterval(signs))
   })
 
-  it('is not given up where it does not read itself', async () => {
+  it('does not end where it does not read itself', async () => {
     const startedMs = performance.now()
     framed.pause()
     await waitFor(() => performance.now() - startedMs > 300)

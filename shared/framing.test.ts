@@ -13,7 +13,7 @@ function textOf(content: Uint8Array, isBytes: boolean): string {
 }
 
 describe('frames', () => {
-  it('are what was sent, however the bytes are cut', () => {
+  it('are preserved, however the bytes are split', () => {
     const frames = fc.array(fc.tuple(fc.uint8Array({ maxLength: 300 }), fc.boolean()), { maxLength: 8 })
     fc.assert(
       fc.property(frames, fc.infiniteStream(fc.integer({ min: 1, max: 50 })), (sent, cuts) => {

@@ -20,7 +20,7 @@ describe('errors over gRPC', () => {
     [new BerthError('exhausted', 'resource_exhausted', 'no port left'), status.RESOURCE_EXHAUSTED],
     [new BerthError('unavailable', 'pool_busy', 'again later'), status.UNAVAILABLE],
   ] as const)
-    it(`${error.code} comes out as it went in`, () => {
+    it(`${error.code} is transferred unchanged`, () => {
       const sent = toServiceError(error)
       expect(sent.code).to.equal(code)
       const got = fromServiceError(sent, { step: 'step', left: true })
@@ -32,7 +32,7 @@ describe('errors over gRPC', () => {
       ])
     })
 
-  it('of the host’s failure nothing comes out but that what was asked was taken back', () => {
+  it('reveal nothing of the host’s failure except that the change was rolled back', () => {
     const failure = Object.assign(new BerthError('internal', 'internal_error', 'nft died'), { undone: true })
     const { code, message } = fromServiceError(toServiceError(failure), { step: 'set firewall', left: true })
     expect([code, message]).to.deep.equal([
@@ -41,7 +41,7 @@ describe('errors over gRPC', () => {
     ])
   })
 
-  it('what is no BerthError tells nothing of its insides', () => {
+  it('reveal nothing of internal errors', () => {
     const sent = toStatus(new Error('secret path /etc/shadow'))
     expect([sent.code, sent.details]).to.deep.equal([status.INTERNAL, 'internal error'])
   })

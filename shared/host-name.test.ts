@@ -29,9 +29,9 @@ describe('names and addresses of hosts', () => {
   for (const host of ['169.254.1.1', 'fe80::1', '224.0.0.1', '255.255.255.255', 'ff02::1', '::ffff:7f00:1'])
     it(`does not treat ${host} as a public address`, () => expect(isReachableName(host)).to.equal(false))
   for (const host of ['203.0.113.7', '10.0.0.1', '2001:db8::1', 'fd00::1', 'node1', 'localhost.example.com'])
-    it(`takes ${host}`, () => expect(isReachableName(host)).to.equal(true))
+    it(`accepts ${host}`, () => expect(isReachableName(host)).to.equal(true))
 
-  it('knows private addresses', () => {
+  it('recognises private addresses', () => {
     const hosts = ['10.1.2.3', '172.31.0.1', '192.168.1.1', '100.64.0.1', 'fd00::1', '203.0.113.7', 'node1']
     expect(hosts.filter(isPrivateAddress)).to.deep.equal(hosts.slice(0, 5))
   })

@@ -12,7 +12,7 @@ import { templateIdPattern } from './guest-rules.js'
 const operation = '0123abcd-4567-4abc-8def-0123456789ab'
 const matches = (pattern: string, text: string): boolean => new RegExp(pattern, 'u').test(text)
 
-describe('words of custom images', () => {
+describe('fields of custom images', () => {
   for (const [name, id] of [
     ['My Alpine', 'custom-my-alpine-0123abcd4567'],
     ['  Größe №7! ', 'custom-gr-e-7-0123abcd4567'],
@@ -26,12 +26,12 @@ describe('words of custom images', () => {
       expect(matches(templateIdPattern, id)).to.equal(true)
     })
 
-  it('are no ids of the catalogue, and no paths', () => {
+  it('are neither ids of the catalogue nor paths', () => {
     for (const id of ['debian-12', 'custom-', 'custom-A', 'custom-a/b', 'custom-..', 'custom--x', 'xcustom-a'])
       expect(isCustomImageId(id), id).to.equal(false)
   })
 
-  it('of architectures are Debian’s', () => {
+  it('use Debian’s names of architectures', () => {
     for (const [word, known] of [
       ['x86_64', 'amd64'],
       ['AMD64', 'amd64'],

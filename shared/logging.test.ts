@@ -38,7 +38,7 @@ describe('the log', () => {
     expect(text).not.to.include('aB3aB3').and.not.to.include('x1x1')
   })
 
-  it('tells an error with what caused it', () => {
+  it('writes an error with its causes', () => {
     const text = logged((log) => log.error({ err: new Error('outer', { cause: new Error('inner') }) }, 'failed'))
     expect(text).to.include('outer').and.to.include('inner')
   })

@@ -3,7 +3,7 @@ import { failedField } from '../test/support/failed-field.js'
 import { checkTrafficLimit } from './network-limits.js'
 
 describe('rules of a traffic limit', () => {
-  it('take what is within bounds, and what is not sent', () => {
+  it('accept values within bounds, and absent ones', () => {
     checkTrafficLimit({})
     checkTrafficLimit({ monthlyGb: 0, inGb: 1, outGb: 1_000_000_000, throttleMbps: 400_000, resetDay: 31 })
   })

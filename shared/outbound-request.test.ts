@@ -16,7 +16,7 @@ const large = Buffer.alloc(3_000_000, 'a')
 const head = (...lines: string[]): string => ['HTTP/1.1 200 OK', ...lines, '', ''].join('\r\n')
 const inChunks = (body: Buffer): string => `${body.length.toString(16)}\r\n${body.toString()}\r\n`
 
-describe('requests to others', function () {
+describe('outbound requests', function () {
   let server: RawServer | undefined
   let client: OutboundClient
   const serve = async (answer: (socket: Socket) => void): Promise<string> => (server = await startRawServer(answer)).url
@@ -40,7 +40,7 @@ describe('requests to others', function () {
     server = undefined
   })
 
-  describe('of a server that ends its connections while the reader is slow', () => {
+  describe('to a server that ends its connections while the reader is slow', () => {
     for (const [what, headers, body, outcome] of [
       ['a length', `Content-Length: ${large.length}`, large, 'whole'],
       ['no length', 'Server: x', large, 'whole'],
@@ -69,7 +69,7 @@ describe('requests to others', function () {
     }
   })
 
-  describe('whatever is answered, is an error of the request and no other', () => {
+  describe('report any failure as an error of that request only', () => {
     for (const [what, bytes, outcome] of [
       ['no HTTP', 'SSH-2.0-x\r\n', 'HPE_INVALID_CONSTANT'],
       ['nothing', '', 'ECONNRESET'],
@@ -88,7 +88,7 @@ describe('requests to others', function () {
         expect(await ask(await serve((socket) => socket.end(bytes)))).to.equal(outcome)
       })
 
-    it('an answer before the request is read', async () => {
+    it('for an answer before the request is read', async () => {
       const url = await serve((socket) => {
         socket.pause()
         socket.end(`${head('Connection: close')}no`)
@@ -96,7 +96,7 @@ describe('requests to others', function () {
       expect(await ask(url, { method: 'POST', body: large })).to.be.oneOf(['no', 'ECONNRESET', 'EPIPE'])
     })
 
-    it('a whole answer, after which the connection breaks', async () => {
+    it('for a complete answer, after which the connection breaks', async () => {
       const url = await serve((socket) => {
         socket.write(`${head('Content-Length: 2')}ok`)
         setImmediate(() => socket.resetAndDestroy())
@@ -107,7 +107,7 @@ describe('requests to others', function () {
       expect(await readText(body, 10)).to.equal('ok')
     })
 
-    it('nobody: each address says why', async () => {
+    it('for unreachable addresses: each with its reason', async () => {
       const nobody: LookupFunction = (_name, _options, done) =>
         done(null, [
           { address: '127.0.0.1', family: 4 },
@@ -123,7 +123,7 @@ describe('requests to others', function () {
     })
   })
 
-  describe('are given up in time', () => {
+  describe('have timeouts', () => {
     const timeouts = { connectMs: 30_000, headersMs: 30_000, bodyMs: 30_000 }
 
     it('where a name is not found, or TLS does not begin', async () => {
@@ -148,7 +148,7 @@ describe('requests to others', function () {
         expect(await ask(url)).to.equal('headers_timeout')
       })
 
-    it('where the body stops, but not where it is the reader who does', async () => {
+    it('where the body stops, but not where the reader pauses', async () => {
       const url = await serve((socket) => void socket.write(`${head('Content-Length: 3')}ab`))
       open({ timeouts: { ...timeouts, bodyMs: 50 } })
       expect(await ask(url)).to.equal('body_timeout')
@@ -159,7 +159,7 @@ describe('requests to others', function () {
     })
   })
 
-  describe('are aborted', () => {
+  describe('can be aborted', () => {
     const reason = new Error('enough')
     let stop: AbortController
     let sockets: Socket[]
@@ -195,14 +195,14 @@ describe('requests to others', function () {
       await hungUp()
     })
 
-    it('by who does not want the body', async () => {
+    it('by a reader who does not want the body', async () => {
       const { body } = await client.send(await silent(head('Content-Length: 9') + 'half'))
       body.destroy()
       await hungUp()
     })
   })
 
-  describe('to addresses that may not be asked', () => {
+  describe('to forbidden addresses', () => {
     const policy = { allowHttp: true, allowedTargets: [], setting: 'x.allowed' }
     const asked: string[] = []
     const toLoopback = ((name: string, _: object, done: (error: null, found: object[]) => void) => {
@@ -214,7 +214,7 @@ describe('requests to others', function () {
       open({ lookup: checkedLookup(policy, toLoopback, () => []) })
     })
 
-    it('are refused by the look-up of a name, before anything is connected to', async () => {
+    it('are refused by the lookup of a name, before a connection', async () => {
       let connections = 0
       const url = new URL(await serve(() => connections++))
       url.hostname = 'own.test'
@@ -226,13 +226,13 @@ describe('requests to others', function () {
       expect([asked, connections]).to.deep.equal([['own.test'], 0])
     })
 
-    it('look nothing up where the address is in the URL: who parses that has to refuse it', async () => {
+    it('need no lookup where the address is in the URL, which its parser must refuse', async () => {
       expect(await ask(await serve((socket) => socket.end(`${head()}ok`)))).to.equal('ok')
       expect(asked).to.deep.equal([])
     })
   })
 
-  describe('of a good server', () => {
+  describe('to a working server', () => {
     let good: Server
     let url: string
     let connections: Set<number | undefined>
@@ -258,13 +258,13 @@ describe('requests to others', function () {
       await new Promise((resolve) => good.close(resolve))
     })
 
-    it('have their body and its length, whatever the method', async () => {
+    it('send their body and its length, whatever the method', async () => {
       for (const method of ['POST', 'PUT', 'DELETE'])
         expect(JSON.parse(await ask(`${url}/a?b`, { method, body: 'ä' }))).to.deep.equal([method, '/a?b', '2', 'ä'])
       expect(connections.size, 'one connection').to.equal(1)
     })
 
-    it('use a connection again after a short body, and cut a long one off', async () => {
+    it('reuse a connection after a short body, and cut a long one off', async () => {
       for (const path of ['/short', '/short']) await discardBody((await client.send(url + path)).body, 1000)
       expect(connections.size).to.equal(1)
       const { body } = await client.send(`${url}/long`)
@@ -274,13 +274,13 @@ describe('requests to others', function () {
       expect(connections.size).to.equal(2)
     })
 
-    it('read no more text than wanted', async () => {
+    it('read no more text than requested', async () => {
       const { body } = await client.send(`${url}/long`)
       expect(await readText(body, 1000).catch(codeOf)).to.equal('answer_too_large')
       await waitFor(() => body.destroyed, { what: 'cut off' })
     })
 
-    it('follow redirects where they should, each checked, and not for ever', async () => {
+    it('follow permitted redirects, each checked, up to a limit', async () => {
       expect((await client.send(`${url}/to/x`)).status).to.equal(302)
       const seen: string[] = []
       const check = (to: string): URL => new URL((seen.push(to), to))

@@ -21,7 +21,7 @@ describe('URLs of users', () => {
     'https://[2606:4700::1111]/a',
     'HTTPS://EXAMPLE.ORG/a',
   ])
-    it(`takes ${url}`, () => expect(parseTargetUrl(url, strict).protocol).to.equal('https:'))
+    it(`accepts ${url}`, () => expect(parseTargetUrl(url, strict).protocol).to.equal('https:'))
 
   for (const url of [
     'http://example.org/a',
@@ -65,7 +65,7 @@ describe('URLs of users', () => {
   ])
     it(`refuses ${url.slice(0, 60)}`, () => expect(codeOf(() => parseTargetUrl(url, strict))).to.equal('invalid_field'))
 
-  it('takes what an administrator allows, and that alone', () => {
+  it('accepts exactly what an administrator allows', () => {
     for (const url of ['http://example.org/a', 'http://192.168.7.9/a', 'https://[fd00:7::9]/a'])
       expect(parseTargetUrl(url, open).href).to.equal(url)
     for (const url of ['http://192.168.8.9/a', 'https://[fd00:8::9]/a', 'http://127.0.0.1/'])
@@ -75,7 +75,7 @@ describe('URLs of users', () => {
     )
   })
 
-  it("refuses the host's own addresses where they stand in the URL", () => {
+  it("refuses the host's own addresses in the URL", () => {
     expect(codeOf(() => parseTargetUrl('https://8.8.8.8/a', strict, ['8.8.8.8']))).to.equal('invalid_field')
     expect(codeOf(() => parseTargetUrl('https://[2606:4700::1]/', strict, ['2606:4700::1']))).to.equal('invalid_field')
   })

@@ -109,16 +109,16 @@ describe('rules of a port mapping', () => {
       1,
     ],
   ] as const)
-    it(`take ${name}`, () => {
+    it(`accept ${name}`, () => {
       const checked = checkPortMapping({ ...one, ...change })
       expect(portsOf(checked)).to.deep.equal(ports)
       expect(checked.length).to.equal(length)
     })
 
-  it('write an address as it is written', () =>
+  it('preserve the spelling of an address', () =>
     expect(checkPortMapping({ ...one, hostIp: '2001:DB8::0:1' }).hostIp).to.equal('2001:db8::1'))
 
-  it('take a description of 200 characters', () =>
+  it('accept a description of 200 characters', () =>
     expect(checkPortMapping({ ...one, description: '😀'.repeat(200) }).length).to.equal(1))
 
   for (const [name, change, field] of [
@@ -267,7 +267,7 @@ describe('rules of a host’s range of ports', () => {
     [1024, 65_535],
     [30_000, 30_000],
   ] as const)
-    it(`take ${start} to ${end}`, () => checkPortRange('ports', { start, end }))
+    it(`accept ${start} to ${end}`, () => checkPortRange('ports', { start, end }))
 
   for (const [start, end, field] of [
     [30_009, 30_008, 'ports.end'],

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { perMinute, perSecond, RateLimit } from './rate-limit.js'
 
-describe('a rate', () => {
-  it('lets a burst through, then one for each interval', () => {
+describe('a rate limit', () => {
+  it('allows a burst, then one per interval', () => {
     const limit = new RateLimit(perSecond(10))
     const allowed = (nowMs: number) => limit.take('a', nowMs) === 0
     expect(Array.from({ length: 11 }, () => allowed(1000))).to.deep.equal([...Array(10).fill(true), false])
@@ -10,7 +10,7 @@ describe('a rate', () => {
     expect(Array.from({ length: 11 }, () => allowed(9000)).filter(Boolean)).to.have.length(10)
   })
 
-  it('keeps callers apart, and says how long to wait and what is left', () => {
+  it('separates callers, and reports the wait and the remaining requests', () => {
     const limit = new RateLimit(perMinute(2))
     expect(limit.left('a', 0)).to.deep.equal({ attempts: 2, fullInMs: 0 })
     expect([limit.take('a', 0), limit.take('a', 0), limit.take('a', 0)]).to.deep.equal([0, 0, 30_000])

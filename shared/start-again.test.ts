@@ -4,7 +4,7 @@ import { startWhenPossible } from './start-again.js'
 
 const errorOf = (code: string): Error => Object.assign(new Error(code), { code })
 
-describe('starting again', () => {
+describe('the retry of a start', () => {
   const log = { error: () => undefined }
 
   for (const [name, error] of [
@@ -13,7 +13,7 @@ describe('starting again', () => {
     ['a full disk, as SQLite reports it', errorOf('SQLITE_FULL')],
     ['too many open files', errorOf('EMFILE')],
   ] as const)
-    it(`tries again after ${name}`, async () => {
+    it(`happens after ${name}`, async () => {
       let tries = 0
       const start = async (): Promise<string> => {
         if (++tries < 3) throw error
@@ -28,7 +28,7 @@ describe('starting again', () => {
     ['damage', new BerthError('internal', 'journal_damaged', 'damaged')],
     ['a bug', new TypeError('x is not a function')],
   ] as const)
-    it(`gives up after ${name}`, async () => {
+    it(`ends after ${name}`, async () => {
       const start = (): Promise<string> => Promise.reject(error)
       expect(await startWhenPossible(start, log, 1).catch((failure: unknown) => failure)).to.equal(error)
     })

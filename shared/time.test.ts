@@ -62,7 +62,7 @@ describe('times', () => {
         .with.property('field', 'expires_at')
     })
 
-  it('takes "" for never, both ways, and what databases have for no date', () => {
+  it('accepts "" as never, in both directions, and databases’ values for no date', () => {
     for (const never of ['', '0', '0000-00-00', '0000-00-00 00:00:00', '0000-00-00T00:00'])
       expect(berlin.parseField('expires_at', never), never).to.equal(0)
     expect(berlin.format(0)).to.equal('')
@@ -78,14 +78,14 @@ describe('times', () => {
     }
   })
 
-  it('are brought within what can be shown', () => {
+  it('are limited to displayable times', () => {
     const times = [0, 1, at('9999-12-31T23:59:59+14:00'), at('9999-12-31T23:59:59-11:00'), 1.5e12]
     expect(times.map(clampTime)).to.deep.equal(times)
     expect([-1, NaN].map(clampTime)).to.deep.equal([0, 0])
     expect(clampTime(Number.MAX_SAFE_INTEGER)).to.be.lessThan(8.64e15)
   })
 
-  it('reads back what it shows, to the second, in zones of every kind', () => {
+  it('can be read back as shown, to the second, in all kinds of zones', () => {
     const zones = ['Asia/Kathmandu', 'America/St_Johns', 'Pacific/Apia', 'Australia/Lord_Howe', 'UTC'].map(
       createTimeFormat,
     )

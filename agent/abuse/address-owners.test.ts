@@ -9,20 +9,20 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
 })
 
 describe('the owner of an address', () => {
-  it('has had it since it was made, as far as nobody had it before', () => {
+  it('has had it since its creation, as far as nobody had it before', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])
   })
 
-  it('has nothing of who had it before', () => {
+  it('is not blamed for the former owner', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2')], 1000)
     owners.update([guest('b', '10.0.0.2', 1500)], 2000)
     expect([1999, 2000].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'b'])
   })
 
-  it('has nothing of one that went a while ago', () => {
+  it('is not blamed for a guest deleted a while ago', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2'), guest('c', '10.0.0.3')], 1000)
     owners.update([guest('c', '10.0.0.3')], 2000)

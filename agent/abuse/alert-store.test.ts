@@ -7,7 +7,7 @@ import { AlertStore } from './alert-store.js'
 const dayMs = 86_400_000
 const nowMs = 1000 * dayMs
 
-describe('alerts that are kept', () => {
+describe('stored alerts', () => {
   let changes: Changes
   let alerts: AlertStore
   beforeEach(() => {
@@ -38,13 +38,13 @@ describe('alerts that are kept', () => {
   }
   const left = (): string[] => alerts.list(-1).map(({ detail }) => detail)
 
-  it('are those of so many days', () => {
+  it('are deleted after a number of days', () => {
     for (const days of [91, 90, 89, 0]) put(`${days}`, days)
     alerts.prune(nowMs - 90 * dayMs, 100)
     expect(left()).to.have.members(['90', '89', '0'])
   })
 
-  it('are the newest, of a number', () => {
+  it('are the newest, up to a limit', () => {
     for (const days of [3, 1, 4, 0, 2]) put(`${days}`, days)
     alerts.prune(nowMs - 90 * dayMs, 2)
     expect(left()).to.have.members(['0', '1'])

@@ -18,7 +18,7 @@ const flow = (sourcePort: number, target: string): OpenedFlow => ({
 const startMs = 1_000_000_000
 
 describe('evidence', () => {
-  it('of a guest that opens flows without end takes a bounded memory', () => {
+  it('of a guest that opens flows endlessly needs bounded memory', () => {
     const evidence = new GuestEvidence()
     for (let look = 0; look < 6; look++) {
       const flows = Array.from({ length: 16_000 }, (_, port) => flow(port, `198.18.0.${look}`))
@@ -29,13 +29,13 @@ describe('evidence', () => {
     expect(evidence.size).to.equal(6000)
   })
 
-  it('has each flow once', () => {
+  it('contains each flow once', () => {
     const evidence = new GuestEvidence()
     for (const atMs of [startMs, startMs + 30_000]) evidence.addFlows([flow(1, '198.18.0.1')], atMs, () => 10_000)
     expect(evidence.size).to.equal(1)
   })
 
-  it('of flows that got no answer is from when they failed, however late they are looked up', () => {
+  it('dates unanswered flows by their failure, however late they are looked up', () => {
     const evidence = new GuestEvidence()
     const flows = Array.from({ length: 240 }, (_, index) => ({
       ...flow(index, `198.18.0.${index}`),

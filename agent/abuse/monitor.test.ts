@@ -21,7 +21,7 @@ const suspectsAtOnce = 8
 const addresses = (prefix: string, count: number): string[] =>
   Array.from({ length: count }, (_, index) => `${prefix}.${index + 1}`)
 
-describe('the watch for abuse', () => {
+describe('the abuse monitor', () => {
   let sensor: MemorySensor
   let store: GuestStore
   let nowMs = startMs
@@ -82,7 +82,7 @@ describe('the watch for abuse', () => {
 
   const [alive, dead] = [addresses('198.19.1', 200), addresses('198.19.2', 30)]
 
-  it('tells nothing of a crawler that meets dead links, whose answers the host knows', async () => {
+  it('does not report a crawler that meets dead links, whose answers the host knows', async () => {
     const watch = await start()
     expect(await look(watch)).to.deep.equal([])
     sensor.flows = alive.map(answeredFlow)
@@ -92,7 +92,7 @@ describe('the watch for abuse', () => {
     }
   })
 
-  it('tells nothing of it before the host was asked what was answered', async () => {
+  it('does not report it before the answers on the host were read', async () => {
     const watch = await start()
     for (let id = 1; id <= suspectsAtOnce; id++) addSuspect(`other-${id}`, id)
     const asked: string[] = []
@@ -116,7 +116,7 @@ describe('the watch for abuse', () => {
     sensor.report(Array.from({ length: 40 }, (_, port) => ({ ...opened, port: port + 1 })))
   }
 
-  it('tells of a scan among as much that is answered elsewhere, once the host was asked', async () => {
+  it('reports a scan among as many answered connections, once the host’s answers were read', async () => {
     const watch = await start()
     await look(watch)
     sensor.flows = alive.slice(0, 5).map(answeredFlow)
@@ -125,7 +125,7 @@ describe('the watch for abuse', () => {
     expect([alert?.type, alert?.severity, alert?.targetPort]).to.deep.equal(['horizontal_scan', 'medium', 443])
   })
 
-  it('that is switched off takes back what one before it made on the host, and stops nobody', async () => {
+  it('removes the former one’s rules on the host when it is switched off, and stops nobody', async () => {
     const before = await start()
     await before.shutdown.set(true)
     const pending = {

@@ -230,7 +230,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
 describe('detection of abuse', () => {
   for (const [name, parts, findings] of cases) it(name, () => expect(found(parts)).to.deep.equal(findings))
 
-  it('tells of one type at most three times a look, the worst', () => {
+  it('reports at most three alerts of one type per check, the worst', () => {
     const rows = [...flows({ targets: 9, ports: 20 }), ...flows({ ports: 120, port: 1000, prefix: '192.0' })]
     expect(found({ rows })).to.deep.equal([
       'high port_scan 192.0.0.0 0',

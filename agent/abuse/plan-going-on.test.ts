@@ -31,7 +31,7 @@ describe('a finding of a guest that is about to be stopped', () => {
     it(name, () => expect(isNews(own, finding, { view: view(row), lookMs: 10_000 })).to.equal(isIt))
 })
 
-describe('what a finding tells of', () => {
+describe('the description of a finding', () => {
   for (const [name, row, seenMs] of [
     ['was seen when the guest last asked', { outcome: 'opened' }, nowMs - 5000],
     ['was seen when it was last refused', {}, nowMs - 5000],

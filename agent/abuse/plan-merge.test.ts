@@ -51,7 +51,7 @@ describe('alerts', () => {
   ] as readonly Looks[])
     it(name, () => expect(severitiesOf(looks(given, seconds, burst))).to.deep.equal(shown))
 
-  it('count how often they were found, from the first to the last', () => {
+  it('count how often they were found, from the first to the last time', () => {
     expect(looks(['medium', 'medium', 'medium']).at(-1)).to.include({
       count: 3,
       firstAtMs: 1000,
@@ -59,7 +59,7 @@ describe('alerts', () => {
     })
   })
 
-  it('that were stopped, or ended, are critical again only by what goes on after that', () => {
+  it('that were stopped or ended become critical again only by later findings', () => {
     const [, , before] = looks([c, c, c])
     const place = ['198.18.0.1', 0] as const
     let alert = { ...before!, action: 'canceled', stopAtMs: 22_000 } as AlertState
@@ -73,12 +73,12 @@ describe('alerts', () => {
     }
   })
 
-  it('grow until it was quiet for a quarter of an hour', () => {
+  it('are extended until it was quiet for a quarter of an hour', () => {
     const [alert] = looks(['medium'])
     expect([isOpen(alert!, 1000 + quietMs - 1), isOpen(alert!, 1000 + quietMs)]).to.deep.equal([true, false])
   })
 
-  it('of one type are told together from the sixth on', () => {
+  it('of one type are reported together from the sixth on', () => {
     const open = Array.from({ length: 5 }, (_, index) => ({
       ...looks(['medium'])[0]!,
       targetIp: `198.18.0.${index}`,
@@ -88,7 +88,7 @@ describe('alerts', () => {
     expect(planAlertPlace(open, finding('medium', '198.18.0.4'))).to.deep.equal(['198.18.0.4', 0])
   })
 
-  it('keep fifty rows of what they are about', () => {
+  it('list at most fifty targets', () => {
     const row = { outcome: 'refused', protocol: 'tcp', count: 1 } as const
     const rows = Array.from({ length: 120 }, (_, port) => ({
       ...row,

@@ -14,7 +14,7 @@ describe('patience with a target', () => {
     patience = new Patience(60_000, () => nowMs)
   })
 
-  it('ends once it has failed for long', () => {
+  it('ends after failures for a long time', () => {
     expect([0, 1000, 30_000, 59_999, 60_000].map((ms) => isOverAt(ms))).to.deep.equal([
       false,
       false,
@@ -23,19 +23,19 @@ describe('patience with a target', () => {
       true,
     ])
   })
-  it('begins anew when something worked', () => {
+  it('is restored by a success', () => {
     isOverAt(0)
     isOverAt(50_000)
     patience.reset()
     expect(isOverAt(70_000)).to.equal(false)
   })
-  it('begins anew after a while without trouble', () => {
+  it('is restored after a while without failures', () => {
     isOverAt(0)
     expect(isOverAt(60_001)).to.equal(false)
   })
-  it('ends at once where trying again is of no use', () =>
+  it('ends at once where a retry is useless', () =>
     expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
-  it('does not mind what is no trouble', () => {
+  it('ignores other errors', () => {
     isOverAt(0)
     expect(isOverAt(60_000, 'scan finished')).to.equal(false)
   })

@@ -40,7 +40,7 @@ const said: [string, string][] = [
   ['something else', 'backup_target_failed'],
 ]
 
-describe('what restic says', () => {
+describe('the output of restic', () => {
   for (const [text, code] of said)
     it(`"${text.slice(0, 60)}" is ${code}`, () => {
       const failed = planFailure(text)
@@ -48,14 +48,14 @@ describe('what restic says', () => {
       expect(isAbsent(failed)).to.equal(code === 'backup_missing')
     })
 
-  it('is taken from what was said before, where the last tells nothing', () => {
+  it('is read from earlier lines, where the last one has no reason', () => {
     const last = 'Save(<data/a6>) returned error, retrying after 2s: Save: closed'
     expect(planFailure(last).code).to.equal('backup_target_failed')
     expect(planFailure(last, `read: connection reset by peer\n${last}`).code).to.equal('backup_target_unreachable')
     expect(planFailure('no space left on device', 'connection refused').code).to.equal('backup_target_full')
   })
 
-  it('of places and files is not told', () => {
+  it('is reported without places and files', () => {
     expect(planFailure('Fatal: create repository at s3:https://inside/x failed').message).not.to.include('inside')
   })
 

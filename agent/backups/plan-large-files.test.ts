@@ -81,7 +81,7 @@ describe('large files of a backup', () => {
     expect(error).to.equal(undefined)
     expect(status).to.equal(0)
   })
-  it('are left out by their exact names', () =>
+  it('are excluded by their exact names', () =>
     expect(planExcludes('volume', [{ path: 'a*[b]\\c' }]).at(-1)).to.equal('/volume/a\\*\\[b\\]\\\\c'))
   it('are excluded together with everything outside the tree', () => {
     const patterns = planExcludes('volume', []).filter((word) => word !== '--exclude')

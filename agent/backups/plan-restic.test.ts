@@ -31,8 +31,8 @@ const s3 = {
   caCertificate: 'PEM\n',
 }
 
-describe('how restic is told', () => {
-  it('of a folder', () => {
+describe('the command line of restic', () => {
+  it('for a folder', () => {
     const plan = planRepository(targetAt({ $case: 'local', value: { path: '/srv/kept' } }), guest, '/run/x')
     expect(plan).to.deep.equal({
       args: ['--repo', `/srv/kept/${guest}`],
@@ -41,7 +41,7 @@ describe('how restic is told', () => {
     })
   })
 
-  it('of a server of sftp, whose own words are options of ssh', () => {
+  it('for an SFTP server, whose own arguments are options of ssh', () => {
     const { args, env, files } = planRepository(targetAt({ $case: 'sftp', value: sftp }), guest, '/run/x')
     expect(args.slice(0, 3)).to.deep.equal(['--repo', `sftp:target:kept/here/${guest}`, '--option'])
     expect(args[3]).to.match(/^sftp\.command=ssh -F \/dev\/null .* -p 22 -l berth vault\.example\.com -s sftp$/)
@@ -55,7 +55,7 @@ describe('how restic is told', () => {
     expect(planRepository(elsewhere, guest, '/run/x').files['known_hosts']).to.match(/^\[2001:db8::1\]:2222 /)
   })
 
-  it('of a server of S3', () => {
+  it('for an S3 server', () => {
     const plan = planRepository(targetAt({ $case: 's3', value: s3 }), guest, '/run/x')
     expect(plan).to.deep.equal({
       args: [
@@ -76,7 +76,7 @@ describe('how restic is told', () => {
     ])
   })
 
-  it('of no secret in an argument', () => {
+  it('contains no secret', () => {
     const places = [
       { $case: 'local', value: { path: '/srv/kept' } },
       { $case: 'sftp', value: sftp },
@@ -88,11 +88,11 @@ describe('how restic is told', () => {
   })
 })
 
-describe('what restic says of backups', () => {
+describe('the list of backups from restic', () => {
   const snapshotId = 'ab'.repeat(32)
   const row = (fields: object): object => ({ id: snapshotId, time: '2026-11-23T09:00:00.5Z', ...fields })
 
-  it('is who made them, and what for, whatever was written', () => {
+  it('shows their owner and purpose, whatever was written', () => {
     const note = { createdBy: 'api:a,b', description: 'ünï, "code"', scheduled: true }
     const tags = planTags(id, note)
     expect(tags.every((tag) => !tag.includes(','))).to.equal(true)
@@ -101,7 +101,7 @@ describe('what restic says of backups', () => {
     ])
   })
 
-  it('leaves out what is none of ours, and takes notes that cannot be read', () => {
+  it('omits foreign backups, and includes ours with unreadable notes', () => {
     const rows = [
       row({ tags: null }),
       row({ tags: ['other'] }),

@@ -73,10 +73,10 @@ class User {
   }
 }
 
-describe('a console that is held', () => {
+describe('a held console', () => {
   const kib = 1024
 
-  it('keeps little of what is typed to a program that reads nothing, whoever comes back', () => {
+  it('buffers little input for a program that reads nothing, whoever reconnects', () => {
     const { held, take, typed } = makeConsole()
     for (let round = 0; round < 10; round++) {
       const user = new User(held, round === 0 ? undefined : 0)
@@ -93,7 +93,7 @@ describe('a console that is held', () => {
     held.close()
   })
 
-  it('shows at once what is little, and gathers what is much', () => {
+  it('shows short output at once, and gathers long output', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('x'.repeat(kib))
@@ -118,7 +118,7 @@ describe('a console that is held', () => {
     held.close()
   })
 
-  it('goes on after what nobody took in time is lost, however often', () => {
+  it('continues after unread output is lost, however often', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     for (let round = 0; round < 5; round++) {
@@ -132,7 +132,7 @@ describe('a console that is held', () => {
     held.close()
   })
 
-  it('counts nothing that was lost as under way to a user that acknowledges now and then', async () => {
+  it('does not count lost output as in flight to a user that acknowledges now and then', async () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('x'.repeat(100 * kib)) // no reason yet to acknowledge
@@ -141,7 +141,7 @@ describe('a console that is held', () => {
     held.close()
   })
 
-  it('is resumed where its user stopped, also after a loss', () => {
+  it('resumes where its user stopped, also after a loss', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     for (let n = 0; n < 100; n++) show('x'.repeat(32 * kib))
@@ -156,7 +156,7 @@ describe('a console that is held', () => {
     held.close()
   })
 
-  it('says how much of what it shows again was shown before', () => {
+  it('reports how much of the replayed output was shown before', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('one\n')
@@ -169,7 +169,7 @@ describe('a console that is held', () => {
     held.close()
   })
 
-  it('ends with its user where it is not to be kept', () => {
+  it('ends with its user where it must not be held', () => {
     const { held } = makeConsole(0)
     new User(held).leave()
     expect(held.belongsTo({ guestUuid: 'g', principal: 'key:1' })).to.equal(false)

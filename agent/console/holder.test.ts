@@ -45,13 +45,13 @@ describe('the consoles of a host', () => {
   })
   afterEach(() => holder.closeAll())
 
-  it('are bounded for a guest', () => {
+  it('are limited per guest', () => {
     openAll(['a', 'u1'], ['a', 'u2'], ['a', 'u3'])
     expect(refusalOf('a', 'u4')).to.include('consoles are open for this container')
     expect(refusalOf('b', 'u4')).to.equal('')
   })
 
-  it('are bounded for a user, over all guests, so that others find room', () => {
+  it('are limited per user over all guests, so that others find room', () => {
     openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u1'], ['d', 'u1'])
     expect(refusalOf('e', 'u1')).to.include('of your consoles')
     expect(refusalOf('e', 'u2')).to.equal('')
@@ -70,7 +70,7 @@ describe('the consoles of a host', () => {
     expect(refusalOf('f', 'admin')).to.include('of your consoles are open on this host')
   })
 
-  it('are bounded in all', () => {
+  it('are limited in total', () => {
     openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u2'], ['d', 'u2'], ['e', 'u3'], ['f', 'u3'])
     expect(refusalOf('g', 'u4')).to.include('on this host')
   })
@@ -79,14 +79,14 @@ describe('the consoles of a host', () => {
     ['guest', 'a', 'u5'],
     ['user', 'f', 'u1'],
   ] as const)
-    it(`give way to the same ${what}, where nobody uses them`, () => {
+    it(`are replaced by the same ${what}, where nobody uses them`, () => {
       const [left] = openAll(['a', 'u1'], ['a', 'u2'], ['b', 'u2'], ['c', 'u3'], ['d', 'u3'], ['e', 'u4'])
       left!.leave()
       expect(refusalOf(guest, user)).to.equal('')
       expect(holder.size).to.equal(6)
     })
 
-  it('do not give way to others', () => {
+  it('are not replaced by others', () => {
     const all = openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u2'], ['d', 'u2'], ['e', 'u3'], ['f', 'u3'])
     for (const one of all) one.leave()
     expect(refusalOf('g', 'u4')).to.include('on this host')

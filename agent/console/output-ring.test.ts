@@ -13,7 +13,7 @@ function all(ring: OutputRing, from = ring.start): string {
 }
 
 describe('the output of a console', () => {
-  it('keeps the newest bytes at their offsets', () => {
+  it('retains the newest bytes at their offsets', () => {
     const writes = fc.array(fc.string({ unit: 'binary-ascii', maxLength: 9000 }), { maxLength: 12 })
     fc.assert(
       fc.property(writes, fc.integer({ min: 1, max: 20_000 }), (texts, capacity) => {
@@ -27,7 +27,7 @@ describe('the output of a console', () => {
     )
   })
 
-  it('does not change what was read', () => {
+  it('does not change chunks that were read', () => {
     const ring = new OutputRing(10)
     ring.push(Buffer.from('abcdefgh'))
     const read = ring.read(0, 8)

@@ -22,7 +22,7 @@ describe('record of kernel settings', () => {
   const key = `${host}:${forwarding}`
   const everywhere = (): boolean => true
 
-  it('notes limits that are about to be raised, and nothing else', () => {
+  it('records limits that are about to be raised, and nothing else', () => {
     const has = new Map(planHostLimits(new Map()).map(({ path, value }) => [path, value]))
     expect(planHostLimits(has)).to.deep.equal([])
     expect([...has.keys()]).to.not.include(forwarding)
@@ -30,19 +30,19 @@ describe('record of kernel settings', () => {
     expect(planHostLimits(has)).to.deep.equal([{ path: 'kernel/pid_max', before: 32_768, value: 4_194_304 }])
   })
 
-  it('notes an agent once, where it is now', () => {
+  it('records an agent once, at its present place', () => {
     const there = planUser(none, { stateDir: '/a', netns: guest })
     expect(planUser(there, { stateDir: '/a', netns: host }).users).to.deep.equal({ '/a': host })
   })
 
-  it('keeps the first value while agents change their own, and takes what somebody else set since', () => {
+  it('retains the first value while agents change their own, and adopts a foreign change', () => {
     const again = planSettingChange(changed, host, { path: forwarding, before: 1, value: 2 })
     expect(again).to.deep.include({ before: { [key]: 0 }, set: { [key]: 2 } })
     const others = planSettingChange(changed, host, { path: forwarding, before: 3, value: 1 })
     expect(others).to.deep.include({ before: { [key]: 3 }, set: { [key]: 1 } })
   })
 
-  it('knows settings of the network in each namespace, and the kernel’s once', () => {
+  it('stores network settings per namespace, and kernel settings once', () => {
     const both = [host, guest].reduce(
       (record, netns) => planSettingChange(record, netns, { path: pidMax, before: netns === host ? 7 : 8, value: 8 }),
       planSettingChange(changed, guest, { path: forwarding, before: 5, value: 1 }),
@@ -50,24 +50,24 @@ describe('record of kernel settings', () => {
     expect(both.before).to.deep.equal({ [key]: 0, [`${guest}:${forwarding}`]: 5, [pidMax]: 7 })
   })
 
-  it('keeps no values over a boot, but the agents, without their namespaces', () => {
+  it('drops values over a boot but retains the agents, without their namespaces', () => {
     const record = planUser(changed, { stateDir: '/a', netns: host })
     expect(planBoot(record, 'b')).to.equal(record)
     expect(planBoot(record, 'c')).to.deep.equal({ boot: 'c', users: { '/a': 0 }, before: {}, set: {} })
   })
 
-  describe('an agent that stays', () => {
+  describe('for an agent that stays', () => {
     const a = { stateDir: '/a', netns: host }
     const unused = { isThere: everywhere, isUnused: (path: string) => path === forwarding }
     const record = planUser(planSettingChange(changed, host, { path: acceptRa, before: 1, value: 2 }), a)
 
-    it('puts back what it needs no more, and keeps the rest', () => {
+    it('restores settings that are no longer needed, and retains the rest', () => {
       const left = planRelease(record, a, unused)
       expect(left.restore).to.deep.equal([forwards])
       expect(left.record.before).to.deep.equal({ [`${host}:${acceptRa}`]: 1 })
     })
 
-    it('leaves what another agent of its network may need', () => {
+    it('does not restore what another agent of its network may need', () => {
       const shared = planUser(record, { stateDir: '/b', netns: host })
       expect(planRelease(shared, a, unused)).to.deep.equal({ record: shared, restore: [] })
       const elsewhere = planUser(record, { stateDir: '/b', netns: guest })
@@ -76,7 +76,7 @@ describe('record of kernel settings', () => {
     })
   })
 
-  describe('an agent that goes', () => {
+  describe('for an agent that is removed', () => {
     const a = { stateDir: '/a', netns: host }
     const record = planSettingChange(
       planSettingChange(planUser(changed, a), host, { path: acceptRa, before: 1, value: 2 }),
@@ -89,13 +89,13 @@ describe('record of kernel settings', () => {
     ]
     const kernels = [{ path: pidMax, before: 7, value: 8 }]
 
-    it('as the only one puts back everything, the last first', () =>
+    it('restores everything for the only agent, the last first', () =>
       expect(planLeave(record, a, everywhere)).to.deep.equal({
         record: undefined,
         restore: [...kernels, ...networks],
       }))
 
-    it('where nothing was noted puts back nothing', () =>
+    it('restores nothing where nothing was recorded', () =>
       expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
 
     for (const [what, netns, restore] of [
@@ -103,7 +103,7 @@ describe('record of kernel settings', () => {
       ['in another namespace: what is its own namespace’s', guest, networks],
       ['not started since the boot: nothing', 0, []],
     ] as const)
-      it(`puts back, with another ${what}`, () => {
+      it(`restores, with another agent ${what}`, () => {
         const left = planLeave(planUser(record, { stateDir: '/b', netns }), a, everywhere)
         expect(left.restore).to.deep.equal(restore)
         expect(left.record?.users).to.deep.equal({ '/b': netns })
@@ -111,7 +111,7 @@ describe('record of kernel settings', () => {
         expect(left.record?.before).to.deep.equal(kept)
       })
 
-    it('as the last of another namespace leaves the host’s own settings as they are', () => {
+    it('leaves the host’s own settings unchanged for the last agent of another namespace', () => {
       const there = planUser(none, { stateDir: '/b', netns: guest })
       const { restore } = planLeave(planSettingChange(there, guest, forwards), a, () => false)
       expect(restore).to.deep.equal([])

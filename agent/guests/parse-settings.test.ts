@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { unlimitedTraffic } from './record/record.js'
 import { parseTrafficLimit } from './parse-settings.js'
 
-describe('a quota from the wire', () => {
+describe('a quota in a request', () => {
   for (const [name, wire, expected] of [
     ['nothing sent', {}, {}],
     ['not set: the default', { mode: '' }, { mode: 'total' }],

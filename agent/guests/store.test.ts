@@ -65,7 +65,7 @@ describe('guest store', () => {
   })
   afterEach(() => changes.db.close())
 
-  it('gives back what it was given', () => {
+  it('returns what was stored', () => {
     const policy = { expired: false, overQuota: false }
     const snapshots = { snapshotLimit: 5, snapshots: [], snapshotSchedule: noSchedule, snapshotSpace: unmeasuredSpace }
     const room = { fetchedBytes: 0, extraBytes: 0, nextExtraBytes: 0 }
@@ -84,7 +84,7 @@ describe('guest store', () => {
     expect(store.list()).to.deep.equal([expected])
   })
 
-  it('gives the same frozen records and the same list as long as no guest changes', () => {
+  it('returns the same frozen records and the same list as long as no guest changes', () => {
     const [record, list] = [store.get('u1'), store.list()]
     changes.transaction(() => changes.record('operation', 'o1'))
     expect([store.get('u1') === record, store.list() === list]).to.deep.equal([true, true])
@@ -95,14 +95,14 @@ describe('guest store', () => {
     expect([store.find('u1'), store.list()]).to.deep.equal([undefined, []])
   })
 
-  it('takes another login, and tells nothing of one that is the same', () => {
+  it('stores another login, and reports nothing for an equal one', () => {
     store.update('u1', { login: 'sealed', hasPassword: true })
     expect(store.get('u1')).to.include({ login: 'sealed', hasPassword: true, revision: 2 })
     store.update('u1', { login: 'sealed', hasPassword: true })
     expect(store.get('u1').revision).to.equal(2)
   })
 
-  it('keeps nothing of a transaction that failed, whose revision another change gets', () => {
+  it('stores nothing of a failed transaction, whose revision another change gets', () => {
     const refused = (): void =>
       changes.transaction(() => {
         store.update('u1', { statusReason: 'refused' })
@@ -138,7 +138,7 @@ describe('guest store', () => {
     expect(store.get('u1').spec).to.deep.equal({ ...guest.spec, limits: { ...limits, ramMb: 512 } })
   })
 
-  it('changes one mapping and leaves the others in their order', () => {
+  it('changes one mapping and does not reorder the others', () => {
     store.putMapping('u1', store.nextPosition('u1'), mapping(20500))
     const ports = (): number[] => store.get('u1').portMappings.map(({ hostPort }) => hostPort)
     expect(ports()).to.deep.equal([20001, 20100, 20500])
@@ -152,7 +152,7 @@ describe('guest store', () => {
     expect(store.get('u1').revision).to.equal(changes.revision)
   })
 
-  it('knows whose addresses are whose until the guest is gone', () => {
+  it('knows the owner of each address until the guest is deleted', () => {
     expect(store.hasAddress('198.51.100.7')).to.equal(true)
     store.setAddresses('u1', 6, ['2001:db8::6', '2001:db8::5'])
     expect(store.get('u1')).to.deep.include({

@@ -83,7 +83,7 @@ class Lab {
   }
 }
 
-describe('history of use', () => {
+describe('the usage history', () => {
   let lab: Lab
   beforeEach(() => {
     lab = new Lab()
@@ -91,7 +91,7 @@ describe('history of use', () => {
   })
   afterEach(() => rmSync(lab.directory, { recursive: true }))
 
-  it('has each minute at once, and writes them together', async () => {
+  it('shows each minute at once, and writes several together', async () => {
     await lab.minutes(4)
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, 10])
     expect(lab.files()).to.deep.equal([])
@@ -105,13 +105,13 @@ describe('history of use', () => {
     })
   })
 
-  it('of a guest that is stopped is its disk alone', async () => {
+  it('of a stopped guest contains only its disk', async () => {
     await lab.minutes(2)
     expect(lab.history.readGuest('b', 'day').steps.at(-1)).to.include({ diskBytes: 5 })
     expect(lab.cpu('b').every(Number.isNaN)).to.equal(true)
   })
 
-  it('goes on after a restart, with the time between as a gap', async () => {
+  it('continues after a restart, with a gap in between', async () => {
     await lab.minutes(3)
     await lab.history.close()
     lab.nowMs += 4 * minuteMs
@@ -121,13 +121,13 @@ describe('history of use', () => {
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, NaN, NaN, NaN, NaN, 10, 10])
   })
 
-  it('loses what was gathered to a kill, and invents nothing for it', async () => {
+  it('loses unwritten figures in a kill, and invents nothing for them', async () => {
     await lab.minutes(7)
     lab.history = lab.open()
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, 10, 10, NaN, NaN])
   })
 
-  it('has hours and days, in files that do not grow', async () => {
+  it('contains hours and days, in files that do not grow', async () => {
     await lab.minutes(60 * 50)
     expect(lab.cpu('a', 'month')).to.deep.equal([...Array<number>(50).fill(10), NaN])
     expect(lab.cpu('a', 'year')).to.deep.equal([10, 10, 10])
@@ -135,7 +135,7 @@ describe('history of use', () => {
     expect(statSync(join(lab.directory, 'a')).size).to.be.at.most(seriesBytes)
   })
 
-  it('has the hours that an agent of before did not come to', async () => {
+  it('contains the hours that a former agent did not write', async () => {
     await lab.minutes(58)
     await lab.history.close()
     lab.nowMs += 180 * minuteMs
@@ -145,7 +145,7 @@ describe('history of use', () => {
     expect(lab.cpu('a', 'month')).to.deep.equal([10, NaN, NaN, 10, 10])
   })
 
-  it('waits for a disk that is full, with what others have written', async () => {
+  it('waits for a full disk, together with other files', async () => {
     lab.full = true
     await lab.minutes(130)
     expect(lab.files()).to.deep.equal([])
@@ -156,7 +156,7 @@ describe('history of use', () => {
     expect(lab.cpu('a')).to.have.length(120)
   })
 
-  it('goes with its guest, also where that goes while it is written', async () => {
+  it('is deleted with its guest, also during a write', async () => {
     await lab.minutes(5)
     lab.delete('a')
     expect(lab.files()).to.deep.equal(['b', 'host'])
@@ -193,7 +193,7 @@ describe('history of use', () => {
     expect(lab.cpu('a')).to.deep.equal([10, 10, NaN, 10])
   })
 
-  it('skips no minute of a clock that was put back, and writes none twice', async () => {
+  it('skips no minute of a clock that was set back, and writes none twice', async () => {
     await lab.minutes(2)
     lab.nowMs -= 5 * minuteMs
     await lab.minutes(6)

@@ -58,7 +58,7 @@ describe('planFigures', () => {
       expect(figures).to.deep.equal(JSON.parse(JSON.stringify(expected)))
     })
 
-  it('knows nothing of a disk that nobody looked at', () => {
+  it('has no figure for a disk that was not measured', () => {
     expect(known(planFigures(undefined, undefined, { processors: 1, diskBytes: undefined }))).to.deep.equal({})
   })
 })

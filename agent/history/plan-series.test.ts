@@ -38,13 +38,13 @@ function minutesBefore(endMs: number, values: readonly number[]): Point[] {
 const cpuOf = (steps: readonly Figures[]): (number | null)[] =>
   steps.map(({ cpuPercent }) => (Number.isNaN(cpuPercent) ? null : cpuPercent))
 
-describe('a series of use', () => {
-  it('has a file of a fixed size, with records that no page is between', () => {
+describe('a usage series', () => {
+  it('has a file of a fixed size, whose records do not cross pages', () => {
     expect(seriesBytes).to.equal((1440 + 744 + 366) * 32)
     for (const { offset } of Object.values(tiers)) expect(offset % 32).to.equal(0)
   })
 
-  it('keeps every figure, and what is not known', () => {
+  it('stores every figure, and missing ones', () => {
     const figures = figuresOf({ cpuPercent: 12.5, memoryBytes: 1 << 20, txBytesPerSec: 0 })
     const series = seriesOf({ day: [{ index: 7, figures }] })
     expect(findPoint(series, tiers.day, 7)).to.deep.equal(figures)
@@ -61,7 +61,7 @@ describe('a series of use', () => {
       expect(offset + bytes.length).to.be.at.most(seriesBytes)
   })
 
-  it('writes neighbours at once, and begins anew at the end of the ring', () => {
+  it('writes neighbours at once, and wraps at the end of the ring', () => {
     const start = 1440 * 20_000 - 2
     const points = [0, 1, 2, 3].map((at) => ({ index: start + at, figures: figuresOf({}) }))
     expect(planWrites(tiers.day, points).map(({ offset, bytes }) => [offset, bytes.length])).to.deep.equal([
@@ -70,7 +70,7 @@ describe('a series of use', () => {
     ])
   })
 
-  it('takes the mean of what is known', () => {
+  it('averages the known values', () => {
     const all = [{ cpuPercent: 10 }, { cpuPercent: 20, memoryBytes: 4 }, {}].map(figuresOf)
     const mean = meanOf(all)
     expect([mean.cpuPercent, mean.memoryBytes]).to.deep.equal([15, 4])
@@ -79,19 +79,19 @@ describe('a series of use', () => {
 })
 
 describe('planHistory', () => {
-  it('of nothing is empty', () => {
+  it('is empty without values', () => {
     for (const range of ['day', 'month', 'year'] as const)
       expect(planHistory(seriesOf({}), range, noon)).to.deep.include({ startMs: 0, steps: [] })
   })
 
-  it('begins with the first that is known, and has gaps as gaps', () => {
+  it('begins with the first known value, and shows gaps as gaps', () => {
     const day = [...minutesBefore(noon - 3 * minuteMs, [1, 2]), ...minutesBefore(noon - minuteMs, [4])]
     const { startMs, stepSeconds, steps } = planHistory(seriesOf({ day }), 'day', noon + 5000)
     expect([startMs, stepSeconds]).to.deep.equal([noon - 5 * minuteMs, 60])
     expect(cpuOf(steps)).to.deep.equal([1, 2, null, 4, null])
   })
 
-  it('of a day forgets what is older', () => {
+  it('of a day omits older values', () => {
     const day = minutesBefore(noon - 24 * hourMs, [9])
     expect(planHistory(seriesOf({ day }), 'day', noon).steps).to.deep.equal([])
     const still = planHistory(seriesOf({ day: minutesBefore(noon - 24 * hourMs + minuteMs, [9]) }), 'day', noon)
@@ -99,7 +99,7 @@ describe('planHistory', () => {
     expect(still.steps).to.have.length(1440)
   })
 
-  it('of months and years shows the step that is under way, and one that is over and not written yet', () => {
+  it('of months and years shows the current step, and an ended one that is not written yet', () => {
     const day = [...minutesBefore(noon, [10, 20]), ...minutesBefore(noon + minuteMs, [40])]
     const nowMs = noon + 90_000
     const series = seriesOf({ day })
@@ -110,7 +110,7 @@ describe('planHistory', () => {
     expect([year.startMs, cpuOf(year.steps)]).to.deep.equal([noon - 12 * hourMs, [27.5]])
   })
 
-  it('with a clock that went back shows nothing of the future', () => {
+  it('shows nothing of the future after a clock went back', () => {
     const series = seriesOf({ day: minutesBefore(noon, [1, 2]) })
     expect(planHistory(series, 'day', noon - hourMs).steps).to.deep.equal([])
   })
@@ -119,7 +119,7 @@ describe('planHistory', () => {
 describe('planRollUp', () => {
   const hour = indexAt(tiers.month, noon)
 
-  it('makes hours of minutes, once they are over', () => {
+  it('aggregates minutes to hours once they are over', () => {
     const day = [
       ...minutesBefore(noon - hourMs, [1, 3]),
       ...minutesBefore(noon, [5]),
@@ -132,19 +132,19 @@ describe('planRollUp', () => {
     ])
   })
 
-  it('makes none of those that are known to be there', () => {
+  it('omits hours that already exist', () => {
     const day = minutesBefore(noon - hourMs, [1, 3])
     expect(planRollUp(seriesOf({ day }), 'month', { from: hour - 1, end: hour })).to.deep.equal([])
   })
 
-  it('does not make anew what is there, of minutes that may be overwritten', () => {
+  it('does not rewrite existing hours from minutes that may be overwritten', () => {
     const month = [{ index: hour - 1, figures: figuresOf({ cpuPercent: 50 }) }]
     expect(
       planRollUp(seriesOf({ day: minutesBefore(noon, [1]), month }), 'month', { from: 0, end: hour }),
     ).to.deep.equal([])
   })
 
-  it('makes days of hours, as far back as hours go, and none of what nobody knows', () => {
+  it('aggregates hours to days, as far back as hours reach, without unknown ones', () => {
     const today = indexAt(tiers.year, noon)
     const month = [-24 * 20, -24, -23, 1].map((at) => ({
       index: today * 24 + at,

@@ -4,14 +4,14 @@ import { recipes } from './catalog.js'
 
 describe('image bootstrap', () => {
   for (const entry of recipes)
-    it(`${entry.id}: nothing of the command can outlive it, and only Debian's keys are trusted`, () => {
+    it(`${entry.id}: leaves no process behind, and trusts only Debian's keys`, () => {
       const command = planBootstrap(entry, '/pool/x', [`deb http://m/debian ${entry.suite} main`])
       expect(command).to.include.members(['--pid', '--fork', '--kill-child', '--mount'])
       expect(command).to.include('--keyring=/usr/share/keyrings/debian-archive-keyring.gpg')
       expect(command.slice(-3)).to.deep.equal([entry.suite, '/pool/x', `deb http://m/debian ${entry.suite} main`])
     })
 
-  it('progress only grows', () => {
+  it('reports increasing progress', () => {
     const lines = [
       "I: chroot architecture amd64 is equal to the host's architecture",
       'I: running apt-get update...',
@@ -36,5 +36,5 @@ describe('image bootstrap', () => {
     ["E: The repository 'http://m bookworm Release' is not signed.", 'signature'],
     ['E: Sub-process returned an error code', 'other'],
   ] as const)
-    it(`failure: ${stderr}`, () => expect(parseFailure(stderr)).to.equal(kind))
+    it(`reports the failure: ${stderr}`, () => expect(parseFailure(stderr)).to.equal(kind))
 })

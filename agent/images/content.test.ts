@@ -19,7 +19,7 @@ describe('image content', () => {
       for (const step of steps) if (step.op === 'write') expect(step.mode & 0o7133).to.equal(0)
     })
 
-    it(`${entry.id}: asks Debian's own servers for its own release`, () => {
+    it(`${entry.id}: uses Debian's own servers for its own release`, () => {
       const sources = steps.find((step) => pathOf(step).endsWith('debian.sources'))
       expect(sources).to.have.property('text').that.includes(`Suites: ${entry.suite} ${entry.suite}-updates\n`)
       expect(sources).to.have.property('text').that.includes(`Suites: ${entry.suite}-security\n`)

@@ -30,7 +30,7 @@ function parse(fields: Partial<AddCustomImageRequest>) {
   }
 }
 
-describe('the machine of an image that is added', () => {
+describe('the machine profile of an added image', () => {
   for (const [what, fields, expected] of [
     ['a plain one', {}, undefined],
     ['UEFI for Windows', { os: 'windows' }, { firmware: 'uefi', secureBoot: false, tpm: false }],
@@ -50,7 +50,7 @@ describe('the machine of an image that is added', () => {
     it(`is ${what}`, () => expect(parse(fields)).to.deep.equal(expected))
 })
 
-describe('an image that is added is refused for', () => {
+describe('an added image is refused for', () => {
   for (const [fields, field] of [
     [{ id: 'debian-12' }, 'id'],
     [{ virtualization: 'vm' }, 'type'],

@@ -8,7 +8,7 @@ const included = 'Include /etc/ssh/sshd_config.d/*.conf\nPermitRootLogin no\n'
 const paths = (facts: Partial<TreeFacts>): string[] =>
   planAdaptation({ ...nothing, ...facts }).flatMap((change) => ('path' in change ? [change.path] : []))
 
-describe('what is changed in a root file system from elsewhere', () => {
+describe('adaptations of a foreign root file system', () => {
   for (const [name, facts, expected] of [
     ['one that has nothing', {}, ['root']],
     [
@@ -43,7 +43,7 @@ describe('what is changed in a root file system from elsewhere', () => {
   ] as const)
     it(`${name}: ${expected.join(', ')}`, () => expect(paths(facts)).to.deep.equal(expected))
 
-  it('host keys with systemd are made anew by sshd’s own unit', () => {
+  it('let sshd’s own unit create host keys with systemd', () => {
     const facts = { directories: new Set(['etc/ssh', 'etc/systemd']), hostKeys: ['ssh_host_rsa_key'] }
     expect(paths(facts)).to.include.members([
       'etc/systemd/system/ssh.service.d/00-berth.conf',
@@ -51,13 +51,13 @@ describe('what is changed in a root file system from elsewhere', () => {
     ])
   })
 
-  it('what sshd finds first is ours, and the rest stays', () => {
+  it('put Berth’s lines first for sshd, and leave the rest', () => {
     const sshdConfig = 'PermitRootLogin no\nPort 2222\n'
     const [change] = planAdaptation({ ...nothing, directories: new Set(['etc/ssh']), sshdConfig })
     expect(change).to.have.property('content', `PermitRootLogin yes\nPasswordAuthentication yes\n${sshdConfig}`)
   })
 
-  it('private keys stay private, nothing is executable or setuid', () => {
+  it('make private keys private, and nothing executable or setuid', () => {
     const all = planAdaptation({
       directories: new Set(['etc/ssh', 'etc/systemd', 'etc/network', 'etc/NetworkManager']),
       files: new Set(['etc/machine-id']),

@@ -33,7 +33,7 @@ function samplerOf(
 }
 
 describe('guest sampler', () => {
-  it('lets others run between two guests', async () => {
+  it('yields between two guests', async () => {
     const order: string[] = []
     const usage = (machine: { uuid: string }): Promise<typeof sample> => {
       order.push(machine.uuid)
@@ -70,7 +70,7 @@ describe('guest sampler', () => {
     await waitFor(async () => (await readsAfter(1000)) === 3)
   })
 
-  it('reads the disk of one guest when it is asked for, and not again within two seconds', async () => {
+  it('reads the disk of one guest on request, and not again within two seconds', async () => {
     const asked: (readonly string[] | undefined)[] = []
     let bytes = 7
     const diskUsage = (uuids?: readonly string[]): Promise<Disks> => {

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { AddressBook, Rules, Shaper, WantedNetwork } from './contract.js'
 import { HostNetwork } from './host-network.js'
 
-describe('the network as one', () => {
+describe('the network as a whole', () => {
   const guest: WantedNetwork = {
     uuid: 'u1',
     device: 'bt1',
@@ -47,7 +47,7 @@ describe('the network as one', () => {
 
   const messageOf = (work: Promise<unknown>): Promise<string> => work.then(String, (error: Error) => error.message)
 
-  it('rules stand before what brings packets, and go after it', async () => {
+  it('adds rules before anything that delivers packets, and removes them after it', async () => {
     await network.attach(guest)
     await network.detach(guest)
     expect(calls).to.deep.equal([
@@ -60,27 +60,27 @@ describe('the network as one', () => {
     ])
   })
 
-  it('cuts a guest off first, even if applying its rules fails', async () => {
+  it('disconnects a guest first, even if applying its rules fails', async () => {
     failing = 'rules'
     expect(await messageOf(network.attach({ ...guest, cut: true }))).to.equal('no rules')
     expect(calls).to.deep.equal(['rates apply', 'rules attach'])
   })
 
-  it('a change of one part asks that part alone', async () => {
+  it('reads only the part that a change affects', async () => {
     await network.attach(guest, ['rates'])
     await network.attach(guest, ['addresses', 'rules'])
     await network.ensure([guest], ['rates'])
     expect(calls).to.deep.equal(['rates apply', 'rules attach', 'addresses attach', 'rates ensure'])
   })
 
-  it('without rules nothing else is brought', async () => {
+  it('applies nothing else without rules', async () => {
     failing = 'rules'
     expect(await messageOf(network.attach(guest))).to.equal('no rules')
     expect(await messageOf(network.ensure([guest]))).to.equal('no rules')
     expect(calls).to.deep.equal(['rules attach', 'rules ensure'])
   })
 
-  it('addresses that fail do not keep rates from being compared; what was repaired is told next time', async () => {
+  it('compares rates although addresses fail, and reports the repairs the next time', async () => {
     failing = 'addresses'
     expect(await messageOf(network.ensure([guest]))).to.equal('addresses and rates')
     expect(calls).to.include('rates ensure')
@@ -92,7 +92,7 @@ describe('the network as one', () => {
     ])
   })
 
-  it('tells which part was disturbed, and what harms any', () => {
+  it('reports which part was disturbed, and any failure', () => {
     const told: string[] = []
     network.onDisturbed((name) => told.push(name))
     expect(told).to.deep.equal(['rules', 'rates'])

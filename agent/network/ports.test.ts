@@ -56,7 +56,7 @@ describe('host ports', () => {
     expect([...ports].sort((p, q) => p - q)).to.not.deep.equal(ports)
   })
 
-  it('are picked among 10,000 mappings at once, and none of theirs', () => {
+  it('are picked from the free ones among 10,000 mappings', () => {
     map(...pick(10_000).map((port) => span(port)))
     const begin = performance.now()
     for (let i = 0; i < 500; i++) map(span(pick(1)[0]!))
@@ -77,13 +77,13 @@ describe('host ports', () => {
     expect(pick(100, { protocol: 'udp' }, small)).to.have.lengthOf(100)
   })
 
-  it('are not those that programs of the host wait at', () => {
+  it('are not those at which programs of the host listen', () => {
     const small = { start: 30000, end: 30003 }
     const listening = new Set(['tcp:30000', 'tcp:30001', 'tcp:30002', 'udp:30003', 'tcp:22'])
     expect(pick(1, {}, small, listening)).to.deep.equal([30003])
   })
 
-  it('are found in a row wherever one fits', () => {
+  it('are found as a range wherever one fits', () => {
     const small = { start: 30000, end: 30099 }
     map(span(30000, 30049), span(30060, 30099))
     expect(pick(1, { length: 10 }, small)).to.deep.equal([30050])
@@ -92,7 +92,7 @@ describe('host ports', () => {
     expect(countPorts(db, small)).to.equal(90)
   })
 
-  it('are counted once each, whoever shares them, and within the range alone', () => {
+  it('are counted once each, even if shared, and only within the range', () => {
     map(span(30_000), span(30_000, 30_000, '', 'udp'), span(30_000, 30_000, '198.18.0.1', 'udp'))
     map(span(30_005, 30_014), span(30_010, 30_019, '', 'udp'), span(30_012, 30_013, '198.18.0.1', 'udp'))
     map(span(30_050, 30_149, '', 'udp'), span(29_990, 29_999), span(40_000))
@@ -124,7 +124,7 @@ describe('host ports', () => {
     ['beyond the range', [], span(59990, 60000), 'port_conflict'],
   ]
   for (const [name, mapped, wanted, code] of conflicts)
-    it(`that are asked for: ${name}`, () => {
+    it(`on request: ${name}`, () => {
       map(...mapped)
       expect(codeOf(() => choice(range, new Set(['tcp:25000'])).take(wanted))).to.equal(code)
     })
@@ -139,7 +139,7 @@ describe('host ports', () => {
     expect(codeOf(() => one.pick({ protocol: 'tcp', hostIp: '198.51.100.1', count: 1 }))).to.equal('resource_exhausted')
   })
 
-  it('overlap exactly where a comparison with every mapping says so', () => {
+  it('overlap exactly where a comparison with every mapping finds it', () => {
     const address = fc.constantFrom('', '198.51.100.1', '198.51.100.2')
     const anySpan = fc
       .tuple(fc.integer({ min: 30000, max: 30060 }), fc.integer({ min: 0, max: 12 }), address)

@@ -35,7 +35,7 @@ describe('subnet', () => {
       expect(parseIpv4(text), text).to.equal(undefined)
   })
 
-  it('gives every address a mac of its own, local and unicast', () => {
+  it('gives every address its own MAC, local and unicast', () => {
     expect(macOf('10.64.0.2')).to.equal('02:be:0a:40:00:02')
     expect(macOf('203.0.113.255')).to.equal('02:be:cb:00:71:ff')
     expect(() => macOf('x')).to.throw(BerthError)

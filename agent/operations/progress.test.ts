@@ -30,7 +30,7 @@ describe('progress', () => {
     reporter.close()
   })
 
-  it('writes nothing that says nothing new, and nothing once closed', async () => {
+  it('writes no repetition, and nothing once closed', async () => {
     const written: string[] = []
     const reporter = new ProgressReporter((r) => written.push(`${r.progress} ${r.stage}`), at(5, 'a'), 100)
     reporter.report(5)

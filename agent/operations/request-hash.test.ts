@@ -25,7 +25,7 @@ describe('request hash', () => {
     expect(new Set([...others, same]).size).to.equal(5)
   })
 
-  it('of a guest is the one that earlier versions journaled', () =>
+  it('of a guest equals the one that earlier versions journaled', () =>
     expect(hashRequest('stop', { kind: 'guest', id: 'u' }, { force: true })).to.equal(
       createHash('sha256').update('{"action":"stop","guestUuid":"u","request":{"force":true}}').digest('hex'),
     ))

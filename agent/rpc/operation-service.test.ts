@@ -8,8 +8,8 @@ const request = SubmitOperationRequest.fromPartial({
   order: { $case: 'start', value: { uuid: '00000000-0000-4000-8000-000000000002' } },
 })
 
-describe('an order from the wire', () => {
-  it('is taken with who asks', () => expect(parseOrder(request)).to.deep.equal(request))
+describe('a submitted operation', () => {
+  it('is accepted with its caller', () => expect(parseOrder(request)).to.deep.equal(request))
 
   for (const [name, change, refusal] of [
     ['an id that is no uuid', { operationId: '1' }, { code: 'invalid_field', field: 'operation_id' }],

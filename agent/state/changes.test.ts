@@ -14,7 +14,7 @@ describe('changes', () => {
 
   const remove = (key: string): number => changes.transaction(() => changes.record('guest', key, true))
 
-  it('numbers changes without gaps and keeps number and epoch', () => {
+  it('are numbered without gaps, with number and epoch', () => {
     const first = changes.transaction(() => changes.record('guest', 'a'))
     const second = changes.transaction(() => changes.record('operation', 'b'))
     expect([first, second]).to.deep.equal([1, 2])
@@ -23,7 +23,7 @@ describe('changes', () => {
     expect(reopened.epoch).to.equal(changes.epoch)
   })
 
-  it('takes everything back when the work throws', () => {
+  it('are rolled back when the work throws', () => {
     remove('before')
     const heard = listen(changes)
     const work = (): never => {
@@ -38,7 +38,7 @@ describe('changes', () => {
     expect(heard.map(({ key }) => key)).to.deep.equal(['after'])
   })
 
-  it('tells listeners after the commit only, in order', () => {
+  it('reach listeners only after the commit, in order', () => {
     const seen: string[] = []
     changes.onChange(({ key }) => seen.push(`${key} ${db.inTransaction ? 'open' : 'committed'}`))
     changes.transaction(() => {
@@ -49,7 +49,7 @@ describe('changes', () => {
     expect(seen).to.deep.equal(['a committed', 'b committed'])
   })
 
-  it('keeps the order for all while a listener writes', () => {
+  it('have the same order for all while a listener writes', () => {
     changes.onChange(({ key }) => {
       if (key === 'a') changes.transaction(() => changes.record('guest', 'c'))
     })
@@ -61,7 +61,7 @@ describe('changes', () => {
     expect(heard.map(({ revision, key }) => `${revision}${key}`)).to.deep.equal(['1a', '2b', '3c'])
   })
 
-  it('does not undo a committed change because a listener throws', () => {
+  it('stay committed when a listener throws', () => {
     const errors: unknown[] = []
     const guarded = new Changes(db, { onListenerError: (error) => errors.push(error) })
     guarded.onChange(() => {
@@ -74,7 +74,7 @@ describe('changes', () => {
     expect(errors).to.have.length(1)
   })
 
-  it('stops telling who has left', () => {
+  it('are not sent to removed listeners', () => {
     const heard: Change[] = []
     const stop = changes.onChange((change) => heard.push(change))
     stop()
@@ -82,13 +82,13 @@ describe('changes', () => {
     expect(heard).to.deep.equal([])
   })
 
-  it('refuses changes outside of its transactions', () => {
+  it('are refused outside of their transactions', () => {
     expect(() => changes.record('guest', 'a')).to.throw('outside of a transaction')
     expect(() => db.transaction(() => changes.record('guest', 'a'))()).to.throw('outside of a transaction')
     expect(() => db.transaction(() => remove('a'))()).to.throw('not of Changes')
   })
 
-  it('forgets the oldest removals and says so to who would miss them', () => {
+  it('include a bounded number of removals, and report lost ones to late readers', () => {
     changes = new Changes(db, { keptRemovals: 10 })
     for (let n = 1; n <= 12; n++) remove(`g${n}`)
     expect(changes.removedSince(2)?.map(({ key }) => key)).to.deep.equal(names(3, 12))

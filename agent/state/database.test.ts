@@ -29,7 +29,7 @@ describe('journal database', () => {
     db.close()
   })
 
-  it('keeps what it has when opened again', () => {
+  it('retains its content when opened again', () => {
     const first = openDatabase(path)
     first.exec("INSERT INTO meta (key, value) VALUES ('btest', 'x')")
     const version = first.pragma('user_version', { simple: true })
@@ -40,7 +40,7 @@ describe('journal database', () => {
     again.close()
   })
 
-  it('brings the mappings of an older journal along', () => {
+  it('migrates the mappings of an older journal', () => {
     const old = openDatabase(path, { version: 4 })
     old.exec(
       `INSERT INTO guests (uuid, id, name, spec, status, wanted, idmap_slot, ipv4, mac, created_at_ms, revision)
@@ -59,7 +59,7 @@ describe('journal database', () => {
     db.close()
   })
 
-  it('brings the guests of an older journal along, with what was columns', () => {
+  it('migrates the guests of an older journal, with its former columns', () => {
     const old = openDatabase(path, { version: 8 })
     const limits = { vcpuMilli: 500 }
     const firewall = {
@@ -89,7 +89,7 @@ describe('journal database', () => {
     store.changes.db.close()
   })
 
-  it('brings the operations of an older journal along, those begun and those that were removed', () => {
+  it('migrates the operations of an older journal, started and removed ones', () => {
     const old = openDatabase(path, { version: 7 })
     const columns = 'id, action, guest_uuid, guest_id, guest_name, request_hash, input, status, requested_by'
     const add = old.prepare(
@@ -115,14 +115,14 @@ describe('journal database', () => {
     store.changes.db.close()
   })
 
-  it('refuses a journal of a newer version and leaves it alone', () => {
+  it('refuses a journal of a newer version and leaves it unchanged', () => {
     const db = openDatabase(path)
     db.pragma('user_version = 999')
     db.close()
     expect(() => openDatabase(path)).to.throw('the journal has version 999')
   })
 
-  it('has a SQLite without the WAL-reset corruption of 3.7.0 to 3.51.2', () => {
+  it('uses a SQLite without the WAL-reset corruption of 3.7.0 to 3.51.2', () => {
     const db = openDatabase(path)
     const { version } = db.prepare('SELECT sqlite_version() AS version').get() as { version: string }
     db.close()

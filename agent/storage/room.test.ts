@@ -40,12 +40,12 @@ describe('room in the pool', () => {
     it(`warns of a pool ${name}`, () =>
       expect(planRoomWarnings({ totalBytes: total * gib, usedBytes: (total - free) * gib })).to.deep.equal(expected))
 
-  it('refuses what has no size where the pool is full', () => {
+  it('refuses requests without a size where the pool is full', () => {
     expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49 * gib })).to.not.throw()
     expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49.1 * gib })).to.throw(/full: 0\.9 of 50\.0 GiB/)
   })
 
-  it('keeps 1 GiB or 2 %, of a small pool a tenth', () => {
+  it('reserves 1 GiB or 2 %, and a tenth of a small pool', () => {
     expect([4, 50, 1000].map((total) => planReserveBytes(total * gib) / gib)).to.deep.equal([0.4, 1, 20])
   })
 })

@@ -6,7 +6,7 @@ import { swapKind, swapSubject } from './kind.js'
 
 const asked: OrderContext = { operationId: 'o', requestedBy: 'test', isSystem: false, leaving: () => false }
 
-describe('an order of swap', () => {
+describe('a swap operation', () => {
   let swap: MemorySwap
   let isBusy = false
   beforeEach(() => ([swap, isBusy] = [new MemorySwap(), false]))
@@ -17,13 +17,13 @@ describe('an order of swap', () => {
   const reserved = async (accepted: AcceptedOrder<unknown>): Promise<string> =>
     codeOf(Promise.resolve().then(() => accepted.reserve()))
 
-  it('is planned by what the host has', async () => {
+  it('is planned by the state of the host', async () => {
     const accepted = await accept(kindOf(), 'create', 64)
     expect(await reserved(accepted)).to.equal('ok')
     expect(accepted.input).to.deep.equal({ from: null, to: { slot: 0, sizeBytes: 64 << 20, enabled: true } })
   })
 
-  it('that cannot be refuses nothing but a new one: a repeated one has its answer', async () => {
+  it('that is impossible refuses only a new one: a repeated one has its answer', async () => {
     const accepted = await accept(kindOf(), 'enable')
     expect([accepted.input, await reserved(accepted)]).to.deep.equal([null, 'invalid_state'])
   })
@@ -33,7 +33,7 @@ describe('an order of swap', () => {
     expect(await reserved(await accept(kindOf(), 'create', 64))).to.equal('task_running')
   })
 
-  it('planned while another came to its end is not carried out: what it was planned by is no more', async () => {
+  it('planned before another one ended is not executed, since its plan is outdated', async () => {
     const kind = kindOf()
     const accepted = await accept(kind, 'create', 64)
     kind.settle?.({ id: 'other', subject: swapSubject, input: null }, { status: 'done' })
@@ -49,7 +49,7 @@ describe('an order of swap', () => {
     ['resize', 1_048_577],
     ['resize', 1.5],
   ] as const)
-    it(`refuses ${action || 'nothing'} of ${sizeMb} MB, whatever the gateway let pass`, async () => {
+    it(`refuses ${action || 'nothing'} of ${sizeMb} MB, whatever the gateway permitted`, async () => {
       expect(await codeOf(accept(kindOf(), action, sizeMb))).to.equal('invalid_field')
     })
 })

@@ -5,7 +5,7 @@ import { advancePeriod, nextPeriodStart, periodEndMs, periodStart, utcOffsetMinu
 const utc = createTimeFormat('UTC')
 const at = (text: string, zone = 'UTC'): number => createTimeFormat(zone).parseField('at', text)
 
-describe('period of traffic', () => {
+describe('a traffic period', () => {
   for (const [now, resetDay, zone, start, end] of [
     ['2026-11-21 12:00:00', 1, 'UTC', '2026-11-01', '2026-12-01 00:00:00'],
     ['2026-11-01 00:00:00', 1, 'UTC', '2026-11-01', '2026-12-01 00:00:00'],
@@ -54,7 +54,7 @@ describe('period of traffic', () => {
       expect(utcOffsetMinutes(time.parseField('at', `${at} 00:00:00`), time)).to.equal(minutes)
     })
 
-  it('a midnight that the clock skips: the period ends where the day begins', () => {
+  it('ends where the day begins at a midnight that the clock skips', () => {
     // Havana goes forward from 00:00 to 01:00 on 8 March 2026.
     const time = createTimeFormat('America/Havana')
     const end = periodEndMs('2026-02-08', 8, time)
@@ -62,7 +62,7 @@ describe('period of traffic', () => {
     expect(periodStart(end - 1, 8, time)).to.equal('2026-02-08')
   })
 
-  it('a midnight that comes twice: the period ends once', () => {
+  it('ends once at a midnight that occurs twice', () => {
     // Havana goes back from 01:00 to 00:00 on 1 November 2026.
     const time = createTimeFormat('America/Havana')
     const end = periodEndMs('2026-10-01', 1, time)

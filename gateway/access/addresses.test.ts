@@ -51,7 +51,7 @@ describe('address lists', () => {
     ['::10.0.0.1', ['::a00:1'], ['10.0.0.1', '::ffff:10.0.0.1']],
     ['10.0.0.1', ['10.0.0.1', '::ffff:10.0.0.1'], ['::10.0.0.1', '::a00:1']],
   ] as const)
-    it(`keeps the families apart: ${entries}`, () => {
+    it(`separates the families: ${entries}`, () => {
       const set = new AddressSet(parseAddressList('f', entries))
       expect(inside.filter((address) => !set.has(address))).to.deep.equal([])
       expect(outside.filter((address) => set.has(address))).to.deep.equal([])
@@ -69,7 +69,7 @@ describe('address lists', () => {
     it(`${outer} ${contained ? 'contains' : 'does not contain'} ${inner}`, () =>
       expect(containsAddresses(outer.split(','), inner.split(','))).to.equal(contained))
 
-  it('never fails but with its own error, and what it reads it reads again', () => {
+  it('fails only with its own error, and reads its own output again', () => {
     fc.assert(
       fc.property(
         fc.oneof(fc.string(), fc.ipV4(), fc.ipV6(), fc.string({ unit: fc.constantFrom(...'0123456789.:/af,\n') })),

@@ -11,7 +11,7 @@ describe('log of refused callers', () => {
     return { lines, failures: new FailureLog(pino({}, { write })) }
   }
 
-  it('writes ten lines each window, then how many more there were', () => {
+  it('writes ten lines per window, then the number of further ones', () => {
     const { lines, failures } = record()
     for (let i = 0; i < 5000; i++) failures.note(refusal, '192.0.2.1', 1000)
     expect(lines).to.have.length(10)
@@ -22,7 +22,7 @@ describe('log of refused callers', () => {
     ])
   })
 
-  it('says nothing of a store that is down: that is no refusal', () => {
+  it('omits failures of the store, which are not refusals', () => {
     const { lines, failures } = record()
     failures.note(new BerthError('unavailable', 'store_unavailable', 'down'), '192.0.2.1')
     failures.note(new Error('bug'), '192.0.2.1')

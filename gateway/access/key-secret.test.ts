@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { createKeySecret, digestKey, isKeySecret, shownPrefix } from './key-secret.js'
 
 describe('key secrets', () => {
-  it('are of one form, differ, and are recognised', () => {
+  it('have one form, differ, and are recognised', () => {
     const keys = Array.from({ length: 1000 }, createKeySecret)
     expect(new Set(keys).size).to.equal(1000)
     for (const key of keys) {
@@ -28,7 +28,7 @@ describe('key secrets', () => {
       expect(isKeySecret(other)).to.equal(false)
   })
 
-  it('show a beginning that gives nothing away, and a digest', () => {
+  it('show a harmless beginning, and a digest', () => {
     const key = createKeySecret()
     expect(shownPrefix(key)).to.equal(`${key.slice(0, 15)}...`)
     expect(digestKey(key)).to.match(/^[0-9a-f]{64}$/)

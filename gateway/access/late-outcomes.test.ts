@@ -27,7 +27,7 @@ describe('late outcomes', () => {
     return new LateOutcomes(append, pino(destination), 3)
   }
 
-  it('are appended in order, each once, whoever asks for it how often', async () => {
+  it('are appended in order, each once, for any number of requests', async () => {
     const late = create()
     for (const outcome of [1, 2, 3]) late.add(outcome)
     await Promise.all([late.flush(), late.flush()])
@@ -35,7 +35,7 @@ describe('late outcomes', () => {
     expect(written).to.deep.equal([1, 2, 3])
   })
 
-  it('wait on when the store is lost again', async () => {
+  it('continue to wait when the store is lost again', async () => {
     const late = create()
     late.add(1)
     isUp = false
@@ -47,7 +47,7 @@ describe('late outcomes', () => {
     expect(logged).to.contain('still wait')
   })
 
-  it('are dropped beyond the limit, the oldest first, which the log tells', async () => {
+  it('are dropped beyond the limit, the oldest first, with a log line', async () => {
     const late = create()
     for (const outcome of [1, 2, 3, 4, 5]) late.add(outcome)
     await late.flush()

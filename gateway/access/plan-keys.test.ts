@@ -34,7 +34,7 @@ const change = (keys: Keys, callerId: number, id: number, fields: KeyFields) =>
 const removal = (keys: Keys, callerId: number, id: number) =>
   planKeyRemoval({ keys, callerId, target: keys.get(id)!, nowMs })
 
-describe('making a key', () => {
+describe('creating a key', () => {
   const limited = record(2, {
     scopes: ['container:*', 'apikey:create'],
     containerUuids: ['u1', 'u2'],
@@ -43,7 +43,7 @@ describe('making a key', () => {
   })
   const make = (fields: KeyFields) => planNewKey(fields, rightsOf(keysOf(limited), limited))
 
-  it('takes over the bounds that are left out, and of the default scopes those held', () =>
+  it('inherits omitted bounds, and those default scopes that the maker has', () =>
     expect(make({})).to.deep.equal({
       scopes: ['container:read'],
       addresses: ['10.0.0.0/24'],
@@ -68,7 +68,7 @@ describe('making a key', () => {
         .to.throw()
         .with.property('field', field))
 
-  it('takes what is within its maker', () =>
+  it('accepts what its maker has', () =>
     expect(
       make({
         scopes: ['container:power'],
@@ -100,7 +100,7 @@ describe('changing a key', () => {
     }
   })
 
-  it('gives nothing the caller lacks, and only to keys it made when it is limited', () => {
+  it('grants only what the caller has, and to its own keys only when it is limited', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['container:*', 'apikey:update'] }),
@@ -115,7 +115,7 @@ describe('changing a key', () => {
     expect(change(keys, 1, 4, { disabled: false }).disabled).to.equal(false)
   })
 
-  it('is refused beyond what the maker of the key may do', () => {
+  it('is refused beyond the rights of the key’s maker', () => {
     const keys = keysOf(record(1), record(2, { scopes: ['apikey:*'] }), record(3, { scopes: [], parentId: 2 }))
     expect(() => change(keys, 1, 3, { scopes: ['swap:read'] })).to.throw('key 2, which created this key')
   })
@@ -141,8 +141,8 @@ describe('changing a key', () => {
   })
 })
 
-describe('removing a key', () => {
-  it('removes what a limited key made, down to the last', () => {
+describe('deleting a key', () => {
+  it('deletes the keys of a limited key, recursively', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),
@@ -152,7 +152,7 @@ describe('removing a key', () => {
     expect(removal(keys, 1, 2).removed.map((key) => key.id)).to.deep.equal([2, 3, 4])
   })
 
-  it('passes what an unlimited key made to its own maker', () => {
+  it('passes the keys of an unlimited key to its own maker', () => {
     const keys = keysOf(record(1), record(2, { parentId: 1 }), record(3, { parentId: 2, scopes: ['swap:read'] }))
     const { removed, adopted } = removal(keys, 1, 2)
     expect(removed.map((key) => key.id)).to.deep.equal([2])
@@ -239,7 +239,7 @@ function removeKey(keys: Map<number, KeyRecord>, callerId: number, id: number): 
 }
 
 describe('any sequence of requests', () => {
-  it('leaves every key within the one that made it', () => {
+  it('leaves every key within its maker', () => {
     fc.assert(
       fc.property(fc.array(stepArbitrary, { maxLength: 25 }), (steps) => {
         const keys = keysOf(record(1), record(2))

@@ -19,7 +19,7 @@ describe('cookies', () => {
       expect(readCookie(cookie === undefined ? {} : { cookie }, 'berth', secure)).to.equal(value)
     })
 
-  it('are for this host and this site alone', () => {
+  it('are for this host and this site only', () => {
     expect(cookieHeader('berth', 'x', { secure: true, seconds: 5 })).to.equal(
       '__Host-berth=x; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=5',
     )

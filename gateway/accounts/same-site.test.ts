@@ -3,7 +3,7 @@ import { isSameSite } from './same-site.js'
 
 const host = 'panel.test:8080'
 
-describe('whether a page of this server sent a request', () => {
+describe('the same-site check of a request', () => {
   for (const [origin, site, secure, same] of [
     [undefined, undefined, false, undefined],
     ['http://panel.test:8080', undefined, false, true],

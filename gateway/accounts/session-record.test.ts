@@ -25,7 +25,7 @@ describe('a session', () => {
   ] as const)
     it(what, () => expect(isCurrent(session, now, atMs)).to.equal(current))
 
-  it('keeps little of what a browser says of itself', () => {
+  it('stores little of what a browser sends about itself', () => {
     expect(session.userAgent).to.have.length(200)
   })
 })

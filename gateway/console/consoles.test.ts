@@ -14,7 +14,7 @@ const holder = (principal: string, guestUuid: string): ConsoleHolder =>
     caller: callerOf(principal),
   }) as unknown as ConsoleHolder
 
-describe('how many consoles there may be', () => {
+describe('the limits of consoles', () => {
   const left: (() => void)[] = []
   let consoles: Consoles
   beforeEach(() => {
@@ -30,7 +30,7 @@ describe('how many consoles there may be', () => {
       .to.throw()
       .with.property('code', 'too_many_consoles')
 
-  it('five of one caller for a guest, more for another', () => {
+  it('allow five of one caller for a guest, more for another', () => {
     for (let n = 0; n < 5; n++) enter('key:1', 'a')
     expect(() => enter('key:1', 'a'))
       .to.throw()
@@ -41,13 +41,13 @@ describe('how many consoles there may be', () => {
     enter('key:1', 'a')
   })
 
-  it('allows five to a key together with the keys that it created', () => {
+  it('allow five to a key together with the keys that it created', () => {
     for (let n = 0; n < 5; n++) enter(`key:1/${n}`, 'a')
     refused('key:1/9', 'a')
     enter('key:2', 'a')
   })
 
-  it('ten for a guest, of which two customers leave room for a third, and for administrators', () => {
+  it('allow ten for a guest, where two customers leave room for a third, and for administrators', () => {
     for (let n = 0; n < 5; n++) enter('key:1', 'a')
     for (let n = 0; n < 3; n++) enter('key:2', 'a')
     refused('key:2', 'a')
@@ -58,7 +58,7 @@ describe('how many consoles there may be', () => {
     enter('admin:1', 'b')
   })
 
-  it('a hundred of one customer at a gateway, and five hundred in all', () => {
+  it('allow a hundred of one customer at a gateway, and five hundred in total', () => {
     for (let n = 0; n < 100; n++) enter('key:1', `guest-${n >> 2}`)
     refused('key:1', 'another')
     for (let n = 0; n < 400; n++) enter('admin:1', `other-${n >> 2}`)

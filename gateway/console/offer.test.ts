@@ -4,7 +4,7 @@ import { readOffer, type ConsoleOffer } from './offer.js'
 const read = (target: string, protocols?: string): ConsoleOffer | undefined =>
   readOffer(new URL(target, 'http://localhost'), protocols)
 
-describe('what is offered for a console', () => {
+describe('the offer in a console handshake', () => {
   for (const [name, target, protocols, expected] of [
     [
       'a ticket as subprotocol',
@@ -48,5 +48,5 @@ describe('what is offered for a console', () => {
     '/api/ssh?container=a&resume=..%2F',
     '/api/ssh?container=a&received=-1',
   ])
-    it(`is nothing in ${target.slice(0, 50)}`, () => expect(read(target)).to.equal(undefined))
+    it(`is empty in ${target.slice(0, 50)}`, () => expect(read(target)).to.equal(undefined))
 })

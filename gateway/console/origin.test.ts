@@ -3,7 +3,7 @@ import { mayOpen } from './origin.js'
 
 const allowed = ['https://panel.example', 'http://127.0.0.1:9000']
 
-describe('whose pages may open consoles', () => {
+describe('the origin check of consoles', () => {
   for (const [origin, host, scheme, expected] of [
     ['http://berth.example:8080', 'berth.example:8080', 'http', true],
     ['http://BERTH.example:8080', 'Berth.Example:8080', 'http', true],

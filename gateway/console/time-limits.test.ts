@@ -3,7 +3,7 @@ import { planTime } from './time-limits.js'
 
 const [second, minute, hour] = [1000, 60_000, 3_600_000]
 
-describe('the time of a console', () => {
+describe('the time limits of a console', () => {
   for (const [name, kind, opened, typed, now, expected] of [
     ['a new one', 'ssh', 0, 0, 0, 'nothing'],
     ['a terminal after 28 minutes', 'ssh', 0, 0, 28 * minute, 'nothing'],

@@ -3,7 +3,7 @@ import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { GuestIndex } from './guest-index.js'
 import { HostState } from './host-state.js'
 
-describe('a guest by what names it', () => {
+describe('the lookup of a guest', () => {
   const uuid = '0a000000-0000-4000-8000-000000000002'
   const index = new GuestIndex()
   const record = { id: 'a', version: 1, name: 'a', address: 'a:1', draining: false, createdAtMs: 0 }
@@ -13,8 +13,8 @@ describe('a guest by what names it', () => {
   )
 
   for (const ref of ['2', uuid, uuid.toUpperCase(), 'web', 'Web'])
-    it(`is found as ${ref}`, () => expect(index.find(ref)?.guest.id).to.equal(2))
+    it(`finds ${ref}`, () => expect(index.find(ref)?.guest.id).to.equal(2))
 
   for (const ref of ['02', '002', '+2', '-2', '2.0', '2e0', '0x2', ' 2', '2 ', '２', '', '0', '18446744073709551618'])
-    it(`is not found as ${JSON.stringify(ref)}`, () => expect(index.find(ref)).to.equal(undefined))
+    it(`does not find ${JSON.stringify(ref)}`, () => expect(index.find(ref)).to.equal(undefined))
 })

@@ -7,7 +7,7 @@ import { parseDescription, parseGuest, parseMetrics, parseOperation } from './pa
 const uuid = '00000000-0000-4000-8000-000000000001'
 const guest = Guest.create({ uuid, id: 1, name: 'web' })
 
-describe('what an agent says', () => {
+describe('an event of an agent', () => {
   for (const [name, times] of [
     ['no time', { given: Number.MIN_SAFE_INTEGER, taken: 0 }],
     ['never', { given: 0, taken: 0 }],
@@ -28,7 +28,7 @@ describe('what an agent says', () => {
       for (const [field, ms] of found) expect(ms, field).to.equal(taken)
     })
 
-  it('has no text and no list beyond bounds, at whatever depth', () => {
+  it('has no text and no list beyond bounds, at any depth', () => {
     const long = 'x'.repeat(100_000)
     const mapping = { ...PortMapping.create(), protocol: long, description: long, hostIp: long }
     const parsed = [

@@ -120,7 +120,7 @@ function check(view: FleetState, model: Model): void {
 }
 
 describe('FleetState', () => {
-  it('is what the hosts said, whatever the order', () => {
+  it('equals the reports of the hosts, in any order', () => {
     fc.assert(
       fc.property(fc.array(steps, { maxLength: 40 }), (list) => {
         const [view, model] = [new FleetState(), new Model()]
@@ -133,7 +133,7 @@ describe('FleetState', () => {
     )
   })
 
-  it('changes its version with everything a list shows', () => {
+  it('changes its version with everything that a list shows', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     const seen = [view.guestsVersion]
@@ -152,7 +152,7 @@ describe('FleetState', () => {
     }
   })
 
-  it('bounds what one host can fill', () => {
+  it('bounds the data of one host', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     for (let n = 0; n < 5100; n++)

@@ -18,7 +18,7 @@ const words = oneOf(['ACCEPT', 'in_out', 'lxc'])
 const addresses = Type.Array(Type.String({ format: 'ipv4' }))
 const objects = Type.Array(Type.Object({ a: optional(Type.Integer()) }))
 
-describe('normalizing what clients send', () => {
+describe('normalizing values of clients', () => {
   for (const [name, schema, forms] of [
     [
       'integers',
@@ -180,11 +180,11 @@ describe('normalizing what clients send', () => {
     ['lists of objects', objects, ['x', 5, [null], [''], { a: 1 }]],
     ['lists of text', addresses, [5, true, { '0': 'x' }]],
   ] as [string, TSchema, unknown[]][])
-    it(`leaves what is no form of ${name} for the check to refuse`, () => {
+    it(`leaves what is not a form of ${name} for the check to refuse`, () => {
       for (const value of values) expect(read(schema, value), JSON.stringify(value)).to.deep.equal(value)
     })
 
-  it('keeps what a required field has, except for its form', () => {
+  it('changes only the form of a required field', () => {
     const normalize = compileNormalizer(Type.Object({ a: integer, b: Type.String(trimmed) }), {
       creates: true,
     })
@@ -192,7 +192,7 @@ describe('normalizing what clients send', () => {
     expect(normalize({ a: '3', b: ' x ' })).to.deep.equal({ a: 3, b: 'x' })
   })
 
-  it('replaces no list by nothing in a change', () => expect(read(objects, {}, false)).to.deep.equal({}))
+  it('never replaces a list by an empty one in a change', () => expect(read(objects, {}, false)).to.deep.equal({}))
 
   describe('fields that restrict', () => {
     const list = Type.Array(Type.String(), restricts)
@@ -251,20 +251,20 @@ describe('normalizing what clients send', () => {
         ],
       ],
     ] as [string, TSchema, unknown[], [unknown, unknown][]][]) {
-      it(`${name}: what says nothing stays as it is in a change, and is refused in a creation`, () => {
+      it(`${name}: empty ones change nothing in a change, and are refused in a creation`, () => {
         for (const value of open) {
           expect(read(schema, value, false), JSON.stringify(value)).to.equal(undefined)
           expect(() => read(schema, value, true), JSON.stringify(value)).to.throw(BerthError, /^f: must not be empty/)
         }
       })
-      it(`${name}: what is said counts`, () => {
+      it(`${name}: other values apply`, () => {
         for (const [sent, meant] of explicit)
           for (const creates of [true, false])
             expect(read(schema, sent, creates), JSON.stringify(sent)).to.deep.equal(meant)
       })
     }
 
-    it('never let an entry that bounds become none', () => {
+    it('never lose an entry that bounds', () => {
       const entry = fc.stringMatching(/^[a-z0-9.:]{1,12}$/)
       const noise = fc.constantFrom('', ' ', null)
       fc.assert(
@@ -291,7 +291,7 @@ describe('normalizing what clients send', () => {
       )
     })
 
-    it('make nothing of anything but `[]`, or text that is empty', () => {
+    it('become empty only from `[]`, or from empty text', () => {
       fc.assert(
         fc.property(fc.jsonValue({ maxDepth: 2 }), fc.boolean(), (value, creates) => {
           if (!isEmpty(outcome(() => read(list, value, creates)))) return
@@ -302,7 +302,7 @@ describe('normalizing what clients send', () => {
     })
   })
 
-  it('never changes a value that is right', () => {
+  it('never changes a valid value', () => {
     const schema = Type.Object({
       integer,
       number: optional(Type.Number()),
@@ -338,7 +338,7 @@ describe('normalizing what clients send', () => {
     )
   })
 
-  it('does the same again to what it has made', () => {
+  it('is idempotent', () => {
     const schema = field(Type.Array(Type.String(trimmed)))
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => {

@@ -16,7 +16,7 @@ const write: Write = {
 }
 
 describe('runWrite', () => {
-  it('keeps no answer above the cap: the repeat runs again', async () => {
+  it('stores no answer above the cap: the repetition runs again', async () => {
     const ends: string[] = []
     const end = (name: string) => () => Promise.resolve(void ends.push(name))
     const claim = { id: 'i', operationId: 'o' }

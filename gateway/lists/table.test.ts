@@ -46,7 +46,7 @@ const steps = fc.oneof(
 const makeTable = () => new Table<Item, Name>({ fields, compare: (a, b) => a.id - b.id, counted: ['color'] })
 
 describe('Table', () => {
-  it('answers as looking at every item would, whatever changed since it was asked first', () =>
+  it('answers like a scan of every item, whatever changed since the first request', () =>
     fc.assert(
       fc.asyncProperty(fc.array(steps, { maxLength: 40 }), async (list) => {
         const [table, model] = [makeTable(), new Map<string, Item>()]
@@ -69,7 +69,7 @@ describe('Table', () => {
       { numRuns: 300 },
     ))
 
-  it('follows what changes while an answer is made of many items', async () => {
+  it('includes changes while an answer of many items is built', async () => {
     const table = makeTable()
     const model = new Map<string, Item>()
     const set = (id: number, color: string, size: number): void => {
@@ -99,7 +99,7 @@ describe('Table', () => {
     await checkAnswer(table, model, query)
   })
 
-  it('follows whatever comes, goes and moves in each turn while an answer is made', () =>
+  it('includes items added, removed and moved in each turn while an answer is built', () =>
     fc.assert(
       fc.asyncProperty(queries, fc.array(moves, { maxLength: 12 }), async (query, turns) => {
         const lab = new MovingLab(400)
@@ -117,7 +117,7 @@ describe('Table', () => {
       { numRuns: 150 },
     ))
 
-  it('takes a change of many items at once', async () => {
+  it('accepts a change of many items at once', async () => {
     const [table, model] = [makeTable(), new Map<string, Item>()]
     const shared = { color: 'red' }
     for (let id = 0; id < 10; id++) {
@@ -135,7 +135,7 @@ describe('Table', () => {
     await checkAnswer(table, model, { filters: [{ field: 'color', value: 'blue' }], sort: [] })
   })
 
-  it('keeps answering when more was asked for than it keeps', async () => {
+  it('continues to answer beyond the number of cached requests', async () => {
     const [table, model] = [makeTable(), new Map<string, Item>()]
     for (let id = 0; id < 50; id++) {
       const item = { key: `k${id}`, id, color: 'red', size: id }
@@ -152,8 +152,8 @@ describe('Table', () => {
   })
 })
 
-describe('a sort that names a field again', () => {
-  it('is no other one', async () => {
+describe('a sort with a repeated field', () => {
+  it('equals the sort without it', async () => {
     const table = makeTable()
     table.set('k', { key: 'k', id: 1, color: 'red', size: 1 })
     const size = { field: 'size', descending: false } as const
@@ -236,7 +236,7 @@ async function checkAnswer(table: Table<Item, Name>, model: ReadonlyMap<string, 
 }
 
 describe('SortedList', () => {
-  it('is a sorted array, whatever comes and goes', () =>
+  it('equals a sorted array, whatever is added and removed', () =>
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.boolean(), fc.integer({ min: 0, max: 3000 })), {

@@ -5,7 +5,7 @@ const nowMs = Date.UTC(2026, 10, 25)
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 
-describe('doubts of the clock', () => {
+describe('doubts about the clock', () => {
   for (const [name, more, doubt] of [
     ['nothing is known', {}, ''],
     ['all agree', { peerMs: nowMs + 1000, storeMs: nowMs, lastIssuedMs: nowMs - dayMs }, ''],

@@ -52,7 +52,7 @@ describe('the client’s address', () => {
   ] as [string, string, ForwardedHeaders, string[], string][])
     it(name, () => expect(addressOf(peer, forwarded, trusted)).to.equal(expected))
 
-  it('is always an address, and never one that an untrusted hop made up', () => {
+  it('is always an address, and never one invented by an untrusted hop', () => {
     const hop = fc.oneof(fc.ipV4(), fc.ipV6(), fc.string(), fc.constant('10.1.2.3'))
     fc.assert(
       fc.property(fc.array(hop, { maxLength: 6 }), (hops) => {
@@ -66,7 +66,7 @@ describe('the client’s address', () => {
   })
 })
 
-describe('whether a request is under TLS', () => {
+describe('the TLS state of a request', () => {
   const proxies = new AddressSet(['10.0.0.0/8'])
   for (const [name, peer, encrypted, proto, expected] of [
     ['here', '192.0.2.1', true, undefined, true],

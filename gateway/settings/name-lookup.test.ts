@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { NameLookup } from './name-lookup.js'
 
-describe('lookups of names', () => {
+describe('name lookups', () => {
   let server: Socket
   let queries: number
   let answers: boolean
@@ -30,7 +30,7 @@ describe('lookups of names', () => {
     answers = true
   })
 
-  it('asks once for a name that many want at the same time, and again only later', async () => {
+  it('share one query between concurrent callers, and query again only later', async () => {
     const names = new NameLookup({ timeoutMs: 5000, keepMs: 60_000, keep: 10, servers })
     const all = await Promise.all(Array.from({ length: 100 }, () => names.resolve('one.example')))
     expect(all.every((found) => found.join() === '192.0.2.7')).to.equal(true)
@@ -38,7 +38,7 @@ describe('lookups of names', () => {
     expect(queries, 'A and AAAA').to.equal(2)
   })
 
-  it('takes a name from the file of hosts first', async () => {
+  it('prefer the file of hosts', async () => {
     const hostsFile = join(directory, 'hosts')
     await writeFile(hostsFile, '192.0.2.8 a A.example # b\n2001:db8::8\ta.example\n')
     const names = new NameLookup({ timeoutMs: 5000, keepMs: 60_000, keep: 2, servers, hostsFile })
@@ -47,7 +47,7 @@ describe('lookups of names', () => {
     expect(await names.resolve('b')).to.deep.equal(['192.0.2.7'])
   })
 
-  it('gives up after the timeout, and remembers that', async () => {
+  it('give up after the timeout, and remember that', async () => {
     answers = false
     const names = new NameLookup({ timeoutMs: 200, keepMs: 60_000, keep: 10, servers })
     expect(await names.resolve('one.example')).to.deep.equal([])
@@ -56,7 +56,7 @@ describe('lookups of names', () => {
     expect(queries).to.equal(asked)
   })
 
-  it('drops the oldest names beyond the limit', async () => {
+  it('drop the oldest names beyond the limit', async () => {
     const names = new NameLookup({ timeoutMs: 5000, keepMs: 60_000, keep: 2, servers })
     for (const name of ['a.example', 'b.example', 'c.example', 'c.example', 'a.example']) await names.resolve(name)
     expect(queries / 2).to.equal(4)

@@ -11,13 +11,13 @@ async function answerAfter(turns: number): Promise<string> {
 }
 
 describe('within', () => {
-  it('waits for an answer that a stalled event loop brings late', async () => {
+  it('waits for an answer that a stalled event loop delivers late', async () => {
     const begun = performance.now()
     expect(await withTimeout(100, answerAfter(20))).to.equal('answer')
     expect(performance.now() - begun).to.be.greaterThan(500)
   })
 
-  it('gives up where there is none', async () => {
+  it('gives up without one', async () => {
     const failure = await withTimeout(50, new Promise(() => undefined)).catch((error: unknown) => error)
     expect(String(failure)).to.include('no answer within 50 ms')
   })

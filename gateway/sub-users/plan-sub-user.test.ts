@@ -4,7 +4,7 @@ import type { Principal } from '../access/principal.js'
 import type { SubUserAccount } from '../accounts/account-record.js'
 import { checkAccountLimit } from './plan-sub-user.js'
 
-describe('how many sub-users a caller may have', () => {
+describe('the limit of sub-users', () => {
   const limit = defaultCreationLimits.subUsers
   const billing = { kind: 'key', root: 'key:2', unlimited: false } as Principal
   const boundTo = (boundRoot: string): Principal => ({ ...billing, boundRoot }) as Principal

@@ -29,7 +29,7 @@ describe('an uploaded certificate', function () {
     throw new Error('accepted')
   }
 
-  it('is put in order, from the certificate of the key to its issuer', async () => {
+  it('is ordered from the certificate of the key to its issuer', async () => {
     const { certPem, leafPem, keyPem } = await issue()
     const middlePem = certPem.slice(leafPem.length)
     const { chainPem } = check({ certPem: `junk\n${middlePem}${leafPem}`, keyPem })

@@ -21,13 +21,13 @@ function helloOf(options: { ALPNProtocols?: string[]; servername?: string }): Pr
 }
 
 describe('the first bytes of a TLS connection', () => {
-  it('tell the protocols that the client offers', async () => {
+  it('contain the protocols that the client offers', async () => {
     const both = await helloOf({ ALPNProtocols: ['acme-tls/1', 'http/1.1'], servername: 'panel.example' })
     expect(readProtocols(both)).to.deep.equal(['acme-tls/1', 'http/1.1'])
     expect(readProtocols(await helloOf({}))).to.deep.equal([])
   })
 
-  it('are waited for until they are complete, and no longer', async () => {
+  it('are awaited until they are complete, and no longer', async () => {
     const hello = await helloOf({ ALPNProtocols: ['acme-tls/1'] })
     for (let size = 0; size < hello.length; size++)
       expect(readProtocols(hello.subarray(0, size)), `${size}`).to.equal('more')
@@ -40,7 +40,7 @@ describe('the first bytes of a TLS connection', () => {
     ['an empty record', Buffer.of(22, 3, 1, 0, 0)],
     ['a hello that ends early', Buffer.of(22, 3, 1, 0, 4, 1, 0, 0, 200)],
   ] as const)
-    it(`${what} offers none`, () => expect(readProtocols(bytes)).to.deep.equal([]))
+    it(`contain no protocols: ${what}`, () => expect(readProtocols(bytes)).to.deep.equal([]))
 
   it('may be anything', async () => {
     const hello = await helloOf({ ALPNProtocols: ['acme-tls/1'] })

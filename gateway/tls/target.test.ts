@@ -37,7 +37,7 @@ describe('the target of a certificate', () => {
   ] as const)
     it(`of Host ${header} is ${expected}`, () => expect(detectHost(header)).to.equal(expected))
 
-  it('is never this machine itself, nor what is no host', () => {
+  it('is never this machine itself, nor an invalid host', () => {
     for (const header of [undefined, '', 'localhost:8080', '127.0.0.1', '[::1]:80', 'a b', 'x\0y'])
       expect(detectHost(header), String(header))
         .to.match(/^(\d+\.\d+\.\d+\.\d+)?$/)

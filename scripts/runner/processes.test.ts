@@ -9,7 +9,7 @@ import { Processes, type JobResult } from './processes.js'
 /** Directory with the reporter: compiled, as long as the tests themselves are. */
 const scripts = resolve(import.meta.dirname, '..')
 
-describe('processes of tests', () => {
+describe('test processes', () => {
   let scratch = ''
   beforeEach(() => {
     scratch = mkdtempSync(join(tmpdir(), 'btest-runner-'))

@@ -11,7 +11,7 @@ function* steps(count: number): Generator<void, number> {
 }
 
 describe('inSlices', () => {
-  it('lets others have their turn while work is long, however much of it there is', async () => {
+  it('gives other work its turn during long work, however much of it there is', async () => {
     let done = false
     const work = Promise.all(Array.from({ length: 10 }, () => inSlices(steps(40)))).then((counts) => {
       done = true
@@ -26,7 +26,7 @@ describe('inSlices', () => {
     expect(turns, 'turns of the event loop for 200 ms of work').to.be.greaterThan(20)
   })
 
-  it('ends short work before long work that came first', async () => {
+  it('ends short work before earlier long work', async () => {
     const ended: string[] = []
     const long = inSlices(steps(100)).then(() => ended.push('long'))
     const short = inSlices(steps(1)).then(() => ended.push('short'))
@@ -34,7 +34,7 @@ describe('inSlices', () => {
     expect(ended).to.deep.equal(['short', 'long'])
   })
 
-  it('tells of work that fails, and does the rest', async () => {
+  it('reports failed work, and does the rest', async () => {
     const failing = inSlices(
       (function* (): Generator<void, void> {
         yield

@@ -102,7 +102,7 @@ describe('parseUserData', () => {
   it('accepts carriage returns of old editors as line feeds', () =>
     expect(parseUserData('#!/bin/sh\recho\r').text).to.equal('#!/bin/sh\necho\n'))
 
-  it('leaves out the first line of mail programs', () =>
+  it('omits the first line of mail programs', () =>
     expect(parseUserData(`From nobody Thu Jan  1 1970\n${message(['text/plain', script])}`).text).to.match(/^MIME-/))
 
   for (const [name, sent, reason] of [

@@ -76,7 +76,7 @@ describe('the connection check of a real guest', function () {
       encoding: 'utf8',
     }).stdout.startsWith('web')
 
-  it('reports no fault for a reachable guest, and shows the address', async () => {
+  it('finds no fault for a reachable guest, and reports its port', async () => {
     await serve('tcp:22')
     const found = await diagnose()
     expect(found, JSON.stringify(found.steps)).to.include({ reachable: true, code: '', repair: null })
@@ -111,7 +111,7 @@ describe('the connection check of a real guest', function () {
     expect((await diagnose()).reachable).to.equal(true)
   })
 
-  it('reports the rule for a permitted source that is not the host', async () => {
+  it('reports success for a permitted client where the host itself is not permitted', async () => {
     const rules = [{ direction: 'in', protocol: 'tcp', action: 'ACCEPT', source_ip: client, port: '22' }]
     await send('PUT', '/containers/web/firewall', { enabled: true, default_action: 'DROP', rules })
     const found = await diagnose(`?source=${client}`)

@@ -14,7 +14,7 @@ const unread = { ...read, value: '7:0 0' }
 const io = value('io', 'io.max', '7:0 rbps=1000000 wbps=max riops=max wiops=max')
 const noIo = { ...io, value: '7:0 rbps=max wbps=max riops=max wiops=max' }
 
-describe('requests of the disk', () => {
+describe('requests per second of the disk', () => {
   const limits = {
     vcpuMilli: 1000,
     memoryBytes: 2 ** 28,
@@ -35,7 +35,7 @@ describe('requests of the disk', () => {
   })
   it('are bounded by the same file in v2', () =>
     expect(lines(2)).to.include('io.max 7:0 rbps=max wbps=max riops=300 wiops=max'))
-  it('alone need the controller', () => expect(limitsIo(limits)).to.equal(true))
+  it('need the controller even without other limits', () => expect(limitsIo(limits)).to.equal(true))
 })
 
 describe('is a limit written', () => {

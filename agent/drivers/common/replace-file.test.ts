@@ -15,7 +15,7 @@ import {
 import { join } from 'node:path'
 import { replaceFile } from './replace-file.js'
 
-describe('a file that is replaced', () => {
+describe('a replaced file', () => {
   let directory = ''
   let path = ''
   beforeEach(async () => {
@@ -25,7 +25,7 @@ describe('a file that is replaced', () => {
   })
   afterEach(() => rmSync(directory, { recursive: true }))
 
-  it('is not written where it is as it should be', async () => {
+  it('is not written where it is correct already', async () => {
     const { ino } = statSync(path)
     await replaceFile(path, 'one', 0o600)
     expect(statSync(path).ino).to.equal(ino)
@@ -35,7 +35,7 @@ describe('a file that is replaced', () => {
     ['content', () => writeFileSync(path, '')],
     ['mode', () => chmodSync(path, 0o644)],
   ] as const)
-    it(`is mended where its ${what} is another`, async () => {
+    it(`is repaired where its ${what} differs`, async () => {
       spoil()
       await replaceFile(path, 'one', 0o600)
       expect(readFileSync(path, 'utf8')).to.equal('one')
@@ -47,7 +47,7 @@ describe('a file that is replaced', () => {
     ['a second name', () => linkSync(`${path}.other`, path)],
     ['a pipe', () => execFileSync('mkfifo', [path])],
   ] as const)
-    it(`is one of its own where ${what} was`, async () => {
+    it(`is a new file where ${what} was`, async () => {
       renameSync(path, `${path}.other`)
       make()
       await replaceFile(path, 'one', 0o600)

@@ -14,7 +14,7 @@ describe('parseCurrentLogin', () => {
   ] as const)
     it(`reads ${name}`, () => expect(parseCurrentLogin(field, '').passwordHash).to.equal(kept))
 
-  it('keeps the lines of keys with their options, and leaves out all that sshd skips', () => {
+  it('reads the lines of keys with their options, and omits all that sshd skips', () => {
     const text = 'ssh-ed25519 AAAA a\r\n\n# comment\n  restrict ssh-rsa BBBB\nx\0y\nlast'
     expect(parseCurrentLogin('*', text).authorizedKeys).to.deep.equal([
       'ssh-ed25519 AAAA a',

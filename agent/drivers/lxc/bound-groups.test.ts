@@ -23,7 +23,7 @@ describe('groups of a guest that an older agent started', () => {
     expect(readFileSync(`${groupOf(unified)}/cgroup.max.descendants`, 'utf8')).to.equal('512')
   })
 
-  it('that is gone have nothing to change', () => {
+  it('that are gone are ignored', () => {
     expect(boundGroups(layout, 'bt-2')).to.equal(false)
     expect(existsSync(`${unified}/lxc.payload.bt-2`)).to.equal(false)
   })

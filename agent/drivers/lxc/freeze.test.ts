@@ -44,7 +44,7 @@ describe('freezing a guest', () => {
       })
       afterEach(() => rmSync(top, { recursive: true }))
 
-      it('is done once the kernel says so, and undone', async () => {
+      it('is complete once the kernel reports it, and can be undone', async () => {
         if (version === 2) setTimeout(() => write(answer, held), 20)
         expect(await freezeGuest(layout, 'bt-1', 5000)).to.equal(true)
         expect(read(asked).trim()).to.equal(versions[version].frozen)
@@ -54,19 +54,19 @@ describe('freezing a guest', () => {
 
       // A plain file keeps the written text, whereas the kernel's would contain FREEZING.
       if (version === 2)
-        it('that takes too long is taken back', async () => {
+        it('is undone when it takes too long', async () => {
           expect(await freezeGuest(layout, 'bt-1', 50)).to.equal(false)
           expect(read(asked)).to.equal(thawed)
         })
 
-      it('that is not there is not frozen, and needs no thaw', async () => {
+      it('ignores a missing guest, which needs no thaw', async () => {
         expect(await freezeGuest(layout, 'bt-2', 1000)).to.equal(false)
         thawContainer(layout, 'bt-2')
       })
     })
   }
 
-  it('needs a hierarchy for it with v1', () => {
+  it('needs a freezer hierarchy with v1', () => {
     const layout = { hierarchies: ['/x'], controllers: new Map([['memory', '/x']]) }
     expect([canFreeze({ ...layout, version: 1 }), canFreeze({ ...layout, version: 2 })]).to.deep.equal([false, true])
   })

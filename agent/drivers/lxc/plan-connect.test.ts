@@ -28,7 +28,7 @@ describe('planConnect', () => {
     })
   })
 
-  it('leaves IPv6 out where there is none', () => {
+  it('omits IPv6 where there is none', () => {
     expect(planConnect({ ...nic, ipv6Addresses: [] }, 1).inside.join()).to.not.contain('fe80')
   })
 })

@@ -49,7 +49,7 @@ describe('planFirstBoot', () => {
 })
 
 describe('checkLogin', () => {
-  it('takes any printable password', () => checkLogin(machine, { password: 'a:b$`"\'\\ cä' }))
+  it('accepts any printable password', () => checkLogin(machine, { password: 'a:b$`"\'\\ cä' }))
 
   for (const [name, of, login] of [
     ['newline in the password', machine, { password: 'a\nroot2:b' }],

@@ -6,14 +6,14 @@ const names = (has: ReadonlyMap<string, number>): string[] => planSysctls(has).m
 describe('planSysctls', () => {
   const all = planSysctls(new Map())
 
-  it('raises what is lower and leaves what is as high or higher', () => {
+  it('raises lower values and leaves equal or higher ones unchanged', () => {
     const converged = new Map(all.map(({ name, value }) => [name, value]))
     expect(names(converged)).to.deep.equal([])
     expect(names(new Map(converged).set('kernel.pid_max', 32_768))).to.deep.equal(['kernel.pid_max'])
     expect(names(new Map(converged).set('kernel.pid_max', 99_999_999))).to.deep.equal([])
   })
 
-  it('keeps the neighbour thresholds in order', () => {
+  it('preserves the order of the neighbour thresholds', () => {
     for (const family of ['ipv4', 'ipv6']) {
       const values = [1, 2, 3].map(
         (n) => all.find(({ name }) => name === `net.${family}.neigh.default.gc_thresh${n}`)?.value ?? 0,

@@ -7,7 +7,7 @@ const kvm: Acceleration = { kind: 'kvm', reason: '', groupId: 104 }
 const hangs: Acceleration = { kind: 'tcg', reason: '/dev/kvm: a guest on it showed no life in 3000 ms' }
 const missing: Acceleration = { kind: 'tcg', reason: '/dev/kvm is not there' }
 
-describe('the acceleration of a host, looked at again', () => {
+describe('the repeated check of a host’s acceleration', () => {
   const log = pino({ level: 'silent' })
 
   /** @param finds results one after the other; the last one repeats */
@@ -37,14 +37,14 @@ describe('the acceleration of a host, looked at again', () => {
       watch.close()
     })
 
-  it('is looked at once for all that ask meanwhile', async () => {
+  it('runs once for all concurrent callers', async () => {
     const { watch, asked } = await watchOf(missing)
     await Promise.all([watch.look(), watch.look(), watch.look()])
     expect(asked()).to.equal(2)
     watch.close()
   })
 
-  it('is left as it is where the agent ends in the middle', async () => {
+  it('changes nothing where the agent ends in the middle', async () => {
     const find = async (): Promise<Acceleration> => (first ? ((first = false), kvm) : hangs)
     let first = true
     const watch = await AccelerationWatch.open({ log, find, confirmMs: 60_000 })

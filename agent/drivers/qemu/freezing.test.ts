@@ -78,7 +78,7 @@ describe('Freezing', () => {
     expect([asked, isMarked()]).to.deep.equal([['freeze', 'thaw'], false])
   })
 
-  it('thaws one that took longer to freeze than its thaw is waited for', async () => {
+  it('thaws a guest that took longer to freeze than the timeout of its thaw', async () => {
     let finish = (): void => undefined
     answers['guest-fsfreeze-freeze'] = () => new Promise((done) => (finish = () => done({ return: 1 })))
     expect(await freezing.freeze('bt-1', 50)).to.equal(false)
@@ -92,7 +92,7 @@ describe('Freezing', () => {
     expect(await freezing.freeze('bt-1', 5000)).to.equal(true)
   })
 
-  it('thaws one again that refused, or that hung up when it was told to freeze', async () => {
+  it('thaws a guest again that refused, or that disconnected during the freeze', async () => {
     answers['guest-fsfreeze-freeze'] = () => {
       for (const socket of sockets) socket.destroy()
       return undefined
@@ -104,7 +104,7 @@ describe('Freezing', () => {
     await waitFor(() => !isMarked())
   })
 
-  it('has nothing to thaw in one that refuses to freeze, or does not say who it is', async () => {
+  it('has nothing to thaw in a guest that refuses to freeze, or does not identify itself', async () => {
     answers['guest-fsfreeze-freeze'] = refuse
     expect([await freezing.freeze('bt-1', 5000), isMarked()]).to.deep.equal([false, false])
     answers['guest-sync-delimited'] = () => undefined

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openPassword, sealPassword } from './instance-password.js'
 
-describe('the first password of a system that takes no hash', () => {
+describe('the first password of a system that accepts no hash', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-instance-'))
   const [own, another] = [join(directory, 'own.key'), join(directory, 'another.key')]
   after(() => rmSync(directory, { recursive: true }))
 
-  it('is read by the host that sealed it, of that system alone', async () => {
+  it('can be decrypted by the host that sealed it, for that system only', async () => {
     const sealedPassword = await sealPassword(own, 'iid-1', 'p"w\\1')
     expect(sealedPassword).to.not.contain('p"w')
     expect(await openPassword(own, { id: 'iid-1', sealedPassword })).to.equal('p"w\\1')
@@ -19,7 +19,7 @@ describe('the first password of a system that takes no hash', () => {
   })
 
   for (const sealedPassword of ['', 'x', 'AAAA'.repeat(1000), 5, null, {}])
-    it(`is none where a backup says ${JSON.stringify(sealedPassword)?.slice(0, 12)}`, async () => {
+    it(`is absent where a backup contains ${JSON.stringify(sealedPassword)?.slice(0, 12)}`, async () => {
       const told = { id: 'iid-1', sealedPassword: sealedPassword as string }
       expect(await openPassword(own, told)).to.equal(undefined)
     })

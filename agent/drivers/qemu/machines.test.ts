@@ -31,7 +31,7 @@ describe('Machines', () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  it('empty what a QEMU says without end, which goes on with it', async () => {
+  it('discard the endless output of a QEMU, which continues', async () => {
     mkdirSync(run.directory, { recursive: true })
     const said = openSync(run.log, 'a') // as launch-machine.pl does
     machines.track('bt-2', 'has no log', findLiveProcess(process.pid)!)
@@ -43,7 +43,7 @@ describe('Machines', () => {
     expect(readFileSync(run.log, 'utf8')).to.equal('virtio: bogus\n')
   })
 
-  it('report whether a QEMU that was killed had run out of memory', async () => {
+  it('report whether a killed QEMU had run out of memory', async () => {
     const ended = new Map<string, StopCause>()
     machines.onStopped((uuid, cause) => ended.set(uuid, cause))
     const children = ['killed', 'starved'].map((uuid, index) => {

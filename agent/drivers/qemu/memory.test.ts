@@ -7,7 +7,7 @@ const stats = (total: unknown, available: unknown) => ({
 })
 
 /** Of a guest that was started with 256 of something. */
-describe('the memory that a guest uses, by its balloon', () => {
+describe('the memory use of a guest, by its balloon', () => {
   for (const [what, told, actualBytes, used] of [
     ['of one that has all of it', stats(240, 200), 256, 40],
     ['of one that gave some back, which its total has still', stats(240, 136), 192, 40],

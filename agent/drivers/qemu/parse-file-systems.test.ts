@@ -10,7 +10,7 @@ const entry = (name: string, bytes: unknown, type = 'ext4') => ({
   disk: [],
 })
 
-describe("what a guest's file systems hold", () => {
+describe("the usage of a guest's file systems", () => {
   for (const [what, answer, bytes] of [
     ['one', [entry('vda1', 700)], 700],
     ['several', [entry('vda1', 700), entry('vda2', 30, 'vfat')], 730],

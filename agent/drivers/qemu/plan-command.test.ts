@@ -57,12 +57,12 @@ describe('planCommand', () => {
     expect(valuesOf(command, '-chardev').every((text) => /,fd=%\{\w+\},/.test(text))).to.equal(true)
   })
 
-  it('has as many processors as the guest may use time of, and its memory', () => {
+  it('has as many processors as the guest’s processor time needs, and its memory', () => {
     expect(valuesOf(command, '-smp')).to.deep.equal(['2,sockets=1,cores=2,threads=1'])
     expect(valuesOf(command, '-m')).to.deep.equal(['512M'])
   })
 
-  it('bounds what goes to the disk', () => {
+  it('limits the disk rates', () => {
     expect(JSON.parse(valuesOf(command, '-object')[0] ?? '')).to.deep.equal({
       'qom-type': 'throttle-group',
       id: 'throttle0',
@@ -70,19 +70,19 @@ describe('planCommand', () => {
     })
   })
 
-  it('has the guest asked for its use of memory from its start on', () => {
+  it('polls the guest’s memory use from its start on', () => {
     const [balloon = ''] = valuesOf(command, '-device').filter((text) => text.startsWith('virtio-balloon-pci'))
     expect(balloon.split(',')).to.include('guest-stats-polling-interval=10')
   })
 
-  it('keeps a guest that shut down, and differs by acceleration', () => {
+  it('leaves a guest after its shutdown, and differs by acceleration', () => {
     expect(valuesOf(command, '-action')).to.deep.equal(['shutdown=pause,panic=none'])
     expect(valuesOf(command, '-accel')).to.deep.equal(['tcg,thread=multi,tb-size=128'])
     const accelerated = planCommand(machine, { ...facts, acceleration: 'kvm' })
     expect([valuesOf(accelerated, '-accel'), valuesOf(accelerated, '-cpu')]).to.deep.equal([['kvm'], ['host']])
   })
 
-  it('tells Windows that it is a guest, and has a clock, a pointer, a firmware and a TPM for it', () => {
+  it('tells Windows that it is a guest, and adds a clock, a pointer, a firmware and a TPM for it', () => {
     const system = { os: 'windows', firmware: 'uefi', secureBoot: true, tpm: true } as const
     const media = planMedia(machine, { system, seed: '/state/seed.iso', firmware: '/usr/share/OVMF/x' })
     const windows = planCommand(machine, { ...facts, acceleration: 'kvm', system, media })
@@ -97,7 +97,7 @@ describe('planCommand', () => {
     expect(windows.join(' ')).to.not.contain('/usr/share')
   })
 
-  it('of a plain system has a BIOS, and nothing that only a firmware could write', () => {
+  it('gives a plain system a BIOS, and nothing that only a firmware could write', () => {
     expect(valuesOf(command, '-machine')).to.deep.equal(['q35,usb=off,vmport=off,dump-guest-core=off,smm=off'])
     expect(command.join(' ')).to.not.match(/tpm|pflash|usb-tablet|ide-cd|hv-/)
   })
@@ -107,10 +107,11 @@ describe('planCommand', () => {
     ['a uuid', { ...machine, uuid: 'x' }, 'bt-7'],
     ['a mac', { ...machine, nic: { ...machine.nic, mac: '00:00,bus=x' } }, 'bt-7'],
   ] as const)
-    it(`refuses ${what} with more in it`, () => expect(() => planCommand(wrong, { ...facts, name })).to.throw('form'))
+    it(`refuses an injected option: ${what}`, () =>
+      expect(() => planCommand(wrong, { ...facts, name })).to.throw('form'))
 })
 
-describe('sizes of a machine', () => {
+describe('sizes of a virtual machine', () => {
   for (const [vcpuMilli, processors] of [
     [10, 1],
     [1000, 1],

@@ -22,7 +22,7 @@ describe('the config drive of Windows', () => {
   const files = new Map(planConfigDrive(machine, instance).map(({ name, content }) => [name, content]))
   const read = (name: string): unknown => JSON.parse(files.get(`openstack/latest/${name}`) ?? '')
 
-  it('has name, password and administrator, whatever is in them', () =>
+  it('contains name, password and administrator, whatever characters they have', () =>
     expect(read('meta_data.json')).to.deep.equal({
       uuid: 'iid-1',
       hostname: 'desk-1',
@@ -32,7 +32,7 @@ describe('the config drive of Windows', () => {
       meta: { admin_username: 'Administrator' },
     }))
 
-  it('has the addresses, and what leads away from them', () =>
+  it('contains the addresses and their gateways', () =>
     expect(read('network_data.json')).to.deep.equal({
       links: [{ id: 'eth0', type: 'phy', ethernet_mac_address: 'be:be:0a:40:00:02', mtu: 1500 }],
       networks: [
@@ -58,7 +58,7 @@ describe('the config drive of Windows', () => {
       services: [{ type: 'dns', address: '9.9.9.9' }],
     }))
 
-  it("has the customer's text as it is, and no file where there is none", () => {
+  it("contains the customer's text unchanged, and no file where there is none", () => {
     expect(files.get('openstack/latest/user_data')).to.equal(instance.userData)
     const names = planConfigDrive(machine, { id: 'iid-2' }).map(({ name }) => name)
     expect(names).to.deep.equal(['openstack/latest/meta_data.json', 'openstack/latest/network_data.json'])

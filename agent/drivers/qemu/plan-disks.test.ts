@@ -58,7 +58,7 @@ describe('disks and CDs of a virtual machine', () => {
   ] as const)
     it(`are ${what}`, () => expect(plan(boot, facts).devices).to.deep.equal(devices))
 
-  it('are files of the guest, by sets of their own; what it may not write is read only', () => {
+  it('are files of the guest, in separate fd sets; files it may not write are read-only', () => {
     const { media, args } = plan({ mode: 'cdrom', iso: '/images/x/cd.iso' }, { system: windows, ...uefi })
     expect(media.map(({ path, access }) => `${access} ${path}`)).to.deep.equal([
       'direct /guests/x/disk.raw',
@@ -76,13 +76,13 @@ describe('disks and CDs of a virtual machine', () => {
     expect(writable).to.deep.equal(['disk-file', 'disk-raw', 'disk', 'vars-file', 'vars'])
   })
 
-  it('of one in rescue have the firmware of the system that mends', () => {
+  it('include the firmware of the rescue system during rescue', () => {
     const { media } = plan({ mode: 'rescue', volume: '/guests/x.rescue' }, { firmware: '/code' })
     expect(media.find(({ name }) => name === 'vars')?.path).to.equal('/guests/x.rescue/vars.fd')
   })
 })
 
-describe('what a disk says of its system', () => {
+describe('the system type of a disk', () => {
   for (const [what, text, system] of [
     ['nothing', '{}', plainSystem],
     ['no JSON', '{', plainSystem],
@@ -91,5 +91,5 @@ describe('what a disk says of its system', () => {
     ['secure boot without UEFI', '{"secureBoot":true}', plainSystem],
     ['all', '{"os":"windows","firmware":"uefi","secureBoot":true,"tpm":true,"more":1}', windows],
   ] as const)
-    it(`is taken from ${what}`, () => expect(parseDiskSystem(text)).to.deep.equal(system))
+    it(`is read from ${what}`, () => expect(parseDiskSystem(text)).to.deep.equal(system))
 })

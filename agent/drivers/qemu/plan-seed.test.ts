@@ -36,7 +36,7 @@ function ours(told: Instance): Config {
 }
 
 describe('planSeed', () => {
-  it('has the files of NoCloud, each of one line of JSON but the user data', () => {
+  it('has the files of NoCloud, each one line of JSON except the user data', () => {
     const files = planSeed({ hostname: 'web', resolvers: ['9.9.9.9'], nic }, instance)
     expect(files.map(({ name }) => name)).to.deep.equal(['meta-data', 'network-config', 'user-data'])
     expect(JSON.parse(files[0]!.content)).to.deep.equal({ 'instance-id': 'iid-1', 'local-hostname': 'web' })
@@ -49,7 +49,7 @@ describe('planSeed', () => {
 })
 
 describe('planNetwork', () => {
-  it('names the interface by its address, and has gateways as such', () => {
+  it('names the interface by its address, and includes gateways', () => {
     const with6 = { ...nic, ipv6Addresses: ['2001:db8::1', '2001:db8::2'] }
     expect(planNetwork(with6, ['9.9.9.9', '1.1.1.1'])).to.deep.equal({
       version: 2,
@@ -75,7 +75,7 @@ describe('planNetwork', () => {
 })
 
 describe('planUserData', () => {
-  it('sets root up with a password, or with a key and no password', () => {
+  it('gives root a password, or a key without a password', () => {
     expect(ours(instance)).to.deep.include({
       ssh_pwauth: true,
       users: [{ name: 'root', lock_passwd: false, hashed_passwd: '$6$salt$hash' }],
@@ -102,7 +102,7 @@ describe('planUserData', () => {
     ['quotes, NUL and other scripts', '"\'\0\u2028漢\n\n\r', 'text/plain'],
     ['64 KiB', 'x'.repeat(65_536), 'text/plain'],
   ] as const)
-    it(`takes ${what} of a customer, first and unchanged`, () => {
+    it(`includes ${what} of a customer, first and unchanged`, () => {
       const parts = partsOf(planUserData({ ...instance, userData }))
       expect(parts).to.have.length(2)
       expect(parts[0]?.headers).to.contain(`Content-Type: ${type};`)

@@ -64,7 +64,7 @@ function codeOf(bad: CreateOrder): string {
 }
 
 describe('parseCreate', () => {
-  it('takes a plain order', () => {
+  it('accepts a minimal request', () => {
     expect(parseCreate(request)).to.deep.include({
       name: 'web-1',
       virtualization: 'lxc',
@@ -72,7 +72,7 @@ describe('parseCreate', () => {
     })
   })
 
-  it('takes addresses, a quota, rates and a time', () => {
+  it('accepts addresses, a quota, rates and a time', () => {
     const order = parseCreate({
       ...request,
       spec: {
@@ -102,7 +102,7 @@ describe('parseCreate', () => {
     expect(order.limits).to.include({ networkDownMbps: 100, networkUpMbps: 0 })
   })
 
-  it('takes a key and a password', () => {
+  it('accepts a key and a password', () => {
     const key = parseCreate(withSpec({ sshAuthMode: 'key', sshPublicKey: `${ed25519} me@home` }))
     expect(key.login).to.deep.equal({ kind: 'key', publicKey: `${ed25519} me@home` })
     const password = parseCreate(withSpec({ sshAuthMode: 'password', sshPassword: 'abcdefg1' }))
@@ -189,7 +189,7 @@ describe('parseCreate', () => {
   ] as const)
     it(`refuses ${name}`, () => expect(codeOf(bad)).to.equal(code))
 
-  it('lets no control character through, whatever the text', () => {
+  it('refuses control characters in every text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (name, description) => {
         const order = { ...withMapping({ description }), name }

@@ -20,7 +20,7 @@ const found = (facts: Partial<ConnectionFacts>): string[] =>
     .filter(({ state, code }) => state !== 'ok' || code !== '')
     .map(({ name, state, code }) => `${name} ${state} ${code}`)
 
-describe('why a port cannot be reached', () => {
+describe('the reason why a port cannot be reached', () => {
   for (const [name, facts, steps] of [
     ['it can', {}, []],
     ['it is slow', { throttled: true }, ['allowed ok throttled']],
@@ -93,7 +93,7 @@ describe('why a port cannot be reached', () => {
   ] as const satisfies readonly (readonly [string, Partial<ConnectionFacts>, readonly string[]])[])
     it(name, () => expect(found(facts)).to.deep.equal(steps))
 
-  it('tries connections only where they tell something', () => {
+  it('is tested by connections only where they are informative', () => {
     const inside = (facts: Partial<ConnectionFacts>): boolean => triesInside({ ...well, ...facts })
     const through = (facts: Partial<ConnectionFacts>): boolean => triesThrough({ ...well, ...facts })
     expect([inside({}), inside({ listeners: undefined }), through({})]).to.deep.equal([true, true, true])

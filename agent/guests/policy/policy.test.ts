@@ -55,7 +55,7 @@ describe('policy', () => {
     ['none that is throttled', record({ overQuota: true }, { action: 'throttle' }), false],
     ['none for which nothing follows', record({ overQuota: true }, { action: 'none' }), false],
   ] as const)
-    it(`cuts off: ${name}`, () => expect(ratesOf(judged, { config, deviceOf }).cut).to.equal(cut))
+    it(`disconnects: ${name}`, () => expect(ratesOf(judged, { config, deviceOf }).cut).to.equal(cut))
 
   const suspension = (mode: GuestSuspension['mode']): GuestSuspension => ({
     mode,

@@ -20,14 +20,14 @@ describe('processors of guests', () => {
     it(`${vcpuMilli / 1000} of four are ${count}`, () =>
       expect(new ProcessorPlaces(() => four).cpusOf(guest('a', vcpuMilli))).to.have.length(count))
 
-  it('are those with the least sold', () => {
+  it('are the least sold ones', () => {
     const places = new ProcessorPlaces(() => four)
     const cpus = ['a', 'b', 'c', 'd', 'e'].map((uuid) => places.cpusOf(guest(uuid, 1000)).join())
     expect(cpus).to.deep.equal(['0', '1', '2', '3', '0'])
     expect(places.cpusOf(guest('f', 2000))).to.deep.equal([1, 2])
   })
 
-  it('stay the same as long as they are as many', () => {
+  it('do not change while their number does not change', () => {
     const places = new ProcessorPlaces(() => four)
     const first = places.cpusOf(guest('a', 1000))
     places.cpusOf(guest('b', 1000))
@@ -35,7 +35,7 @@ describe('processors of guests', () => {
     expect(places.cpusOf(guest('a', 1500))).to.deep.equal([0, 2])
   })
 
-  it('of guests that are not to run, or are gone, are free', () => {
+  it('are free when their guests are deleted or not to run', () => {
     const places = new ProcessorPlaces(() => [0, 1])
     places.cpusOf(guest('a', 1000))
     places.cpusOf(guest('a', 1000, 'stopped'))
@@ -44,7 +44,7 @@ describe('processors of guests', () => {
     expect(places.cpusOf(guest('c', 1000))).to.deep.equal([0])
   })
 
-  it('are balanced once guests have gone, and then stay', () => {
+  it('are balanced once guests have ended, and then stay', () => {
     const places = new ProcessorPlaces(() => [0, 1])
     const all = ['a', 'b', 'c', 'd', 'e', 'f'].map((uuid) => guest(uuid, 1000))
     for (const one of all) places.cpusOf(one)
@@ -55,7 +55,7 @@ describe('processors of guests', () => {
     expect(places.balance()).to.deep.equal([])
   })
 
-  it('are within one guest of each other whatever came and went', () => {
+  it('are within one guest of each other after any sequence of changes', () => {
     const places = new ProcessorPlaces(() => four)
     let seed = 7
     const random = (below: number): number => (seed = (seed * 48_271) % 2_147_483_647) % below
@@ -76,7 +76,7 @@ describe('processors of guests', () => {
     expect(Math.max(...loads.values()) - Math.min(...loads.values())).to.be.at.most(1000)
   })
 
-  it('that go are left, and those that come are taken', () => {
+  it('that go offline are left, and new ones are used', () => {
     let online: readonly number[] = four
     const places = new ProcessorPlaces(() => online)
     const [small, large] = [guest('small', 1000), guest('large', 4000)]
@@ -90,7 +90,7 @@ describe('processors of guests', () => {
     expect([places.cpusOf(large), places.cpusOf(small)]).to.deep.equal([four, [1]])
   })
 
-  it('of guests that run already are those that they have, where they are as many as sold', () => {
+  it('of running guests stay where their number is right', () => {
     const places = new ProcessorPlaces(() => four)
     const records = [guest('a', 1000), guest('b', 1000), guest('c', 2000, 'stopped')]
     const found = new Map<string, readonly number[]>([

@@ -9,7 +9,7 @@ describe('RestartPolicy', () => {
     policy = new RestartPolicy(() => now)
   })
 
-  it('waits for news of an end that nobody has told of yet', () => {
+  it('waits for the cause of an end that was not reported yet', () => {
     expect(policy.holdMs('u', false)).to.equal(1500)
     now += 1000
     expect(policy.holdMs('u', false)).to.equal(500)
@@ -17,18 +17,18 @@ describe('RestartPolicy', () => {
     expect(policy.holdMs('u', false)).to.equal(0)
   })
 
-  it('starts at once what is known to have crashed', () => {
+  it('starts a crashed guest at once', () => {
     expect(policy.holdMs('u', true)).to.equal(0)
   })
 
-  it('begins to wait anew once it ran', () => {
+  it('resets its wait after a run', () => {
     policy.holdMs('u', false)
     now += 1500
     policy.running('u')
     expect(policy.holdMs('u', false)).to.equal(1500)
   })
 
-  it('waits twice as long after each start, and forgets old ones', () => {
+  it('doubles its wait after each start, and forgets old ones', () => {
     const holds = [0, 1, 2, 3].map(() => {
       policy.started('u')
       const hold = policy.holdMs('u', true)

@@ -58,7 +58,7 @@ describe('reserved mappings', () => {
     mapping!.containerPortEnd,
   ]
 
-  it('get what they ask for, and what they do not name is picked around it', () => {
+  it('get the requested ports, and the others are picked around them', () => {
     const wanted = Array.from({ length: 99 }, (_, n) => ({ containerPort: n + 1 }))
     const mappings = reserve([...wanted, { containerPort: 500, hostPort: 30050 }])
     expect(mappings.map(({ containerPort }) => containerPort)).to.deep.equal([
@@ -70,12 +70,12 @@ describe('reserved mappings', () => {
     expect(codeOf([...wanted, {}, {}])).to.equal('resource_exhausted')
   })
 
-  it('lead to the same number where none is named', () => {
+  it('lead to the same number where none is given', () => {
     const [mapping] = reserve([{ hostPort: 30007 }])
     expect(ports(mapping)).to.deep.equal([30007, 30007, 30007, 30007])
   })
 
-  it('of a range have the same numbers on both sides where they can be had', () => {
+  it('of a range have the same numbers on both sides where these are free', () => {
     const range = { containerPort: 30010, containerPortEnd: 30019 }
     expect(ports(reserve([range])[0])).to.deep.equal([30010, 30019, 30010, 30019])
     const [first, ...rest] = ports(reserve([range], ['tcp:30015'])[0])
@@ -91,7 +91,7 @@ describe('reserved mappings', () => {
     expect(codeOf([...both, { hostPort: 30001 }])).to.equal('port_conflict host_port')
   })
 
-  describe('are no more host ports than a guest may have', () => {
+  describe('respect the limit of host ports per guest', () => {
     const limit = 20
     const limited = structuredClone(config)
     limited.network.nat_ports.per_guest = limit
@@ -137,7 +137,7 @@ describe('reserved mappings', () => {
       })
   })
 
-  it('answer on an address of the host that no guest is to have', () => {
+  it('answer on an address of the host that no guest may get', () => {
     const [own = ''] = listHostAddresses('ipv4')
     expect(reserve([{ hostIp: own, hostPort: 30001 }])[0]).to.include({ hostIp: own })
     expect(codeOf([{ hostIp: '203.0.113.77' }])).to.equal('invalid_field host_ip')

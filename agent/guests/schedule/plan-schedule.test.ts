@@ -23,10 +23,10 @@ describe('a snapshot schedule that is set', () => {
   ] as const)
     it(name, () => expect(shown(set(noSchedule, change, '2026-05-01 10:00:00'))).to.equal(expected))
 
-  it('refuses one that is on without an interval', () =>
+  it('refuses an enabled one without an interval', () =>
     expect(() => set(noSchedule, { enabled: true }, '2026-05-01 10:00:00')).to.throw('interval_hours: is required'))
 
-  it('keeps what is not sent, and says who set it last', () => {
+  it('retains fields that are not sent, and records who set it last', () => {
     const first = set(noSchedule, { ...daily, retention: 3 }, '2026-05-01 10:00:00')
     const off = set(first, { enabled: false, createdBy: 'api:other' }, '2026-05-01 11:00:00')
     expect(off).to.deep.equal({
@@ -39,7 +39,7 @@ describe('a snapshot schedule that is set', () => {
     expect(set(off, { enabled: true }, '2026-05-01 12:00:00')).to.deep.equal(first)
   })
 
-  it('keeps its runs where it is set again, and begins anew where interval or time change', () => {
+  it('retains its last runs when it is set again, and starts over where interval or time change', () => {
     const weekly = set(noSchedule, { ...daily, intervalHours: 168 }, '2026-05-01 10:00:00')
     const again = { ...daily, intervalHours: 168 }
     expect(set(weekly, { ...again, retention: 2 }, '2026-05-04 10:00:00')).to.deep.equal({
@@ -124,14 +124,14 @@ describe('weeks of a snapshot schedule', () => {
   const begin = '2026-05-01 00:00:00'
   const schedule = set(noSchedule, daily, begin)
 
-  it('make up once for days that the host was off', () => {
+  it('run once for days that the host was off', () => {
     const off = [['2026-05-03 01:00:00', '2026-05-12 10:00:00']] as const
     const runs = simulate({ schedule, from: begin, to: '2026-05-14 00:00:00', off, offsetMs: 7 * minuteMs })
     const late = ['2026-05-12 10:07', '2026-05-13 03:30']
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-02 03:30', ...late])
   })
 
-  it('make up once though the host goes off again before that', () => {
+  it('run once though the host goes off again before that', () => {
     const off = [
       ['2026-05-02 01:00:00', '2026-05-04 10:00:00'],
       ['2026-05-04 10:05:00', '2026-05-04 10:06:00'],
@@ -141,7 +141,7 @@ describe('weeks of a snapshot schedule', () => {
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-04 12:20', '2026-05-05 03:30'])
   })
 
-  it('make up for nothing where the next run comes first, or a run is but a few minutes late', () => {
+  it('do not catch up where the next run is sooner, or a run is only a few minutes late', () => {
     const off = [['2026-05-02 01:00:00', '2026-05-03 03:10:00']] as const
     const offsetMs = catchUpWithinMs - 1
     const runs = simulate({ schedule, from: begin, to: '2026-05-04 00:00:00', off, offsetMs })
@@ -153,7 +153,7 @@ describe('weeks of a snapshot schedule', () => {
     ])
   })
 
-  it('are off over the very hour of a clock change', () => {
+  it('work when the host is off during the very hour of a clock change', () => {
     for (const [day, from, to] of [
       ['2026-03-29', '2026-03-29 01:30:00', '2026-03-29 03:45:00'],
       ['2026-10-25', '2026-10-25 01:30:00', '2026-10-25 03:45:00'],
@@ -169,13 +169,13 @@ describe('weeks of a snapshot schedule', () => {
     }
   })
 
-  it('leave out what comes while the guest is held, and make up for none of it', () => {
+  it('skip runs while the guest is suspended, and do not catch up', () => {
     const held = ['2026-05-02 00:00:00', '2026-05-05 10:00:00'] as const
     const runs = simulate({ schedule, from: begin, to: '2026-05-07 00:00:00', held })
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-06 03:30'])
   })
 
-  it('spread what a thousand guests missed', () => {
+  it('spread the missed runs of a thousand guests', () => {
     const nowMs = berlin.parse('2026-05-09 10:00:00')!
     const looks = Array.from({ length: 1000 }, (_, index) =>
       planLook(schedule, { nowMs, offsetMs: () => index * 1800, isHeld: false, isFirst: true }, berlin),
@@ -191,7 +191,7 @@ describe('weeks of a snapshot schedule', () => {
   })
 })
 
-describe('a look at a snapshot schedule', () => {
+describe('a check of a snapshot schedule', () => {
   const nowMs = berlin.parse('2026-05-10 10:00:00')!
   const schedule = { ...set(noSchedule, daily, '2026-05-01 00:00:00') }
   const regularMs = berlin.parse('2026-05-11 03:30:00')!

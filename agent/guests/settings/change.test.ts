@@ -19,7 +19,7 @@ const limits = {
   ioWriteMbps: 0,
 }
 
-describe('a setting', () => {
+describe('a change of a setting', () => {
   let store: GuestStore
   let context: ChangeContext
   /** Changes applied on the host, in order. */
@@ -71,13 +71,13 @@ describe('a setting', () => {
       (error: unknown) => (error as { code: string }).code,
     )
 
-  it('is journaled, then told to the host', async () => {
+  it('is journaled, then applied to the host', async () => {
     expect(await change(0, setReason('a'))).to.equal('a')
     expect(told).to.deep.equal(['a'])
     expect(store.get('u1').statusReason).to.equal('a')
   })
 
-  it('of an id is carried out once, and in force when it is answered again', async () => {
+  it('with an id is executed once, and in force when it is answered again', async () => {
     await change(0, setReason('a'), 'id-1')
     const { revision } = store.get('u1')
     expect(await change(revision - 1, setReason('b'), 'id-1')).to.equal('a')
@@ -88,13 +88,13 @@ describe('a setting', () => {
     expect([pruneDone(store.changes.db, 5), pruneDone(store.changes.db, 6)]).to.deep.equal([0, 1])
   })
 
-  it('of an id that the host refused may come again', async () => {
+  it('may be repeated with an id that the host refused', async () => {
     const refuse = (): Promise<void> => Promise.reject(conflict('host_refuses', 'no'))
     expect(await change(0, setReason('b', refuse), 'id-1')).to.equal('host_refuses')
     expect(await change(0, setReason('b'), 'id-1')).to.equal('b')
   })
 
-  it('goes back on journal and host where the host refuses', async () => {
+  it('is rolled back in the journal and on the host where the host refuses', async () => {
     await change(0, setReason('a'))
     const refusing = (record: GuestRecord): Promise<void> =>
       record.statusReason === 'b' ? Promise.reject(conflict('host_refuses', 'no')) : tell(record)
@@ -103,14 +103,14 @@ describe('a setting', () => {
     expect(told).to.deep.equal(['a', 'a'])
   })
 
-  it('tells of the first failure though going back fails as well', async () => {
+  it('reports the first failure even when the rollback fails as well', async () => {
     const refusing = (record: GuestRecord): Promise<void> =>
       Promise.reject(conflict(record.statusReason === '' ? 'second' : 'first', 'no'))
     expect(await change(0, setReason('b', refusing))).to.equal('first')
     expect(store.get('u1').statusReason).to.equal('')
   })
 
-  it('says of a failure whether it went back', async () => {
+  it('reports with a failure whether it was rolled back', async () => {
     const undone = async (what: SettingChange): Promise<unknown> =>
       changeGuest(context, { uuid: 'u1', ifRevision: 0 }, what).catch((error: BerthError) => error.undone)
     const refuse = (): Promise<void> => Promise.reject(new Error('nft died'))
@@ -118,7 +118,7 @@ describe('a setting', () => {
     expect([await undone(setReason('b', once)), await undone(setReason('b', refuse))]).to.deep.equal([true, false])
   })
 
-  it('is refused where another revision is expected, also where it changes while it waits', async () => {
+  it('is refused for another revision, also when that changes while it waits', async () => {
     expect(await change(7, setReason('a'))).to.equal('precondition_failed')
     const { revision } = store.get('u1')
     const both = [change(revision, setReason('a')), change(revision, setReason('b'))]
@@ -129,7 +129,7 @@ describe('a setting', () => {
     expect(told).to.deep.equal(['a'])
   })
 
-  it('reads the guest once before it and once after it, and again only where something else changed it', async () => {
+  it('reads the guest once before and once after it, and again only after another change', async () => {
     const [reads, get] = [[] as string[], store.get.bind(store)]
     store.get = (uuid) => (reads.push(uuid), get(uuid))
     expect(await change(0, setReason('a'))).to.equal('a')
@@ -145,12 +145,12 @@ describe('a setting', () => {
     ['creating', 'a'],
     ['stopping', 'a'],
   ] as const)
-    it(`of a guest that is ${status}: ${code}`, async () => {
+    it(`for a guest that is ${status}: ${code}`, async () => {
       store.update('u1', { status })
       expect(await change(0, setReason('a'))).to.equal(code)
     })
 
-  it('is refused for a guest that is not there', async () => {
+  it('is refused for a missing guest', async () => {
     store.remove('u1')
     expect(await change(0, setReason('a'))).to.equal('not_found')
   })

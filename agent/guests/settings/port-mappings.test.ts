@@ -94,7 +94,7 @@ describe('settings of port mappings', () => {
       (error: unknown) => (error as { code: string }).code,
     )
 
-  it('refuse ports at which a program of the host waits, of their protocol alone', async () => {
+  it('refuse ports at which a program of the host listens, of their protocol only', async () => {
     expect(await codeOf(mappings.add(target, at(waitingPort)))).to.equal('port_conflict')
     expect(await codeOf(mappings.add(target, at(waitingPort, 'udp')))).to.equal('accepted')
     expect(await codeOf(mappings.update(target, 0, { protocol: 'tcp' }))).to.equal('port_conflict')
@@ -102,7 +102,7 @@ describe('settings of port mappings', () => {
     expect(store.get('u1').portMappings).to.have.lengthOf(1)
   })
 
-  it('of a guest that has too many ports may be changed and shortened, not lengthened', async () => {
+  it('of a guest beyond its port limit may be changed and reduced, not extended', async () => {
     const range = (end: number) => ({
       hostPort: 40_000,
       hostPortEnd: end,
@@ -123,7 +123,7 @@ describe('settings of port mappings', () => {
     expect(await codeOf(mappings.update(target, 0, range(40_049)))).to.equal('accepted')
   })
 
-  it('are added up to a limit of the caller’s own, counted in ports', async () => {
+  it('are added up to a limit of the caller, counted in ports', async () => {
     const add = (portLimit: number | undefined, wanted = {}) =>
       codeOf(mappings.add({ ...target, portLimit }, { ...at(0, 'udp'), ...wanted }))
     const three = { containerPort: 1, containerPortEnd: 3 }
@@ -136,7 +136,7 @@ describe('settings of port mappings', () => {
     expect(store.get('u1').portMappings).to.have.lengthOf(3)
   })
 
-  it('on an address or a port that the host gives no more keep it until they are moved', async () => {
+  it('retain an address or port that the host no longer offers until they are moved', async () => {
     const old = { protocol: 'tcp', containerPort: 22, containerPortEnd: 22, description: '' } as const
     store.putMapping('u1', 0, { ...old, hostIp: '198.51.100.9', hostPort: 30_001, hostPortEnd: 30_001 })
     store.putMapping('u1', 1, { ...old, hostIp: '', hostPort: 1000, hostPortEnd: 1000 })
@@ -154,7 +154,7 @@ describe('settings of port mappings', () => {
     ['that go', () => mappings.remove(target, 0)],
     ['that keep their host ports', () => mappings.update(target, 0, { containerPort: 80 })],
   ] as const)
-    it(`${name}: the host is asked nothing first`, async () => {
+    it(`${name}: are checked before the host is queried`, async () => {
       await mappings.add(target, at(waitingPort, 'udp'))
       const changed = change()
       await turnOfTheLoop()

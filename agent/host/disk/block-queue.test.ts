@@ -48,11 +48,11 @@ describe('disks below a device', () => {
   ] as const)
     it(what, () => expect(listDisks(numbers, devices).map((disk) => disk.numbers)).to.have.members([...disks]))
 
-  it('with the file of a loop device', () => {
+  it('include the file of a loop device', () => {
     expect(listDisks('7:1', devices)[0]?.backingFile).to.equal('/var/lib/x.img')
   })
 
-  it('have a scheduler that cannot be set, which is not an error', () => {
+  it('may have a scheduler that cannot be set, without an error', () => {
     expect(setScheduler({ path: `${scratch.path}/nowhere` }, 'bfq')).to.equal(false)
     expect(setScheduler({ path: '/proc/self' }, 'bfq')).to.equal(false)
     expect(readFileSync(`${scratch.path}/sdb/queue/scheduler`, 'utf8')).to.contain('[none]')

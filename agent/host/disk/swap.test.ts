@@ -25,12 +25,12 @@ describe('parseSwaps', () => {
 })
 
 describe('parseMemory', () => {
-  it('reads what there is and what processes can get, in bytes', () => {
+  it('reads the total and the available memory, in bytes', () => {
     const text = 'MemTotal:        4 kB\nMemFree:  1 kB\nMemAvailable:    3 kB\n'
     expect(parseMemory(text)).to.deep.equal({ totalBytes: 4096, availableBytes: 3072 })
   })
 
-  it('does without no figure', () => {
+  it('requires every figure', () => {
     expect(() => parseMemory('MemTotal: 4 kB\n')).to.throw('MemAvailable')
   })
 })

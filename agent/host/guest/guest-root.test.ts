@@ -40,7 +40,7 @@ describe('the files of a guest', () => {
     expect(readdirSync(join(root, 'etc')).sort()).to.deep.equal(['shadow', 'shadow-', 'shadow.berth-own'])
   })
 
-  it('have nothing added by a change that fails', async () => {
+  it('do not change by a failed change', async () => {
     mkdirSync(join(root, 'etc/hosts'))
     const failed = changeRoot(root, [{ kind: 'file', path: 'etc/hosts', mode: 0o644, content: 'text' }])
     expect(

@@ -16,7 +16,7 @@ describe('counters of the host', () => {
     })
   })
 
-  it('of this machine only grow', () => {
+  it('of this machine only increase', () => {
     const [first, second] = [readHostCounters(), readHostCounters()]
     for (const name of ['cpuUsec', 'rxBytes', 'txBytes', 'readBytes', 'writeBytes'] as const) {
       expect(first[name], name).to.be.at.least(0)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { isVirtual } from './interfaces.js'
 
-describe('interfaces that any program makes', () => {
+describe('interfaces of other programs', () => {
   const directory = mkdtempSync('/tmp/btest-net-')
   after(() => rmSync(directory, { recursive: true }))
 
@@ -34,5 +34,5 @@ describe('interfaces that any program makes', () => {
   ])
     it(`${name}: ${expected}`, () => expect(isVirtual(name, directory)).to.equal(expected))
 
-  it('the loopback of this host is one', () => expect(isVirtual('lo')).to.equal(true))
+  it('include the loopback of this host', () => expect(isVirtual('lo')).to.equal(true))
 })

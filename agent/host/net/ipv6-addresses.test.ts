@@ -9,7 +9,7 @@ describe('IPv6 addresses of interfaces', () => {
 `
   const plain = { temporary: false, deprecated: false, tentative: false }
 
-  it('come with their scope and flags', () => {
+  it('have their scope and flags', () => {
     expect(parseIfInet6(text)).to.deep.equal([
       {
         interface: 'eth0',
@@ -44,5 +44,5 @@ describe('IPv6 addresses of interfaces', () => {
     ])
   })
 
-  it('of an empty file are none', () => expect(parseIfInet6('')).to.deep.equal([]))
+  it('of an empty file are an empty list', () => expect(parseIfInet6('')).to.deep.equal([]))
 })

@@ -7,7 +7,7 @@ import { parseListeningPorts, readListeningPorts } from './listening-ports.js'
 const head = '  sl  local_address rem_address   st tx_queue rx_queue\n'
 
 describe('listening ports', () => {
-  it('are those of sockets that wait', () => {
+  it('are those of listening sockets', () => {
     const text = `${head}   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000
    1: 00000000:0016 00000000:0000 0A 00000000:00000000
    2: 0100007F:C350 0100007F:1F90 01 00000000:00000000
@@ -30,7 +30,7 @@ describe('listening ports', () => {
     socket.close()
   })
 
-  it('of TCP are those that the kernel tells of all connections, in either family', async () => {
+  it('of TCP match the kernel’s list of all connections, in either family', async () => {
     const servers = ['127.0.0.1', '::1', '::'].map((address) => createServer().listen(0, address))
     await Promise.all(servers.map((server) => once(server, 'listening')))
     const portOf = (server: Server): number => (server.address() as { port: number }).port

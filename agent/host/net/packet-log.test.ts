@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { parseFlow } from './flows-of.js'
 import { parseSample } from './packet-log.js'
 
-describe('lines of the watch for abuse', () => {
+describe('log lines of the abuse monitor', () => {
   const base = { guest: '10.0.0.2', target: '198.18.0.1', count: 3 }
   for (const [line, sample] of [
     ['o 10.0.0.2 198.18.0.1 tcp 80 3', { ...base, kind: 'opened', protocol: 'tcp', port: 80 }],
@@ -25,7 +25,7 @@ describe('lines of the watch for abuse', () => {
   ] as const)
     it(`reads ${line}`, () => expect(parseFlow(line)).to.include({ state, unreplied }))
 
-  it('leaves out what is no flow', () => {
+  it('omits lines without a flow', () => {
     for (const line of ['', 'more 7']) expect(parseFlow(line)).to.equal(undefined)
   })
 })

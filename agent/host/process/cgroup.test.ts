@@ -7,14 +7,14 @@ const mount = (path: string, type: string, options: string): string =>
   `30 24 0:26 / ${path} rw,relatime shared:4 - ${type} ${type} ${options}`
 
 describe('parseCgroupLayout', () => {
-  it('v2', () => {
+  it('reads v2', () => {
     const layout = parseCgroupLayout(mount('/sys/fs/cgroup', 'cgroup2', 'rw,nsdelegate'))
     expect(layout.version).to.equal(2)
     expect(layout.hierarchies).to.deep.equal(['/sys/fs/cgroup'])
     expect(layout.controllers.get('memory')).to.equal('/sys/fs/cgroup')
   })
 
-  it('hybrid counts as v1; controllers may share a hierarchy', () => {
+  it('reads hybrid as v1; controllers may share a hierarchy', () => {
     const layout = parseCgroupLayout(
       [
         mount('/sys/fs/cgroup', 'tmpfs', 'rw'),
@@ -35,7 +35,7 @@ describe('parseCgroupLayout', () => {
     ['a kernel without memory in v1', ['cpu,cpuacct', 'freezer']],
     ['cgroup_no_v1=all with systemd’s own', ['name=systemd']],
   ] as const)
-    it(`v2 with hierarchies of v1 left, all of which guests have groups in: ${what}`, () => {
+    it(`reads v2 with remaining v1 hierarchies in which guests have groups: ${what}`, () => {
       const layout = parseCgroupLayout(
         [
           ...left.map((name) => mount(`/sys/fs/cgroup/${name}`, 'cgroup', `rw,${name}`)),
@@ -51,12 +51,12 @@ describe('parseCgroupLayout', () => {
       ])
     })
 
-  it('v1 hierarchies mounted elsewhere, as in a guest, are not the host’s', () => {
+  it('ignores v1 hierarchies mounted elsewhere, as in a guest', () => {
     expect(() => parseCgroupLayout(mount('/mnt/x', 'cgroup', 'rw,memory'))).to.throw('no cgroup hierarchy')
   })
 })
 
-describe('a tree of groups deeper than a path is long', function () {
+describe('a cgroup tree deeper than the longest path', function () {
   const layout = readCgroupLayout()
   const top = `${layout.controllers.get('pids') ?? ''}/btest-cgroup-tree`
   const levels = 2000
@@ -77,7 +77,7 @@ with open("cgroup.procs", "w") as procs:
   before(cleanUp)
   after(cleanUp)
 
-  it('is read, within bounds where wanted, and removed', async () => {
+  it('is read, within bounds on request, and removed', async () => {
     const child = spawn('sleep', ['60'], { stdio: 'ignore' })
     const ended = new Promise((resolve) => child.once('exit', resolve))
     try {

@@ -3,7 +3,7 @@ import { parseMemoryKill } from './memory-kills.js'
 
 const rest = 'total-vm:740976kB, anon-rss:18816kB, file-rss:33500kB, shmem-rss:0kB, UID:0 pgtables:400kB'
 
-describe('kills for memory in the kernel log', () => {
+describe('out-of-memory kills in the kernel log', () => {
   for (const [name, text, pid] of [
     ['of a group', `3,893,2848,-;Memory cgroup out of memory: Killed process 28266 (node) ${rest}`, 28266],
     ['of the host', `3,12,99,-;Out of memory: Killed process 77 (qemu-system-x86) ${rest}`, 77],

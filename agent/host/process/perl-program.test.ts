@@ -14,7 +14,7 @@ const functionsOf = (name: string): string[] =>
   [...textOf(name).matchAll(/^\s*sub (\w+)/gm)].map(([, defined = '']) => defined)
 
 describe('Perl programs', () => {
-  it('say their arguments and system calls', () => {
+  it('state their arguments and system calls', () => {
     for (const name of names.filter((name) => name !== 'common')) {
       const [head = ''] = textOf(name).split(/^[^#]/m)
       expect(head, name).to.match(/^# System calls: /m)
@@ -32,7 +32,7 @@ describe('Perl programs', () => {
       ).to.deep.equal([])
   })
 
-  it('have numbers of system calls only in common.pl', () => {
+  it('define numbers of system calls only in common.pl', () => {
     for (const name of names.filter((name) => name !== 'common'))
       expect(textOf(name), name).not.to.match(/\bsyscall\b(?!\w)\s*\(|aarch64/)
   })

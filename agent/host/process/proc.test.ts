@@ -17,7 +17,7 @@ describe('parseProcessStat', () => {
 })
 
 describe('parseNetDev', () => {
-  it('reads names that touch the first number', () => {
+  it('reads names without a space before the first number', () => {
     const text = ['Inter-|', ' face |', '  bt17:100 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0', ''].join('\n')
     expect([...parseNetDev(text)]).to.deep.equal([['bt17', { rxBytes: 100, txBytes: 200 }]])
   })
@@ -37,7 +37,7 @@ describe('parseHandledSignals', () => {
 })
 
 describe('findProgram', () => {
-  it('tells programs apart; a process that has ended runs none, though it is still there', async () => {
+  it('distinguishes programs; an ended process runs none, although it still exists', async () => {
     // sleep(1) does not reap the child that the shell leaves to it.
     const parent = spawn('sh', ['-c', 'true & exec sleep 1000'], { stdio: 'ignore' })
     try {

@@ -32,12 +32,12 @@ const perl = (code: string): string => {
 }
 
 describe('run', () => {
-  it('gives exit code and both outputs, and takes input', async () => {
+  it('returns exit code and both outputs, and passes input', async () => {
     const result = await run('sh', ['-c', 'cat; echo err >&2; exit 3'], { stdin: 'in\n', okCodes: [3] })
     expect(result).to.deep.equal({ code: 3, stdout: 'in\n', stderr: 'err\n' })
   })
 
-  it('passes arguments, environment and input as they are', async () => {
+  it('passes arguments, environment and input unchanged', async () => {
     const odd = ['', ' ', '-n', `'"$(x)\\`, 'ä\n\u2028', '*']
     const { stdout } = await run('printf', ['%s|', ...odd])
     expect(stdout).to.equal(odd.map((text) => `${text}|`).join(''))
@@ -68,13 +68,13 @@ describe('run', () => {
       expect(error.message).to.match(text)
     })
 
-  it('keeps many apart', async () => {
+  it('separates concurrent commands', async () => {
     const numbers = Array.from({ length: 60 }, (_, at) => String(at))
     const results = await Promise.all(numbers.map((at) => run('sh', ['-c', 'sleep 0.02; echo $0', at])))
     expect(results.map(({ stdout }) => stdout.trim())).to.deep.equal(numbers)
   })
 
-  it('holds up nobody with much output, nor loses a byte of it', async () => {
+  it('handles large output without delay or loss', async () => {
     const bytes = 64 * 1024 * 1024
     const small = Array.from({ length: 40 }, (_, at) => run('sh', ['-c', `sleep 0.0${at % 10}; echo ${at}`]))
     const pattern = 'BEGIN { for (i = 0; i < 8388608; i++) printf "%07d\\n", i }'
@@ -84,7 +84,7 @@ describe('run', () => {
     expect((await Promise.all(small)).map(({ stdout }) => Number(stdout))).to.deep.equal([...small.keys()])
   })
 
-  it('follows lines of more than it keeps', async () => {
+  it('passes on lines beyond the output that it stores', async () => {
     let lines = 0
     const options = { maxOutputBytes: 100, onStderrLine: () => void lines++ }
     await run('sh', ['-c', 'seq 1 5000 >&2'], options)
@@ -105,7 +105,7 @@ describe('the launcher', () => {
   const bothBegin = (...marks: string[]): Promise<unknown> =>
     waitFor(() => marks.every(findSleep), { what: 'both commands' })
 
-  it('killed: its commands end, those that survive are waited for, and the next command has another', async () => {
+  it('when killed ends its commands, waits for survivors, and the next command gets another one', async () => {
     await run('true', [])
     const killed = failureOf(run('sleep', ['31.17']))
     let survives = true
@@ -120,7 +120,7 @@ describe('the launcher', () => {
     expect((await run('echo', ['again'])).stdout).to.equal('again\n')
   })
 
-  it('dies with its agent, and takes along what need not survive', async () => {
+  it('dies with its agent, with all commands that need not survive', async () => {
     const agent = `import { run } from '${moduleUrl('agent/host/process/process.ts')}'
       run('sleep', ['32.18']); run('sleep', ['32.018'], { survives: true }); setInterval(() => {}, 1000)`
     const child = spawn(process.execPath, nodeEval(agent))
@@ -133,7 +133,7 @@ describe('the launcher', () => {
     endSleep('32.018')
   })
 
-  it('that cannot start a command goes on with the others', async () => {
+  it('continues with other commands when one cannot be started', async () => {
     let pid = 0
     const other = failureOf(run('sleep', ['33.19'], { onStart: (started) => (pid = started) }))
     await waitFor(() => pid, { what: 'the command to begin' })
@@ -173,7 +173,7 @@ describe('runPerl', () => {
     expect([error.code, error.stderr]).to.deep.equal([1, `${directory}/missing.pl: No such file or directory\n`])
   })
 
-  it('does not take an undefined last value or an old error for a failure', async () => {
+  it('does not report an undefined last value or an old error as a failure', async () => {
     const code = 'eval { die "handled" }; $! = 2; print "done"; undef'
     expect((await runPerl(perl(code), [])).stdout).to.equal('done')
   })
@@ -192,7 +192,7 @@ describe('runPerl', () => {
     expect((await runPerl(program, [], { stdin: 'x'.repeat(200_000) })).stdout).to.equal('200000')
   })
 
-  it('holds nothing of other commands open', async () => {
+  it('has no descriptors of other commands open', async () => {
     const reader = run('sh', ['-c', 'cat >/dev/null; echo end'], { stdin: 'x' })
     const stop = new AbortController()
     const sleeper = failureOf(runPerl(perl('sleep 1 while 1'), [], { signal: stop.signal }))
@@ -203,7 +203,7 @@ describe('runPerl', () => {
 })
 
 describe('runBriefPerl', () => {
-  it('gives what is printed, each time', async () => {
+  it('returns printed text, each time', async () => {
     const program = perl('use strict; my $n = 6; sub twice { 2 * shift } print twice($n), "\\n"')
     for (let i = 0; i < 3; i++) expect((await runBriefPerl(program)).stdout).to.equal('12\n')
   })
@@ -216,7 +216,7 @@ describe('runBriefPerl', () => {
     expect((await run('echo', ['on'])).stdout).to.equal('on\n')
   })
 
-  it('keeps functions of the launcher apart from those of the program', async () => {
+  it('separates functions of the launcher from those of the program', async () => {
     expect((await runBriefPerl(perl('sub answer { 1 } print answer()'))).stdout).to.equal('1')
     expect((await run('echo', ['on'])).stdout).to.equal('on\n')
   })

@@ -34,7 +34,7 @@ function refusal(bytes: Buffer): string {
 }
 
 describe('parseHeader', () => {
-  it('takes qcow2 of version 3 and 2, and raw disks', () => {
+  it('accepts qcow2 of version 3 and 2, and raw disks', () => {
     expect(parseHeader(qcow2(), gib)).to.deep.equal({ kind: 'qcow2', virtualBytes: gib })
     expect(
       parseHeader(
@@ -110,7 +110,7 @@ describe('parseHeader', () => {
   ] as const)
     it(`refuses ${name}`, () => expect(refusal(bytes)).to.contain(said))
 
-  it('reads no further than the bytes it is given, whatever they say', () => {
+  it('reads only the given bytes, whatever the header claims', () => {
     const endless = qcow2((h) => {
       h.writeUInt32BE(0x6803f857, 104)
       h.writeUInt32BE(0xffffffff, 108)

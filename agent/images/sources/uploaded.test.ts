@@ -7,7 +7,7 @@ import { findUploaded, takeUploaded } from './uploaded.js'
 
 const sha256 = createHash('sha256').update('a disk').digest('hex')
 
-describe('files that were copied to the host', () => {
+describe('uploaded files on the host', () => {
   let directory: string
   before(() => {
     directory = mkdtempSync(join(tmpdir(), 'btest-uploads-'))

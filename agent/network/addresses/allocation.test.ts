@@ -72,7 +72,7 @@ describe('addresses of guests', () => {
   }
 
   describe('public IPv4', () => {
-    it('of a pool of 8, exactly 8 of 40 get one', () => {
+    it('goes to exactly 8 of 40 from a pool of 8', () => {
       replacePool(db, poolOf(8))
       const results = Array.from({ length: 40 }, () =>
         codeOf(() => give(4, allocatePublicIpv4s(db, { count: 1, addresses: [] }))),
@@ -83,14 +83,14 @@ describe('addresses of guests', () => {
       expect(given).to.deep.equal(poolOf(8).map(({ address }) => address))
     })
 
-    it('explicit ones come first, and beside them as many as asked for', () => {
+    it('includes explicit ones first, and then the requested number', () => {
       replacePool(db, poolOf(3))
       const [first, ...rest] = allocatePublicIpv4s(db, { count: 2, addresses: ['203.0.113.3'] })
       expect(first).to.equal('203.0.113.3')
       expect(rest.sort()).to.deep.equal(['203.0.113.1', '203.0.113.2'])
     })
 
-    it('are free again once their guest is gone', () => {
+    it('is free again once its guest is deleted', () => {
       replacePool(db, poolOf(1))
       const uuid = give(4, ['203.0.113.1'])
       expect(codeOf(() => allocatePublicIpv4s(db, { count: 1, addresses: [] }))).to.equal('resource_exhausted')
@@ -98,7 +98,7 @@ describe('addresses of guests', () => {
       expect(allocatePublicIpv4s(db, { count: 1, addresses: [] })).to.deep.equal(['203.0.113.1'])
     })
 
-    it('are none that a port mapping answers on', () => {
+    it('is never one that a port mapping answers on', () => {
       replacePool(db, poolOf(2))
       name('203.0.113.1')
       const wanted = { count: 0, addresses: ['203.0.113.1'] }
@@ -122,7 +122,7 @@ describe('addresses of guests', () => {
 
   describe('IPv6', () => {
     for (const cidr of ['2001:db8::/48', '2001:db8::/64', '2001:db8::/80', '2001:db8::/120', '2001:db8::f0/124'])
-      it(`are of ${cidr}, different, never its network address`, () => {
+      it(`from ${cidr} differs, and is never its network address`, () => {
         const { first, last } = parseIpv6Network(cidr)!
         const all = allocateIpv6s(db, request([cidr], { count: 8 }))
         expect(new Set(all).size).to.equal(8)
@@ -132,7 +132,7 @@ describe('addresses of guests', () => {
         }
       })
 
-    it('of a small prefix all but the reserved ones, then of the next prefix', () => {
+    it('from a small prefix uses all but the reserved ones, then the next prefix', () => {
       const reserved = new Set(['2001:db8::1', '2001:db8::3'])
       const of = request(['2001:db8::/126', '2001:db8::8/126'], { reserved })
       give(6, allocateIpv6s(db, { ...of, count: 1 }))
@@ -142,7 +142,7 @@ describe('addresses of guests', () => {
       expect(codeOf(() => allocateIpv6s(db, { ...of, count: 4 }))).to.equal('resource_exhausted')
     })
 
-    it('an explicit one is canonical', () => {
+    it('is canonical when explicit', () => {
       const of = request(['2001:db8::/64'], { addresses: ['2001:DB8:0:0::00A'] })
       expect(allocateIpv6s(db, of)).to.deep.equal(['2001:db8::a'])
     })
@@ -159,14 +159,14 @@ describe('addresses of guests', () => {
         expect(codeOf(() => allocateIpv6s(db, request(['2001:db8::/64'], change)))).to.equal(code)
       })
 
-    it('are none that a port mapping answers on', () => {
+    it('is never one that a port mapping answers on', () => {
       name('2001:db8::1')
       const of = request(['2001:db8::/126'])
       expect(codeOf(() => allocateIpv6s(db, { ...of, addresses: ['2001:db8::1'] }))).to.equal('address_in_use')
       expect(allocateIpv6s(db, { ...of, count: 2 }).sort()).to.deep.equal(['2001:db8::2', '2001:db8::3'])
     })
 
-    it('none asked for is none, also where there is no IPv6', () => {
+    it('is absent when not requested, also where there is no IPv6', () => {
       expect(allocateIpv6s(db, request([]))).to.deep.equal([])
     })
   })

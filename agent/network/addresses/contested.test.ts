@@ -5,7 +5,7 @@ import { ContestedAddresses } from './contested.js'
 
 const served = (address: string) => ({ address, interface: 'eth0' })
 
-describe('addresses that another machine has, too', () => {
+describe('addresses that another machine also uses', () => {
   const taken = new Map<string, string>()
   let asked: string[]
   let nowMs: number
@@ -23,7 +23,7 @@ describe('addresses that another machine has, too', () => {
     })
   })
 
-  it('are told of until nobody answers any more', async () => {
+  it('are reported until nobody answers any more', async () => {
     taken.set('198.51.100.7', '02:00:00:00:00:07')
     addresses.keep([served('198.51.100.7')])
     await waitFor(() => addresses.warnings.length === 1)
@@ -37,7 +37,7 @@ describe('addresses that another machine has, too', () => {
     await waitFor(() => addresses.warnings.length === 0)
   })
 
-  it('are asked for once where nobody answers, and anew for another guest', () => {
+  it('are probed once where nobody answers, and again for another guest', () => {
     for (nowMs of [0, 600_000]) addresses.keep([served('198.51.100.7')])
     expect(asked).to.deep.equal(['198.51.100.7'])
     addresses.keep([])

@@ -17,7 +17,7 @@ describe('IPv6 networks', () => {
   for (const text of ['2001:db8::1/64', '2001:db8::', '10.0.0.0/8', '2001:db8::/129', 'fe80::%eth0/64', '', '/64'])
     it(`refuses ${JSON.stringify(text)}`, () => expect(parseIpv6Network(text)).to.equal(undefined))
 
-  it('knows what is within and what overlaps', () => {
+  it('finds containment and overlap', () => {
     const [a, b, c] = ['2001:db8::/64', '2001:db8::ff00/120', '2001:db8:0:1::/64'].map((text) =>
       parseIpv6Network(text)!,
     )

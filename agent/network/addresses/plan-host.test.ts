@@ -87,14 +87,14 @@ describe('IPv6 addresses of guests on the host', () => {
   ] as const)
     it(name, () => expect(planHostIpv6(want, have, place)).to.deep.equal(commands))
 
-  it('the gateway has one address', () => {
+  it('include one address for the gateway', () => {
     expect(planGateway6('berth0', [{ local: '10.64.0.1', prefixlen: 16 }])).to.deep.equal([
       'address add fe80::1/64 dev berth0 nodad',
     ])
     expect(planGateway6('berth0', [{ local: 'fe80::1', prefixlen: 64 }])).to.deep.equal([])
   })
 
-  it('what is learnt from routers is kept before the host forwards', () => {
+  it('retain learnt settings of routers before the host forwards', () => {
     const settings = planIpv6Settings('berth0', { advertised: ['eth0', 'berth0'], proxied: ['eth0'] })
     const paths = settings.map(({ path, value }) => `${path.replace('net/ipv6/conf/', '')} ${value}`)
     expect(paths).to.not.include('berth0/accept_ra 2')
@@ -104,7 +104,7 @@ describe('IPv6 addresses of guests on the host', () => {
 })
 
 describe('the mark of an agent', () => {
-  it('is the same for ever, and another for another table', () => {
+  it('never changes, and differs per table', () => {
     expect(markOf('berth')).to.deep.equal(markOf('berth'))
     expect(markOf('berth')).to.not.deep.equal(markOf('berth_2'))
     const { metric, protocol } = markOf('berth')

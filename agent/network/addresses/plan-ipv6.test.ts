@@ -140,7 +140,7 @@ describe('IPv6 of the host', () => {
       expect([shown, plan.reason]).to.deep.equal([sources, reason])
     })
 
-  it('tells where an address belongs', () => {
+  it('finds the prefix of an address', () => {
     const { sources } = planIpv6(facts([own64], { configured: [set('2001:db8:1::', 64), set('2001:db8:8000::', 48)] }))
     expect(findSource(sources, '2001:db8:8000:7::1')?.mode).to.equal('routed')
     expect(findSource(sources, '2001:db8:1::9')?.mode).to.equal('proxied')

@@ -44,21 +44,21 @@ describe('scan of a segment', () => {
       expect(planScan([address], facts)).to.deep.equal([{ address: address4, status, usable, reason }])
     })
 
-  it('asks for what may be somebody else’s', () => {
+  it('probes addresses that others may use', () => {
     const all = listAddresses(parseCidrOrAddress('198.51.100.0/28')!, 256)
     expect(all).to.have.length(16)
     const asked = ['3', '4', '6', '7', '8', '9', '10', '11', '12', '13', '14', '15'].map((n) => `198.51.100.${n}`)
     expect(listToProbe(all, facts)).to.deep.equal(asked)
   })
 
-  it('is no longer than its limit, and may be of one address', () => {
+  it('is bounded, and may be of one address', () => {
     expect(listAddresses(parseCidrOrAddress('198.51.100.0/24')!, 3)).to.deep.equal(
       ['0', '1', '2'].map((n) => `198.51.100.${n}`),
     )
     expect(listAddresses(parseCidrOrAddress('198.51.100.7')!, 256)).to.deep.equal(['198.51.100.7'])
   })
 
-  it('a network of two or one has no edges', () => {
+  it('finds no edges in a network of two addresses or one', () => {
     expect(listEdges(parseIpv4('198.51.100.1')!, 31)).to.deep.equal([])
     expect(listEdges(parseIpv4('198.51.100.1')!, 32)).to.deep.equal([])
     expect(listEdges(parseIpv4('198.51.100.5')!, 30).map(([address]) => address)).to.deep.equal([

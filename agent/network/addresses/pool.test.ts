@@ -41,7 +41,7 @@ function fieldOf(act: () => unknown): string {
 }
 
 describe('a public IPv4 pool', () => {
-  it('has defaults: the uplink, the address alone', () => {
+  it('has defaults: the uplink, and a single address', () => {
     expect(
       parsePool([item({}), item({ address: '203.0.113.6', interface: 'eth1.100', prefixLen: 29 })], rules),
     ).to.deep.equal([
@@ -73,7 +73,7 @@ describe('a public IPv4 pool', () => {
 })
 
 describe('IPv6 prefixes', () => {
-  it('belong where the host leaves by IPv6, unless they say', () => {
+  it('use the interface of the default route by default', () => {
     const [first, second] = parsePrefixes([prefix({ interface: '' }), prefix({ prefix: '2001:db8:2::' })], rules)
     expect([first!.interface, second!.interface]).to.deep.equal(['eth1.100', 'eth0'])
   })

@@ -28,7 +28,7 @@ describe('allocation', () => {
   }
 
   describe('addresses', () => {
-    it('grants exactly those of the subnet, each once', () => {
+    it('include exactly those of the subnet, each once', () => {
       const granted = new Set<string>()
       for (let i = 1; i <= 13; i++) {
         const ipv4 = allocateIpv4(db, '10.9.8.16/28')
@@ -40,7 +40,7 @@ describe('allocation', () => {
       expect(codeOf(() => allocateIpv4(db, '10.9.8.16/28'))).to.equal('resource_exhausted')
     })
 
-    it('finds the last free one of 65,533', () => {
+    it('include the last free one of 65,533', () => {
       const { first, last } = parseSubnet('10.64.0.0/16')
       db.transaction(() => {
         for (let at = first; at <= last; at++) if (at !== first + 777) addGuest(at - first + 1, formatIpv4(at))
@@ -49,7 +49,7 @@ describe('allocation', () => {
     })
   })
 
-  it('names interfaces within the length the kernel takes', () => {
+  it('name interfaces within the kernel’s length limit', () => {
     expect(deviceName('bt', 42)).to.equal('bt42')
     expect(deviceName('abcd', 12345678901)).to.have.lengthOf(15)
     for (const bad of [0, -1, 1.5, NaN, 123456789012345])

@@ -108,7 +108,7 @@ describe('routing', () => {
   const addresses = (): string[] => routing.getRouting().ipv4Pool.map(({ address }) => address)
   const prefixes = (): string[] => routing.getRouting().ipv6Prefixes.map((one) => one.prefix)
 
-  it('a prefix that was found is not replaced while a guest has an address of it', async () => {
+  it('does not replace a detected prefix while a guest has an address of it', async () => {
     give('2001:db8:1::5')
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('address_in_use')
     expect(prefixes()).to.deep.equal(['2001:db8:1::'])
@@ -119,7 +119,7 @@ describe('routing', () => {
     )
   })
 
-  it('a prefix that was found is held as long as nobody sets others, also after a change that failed', async () => {
+  it('retains a detected prefix until somebody sets others, also after a failed change', async () => {
     give('2001:db8:1::5')
     const held = (): string[] => readHeldPrefixes(db).map((one) => one.prefix)
     expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted')
@@ -132,7 +132,7 @@ describe('routing', () => {
     expect(held()).to.deep.equal([])
   })
 
-  it('a prefix that was found and is gone may be replaced by others', async () => {
+  it('permits other prefixes once a detected one is gone', async () => {
     give('2001:db8:1::5')
     await routing.setRouting({ ipv6Prefixes: [] })
     own = { ...found, address: '2001:0db8:0003:0000:0000:0000:0000:0001' }
@@ -140,7 +140,7 @@ describe('routing', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('accepted')
   })
 
-  it('takes back what it shows, also the private network of guests that have no other', async () => {
+  it('accepts its own output, also the private network of guests without another one', async () => {
     for (const prefixLength of [64, 128]) {
       own = { ...found, prefixLength }
       const { ipv6Prefixes } = routing.getRouting()
@@ -152,7 +152,7 @@ describe('routing', () => {
     }
   })
 
-  it('an address that a mapping answers on is no guest’s own', async () => {
+  it('gives an address with a mapping to no guest', async () => {
     map(30_000, '198.51.100.5')
     expect(await codeOf({ ipv4Pool: [item('198.51.100.5')] })).to.equal('address_in_use')
     expect(addresses()).to.deep.equal([])
@@ -163,7 +163,7 @@ describe('routing', () => {
       expect(await codeOf({ ipv4Pool: [item(address)] }), address).to.equal('invalid_field')
   })
 
-  it('has no IPv6 where the interface of what is set is gone, and says why', async () => {
+  it('has no IPv6 where the configured interface is gone, and reports why', async () => {
     const missing = { ...prefix('2001:db8:9::'), interface: 'gone0' }
     replacePrefixes(db, [missing])
     const status = await routing.getIpv6Status()
@@ -182,7 +182,7 @@ describe('routing', () => {
     expect(routing.getRouting()).to.include({ nat4PortsUsed: 4 })
   })
 
-  it('sets the range of ports alone without a look at the host, and not around what is mapped', async () => {
+  it('sets the port range alone without reading the host, and never excludes mapped ports', async () => {
     apply = () => Promise.reject(new Error('the host refuses'))
     map(30_500)
     expect(await codeOf({ nat4Ports: { start: 30_000, end: 30_999 } })).to.equal('accepted')
@@ -205,7 +205,7 @@ describe('routing', () => {
       nat4Ports: { start: 40_000, end: 40_999 },
     }
 
-    it('all is as it was', async () => {
+    it('everything is rolled back', async () => {
       const before = routing.getRouting()
       apply = () => Promise.reject(new Error('the host refuses'))
       await expectRefusal()
@@ -213,7 +213,7 @@ describe('routing', () => {
       expect(applied).to.equal(2)
     })
 
-    it('what a guest was given meanwhile stays its own, and the rest is as it was', async () => {
+    it('addresses assigned meanwhile stay, and the rest is rolled back', async () => {
       apply = async () => {
         if (applied > 1) return
         give('203.0.113.1')

@@ -46,13 +46,13 @@ describe('bridge', () => {
   ] as [string, ObservedBridge | undefined, string[]][])
     it(name, () => expect(planBridge('berth0', subnet, have)).to.deep.equal(commands))
 
-  it('settings: forwarding first, for writing it resets others', () => {
+  it('sets forwarding first, since writing it resets other settings', () => {
     const [first, ...rest] = planBridgeSysctls('berth0')
     expect(first).to.deep.equal({ path: 'net/ipv4/ip_forward', value: 1 })
     expect(rest.map(({ path }) => path)).to.include('net/ipv4/conf/berth0/route_localnet')
   })
 
-  it('settings: nothing of other bridges', () => {
+  it('sets nothing of other bridges', () => {
     for (const { path } of planBridgeSysctls('berth0'))
       expect(path).to.match(/\/berth0\/|^net\/ipv4\/ip_forward$|gc_thresh\d$/)
   })

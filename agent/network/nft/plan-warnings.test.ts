@@ -48,7 +48,7 @@ const firewalld = [
 ]
 
 describe('warnings of other programs', () => {
-  it('find chains that forward routed packets, but ours', () => {
+  it('find foreign chains that forward routed packets', () => {
     expect(parseForwardChains(chains, ['berth', 'berth_guard'])).to.deep.equal([
       { family: 'ip', table: 'filter', chain: 'FORWARD' },
       { family: 'inet', table: 'firewalld', chain: 'filter_FORWARD' },
@@ -90,14 +90,14 @@ describe('warnings of other programs', () => {
       false,
     ],
   ] as [string, string, string[], string[], boolean][])
-    it(`know whether a chain drops guests' packets: ${name}`, () => {
+    it(`detect whether a chain drops guests' packets: ${name}`, () => {
       const lines = (all: readonly string[]): string => all.map((line) => `\t\t${line}\n`).join('')
       const head = `type filter hook forward priority 0; policy ${policy};`
       const text = `table ip t {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n\n\tchain F {\n${lines([head, ...rules])}\t}\n\n\tchain X {\n${lines(more)}\t}\n}\n`
       expect(dropsGuests(text, 'F', 'berth0')).to.equal(expected)
     })
 
-  it('say what to do', () => {
+  it('recommend a fix', () => {
     const text = describeDropping({ family: 'inet', table: 'firewalld', chain: 'filter_FORWARD' }, 'berth0')
     expect(text).to.match(/inet firewalld, chain filter_FORWARD.*accept interface berth0.*DOCKER-USER.*firewalld/)
   })

@@ -137,7 +137,7 @@ describe('qdiscs of a guest', () => {
   ] as const)
     it(name, () => expect(isShaped(guest, placesOf([...others, ...qdiscs]))).to.equal(expected))
 
-  it('an intermediate device is no other agent’s and no guest’s own', () => {
+  it('do not include the intermediate device of another agent or a guest', () => {
     expect(ifbOf('bt7')).to.match(ifbPattern('bt'))
     for (const name of ['bt7', 'abt7u', 'bt7ux', 'btu', 'bt7v', 'b7u']) expect(name).to.not.match(ifbPattern('bt'))
     expect(ifbOf('btxy9999999999')).to.have.length(15)

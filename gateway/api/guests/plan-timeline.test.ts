@@ -34,7 +34,7 @@ const entry = (fields: Partial<AuditRecord>): AuditRecord => ({
 const none = { operations: [], audit: [], alerts: [] }
 
 describe('a timeline', () => {
-  it('has what was ordered once, with the address of who did', () => {
+  it('shows each task once, with the address of its caller', () => {
     const audit = [entry({ detail: 'id 7, task t1' }), entry({ detail: 'id 7, task gone' })]
     const found = planTimeline({ ...none, operations: [task({ createdAtMs: 6 })], audit }, 10)
     expect(found.map(({ kind, address }) => [kind, address])).to.deep.equal([
@@ -51,11 +51,11 @@ describe('a timeline', () => {
   ] as const)
     it(`a ${action} by ${requestedBy} is a ${kind}`, () =>
       expect(planTimeline({ ...none, operations: [task({ action, requestedBy })] }, 1)[0]?.kind).to.equal(kind))
-  it('leaves out a ticket for a console, unless it was refused', () => {
+  it('omits a ticket for a console, unless it was refused', () => {
     const audit = [true, false].map((success) => entry({ action: 'console.ticket', success }))
     expect(planTimeline({ ...none, audit }, 10).map(({ status }) => status)).to.deep.equal(['failure'])
   })
-  it('is in the order of time, whatever the source, and cut to its length', () => {
+  it('is in the order of time, whatever the source, and limited in length', () => {
     const alert: AlertView = {
       hostId: 'host-a',
       alert: Alert.fromPartial({ type: 'port_scan', severity: 'high', lastAtMs: 7, targetIp: '*' }),

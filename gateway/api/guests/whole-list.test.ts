@@ -4,7 +4,7 @@ import { GuestBlocks } from '../../fleet/lists/guest-blocks.js'
 import { WholeList } from './whole-list.js'
 
 describe('WholeList', () => {
-  it('makes in one turn only few of the rows that change while it is made', async () => {
+  it('builds in one turn only a few of the rows that change meanwhile', async () => {
     const blocks = new GuestBlocks()
     const guests = Array.from({ length: 40 }, (_, n) => ({ guest: { id: n * 256 } }) as GuestView)
     for (const guest of guests) blocks.set(guest)

@@ -4,11 +4,11 @@ import { planRouting } from './plan-routing.js'
 
 const planned = (item: { prefix: string; prefix_len?: number }) => planRouting({ ipv6_prefixes: [item] })
 
-describe('pools as sent', () => {
-  it('keep lists that are not sent', () =>
+describe('sent pools', () => {
+  it('do not change lists that are not sent', () =>
     expect(planRouting({})).to.deep.equal({ ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined }))
 
-  it('take an IPv4 address without a length as a single one', () =>
+  it('accept an IPv4 address without a length as a single one', () =>
     expect(planRouting({ items: [{ address: '203.0.113.9' }] }).ipv4Pool).to.deep.equal({
       items: [{ address: '203.0.113.9', interface: '', prefixLen: 32, gateway: '' }],
     }))
@@ -19,7 +19,7 @@ describe('pools as sent', () => {
     { prefix: '2001:db8::0', prefix_len: 64 },
     { prefix: '2001:db8::/64', prefix_len: 64 },
   ])
-    it(`take ${JSON.stringify(item)} in canonical form`, () =>
+    it(`accept ${JSON.stringify(item)} in canonical form`, () =>
       expect(planned(item).ipv6Prefixes?.items[0]).to.include({ prefix: '2001:db8::', prefixLen: 64 }))
 
   for (const item of [

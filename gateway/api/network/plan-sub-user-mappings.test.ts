@@ -58,7 +58,7 @@ describe('port mappings of sub-users', () => {
       expect(change(body, true)).to.deep.equal(inner)
     })
 
-  it('of a mapping that is not there no field is taken for unchanged', () => {
+  it('treat no field of a missing mapping as unchanged', () => {
     expect(outcome(() => planSubUserMappings({ ...planMappingChange({ host_port: 1 }) }, undefined, false))).to.equal(
       'host_port',
     )

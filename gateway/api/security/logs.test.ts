@@ -37,7 +37,7 @@ describe('logs of several hosts', () => {
     return answer.data.map(({ host_id: id }) => id).join()
   }
 
-  it('leave out a host that cannot answer, newest first', async () => expect(await read({})).to.equal('c,b'))
+  it('omit a host that cannot answer, newest first', async () => expect(await read({})).to.equal('c,b'))
   it('fail where that host is named', async () =>
     expect(await read({ host_id: 'old' }).catch((error: { code: string }) => error.code)).to.equal('not_found'))
 })

@@ -104,7 +104,7 @@ describe('planPlacement', () => {
       expect(placed).to.equal(result)
     })
 
-  it('all that can, the emptiest first', () => {
+  it('lists all suitable hosts, the emptiest first', () => {
     const candidates = [
       candidate('a', {}, { ramMb: 900 }),
       candidate('b', { state: 'offline' }),
@@ -115,7 +115,7 @@ describe('planPlacement', () => {
     expect(planPlacement(spec(), candidates, ratios, 'd')).to.deep.equal(['d'])
   })
 
-  it('virtual machines first where their instructions run as they are, containers wherever', () => {
+  it('prefers hosts with acceleration for virtual machines, and any host for containers', () => {
     const can = (kvmAcceleration: string) => ({ description: describe_({ kvm: true, kvmAcceleration }) })
     const candidates = [
       candidate('a', can('tcg')),

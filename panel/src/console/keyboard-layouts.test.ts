@@ -8,7 +8,7 @@ const typed = (text: string, layout: Parameters<typeof planTyping>[1]): string[]
 
 describe('a text typed on a keyboard', () => {
   for (const layout of layoutNames)
-    it(`of ${layout} may be of all letters, digits and signs of a shell`, () => {
+    it(`with ${layout} may contain all letters, digits and signs of a shell`, () => {
       const dead = { us: '', gb: '', de: '^`´~', fr: '^¨' }[layout]
       const all = Array.from({ length: 95 }, (_, at) => String.fromCharCode(32 + at)).join('')
       const wanted = [...all].filter((character) => !dead.includes(character)).join('')
@@ -41,9 +41,10 @@ describe('a text typed on a keyboard', () => {
       ],
     ],
   ] as const)
-    it(`${JSON.stringify(text)} of ${layout} is these keys`, () => expect(typed(text, layout)).to.deep.equal(keys))
+    it(`is typed with these keys: ${JSON.stringify(text)} on ${layout}`, () =>
+      expect(typed(text, layout)).to.deep.equal(keys))
 
-  it('is refused whole, with what cannot be typed', () =>
+  it('is refused completely, with the characters that cannot be typed', () =>
     expect(planTyping('a中文中é\u0000', 'us')).to.deep.equal({
       presses: [],
       missing: ['中', '文', 'é', '\u0000'],

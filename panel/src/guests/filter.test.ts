@@ -68,7 +68,7 @@ describe('the filters of the list', () => {
   ]
   const ids = (filter: object): number[] => filterGuests(all, { ...noFilter, ...filter }, now).map(({ id }) => id)
 
-  it('narrow it by state, host, and what needs a look', () => {
+  it('select by state, host, and need of attention', () => {
     expect(ids({})).to.deep.equal([1, 2, 3])
     expect(ids({ status: 'stopped' })).to.deep.equal([1])
     expect(ids({ host: 'b' })).to.deep.equal([2])
@@ -78,7 +78,7 @@ describe('the filters of the list', () => {
     expect(ids({ text: 'a', status: 'running' })).to.deep.equal([2])
   })
 
-  it('sort names as people count, and what never expires last', () => {
+  it('sort names by numbers, and unlimited expiry last', () => {
     const names = (key: 'name' | 'expires_at', descending = false): string[] =>
       sortGuests([...all, guest({ name: 'never' })], { key, descending }).map(({ name }) => name)
     expect(names('name')).to.deep.equal(['a9', 'a10', 'b', 'never'])
@@ -86,7 +86,7 @@ describe('the filters of the list', () => {
     expect(names('expires_at').at(-1)).to.equal('never')
   })
 
-  it('tell what a bulk action changes', () => {
+  it('describe what a bulk action changes', () => {
     const { changed, unchanged } = planBulk(all, 'start')
     expect([changed.length, unchanged.length]).to.deep.equal([1, 2])
     expect(planBulk(all, 'stop').changed).to.have.length(2)

@@ -34,7 +34,7 @@ describe('rows that follow changes', () => {
       expect(rows.map(({ name }) => name)).to.deep.equal(names)
     })
 
-  it('tasks: the newest first, and no more than are kept', () => {
+  it('tasks: show the newest first, up to a limit', () => {
     const rows = Array.from({ length: keptTasks }, (_, at) => task(keptTasks - at))
     const after = applyToTasks(rows, [
       told('task.running', task(keptTasks, 'running')),

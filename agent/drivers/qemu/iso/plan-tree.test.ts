@@ -24,5 +24,5 @@ describe('the tree of a CD', () => {
     })
 
   for (const name of ['', 'a//b', '../a', 'ü', 'a b', 'x'.repeat(65)])
-    it(`${JSON.stringify(name)} is no name`, () => expect(() => planTree([name])).to.throw('not a name'))
+    it(`rejects the name ${JSON.stringify(name)}`, () => expect(() => planTree([name])).to.throw('not a name'))
 })

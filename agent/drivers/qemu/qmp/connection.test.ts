@@ -43,7 +43,7 @@ describe('Connection', () => {
       (error: unknown) => (error instanceof BerthError ? error.code : String(error)),
     )
 
-  it('answers, refuses and tells of events', async () => {
+  it('passes on answers, refusals and events', async () => {
     const events: MachineEvent[] = []
     await serve(({ id, execute }, socket) => {
       if (execute === 'no') return socket.write(`{"error":{"class":"GenericError","desc":"no"},"id":${id}}\n`)
@@ -57,7 +57,7 @@ describe('Connection', () => {
     expect(await codeOf(connection.execute('query'))).to.equal('machine_unreachable')
   })
 
-  it('does not wait longer than told, and takes no late answer for another', async () => {
+  it('does not wait longer than its timeout, and does not confuse a late answer with another', async () => {
     let late = 0
     await serve(({ id, execute }, socket) => {
       if (execute === 'slow') late = id
@@ -69,7 +69,7 @@ describe('Connection', () => {
     connection.close()
   })
 
-  it('reads little of a machine that floods it with events', async () => {
+  it('reads little from a virtual machine that floods it with events', async () => {
     let heard = 0
     const flood = '{"event":"GUEST_PANICKED","data":{"action":"run"}}\n'.repeat(100_000)
     await serve(({ id }, socket) => socket.write(`${flood}{"return":1,"id":${id}}\n`))
@@ -85,7 +85,7 @@ describe('Connection', () => {
     '{"error":{"class":"GenericError","desc":"no"},"id":1}',
     '{"QMP":{}}',
   ])
-    it(`reads little of a guest agent that floods it with ${said}, which nobody asked for`, async () => {
+    it(`reads little from a guest agent that floods it with unrequested ${said}`, async () => {
       let isRead = false
       await serve(({ id }, socket) => {
         socket.write(`${said}\n`.repeat(500_000), () => (isRead = true))
@@ -104,7 +104,7 @@ describe('Connection', () => {
     ['a huge answer', `{"return":"${'x'.repeat(mostLineBytes)}"}\n`],
     ['nothing more', undefined],
   ] as const)
-    it(`hangs up on a machine that says ${what}`, async () => {
+    it(`hangs up on a virtual machine that sends ${what}`, async () => {
       let closed = 0
       await serve((_message, socket) => void (said === undefined ? socket.destroy() : socket.write(said)))
       const connection = await open({ onClose: () => closed++, timeoutMs: 5000 })
@@ -113,16 +113,16 @@ describe('Connection', () => {
       expect([connection.closed, closed]).to.deep.equal([true, 1])
     })
 
-  it('opens nothing where nobody greets, or nobody is', async () => {
+  it('fails where nobody greets, or nobody listens', async () => {
     await serve(() => undefined, '{"event":"NOTHING"}\n')
     expect(await codeOf(open({ timeoutMs: 50 }))).to.equal('machine_timeout')
     expect(await codeOf(open({ path: `${path}-none` }))).to.equal('machine_unreachable')
   })
 
-  describe('of a guest agent', () => {
+  describe('to a guest agent', () => {
     const ask = (): Promise<unknown> => withGuestAgent(path, (agent) => agent.ask('guest-ping'), 100)
 
-    it('is that of one that answers, behind what another left half said', async () => {
+    it('opens to one that answers, after another client’s partial command', async () => {
       await serve((message, socket) => {
         const { id, execute } = message
         const args = (message as unknown as { arguments?: { id: number } }).arguments
@@ -132,7 +132,7 @@ describe('Connection', () => {
       expect(await ask()).to.equal('pong')
     })
 
-    it('is none where it is silent, answers another, or floods', async () => {
+    it('fails where it is silent, answers another, or floods', async () => {
       for (const said of ['', '{"return":1,"id":ID}\n', 'x'.repeat(mostLineBytes + 1)]) {
         await serve(({ id }, socket) => void socket.write(said.replace('ID', `${id}`)), '')
         expect(await codeOf(ask()), said.slice(0, 20)).to.equal('guest_agent_missing')

@@ -26,14 +26,14 @@ describe('parseMessage', () => {
 })
 
 describe('Lines', () => {
-  it('joins what comes in parts', () => {
+  it('joins parts of a line', () => {
     const lines = new Lines()
     expect(lines.take(Buffer.from('a'))).to.deep.equal([])
     expect(lines.take(Buffer.from('b\nc\n\nd'))).to.deep.equal(['ab', 'c', ''])
     expect(lines.take(Buffer.from('\n'))).to.deep.equal(['d'])
   })
 
-  it('takes lines as long as the bound, whatever their number', () => {
+  it('accepts lines up to the bound, whatever their number', () => {
     const lines = new Lines(3)
     expect(lines.take(Buffer.from('abc\nabc\nab'))).to.deep.equal(['abc', 'abc'])
     expect(lines.take(Buffer.from('c\n'))).to.deep.equal(['abc'])

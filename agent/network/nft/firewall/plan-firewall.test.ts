@@ -49,7 +49,7 @@ describe('firewall of a guest', () => {
   ] as [string, Partial<FirewallRule>, string][])
     it(`in: ${name}`, () => expect(plan(rule)?.in).to.deep.equal([line, 'drop']))
 
-  it('a port of both families is two rules', () => {
+  it('has two rules for a port of both families', () => {
     expect(plan({ protocol: 'tcp', port: '22' })?.in).to.deep.equal([
       'meta nfproto ipv4 ct original protocol 6 ct reply proto-src { 22 } return',
       'meta nfproto ipv6 ct original protocol 6 ct reply proto-src { 22 } return',
@@ -57,7 +57,7 @@ describe('firewall of a guest', () => {
     ])
   })
 
-  it('out: the remote side and its port are those the guest asked for', () => {
+  it('matches outgoing packets by the remote side and its port', () => {
     const rule = { direction: 'out', protocol: 'tcp', sourceIp: '192.0.2.1', port: '25' } as const
     expect(plan(rule)?.out).to.deep.equal([
       'meta nfproto ipv4 ct original protocol 6 ct original ip daddr 192.0.2.1 ct original proto-dst { 25 } return',
@@ -65,7 +65,7 @@ describe('firewall of a guest', () => {
     ])
   })
 
-  it('keeps the order, each way for itself, and ends with the default', () => {
+  it('preserves the order per direction, and ends with the default', () => {
     const rules = [
       { action: 'DROP', protocol: 'tcp' },
       { direction: 'out', action: 'DROP' },
@@ -80,12 +80,12 @@ describe('firewall of a guest', () => {
     expect(planFirewall('bt1', open)?.in).to.deep.equal(['return'])
   })
 
-  it('is none when it is off', () => {
+  it('is absent when it is off', () => {
     expect(planFirewall('bt1', undefined)).to.equal(undefined)
     expect(planFirewall('bt1', { enabled: false, defaultAction: 'DROP', rules: [any] })).to.equal(undefined)
   })
 
-  it('never holds anything but planned text', () => {
+  it('contains only planned text', () => {
     const hostile = fc.string({ minLength: 1 }).filter((text) => !/^[0-9a-f.:,/-]+$/.test(text))
     fc.assert(
       fc.property(hostile, (text) => {

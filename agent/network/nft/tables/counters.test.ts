@@ -17,11 +17,11 @@ describe('counters of guests', () => {
     ['sent 02:be:00:00:00:01', 20],
   ])
 
-  it('are those of its number and its mac', () => {
+  it('are those of its number and its MAC', () => {
     expect([...countersByGuest([guest], counted)]).to.deep.equal([['uuid-1', { rxBytes: 100, txBytes: 20 }]])
   })
 
-  it('are missing while one of them is', () => {
+  it('are missing while one of them is missing', () => {
     const other = { ...guest, mac: '02:be:00:00:00:02' }
     expect([...countersByGuest([other], counted)]).to.deep.equal([])
   })

@@ -84,13 +84,13 @@ describe('change of elements', () => {
       expect(change.add).to.deep.equal(isSame ? planGuest(want).elements : new Map(differing))
     })
 
-  it('attach: of a thousand mappings, the one that is new', () => {
+  it('attach: adds only the new one of a thousand mappings', () => {
     const ports = Array.from({ length: 999 }, (_, i): Port => [20001 + i, 22])
     const change = indexOf(guest(1, '10.64.0.2', ports)).planAttach(guest(1, '10.64.0.2', [...ports, [21000, 22]]))
     expect(change).to.deep.equal({ ...noChange, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
   })
 
-  it('attach: what others did to a guest since it was attached', () => {
+  it('attach: repairs foreign changes to a guest since it was attached', () => {
     const robbed = indexOf(one, guest(2, '10.64.0.3', [[20001, 22]])).planAttach(one)
     expect([robbed.remove, [...robbed.add]]).to.deep.equal([
       ['ports 6 . 20001'],
@@ -111,7 +111,7 @@ describe('change of elements', () => {
     expect(index.planAttach(one).remove).to.deep.equal(['ports 6 . 20002'])
   })
 
-  it('attach: a firewall is set once, and again when it differs or nft shows another', () => {
+  it('attach: sets a firewall once, and again when it differs or nft shows another', () => {
     const closed = { ...one, firewall }
     const index = indexOf(one)
     const set = index.planAttach(closed)
@@ -128,7 +128,7 @@ describe('change of elements', () => {
     expect(damaged.planAll([closed])).to.deep.equal({ ...noChange, setFirewalls: set.setFirewalls })
   })
 
-  it('detach: all of the guest, nothing of others', () => {
+  it('detach: removes everything of the guest, nothing of others', () => {
     const full = {
       ...one,
       firewall,
@@ -141,7 +141,7 @@ describe('change of elements', () => {
     expect(change.dropFirewalls).to.deep.equal(['bt1'])
   })
 
-  it('a guest is counted as long as it is there, whatever addresses come and go', () => {
+  it('counts a guest as long as it exists, whatever addresses are added and removed', () => {
     const index = indexOf(one)
     for (const ipv6Addresses of [['2001:db8::2', '2001:db8::3'], ['2001:db8::3'], []]) {
       const change = index.planAttach({ ...one, ipv6Addresses })
@@ -154,20 +154,20 @@ describe('change of elements', () => {
     expect(index.planDetach(one).remove).to.include.members(countersOf(one))
   })
 
-  it('detach: nothing where nothing is left', () => {
+  it('detach: does nothing where nothing is left', () => {
     const index = indexOf(one)
     index.applied(index.planDetach(one))
     expect(index.planDetach(one)).to.deep.equal(noChange)
     expect(index.planAll([])).to.deep.equal(noChange)
   })
 
-  it("detach: not what is mapped to the address's next owner", () => {
+  it("detach: leaves mappings of the address's next owner", () => {
     const mac = one.mac // derived from the address, as allocation.ts does
     const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]], { mac }))
     expect(index.planDetach(one)).to.deep.equal(noChange)
   })
 
-  it('all: nothing when it is right, else exactly the difference', () => {
+  it('all: nothing when everything is right, else exactly the difference', () => {
     const two = guest(2, '10.64.0.3', [[20002, 22]])
     const index = indexOf(one, two)
     expect(index.planAll([two, one])).to.deep.equal(noChange)
@@ -179,7 +179,7 @@ describe('change of elements', () => {
     })
   })
 
-  describe('whatever was attached and detached before', () => {
+  describe('after any sequence of attachments and detachments', () => {
     const anyGuest = fc
       .record({
         id: fc.integer({ min: 1, max: 5 }),
@@ -201,7 +201,7 @@ describe('change of elements', () => {
     const plan = (index: ElementIndex, [what, each]: [string, GuestNetwork]): TableChange =>
       what === 'all' ? index.planAll([each]) : what === 'attach' ? index.planAttach(each) : index.planDetach(each)
 
-    it('all: ends at what is wanted', () =>
+    it('all: results in the desired elements', () =>
       fc.assert(
         fc.property(steps, (done) => {
           const index = new ElementIndex()
@@ -212,7 +212,7 @@ describe('change of elements', () => {
         }),
       ))
 
-    it('attach: plans what it would plan of tables just read', () =>
+    it('attach: plans the same as for freshly read tables', () =>
       fc.assert(
         fc.property(steps, (done) => {
           const index = new ElementIndex()

@@ -21,7 +21,7 @@ const anyFlows = fc
   })
   .map(({ length, ...rest }): MappedFlows => ({ ...rest, hostPortEnd: rest.hostPort + length }))
 
-describe('flows of mappings', () => {
+describe('connections of mappings', () => {
   for (const [name, all, joined] of [
     ['none', [], []],
     ['ports in a row, in any order', [flows(3), flows(1), flows(2)], [flows(1, 3)]],
@@ -33,7 +33,7 @@ describe('flows of mappings', () => {
   ] as const)
     it(`are joined: ${name}`, () => expect(joinNeighbours(all)).to.deep.equal(joined ?? all))
 
-  it('are of the same ports when they are joined', () => {
+  it('have the same ports when they are joined', () => {
     const portsIn = (all: readonly MappedFlows[]): string[] => {
       const ports = all.flatMap(({ hostPort, hostPortEnd, protocol, hostIp, target }) =>
         Array.from({ length: hostPortEnd - hostPort + 1 }, (_, i) =>

@@ -107,7 +107,7 @@ describe('elements of a guest', () => {
       expect(planned).to.deep.equal({ ...base, ...elements })
     })
 
-  it('does not let a guest send that is cut off, and keeps its mappings', () => {
+  it('block a disconnected guest, and retain its mappings', () => {
     const whole = { ...one, ipv6Addresses: [v6], portMappings: [tcp] }
     const { elements } = planGuest({ ...whole, cut: true })
     const left = [...planGuest(whole).elements].filter(([id]) => !/^(guests6?|solicitors) /.test(id))
@@ -115,7 +115,7 @@ describe('elements of a guest', () => {
     expect([...elements.keys()]).to.include('ports 6 . 20001')
   })
 
-  it('of two IPv6 addresses: mappings lead to the first', () => {
+  it('with two IPv6 addresses lead mappings to the first', () => {
     const { elements } = planGuest({ ...one, ipv6Addresses: [v6, other6], portMappings: [tcp] })
     expect(elements.get('ports6 6 . 20001')).to.equal('2001:db8::2 . 22')
     expect([...elements.keys()]).to.include('self6 2001:db8::3 . 2001:db8::2')
@@ -146,7 +146,7 @@ describe('elements of a guest', () => {
         expect(() => planGuest({ ...one, portMappings: [{ ...tcp, hostIp: value }] })).to.throw(BerthError)
     })
 
-  it('refuse ports that are none, and ranges', () => {
+  it('refuse invalid ports and ranges', () => {
     for (const bad of [0, -1, 65536, 1.5, NaN, Infinity, '22; flush ruleset' as unknown as number])
       for (const field of ['hostPort', 'hostPortEnd', 'containerPort'])
         expect(() => planGuest({ ...one, portMappings: [{ ...tcp, [field]: bad }] })).to.throw(BerthError)
@@ -154,7 +154,7 @@ describe('elements of a guest', () => {
       expect(() => planGuest({ ...one, portMappings: [{ ...tcp, ...range }] })).to.throw(BerthError)
   })
 
-  it('never hold anything but planned text', () => {
+  it('contain only planned text', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), fc.string(), (device, mac, ipv4) => {
         expect(() => planGuest({ ...one, device, mac, ipv4 })).to.throw(BerthError)

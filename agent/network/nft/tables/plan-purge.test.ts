@@ -4,7 +4,7 @@ import type { ElementId } from './plan-guest.js'
 import { findStaleFlows, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 import { listFilters, StaleFlowQueue } from './purge.js'
 
-describe('stale flows', () => {
+describe('stale connections', () => {
   const had = new Map<ElementId, string>([
     ['ports 6 . 20001', '10.64.0.2 . 22'],
     ['ports 17 . 20001', '10.64.0.2 . 53'],
@@ -19,23 +19,23 @@ describe('stale flows', () => {
   const single = (protocol: 'tcp' | 'udp', hostPort: number, target = '10.64.0.2') =>
     ({ protocol, hostIp: '', hostPort, hostPortEnd: hostPort, target }) as const
 
-  it('are none where nothing changes', () => {
+  it('are absent without changes', () => {
     expect(find({})).to.deep.equal(none)
     expect(find({ add: [...had] })).to.deep.equal(none)
   })
 
-  it('are those of an address that lost its owner, its mappings among them', () => {
+  it('are those of an address that lost its owner, with its mappings', () => {
     const remove: ElementId[] = ['guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2', 'ports 6 . 20001']
     expect(find({ remove })).to.deep.equal({ ...none, addresses: ['10.64.0.2'] })
   })
 
-  it('are those of an IPv6 address, but of none of the link', () => {
+  it('are those of an IPv6 address, except link-local ones', () => {
     const of = (address: string): ElementId => `guests6 "bt1" . 02:be:00:00:00:01 . ${address}`
     const remove = [of('2001:db8::2'), of('::'), of('fe80::be:ff:fe00:1')]
     expect(find({ remove }).addresses).to.deep.equal(['2001:db8::2'])
   })
 
-  it('are those of a mapping that led elsewhere', () => {
+  it('are those of a mapping with a new target', () => {
     const found = find({ remove: ['ports 17 . 20001'], add: [['ports 17 . 20001', '10.64.0.3 . 53']] })
     expect(found.mappings).to.deep.equal([single('udp', 20001)])
     expect(found.newDatagrams).to.deep.equal([single('udp', 20001, '10.64.0.3')])
@@ -58,12 +58,12 @@ describe('stale flows', () => {
     ])
   })
 
-  it('are those of a public address that comes or goes', () => {
+  it('are those of an added or removed public address', () => {
     expect(find({ remove: ['public_in 203.0.113.5'] }).publicAddresses).to.deep.equal(['203.0.113.5'])
     expect(find({ add: [['public_in 203.0.113.6', '10.64.0.2']] }).publicAddresses).to.deep.equal(['203.0.113.6'])
   })
 
-  it('are those that datagrams made before there was a mapping', () => {
+  it('are those of datagrams before there was a mapping', () => {
     const found = find({
       add: [
         ['ports 17 . 20002', '10.64.0.3 . 53'],
@@ -91,7 +91,7 @@ describe('stale flows', () => {
     ])
   })
 
-  it('are told by who opened and who answers, whom was asked and to whom is answered, and by ports', () => {
+  it('are identified by both endpoints of both directions, and by ports', () => {
     const flows = {
       addresses: ['10.64.0.2'],
       publicAddresses: ['203.0.113.5'],
@@ -107,14 +107,14 @@ describe('stale flows', () => {
     ])
   })
 
-  it('of very many new mappings are all datagrams that reached the host itself', () => {
+  it('for very many new mappings are all datagrams that reached the host itself', () => {
     const newDatagrams = Array.from({ length: 17 }, (_, i) => single('udp', 3000 + i))
     expect(listFilters({ ...none, newDatagrams }, ['192.0.2.9'])).to.deep.equal([
       { address: '192.0.2.9', is: 'answerer', asked: '192.0.2.9', protocol: 'udp' },
     ])
   })
 
-  describe('that wait to be forgotten lead clients of a new mapping astray', () => {
+  describe('misdirect clients of a new mapping', () => {
     const waiting = { ...single('udp', 3000), hostPortEnd: 3999 }
     for (const [name, mapping, astray] of [
       ['where it leads to another guest', single('udp', 3999, '10.64.0.3'), true],
@@ -145,7 +145,7 @@ describe('stale flows', () => {
     })
   })
 
-  it('of a range that is shifted are one, however many elements it has', () => {
+  it('of a shifted range are one, however many elements it has', () => {
     const ids = Array.from({ length: 40_000 }, (_, i): ElementId => `ports 17 . ${20_000 + i}`)
     const to = (address: string, first: number) =>
       new Map(ids.map((id, i): [ElementId, string] => [id, `${address} . ${first + i}`]))
@@ -162,12 +162,12 @@ describe('stale flows', () => {
     expect(listFilters(found, ['192.0.2.9'])).to.have.lengthOf(2)
   })
 
-  it('of rows that others continue are joined with them', () => {
+  it('of continuing rows are joined', () => {
     const [one, two] = [20001, 20002].map((port) => ({ ...none, mappings: [single('udp', port)] }))
     expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([{ ...single('udp', 20001), hostPortEnd: 20002 }])
   })
 
-  it('of several changes come together, each once', () => {
+  it('of several changes are combined, each once', () => {
     const mapping = single('udp', 20001)
     const one = { ...none, addresses: ['10.64.0.3'], mappings: [mapping], publicAddresses: ['203.0.113.5'] }
     const two = { ...none, addresses: ['10.64.0.4', '10.64.0.3'], mappings: [{ ...mapping }] }

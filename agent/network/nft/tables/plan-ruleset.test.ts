@@ -25,7 +25,7 @@ describe('ruleset', () => {
       expect(line).to.match(/^(add|delete) (table|set|map|element|chain|rule) (ip6?|inet|bridge) berth2( |$)/)
   })
 
-  it('takes an element out of each set that packets fill, whose room the kernel then gives back', () => {
+  it('removes an element from each set that packets fill, whose memory the kernel then frees', () => {
     const made = commands.filter((line) => / flags dynamic/.test(line))
     expect(made).to.have.lengthOf(10)
     for (const line of made) {
@@ -36,7 +36,7 @@ describe('ruleset', () => {
     }
   })
 
-  it('sets no policy but accept: foreign traffic is not ours', () => {
+  it('sets only the policy accept, to leave foreign traffic unchanged', () => {
     expect(commands.filter((line) => /policy (?!accept)/.test(line))).to.deep.equal([])
   })
 
@@ -49,7 +49,7 @@ describe('ruleset', () => {
     for (const line of hooked) expect(line).to.match(own)
   })
 
-  it('judges by the firewall before anything is let through', () => {
+  it('applies the firewall before anything is accepted', () => {
     for (const [chain, jump] of [
       ['from_guest', 'firewall_from'],
       ['to_guest', 'firewall_to'],
@@ -81,18 +81,18 @@ describe('ruleset', () => {
     ])
   })
 
-  it('counts what leaves the host, and what stays when told so', () => {
+  it('counts traffic that leaves the host, and local traffic where configured', () => {
     const rulesOf = (countInternal: boolean): string[] =>
       planRuleset({ ...plan, countInternal }).filter((line) => line.includes(' traffic '))
     expect(rulesOf(false)[1]).to.match(/iifname "berth-b" oifname "berth-b" return$/)
     expect(rulesOf(true).filter((line) => line.endsWith('return'))).to.deep.equal([])
   })
 
-  it('tells guests by prefix and digit: bx1 is one, bxy1 is not', () => {
+  it('matches guests by prefix and digit: bx1 but not bxy1', () => {
     expect(commands.join('\n')).to.contain('"bx0*", "bx1*"').and.not.contain('"bx*"')
   })
 
-  it('is the same however many guests there are', () => {
+  it('is the same for any number of guests', () => {
     expect(commands.join('; ').length).to.be.lessThan(18_000)
   })
 })

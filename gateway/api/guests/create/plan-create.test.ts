@@ -23,12 +23,12 @@ function failureOf(body: Partial<CreateBody>): [string, string | undefined] {
   throw new Error('accepted')
 }
 
-describe('planning a container of Windows', () => {
+describe('planning a Windows container', () => {
   const windows = (body: Partial<CreateBody>) => planCreate({ ...base, ...body }, time, 'windows').spec
   const ports = (body: Partial<CreateBody>): number[] =>
     windows(body).portMappings.map(({ containerPort }) => containerPort)
 
-  it('maps its remote desktop first, where nothing else is said', () => {
+  it('maps its remote desktop first, where no mapping is sent', () => {
     expect(ports({ port_mapping_count: 2 })).to.deep.equal([3389, 0])
     expect(windows({}).portMappings[0]?.description).to.equal('RDP')
     const explicit = [{ container_port: 80 }, { container_port: 3389, host_port: 40_000 }]
@@ -48,14 +48,14 @@ describe('planning a container of Windows', () => {
 })
 
 describe('planning a container from its request', () => {
-  it('fills in what may be left out', () => {
+  it('completes optional fields', () => {
     const { spec } = plan()
     expect(spec.limits).to.include({ vcpuMilli: 1000, ramMb: 512, diskGb: 10, networkDownMbps: 0 })
     expect(spec).to.include({ assignNat: true, start: true, templateId: 'debian-12' })
     expect(spec.sshAuthMode).to.equal('auto_password')
   })
 
-  it('takes fractions of a processor', () => expect(plan({ vcpu: 0.5 }).spec.limits?.vcpuMilli).to.equal(500))
+  it('accepts fractions of a processor', () => expect(plan({ vcpu: 0.5 }).spec.limits?.vcpuMilli).to.equal(500))
 
   for (const [name, body, ports] of [
     ['one mapping to SSH by default', {}, [[22, 0, 'tcp']]],
@@ -225,7 +225,7 @@ describe('planning a container from its request', () => {
   ] as [string, Partial<CreateBody>, string, string][])
     it(`refuses ${name}`, () => expect(failureOf(body)).to.deep.equal([code, field]))
 
-  it('takes zeros and empties for nothing asked', () => {
+  it('treats zeros and empty values as absent', () => {
     const nothing: Partial<CreateBody> = {
       assign_ipv4: false,
       ipv4_count: 0,
@@ -245,14 +245,14 @@ describe('planning a container from its request', () => {
     expect(plan(nothing).spec).to.deep.equal(plan().spec)
   })
 
-  it('leaves out what the mode does not use, whatever it is', () => {
+  it('omits what the mode does not use, whatever it is', () => {
     const unused = { ssh_password: 'short', ssh_public_key: 'no key' }
     expect(plan({ ssh_auth_mode: 'auto_password', ...unused }).spec).to.deep.equal(plan().spec)
     const key = plan({ ssh_auth_mode: 'key', ssh_password: 'short', ssh_public_key: publicKey }).spec
     expect(key).to.include({ sshAuthMode: 'key', sshPassword: '' })
   })
 
-  it('takes the mode from the password or the key that is sent, and asks where both are', () => {
+  it('derives the mode from the password or the key that is sent, and refuses both without a mode', () => {
     expect(plan({ ssh_password: 'abcd1234', ssh_public_key: '' }).spec).to.include({
       sshAuthMode: 'password',
       sshPassword: 'abcd1234',
@@ -296,7 +296,7 @@ describe('planning a container from its request', () => {
       expect([networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps]).to.deep.equal(rates)
     })
 
-  it('takes quota, expiry and a mapping of one address', () => {
+  it('accepts quota, expiry and a mapping of one address', () => {
     const { spec } = plan({
       traffic_mode: 'in_out',
       traffic_in_gb: 5,
@@ -324,6 +324,6 @@ describe('planning a container from its request', () => {
     })
   })
 
-  it('keeps a key as one line', () =>
+  it('stores a key as one line', () =>
     expect(plan({ ssh_auth_mode: 'key', ssh_public_key: ` ${publicKey} ` }).spec.sshPublicKey).to.equal(publicKey))
 })

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { curlLine, emptyForm, planRequest } from './form.ts'
 
 describe('the form of a new guest', () => {
-  it('asks for what was filled in, and leaves the rest to the gateway', () => {
+  it('sends only completed fields, and leaves the rest to the gateway', () => {
     const plain = planRequest({ ...emptyForm, name: ' web1 ', image: 'debian-12' })
     expect(plain).to.deep.equal({
       name: 'web1',
@@ -32,7 +32,7 @@ describe('the form of a new guest', () => {
     })
   })
 
-  it('is a command that a shell takes as it is meant', () => {
+  it('is a command that a shell reads as intended', () => {
     const line = curlLine('https://p.example', planRequest({ ...emptyForm, name: "a'; rm -rf ~ #", image: 'x' }))
     expect(line).to.include(String.raw`"name": "a'\''; rm -rf ~ #"`)
     expect(line).to.include('https://p.example/api/v1/containers')

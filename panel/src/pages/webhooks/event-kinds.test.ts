@@ -12,7 +12,7 @@ describe('events of a webhook', () => {
   ] as const)
     it(kinds.join(' '), () => expect(wordsOf(kinds as readonly EventKind[])).to.deep.equal(words))
 
-  it('is shown by name, single events as they are', () => {
+  it('are shown by name, single events unchanged', () => {
     const shown = shownWords(['*', 'guest.*', 'task.failed'], (kind) => kind.toUpperCase())
     expect(shown).to.equal('*, GUEST, task.failed')
   })
