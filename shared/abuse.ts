@@ -12,20 +12,20 @@ export const abuseTypes = [
 ] as const
 export type AbuseType = (typeof abuseTypes)[number]
 
-/** From the least. */
+/** In ascending order. */
 export const severities = ['medium', 'high', 'critical'] as const
 export type Severity = (typeof severities)[number]
 
-/** Whether a guest reaches port 25 of others; `default`: as the host is configured. */
+/** Whether a guest may connect to port 25 of other hosts; `default`: the host's configuration decides. */
 export const smtpChoices = ['default', 'open', 'closed'] as const
 export type SmtpChoice = (typeof smtpChoices)[number]
 
-/** Alerts that are kept of one host, at most. */
+/** Most stored alerts of one host. */
 export const keptAlerts = 10_000
 
-/** Who stops guests for abuse, in the journal and in audit logs. */
+/** The user that the journal and audit logs name when a guest is stopped for abuse. */
 export const securityUser = 'system:security'
 
-/** What follows from an alert; empty: nothing. */
+/** The consequence of an alert; empty: none. */
 export const alertActions = ['', 'stop_pending', 'stopped', 'canceled', 'lifted'] as const
 export type AlertAction = (typeof alertActions)[number]

@@ -1,6 +1,6 @@
 /**
- * What several works give, once all have ended: what is tried again after a failure runs beside none of them.
- * @throws the first failure in their order
+ * Waits until all promises are settled, so that a retry after a failure never overlaps them.
+ * @throws the first rejection, in the order of the promises
  */
 export async function allEnded<T extends readonly Promise<unknown>[] | []>(
   works: T,

@@ -6,9 +6,9 @@ import { uuidPattern } from './guest-rules.js'
 import { parseSshPublicKey } from './ssh-public-key.js'
 
 /*
- * Where backups may go, checked by the gateway and again by the agent. What passes is safe as an argument, as a value of
- * an environment and in the words of an ssh command. Addresses are not looked at: who names a target is an administrator,
- * and backups go to private networks more often than not.
+ * Rules for backup targets, checked by the gateway and again by the agent. Accepted values are safe as an argument, as
+ * an environment value and within an ssh command. Private addresses are allowed: only administrators add targets, and
+ * most backups go to private networks.
  */
 
 export const backupTargetNamePattern = '^[A-Za-z0-9][A-Za-z0-9._ -]{0,62}$'
@@ -34,7 +34,7 @@ const patterns = {
 const pathLength = 500
 
 /**
- * All that a target needs.
+ * Checks every field of a target.
  * @throws {BerthError} `invalid_field` in the API's spelling, `missing_field`
  */
 export function checkBackupTarget(target: BackupTarget): void {
@@ -63,7 +63,7 @@ function checkSftp({ host, port, user, path, privateKey, hostKey }: SftpPlace): 
     patterns.privateKey.test(privateKey),
     'must be a private key without a passphrase, exactly as in its file',
   )
-  parseSshPublicKey(hostKey, 'host_key', 1024) // the least that ssh(1) accepts of a server
+  parseSshPublicKey(hostKey, 'host_key', 1024) // ssh(1) refuses shorter RSA host keys
 }
 
 function checkS3(place: S3Place): void {

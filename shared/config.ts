@@ -14,7 +14,7 @@ const schemas = new Ajv2020({ useDefaults: true, allErrors: true, strict: true, 
 
 /**
  * Reads a YAML configuration and fills in the schema's defaults.
- * @throws {ConfigError} naming file and key, when the file cannot be read, is no YAML, has an unknown key or a value
+ * @throws {ConfigError} naming file and key, when the file cannot be read, is not YAML, has an unknown key or a value
  * outside the schema
  */
 export function readConfig<S extends TSchema>(schema: S, path: string | undefined): Static<S> {

@@ -2,11 +2,11 @@ import type { Socket } from 'node:net'
 import { sourceOf } from './source-address.js'
 
 export interface GuardLimits {
-  /** Most connections whose peer has not proved who it is. */
+  /** Most connections whose peer has not yet proved its identity. */
   readonly unproven: number
   /** Most of them from one source, see `sourceOf`. */
   readonly unprovenPerSource: number
-  /** Time in which a peer must prove who it is, from the first packet on. */
+  /** Time in which a peer must prove its identity, from the first packet on. */
   readonly proveWithinMs: number
 }
 
@@ -23,7 +23,7 @@ export interface Peer {
 }
 
 /**
- * Keeps a port reachable for peers that can prove who they are. A connection whose peer has not done so ends after a
+ * Keeps a port reachable for peers that can prove their identity. A connection whose peer has not done so ends after a
  * while, or when it is the oldest of too many, first of those from the same source. New connections are never refused.
  */
 export class ConnectionGuard {
@@ -48,7 +48,7 @@ export class ConnectionGuard {
     if (this.#unproven.size > this.limits.unproven) this.#end(this.#unproven.keys())
   }
 
-  /** Keeps a connection whose peer has proved who it is. */
+  /** Stops watching a connection whose peer has proved its identity. */
   trust(peer: Peer): void {
     if (this.#unproven.size === 0) return
     const key = keyOf(peer)
@@ -60,7 +60,7 @@ export class ConnectionGuard {
     for (const { socket } of [...this.#unproven.values()]) socket.destroy()
   }
 
-  /** Ends the oldest, which comes first. */
+  /** Ends the oldest connection, which is the first key. */
   #end(keys: Iterable<string>): void {
     const [oldest = ''] = keys
     const found = this.#unproven.get(oldest)

@@ -2,7 +2,7 @@
  * Lists of processors as the kernel writes them: `0-3,8` (cpuset(7), FORMATS).
  */
 
-/** In order; what is no list is none. */
+/** The processors in order; malformed parts are ignored. */
 export function parseCpuList(text: string): number[] {
   const cpus = text
     .trim()

@@ -20,7 +20,7 @@ export interface ErrorOptions {
   field?: string
   /** The task that carries out the request, although this answer is an error. */
   taskId?: string
-  /** After how long another attempt may succeed. */
+  /** Seconds after which another attempt may succeed. */
   retryAfterSeconds?: number
 }
 
@@ -29,7 +29,7 @@ export class BerthError extends Error {
   readonly field: string | undefined
   readonly taskId: string | undefined
   readonly retryAfterSeconds: number | undefined
-  /** The requested change was taken back: the former state is in force. */
+  /** The requested change was rolled back: the former state is in force. */
   undone = false
 
   constructor(

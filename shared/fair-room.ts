@@ -13,7 +13,7 @@ export interface Holding {
 
 export interface Room {
   readonly most: number
-  /** Of one limited caller. */
+  /** Limit of each share of limited callers. */
   readonly perShare: number
   /**
    * Part of `most` that is kept for unlimited callers while they do not use it. Limited callers that have nothing yet

@@ -39,7 +39,7 @@ export const firewallWords = { directions, protocols: ruleProtocols, actions: ru
 
 /** A rule applies to both directions of a flow; the first match decides. */
 export interface FirewallRule extends WantedRule {
-  /** Who opened the flow: `in`: the remote side, `out`: the guest. */
+  /** The side that opened the flow: `in`: the remote side, `out`: the guest. */
   readonly direction: (typeof directions)[number]
   /** `icmp` covers ICMP and ICMPv6. */
   readonly protocol: (typeof ruleProtocols)[number]

@@ -4,14 +4,14 @@ import type { Firewall, FirewallRule } from './firewall-rules.js'
 /** A TCP connection that somebody opens to a guest. */
 export interface Arrival {
   readonly family: AddressFamily
-  /** Of the other side; empty: any that no rule names. */
+  /** Address of the client; empty: an address that no rule names. */
   readonly source: string
-  /** Of the guest. */
+  /** Port of the guest. */
   readonly port: number
 }
 
 /**
- * What a guest's firewall says of a connection.
+ * Applies a guest's firewall to a connection.
  * @returns the rule that drops it, or `default`; undefined: it passes
  */
 export function findDropping(firewall: Firewall, arrival: Arrival): FirewallRule | 'default' | undefined {

@@ -4,7 +4,7 @@ import { waitFor } from '../test/support/wait.js'
 import { FramedSocket } from './framed-socket.js'
 import { frameOf } from './framing.js'
 
-/** Both ends of a connection: one that frames, and one that does as it likes. */
+/** Both ends of a connection: one that frames, and one that the test controls. */
 describe('a framed connection', () => {
   let framed: FramedSocket
   let other: Socket
@@ -72,9 +72,9 @@ describe('a framed connection', () => {
   })
 
   it('ends in time where the other side continues', async () => {
-    other.pause() // it does not hear of the end
+    other.pause() // its end is not noticed
     const signs = setInterval(() => other.write(frameOf(Buffer.alloc(0))), 20)
-    framed.end() // for an agent that is stopped meanwhile, the time is shorter
+    framed.end() // an agent that stops uses a shorter time
     framed.end(100)
     await waitFor(() => ended !== undefined).finally(() => clearInterval(signs))
   })

@@ -1,25 +1,27 @@
 import type { Socket } from 'node:net'
 import { FrameReader, frameOf, type OnFrame } from './framing.js'
 
-/** ALPN name of consoles on an agent's port: one console to a connection. See proto/berth/agent/v1/console.proto */
+/**
+ * ALPN name of consoles on an agent's port; each connection carries one console. See proto/berth/agent/v1/console.proto
+ */
 export const consoleProtocol = 'berth-console/2'
 
-/** A side says that it is there so often, and is given up once it missed that twice. */
+/** Interval of keep-alives. A peer that missed two of them is given up. */
 const defaultSignEveryMs = 5000
 const silentSigns = 2
-/** What was sent before an end may take so long to arrive. */
+/** Longest time until data that was sent before the end has arrived. */
 const lastSendMs = 10_000
 
 const sign = frameOf(Buffer.alloc(0))
 
 export interface FramedSocketListener {
-  /** May throw RangeError or an error of decoding, which `onEnd` then has. Never with a sign of life. */
+  /** May throw a RangeError or a decoding error, which `onEnd` then receives. Never called for a keep-alive. */
   readonly onFrame: OnFrame
-  /** Called once. @param error undefined where the other side has ended it */
+  /** Called once. @param error undefined if the other side ended the connection */
   onEnd(error: Error | undefined): void
 }
 
-/** Frames on a connection. An empty one is a sign of life. */
+/** Frames on a connection. An empty frame is a keep-alive. */
 export class FramedSocket {
   readonly #reader = new FrameReader()
   readonly #timer: NodeJS.Timeout
@@ -47,15 +49,18 @@ export class FramedSocket {
     if (this.socket.writable) this.socket.write(frame)
   }
 
-  /** Ends it after what was sent, or at the latest after a while; nothing that comes is heard any more. The last call counts. */
+  /**
+   * Sends what is pending, then ends, at the latest after `withinMs`; received frames are ignored. The last call
+   * counts.
+   */
   end(withinMs = lastSendMs): void {
     clearTimeout(this.#ending)
     this.#ending = setTimeout(() => this.socket.destroy(), withinMs).unref()
     this.socket.end()
-    this.socket.resume() // one that is paused would not hear of its peer's end
+    this.socket.resume() // a paused socket would not notice its peer's end
   }
 
-  /** Ends it at once. */
+  /** Ends the connection at once. */
   destroy(error?: Error): void {
     this.#error ??= error
     this.socket.destroy()
@@ -80,7 +85,10 @@ export class FramedSocket {
     }
   }
 
-  /** A side that does not read hears nothing, and what it has not read may hold up its peer's signs. */
+  /**
+   * Does not count while this side is paused: it receives nothing then, and unread data may delay the peer's
+   * keep-alives.
+   */
   #sign(): void {
     if (!this.socket.isPaused() && this.#signsMissed++ >= silentSigns)
       return this.destroy(new Error('the other side is silent'))
@@ -98,10 +106,10 @@ export class FramedSocket {
   }
 }
 
-/** How long a peer that may no longer be here goes on at most. */
+/** Longest time between two checks of the peer's certificate. */
 const peerCheckMs = 100
 
-/** A check of the peer that is asked for at every message and made at most ten times a second; again at once where it threw. */
+/** A check that is called for every message but runs at most every 100 ms; it runs again at once after a failure. */
 export function sparingly(check: () => void): () => void {
   let passedAtMs = -Infinity
   return () => {

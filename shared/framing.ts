@@ -1,10 +1,10 @@
 /*
- * Frames on a stream: a head of four bytes, then the content. The head is what the content is, 1 for plain bytes and 0 for
- * a message, and its length in 24 bits, big-endian.
+ * Frames on a stream: a header of four bytes, then the content. The header has the kind, 1 for plain bytes and 0 for a
+ * message, and the length in 24 bits, big-endian.
  */
 
 const headBytes = 4
-/** Above the largest content: 64 KiB of input, with what goes around it. */
+/** Above the largest content: 64 KiB of input and its envelope. */
 const maxFrameBytes = 96 * 1024
 
 export function frameOf(content: Uint8Array, isBytes = false): Buffer {
@@ -17,11 +17,11 @@ export function frameOf(content: Uint8Array, isBytes = false): Buffer {
 
 export type OnFrame = (content: Buffer, isBytes: boolean) => void
 
-/** Cuts what arrives into frames. */
+/** Splits received chunks into frames. */
 export class FrameReader {
   #parts: Buffer[] = []
   #bytes = 0
-  /** How many bytes the next look needs. */
+  /** Bytes that are needed before the next frame can be parsed. */
   #wanted = headBytes
 
   /** @throws {RangeError} for a frame that is too long, or of an unknown kind */

@@ -4,7 +4,7 @@ import { BerthError, toBerthError, type ErrorKind } from './errors.js'
 
 /*
  * Converts BerthError to a gRPC status and back. Metadata has the stable code as `berth-code`, the invalid field as
- * `berth-field`, and whether it was taken back as `berth-undone`; causes stay on their side.
+ * `berth-field`, and whether the change was rolled back as `berth-undone`. Causes are not sent.
  */
 
 const statusOfKind: Readonly<Record<ErrorKind, status>> = {
@@ -55,14 +55,14 @@ export function toServiceError(error: unknown, step?: string): ServiceError {
   return serviceError(toStatus(error, step))
 }
 
-/** The same as a message of its own, for streams that are not gRPC's. */
+/** The same as a message, for streams that are not gRPC's. */
 export function toRefusal(error: BerthError): ConsoleRefusal {
   const { code, details, metadata } = toStatus(error)
   const [word = '', field = ''] = ['berth-code', 'berth-field'].map((key) => String(metadata.get(key)[0] ?? ''))
   return { status: code, code: word, field, message: details }
 }
 
-/** What {@link fromServiceError} reads. */
+/** Converts a refusal to an error that {@link fromServiceError} reads. */
 export function refusalError(refusal: ConsoleRefusal): ServiceError {
   const metadata = new Metadata()
   metadata.set('berth-code', refusal.code)
@@ -70,7 +70,7 @@ export function refusalError(refusal: ConsoleRefusal): ServiceError {
   return serviceError({ code: refusal.status, details: refusal.message, metadata })
 }
 
-/** No peer has answered, or it does no longer. */
+/** The error of a connection that was never established, or has broken. */
 export function brokenError(cause: Error | undefined): ServiceError {
   const details = cause?.message ?? 'the connection was closed'
   return serviceError({ code: status.UNAVAILABLE, details, metadata: new Metadata() })
@@ -83,7 +83,7 @@ function serviceError(of: GrpcStatus): ServiceError {
 /**
  * The error for a failed call to an agent. The agent's own codes pass if they concern the request; its refusals of the
  * gateway, its bugs and malformed statuses become `agent_error`.
- * @param call.left the call was sent on a connection: without an answer it may have been carried out
+ * @param call.left the call was sent on a connection: without an answer it may have been executed
  */
 export function fromServiceError(error: unknown, { step, left }: { step: string; left: boolean }): BerthError {
   if (error instanceof BerthError) return error
@@ -101,12 +101,12 @@ export function fromServiceError(error: unknown, { step, left }: { step: string;
 /** Refusals that concern the guest rather than the gateway. */
 const refusalsOfGuests: ReadonlySet<string> = new Set(['policy_blocked', 'quota_exceeded'])
 
-/** Statuses that come from no peer: the connection broke, was never there, or stayed silent. */
+/** Statuses without an answer of the peer: the connection broke, was never established, or stayed silent. */
 const unanswered: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.DEADLINE_EXCEEDED])
 
 /** The peer did not answer a call. */
 export class UnansweredError extends BerthError {
-  /** @param left whether the call was sent, so that the peer may have carried it out */
+  /** @param left whether the call was sent, so that the peer may have executed it */
   constructor(
     readonly left: boolean,
     cause: unknown,

@@ -4,9 +4,9 @@ import { BerthError } from './errors.js'
 import { steadyClock } from './steady-clock.js'
 
 /*
- * Whom a certificate of the private CA identifies. The URI SAN has the role and, for agents, the host (SPIFFE ID,
+ * The identity in a certificate of the private CA. The URI SAN has the role and, for agents, the host (SPIFFE ID,
  * spiffe.io/docs: exactly one URI per certificate); the DNS SAN has the same for TLS name checks. TLS itself checks the
- * chain, against the private CA alone.
+ * chain, against the private CA only.
  */
 
 export type Role = 'agent' | 'gateway' | 'join'
@@ -69,7 +69,7 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
   }
 }
 
-/** Whom a TLS peer must be. */
+/** The identity that a TLS peer must have. */
 export interface PeerRule {
   readonly identity: Identity
   /** The authority that must have signed it; needed where TLS may have checked the chain against an earlier one. */

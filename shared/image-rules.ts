@@ -1,23 +1,23 @@
 /*
- * What the words of an image that an administrator adds must look like, checked by the gateway and again by the agent.
+ * Rules for the fields of an image that an administrator adds, checked by the gateway and again by the agent.
  */
 
-/** Of ids the gateway gives: no template of a catalogue has one. */
+/** Prefix of generated ids: no template of a catalogue has it. */
 const customIdPrefix = 'custom-'
 const customIdPattern = /^custom-[a-z0-9][a-z0-9.-]{0,55}$/
 
 /** 1 to 100 printable characters on one line; with the flag `u`. */
 export const imageNamePattern = '^[^\\p{Cc}\\u2028\\u2029]{1,100}$'
-/** A distribution, a release, a variant: what stands in ids and lists. */
+/** A distribution, a release or a variant, as ids and lists contain it. */
 export const imageWordPattern = '^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$'
 export const sha256Pattern = '^[0-9A-Fa-f]{64}$'
-/** Where a file may be asked for at all; which targets of these an agent asks is its configuration. */
+/** Permitted sources of a file. The agent's configuration decides which of these targets it may connect to. */
 export const imageUrlPattern =
   '^([Hh][Tt][Tt][Pp][Ss]?://[\\x21-\\x7e]{1,1990}|upload:[A-Za-z0-9][A-Za-z0-9._-]{0,127})$'
 /** A file that somebody copies to the host: its name, without a path. */
 export const uploadPattern = '^upload:([A-Za-z0-9][A-Za-z0-9._-]{0,127})$'
 
-/** Debian's names of architectures by what people call them. */
+/** Debian's names of architectures by their common names. */
 const architectures: Readonly<Record<string, string>> = {
   amd64: 'amd64',
   x86_64: 'amd64',
@@ -46,7 +46,7 @@ export function customImageId(name: string, operationId: string): string {
   return `${customIdPrefix}${words === '' ? '' : `${words.slice(0, 40)}-`}${tail}`
 }
 
-/** Debian's name of an architecture; undefined: none that hosts of this program have. */
+/** Debian's name of an architecture; undefined: no supported host has it. */
 export function findArchitecture(word: string): string | undefined {
   const known = word.toLowerCase()
   return Object.hasOwn(architectures, known) ? architectures[known] : undefined

@@ -1,7 +1,7 @@
 import { BerthError } from './errors.js'
 import { hostIdPattern } from './identity.js'
 
-/** What gateway and agent must agree on about join tokens: an ES256 JWT with a prefix that logs recognize and hide. */
+/** The format of join tokens, shared by gateway and agent: an ES256 JWT with a prefix that logs recognize and hide. */
 export const joinTokenPrefix = 'berth_jt_'
 export const joinIssuer = 'berth-gateway'
 export const joinAudience = 'berth-join'

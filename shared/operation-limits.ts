@@ -1,5 +1,5 @@
 /**
- * How many of a host's newest operations the gateway lists, and an agent sends to a watcher that starts over. Older
- * ones are asked for one by one.
+ * Number of a host's newest operations that the gateway lists, and that an agent sends to a watcher that starts over.
+ * Older ones are requested one by one.
  */
 export const listedOperations = 5000

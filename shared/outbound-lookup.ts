@@ -4,7 +4,7 @@ import { networkInterfaces } from 'node:os'
 import { checkTarget, type TargetPolicy } from './outbound-targets.js'
 
 /**
- * Looks names up once, and checks what was found: what was checked is what is connected to.
+ * Resolves a name once and checks the result, so that the connection goes to the checked address.
  * @param readOwn addresses of this host, read before each connection
  */
 export function checkedLookup(

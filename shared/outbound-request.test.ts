@@ -25,7 +25,7 @@ describe('outbound requests', function () {
       timeouts: { connectMs: 30_000, headersMs: 30_000, bodyMs: 30_000 },
       ...options,
     }))
-  /** What came, or the code of what was thrown. */
+  /** The answer's text, or the code of the error. */
   const ask = (url: string, order: OutboundOrder = {}): Promise<string> =>
     client
       .send(url, order)

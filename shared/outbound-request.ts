@@ -11,22 +11,22 @@ import type { Readable } from 'node:stream'
 import { TLSSocket, type ConnectionOptions } from 'node:tls'
 
 export interface OutboundTimeouts {
-  /** Of a connection, from the look-up of the name to the end of the TLS handshake. */
+  /** From the name lookup to the end of the TLS handshake. */
   readonly connectMs: number
-  /** From then to the end of the answer's headers. */
+  /** From the connection to the end of the answer's headers. */
   readonly headersMs: number
-  /** In which a body has a byte more, while somebody reads it; given up within twice this. */
+  /** Longest pause between two bytes of a body while it is read; the timeout takes effect within twice this time. */
   readonly bodyMs: number
 }
 
 export interface OutboundOptions {
   readonly timeouts: OutboundTimeouts
-  /** Of names alone: an address that stands in a URL is checked where the URL is (outbound-targets.ts). */
+  /** Resolves names only: an address within a URL is checked with the URL (outbound-targets.ts). */
   readonly lookup?: LookupFunction
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'servername' | 'checkServerIdentity' | 'minVersion'>
-  /** Of each origin; what is asked beyond waits. Default: no bound. */
+  /** Most connections per origin; further requests wait. Default: no bound. */
   readonly maxConnections?: number
-  /** Of all headers of an answer. Default: Node's, 16 KiB. */
+  /** Most bytes of all headers of an answer. Default: Node's, 16 KiB. */
   readonly maxHeaderBytes?: number
 }
 
@@ -35,7 +35,7 @@ export interface OutboundOrder {
   readonly method?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string | Buffer
-  /** Ends the request, or what is left of the body; its reason is what is thrown. */
+  /** Aborts the request, or the rest of the body; the request fails with its reason. */
   readonly signal?: AbortSignal
 }
 
@@ -43,8 +43,8 @@ export interface OutboundAnswer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   /**
-   * To be read to its end or destroyed. A body that is cut off, shorter than its length or without its last chunk ends
-   * with an error.
+   * Must be read to its end or destroyed. A body that is cut off, shorter than its length or without its last chunk
+   * ends with an error.
    */
   readonly body: Readable
 }
@@ -59,7 +59,7 @@ type OutboundCode =
   | 'answer_too_large'
   | 'client_closed'
 
-/** Failures of a request that are not the system's own, whose codes are ECONNREFUSED and the like. */
+/** Failures of a request other than the system's own, whose codes are ECONNREFUSED and the like. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError'
   constructor(
@@ -70,11 +70,11 @@ export class OutboundError extends Error {
   }
 }
 
-/** Below the 5 s after which common servers end a connection that nobody uses. */
+/** Below the 5 s after which common servers close an idle connection. */
 const keepAliveMs = 4000
 const mostRedirects = 5
 
-/** Asks other servers over HTTP, which may answer anything: whatever they do is an error of the request. */
+/** HTTP requests to other servers, which may send anything: every failure is an error of that request only. */
 export class OutboundClient {
   readonly #http: HttpAgent
   readonly #https: HttpsAgent
@@ -93,7 +93,7 @@ export class OutboundClient {
   }
 
   /**
-   * One request; redirects are answers as others are.
+   * Sends one request; redirects are ordinary answers.
    * @throws {OutboundError} `connect_timeout`, `headers_timeout`, `answer_missing`, `client_closed`; what `lookup` and
    * the system threw; the signal's reason
    */
@@ -103,14 +103,14 @@ export class OutboundClient {
     const exchange = new Exchange(request, this.options.timeouts, order.signal)
     this.#exchanges.add(exchange)
     request.once('close', () => this.#exchanges.delete(exchange))
-    // Bytes: with a string Node encodes the headers as UTF-8, too.
+    // A Buffer, since Node would encode the headers as UTF-8 too if the body were a string.
     request.end(typeof order.body === 'string' ? Buffer.from(order.body) : order.body)
     return exchange.answer
   }
 
   /**
-   * As `send`, at the end of at most five redirects.
-   * @param check makes a URL of each that a redirect leads to, and throws where that may not be asked
+   * Like `send`, but follows at most five redirects.
+   * @param check parses the URL of each redirect, and throws if it is not permitted
    * @throws {OutboundError} also `too_many_redirects`
    */
   async follow(
@@ -129,7 +129,7 @@ export class OutboundClient {
     throw new OutboundError('too_many_redirects', `more than ${mostRedirects} redirects`)
   }
 
-  /** Ends what is under way. */
+  /** Aborts all requests in progress. */
   close(): void {
     for (const exchange of this.#exchanges) exchange.fail(new OutboundError('client_closed', 'the client was closed'))
     this.#http.destroy()
@@ -138,7 +138,7 @@ export class OutboundClient {
 
   #open(url: URL, { method = 'GET', headers = {}, body }: OutboundOrder): ClientRequest {
     const isSecure = url.protocol === 'https:'
-    // Node tells the length of some methods' bodies alone.
+    // Node sets the length only for the bodies of some methods.
     const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
     return (isSecure ? httpsRequest : httpRequest)(url, {
       method,
@@ -149,7 +149,7 @@ export class OutboundClient {
   }
 }
 
-/** One request until its answer has ended, with all that may go wrong meanwhile. */
+/** One request until its answer has ended, with everything that may fail meanwhile. */
 class Exchange {
   readonly answer: Promise<OutboundAnswer>
   #reject: (error: Error) => void = () => undefined
@@ -172,7 +172,7 @@ class Exchange {
     signal?.addEventListener('abort', this.#abort)
   }
 
-  /** Also a request that waits for a connection, which `destroy` says nothing of until it has one. */
+  /** Also fails a request that waits for a connection, for which `destroy` emits nothing before it has one. */
   fail(error: Error): void {
     this.#reject(error)
     if (this.#message) this.#message.destroy(error)
@@ -180,7 +180,7 @@ class Exchange {
     this.#end()
   }
 
-  /** What is read from the connection already is good, if it is the whole answer. */
+  /** Data that was already received is valid, if it is the complete answer. */
   #break(error: Error): void {
     if (!this.#message?.complete) this.fail(withMessage(error))
   }
@@ -194,7 +194,7 @@ class Exchange {
   #timeAnswer(socket: Socket): void {
     const { connectMs, headersMs } = this.timeouts
     const ask = (): void => this.#expire(headersMs, () => this.fail(timeout('headers_timeout', 'no answer', headersMs)))
-    if (!socket.connecting) return ask() // one that is used again
+    if (!socket.connecting) return ask() // a reused connection
     this.#expire(connectMs, () => this.fail(timeout('connect_timeout', 'no connection', connectMs)))
     socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', ask)
   }
@@ -207,14 +207,14 @@ class Exchange {
         message.destroy(new OutboundError('answer_cut', 'the connection ended in the middle of the answer'))
       )
     this.#message = message
-    message.on('error', () => undefined) // who reads it gets it; nobody may
-    socket.prependOnceListener('close', cut) // before Node, which calls it "aborted"
+    message.on('error', () => undefined) // the reader gets it, if there is one
+    socket.prependOnceListener('close', cut) // before Node's own handler, which reports "aborted"
     message.once('close', () => socket.off('close', cut))
     this.#watch(message, socket.bytesRead)
     return { status: message.statusCode ?? 0, headers, body: message }
   }
 
-  /** A reader that is slow has bytes to read. */
+  /** Does not count while a slow reader has unread bytes. */
   #watch(message: IncomingMessage, seenBytes: number): void {
     const { bodyMs } = this.timeouts
     this.#expire(bodyMs, () => {
@@ -232,7 +232,7 @@ class Exchange {
 }
 
 /**
- * The rest of a body as UTF-8; what is no UTF-8 becomes U+FFFD.
+ * Reads the rest of a body as UTF-8; invalid sequences become U+FFFD.
  * @throws {OutboundError} `answer_too_large`, `answer_cut`, `body_timeout`, `client_closed`; the signal's reason
  */
 export async function readText(body: Readable, maxBytes: number): Promise<string> {
@@ -246,7 +246,7 @@ export async function readText(body: Readable, maxBytes: number): Promise<string
   return new TextDecoder().decode(Buffer.concat(chunks))
 }
 
-/** Reads a body that nobody wants, after which its connection can be used again; a longer one is cut off. Never throws. */
+/** Reads and discards a body, so that its connection can be reused; a longer body is cut off. Never throws. */
 export async function discardBody(body: Readable, maxBytes: number): Promise<void> {
   let leftBytes = maxBytes
   try {
@@ -255,20 +255,20 @@ export async function discardBody(body: Readable, maxBytes: number): Promise<voi
       if (leftBytes < 0) return
     }
   } catch {
-    // It is not wanted whole either.
+    // An incomplete body does not matter either.
   }
 }
 
 function locationOf({ status, headers: { location } }: OutboundAnswer): string | undefined {
   if (![301, 302, 303, 307, 308].includes(status) || location === undefined) return undefined
-  return Buffer.from(location, 'latin1').toString() // UTF-8, where it is no ASCII
+  return Buffer.from(location, 'latin1').toString() // UTF-8, unless it is ASCII
 }
 
 function timeout(code: OutboundCode, what: string, ms: number): OutboundError {
   return new OutboundError(code, `${what} within ${ms / 1000} s`)
 }
 
-/** Of several addresses that were tried each has its own. */
+/** After attempts at several addresses, each address has its own error. */
 function withMessage(error: Error): Error {
   if (error instanceof AggregateError) error.message ||= error.errors.map(({ message }: Error) => message).join(', ')
   return error

@@ -2,17 +2,17 @@ import { isIP } from 'node:net'
 import { containsCidr } from 'cidr-tools'
 import { BerthError } from './errors.js'
 
-/** What may be asked in the name of users, who write the URLs: their images, their webhooks. */
+/** Permitted targets of requests whose URLs users write: of their images and their webhooks. */
 export interface TargetPolicy {
-  /** http besides https. */
+  /** Permits http in addition to https. */
   readonly allowHttp: boolean
-  /** Addresses and CIDRs that may be asked although they are private, special or this host's. */
+  /** Permitted addresses and CIDRs, although they are private, special or this host's own. */
   readonly allowedTargets: readonly string[]
-  /** The setting of these addresses, for people. */
+  /** The name of the setting with these addresses, for messages. */
   readonly setting: string
 }
 
-/** Of IPv4 all that is not a public host's (IANA's registry of special-purpose addresses). */
+/** All IPv4 addresses that are not of a public host (IANA's registry of special-purpose addresses). */
 const refusedIpv4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -30,15 +30,15 @@ const refusedIpv4 = [
   '224.0.0.0/3',
   '168.63.129.16/32',
 ]
-/** What has an IPv4 address inside (6to4, Teredo) leads to that. */
+/** Prefixes that embed an IPv4 address (6to4, Teredo) lead to that address, and are refused as well. */
 const refusedIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 const publicIpv6 = '2000::/3'
 
 const longestUrl = 2000
 
 /**
- * A URL as users write it, checked as far as it can be without looking up its name.
- * @param own addresses of this host; default: not looked at
+ * Parses a URL of a user and checks it as far as possible without a name lookup.
+ * @param own addresses of this host; default: not checked
  * @throws {BerthError} `invalid_field` of `url`
  */
 export function parseTargetUrl(text: string, policy: TargetPolicy, own: readonly string[] = []): URL {
@@ -53,7 +53,7 @@ export function parseTargetUrl(text: string, policy: TargetPolicy, own: readonly
 }
 
 /**
- * @param address that a name was found to have, or that stands in the URL
+ * @param address the result of a name lookup, or the address within the URL
  * @param own addresses of this host
  * @throws {BerthError} `invalid_field` of `url`
  */

@@ -1,6 +1,6 @@
 import { BerthError } from './errors.js'
 
-/** Most callers in memory; beyond it those seen first are forgotten. */
+/** Most callers in memory; beyond it the earliest ones are dropped. */
 const maxCallers = 50_000
 
 export interface Rate {
@@ -41,7 +41,7 @@ export class RateLimit {
     return 0
   }
 
-  /** Takes back an attempt that should not count. */
+  /** Returns an attempt that should not count. */
   giveBack(caller: string): void {
     const fullAtMs = this.#fullAtMs.get(caller)
     if (fullAtMs !== undefined) this.#fullAtMs.set(caller, fullAtMs - this.rate.intervalMs)

@@ -1,6 +1,6 @@
 /*
- * The wall clock can be wrong for a minute: a bad time server, a guest of a hypervisor that was restored, a typing error.
- * The monotonic clock cannot jump, but does not know the date. Together they tell a jump from time that has passed.
+ * The wall clock can be wrong for a minute: a bad time server, a restored guest of a hypervisor, a typing error. The
+ * monotonic clock cannot jump, but does not know the date. Together they distinguish a jump from elapsed time.
  */
 
 /** Smaller changes are time synchronisation and are accepted at once. */
@@ -21,7 +21,7 @@ export interface ClockMark {
   readonly offsetMs: number
 }
 
-/** CLOCK_MONOTONIC, which counts from the machine's boot and so is the same in all processes. */
+/** CLOCK_MONOTONIC counts from the machine's boot, and is therefore equal in all processes. */
 const sinceBootMs = (): number => Number(process.hrtime.bigint() / 1000n) / 1000
 
 export class SteadyClock {

@@ -65,9 +65,7 @@ function parseUnixSeconds(text: string): number | undefined {
   return ms >= Date.UTC(1971, 0, 1) ? ms : undefined
 }
 
-/**
- * Clamps a foreign time: 0 (never) for one before 1970 or no number, at most the end of the year 9999 in every zone.
- */
+/** Clamps a foreign time: 0 (never) for a time before 1970 or NaN, at most the end of the year 9999 in every zone. */
 export function clampTime(ms: number): number {
   return Math.min(Math.max(ms || 0, 0), latestMs)
 }
@@ -84,7 +82,7 @@ const quarterMs = 900_000
 const maxQuarters = 100_000
 
 /**
- * Makes a function that tells what the zone's clocks show at `ms`, as if that were UTC. Asking for the zone's rules
+ * Makes a function that returns what the zone's clocks show at `ms`, as if that were UTC. A query of the zone's rules
  * takes microseconds, so the offset of each quarter of an hour without a clock change is cached.
  */
 function createWallClock(clock: Intl.DateTimeFormat): (ms: number) => number {
