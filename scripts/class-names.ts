@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
-/* Rejects two exported classes of one name: a reader who knows one of them would take the other one for it. */
+/* Rejects two exported classes with the same name, since a reader would confuse them. */
 
 const files = execFileSync('git', ['ls-files', 'agent', 'gateway', 'panel', 'shared'], {
   encoding: 'utf8',

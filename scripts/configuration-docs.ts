@@ -28,7 +28,7 @@ interface Row {
   readonly meaning: string
 }
 
-/** Every key of an example with the comment that stands above it; keys below one comment share it. */
+/** Every key of an example with the comment above it; keys below one comment share it. */
 export function parseExample(text: string): Row[] {
   const rows: Row[] = []
   const path: string[] = []

@@ -26,7 +26,10 @@ function readSources(): SourceFile[] {
   })
 }
 
-/** Named functions: declarations, methods, accessors, constructors, and functions that a constant or field is set to. */
+/**
+ * Counts named functions: declarations, methods, accessors, constructors, and functions assigned to a constant or
+ * field.
+ */
 function countFunctions({ parsed }: SourceFile): number {
   let count = 0
   const visit = (node: ts.Node): void => {

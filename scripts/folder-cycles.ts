@@ -43,7 +43,7 @@ function graphOf(folder: string, imports: readonly Import[]): Map<string, Set<st
   return graph
 }
 
-/** Takes away parts that import nothing of the rest until only cycles, and what imports them, are left. */
+/** Removes parts without imports of remaining parts until only cycles, and the parts that import them, are left. */
 function cyclesOf(graph: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   const left = new Set(graph.keys())
   const isFree = (part: string): boolean => ![...(graph.get(part) ?? [])].some((imported) => left.has(imported))

@@ -1,5 +1,5 @@
-// Protocol code from proto/ into proto/gen, with buf and ts-proto; nothing is fetched. Does nothing where the
-// code is that of the present proto files and tools already.
+// Generates protocol code from proto/ into proto/gen with buf and ts-proto, without downloads. Does nothing if the code
+// matches the present proto files and tools.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ function inputsDigest() {
   return hash.digest('hex')
 }
 
-// Made aside and swapped in, so that a build beside this one never sees half of it.
+// Generates into a separate directory and swaps it in, so that a concurrent build never sees half of it.
 function generate(digest) {
   const aside = `.generated-${process.pid}`
   try {

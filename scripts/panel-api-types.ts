@@ -1,4 +1,6 @@
-/* The types of the panel's client, from the document that the gateway publishes: panel/src/api/schema.gen.ts. */
+/*
+ * Generates the types of the panel's client from the document that the gateway publishes: panel/src/api/schema.gen.ts.
+ */
 import { readFile, writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import openapiTypes, { astToString } from 'openapi-typescript'
@@ -6,7 +8,7 @@ import { createApi, type ApiOptions } from '../gateway/api/create-api.js'
 
 const file = resolve(import.meta.dirname, '../panel/src/api/schema.gen.ts')
 
-/** Stands for every part that routes are made from: none is asked anything before a request. */
+/** A stand-in for every dependency of the routes: they use none before a request. */
 function nobody(): unknown {
   const one: unknown = new Proxy(() => one, {
     get: (_, name) => (name === Symbol.toPrimitive ? () => '' : one),

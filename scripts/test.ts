@@ -110,7 +110,7 @@ class TestRun {
   async run(): Promise<void> {
     for (const name of signals) process.on(name, () => void this.#interrupt())
     process.on('exit', () => rmSync(this.#scratch, { recursive: true, force: true }))
-    chmodSync(this.#scratch, 0o755) // users that tests start programs as read it
+    chmodSync(this.#scratch, 0o755) // users of programs that tests start read it
     await compile(join(this.#scratch, 'compiled'))
     const restore = this.#isLive ? () => undefined : keepForwarding()
     try {

@@ -9,16 +9,16 @@ api() {
     ${3:+-H 'Content-Type: application/json' --data "$3"} "$(api_url)/api/v1$2"
 }
 
-# Revoked, deleted, disabled or of another store: then nothing can be asked. Not true of a gateway without answer.
+# True if the key is revoked, deleted, disabled or of another store. False if the gateway does not answer.
 admin_key_refused() {
   local code
   code=$(curl -s -o /dev/null --max-time 30 -w '%{http_code}' -H @<(printf 'X-API-Key: %s\n' "$(cat "$admin_key")") \
     "$(api_url)/api/v1/hosts") || true
-  # 429: too many failed before; a valid key would be let in all the same.
+  # 429: too many failures before; a valid key would be accepted all the same.
   [[ $code =~ ^(401|403|429)$ ]]
 }
 
-# A value of a JSON text on standard input by a jq filter; nothing when it is not there. json FILTER [JQ-ARGS...]
+# Reads a value of the JSON on standard input by a jq filter; empty if it is missing. json FILTER [JQ-ARGS...]
 json() { jq -r "${@:2}" "($1) // empty" 2>/dev/null || true; }
 
 # The gateway's own reason for not being ready; empty if it does not answer.

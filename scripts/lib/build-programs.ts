@@ -3,7 +3,7 @@ import { cpSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { bundle } from './bundle.js'
 
-/** Code that a program loads lazily is in files of its own, next to the program. */
+/** Code that a program loads lazily is in separate files next to the program. */
 async function buildProgram(outdir: string, sources: string[]): Promise<void> {
   const addressOf = (file: string): string =>
     `new URL(${JSON.stringify(relative(outdir, join('dist', file)))}, import.meta.url).href`

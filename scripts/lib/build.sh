@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Building the product. Sourced after common.sh.
 
-# Compiled output is kept as long as its inputs are the same: daemons and tests may be running from it. build_product LOG
+# Retains compiled output while its inputs do not change, since daemons and tests may run from it. build_product LOG
 build_product() {
   local inputs
   inputs=$(find agent gateway shared proto package.json package-lock.json tsconfig.json buf.gen.yaml \

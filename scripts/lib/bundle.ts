@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { relative, resolve } from 'node:path'
 
 /*
- * Bundles programs with the packages that they run on, into few files: to find, read and link some 900 modules takes most of
- * a start.
+ * Bundles programs with their packages into few files: finding, reading and linking some 900 modules takes most of the
+ * time of a start.
  */
 
 /** Packages with native parts, or with files that are read from their own directory. */

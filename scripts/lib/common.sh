@@ -22,8 +22,8 @@ replace_file() {
 
 require_root() { [ "$(id -u)" -eq 0 ] || fail "run as root: sudo $0"; }
 
-# One up or down at a time, whatever its instance: they share checkouts, numbers of instances, lxcfs, the system user and
-# kernel settings. Held as descriptor 9 until the script ends, or closes it.
+# Runs one up or down at a time, whatever its instance: they share checkouts, instance numbers, lxcfs, the system user
+# and kernel settings. The lock is descriptor 9 until the script ends or closes it.
 setup_lock=/run/lock/berth-setup.lock
 take_setup_lock() {
   exec 9>"$setup_lock"
@@ -31,7 +31,7 @@ take_setup_lock() {
     say 'Waiting: another scripts/up or scripts/down is at work'
     flock 9
   fi
-  # The last purge removes the file: then this lock excludes nobody.
+  # The last purge removes the file: a lock on the removed file excludes nobody.
   [ "$setup_lock" -ef /proc/self/fd/9 ] || take_setup_lock
 }
 
@@ -68,7 +68,7 @@ show_progress() {
 
 minimum_node=20.19
 
-# The node program to use, or why there is none.
+# Finds the node program, or reports why there is none.
 require_node() {
   local version
   if ! command -v node >/dev/null || ! command -v npm >/dev/null; then node_missing 'Node.js is not installed.'; fi
@@ -88,7 +88,7 @@ node_missing() {
 
 package_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# Installs those of the named Debian packages that are missing, in one run; nothing they bring starts by itself.
+# Installs the missing ones of the named Debian packages in one run; their services do not start.
 # Sets `installed_now`. ensure_debian_packages LOG PACKAGE...
 ensure_debian_packages() {
   local log=$1 package
@@ -102,8 +102,8 @@ ensure_debian_packages() {
   keep_services_off
 }
 
-# In a shell of its own, whose traps are not those of the calling script. An interrupted apt is waited for: ended
-# halfway, it would leave packages half installed.
+# Runs in a subshell, whose traps are independent of the calling script. Waits for an interrupted apt, since killing it
+# would leave packages half installed.
 install_packages() (
   exec 8>"$policy_lock"
   flock 8
@@ -127,7 +127,7 @@ update_package_lists() {
 }
 
 # invoke-rc.d asks /usr/sbin/policy-rc.d whether a package may start its service; 101 is "no".
-# An administrator's own policy is left alone.
+# An administrator's own policy is not changed.
 policy_file=/usr/sbin/policy-rc.d
 policy_lock=/run/lock/berth-packages.lock
 policy_mark='# written by berth while it installs packages'
@@ -138,14 +138,14 @@ forbid_service_starts() {
 }
 allow_service_starts() { ! grep -qsF "$policy_mark" "$policy_file" || rm -f "$policy_file"; }
 
-# What a run left that was killed; not while another one installs.
+# Removes the policy of a killed run, unless another run installs packages.
 remove_stale_policy() {
   grep -qsF "$policy_mark" "$policy_file" || return 0
   (flock -n 8 && allow_service_starts || true) 8>"$policy_lock"
 }
 
-# The distribution's own Redis server and lxc's own bridge are not wanted, nor what waits for that bridge for half
-# a minute at every boot; only those that came just now are touched.
+# Disables the distribution's own Redis server, lxc's own bridge, and a service that waits for that bridge for half a
+# minute at every boot; only if they were installed just now.
 keep_services_off() {
   local package service
   for package in "${installed_now[@]}"; do
@@ -165,7 +165,7 @@ keep_services_off() {
   done
 }
 
-# npm packages, unless they are those of the lock file already. ensure_npm_packages LOG
+# Installs npm packages unless they match the lock file already. ensure_npm_packages LOG
 ensure_npm_packages() {
   local mark=node_modules/.berth-installed
   [ "$(cat "$mark" 2>/dev/null)" = "$(npm_packages_wanted)" ] && return 0

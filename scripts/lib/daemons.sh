@@ -3,7 +3,7 @@
 # does not run the machine. Sourced after common.sh and instance.sh.
 # shellcheck disable=SC2154 # set by those two
 
-# --- the code: a copy of its own, so that a checkout can change, be in /root or go, and the daemons run on
+# --- the code: a separate copy, so that the daemons run on when a checkout changes, is in /root or is deleted
 
 # Digest of what a daemon runs: its code, packages, node and configuration. daemon_digest agent|gateway
 daemon_digest() {
@@ -15,7 +15,7 @@ daemon_digest() {
   } | sha256sum | cut -c 1-64
 }
 
-# Copies the built product to lib_dir unless it is there already. The old copy goes once nothing runs from it.
+# Copies the built product to lib_dir unless it is there already. Deletes the old copy once nothing runs from it.
 install_code() {
   local packages
   packages=$(sha256sum package-lock.json | cut -c 1-64)-$(node -p 'process.version + process.arch')
@@ -46,12 +46,12 @@ copy_build() {
   rm -rf "$1/dist.old"
 }
 
-# The packages that the product runs on, without those that build and test it.
+# Copies the packages that the product runs on, without those that build and test it.
 copy_packages() {
   local root=$PWD list
   list=$(npm ls --omit=dev --all --parseable 2>/dev/null | tail -n +2 | sed "s#^$root/##" | sort -u) || true
   [ -n "$list" ] || fail 'npm ls names no packages; is node_modules complete?'
-  # Packages inside packages come with them; sources of native parts are not needed any more.
+  # Nested packages are copied with their parents; the sources of native parts are not needed any more.
   echo "$list" | grep -vE '^node_modules/(@[^/]+/)?[^/]+/node_modules/' |
     tar -c --exclude='better-sqlite3/deps' --exclude='better-sqlite3/src' --exclude='obj.target' --exclude='obj' \
       --exclude='node-pty/prebuilds' --exclude='node-pty/third_party' --exclude='node-pty/deps' --exclude='node-pty/src' \
@@ -59,7 +59,7 @@ copy_packages() {
   chmod -R a+rX,go-w "$1/node_modules"
 }
 
-# Node as both daemons can run it: from /root or /home it is copied, since the gateway is not root.
+# Installs a Node that both daemons can run: from /root or /home it is copied, since the gateway is not root.
 install_node() {
   local program
   program=$(readlink -f "$(command -v node)")
@@ -85,7 +85,7 @@ ensure_user() {
 ensure_directories() {
   install -d -m 755 "$var_dir" "$run_base"
   install -d -m 750 "$log_dir"
-  # Guests' root users pass through it to what is theirs (x only); what is secret is so by its own mode.
+  # Guests' root users may pass through it to their own files (x only); secret files are protected by their own modes.
   install -d -m 711 "$(agent_state_dir)"
   install -d -m 700 "$(agent_run_dir)"
   install -d -m 700 -o "$berth_user" -g "$berth_user" "$(gateway_state_dir)" "$(gateway_run_dir)"
@@ -95,12 +95,12 @@ ensure_directories() {
 
 # agent_command SUBCOMMAND ARGS...
 agent_command() { "$node_program" "$lib_dir/dist/agent/main.js" "$@" --config "$(config_of agent)"; }
-# As the unit does: of all capabilities it keeps the one to listen on ports below 1024.
+# Like the unit: keeps only the capability to listen on ports below 1024.
 as_berth=(setpriv --reuid "$berth_user" --regid "$berth_user" --clear-groups --inh-caps=-all,+net_bind_service
   --ambient-caps=-all,+net_bind_service --bounding-set=-all,+net_bind_service --no-new-privs --)
 
-# The pid of a running daemon, or nothing. A pid file holds pid and start time, so that another process that
-# got the pid later is not taken for it.
+# The pid of a running daemon, or nothing. A pid file has pid and start time, so that a later process with the same pid
+# is not mistaken for it.
 daemon_pid() {
   local pid started
   if runs_systemd; then
@@ -112,13 +112,13 @@ daemon_pid() {
   [ "$(start_time_of "$pid")" != "$started" ] || echo "$pid"
 }
 
-# Field 22 of /proc/PID/stat, counted behind the command's name; nothing for a process that has ended (Z).
+# Field 22 of /proc/PID/stat, counted after the command's name; empty for an ended process (Z).
 start_time_of() { sed -n 's/.*) \([^Z]\)/\1/p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 
 environment_of() { echo "$etc_dir/$1.env"; }
 
-# The environment as the unit gives it, whoever runs this script: to be called in a shell of its own. Values do not
-# appear in arguments, which ps shows.
+# Sets the environment as the unit does, whoever runs this script; call it in a subshell. Values do not appear in
+# arguments, which ps shows.
 daemon_environment() {
   local file name value
   file=$(environment_of "$1")
@@ -134,7 +134,7 @@ daemon_environment() {
   done <"$file"
 }
 
-# BERTH_REDIS_URL as this script got it, for every later start too.
+# Stores BERTH_REDIS_URL of this script for every later start.
 keep_redis_url() {
   local file
   [ -n "${BERTH_REDIS_URL:-}" ] || return 0
@@ -164,7 +164,7 @@ start_in_background() {
   log=$(log_of "$1")
   rotate_log "$log"
   [ "$1" != gateway ] || as=("${as_berth[@]}")
-  # It writes its own pid file before it lets go of the lock (9): where this script is killed, the next one knows it.
+  # It writes its pid file before it releases the lock (9): if this script is killed, the next one finds the daemon.
   read -r < <(
     write_pid_file "$1"
     echo 'written'
@@ -178,7 +178,7 @@ start_in_background() {
   ) || fail "the $1 cannot be started"
 }
 
-# Descriptors inherited from the caller of this script; 9 is the lock, and exec closes 255, bash's own.
+# Closes descriptors inherited from the caller of this script; 9 is the lock, and exec closes 255, bash's own.
 close_inherited() {
   local fd
   for fd in "/proc/$BASHPID/fd/"*; do
@@ -187,14 +187,14 @@ close_inherited() {
   done
 }
 
-# Of the calling shell, and of what it becomes by exec.
+# Writes the pid of the calling shell, which exec preserves.
 write_pid_file() {
   local pid=$BASHPID # another one inside $( )
   echo "$pid $(start_time_of "$pid")" >"$(pid_file_of "$1").new"
   mv "$(pid_file_of "$1").new" "$(pid_file_of "$1")"
 }
 
-# Keeps what was logged before, at most three times 10 MB.
+# Rotates the log: retains at most three files of 10 MB.
 rotate_log() {
   local size
   size=$(stat -c %s "$1" 2>/dev/null || echo 0)
@@ -219,7 +219,7 @@ stop_daemon() {
   rm -f "$(started_file_of "$1")"
 }
 
-# The private Redis of a gateway that was killed; it works in a directory of its own.
+# Stops the private Redis of a killed gateway; its working directory identifies it.
 stop_stray_redis() {
   local pid
   for pid in $(pgrep -x redis-server || true); do
@@ -227,7 +227,7 @@ stop_stray_redis() {
   done
 }
 
-# SIGTERM, and SIGKILL when it is still there after so many seconds. stop_process PID SECONDS
+# Sends SIGTERM, and SIGKILL if the process still exists after SECONDS. stop_process PID SECONDS
 stop_process() {
   local started tries=0
   started=$(start_time_of "$1")
@@ -239,7 +239,8 @@ stop_process() {
   done
 }
 
-# Starts what does not run, restarts what runs from other code or configuration, leaves the rest alone.
+# Starts a daemon that does not run, restarts one that runs from other code or configuration, and leaves others
+# unchanged.
 # Sets `daemon_change` to started, restarted or none.
 ensure_daemon() {
   local program=$1
@@ -255,7 +256,7 @@ ensure_daemon() {
   [ "$daemon_change" = none ] || start_daemon "$program"
 }
 
-# Another program on our port is better said here than found in a log.
+# Reports another program on the port here, since the message would be hard to find in a log.
 check_port_free() {
   local listen owner
   listen=$(configured_value "$1" listen)
@@ -263,7 +264,7 @@ check_port_free() {
   [ -z "$owner" ] || fail "port ${listen##*:} is in use by $owner." "Stop it, or set \`listen\` in $(config_of "$1")."
 }
 
-# Shows why a daemon is not there, from the end of its log.
+# Shows why a daemon does not run, from the end of its log.
 fail_with_log() {
   local lines
   if runs_systemd; then lines=$(journalctl -n 20 --no-pager -o cat -u "$(unit_of "$1")" || true)
@@ -275,14 +276,14 @@ fail_with_log() {
 
 # --- systemd
 
-# The gateway's unit writes nowhere but in its own directories: those that the configuration moves are named.
+# The gateway's unit writes only to its own directories: the configured ones are added.
 # allow_own_directories UNIT-FILE
 allow_own_directories() {
   local directory
   for directory in "$(gateway_state_dir)" "$(gateway_run_dir)"; do
     case $directory in
       "/var/lib/berth$suffix/gateway" | "/run/berth$suffix/gateway") continue ;;
-      # It is gone after a boot: systemd makes it.
+      # It disappears at a boot: systemd creates it.
       /run/*) sed -i "s#^RuntimeDirectory=.*#& ${directory#/run/}#" "$1" ;;
       *) sed -i "s#^ProtectSystem=.*#&\nReadWritePaths=$directory#" "$1" ;;
     esac
@@ -303,11 +304,11 @@ install_unit() {
   fi
 }
 
-# Active from now on, whether the daemons are or not: guests outlive them, and are to be shut down with the machine.
+# Active whether or not the daemons run: guests survive the daemons, and must be shut down with the machine.
 install_guests_unit() {
   install_unit guests
   systemctl -q enable --now "$(unit_of guests)"
 }
 
-# Its guests go on, or are gone already.
+# Its guests continue, or have ended already.
 stop_guests_unit() { systemctl -q disable --now "$(unit_of guests)" 2>/dev/null || true; }

@@ -30,11 +30,11 @@ started_file_of() { echo "$var_dir/.$1-started"; }
 
 runs_systemd() { [ -d /run/systemd/system ]; }
 
-# --- values of the configurations, by `PROGRAM KEY`: nothing knows them before read_configs
+# --- values of the configurations, by `PROGRAM KEY`: empty before read_configs
 
 declare -A configured=()
 
-# configured_value PROGRAM KEY [DEFAULT], the default where nothing is known of the instance
+# configured_value PROGRAM KEY [DEFAULT]: the default if the instance has no known value
 configured_value() { echo "${configured["$1 $2"]:-${3:-}}"; }
 agent_get() { configured_value agent "$@"; }
 gateway_get() { configured_value gateway "$@"; }
@@ -46,7 +46,7 @@ gateway_run_dir() { gateway_get run_dir "$run_base/gateway"; }
 pool_dir() { agent_get storage.pool "$var_dir/pool"; }
 loop_file() { agent_get storage.loop_file "$var_dir/pool.img"; }
 
-# Sets `configured`. READER prints `KEY<tab>VALUE` a line for the program that it is given. read_configs READER
+# Sets `configured`. READER prints one line `KEY<tab>VALUE` per value of the given program. read_configs READER
 read_configs() {
   local program values key value
   configured=()
@@ -56,7 +56,7 @@ read_configs() {
   done
 }
 
-# What `up` has just built says what the daemons will read.
+# The program that `up` has just built prints the values that the daemons will read.
 values_for_up() {
   local values
   values=$(values_by_program . "$1") || fail "$(config_of "$1") cannot be used."
@@ -65,7 +65,8 @@ values_for_up() {
   echo "$values"
 }
 
-# By whatever program is there, or as `up` had them last, or by the shell; nothing where there is neither.
+# Reads the values with the installed program, from the record of the last `up`, or with the shell; empty if there is
+# neither.
 values_for_down() {
   local values='' file
   file=$(config_of "$1")
@@ -81,10 +82,10 @@ values_for_down() {
   echo "$values"
 }
 
-# Stopping needs no more than the directories, which are known without.
+# Stopping needs only the directories, which have defaults.
 values_for_stop() { (values_for_down "$1" 2>/dev/null) || true; }
 
-# values_by_program DIRECTORY PROGRAM; the program says itself what it does not accept
+# values_by_program DIRECTORY PROGRAM; the program itself reports values that it refuses
 values_by_program() {
   local json
   [ -e "$1/dist/$2/main.js" ] && command -v node >/dev/null || return 1
@@ -98,15 +99,15 @@ values_by_program() {
     print(JSON.parse(require("node:fs").readFileSync(0, "utf8")), [])' 9>&- <<<"$json"
 }
 
-# What a key has that is left out is in the example. Fails with the line that the shell cannot read.
+# An omitted key has the value of the example. Fails with the line that the shell cannot read.
 values_by_shell() {
   local values
   if ! values=$(config_lines "$(config_of "$1")"); then echo "$values" && return 1; fi
   { config_lines "systemd/$1.example.yaml" && echo "$values"; } | awk -F '\t' '{ last[$1] = $0 } END { for (key in last) print last[key] }'
 }
 
-# Mappings of plain or simply quoted scalars, two levels deep; lists are skipped. All other YAML is refused, and none
-# is taken for what it is not. config_lines FILE
+# Reads mappings of plain or simply quoted scalars, two levels deep; lists are skipped. Refuses all other YAML rather
+# than misread it. config_lines FILE
 config_lines() {
   awk '
     function refuse() { print NR ": the shell cannot read it: " $0; exit 1 }
@@ -130,7 +131,7 @@ config_lines() {
 
 values_record() { echo "$var_dir/.$1-values"; }
 
-# For a purge that has neither program nor configuration any more. A URL may hold a password.
+# For a purge without program and configuration. A URL may contain a password.
 keep_values() {
   local program key
   for program in agent gateway; do
@@ -144,7 +145,8 @@ keep_values() {
   done
 }
 
-# What no two instances may share: where a named one leaves it out it has the first one's, which is the example's.
+# Keys that two instances must not share: an omitted key in a named one has the first one's value, which is the
+# example's.
 own_keys='^(state_dir|run_dir|network\.(bridge|table|interface_prefix)|storage\.(pool|loop_file))'$'\t'
 
 # check_own_values PROGRAM VALUES
@@ -161,8 +163,8 @@ check_own_values() {
   done
 }
 
-# What comes in at another bridge from a network of guests is dropped as forged: those of one of two instances that share
-# it would reach nobody. Not asked of a purge. check_own_subnets PROGRAM VALUES
+# Packets from a guest network that arrive at another bridge are dropped as forged: if two instances shared a network,
+# the guests of one would reach nobody. A purge does not check this. check_own_subnets PROGRAM VALUES
 check_own_subnets() {
   local value records
   for records in /var/lib/berth/".$1-values" /var/lib/berth-*/".$1-values"; do
@@ -172,7 +174,7 @@ check_own_subnets() {
   done
 }
 
-# Whether anything of the instance is on this machine.
+# True if any part of the instance exists on this machine.
 instance_is_known() {
   local path
   for path in "$etc_dir" "$var_dir" "$run_base" "$log_dir" "$lib_dir" "$lib_dir.new" "$lib_dir.old" \
@@ -218,7 +220,7 @@ protect_configs() {
   chmod 640 "$(config_of gateway)"
 }
 
-# A named instance's number, 1 to 9: everything that must differ is counted from it.
+# Chooses a named instance's number, 1 to 9, from which its distinct addresses, ports and names follow.
 choose_number() {
   local taken
   [ -s "$etc_dir/number" ] && return 0
@@ -229,7 +231,7 @@ choose_number() {
   fail 'there are nine named instances already'
 }
 
-# Its own address, bridge, table, interfaces, subnet, ports and idmaps. give_agent_its_own FILE
+# Sets its own address, bridge, table, interfaces, subnet, ports and idmaps. give_agent_its_own FILE
 give_agent_its_own() {
   local n prefix
   n=$(cat "$etc_dir/number")

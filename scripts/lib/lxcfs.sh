@@ -10,7 +10,7 @@ lxcfs_drop_in=/etc/systemd/system/lxcfs.service.d/berth.conf
 
 lxcfs_mounted() { awk -v at="$lxcfs_mount" '$2 == at && $3 == "fuse.lxcfs" { found = 1 } END { exit !found }' /proc/self/mounts; }
 
-# One that runs already is left alone: guests have its files open.
+# A running one is not restarted: guests have its files open.
 ensure_lxcfs() {
   if runs_systemd; then
     ensure_lxcfs_unit
@@ -50,7 +50,7 @@ start_lxcfs() {
   note "lxcfs does not start ($log_dir/lxcfs.log): guests see the memory and processors of the host"
 }
 
-# Only what we started, and only with the last instance.
+# Removes only what Berth started, and only with the last instance.
 remove_lxcfs() {
   if [ -e "$lxcfs_drop_in" ]; then
     rm -f "$lxcfs_drop_in"

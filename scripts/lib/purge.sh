@@ -13,11 +13,11 @@ purge_host() {
   purge_storage
 }
 
-# False for a set-up that was killed before it wrote a configuration: nothing else was made then.
+# False for a set-up that was killed before it wrote a configuration: nothing else was created then.
 names_known() { [ -n "$(agent_get network.interface_prefix)" ]; }
 
-# Guests by their cgroups, which only root on the host can make and enter: lxc.payload.NAME, lxc.monitor.NAME, with
-# NAME = prefix and id. The payload is killed first: its monitor then cleans up and ends.
+# Finds guests by their cgroups, which only root on the host can create and enter: lxc.payload.NAME, lxc.monitor.NAME,
+# with NAME = prefix and id. The payload is killed first: its monitor then cleans up and ends.
 purge_guests() {
   local name
   for name in $(guest_names); do
@@ -29,7 +29,7 @@ purge_guests() {
   rm -rf "/run/lxc/lock$(agent_state_dir)/lxc"
 }
 
-# Names of guests that are this instance's: another LXC user might name containers alike.
+# Names of this instance's guests: another LXC user might choose similar names.
 guest_names() {
   local prefix name
   prefix=$(agent_get network.interface_prefix)
@@ -58,7 +58,7 @@ group_pids() {
   done | sort -un
 }
 
-# Again and again, for what forks meanwhile.
+# Kills repeatedly, since processes may fork meanwhile.
 kill_group() {
   local pid
   for _ in $(seq 100); do
@@ -87,8 +87,8 @@ remove_groups() {
   done
 }
 
-# Programs of the product that still run: by program and by a directory of the instance in their arguments or as
-# their working directory, so that an editor with a configuration file open is none.
+# Remaining processes of the product. A process matches by its program and by a directory of the instance in its
+# arguments or as its working directory, so that an editor with a configuration file open does not match.
 purge_processes() {
   local pid
   for pid in $(instance_processes); do kill -KILL "$pid" 2>/dev/null || true; done
@@ -110,8 +110,8 @@ instance_processes() {
   done
 }
 
-# Addresses and the bridge first, then guests' interfaces with the devices of their rates (<prefix><id>u), and nft tables
-# of every family last: a guest that would not end is on no network before the rules go.
+# Removes addresses and the bridge first, then guests' interfaces with the devices of their rates (<prefix><id>u), and
+# nft tables of every family last: a guest that did not end has no network before the rules are removed.
 purge_network() {
   local table bridge prefix family name
   table=$(agent_get network.table)
@@ -128,7 +128,8 @@ purge_network() {
 }
 
 # Public addresses, proxy entries and routes of guests. The agent marks them by a digest of its table's name
-# (agent/network/addresses/mark.ts): addresses by a metric, which others' /32 have not, the rest by a routing protocol.
+# (agent/network/addresses/mark.ts): addresses by a metric, which foreign /32 do not have, the rest by a routing
+# protocol.
 # purge_addresses TABLE BRIDGE
 purge_addresses() {
   local digest metric protocol address device
@@ -144,7 +145,8 @@ purge_addresses() {
   ip -6 route flush table all dev "$2" proto "$protocol" 2>/dev/null || true
 }
 
-# A pool on a device or in a file system of yours loses what Berth made in it; one on our loop file goes whole.
+# A pool on a device or in a foreign file system loses what Berth created in it; one on Berth's loop file is deleted
+# completely.
 purge_storage() {
   local pool file device
   pool=$(pool_dir)
@@ -162,7 +164,7 @@ purge_storage() {
   rmdir "$pool" 2>/dev/null || true
 }
 
-# The agent's two swap files, which it labels, with their units; other swap of the host stays.
+# Removes the agent's two swap files, which it labels, with their units; other swap of the host stays.
 purge_swap() {
   local file path units unit
   units=$(agent_get swap.unit_dir /etc/systemd/system)
@@ -182,7 +184,7 @@ purge_swap() {
 
 pool_is_ours() { [ -e "$(loop_file)" ] && [ -n "$(losetup -n -O NAME -j "$(loop_file)")" ]; }
 
-# Subvolumes in the pool's four folders, those that guests made inside theirs first.
+# Deletes subvolumes in the pool's four folders, those created inside guests first.
 remove_subvolumes() {
   local path folder
   { btrfs subvolume list "$1" 2>/dev/null || true; } | sed -nE 's#.* path (.*/)?((images|guests|snapshots|trash)/.*)#\2#p' | sort -r |
@@ -194,7 +196,7 @@ remove_subvolumes() {
   for folder in images guests snapshots trash; do rmdir "$1/$folder" 2>/dev/null || true; done
 }
 
-# Deepest first; lazily, for what a process outside still holds.
+# Unmounts the deepest first; lazily, since a process outside may still use it.
 unmount_below() {
   local at
   awk -v at="$1" '$2 == at || index($2, at "/") == 1 { print $2 }' /proc/self/mounts | sort -r | while read -r at; do
@@ -202,7 +204,7 @@ unmount_below() {
   done
 }
 
-# Of a Redis server that is not the gateway's own, its keys go. Sets `left` to what stays of them.
+# Deletes the gateway's keys in a foreign Redis server. Sets `left` to a message about the remaining ones.
 purge_store() {
   local url prefix output
   url=$(daemon_environment gateway && printenv BERTH_REDIS_URL || gateway_get redis.url)
@@ -222,7 +224,7 @@ remove_keys() (
   exec timeout 120 "$program" "$main" purge --config "$(config_of gateway)"
 )
 
-# Files, last: what was removed before is found through them.
+# Deletes files last: the earlier steps find their objects through them.
 purge_files() {
   local directory unit
   remove_made_in "$(agent_state_dir)" history identity journal.db journal.db-shm journal.db-wal lock.db \
@@ -236,8 +238,8 @@ purge_files() {
   for unit in agent gateway guests; do rm -f "$(unit_file "$unit")" "$(unit_file "$unit").new"; done
 }
 
-# A directory of the operator's choice loses what Berth makes in it, and goes if nothing else is there. Never across
-# a mount that could not be undone. remove_made_in DIRECTORY NAME...
+# Deletes what Berth creates in a directory of the operator's choice, and the directory itself if it is empty then.
+# Never crosses a mount that could not be unmounted. remove_made_in DIRECTORY NAME...
 remove_made_in() {
   local directory=$1 name
   shift
@@ -245,7 +247,7 @@ remove_made_in() {
   rmdir "$directory" 2>/dev/null || true
 }
 
-# Before anything is destroyed. What an instance does not say is never guessed: it would be another's.
+# Runs before anything is destroyed. Missing values of an instance are never guessed: they would be another instance's.
 check_instance() {
   local title=${instance:+"instance '$instance'"}
   if ! instance_is_known; then
@@ -259,7 +261,7 @@ check_instance() {
   check_directories
 }
 
-# A purge that stops halfway is worse than none.
+# A purge that stops halfway is worse than no purge.
 check_directories() {
   local directory
   for directory in "$(agent_state_dir)" "$(agent_run_dir)" "$(gateway_state_dir)" "$(gateway_run_dir)" "$(pool_dir)"; do
@@ -271,9 +273,9 @@ check_directories() {
   done
 }
 
-# Kernel settings that agents changed, the last first: those still as they were set (agent/daemon/kernel-record.ts).
-# Those of the network, `NAMESPACE:PATH`, once no other agent is in this network namespace; the others once none is left.
-# Nothing over a boot, which has undone them.
+# Restores kernel settings that agents changed, the last first, if they still have the agents' value
+# (agent/daemon/kernel-record.ts). Those of the network, `NAMESPACE:PATH`, are restored once no other agent is in this
+# network namespace; the others once no agent is left. After a boot nothing is restored, since the boot has reset them.
 restore_kernel_settings() {
   local users user own
   [ -r "$kernel_record" ] || return 0
@@ -286,7 +288,7 @@ restore_kernel_settings() {
   [ -n "$users" ] || rm -f "$kernel_record"
 }
 
-# Settings whose name in the record matches. put_back PATTERN
+# Restores settings whose name in the record matches. put_back PATTERN
 put_back() {
   local key path before value
   while read -r key before; do
@@ -295,11 +297,11 @@ put_back() {
     [[ $path != *..* && $(cat "/proc/sys/$path" 2>/dev/null) == "$value" ]] || continue
     [ "$before" = "$value" ] || echo "$before" >"/proc/sys/$path" || note "$path is not put back to $before"
   done < <(kernel_record_section before | grep -E "$1" | tac)
-  # While the record stays: what is put back is not so again, whoever sets it.
+  # While the record exists: a restored value is not restored again, whoever sets it.
   sed -i -E "s/^(    \"${1#^}[^\"]*\": )-?[0-9]+/\1-1/" "$kernel_record"
 }
 
-# Of the record, which has one line a value: names with their numbers. kernel_record_section NAME
+# Reads a section of the record, which has one line per value: names with their numbers. kernel_record_section NAME
 kernel_record_section() {
   awk -F '"' -v want="$1" '
     /^  "/ { section = $2 }
@@ -313,7 +315,7 @@ others_are_there() {
   return 1
 }
 
-# What all instances share goes with the last.
+# Removes what all instances share, with the last one.
 purge_shared() {
   restore_kernel_settings
   if others_are_there; then return 0; fi

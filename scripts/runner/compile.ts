@@ -55,7 +55,7 @@ function entryPoints(files: readonly string[]): { own: string[]; panel: string[]
   }
 }
 
-/** Every source keeps a file of its own, which tests import or start by its name. */
+/** Every source becomes a separate file, which tests import or start by its name. */
 async function compileInto(directory: string, options: BuildOptions): Promise<void> {
   const addressOf = (file: string): string => JSON.stringify(pathToFileURL(join(resolve(directory), file)).href)
   await bundle({ outdir: directory, outbase: '.', chunkNames: 'chunks/[hash]', ...options }, addressOf)

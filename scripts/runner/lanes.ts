@@ -3,7 +3,7 @@ import type { Chain, JobKind } from './jobs.js'
 export interface Lanes {
   /** Chains that run at the same time. */
   readonly count: number
-  /** Chains that compute among them, as long as any wait: files that wait use the processors little. */
+  /** Limit of computing chains while other chains wait, since waiting chains use the processors little. */
   readonly computing: number
 }
 
@@ -29,7 +29,7 @@ export async function runInLanes(
   }
 }
 
-/** Removes the chain that begins next from those that wait. */
+/** Removes and returns the chain that begins next. */
 export function takeNext(waiting: Chain[], running: readonly Chain[], lanes: Lanes): Chain | undefined {
   const free = lanes.count - running.reduce((sum, chain) => sum + chain.lanes, 0)
   const computing = running.filter(({ kind }) => kind === 'compute').length

@@ -79,7 +79,7 @@ function measureFiles(runner: Runner): () => [file: string, seconds: number][] {
   return () => [...spent].map(([file, ms]) => [file, ms / 1000])
 }
 
-/** Of this process and of its descendants that have ended. Source: proc_pid_stat(5), fields 14 to 17. */
+/** Seconds of this process and of its descendants that have ended. Source: proc_pid_stat(5), fields 14 to 17. */
 function readProcessorSeconds(): number {
   const ticksPerSecond = 100
   const fields = readFileSync('/proc/self/stat', 'utf8')
@@ -116,7 +116,7 @@ function diffOf({ actual, expected }: ShownError): string[] {
   return shown.map((line) => line.slice(0, limits.diffColumns))
 }
 
-/** Lines of the repository, where the stack has any. */
+/** Lines of the stack that are in the repository, if there are any. */
 function stackOf({ stack }: ShownError): string[] {
   const lines = String(stack ?? '').split('\n')
   const calls = lines.map((line) => line.trim()).filter((line) => line.startsWith('at '))
