@@ -11,7 +11,7 @@ export interface HttpAnswer {
 const timeouts = { connectMs: 300_000, headersMs: 300_000, bodyMs: 300_000 }
 const mostBytes = 2 ** 29
 
-/** A client for servers of tests. */
+/** A client for the servers of tests. */
 export function createClient(options: Partial<OutboundOptions> = {}): OutboundClient {
   return new OutboundClient({ timeouts, ...options })
 }

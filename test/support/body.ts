@@ -1,3 +1,3 @@
-/** Of an answer. Loose on purpose: tests look into it, the OpenAPI document says what it must be. */
+/** The body of an answer. Loose on purpose: tests read any field of it, and the OpenAPI document defines it. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- a test reads any field of any answer
 export type Body = any

@@ -43,7 +43,7 @@ export class CutLine {
     for (const socket of this.#sockets) socket.destroy()
   }
 
-  /** Loses the state of its connections, as a router does: nothing of them passes any more. New ones work. */
+  /** Drops the state of its connections, as a router does: nothing passes on them any more. New ones work. */
   silence(): void {
     for (const socket of this.#sockets)
       socket

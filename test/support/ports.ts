@@ -5,14 +5,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isThere } from '../../agent/host/process/proc.js'
 
-/** A file for each port that a process was given, with its pid: a daemon that is away comes back to its port. */
+/** A file with the pid for each assigned port, since a stopped daemon comes back to its port. */
 const claims = join(tmpdir(), 'btest-ports')
 const given = new Set<number>()
 process.on('exit', () => given.forEach((port) => rmSync(join(claims, `${port}`), { force: true })))
 
 /**
- * A loopback port that nobody listens on now, another each time, in all processes of tests. Of those that the kernel gives
- * to nobody by itself. Above 10080, which browsers refuse.
+ * A loopback port without a listener, a different one each time, in all processes of tests. It is outside of the range
+ * that the kernel assigns, and above 10080, which browsers refuse.
  */
 export async function freePort(): Promise<number> {
   mkdirSync(claims, { recursive: true })
@@ -30,7 +30,7 @@ function claim(port: number): boolean {
     writeFileSync(path, `${process.pid}`, { flag: 'wx' })
     return true
   } catch {
-    if (!isHeld(path)) rmSync(path, { force: true }) // of a process that was killed
+    if (!isHeld(path)) rmSync(path, { force: true }) // left by a killed process
     return false
   }
 }
@@ -39,7 +39,7 @@ function isHeld(path: string): boolean {
   try {
     return isThere(Number(readFileSync(path, 'utf8')))
   } catch {
-    return false // given back meanwhile
+    return false // released meanwhile
   }
 }
 

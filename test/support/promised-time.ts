@@ -1,13 +1,13 @@
 import { expect } from 'chai'
 
-/** A machine that does other work may take this many times what is promised, and at least `leastMs`. */
+/** A machine with other work may take this many times the promised time, and at least `leastMs`. */
 const slowness = 10
-/** Shorter than the product's own time limits, which tests tell from an answer. */
+/** Shorter than the product's own timeouts, which tests distinguish from an answer. */
 const leastMs = 45_000
 
 /**
- * The deadline of what is promised within `promisedMs`. A test shows that it happens at all, and by itself; how long it
- * takes is measured by scripts/bench on a machine without other work.
+ * The deadline for a promise of `promisedMs`. A test shows that the event happens at all, and automatically;
+ * scripts/bench measures the time on a machine without other work.
  */
 export const deadlineOf = (promisedMs: number): number => Math.max(leastMs, slowness * promisedMs)
 
@@ -18,8 +18,8 @@ export function expectInTime(startedMs: number, promisedMs: number, what: string
 }
 
 /**
- * The least time of several runs, ms: for what is to wait for nothing. A machine that stalls now and then does so in
- * some of them.
+ * The shortest time of several runs, ms: for work that must wait for nothing. A machine that stalls occasionally does
+ * so in only some of them.
  */
 export async function quickest(runs: number, run: () => Promise<unknown>): Promise<number> {
   let leastMs = Infinity

@@ -1,18 +1,18 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 
-/** A server on loopback that says what it was told to, byte by byte, and not what HTTP asks for. */
+/** A server on loopback that sends given bytes, without regard to HTTP. */
 export interface RawServer {
   readonly url: string
   close(): Promise<void>
 }
 
-/** @param answer is asked once for each connection, when the first bytes of a request have come */
+/** @param answer called once for each connection, when the first bytes of a request have arrived */
 export async function startRawServer(answer: (socket: Socket) => void): Promise<RawServer> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
-    socket.on('error', () => undefined) // clients cut it off
+    socket.on('error', () => undefined) // clients cut the connection
     socket.once('close', () => sockets.delete(socket))
     socket.once('data', () => answer(socket.resume()))
   })
@@ -29,7 +29,7 @@ export async function startRawServer(answer: (socket: Socket) => void): Promise<
   }
 }
 
-/** Sends all of it and ends the connection at once, as servers do that keep none. */
+/** Sends everything and ends the connection at once, like servers without keep-alive. */
 export function closing(head: string, body: Buffer | string): (socket: Socket) => void {
   return (socket) => {
     socket.write(`HTTP/1.1 ${head}\r\nConnection: close\r\n\r\n`)

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 
-/** Code and message of what a call is refused with. @throws when it is not */
+/** Code and message of a refused call. @throws if it succeeds */
 export async function refusal(work: Promise<unknown>): Promise<string> {
   return work.then(
     () => expect.fail('was not refused'),

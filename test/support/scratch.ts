@@ -6,9 +6,9 @@ import type { StorageConfig } from '../../agent/storage/pool.js'
 import { sh } from './sh.js'
 
 /**
- * An empty directory for a test. What an earlier run left mounted or attached below it is taken down first;
- * call `wipe` again in `after`.
- * @param name of its own for every test file, prefixed btest-
+ * An empty directory for a test. Mounts and loop devices that an earlier run left below it are removed first; call
+ * `wipe` again in `after`.
+ * @param name unique for every test file, prefixed btest-
  */
 export function scratchDirectory(name: string): { path: string; wipe: () => void } {
   const path = `/var/tmp/${name}`
@@ -27,8 +27,8 @@ export function scratchDirectory(name: string): { path: string; wipe: () => void
 const memoryGb = 8
 
 /**
- * A directory in a scratch directory for tens of thousands of small files: in memory where the host has plenty of it, since
- * removing them from a disk takes up to half a minute.
+ * A directory in a scratch directory for tens of thousands of small files: in memory if the host has plenty of it,
+ * since their removal from a disk takes up to half a minute.
  */
 export function memoryDirectory(scratch: string): string {
   const path = join(scratch, 'memory')
@@ -41,7 +41,7 @@ export function memoryDirectory(scratch: string): string {
 /** A loop device of a machine that was killed may keep it busy for a moment. */
 const isMemory = (target: string): boolean => target.endsWith('/memory')
 
-/** What guests that just ended still hold goes by itself in a moment, and some of what is there, too. */
+/** Retries, since resources of guests that just ended are released a moment later, and some disappear meanwhile. */
 function clear<T>(find: (path: string) => T[], path: string, remove: (found: T) => unknown): void {
   for (const deadline = performance.now() + 10_000; ;) {
     try {
@@ -64,7 +64,7 @@ export function testStorage(directory: string, sizeGb = 4): StorageConfig {
   }
 }
 
-/** Later mounts first. */
+/** The later mounts first. */
 export function mountsBelow(directory: string): string[] {
   const lines = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
   const targets = lines.map((line) => line.split(' ')[4] ?? '')

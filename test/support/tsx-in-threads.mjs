@@ -1,5 +1,5 @@
 import { isMainThread } from 'node:worker_threads'
 import { register } from 'tsx/esm/api'
 
-/* For --import beside tsx's own, which reaches the main thread alone. */
+/* For --import in addition to tsx's own, which only affects the main thread. */
 if (!isMainThread) register()

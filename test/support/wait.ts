@@ -7,7 +7,7 @@ export interface WaitOptions {
   timeoutMs?: number
   /** Default 20 ms. */
   intervalMs?: number
-  /** What is waited for, for the failure's message. */
+  /** The expected condition, for the failure's message. */
   what?: string | (() => string)
 }
 

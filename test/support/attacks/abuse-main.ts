@@ -14,9 +14,9 @@ import { describeError } from '../../../shared/errors.js'
 import { guestOnNetwork } from '../network/guest-on-network.js'
 
 /*
- * The watch for abuse of an agent as a process of its own, so that a test can run it inside a network namespace: the
- * host's own sensor, a journal in memory. Arguments: the configuration's `network` and `security` in JSON. Lines in:
- * {method, argument}; lines out: {result} or {error}.
+ * The agent's abuse monitor as a separate process, so that a test can run it inside a network namespace: with the
+ * host's own sensor, and a journal in memory. Arguments: the configuration's `network` and `security` in JSON. Lines
+ * in: {method, argument}; lines out: {result} or {error}.
  */
 
 const [network, security] = process.argv.slice(2).map((text): unknown => JSON.parse(text)) as [

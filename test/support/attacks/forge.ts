@@ -20,7 +20,7 @@ export interface Pair {
   readonly privateKeyPem: string
 }
 
-/** Any certificate, as an attacker could make it; by default a good gateway's but for the issuer. */
+/** Any certificate, as an attacker could create it; by default a valid gateway's except for the issuer. */
 export interface Forgery {
   /** Absent: self-signed. */
   readonly issuer?: Pair

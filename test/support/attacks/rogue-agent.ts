@@ -18,20 +18,20 @@ import { silentLog } from '../gateway/redis.js'
 export type WatchEvent = NonNullable<WatchResponse['event']>
 
 export interface RogueOptions {
-  /** What its Watch says, true or not. */
+  /** Events of its Watch, true or not. */
   readonly events?: (hostId: string) => readonly WatchEvent[]
-  /** Then changes without end. */
+  /** Sends endless changes afterwards. */
   readonly flood?: boolean
-  /** Answers, or does not, whatever is asked of guests and operations. */
+  /** Answers every call about guests and operations, or does not. */
   readonly onCall?: () => unknown
   readonly onGetOperation?: (id: string) => Operation | Promise<Operation>
   /** host:port; default: a free port of 127.0.0.1. */
   readonly listen?: string
-  /** Given a console's connection. Absent: an agent of an earlier version, which has none. */
+  /** Receives a console's connection. Absent: an agent of an earlier version, which has no consoles. */
   readonly onConsole?: (socket: Socket) => void
 }
 
-/** An agent with a good certificate that says and does what it is told to. It has no host, and no journal. */
+/** An agent with a valid certificate that answers and acts as a test says. It has no host and no journal. */
 export class RogueAgent {
   private constructor(
     private readonly server: Server,
@@ -74,7 +74,7 @@ export class RogueAgent {
   }
 }
 
-/** Every method of a service answered alike. */
+/** The same answer for every method of a service. */
 function answersOf(service: object, answer: () => unknown): Record<string, UntypedHandleCall> {
   const handle = unary(silentLog, 'rogue', async () => answer())
   return Object.fromEntries(Object.keys(service).map((method) => [method, handle]))
@@ -108,7 +108,7 @@ export interface RogueAgentProcess {
   stop(): void
 }
 
-/** An agent as a process of its own. @param args see lab-agent-main.ts */
+/** An agent as a separate process. @param args see lab-agent-main.ts */
 export async function startAgentProcess(args: readonly string[]): Promise<RogueAgentProcess> {
   const child = spawn(process.execPath, nodeArguments('test/support/memory/lab-agent-main.ts', ...args), {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -5,8 +5,8 @@ import { silentLog } from './redis.js'
 import { administratorOf } from './administrator.js'
 
 /*
- * A gateway's store and access control as a process that can be killed: it makes audited keys, eight at a
- * time, and reports each one once it is acknowledged. Argument: its state directory, with an admin key.
+ * A gateway's store and access control as a process that can be killed: it creates audited keys, eight at a time, and
+ * reports each one once it is acknowledged. Argument: its state directory, with an admin key.
  */
 
 export interface AcknowledgedKey {
@@ -41,7 +41,7 @@ async function makeKeys(worker: number): Promise<void> {
     try {
       process.send?.(await makeKey(`${worker}-${n}`))
     } catch {
-      await new Promise((resolve) => setTimeout(resolve, 20)) // the store is down, or the admin key not there yet
+      await new Promise((resolve) => setTimeout(resolve, 20)) // the store is down, or the admin key does not exist yet
     }
   }
 }

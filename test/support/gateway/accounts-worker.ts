@@ -5,11 +5,11 @@ import { Store } from '../../../gateway/store/store.js'
 import { silentLog } from './redis.js'
 
 /*
- * A gateway's accounts as a process that can be killed: it makes administrators, logs them in, disables and removes
+ * A gateway's accounts as a process that can be killed: it creates administrators, logs them in, disables and removes
  * them, four at a time, and reports each change once it is acknowledged. Argument: its state directory.
  */
 
-/** What was acknowledged of one account; the last message of an id holds, or the change after it. */
+/** The acknowledged state of one account: that of the last message with its id, or of the change after it. */
 export interface AcknowledgedAccount {
   readonly id: number
   readonly username: string
@@ -45,7 +45,7 @@ async function live(lane: number): Promise<void> {
   }
 }
 
-/** @param end how far it goes */
+/** @param end the last step of its life */
 async function liveOne(username: string, end: number): Promise<void> {
   const { id } = await accounts.create('admin', (newId) => ({
     kind: 'admin',

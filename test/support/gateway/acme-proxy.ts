@@ -4,18 +4,18 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { makeSelfSigned } from '../../../gateway/tls/keys.js'
 
-/** What the proxy does instead of passing a request on; undefined: it passes it on. */
+/** The proxy's own answer instead of the server's; undefined: the request is passed on. */
 export interface Answer {
   readonly status: number
   readonly headers?: Record<string, string>
   readonly problem: object
 }
 
-/** Before an ACME server: fakes what that cannot do. */
+/** A proxy in front of an ACME server that simulates its failures. */
 export class AcmeProxy {
-  /** Asked before each request is passed on. */
+  /** Called before each request is passed on. */
   meddle: (path: string) => Answer | undefined = () => undefined
-  /** Before each request is passed on. */
+  /** Delay before each request is passed on. */
   delayMs = 0
   readonly asked: string[] = []
 
@@ -43,7 +43,7 @@ export class AcmeProxy {
     await new Promise<void>((done) => this.server.close(() => done()))
   }
 
-  /** With the same Host, from which the server makes its URLs. */
+  /** Preserves the Host header, from which the server builds its URLs. */
   async #pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const path = request.url ?? '/'
     this.asked.push(path)

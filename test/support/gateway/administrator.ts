@@ -1,6 +1,6 @@
 import type { Principal } from '../../../gateway/access/principal.js'
 
-/** A caller with the key `keyId` and everything that there is. */
+/** A caller with the key `keyId` and every right. */
 export function administratorOf(keyId: number): Principal {
   return {
     kind: 'key',

@@ -6,16 +6,16 @@ export interface ApiReply {
   /** In lower case. */
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
-  /** The parsed body; `undefined` when it is no JSON. */
+  /** The parsed body; `undefined` if it is not JSON. */
   readonly body: Body
 }
 
 const checks = new Map<string, ResponseCheck>()
 
 /**
- * Checks an answer against the document that the same gateway publishes; nothing where it publishes none just then.
+ * Checks an answer against the document that the same gateway publishes; does nothing while none is published.
  * @param baseUrl as `http://127.0.0.1:8080`
- * @param path with `/api/v1` before it
+ * @param path including `/api/v1`
  */
 export async function checkAnswer(
   baseUrl: string,
@@ -37,7 +37,7 @@ async function readCheck(baseUrl: string): Promise<ResponseCheck | undefined> {
   }
 }
 
-/** One request to a gateway, its answer checked. Every test that has no client of its own asks through here. */
+/** Sends one request to a gateway and checks the answer. Every test without a client of its own uses it. */
 export async function apiCall(
   baseUrl: string,
   [method, path]: readonly [method: string, path: string],

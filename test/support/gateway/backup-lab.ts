@@ -7,7 +7,7 @@ import { waitFor } from '../wait.js'
 
 export type Row = Record<string, unknown>
 
-/** A gateway with two agents that carry out orders, a target, and the backups of one stopped guest of `host-a`. */
+/** A gateway with two agents that execute operations, a target, and the backups of one stopped guest of `host-a`. */
 export class BackupLab {
   gateway!: TestGateway
   agent!: LabAgent
@@ -25,7 +25,7 @@ export class BackupLab {
     return this.gateway.close()
   }
 
-  /** A new guest whose disk says `first`. */
+  /** Creates a new guest whose disk contains `first`. */
   async begin(): Promise<void> {
     this.targetId = await this.addTarget('disk')
     this.guest = await this.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })

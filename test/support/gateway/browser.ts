@@ -3,18 +3,18 @@ import type { Reply, RequestOptions, TestGateway } from './test-gateway.js'
 
 type Method = Parameters<TestGateway['request']>[0]
 
-/** A person at a browser: keeps cookies, sends what a page of the gateway would send. */
+/** A person with a browser: stores cookies, and sends what a page of the gateway would send. */
 export class Browser {
   readonly cookies = new Map<string, string>()
   #csrf: string | undefined
 
-  /** @param headers sent with every request, as by a proxy in between */
+  /** @param headers added to every request, like those of a proxy in between */
   constructor(
     private readonly gateway: Pick<TestGateway, 'request' | 'url'>,
     private readonly headers: Record<string, string> = {},
   ) {}
 
-  /** The session's cookie, to steal. */
+  /** The session's cookie, for a test that steals it. */
   get token(): string {
     return this.cookies.get('berth') ?? ''
   }
@@ -41,7 +41,7 @@ export class Browser {
     return reply
   }
 
-  /** As a page does after it was loaded. */
+  /** Reads the CSRF token like a page after it was loaded. */
   async readCsrf(): Promise<string> {
     const { status, body, text } = await this.request('GET', '/session')
     expect(status, text).to.equal(200)
@@ -69,7 +69,7 @@ export class Browser {
 
 export const password = 'correct horse battery'
 
-/** Makes an administrator with the first key. @returns his id */
+/** Creates an administrator with the first key. @returns the administrator's id */
 export async function makeAdmin(
   gateway: Pick<TestGateway, 'request'>,
   username: string,
@@ -82,7 +82,7 @@ export async function makeAdmin(
   return body.data.id as number
 }
 
-/** An administrator who has logged in. */
+/** A logged-in administrator. */
 export async function adminBrowser(gateway: TestGateway, username: string): Promise<Browser> {
   await makeAdmin(gateway, username)
   const browser = new Browser(gateway)

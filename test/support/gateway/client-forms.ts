@@ -21,7 +21,7 @@ export interface Field {
   readonly optional: boolean
 }
 
-/** Fields of a body, with those of the objects in its lists. */
+/** Fields of a body, including those of the objects in its lists. */
 export function fieldsOf(schema: Schema, at: readonly string[] = []): Field[] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, part]) => {
     const path = [...at, name]
@@ -31,7 +31,7 @@ export function fieldsOf(schema: Schema, at: readonly string[] = []): Field[] {
   })
 }
 
-/** The smallest right body, with a value at the field's place; `undefined`: without it. */
+/** The smallest valid body, with a value in the place of the field; `undefined`: without the field. */
 export function bodyWith(schema: Schema, field: Field, value: unknown): Record<string, unknown> {
   return placed(schema, rightValue(schema), field.path, value) as Record<string, unknown>
 }
@@ -88,7 +88,7 @@ export function lenientForms(schema: Schema, right: unknown): unknown[] {
   }
 }
 
-/** Without the empty text where the schema takes any text: there it is a value. */
+/** Omits the empty text where the schema accepts any text: there it is a value. */
 export function emptyForms(schema: Schema): unknown[] {
   return schema.type === 'string' && !schema.enum && !schema.format ? [null] : [null, '']
 }

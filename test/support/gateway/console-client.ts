@@ -11,13 +11,13 @@ export interface ConsoleClientOptions {
   readonly acknowledges?: boolean
 }
 
-/** A client of a console: what it got, in order. */
+/** A client of a console, with everything it received, in order. */
 export class ConsoleClient {
   readonly texts: string[] = []
   bytes: Buffer = Buffer.alloc(0)
   received = 0
   closed: { readonly code: number; readonly reason: string } | undefined
-  /** Status of the answer that is no upgrade, and its body. */
+  /** Status and body of an answer without an upgrade. */
   refused: { readonly status: number; readonly body: string } | undefined
   onBytes: (bytes: Buffer) => void = (bytes) => (this.bytes = Buffer.concat([this.bytes, bytes]))
 
@@ -73,7 +73,7 @@ export class ConsoleClient {
     this.socket.send(Buffer.from(text))
   }
 
-  /** Resolves with the status that says that the guest's side is there. */
+  /** Resolves with the status that reports that the guest's side is ready. */
   async ready(timeoutMs = 30_000): Promise<{ state: string; resume: string; offset: number; replay?: number }> {
     const isReady = ({ state }: Record<string, unknown>): boolean => state === 'ready' || state === 'resumed'
     const found = await waitFor(() => this.states.find(isReady) ?? this.#ended(), {

@@ -10,7 +10,7 @@ export const ownProtocol = 'berth.console.v1'
 export interface TicketOptions {
   readonly kind?: 'ssh' | 'vnc'
   readonly key?: string
-  /** Of who asks for the ticket; default: the administrator's key. */
+  /** Headers of the caller who requests the ticket; default: the administrator's key. */
   readonly as?: Record<string, string>
 }
 
@@ -35,7 +35,7 @@ export class ConsoleLab {
     return this.agent.host.consoles
   }
 
-  /** A guest that runs, with a name of its own. */
+  /** A running guest with a unique name. */
   addGuest(fields: { status?: 'stopped'; virtualization?: 'kvm' } = {}): Promise<Guest> {
     return this.gateway.fleet.addGuest(fields)
   }
@@ -51,7 +51,7 @@ export class ConsoleLab {
     return body.data.ticket as string
   }
 
-  /** A socket with these options alone. */
+  /** A socket with only these options. */
   connect(path: string, options: ConsoleClientOptions = {}): ConsoleClient {
     const client = ConsoleClient.open(this.gateway.url + path, options)
     this.#clients.push(client)
@@ -77,14 +77,14 @@ export class ConsoleLab {
     return this.consoles.terminals.findLast(({ guestUuid }) => guestUuid === uuid)!
   }
 
-  /** Opens one and waits until it is there. */
+  /** Opens a console and waits until it is ready. */
   async opened(guest: Guest, options: Parameters<ConsoleLab['open']>[1] = {}) {
     const client = await this.open(guest.name, options)
     const status = await client.ready()
     return { client, status, terminal: this.terminal(guest) }
   }
 
-  /** Ends all sockets of a test; resolves once the gateway and the holder know none. */
+  /** Ends all sockets of a test; resolves once neither the gateway nor the holder has any. */
   async endAll(): Promise<void> {
     for (const { socket } of this.#clients.splice(0)) socket.terminate()
     this.consoles.holder.closeAll()

@@ -21,7 +21,7 @@ import {
   type WireChange,
 } from '../host/agent-calls.js'
 
-/** What a guest was acknowledged to have. */
+/** The acknowledged settings of a guest. */
 export interface AcknowledgedSettings {
   portMappings?: Guest['portMappings'] | undefined
   limits?: Guest['limits']
@@ -32,21 +32,21 @@ export interface AcknowledgedSettings {
 export interface CustomerParts {
   readonly orders: OperationServiceClient
   readonly settings: GuestSettingsServiceClient
-  /** Of the names of its guests. */
+  /** Number of the customer, for the names of its guests. */
   readonly slot: number
-  /** Of its guests. */
+  /** Fields of its guests. */
   readonly spec?: Partial<GuestSpec>
   readonly nextId: () => number
   readonly stopped: () => boolean
 }
 
-/** Asks for random things of its guest until told to stop; what the agent acknowledged is remembered. */
+/** Sends random requests for its guest until it is stopped, and remembers what the agent acknowledged. */
 export class Customer {
   /** Ids of operations. */
   readonly operations: string[] = []
-  /** Of its present guest; its last one may be gone. */
+  /** The state of its present guest; its last guest may be deleted. */
   acknowledged: AcknowledgedSettings = {}
-  /** Settings that were answered, whatever with. */
+  /** Number of answered settings, whatever the answers. */
   settingsAnswered = 0
   uuid: string | undefined
 
@@ -57,7 +57,7 @@ export class Customer {
       try {
         await this.#order()
       } catch {
-        this.#leave() // refused: it is gone or being deleted
+        this.#leave() // refused: the guest is deleted or being deleted
       }
       await delay(randomInt(5, 120))
     }
@@ -94,7 +94,7 @@ export class Customer {
     this.operations.push(operation!.id)
   }
 
-  /** What is refused changes nothing; an answer that got lost is asked for again and tells what is there. */
+  /** A refused setting changes nothing; a lost answer is requested again and reports the result. */
   async #set(uuid: string): Promise<void> {
     const kinds = [() => this.#setPorts(uuid), () => this.#setFirewall(uuid), () => this.#setLimits(uuid)]
     try {
@@ -138,7 +138,7 @@ export class Customer {
     this.acknowledged.ipv6Addresses = guest?.ipv6Addresses
   }
 
-  /** Once, however often it is asked for. */
+  /** Executed once, however often it is sent. */
   #change(uuid: string, change: WireChange): Promise<ChangeSettingResponse> {
     const { settings, stopped } = this.parts
     const request = settingRequest(change, { uuid, operationId: randomUUID() })
@@ -155,10 +155,10 @@ function changeOfPorts(kind: number, containerPort: number): WireChange {
   return { $case: 'addPortMapping', value: kind === 2 ? randomRange() : wireMapping({ containerPort }) }
 }
 
-/** A mapping that is not there is `not_found`, as a guest is: the next order tells which. */
+/** A missing mapping is `not_found`, like a missing guest: the next request shows which it was. */
 const harmless = ['not_found', 'resource_exhausted', 'port_conflict', 'task_running', 'memory_in_use']
 
-/** Half of them can have the host's own numbers. */
+/** For half of them the same numbers on the host are possible. */
 function randomRange(): PortMapping {
   const containerPort = pick(1000, 31_000) + randomInt(800) * 10
   return wireMapping({ containerPort, containerPortEnd: containerPort + randomInt(1, 9), protocol: 'udp' })

@@ -3,7 +3,7 @@ import { waitFor } from '../wait.js'
 
 export interface ReceivedEvent {
   readonly id: string
-  /** Its kind, or `ready`, `reset`, `end`. */
+  /** The kind of the event, or `ready`, `reset`, `end`. */
   readonly event: string
   readonly data: { readonly type?: string; readonly code?: string; readonly data?: Record<string, unknown> }
 }
@@ -23,7 +23,7 @@ export class EventStream {
     for (const end of ['end', 'close', 'error']) response.on(end, () => (this.closed = true))
   }
 
-  /** @throws {Error} with the answer's text where there is no stream */
+  /** @throws {Error} with the answer's text if it is not a stream */
   static async open(baseUrl: string, headers: Record<string, string>, query = ''): Promise<EventStream> {
     const response = await new Promise<readonly [ClientRequest, IncomingMessage]>((resolve, reject) => {
       const sent = open(`${baseUrl}/api/v1/events${query}`, { headers, agent: false }, (answer) =>
@@ -38,7 +38,7 @@ export class EventStream {
     throw new Error(`${response[1].statusCode} ${stream.#text}`)
   }
 
-  /** Resolves with the first event that is so, among those that came and those to come. */
+  /** Resolves with the first matching event among the received and future ones. */
   wait(isIt: (event: ReceivedEvent) => boolean, what: string): Promise<ReceivedEvent> {
     const missing = (): string => `${what}; came: ${JSON.stringify(this.events.slice(-5)).slice(0, 2000)}`
     return waitFor(() => this.events.find(isIt), { what: missing })

@@ -19,7 +19,7 @@ export interface GatewayRequestOptions {
   readonly headers?: Record<string, string>
 }
 
-/** A real gateway of its own, as a process with its private Redis, in a directory that the test removes. */
+/** A real gateway as a process with its private Redis, in a directory that the test removes. */
 export class GatewayProcess {
   #child: ChildProcess | undefined
 
@@ -42,7 +42,7 @@ export class GatewayProcess {
       run_dir: join(directory, 'run'),
       listen: `127.0.0.1:${port}`,
       join_listen: `${joinHost}:${joinPort}`,
-      agents: { silence_ms: 10_000, call_timeout_ms: 60_000 }, // on a machine that stalls
+      agents: { silence_ms: 10_000, call_timeout_ms: 60_000 }, // for a machine that stalls
       ...overrides,
     }
     writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify(config))
@@ -52,7 +52,7 @@ export class GatewayProcess {
     return new GatewayProcess(directory, port, readFileSync(keyFile, 'utf8').trim())
   }
 
-  /** Of the running process. */
+  /** The pid of the running process. */
   get pid(): number {
     return this.#child!.pid!
   }
@@ -67,7 +67,7 @@ export class GatewayProcess {
     closeSync(log)
   }
 
-  /** Answering, with its store. @throws with the log's end */
+  /** Resolves once it answers with its store. @throws with the log's end */
   async ready(): Promise<void> {
     await waitFor(async () => (await this.request('GET', '/dashboard').catch(() => undefined))?.status === 200, {
       what: () => `gateway ready\n${this.logTail()}`,
@@ -103,7 +103,7 @@ export class GatewayProcess {
     return readFileSync(join(this.directory, 'gateway.log'), 'utf8').slice(-bytes)
   }
 
-  /** With its Redis. */
+  /** Ends the gateway with its Redis. */
   async close(): Promise<void> {
     await this.kill('SIGTERM')
     await stopRedis(this.directory)
@@ -116,7 +116,7 @@ export async function endLeftGateway(directory: string): Promise<void> {
   await stopRedis(directory)
 }
 
-/** Kills Node processes of ours that have `path` among their arguments. */
+/** Kills Node processes with `path` among their arguments. */
 export function endProcesses(path: string): void {
   for (const { pid, command } of processes())
     if (command.startsWith(process.execPath) && command.split(' ').includes(path)) killIfThere(pid)

@@ -34,7 +34,7 @@ export class ImageLab {
     await this.server.close()
   }
 
-  /** For the next test: no fault, no image but the one that agents begin with, and all of them enabled. */
+  /** Resets for the next test: no fault, only the initial images of agents, all of them enabled. */
   async reset(): Promise<void> {
     this.server.manners = {}
     const { faults } = this.agent.host
@@ -65,7 +65,7 @@ export class ImageLab {
     return this.gateway.request('POST', path, { body, ...options })
   }
 
-  /** Orders a small container. */
+  /** Requests a small container. */
   create(name: string, template: string): Promise<Reply> {
     const size = { ram_mb: 64, vcpu: 0.1, disk_gb: 1, start: false }
     return this.send('/containers', { ...size, name, template_id: template })
@@ -101,7 +101,7 @@ export class ImageLab {
     )
   }
 
-  /** Downloads an image. @returns the task that ended */
+  /** Downloads an image. @returns the ended task */
   async downloaded(id: string): Promise<ImageRow> {
     const reply = await this.download(id)
     expect(reply.status, reply.text).to.equal(202)

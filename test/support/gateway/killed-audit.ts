@@ -6,12 +6,12 @@ interface Entry {
   readonly detail: string
 }
 
-/** What the audit log has to say of changes that were cut off, and of those that were not. */
+/** Compares the audit log with the outcomes of interrupted and completed changes. */
 export class KilledAudit {
   readonly #observed = new Map<string, Set<string>>()
   readonly #acknowledged = new Map<string, Set<string>>()
 
-  /** A value that was read, by what the audit log calls its changes. */
+  /** Records a value that was read, by the action of its changes in the audit log. */
   observed(action: string, value: string): void {
     note(this.#observed, action, value)
   }

@@ -17,15 +17,15 @@ import { waitFor } from '../wait.js'
 export const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 12)
 export const makePassword = (): string => `pass word ${randomBytes(6).toString('hex')}`
 
-/** Goes on until the kills are over; one round each. */
+/** Runs until the kills are over; one round per iteration. */
 export type Lane = () => AsyncGenerator<void>
 
-/** What was answered, or undefined: it is not known whether it was done. */
+/** The answer, or undefined: the outcome is unknown. */
 export type Answer = Reply | undefined
 
 /** A setting that is replaced as a whole. */
 export interface SettingLane {
-  /** As the audit log calls it. */
+  /** The action in the audit log. */
   readonly action: string
   readonly path: string
   /** Default: PUT. */
@@ -34,7 +34,7 @@ export interface SettingLane {
   readonly read: (data: Record<string, unknown>) => string
 }
 
-/** A real gateway, its Redis and an agent; the first two are killed while lanes of requests go on. */
+/** A real gateway, its Redis and an agent; the first two are killed while lanes of requests continue. */
 export class KilledGateway {
   readonly outcomes = { acknowledged: 0, cut: 0 }
   readonly audit = new KilledAudit()
@@ -50,7 +50,7 @@ export class KilledGateway {
     private readonly wipe: () => void,
   ) {}
 
-  /** @param name of its directory; one that an ended run left there is removed */
+  /** @param name name of the directory; a directory left by an ended run is removed */
   static async start(name: string): Promise<KilledGateway> {
     const directory = join('/var/tmp', name)
     await endLeftGateway(join(directory, 'gateway'))
@@ -87,18 +87,18 @@ export class KilledGateway {
     if (this.#stopped) throw new Error('the test has ended')
   }
 
-  /** Once: what is not answered by yes or no is cut off. */
+  /** Tries once: anything but success or refusal counts as interrupted. */
   async attempt(work: () => Promise<Reply>): Promise<Answer> {
     const reply = await work().catch(() => undefined)
     const isAnswer = reply !== undefined && reply.status < 500 && reply.body?.code !== 'rate_limited'
     if (isAnswer && reply.status < 300) this.outcomes.acknowledged++
     if (isAnswer) return reply
     this.outcomes.cut++
-    await delay(randomInt(20, 100)) // it begins again
+    await delay(randomInt(20, 100)) // waits until it starts again
     return undefined
   }
 
-  /** Until there is an answer, for what changes nothing. */
+  /** Repeats until there is an answer, for requests without changes. */
   async insist(work: () => Promise<Reply>): Promise<Reply> {
     for (;;) {
       const reply = await this.attempt(work)
@@ -111,7 +111,7 @@ export class KilledGateway {
     return this.#request(method, path, { key: this.gateway.adminKey, ...options })
   }
 
-  /** Each from an address of its own, so that failures do not add up. */
+  /** Each from a separate address, so that failures do not add up. */
   someone(): Browser {
     const source = ++this.#sources
     const address = `10.${(source >> 16) & 255}.${(source >> 8) & 255}.${source & 255}`
@@ -124,7 +124,7 @@ export class KilledGateway {
     return pageRequest(this.gateway.url, [method, path], options)
   }
 
-  /** A log-in by one of several passwords, of which exactly one is right. */
+  /** Logs in with one of several passwords, of which exactly one is right. */
   async enter(username: string, passwords: readonly string[]) {
     const found: { browser: Browser; password: string; wantsCode: boolean }[] = []
     for (const password of new Set(passwords)) {
@@ -139,7 +139,7 @@ export class KilledGateway {
     return entered
   }
 
-  /** As a page does after it was loaded, as often as it takes. */
+  /** Like a page after it was loaded, repeated until it succeeds. */
   async readCsrf(browser: Browser): Promise<void> {
     await this.insist(async () => (await browser.readCsrf(), this.asAdmin('GET', '/language')))
   }
@@ -154,7 +154,7 @@ export class KilledGateway {
     }
   }
 
-  /** Changes a setting again and again, and reads it after each change. */
+  /** Changes a setting repeatedly, and reads it after each change. */
   setting({ action, path, method = 'PUT', make, read }: SettingLane): Lane {
     const ask = async function* (lab: KilledGateway): AsyncGenerator<void> {
       let possible: string[] | undefined
@@ -173,7 +173,7 @@ export class KilledGateway {
     return () => ask(this)
   }
 
-  /** A gateway that has just begun may not know yet of what agents tell it. */
+  /** Repeats, since a gateway that has just started may not know its agents' state yet. */
   async #data(path: string): Promise<Record<string, unknown>> {
     for (;;) {
       const { status, body } = await this.insist(() => this.asAdmin('GET', path))
@@ -187,10 +187,10 @@ export class KilledGateway {
     if (round % 3 === 2) return void process.kill(await waitFor(() => this.redis.findPid()), 'SIGKILL')
     await this.gateway.kill()
     this.gateway.start()
-    await this.gateway.ready().catch(() => this.gateway.ready()) // a busy machine
+    await this.gateway.ready().catch(() => this.gateway.ready()) // retries on a busy machine
   }
 
-  /** Runs all lanes beside one another while gateway and Redis are killed, each to the end of its round. */
+  /** Runs all lanes concurrently while gateway and Redis are killed, each to the end of its round. */
   async run(lanes: readonly Lane[]): Promise<void> {
     let isOver = false
     const counts = lanes.map(() => 0)

@@ -27,7 +27,7 @@ interface DocumentedHeader {
   schema: { pattern?: string; enum?: string[] }
 }
 
-/** What goes with every answer, and what servers and proxies add. */
+/** Headers of every answer, and those that servers and proxies add. */
 const undocumented = [
   'content-type',
   'content-length',
@@ -40,7 +40,7 @@ const undocumented = [
   'transfer-encoding',
 ]
 
-/** By the document's text: the same one is read by each gateway of a process, and compiled by the first. */
+/** By the document's text, since all gateways of a process publish the same one and it is compiled once. */
 const checks = new Map<string, ResponseCheck>()
 
 /**
@@ -82,7 +82,7 @@ function createResponseCheck(document: object): ResponseCheck {
   }
 }
 
-/** Whether it is documented as something else than JSON, which it then has to be. */
+/** True if it is documented with a type other than JSON, which it then must have. */
 function isOtherType({ content }: DocumentedResponse, { headers }: CheckedAnswer): boolean {
   if (!content || 'application/json' in content) return false
   expect(Object.keys(content)).to.include(headers['content-type']?.split(';')[0])
@@ -108,7 +108,7 @@ function checkHeaders(
   expect(others, `${label}: headers that are not documented`).to.deep.equal([])
 }
 
-/** What is not described is not answered; requests may have more. */
+/** Undocumented fields fail in answers; requests may have more fields. */
 function closeObjects<Schema extends object>(schema: Schema): Schema {
   for (const part of Object.values(schema)) if (typeof part === 'object' && part !== null) closeObjects(part as object)
   if ('properties' in schema && !('allOf' in schema) && !('additionalProperties' in schema))

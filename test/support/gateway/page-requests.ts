@@ -1,7 +1,7 @@
 import type { Reply, RequestOptions } from './test-gateway.js'
 
 /**
- * Requests as of a page of a gateway that is a process of its own, with all cookies that it sets.
+ * Sends requests like a page of a gateway in another process, with all cookies that it sets.
  * @param baseUrl as `http://127.0.0.1:8080`
  */
 export async function pageRequest(

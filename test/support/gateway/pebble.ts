@@ -8,14 +8,14 @@ import { freePort } from '../ports.js'
 import { waitFor } from '../wait.js'
 
 export interface PebbleOptions {
-  /** Where it validates. */
+  /** Ports at which it validates. */
   readonly httpPort: number
   readonly tlsPort: number
-  /** Of its process: PEBBLE_*. */
+  /** Environment of its process: PEBBLE_*. */
   readonly env?: Record<string, string>
 }
 
-/** A certificate authority of Debian's `pebble` and a name server that has every name at 127.0.0.1. */
+/** The ACME server of Debian's `pebble` package, and a name server that resolves every name to 127.0.0.1. */
 export class Pebble {
   readonly #children: ChildProcess[] = []
   #config = ''
@@ -39,7 +39,7 @@ export class Pebble {
     return `https://127.0.0.1:${this.port}/dir`
   }
 
-  /** Who signed the certificate of its own interface. */
+  /** The certificate of the authority that signed the one of its own interface. */
   get caPem(): string {
     return readFileSync(join(this.directory, 'own.pem'), 'utf8')
   }
@@ -67,7 +67,7 @@ export class Pebble {
     this.#start('pebble-challtestsrv', [...none, ...names, '-management', `127.0.0.1:${await freePort()}`])
   }
 
-  /** Begins again, knowing nothing of before. */
+  /** Starts again without any earlier state. */
   async run(): Promise<void> {
     this.#start('pebble', ['-config', this.#config, '-dnsserver', `127.0.0.1:${this.dns}`])
     const client = createClient({ tls: { ca: this.caPem } })
@@ -92,7 +92,7 @@ export class Pebble {
     this.#children.push(spawn(program, args, { env, stdio: 'ignore' }))
   }
 
-  /** Ends the authority alone. */
+  /** Ends only the authority. */
   async kill(): Promise<void> {
     const child = this.#children.pop()!
     const gone = once(child, 'exit')

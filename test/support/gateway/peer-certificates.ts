@@ -19,7 +19,7 @@ const otherNames = {
 /** Settings of an attacker's library: level 0 allows any digest. */
 export const lax = { ciphers: 'DEFAULT@SECLEVEL=0' }
 
-/** Certificates that no honest peer shows. @param good parts of a good one of that side */
+/** Certificates that no honest peer presents. @param good parts of a valid one for that side */
 export function badCertificates(good: Required<Pick<Forgery, 'uris' | 'dnsNames' | 'usages'>>, wrongRole: Forgery) {
   return [
     ['self-signed', { ...good, selfSigned: true }],
@@ -41,7 +41,7 @@ export function badCertificates(good: Required<Pick<Forgery, 'uris' | 'dnsNames'
   ] as const
 }
 
-/** The authority of a fleet, another one, and certificates that either signs. */
+/** The authority of a fleet, another authority, and certificates of both. */
 export interface PeerCertificates {
   readonly pki: TestPki
   readonly ca: Pair

@@ -12,7 +12,7 @@ const program = '/usr/bin/redis-server'
 
 export const silentLog: Logger = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
 
-/** A real private Redis with a directory and socket of its own. */
+/** A real private Redis with its own directory and socket. */
 export interface TestRedis {
   readonly process: RedisProcess
   readonly url: string
@@ -22,9 +22,9 @@ export interface TestRedis {
   /** A connected store; closed with the server. */
   openStore(prefix?: string): Promise<Store>
   pid(): Promise<number>
-  /** What the append-only files hold, as Latin-1 text. */
+  /** The content of the append-only files, as Latin-1 text. */
   readAof(): Promise<string>
-  /** Kills the server; it is back with nothing in it; resolves when its stores are connected. */
+  /** Kills the server, which restarts empty; resolves when its stores are connected. */
   wipe(): Promise<void>
   /** Ends the server and removes its directory. */
   stop(): Promise<void>
@@ -76,14 +76,14 @@ export async function startTestRedis(options: { extraConfig?: string[]; stateDir
   }
 }
 
-/** Kills the server under a store; resolves when the store knows, before it can be connected again. */
+/** Kills the server of a store; resolves when the store notices it, before it can reconnect. */
 export async function killUnder(store: Store, redis: TestRedis): Promise<void> {
   const lost = new Promise<void>((resolve) => store.on('down', resolve))
   process.kill(await redis.pid(), 'SIGKILL')
   await lost
 }
 
-/** A new directory for a Redis. What runs of this process's dead predecessors left is ended and removed first. */
+/** Creates a new directory for a Redis, after ending and removing what earlier test processes left. */
 export async function redisDirectory(): Promise<string> {
   for (const name of await readdir(tmpdir())) {
     const pid = /^btest-redis-(\d+)-/.exec(name)?.[1]
@@ -91,7 +91,7 @@ export async function redisDirectory(): Promise<string> {
     const stateDir = join(tmpdir(), name)
     const left = new RedisProcess({ program, stateDir, runDir: join(stateDir, 'run'), log: silentLog })
     await left.stop()
-    spawnSync('umount', ['--lazy', stateDir]) // a test puts it on a small file system of its own
+    spawnSync('umount', ['--lazy', stateDir]) // a test may have mounted a small file system there
     await rm(stateDir, { recursive: true, force: true })
   }
   return mkdtemp(join(tmpdir(), `btest-redis-${process.pid}-`))

@@ -2,18 +2,18 @@ import { expect } from 'chai'
 import { begin, daily, dayMs, type ScheduleLab } from './schedule-lab.js'
 
 export interface ScheduleCases {
-  /** What is shown beside what all schedules have: of the container, and of the schedule. */
+  /** Fields in addition to those of all schedules: of the container, and of the schedule. */
   readonly shown: () => { readonly container: object; readonly schedule: object }
-  /** More of a copy that was made. */
+  /** Additional fields of a created copy. */
   readonly made: () => object
   readonly mostRetention: number
-  /** Scopes of a key that may not set one. */
+  /** Scopes of a key that may not set a schedule. */
   readonly lesser: readonly string[]
-  /** Holds a copy by hand that was begun, until the function it resolves with is called. */
+  /** Holds a manual copy in progress until the function it resolves with is called. */
   readonly holdOne: () => Promise<() => Promise<void>>
 }
 
-/** What snapshots and backups by schedule have in common; the lab has a guest. */
+/** Tests that scheduled snapshots and scheduled backups share; the lab has a guest. */
 export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
   const { kind } = lab
 

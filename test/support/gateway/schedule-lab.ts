@@ -7,19 +7,19 @@ import { waitFor } from '../wait.js'
 
 export type Row = Record<string, unknown>
 
-/** The agent's clock where a test begins. */
+/** The agent's clock at the beginning of a test. */
 export const begin = Date.UTC(2027, 4, 3, 10, 0, 0)
 export const dayMs = 86_400_000
 export const daily = { enabled: true, interval_hours: 24, time: '03:30' }
 
-/** A gateway whose agent has a clock of the test's, and the schedule of one kind of copies of a guest. */
+/** A gateway whose agent has a clock controlled by the test, and the schedule of one kind of copies of a guest. */
 export class ScheduleLab {
   gateway!: TestGateway
   agent!: LabAgent
   guest!: Guest
   nowMs = begin
 
-  /** @param kind word of the path and of what is asked */
+  /** @param kind word in the path and in requests */
   constructor(readonly kind: 'snapshot' | 'backup') {}
 
   async start(): Promise<void> {
@@ -29,7 +29,7 @@ export class ScheduleLab {
     this.agent.now = () => this.nowMs
   }
 
-  /** A new guest, and the clock as it began. */
+  /** Creates a new guest, and resets the clock. */
   async begin(): Promise<void> {
     this.nowMs = begin
     this.guest = await this.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })
@@ -50,14 +50,14 @@ export class ScheduleLab {
   set = (body: unknown, key?: string): Promise<Reply> =>
     this.gateway.request('POST', `${this.path}/schedule`, { body, ...(key !== undefined && { key }) })
 
-  /** @returns what is shown of the container */
+  /** Sets a schedule. @returns the row of the container */
   isSet = async (body: unknown): Promise<Row> => {
     const { status, body: answer, text } = await this.set(body)
     expect(status, text).to.equal(200)
     return answer.data.container as Row
   }
 
-  /** @returns `copies`: snapshots or backups, whichever it is about */
+  /** @returns `copies`: snapshots or backups, depending on the kind */
   read = async (): Promise<{ quota: number; schedule: Row; copies: Row[] }> => {
     const { data } = (await this.gateway.request('GET', this.path)).body
     return {
@@ -77,12 +77,12 @@ export class ScheduleLab {
     return this.agent.domain.engine.busy({ kind, id: this.guest.uuid })
   }
 
-  /** The agent looks for what is due. */
+  /** Lets the agent check for due copies. */
   look(): void {
     this.agent.domain[`${this.kind}s`].look()
   }
 
-  /** It does so at that time, and what it orders ends. */
+  /** Lets it check at that time; resolves when the resulting operations have ended. */
   lookAt = async (ms: number): Promise<void> => {
     this.nowMs = ms
     this.look()

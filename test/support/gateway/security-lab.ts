@@ -19,7 +19,7 @@ export class SecurityLab {
   guest!: LabGuest
   /** `good-guest` */
   other!: LabGuest
-  /** The bad guest's. */
+  /** The bad guest's address. */
   address = ''
   clockMs = Date.now()
 
@@ -47,7 +47,7 @@ export class SecurityLab {
   shutdown = (on: boolean): Promise<Reply> => this.call('PUT', '/security/settings', { body: { auto_shutdown: on } })
   guestRow = (): Promise<Body> => this.read(`/containers/${this.guest.id}`)
 
-  /** As many checks with as much evidence as make an alert critical. */
+  /** Runs enough checks with enough evidence to make an alert critical. */
   becomeCritical = async (): Promise<void> => {
     for (let look = 0; look < 3; look++) {
       this.clockMs += 10_000

@@ -5,7 +5,7 @@ import { startTestGateway, type Reply, type RequestOptions, type TestGateway } f
 
 export type Row = Record<string, unknown>
 
-/** A gateway whose agent carries out orders, and the snapshots of one stopped guest. */
+/** A gateway whose agent executes operations, and the snapshots of one stopped guest. */
 export class SnapshotLab {
   gateway!: TestGateway
   agent!: LabAgent
@@ -22,7 +22,7 @@ export class SnapshotLab {
     return this.gateway.close()
   }
 
-  /** A new guest whose disk says `first`. */
+  /** Creates a new guest whose disk contains `first`. */
   async begin(): Promise<void> {
     this.guest = await this.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })
     this.path = `/containers/${this.guest.id}/snapshots`

@@ -9,7 +9,7 @@ import { TestAuthority } from './tls-material.js'
 /** The target of the certificates. */
 export const name = 'panel.example'
 
-/** A gateway that serves HTTPS when a test turns it on, and knows the root of an authority. */
+/** A gateway that serves HTTPS when a test turns it on, and trusts the root of a test authority. */
 export class SslLab {
   gateway!: TestGateway
   authority!: TestAuthority
@@ -44,7 +44,7 @@ export class SslLab {
     expect((await this.put({ enabled: false })).status).to.equal(200)
   }
 
-  /** Over TLS, checked against the root. */
+  /** Sends a request over TLS and checks the certificate against the root. */
   overTls = (path: string, options: { agent?: HttpsAgent } = {}) =>
     new Promise<{ status: number; hsts: string | undefined }>((resolve, reject) => {
       const target = {
@@ -68,7 +68,7 @@ export class SslLab {
         .end()
     })
 
-  /** To port 80. */
+  /** Sends a request to port 80. */
   overHttp = (path: string, host: string, method = 'GET') =>
     new Promise<{ status: number; location: string | undefined }>((resolve, reject) => {
       httpRequest({ host: '127.0.0.1', port: this.ports.http, path, method, headers: { host } }, (response) => {

@@ -14,7 +14,7 @@ export interface MadeSubUser {
 
 type Method = Parameters<TestGateway['request']>[0]
 
-/** Sends requests as somebody who is logged in. */
+/** Sends requests of a logged-in user. */
 export type Caller = (method: Method, path: string, options?: RequestOptions) => Promise<Reply>
 
 export interface SessionHeaders {
@@ -52,7 +52,7 @@ export class SubUserCalls {
     return (body.data as { id: string }[]).find((row) => row.id === id)
   }
 
-  /** A session of an account, as one that began with a log-in; its requests have all that a page of ours sends. */
+  /** A session of an account as after a login; its requests have everything that the panel's pages send. */
   async session(account: Account): Promise<Caller> {
     return this.as(await this.headers(account))
   }
@@ -79,7 +79,7 @@ export class SubUserCalls {
     return (await this.gateway.access.accounts.accounts.find(Number(id)))!
   }
 
-  /** A session of an administrator who is made for it. */
+  /** A session of a new administrator. */
   async admin(username = 'root'): Promise<Caller> {
     return this.session(await this.makeAdmin(username))
   }

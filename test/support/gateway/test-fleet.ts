@@ -25,7 +25,7 @@ export interface TestFleet {
   readonly directory: string
   /** Creates a host, joins it and serves; resolves once it is online. */
   addHost(name: string, options?: AddHostOptions): Promise<{ hostId: string; agent: LabAgent }>
-  /** The same of an agent that misbehaves. */
+  /** The same with an agent that misbehaves. */
   addRogue(name: string, options?: RogueOptions): Promise<{ hostId: string; agent: RogueAgent }>
   /** Another gateway on the same store and CA. */
   startGateway(): Promise<GatewayFleet>
@@ -35,16 +35,16 @@ export interface TestFleet {
 export interface AddHostOptions extends Partial<LabAgentOptions> {
   guests?: number
   firstId?: number
-  /** Called before the gateway knows where the agent is. */
+  /** Called before the gateway knows the agent's address. */
   prepare?: (agent: LabAgent) => void
 }
 
-/** Room for thousands of guests. */
+/** Capacity for thousands of guests. */
 const large = { cpuCores: 64, ramTotalMb: 4_194_304, diskTotalGb: 65_536 }
 
 export interface TestFleetOptions {
   readonly log?: Logger
-  /** One that several fleets use, each with names of its own, and that its owner stops. Default: the fleet's own. */
+  /** A Redis that several fleets share under different prefixes, and that its owner stops. Default: the fleet's own. */
   readonly redis?: TestRedis | undefined
 }
 
@@ -70,7 +70,7 @@ export async function startTestFleet(
     return fleet
   }
   const fleet = await startGateway()
-  /** Nobody is at its address yet. */
+  /** Nothing listens at its address yet. */
   const joinHost = async (name: string): Promise<{ hostId: string; identityDir: string }> => {
     const { id } = await fleet.hosts.createHost({ name, address: `127.0.0.1:${++nobodyPort}` })
     const { token } = await fleet.hosts.createJoinToken(id)
@@ -120,12 +120,12 @@ export async function startTestFleet(
   }
 }
 
-/** Of a guest with that name, under an operation id of its own. */
+/** A request to create a guest with that name, with a new operation id. */
 export function creationRequest(name: string, more: object = {}) {
   return { operationId: randomUUID(), name, spec: guestSpec, requestedBy: 'api:test', ...more }
 }
 
-/** One that every host can carry out. */
+/** Fields that every host supports. */
 export const guestSpec = GuestSpec.fromPartial({
   virtualization: 'lxc',
   templateId: 'debian-12',
@@ -135,7 +135,7 @@ export const guestSpec = GuestSpec.fromPartial({
   start: true,
 })
 
-/** The code of the error it failed with; `ok`: it did not. */
+/** The code of the error, or `ok`. */
 export async function codeOf(work: Promise<unknown>): Promise<string> {
   try {
     await work

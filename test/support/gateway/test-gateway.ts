@@ -34,12 +34,12 @@ export interface Reply {
   readonly status: number
   readonly headers: Record<string, string>
   readonly text: string
-  /** The parsed body; `undefined` when it is no JSON. */
+  /** The parsed body; `undefined` if it is not JSON. */
   readonly body: Body
 }
 
 export interface RequestOptions {
-  /** Default: the administrator's. "" sends none. */
+  /** Default: the administrator's key. "" sends none. */
   key?: string
   /** Sent as JSON unless a string or Buffer. */
   body?: unknown
@@ -52,7 +52,7 @@ export interface TestGateway {
   readonly api: Api
   readonly access: Access
   readonly store: Store
-  /** Looks only where a test has it look. */
+  /** Runs only on request of a test. */
   readonly upkeep: PeriodicTasks
   readonly events: EventHub
   readonly webhooks: Webhooks
@@ -63,7 +63,7 @@ export interface TestGateway {
   /** `path` is relative to /api/v1 unless it starts with /api or names a page. Checked against the document. */
   request(method: string, path: string, options?: RequestOptions): Promise<Reply>
   makeKey(fields: { scopes?: string[]; container_uuids?: string[]; name?: string }): Promise<string>
-  /** The HTTP server alone, as at shutdown. */
+  /** Closes only the HTTP server, as at shutdown. */
   closeServer(graceMs: number): Promise<void>
   close(): Promise<void>
 }
@@ -73,18 +73,18 @@ export interface TestGatewayOptions {
   readonly trustedProxies?: readonly string[]
   readonly timeouts?: HttpTimeouts
   readonly log?: Logger
-  /** Default: `host-a` alone. */
+  /** Default: only `host-a`. */
   readonly hosts?: readonly string[]
-  /** Of each agent's agent.yaml. */
+  /** Settings of each agent's agent.yaml. */
   readonly agentConfig?: Record<string, unknown>
   /** Default: none. */
   readonly limits?: Partial<LimitOptions>
   readonly metricsFor?: MetricsReaders
-  /** Of tickets: ms since 1970. */
+  /** Clock for tickets: ms since 1970. */
   readonly now?: () => number
   /** Default: as in the product. */
   readonly events?: Partial<HubOptions>
-  /** Default: as in the product, to this machine alone. */
+  /** Default: as in the product, to this machine only. */
   readonly webhooks?: Partial<WebhooksOptions>
   /** Default: no TLS. */
   readonly tls?: Partial<TlsOptions>
@@ -234,7 +234,7 @@ function createApiClient(server: HttpServer, api: Api, adminKey: string) {
   }
 }
 
-/** Nothing of a stream, which does not end by itself. */
+/** Empty for a stream, which does not end by itself. */
 async function textOf({ headers, body }: OutboundAnswer): Promise<string> {
   if (!headers['content-type']?.startsWith('text/event-stream')) return readText(body, 2 ** 29)
   body.destroy()

@@ -35,7 +35,7 @@ interface Issuer {
   readonly keys: webcrypto.CryptoKeyPair
 }
 
-/** A root, and an authority below it that signs. */
+/** A root, and an intermediate authority that signs. */
 export class TestAuthority {
   private constructor(
     private readonly root: Issuer,
@@ -107,7 +107,7 @@ function ecKey(): KeyObject {
   return generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
 }
 
-/** Of five primes where it is large: two of that size take half a minute to find. */
+/** Of five primes if it is large: finding two of that size takes half a minute. */
 function rsaKey(bits: number): KeyObject {
   const size = ['-algorithm', 'RSA', '-pkeyopt', `rsa_keygen_bits:${bits}`]
   const primes = bits > 4096 ? ['-pkeyopt', 'rsa_keygen_primes:5'] : []

@@ -28,8 +28,8 @@ const applets = [
 ]
 
 /**
- * A root filesystem of a few MB that boots in no time, in the place of a template's image: for tests of the
- * agent, not of Debian. The image table learns of it at the agent's next start.
+ * Installs a root filesystem of a few MB that boots quickly in place of a template's image: for tests of the agent, not
+ * of Debian. The image table finds it at the agent's next start.
  */
 export async function installBusyboxImage(pool: string, templateId: string): Promise<void> {
   const path = join(pool, 'images', templateId)
@@ -39,7 +39,7 @@ export async function installBusyboxImage(pool: string, templateId: string): Pro
   execFileSync('btrfs', ['property', 'set', path, 'ro', 'true'])
 }
 
-/** The same in an empty directory. @param name is in etc/template */
+/** Writes the same files to an empty directory. @param name is written to etc/template */
 export function fillBusyboxTree(path: string, name: string): void {
   for (const directory of ['bin', 'dev', 'etc', 'proc', 'root', 'run', 'sbin', 'sys', 'tmp', 'usr', 'var'])
     mkdirSync(join(path, directory))

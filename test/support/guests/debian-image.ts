@@ -16,14 +16,14 @@ import { scratchDirectory, testStorage } from '../scratch.js'
 
 const run = promisify(execFile)
 const cacheDirectory = '/var/cache/berth-test'
-/** All that is in a tree: capabilities of ping, the ACLs of /var/log/journal. */
+/** Preserves everything in a tree: capabilities of ping, the ACLs of /var/log/journal. */
 const tarOptions = ['--numeric-owner', '--xattrs', '--xattrs-include=*', '--acls', '--zstd']
 
 const template = recipeOf('debian-12')
 const mirror = 'http://deb.debian.org/debian'
 
 /**
- * Puts the image of debian-12 into a test's pool: from a cache, in a second or two. An agent that opens the pool
+ * Puts the image of debian-12 into a test's pool: from a cache, within a second or two. An agent that opens the pool
  * afterwards finds it.
  */
 export async function ensureTestImage(pool: Pool): Promise<void> {
@@ -35,15 +35,15 @@ export async function ensureTestImage(pool: Pool): Promise<void> {
 }
 
 /**
- * Unpacks it into a directory. The cache is filled from Debian's mirror the first time and whenever the recipe changes;
- * test/host/images.test.ts leaves what it builds there.
+ * Unpacks the image into a directory. The cache is filled from Debian's mirror the first time and whenever the recipe
+ * changes; test/host/images.test.ts stores the image that it builds there.
  */
 export async function unpackTestImage(directory: string): Promise<void> {
   if (!existsSync(archiveOf(template))) await buildTestImage()
   await run('tar', [...tarOptions, '-xpf', archiveOf(template), '-C', directory])
 }
 
-/** Keeps the image that is in the pool for later tests. */
+/** Stores the image of the pool for later tests. */
 export async function cacheTestImage(pool: Pool): Promise<void> {
   mkdirSync(cacheDirectory, { recursive: true, mode: 0o700 })
   const archive = archiveOf(template)

@@ -9,8 +9,8 @@ import { sshInto, type SshTarget } from './ssh-into.js'
 import { installTinyImage } from './tiny-image.js'
 
 /*
- * Ways to run guests, for tests that hold for all of them. A test runs its programs in a guest's network by what is put
- * before them: nsenter for a container, SSH for a virtual machine.
+ * Kinds of guests, for tests that apply to all of them. A test runs its programs in a guest's network by a command
+ * prefix: nsenter for a container, SSH for a virtual machine.
  */
 
 const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
@@ -18,9 +18,9 @@ const login = { sshAuthMode: 'password', sshPassword: 'a-Password-1' } as const
 
 export interface GuestKind {
   readonly name: 'lxc' | 'kvm'
-  /** What an order to the agent has beside `plainSpec`. */
+  /** Fields of a request in addition to `plainSpec`. */
   readonly spec: Partial<GuestSpec>
-  /** In the place of the image that guests of it have: one that is there within seconds. */
+  /** Replaces the image of such guests with one that boots within seconds. */
   installImage(pool: string): Promise<void>
 }
 
@@ -34,20 +34,20 @@ export const kvm: GuestKind = {
 
 export const guestKinds = [lxc, kvm] as const
 
-/** Put before a program of the host's, runs it in a container's network. @param pid of its first process */
+/** Command prefix that runs a program of the host in a container's network. @param pid its first process */
 export function inContainer(pid: number | string): string[] {
   return ['nsenter', `--net=/proc/${pid}/ns/net`]
 }
 
-/** Put before a program, runs it in a virtual machine: what `installTools` brings, and BusyBox. */
+/** Command prefix that runs a program in a virtual machine: those of `installTools`, and BusyBox. */
 export function inMachine({ address, port = 22, password }: SshTarget): string[] {
   return [here('in-machine.sh'), password, address, `${port}`]
 }
 
-/** How a virtual machine of `kvm` is reached. */
+/** Connection data of a virtual machine of `kvm`. */
 export const machineAt = (address: string, port = 22): SshTarget => ({ address, port, password: login.sshPassword })
 
-/** Brings packets.py with its Python into a virtual machine, at the places where the host has them. */
+/** Copies packets.py with its Python into a virtual machine, to the same paths as on the host. */
 export async function installTools(target: SshTarget): Promise<void> {
   await sshInto(target, 'true')
   const files = sh('/usr/bin/python3', '-IB', here('../network/python-files.py'))

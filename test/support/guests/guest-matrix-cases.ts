@@ -11,7 +11,7 @@ export interface MatrixCase extends Pick<MatrixOptions, 'steps' | 'tried' | 'und
 
 const boot = ['configure', 'start']
 
-/** Of a guest and its power. */
+/** Operations on a guest and its power. */
 export const powerCases: readonly MatrixCase[] = [
   {
     action: 'create',
@@ -39,7 +39,7 @@ export const powerCases: readonly MatrixCase[] = [
   { action: 'delete', before: 'running', steps: ['remove'], undone: [] },
 ]
 
-/** Of its disk. */
+/** Operations on its disk. */
 export const diskCases: readonly MatrixCase[] = [
   ...(['running', 'stopped'] as const).map((before): MatrixCase => ({
     action: 'reinstall',
@@ -47,7 +47,7 @@ export const diskCases: readonly MatrixCase[] = [
     steps: ['image', 'disk', 'stop', 'keep', 'exchange', ...boot, 'commit'],
     undone: ['disk', 'stop', 'keep', 'exchange', 'start'],
     checkFailed: isOldOrCommitted,
-    // Of one that is stopped the rest is the same.
+    // For a stopped guest the remaining steps are equal.
     ...(before === 'stopped' && { tried: ['stop', 'exchange', 'start', 'commit'] }),
   })),
   {
@@ -60,7 +60,7 @@ export const diskCases: readonly MatrixCase[] = [
   },
 ]
 
-/** Of what is booted: a rescue system, and the disk again. */
+/** Operations on the boot source: a rescue system, and the disk again. */
 export const bootCases: readonly MatrixCase[] = [
   ...(['running', 'rescued'] as const).map((before): MatrixCase => ({
     action: 'changeBoot',
@@ -68,27 +68,27 @@ export const bootCases: readonly MatrixCase[] = [
     steps: ['image', 'rescue', 'stop', 'mode', ...boot, 'commit'],
     undone: ['rescue', 'stop', 'mode', 'start'],
     checkFailed: isOldBootOrCommitted,
-    // The way back is the same but for what there is of a rescue system.
+    // The way back differs only in the remains of a rescue system.
     ...(before === 'rescued' && { tried: ['rescue', 'mode', 'start', 'commit'] }),
   })),
   { action: 'delete', before: 'rescued', steps: ['remove'], undone: [] },
 ]
 
-/** A restart that failed is tried again by the comparison with the host: it is wanted to run. */
+/** The comparison with the host retries a failed restart, since the guest should run. */
 function isStillWanted(after: unknown): void {
   const { guests } = after as { guests: { status: string; wanted: string }[] }
   expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])
   expect(guests.map(({ wanted }) => wanted)).to.deep.equal(['running'])
 }
 
-/** What fails once the guest has its new password changes neither the guest nor its power. */
+/** A failure after the guest has its new password changes neither the guest nor its power. */
 function isWhole(after: unknown, before: unknown, { phase }: Pick<StepEvent, 'phase'>): void {
   if (phase === 'before-run') return void expect(after).to.deep.equal(before)
   const [row] = (after as { guests: object[] }).guests
   expect(row).to.deep.equal({ ...(before as { guests: object[] }).guests[0], password: 'new' })
 }
 
-/** Whatever fails brings the old one back, but for what comes after the commit. */
+/** Any failure restores the old disk, except after the commit. */
 function isOldOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'commit' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [old] = (before as { guests: { journaled: string }[] }).guests
@@ -97,7 +97,7 @@ function isOldOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, '
   expect((after as { guests: object[] }).guests[0]).to.deep.equal({ ...old, ...changed })
 }
 
-/** Once what the disk was is gone there is no way back: the guest has the restored one, and runs. */
+/** There is no way back once the former disk is deleted: the guest has the restored disk, and runs. */
 function isOldOrRestored(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'forget' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [old] = (before as { guests: { journaled: string }[] }).guests
@@ -105,7 +105,7 @@ function isOldOrRestored(after: unknown, before: unknown, at: Pick<StepEvent, 's
   expect((after as { guests: object[] }).guests[0]).to.deep.equal(restored)
 }
 
-/** As of a disk: it boots what it did, but for what comes after the commit. */
+/** As for a disk: the guest boots what it did, except after the commit. */
 function isOldBootOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'commit' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [was, is] = [before, after].map((found) => (found as { guests: { boot: BootChoice }[] }).guests[0]!)
@@ -114,7 +114,7 @@ function isOldBootOrCommitted(after: unknown, before: unknown, at: Pick<StepEven
   expect(is).to.deep.equal({ ...was, boot: changed })
 }
 
-/** A stop is not taken back: the guest runs still or is stopped, and is wanted to be what it is. */
+/** A stop is not rolled back: the guest still runs or is stopped, and its desired state matches. */
 function isConsistent(after: unknown): void {
   const { guests } = after as { guests: { status: string; wanted: string }[] }
   expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])

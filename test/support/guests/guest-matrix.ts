@@ -35,7 +35,7 @@ import { waitFor } from '../wait.js'
 const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
 
 export interface GuestSubject extends MatrixSubject {
-  /** As an agent has it: it knows all operations. */
+  /** The agent's engine with all operations. */
   readonly engine: OperationEngine
   order(action: GuestAction, operationId: string): Promise<OperationRecord>
 }
@@ -49,7 +49,7 @@ interface Parts {
   readonly wipe: () => void
 }
 
-/** A host made ready as the agent does it, on which each subject has a journal of its own. */
+/** A host prepared as by the agent, on which each subject has a separate journal. */
 export class GuestMatrixHost {
   private constructor(private readonly parts: Parts) {}
 
@@ -109,7 +109,7 @@ export class GuestMatrixHost {
     this.parts.guest.writeTemplate(made.domain.context.volumes.pathOf(guestUuid), 'changed')
   }
 
-  /** After one comparison of the host with the journal, as a running agent makes them all the time. */
+  /** The inventory after one comparison of the host with the journal, which a running agent makes continuously. */
   async #inventory(domain: Domain): Promise<unknown> {
     await domain.reconciler.pass()
     await this.parts.host.trash.settled()
@@ -129,7 +129,7 @@ export class GuestMatrixHost {
     return JSON.stringify(readInventory(this.parts.instance)) === JSON.stringify(readExpected(this.parts.instance))
   }
 
-  /** What a failed case left is in the way of the next. */
+  /** Removes what a failed case left, which would disturb the next one. */
   async #destroy(domain: Domain, closers: Closers): Promise<void> {
     if (domain.context.store.find(guestUuid)) await order({ domain, guest: this.parts.guest }, 'delete')
     await closers.run()
@@ -138,7 +138,7 @@ export class GuestMatrixHost {
   }
 }
 
-/** With what its disk shows of the template and of the password that the journal has. */
+/** Includes the template on its disk and whether the disk has the journal's password. */
 function rowOf({ context }: Domain, record: GuestRecord, guest: MatrixGuest): object {
   const { uuid, status, wanted, spec, boot } = record
   const volume = context.volumes.pathOf(uuid)
@@ -156,13 +156,13 @@ function rowOf({ context }: Domain, record: GuestRecord, guest: MatrixGuest): ob
   }
 }
 
-/** As others compute the hash. */
+/** Computes the hash with another implementation. */
 function isOfPassword(hash: string, password: string): boolean {
   const salt = hash.split('$')[2] ?? ''
   return execFileSync('openssl', ['passwd', '-6', '-salt', salt, password], { encoding: 'utf8' }).trim() === hash
 }
 
-/** Addresses are picked at random; equal states are to look equal. */
+/** Removes addresses, which are picked at random, so that equal states are equal. */
 function withoutAddresses(inventory: Inventory, guests: readonly GuestRecord[]): unknown {
   let text = JSON.stringify(inventory)
   for (const { ipv4, mac } of guests) text = text.replaceAll(ipv4, 'ADDRESS').replaceAll(mac, 'MAC')

@@ -4,15 +4,15 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { hostArch } from '../../../agent/images/catalog.js'
 
-/** How the server answers for files, from now on. */
+/** The server's behaviour for files from now on. */
 export interface Manners {
-  /** So many bytes are sent, and then nothing more: the connection stays. */
+  /** Sends this many bytes and then nothing more; the connection stays open. */
   stallAfter?: number
-  /** So many bytes are sent, and then the connection is cut. */
+  /** Sends this many bytes and then cuts the connection. */
   cutAfter?: number
 }
 
-/** One image of the list, by the names that images.linuxcontainers.org has. */
+/** One image of the list, with the field names of images.linuxcontainers.org. */
 export interface OfferedImage {
   readonly distro: string
   readonly release: string
@@ -49,12 +49,12 @@ export class ImageServer {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** Downloads that stand still. */
+  /** Number of stalled downloads. */
   get stalled(): number {
     return this.#waiting
   }
 
-  /** What an agent's configuration needs to ask it. */
+  /** Settings of an agent that downloads from it. */
   get settings(): object {
     return { server: this.url, allow_http: true, allowed_targets: ['127.0.0.1'] }
   }

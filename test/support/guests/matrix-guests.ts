@@ -5,14 +5,14 @@ import type { GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { installBusyboxImage } from './busybox-image.js'
 import { kvm } from './guest-kinds.js'
 
-/** Guests whose disks tell which template they are of, for the step matrix of each driver. */
+/** Guests whose disks show their template, for the step matrix of each driver. */
 export interface MatrixGuest {
-  /** What they are made of, and what a reinstall gives them. */
+  /** Templates of the creation and of a reinstall. */
   readonly templates: readonly [string, string]
   readonly spec: Partial<GuestSpec>
   installImage(pool: string, templateId: string): Promise<void>
   readTemplate(volume: string): string
-  /** Of a disk that another template is to be seen on. */
+  /** Marks a volume with another template. */
   writeTemplate(volume: string, templateId: string): void
   /** Root's crypt(5) hash. */
   readPasswordHash(volume: string): string
@@ -27,7 +27,7 @@ export const matrixContainer: MatrixGuest = {
   readPasswordHash: (volume) => /^root:([^:]*):/m.exec(readFileSync(join(volume, 'etc/shadow'), 'utf8'))?.[1] ?? '',
 }
 
-/** A disk of a machine that does nothing: its boot sector halts the processor. */
+/** A disk of a virtual machine that does nothing: its boot sector halts the processor. */
 const idle = { bytes: 1024 ** 2, code: 'faf4ebfd', sign: '55aa', signAt: 510, nameAt: 512, nameBytes: 32 }
 
 export const matrixMachine: MatrixGuest = {
@@ -45,7 +45,7 @@ export const matrixMachine: MatrixGuest = {
   },
 }
 
-/** A disk that costs no processor time: for tests of the agent, not of a system in it. */
+/** Installs a disk without use of processor time: for tests of the agent, not of a guest's system. */
 export function installIdleImage(pool: string, templateId: string): void {
   const path = join(pool, 'images', templateId)
   if (existsSync(path)) return

@@ -19,7 +19,7 @@ import type { MatrixGuest } from './matrix-guests.js'
 
 /** The password that the operations under test set. */
 export const newPassword = 'matrix-word-1'
-/** The snapshot of the disk as it was before a test changed it. */
+/** The snapshot of the disk before a test changed it. */
 export const snapshotId = '00000000-0000-4000-8000-00000000b00a'
 export const guestUuid = '00000000-0000-4000-8000-00000000b001'
 const capacity = {
@@ -73,7 +73,10 @@ interface OrderOptions {
   operationId?: string
 }
 
-/** The same guest each time: name, id, port. Its power is cut: BusyBox's init takes its time to shut down. */
+/**
+ * Submits an operation on the same guest each time: name, id, port. Its power is cut, since BusyBox's init shuts down
+ * slowly.
+ */
 export async function submit(
   { domain, guest }: Made,
   engine: OperationEngine,

@@ -15,17 +15,17 @@ const options = [
   'LogLevel=ERROR',
   'PreferredAuthentications=password',
   'NumberOfPasswordPrompts=1',
-  // A guest that was cut off says no good-bye.
+  // A guest that was disconnected does not close the connection.
   'ServerAliveInterval=5',
   'ServerAliveCountMax=3',
 ].flatMap((option) => ['-o', option])
 
-/** What sshpass and ssh themselves end with when there is no session. */
+/** Exit codes of sshpass and ssh without a session. */
 const noSession = [5, 255]
 
 /**
- * The output of a shell command run by SSH as root, once the guest lets anybody in.
- * @throws with what it said when the command fails, or nobody is let in for `timeoutMs`
+ * The output of a shell command run over SSH as root, once the guest accepts logins.
+ * @throws with the command's output when it fails, or when no login succeeds for `timeoutMs`
  */
 export function sshInto(target: SshTarget, command: string, timeoutMs = 90_000): Promise<string> {
   let last = ''

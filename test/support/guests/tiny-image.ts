@@ -4,16 +4,16 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'no
 import { join } from 'node:path'
 
 const folder = join(import.meta.dirname, 'tiny-guest')
-/** Of the file system on it, by make.sh: behind the boot partition. */
+/** Offset of the file system of make.sh: after the boot partition. */
 export const tinyDataOffset = 65 * 2 ** 20
 const cache = '/var/cache/berth-test'
 
-/** A disk that boots to SSH in some 4 s: built in 2 s where it is not kept from an earlier run. */
+/** A disk that boots to SSH in some 4 s; built in 2 s if it is not cached from an earlier run. */
 export function tinyDisk(): string {
   return kept('tiny', 'make.sh', [])
 }
 
-/** The same for a UEFI firmware that checks what it boots. */
+/** The same for a UEFI firmware that verifies signatures. */
 export function tinyUefiDisk(): string {
   return kept('tiny-uefi', 'make-uefi.sh', [tinyDisk()])
 }
@@ -30,7 +30,7 @@ function kept(name: string, program: string, args: readonly string[]): string {
   return disk
 }
 
-/** Puts it in the place of a template's image. The image table learns of it at the agent's next start. */
+/** Installs it in place of a template's image. The image table finds it at the agent's next start. */
 export function installTinyImage(pool: string, templateId: string): void {
   const path = join(pool, 'images', templateId)
   if (existsSync(path)) return

@@ -93,7 +93,7 @@ export function resetPasswordOrder(
   return { operationId, requestedBy: 'test', order: { $case: 'resetPassword', value: { uuid, password } } }
 }
 
-/** With a made password and without a graceful shutdown, unless told otherwise. */
+/** Generates a password and shuts down without grace by default. */
 export function reinstallOrder(
   uuid: string,
   { operationId = randomUUID(), ...fields }: Partial<ReinstallOrder> & { operationId?: string } = {},

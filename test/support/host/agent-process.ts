@@ -45,7 +45,7 @@ export function agentConfig(
   }
 }
 
-/** One of 1,600 of 4,096 addresses: agents of several files run at once. */
+/** One of 1,600 subnets, each of 4,096 addresses: agents of several files run at once. */
 function subnetOf(tag: string): string {
   const place = [...tag].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 1600, 0)
   return `10.${100 + (place % 100)}.${Math.floor(place / 100) * 16}.0/20`
@@ -60,7 +60,7 @@ interface AgentProcessParts {
   entry: readonly string[]
 }
 
-/** A real agent of its own, as a process, and a gateway's certificate to speak to it. */
+/** A real agent as a process, and a gateway's certificate to connect to it. */
 export class AgentProcess {
   #child: ChildProcess | undefined
   port = 0
@@ -114,7 +114,7 @@ export class AgentProcess {
     closeSync(log)
   }
 
-  /** Serving and recovered. @throws with the log's end when it exits instead */
+  /** Resolves when it serves and has recovered. @throws with the log's end when it exits instead */
   async ready(timeoutMs = 120_000): Promise<void> {
     const client = this.operations()
     try {
@@ -178,7 +178,7 @@ export class AgentProcess {
     return new WatchServiceClient(...this.#target())
   }
 
-  /** Removes everything it made on the host, with its own purge; then its directory. */
+  /** Removes everything it created on the host with its own purge, and then its directory. */
   async destroy(): Promise<void> {
     await this.kill()
     const purge = spawn(process.execPath, [agentProgram, 'purge', '--config', this.configPath], {

@@ -32,7 +32,7 @@ interface Parts {
   readonly wipe: () => void
 }
 
-/** A real agent's domain on a real pool, with real guests; several are several hosts. */
+/** A real agent's domain on a real pool, with real guests; several of them act as several hosts. */
 export class BackupHost {
   /** Called at each point of each step. */
   observer: (event: StepEvent) => void | Promise<void> = () => undefined
@@ -57,7 +57,7 @@ export class BackupHost {
     const settings = agentConfig(path, tag, { backups: { patience_seconds: 1 } })
     const config = validateConfig(AgentConfigSchema, settings, 'test')
     makeDirectories(config)
-    await purge(config, log) // what a crashed run left
+    await purge(config, log) // removes what a crashed run left
     makeDirectories(config)
     const closers = new Closers()
     const host = await openHost(config, log, closers)
@@ -84,7 +84,7 @@ export class BackupHost {
     return this.domain.context.store.list().find((guest) => guest.name === name)!.uuid
   }
 
-  /** @returns how it ended */
+  /** @returns the ended operation */
   async carryOut(order: Order, operationId: string = randomUUID()): Promise<OperationRecord> {
     const { operation } = await this.domain.orders.submit({ operationId, requestedBy: 'test', order })
     return this.domain.engine.wait(operation.id)
@@ -109,7 +109,7 @@ export class BackupHost {
     return this.host.volumes.pathOf(uuid)
   }
 
-  /** What is on the host of backups that are over: nothing should be. */
+  /** Remains of ended backups on the host; there should be none. */
   async leftovers(): Promise<string[]> {
     const { state_dir: stateDir, storage } = this.config
     const runs = existsSync(join(stateDir, 'backups')) ? readdirSync(join(stateDir, 'backups')) : []
@@ -120,7 +120,7 @@ export class BackupHost {
     return [...runs, ...snapshots.flat(), ...volumes, ...programsBelow(join(stateDir, 'backups'))]
   }
 
-  /** Fails unless the host has nothing of backups, soon. */
+  /** Fails unless the host soon has no remains of backups. */
   async isClean(): Promise<void> {
     let left: string[] = []
     await waitFor(async () => (left = await this.leftovers()).length === 0, {
@@ -142,7 +142,7 @@ function makeDirectories(config: AgentConfig): void {
   for (const directory of [config.state_dir, config.run_dir]) mkdirSync(directory, { recursive: true })
 }
 
-/** restic and ssh are told of a directory below it. */
+/** Processes such as restic and ssh with a directory below it in their arguments. */
 export function programsBelow(directory: string): string[] {
   return readdirSync('/proc').flatMap((pid) => {
     const words = /^\d+$/.test(pid) ? readWords(pid) : []

@@ -4,8 +4,8 @@ import type { SftpPlace } from '../../../proto/gen/berth/agent/v1/backup.js'
 import { silentLog } from '../gateway/redis.js'
 
 /*
- * Sends a tree to a server of sftp, as a process that can be killed: directory of what runs, tree, uuid of guest and
- * backup, and the place as JSON.
+ * Sends a tree to an SFTP server, as a process that can be killed. Arguments: directory for runtime files, tree, uuid
+ * of guest and backup, and the target's place as JSON.
  */
 
 const [directory = '', tree = '', id = '', place = ''] = argv.slice(2)

@@ -9,8 +9,8 @@ import { validateConfig } from '../../../shared/config.js'
 import type { Fault } from './faulty-agent.js'
 
 /*
- * The agent, which fails, waits or dies where faults.json beside its configuration, `{"resize xab1": "kill"}`, tells
- * it to: at the beginning of a method that is told of a guest's interface. The file is read each time.
+ * The agent, which fails, waits or dies as faults.json next to its configuration says, `{"resize xab1": "kill"}`: at
+ * the beginning of a method that receives a guest's interface. The file is read each time.
  */
 
 const faultsPath = join(dirname(process.argv.at(-1) ?? ''), 'faults.json')

@@ -11,8 +11,8 @@ const program = resolve(import.meta.dirname, '../../../dist/agent/main.js')
 const agentPort = 7443
 
 /**
- * Shows the network namespace's devices in /sys, as on a host of its own. `ip netns exec` does that too, but
- * loses the cgroups below it.
+ * Shows the network namespace's devices in /sys, as on a separate host. `ip netns exec` does that too, but hides the
+ * cgroups below it.
  */
 const enter = `
 exec 3</sys/fs/cgroup
@@ -23,7 +23,7 @@ exec 3<&- "$@"`
 /** Between hosts and gateway: a bridge with the gateway's address, and a veth to each host's namespace. */
 export interface Segment {
   readonly bridge: string
-  /** Of its /24; the gateway is .1. */
+  /** Beginning of its /24; the gateway is .1. */
   readonly prefix: string
 }
 
@@ -40,19 +40,18 @@ export function removeSegment({ bridge }: Segment): void {
 
 export interface FleetHostOptions {
   readonly name: string
-  /** From 1: its place in the segment. */
+  /** Place in the segment, from 1. */
   readonly index: number
   readonly segment: Segment
-  /** Of all hosts. */
+  /** Directory of all hosts. */
   readonly directory: string
-  /** Of its pool; default 8. */
+  /** Size of its pool; default 8. */
   readonly poolGb?: number
 }
 
 /**
- * A host of its own: a network namespace with a real agent, its bridge, tables, pool and state. Names inside
- * are the product's defaults, the same on all hosts; only what hosts share here with one another (groups,
- * directories) is named by host.
+ * A simulated host: a network namespace with a real agent, its bridge, tables, pool and state. Names inside are the
+ * product's defaults, the same on all hosts; only shared objects (cgroups, directories) are named by host.
  */
 export class FleetHost {
   readonly name: string
@@ -80,7 +79,7 @@ export class FleetHost {
     }
   }
 
-  /** After `remove`. The pool is mounted here: a mount that the agent makes is seen by nobody else. */
+  /** Call it after `remove`. The pool is mounted here, since a mount by the agent would be visible to nobody else. */
   async make(): Promise<void> {
     mkdirSync(this.directory, { recursive: true })
     await openPool(this.#storage)
@@ -94,12 +93,12 @@ export class FleetHost {
     for (const name of ['lo', 'up0']) ip('-n', this.namespace, 'link', 'set', name, 'up')
   }
 
-  /** As an operator does it: `berth-agent join TOKEN`. */
+  /** Joins like an operator: `berth-agent join TOKEN`. */
   join(token: string): void {
     this.#run('join', token)
   }
 
-  /** With the memory that its unit of systemd gives it. */
+  /** Starts with the memory settings of its systemd unit. */
   start(): void {
     const log = openSync(join(this.directory, 'agent.log'), 'a')
     const [entry, ...args] = this.#command('serve')
@@ -116,7 +115,7 @@ export class FleetHost {
     await gone
   }
 
-  /** Of the agent that runs. */
+  /** The pid of the running agent. */
   get pid(): number {
     return this.#agent?.pid ?? 0
   }
@@ -125,7 +124,7 @@ export class FleetHost {
     return readFileSync(join(this.directory, 'agent.log'), 'utf8').slice(-bytes)
   }
 
-  /** Everything, also what a crashed run left: the agent's own purge first, then the namespace. */
+  /** Removes everything, including what a crashed run left: the agent's own purge first, then the namespace. */
   async remove(): Promise<void> {
     await this.kill()
     endProcesses(this.#configPath)
@@ -145,7 +144,7 @@ export class FleetHost {
 
   #run(...args: string[]): void {
     const [entry, ...rest] = this.#command(...args)
-    execFileSync(entry ?? '', rest, { stdio: ['ignore', 'ignore', 'pipe'] }) // its error says what stderr said
+    execFileSync(entry ?? '', rest, { stdio: ['ignore', 'ignore', 'pipe'] }) // the error has the output of stderr
   }
 
   #command(...args: string[]): string[] {
@@ -162,7 +161,7 @@ export class FleetHost {
       network: { interface_prefix: this.name },
       storage: this.#storage,
       lxc: { stop_timeout_seconds: 1 },
-      kvm: { stop_timeout_seconds: 5 }, // one that still boots hears no power button
+      kvm: { stop_timeout_seconds: 5 }, // a booting one ignores the power button
       reconcile_interval_seconds: 2,
     }
   }

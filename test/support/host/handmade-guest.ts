@@ -4,7 +4,7 @@ import type { Pool } from '../../../agent/storage/pool.js'
 import { sh } from '../sh.js'
 import { waitFor } from '../wait.js'
 
-/** An unprivileged container of a clone of debian-12, by lxc's tools alone. */
+/** An unprivileged container with a clone of debian-12, created by lxc's tools without Berth. */
 export class HandmadeGuest {
   readonly #lxcPath: string
   readonly root: string
@@ -55,7 +55,7 @@ export class HandmadeGuest {
     try {
       return this.attach('sh', '-c', 'test -S /run/systemd/private && echo yes').trim() === 'yes'
     } catch {
-      return false // not there yet, or cannot be entered yet
+      return false // not running yet, or cannot be entered yet
     }
   }
 

@@ -4,25 +4,25 @@ import { join } from 'node:path'
 import { waitFor } from '../wait.js'
 
 /*
- * What is on the host, read without a line of the agent's code: by ip, nft, btrfs and /proc. It is compared with what
- * journal-inventory.ts says should be, as sorted lines, so that a difference names itself.
+ * Reads the state of the host without the agent's code: with ip, nft, btrfs and /proc. Tests compare it with the
+ * desired state of journal-inventory.ts, as sorted lines, so that a difference is readable.
  */
 
 export interface Instance {
   readonly stateDir: string
-  /** Default: beside it. */
+  /** Default: next to it. */
   readonly runDir?: string
   readonly pool: string
   readonly table: string
   readonly interfacePrefix: string
-  /** Of an agent that has a network of its own. */
+  /** Set for an agent in a separate network namespace. */
   readonly namespace?: string
 }
 
 export interface Inventory {
   /** Root filesystems in the pool. */
   readonly subvolumes: string[]
-  /** Quota groups of no subvolume, and disks without a limit. */
+  /** Quota groups without a subvolume, and disks without a limit. */
   readonly quotaFaults: string[]
   /** `id first-uid`, from lxc's configurations. */
   readonly idmaps: string[]
@@ -35,10 +35,10 @@ export interface Inventory {
   readonly monitors: string[]
   /** `name first-uid` of running virtual machines, by their processes. */
   readonly machines: string[]
-  /** `name: file …` of virtual machines, of configurations and of what those that run have. */
+  /** `name: file …` of virtual machines: their configurations, and the files of running ones. */
   readonly machineFiles: string[]
   readonly cgroups: string[]
-  /** Guests that lxc has a lock file of. */
+  /** Guests that have an lxc lock file. */
   readonly locks: string[]
   /** Mounts below the pool. */
   readonly mounts: string[]
@@ -63,15 +63,15 @@ export function readInventory(instance: Instance): Inventory {
 }
 
 /**
- * Quota groups of deleted guests go with their subvolumes, which btrfs removes some time after its next commit: up to
- * 30 s later where nothing asks for one, and the agent deletes them only when nobody waits any more.
+ * Quota groups of deleted guests disappear with their subvolumes, which btrfs removes some time after its next commit:
+ * up to 30 s later if nothing forces one. The agent deletes them only when nobody waits any more.
  */
 export async function finishDeletions({ pool }: Instance): Promise<void> {
   await waitFor(() => readdirSync(join(pool, 'trash')).length === 0, {
     what: () => `an empty trash: ${readdirSync(join(pool, 'trash')).join(', ')}`,
   })
   command('btrfs', ['filesystem', 'sync', pool])
-  // `subvolume sync` looks once a second.
+  // `subvolume sync` checks once a second.
   const left = (): string => command('btrfs', ['subvolume', 'list', '-d', pool])
   await waitFor(() => left() === '', { what: () => `deletions: ${left()}` })
 }
@@ -85,13 +85,13 @@ function readQuotaFaults({ pool }: Instance): string[] {
   const lines = command('btrfs', ['qgroup', 'show', '-pre', '--raw', pool]).split('\n').slice(2)
   const groups = lines.map((line) => line.trim().split(/\s+/))
   const limits = new Map(groups.map(([group = '', , , limit = '']) => [group, limit]))
-  // What a machine has is as large as its disk; its quota group has no limit.
+  // The data of a virtual machine is as large as its disk; its quota group has no limit.
   const isBound = (path: string): boolean => !existsSync(join(pool, path, 'disk.raw'))
   const faults = subvolumeFaults(groups, ids, limits).filter(({ path }) => path === undefined || isBound(path))
   return [...guestGroupFaults(groups), ...faults.map(({ fault }) => fault)]
 }
 
-/** A guest's own goes with the agent's sweep; until then nothing counts for it. */
+/** The agent's sweep removes a guest's own group; until then nothing counts for it. */
 function guestGroupFaults(groups: readonly string[][]): string[] {
   const left = groups.filter(
     ([group = '', owned]) => /^190\//.test(group) && owned !== '0' && !groups.some((other) => other[5] === group),
@@ -111,7 +111,7 @@ function subvolumeFaults(
       return path.startsWith('guests/') && (limits.get(parent) ?? limits.get(group) ?? 'none') === 'none'
         ? [{ fault: `${path} without a limit`, path }]
         : []
-    // What a volume that was restored wrote before counts for the subvolume it was then (docs/design/storage.md).
+    // Data written before a restore counts for the former subvolume (docs/design/storage.md).
     const isHeld = groups.some(([other = '', , , , , of]) => of === parent && ids.has(other))
     return /^190\//.test(parent) && isHeld
       ? []
@@ -131,7 +131,7 @@ function readIdmaps({ stateDir }: Instance): string[] {
     .sort()
 }
 
-/** Empty where it is not: its guest may be deleted at any moment. */
+/** Empty if it is missing: its guest may be deleted at any moment. */
 function readIfThere(path: string): string {
   try {
     return readFileSync(path, 'utf8')
@@ -162,8 +162,8 @@ export function readInterfaces(instance: Instance): string[] {
 }
 
 /**
- * What the network's own settings of forwarding are, `name = value`: of all interfaces but guests' and the bridge, which
- * go with them.
+ * Forwarding settings of the network, `name = value`: of all interfaces except guests' and the bridge, which are
+ * deleted with them.
  */
 export function readForwarding(instance: Pick<Instance, 'namespace'>, bridge: string): string[] {
   const pattern =
@@ -200,7 +200,7 @@ function findMachines({ interfacePrefix }: Instance): (HostProcess & { name: str
   })
 }
 
-/** Locks and what QEMU said last stay until a guest is deleted. */
+/** Locks and the last output of QEMU stay until a guest is deleted. */
 const keptFiles = ['lock', 'log']
 function readMachineFiles({ stateDir, runDir = join(stateDir, '../run') }: Instance): string[] {
   const roots = [join(stateDir, 'kvm'), join(runDir, 'kvm')].filter((root) => existsSync(root))
@@ -233,7 +233,7 @@ function readCgroups({ interfacePrefix }: Instance): string[] {
   return [...new Set(names)].sort()
 }
 
-/** One that never started has none, so only those of no guest at all are told. */
+/** A guest that never started has no lock, so only locks without a guest are reported. */
 function readLocks({ stateDir }: Instance): string[] {
   const root = join('/run/lxc/lock', stateDir, 'lxc')
   const names = existsSync(root) ? readdirSync(root).map((name) => name.slice(1)) : []
@@ -250,7 +250,7 @@ function readMounts({ pool }: Instance): string[] {
 export interface HostProcess {
   pid: number
   command: string
-  /** Clock ticks after boot: with the pid it is one process for good. */
+  /** Clock ticks after boot: together with the pid it identifies one process. */
   startTime: string
 }
 
@@ -274,10 +274,10 @@ export function processes(): HostProcess[] {
     })
 }
 
-/** What a running guest's groups bound it to; I/O of the first device that has a bound, 0: none has. */
+/** Limits of a running guest's cgroups; I/O of the first device with a limit, 0: unlimited. */
 export interface GuestGroupLimits {
   readonly memoryBytes: number
-  /** Of each 100 ms. */
+  /** Microseconds per 100 ms. */
   readonly quotaUsec: number
   readonly readBytesPerSec: number
   readonly writeBytesPerSec: number
@@ -316,7 +316,7 @@ export function readMachineProcesses(instance: Instance): Map<string, string> {
   return new Map(findMachines(instance).map(({ name, pid, startTime }) => [name, `${pid}:${startTime}`]))
 }
 
-/** None where it has ended meanwhile. */
+/** Empty if it has ended meanwhile. */
 function readChildren(pid: number): string[] {
   const path = `/proc/${pid}/task/${pid}/children`
   try {
@@ -326,7 +326,7 @@ function readChildren(pid: number): string[] {
   }
 }
 
-/** In the instance's network. */
+/** Runs a command in the instance's network namespace. */
 export function networkCommand({ namespace }: Pick<Instance, 'namespace'>, program: string, args: string[]): string {
   return namespace === undefined
     ? command(program, args)

@@ -2,9 +2,9 @@ import Database from 'better-sqlite3'
 import { join } from 'node:path'
 import type { Instance, Inventory } from './inventory.js'
 
-/* What the journal says should be on the host, read by SQL: without a line of the agent's code, as inventory.ts. */
+/* Reads the desired state of the host from the journal by SQL, without the agent's code, like inventory.ts. */
 
-/** What the journal wants the host to look like when no operation is under way. */
+/** The desired state of the host when no operation is in progress. */
 export function readExpected(instance: Instance): Inventory {
   const db = new Database(join(instance.stateDir, 'journal.db'), { readonly: true })
   try {
@@ -31,7 +31,7 @@ function expectedOf(db: Database.Database, { interfacePrefix }: Instance): Inven
   const machines = guests.filter((g) => isMachine(g))
   const isRunning = (g: GuestRow): boolean => g.status === 'running'
   const containers = guests.filter((g) => !isMachine(g))
-  // A range that leads to its own numbers is in a map of its own: settings-inventory.ts.
+  // A range that leads to its own numbers is in a separate map: settings-inventory.ts.
   const ports = db
     .prepare<[], { line: string }>(
       `WITH RECURSIVE singles (guest_uuid, protocol, host_port, host_port_end, container_port) AS (
@@ -71,19 +71,19 @@ const isMachine = ({ spec }: GuestRow): boolean =>
 const userIdOf = (g: GuestRow): number => 1_000_000 + g.idmap_slot * 65_536
 const configFiles = 'machine.json seed.iso'
 const runFiles = 'agent launched.json qmp qmp2 serial work'
-/** A system beside its volume, while it mends it. */
+/** The volume of a rescue system, during rescue. */
 function rescuesOf({ uuid, spec }: GuestRow): string[] {
   const { boot } = JSON.parse(spec) as { boot?: { mode: string } }
   return boot?.mode === 'rescue' ? [`${uuid}.rescue`] : []
 }
 
-/** Its own, and the intermediate one where what it sends is bounded. */
+/** The guest's interface, and the intermediate one if its upload rate is limited. */
 function interfacesOf({ id, spec }: GuestRow, prefix: string): string[] {
   const { limits } = JSON.parse(spec) as { limits: { networkUpMbps: number } }
   return [`${prefix}${id}`, ...(limits.networkUpMbps > 0 ? [`${prefix}${id}u`] : [])]
 }
 
-/** Operations of the journal that have not ended: what they do, where they are and what failed last. */
+/** Operations of the journal that have not ended: action, current step and last failure. */
 export function readOpenOperations({ stateDir }: Instance): string[] {
   const db = new Database(join(stateDir, 'journal.db'), { readonly: true })
   try {

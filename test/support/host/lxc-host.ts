@@ -11,7 +11,7 @@ import { waitFor } from '../wait.js'
 import { sh } from '../sh.js'
 
 const mib = 1024 ** 2
-/** A pool, a bridge and a driver of a test's own, with Debian as the only template. */
+/** A separate pool, bridge and driver for a test, with Debian as the only template. */
 export interface LxcHost {
   readonly path: string
   readonly driver: LxcDriver
@@ -19,9 +19,9 @@ export interface LxcHost {
   /** Another driver on the same state, as after a restart of the agent. */
   reopen(): Promise<LxcDriver>
   machine(change?: Partial<Machine>): Machine
-  /** Makes the machine's volume, of Debian. */
+  /** Creates the guest's volume with Debian. */
   clone(machine: Machine): void
-  /** Removes it, if it is there. */
+  /** Deletes the volume, if it exists. */
   removeVolume(machine: Machine): void
   /** Output of a command in a running guest. */
   inside(machine: Machine, ...command: string[]): string
@@ -29,13 +29,13 @@ export interface LxcHost {
 }
 
 export interface LxcHostOptions {
-  /** Of its own for every test file: scratch directory and bridge. */
+  /** Unique for every test file: scratch directory and bridge. */
   readonly name: string
-  /** Two to four letters, likewise: guests, interfaces and groups. */
+  /** Two to four letters, also unique: guests, interfaces and cgroups. */
   readonly prefix: string
   readonly subnet: string
   readonly poolGb?: number
-  /** Has an lxcfs of its own. */
+  /** Uses a separate lxcfs. */
   readonly lxcfs?: boolean
 }
 
@@ -130,12 +130,12 @@ async function makePool(path: string, sizeGb: number): Promise<void> {
   sh('mkfs.btrfs', '-q', `${path}/pool.img`)
   mkdirSync(`${path}/pool`)
   sh('mount', '-o', 'loop', `${path}/pool.img`, `${path}/pool`)
-  mkdirSync(`${path}/pool/guests`, { mode: 0o700 }) // as the product's
+  mkdirSync(`${path}/pool/guests`, { mode: 0o700 }) // like the product's
   sh('btrfs', 'subvolume', 'create', `${path}/pool/debian-12`)
   await unpackTestImage(`${path}/pool/debian-12`)
 }
 
-/** Guests and groups of this prefix, an earlier run's too; by lxc's tools, not the driver's code. */
+/** Kills guests and cgroups of this prefix, also an earlier run's; with lxc's tools, not the driver's code. */
 async function killGuests(prefix: string, lxcPath: string): Promise<void> {
   if (existsSync(lxcPath))
     for (const name of readdirSync(lxcPath)) spawnSync('lxc-stop', ['-k', '-P', lxcPath, '-n', name])
@@ -143,7 +143,7 @@ async function killGuests(prefix: string, lxcPath: string): Promise<void> {
   await waitFor(() => removeGroups(prefix), { what })
 }
 
-/** An ending monitor is still in the pivot group for a moment. */
+/** Retries, since an ending monitor is still in the pivot cgroup for a moment. */
 function removeGroups(prefix: string): boolean {
   const groups = readdirSync('/sys/fs/cgroup')
     .map((name) => `/sys/fs/cgroup/${name}/lxc.pivot.${prefix}`)

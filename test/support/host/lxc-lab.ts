@@ -5,27 +5,27 @@ import { readCgroupLayout } from '../../../agent/host/process/cgroup.js'
 import { openLxcHost, type LxcHost, type LxcHostOptions } from './lxc-host.js'
 import { waitFor } from '../wait.js'
 
-/** A host for all tests of a suite; each test's machines are gone after it, and leave nothing. */
+/** A host for all tests of a suite; each test's guests are deleted after it without remains. */
 export interface LxcLab {
   readonly host: LxcHost
-  /** What the driver told of guests that ended by themselves, in this test. */
+  /** The driver's reports of guests that ended by themselves, in this test. */
   readonly ends: { uuid: string; cause: StopCause }[]
-  /** With its disk and configuration, not started. */
+  /** With disk and configuration, but not started. */
   readonly prepared: (change?: Partial<Machine>) => Promise<Machine>
   readonly started: (change?: Partial<Machine>) => Promise<Machine>
   /** @throws when it does not run */
   readonly observed: (machine: Machine) => Promise<{ pid: number; startTime: number }>
   /** Resolves once its systemd is up. */
   readonly booted: (machine: Machine) => Promise<void>
-  /** What its systemd says of itself. */
+  /** The state that its systemd reports. */
   readonly systemState: (machine: Machine) => string
   /** Arguments of lxc-attach. */
   readonly attach: (machine: Machine, ...command: string[]) => string[]
-  /** What is on the host of its guests, found without the driver. */
+  /** Remains of its guests on the host, found without the driver. */
   readonly traces: () => string[]
 }
 
-/** To be called in a suite, whose hooks it adds. */
+/** Call it in a suite; it adds hooks. */
 export function useLxcHost(options: LxcHostOptions): LxcLab {
   let host: LxcHost
   const machines: Machine[] = []

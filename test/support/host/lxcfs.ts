@@ -2,7 +2,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { waitFor } from '../wait.js'
 
-/** An lxcfs of a test's own with the product's flags, mounted at `directory`. */
+/** A separate lxcfs for a test with the product's flags, mounted at `directory`. */
 export async function startLxcfs(directory: string): Promise<() => Promise<void>> {
   mkdirSync(directory, { recursive: true })
   const flags = ['-f', '-l', '--enable-cfs', '-p', `${directory}.pid`, directory]

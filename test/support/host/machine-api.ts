@@ -5,9 +5,9 @@ import { waitFor } from '../wait.js'
 export type RunInMachine = (...command: string[]) => string
 
 export interface MachineApi {
-  /** The API of a machine's own gateway, as curl there sees it. */
+  /** The API of a machine's own gateway, used with curl inside the machine. */
   readonly ask: <T>(path: string, init?: { method?: string; body?: unknown }) => T
-  /** Like `ask`, while the gateway or the host may be on its way. */
+  /** Like `ask`, while the gateway or the host may still be starting. */
   readonly tryAsk: <T>(...asked: Parameters<MachineApi['ask']>) => T | undefined
   /** Resolves once the task is done. */
   readonly follow: (taskId: string, timeoutMs?: number) => Promise<void>

@@ -20,9 +20,9 @@ import { scratchDirectory } from '../scratch.js'
 
 const log = pino({ level: 'silent' })
 
-/** What of a test's guests runs for real, without the agent's timers and its gRPC. */
+/** Runs a test's guests for real, without the agent's timers and gRPC. */
 export class RealDomain {
-  /** What the agent takes for the time, ms since 1970. */
+  /** The agent's clock, ms since 1970. */
   now: () => number = Date.now
   domain!: Domain
   host!: LinuxHost
@@ -31,7 +31,7 @@ export class RealDomain {
   readonly config: AgentConfig
   #ids = 0
 
-  /** @param tag of a few letters, of its own for every test file */
+  /** @param tag a few letters, unique for every test file */
   constructor(
     private readonly tag: string,
     overrides: Record<string, unknown> = {},
@@ -40,10 +40,10 @@ export class RealDomain {
     this.config = validateConfig(AgentConfigSchema, agentConfig(this.#scratch.path, tag, overrides), 'test')
   }
 
-  /** With BusyBox as the image of `debian-12`. */
+  /** Uses BusyBox as the image of `debian-12`. */
   async open(): Promise<void> {
     this.#makeDirectories()
-    await purge(this.config, log) // what a crashed run left
+    await purge(this.config, log) // removes what a crashed run left
     this.#makeDirectories()
     this.host = await openHost(this.config, log, this.#closers)
     await installBusyboxImage(this.config.storage.pool, 'debian-12')
@@ -53,7 +53,7 @@ export class RealDomain {
     this.domain.engine.recover()
   }
 
-  /** With all guests. */
+  /** Deletes all guests first. */
   async close(): Promise<void> {
     for (const { uuid } of this.domain?.context.store.list() ?? []) await this.done(powerOrder('delete', uuid).order)
     await this.#closers.run()
@@ -61,7 +61,7 @@ export class RealDomain {
     this.#scratch.wipe()
   }
 
-  /** @returns its uuid, once it is there */
+  /** @returns its uuid, once it exists */
   async create(name: string, spec: Partial<GuestSpec> = {}): Promise<string> {
     const request = createRequest(++this.#ids, name, spec)
     await this.done(createOrder(request).order)
@@ -81,7 +81,7 @@ export class RealDomain {
     return this.domain.context.store.get(uuid)
   }
 
-  /** A shell command's output in a guest that runs. @throws where it fails */
+  /** A shell command's output in a running guest. @throws if it fails */
   inside(uuid: string, command: string): string {
     return execFileSync('lxc-attach', this.#attach(uuid, command), {
       encoding: 'utf8',
@@ -89,7 +89,7 @@ export class RealDomain {
     }).trim()
   }
 
-  /** The same with all that it says, whatever becomes of it. */
+  /** The same with both outputs, whether it fails or not. */
   tries(uuid: string, command: string): string {
     const { stdout, stderr } = spawnSync('lxc-attach', this.#attach(uuid, command), {
       encoding: 'utf8',

@@ -8,19 +8,19 @@ import S3rver from 's3rver'
 import type { S3Place } from '../../../proto/gen/berth/agent/v1/backup.js'
 
 const bucket = 'berth'
-/** The one key that the server knows. */
+/** The only key that the server accepts. */
 const key = 'S3RVER'
 
-/** What a test makes of a request: true where it was answered. */
+/** A test's hook for a request; returns true if it has answered. */
 type Twist = (request: IncomingMessage, response: ServerResponse) => boolean
 
-/** A server that speaks S3, over TLS with a certificate of its own, at a loopback port. */
+/** An S3 server over TLS with its own certificate, at a loopback port. */
 export class TestS3 {
   twist: Twist = () => false
 
   private constructor(
     private readonly server: Server,
-    /** Of what it keeps. */
+    /** Directory of the stored objects. */
     readonly directory: string,
     private readonly certificate: string,
   ) {}
@@ -63,7 +63,7 @@ export class TestS3 {
     return new Promise((done) => this.server.listen(port, '127.0.0.1', () => done()))
   }
 
-  /** In the middle of what it is at, too. */
+  /** Also ends requests in progress. */
   async close(): Promise<void> {
     const closed = new Promise((done) => this.server.close(done))
     this.server.closeAllConnections()

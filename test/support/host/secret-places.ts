@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import type { Store } from '../../../gateway/store/store.js'
 import { waitFor } from '../wait.js'
 
-/* Where a secret could have been left. */
+/* Places where a secret could have been left. */
 
-/** Every form in which a secret could be written, by its value. Of PEM each line is enough. */
+/** Every form in which a secret could be written, by its value. One line of a PEM is enough. */
 export function formsOf(secret: string): string[] {
   const lines = secret.includes('-----BEGIN')
     ? secret.split('\n').filter((line) => line.length > 40 && !line.startsWith('-'))
@@ -19,7 +19,7 @@ export function formsOf(secret: string): string[] {
   })
 }
 
-/** Arguments and environment of every process; what was seen of those that ended stays. */
+/** Arguments and environment of every process; those of ended ones stay. */
 export class ProcessTexts {
   readonly #texts = new Set<string>()
   readonly #timer = setInterval(() => this.look(), 100)
@@ -47,7 +47,7 @@ function readIfThere(path: string): string {
   }
 }
 
-/** All files below a directory, but those whose path ends with one of `except`. */
+/** All files below a directory, except those whose path ends with one of `except`. */
 export function readFiles(directory: string, except: readonly string[] = []): string {
   const entries = readdirSync(directory, { recursive: true, encoding: 'utf8' })
   const files = entries.filter((entry) => !except.some((end) => entry.endsWith(end)))
@@ -84,7 +84,7 @@ export async function readStore({ client }: Store): Promise<string> {
 
 /**
  * The dump (RDB) that Redis writes of the data in a directory, without compression.
- * @param directory of the private server, of which a copy is made
+ * @param directory of the private server, which is copied
  */
 export async function readDump(directory: string, copy: string): Promise<string> {
   cpSync(directory, copy, { recursive: true })

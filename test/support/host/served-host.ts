@@ -7,11 +7,11 @@ import { scratchDirectory } from '../scratch.js'
 import { waitFor } from '../wait.js'
 
 export interface ServedHostOptions {
-  /** At most three letters: of interfaces. */
+  /** At most three letters, for interfaces. */
   readonly name: string
-  /** Of the /24 between both, as `198.18.138`. */
+  /** Beginning of the /24 between both, as `198.18.138`. */
   readonly prefix: string
-  /** Of the gateway's configuration. */
+  /** Settings of the gateway's configuration. */
   readonly overrides?: Record<string, unknown>
   /** Puts more images into the host's pool, before its agent starts. */
   readonly prepare?: (pool: string) => unknown
@@ -23,7 +23,7 @@ interface GuestRow {
   readonly status: string
 }
 
-/** A real gateway, and a host of its own with a real agent that has joined it. */
+/** A real gateway, and a separate host with a real agent that has joined it. */
 export class ServedHost {
   readonly host: FleetHost
   readonly directory: string
@@ -42,7 +42,7 @@ export class ServedHost {
     return this.#gateway!
   }
 
-  /** Takes down first what a crashed run left. */
+  /** Removes first what a crashed run left. */
   async start(): Promise<void> {
     await endLeftGateway(join(this.directory, 'gateway'))
     await this.host.remove()
@@ -62,14 +62,14 @@ export class ServedHost {
     this.#wipe?.()
   }
 
-  /** One request as the administrator, which succeeds. */
+  /** Sends one request as the administrator, which must succeed. */
   async send(method: string, path: string, body?: unknown): Promise<ApiReply['body']> {
     const reply = await this.gateway.request(method, path, body === undefined ? {} : { body })
     expect(reply.status, `${method} ${path} ${JSON.stringify(reply.body)}`).to.be.below(300)
     return reply.body
   }
 
-  /** Resolves when the gateway has the host's state, also while it starts itself. */
+  /** Resolves when the gateway has the host's state, also during its own start. */
   online(): Promise<unknown> {
     return waitFor(
       async () => {

@@ -67,7 +67,7 @@ function codeOfError(error: unknown): string {
   return String((error as ServiceError).metadata?.get('berth-code')[0] ?? error)
 }
 
-/** What the peer sends until it closes; empty where none answers. */
+/** Everything that the peer sends until it closes; empty without an answer. */
 export function askPeer(host: string, port: number): Promise<string> {
   return new Promise((done) => {
     let text = ''
@@ -79,14 +79,14 @@ export function askPeer(host: string, port: number): Promise<string> {
   })
 }
 
-/** Settings of guests of BusyBox, ordered of an agent of their own. */
+/** Settings of BusyBox guests on a separate agent. */
 export class SettingsHost {
   client!: GuestSettingsServiceClient
   #watched: WatchedHost | undefined
 
   private constructor(readonly agent: AgentProcess) {}
 
-  /** Starts the agent; one that does not start leaves nothing. @param kinds of guests that are to be created */
+  /** Starts the agent; one that fails to start leaves nothing. @param kinds kinds of the guests that will be created */
   static async open(agent: AgentProcess, kinds: readonly GuestKind[] = [lxc]): Promise<SettingsHost> {
     const host = new SettingsHost(agent)
     try {
@@ -114,7 +114,7 @@ export class SettingsHost {
     this.#watched = new WatchedHost(this.agent.watch())
   }
 
-  /** Of clients; the agent may be dead by now. */
+  /** Closes the clients; the agent may be dead by now. */
   disconnect(): void {
     this.client?.close()
     this.#watched?.close()
@@ -131,7 +131,7 @@ export class SettingsHost {
     await this.agent.destroy()
   }
 
-  /** Once it is there. */
+  /** Resolves once the guest exists. */
   async create(id: number, name: string, spec: Partial<GuestSpec> = {}): Promise<string> {
     const { uuid, operationId } = await this.orderCreate(id, name, spec)
     await this.done(operationId)
@@ -154,7 +154,7 @@ export class SettingsHost {
     await operationDone(operations, operationId).finally(() => operations.close())
   }
 
-  /** @returns `done`, or the code of what it failed by or was refused with */
+  /** @returns `done`, or the code of the failure or refusal */
   async power(action: PowerAction, uuid: string): Promise<string> {
     const operations = this.agent.operations()
     try {
@@ -200,7 +200,7 @@ export class SettingsHost {
     return this.#watched?.guests() ?? []
   }
 
-  /** As watchers see it. */
+  /** The guest in the form that watchers receive. */
   guest(uuid: string): Guest {
     return this.guests().find((one) => one.uuid === uuid)!
   }

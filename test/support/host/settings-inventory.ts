@@ -4,20 +4,19 @@ import { join } from 'node:path'
 import { networkCommand, readGuestLimits, readInits, readInterfaces, type Instance } from './inventory.js'
 
 /*
- * Settings of guests as they are in force on the host, and as the journal has them, both read without a line of the
- * agent's code, as inventory.ts does it with the guests themselves.
+ * Settings of guests in force on the host and in the journal, both read without the agent's code, like inventory.ts.
  */
 
 export interface SettingsInventory {
-  /** `map key : value`, of IPv4 and IPv6. */
+  /** `map key : value`, for IPv4 and IPv6. */
   readonly ports: string[]
   /** `map address : jump chain`, and `chain: PORTS verdict; … verdict` */
   readonly firewalls: string[]
-  /** Of containers that run: `name memory quota read write` */
+  /** For running containers: `name memory quota read write` */
   readonly limits: string[]
-  /** Of guests that run: `interface Mbit/s` */
+  /** For running guests: `interface Mbit/s` */
   readonly rates: string[]
-  /** In containers that run: `name address` of 32 digits */
+  /** For running containers: `name address` with 32 digits */
   readonly innerAddresses: string[]
 }
 
@@ -67,7 +66,7 @@ function readFirewalls(instance: Instance): string[] {
   return [...maps, ...chains]
 }
 
-/** nft prints the ports of a flow as numbers or, of a set, as `0x50 [invalid type]`. */
+/** nft prints the ports of a flow as numbers or, in a set, as `0x50 [invalid type]`. */
 function ruleOf(line: string): string {
   const [, ports = ''] = /proto-(?:src|dst) (.*) \w+$/.exec(line.trim()) ?? []
   const numbers = [...ports.matchAll(/0x[0-9a-f]+|\d+/g)].map(([number]) => Number(number))
@@ -75,7 +74,7 @@ function ruleOf(line: string): string {
   return numbers.length > 0 ? `${numbers.sort((a, b) => a - b).join(',')} ${verdict}` : `${verdict}`
 }
 
-/** As it was sold: HTB's is that of frames of 1,514 bytes for 1,448 of payload. */
+/** The sold rate: HTB's rate is for frames of 1,514 bytes with 1,448 of payload. */
 function readRate(instance: Instance, device: string): string[] {
   const text = networkCommand(instance, 'tc', ['class', 'show', 'dev', device])
   const [, rate, unit] = /^class htb \S+ .*\brate (\d+)([KM])bit/m.exec(text) ?? []
@@ -115,7 +114,10 @@ interface Guest extends GuestRow {
   readonly ipv6: readonly string[]
 }
 
-/** What the journal wants of the host when nothing is under way. Of mappings without an address of the host. */
+/**
+ * The journal's desired state of the host without operations in progress. Only for mappings without an address of the
+ * host.
+ */
 export function readExpectedSettings({ stateDir, interfacePrefix }: Instance): SettingsInventory {
   const db = new Database(join(stateDir, 'journal.db'), { readonly: true })
   try {
@@ -159,7 +161,7 @@ function expectedPorts({ ipv4, ipv6: [ipv6], mappings }: Guest): string[] {
   ])
 }
 
-/** A range that leads to its own numbers is one element, another one for each port. */
+/** A range that leads to its own numbers is one element; another range has one element per port. */
 function elementsFor(
   { protocol, host_port: first, host_port_end: last, container_port: inner }: MappingRow,
   { suffix, all, target }: { suffix: string; all: string; target: string },
@@ -178,7 +180,7 @@ interface Firewall {
   rules: { direction: string; action: 'ACCEPT' | 'DROP'; port: string }[]
 }
 
-/** Of rules for one network, which are one each. */
+/** Only for rules with one network, which are one nft rule each. */
 function expectedFirewall({ spec, device, ipv4, ipv6 }: Guest): string[] {
   const { firewall = {} } = JSON.parse(spec) as { firewall?: Partial<Firewall> }
   if (!firewall.enabled) return []
@@ -219,7 +221,7 @@ function expectedRates(guest: Guest): string[] {
   return [...(down > 0 ? [`${guest.device} ${down}`] : []), ...(up > 0 ? [`${guest.device}u ${up}`] : [])]
 }
 
-/** `2001:db8::7` with all its digits. */
+/** `2001:db8::7` with all digits. */
 function digitsOf(address: string): string {
   const [head = '', tail] = address.split('::')
   const groups = (text = ''): string[] => (text === '' ? [] : text.split(':'))

@@ -6,7 +6,7 @@ import type { SftpPlace } from '../../../proto/gen/berth/agent/v1/backup.js'
 import { freePort } from '../ports.js'
 import { waitFor } from '../wait.js'
 
-/** OpenSSH's own server, for sftp alone, at a loopback port. */
+/** OpenSSH's server for SFTP only, at a loopback port. */
 export class TestSftp {
   #child: ChildProcess | undefined
 
@@ -38,7 +38,7 @@ export class TestSftp {
     }
   }
 
-  /** @param endsAfter bytes that a session takes before it breaks off in the middle of what it is at */
+  /** @param endsAfter bytes that a session accepts before it breaks off */
   async resume({ endsAfter }: { readonly endsAfter?: number } = {}): Promise<void> {
     const { directory, port } = this
     const command =
@@ -65,7 +65,7 @@ export class TestSftp {
     await waitFor(() => answers(port), { what: 'sshd' })
   }
 
-  /** With all who are connected. */
+  /** Ends all connections, too. */
   async close(): Promise<void> {
     const child = this.#child
     if (!child?.pid) return
@@ -106,7 +106,10 @@ function answers(port: number): Promise<boolean> {
   })
 }
 
-/** Makes the directory that sshd demands (sshd(8): privilege separation), which goes when the machine's own sshd ends. */
+/**
+ * Creates the directory that sshd requires (sshd(8): privilege separation); it disappears when the machine's own sshd
+ * ends.
+ */
 export function prepareSshd(): void {
   mkdirSync('/run/sshd', { recursive: true, mode: 0o755 })
 }

@@ -7,10 +7,10 @@ import { memoryDirectory, scratchDirectory } from '../scratch.js'
 import { mountSystemdRoot } from './systemd-root.js'
 import { waitFor } from '../wait.js'
 
-/** The checkout as the machine has it. */
+/** Path of the checkout in the machine. */
 export const checkout = '/srv/berth'
 
-/** What scripts/up reads of a checkout; node_modules is mounted. */
+/** The parts of a checkout that scripts/up reads; node_modules is mounted. */
 const checkoutParts = [
   'agent',
   'gateway',
@@ -27,7 +27,7 @@ const checkoutParts = [
   'buf.gen.yaml',
 ]
 
-/** Units that would reach through to the kernel shared with the host, wait for a terminal, or do nightly work. */
+/** Units that would affect the kernel shared with the host, wait for a terminal, or do nightly work. */
 const maskedUnits = [
   'systemd-sysctl.service',
   'systemd-udevd.service',
@@ -40,14 +40,14 @@ const maskedUnits = [
   'dpkg-db-backup.timer',
 ]
 
-/** As scripts/up leaves them when it installs the packages itself. */
+/** Units that scripts/up disables when it installs the packages itself. */
 export const disabledUnits = ['redis-server.service', 'lxc-net.service', 'lxc.service']
 
 const environment = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /**
- * A machine that is run by systemd, for a host that is not: a container with all of root's rights, its own
- * cgroups, loop devices and a network without any way out. Node, npm and the npm packages are the host's, read-only.
+ * A machine run by systemd, for a host without systemd: a container with all rights of root, its own cgroups, loop
+ * devices and a network without a route to the outside. Node, npm and the npm packages are the host's, read-only.
  */
 export class SystemdMachine {
   readonly #lxc: readonly string[]
@@ -62,7 +62,7 @@ export class SystemdMachine {
     this.#log = join(directory, 'lxc.log')
   }
 
-  /** @param name of its own for every test file, prefixed btest-; what an earlier run left goes first */
+  /** @param name unique for every test file, prefixed btest-; what an earlier run left is removed first */
   static async create(name: string): Promise<SystemdMachine> {
     const scratch = scratchDirectory(name)
     try {
@@ -80,9 +80,9 @@ export class SystemdMachine {
     await this.waitUntilBooted()
   }
 
-  /** Restarts it as an operator does; its processes are all new ones afterwards. */
+  /** Restarts the machine like an operator; all of its processes are new afterwards. */
   async reboot(): Promise<void> {
-    // The container is the same one to lxc, its first process another.
+    // The container stays the same for lxc, but its first process is new.
     const before = this.#initPid()
     this.run('systemctl', 'reboot')
     await waitFor(() => this.#initPid() !== before, {
@@ -100,7 +100,7 @@ export class SystemdMachine {
     })
   }
 
-  /** Standard output of a program there. @throws with all of its output when it fails */
+  /** Standard output of a program in the machine. @throws with all of its output when it fails */
   run(...command: readonly string[]): string {
     const { code, output, error } = this.try(...command)
     if (code !== 0) throw new Error(`${command.join(' ')}: exit code ${code}: ${output}${error}`)
@@ -146,12 +146,13 @@ function planConfig(directory: string, name: string): string[] {
     `lxc.console.logfile = ${directory}/console.log`,
     `lxc.hook.autodev = ${directory}/devices`,
     'lxc.mount.auto = proc:rw sys:rw cgroup:rw:force',
-    // Whole ones, without which the kernel refuses guests in user namespaces theirs: /usr/share/lxc/config/nesting.conf.
+    // Complete mounts, without which the kernel refuses these file systems to guests in user namespaces:
+    // /usr/share/lxc/config/nesting.conf.
     'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
     'lxc.mount.entry = sysfs dev/.lxc/sys sysfs create=dir 0 0',
     bind(process.execPath, 'usr/bin/node', 'file'),
     bind(npmDirectory(), 'usr/lib/node_modules/npm', 'dir'),
-    // Written to above it: the mark that these are the packages wanted.
+    // Files are written above it: the mark that the right packages are installed.
     `lxc.mount.entry = overlay ${checkout.slice(1)}/node_modules overlay ${overlay},create=dir 0 0`,
     '',
   ]
@@ -161,7 +162,7 @@ export function npmDirectory(): string {
   return dirname(dirname(realpathSync(execFileSync('which', ['npm'], { encoding: 'utf8' }).trim())))
 }
 
-/** Loop devices that the pool may get, and what lxcfs needs; numbers: the kernel's devices.txt. */
+/** Loop devices for the pool, and devices that lxcfs needs; numbers: the kernel's devices.txt. */
 const deviceHook = `#!/bin/sh
 set -e
 cd "$LXC_ROOTFS_MOUNT/dev"
@@ -171,7 +172,7 @@ i=0
 while [ $i -lt 256 ]; do mknod -m 660 loop$i b 7 $i; i=$((i + 1)); done
 `
 
-/** Without its packages. */
+/** Copies the checkout without its packages. */
 export function copyCheckout(root: string): void {
   const target = join(root, checkout)
   for (const part of checkoutParts.filter((path) => existsSync(path)))
@@ -179,7 +180,7 @@ export function copyCheckout(root: string): void {
   symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/bin/npm'))
 }
 
-/** What ensure_npm_packages leaves once they are installed: the machine could not fetch any. */
+/** The mark that ensure_npm_packages leaves after the installation: the machine could not download any. */
 export function packagesMark(root: string): string {
   const wanted = '. scripts/lib/common.sh && npm_packages_wanted'
   return execFileSync('bash', ['-c', wanted], { cwd: join(root, checkout), encoding: 'utf8' })
@@ -196,12 +197,12 @@ function prepareUnits(root: string): void {
   execFileSync('systemctl', [`--root=${root}`, '-q', 'disable', ...disabledUnits], {
     stdio: 'ignore',
   })
-  // Debian's lxcfs stays away from containers.
+  // Debian's lxcfs does not start in containers.
   mkdirSync(join(units, 'lxcfs.service.d'))
   writeFileSync(join(units, 'lxcfs.service.d/in-container.conf'), '[Unit]\nConditionVirtualization=\n')
 }
 
-/** A pool that has its first image already, for an agent that must not build one from Debian's mirror. */
+/** Creates a pool with a first image, for an agent that must not build one from Debian's mirror. */
 export async function makePool(
   file: string,
   mountPoint: string,

@@ -7,8 +7,9 @@ const cache = '/var/cache/berth-test'
 const weekMs = 7 * 24 * 3600 * 1000
 
 /**
- * Mounts a Debian 12 with systemd and all that scripts/up installs on it: what test/setup/fresh-machine.test.ts left,
- * or else one built from Debian's mirror, in one to three minutes. Changes go to a directory next to the target.
+ * Mounts a Debian 12 with systemd and all packages that scripts/up installs: the one from
+ * test/setup/fresh-machine.test.ts, or else one built from Debian's mirror, in one to three minutes. Changes are
+ * written to a directory next to the target.
  */
 export function mountSystemdRoot(target: string): void {
   const kept = keptRoot()
@@ -17,13 +18,13 @@ export function mountSystemdRoot(target: string): void {
   for (const directory of [target, upper, work]) mkdirSync(directory, { recursive: true })
   const options = `lowerdir=${kept},upperdir=${upper},workdir=${work}`
   execFileSync('mount', ['-t', 'overlay', '-o', options, 'btest', target])
-  // This machine's names are in it. Without an id of its own systemd would take it for a first boot.
+  // It contains this machine's names. Without its own id systemd would assume a first boot.
   for (const file of ['hostname', 'resolv.conf']) rmSync(join(target, 'etc', file), { force: true })
   writeFileSync(join(target, 'etc/hosts'), '127.0.0.1 localhost\n::1 localhost\n')
   writeFileSync(join(target, 'etc/machine-id'), `${randomBytes(16).toString('hex')}\n`)
 }
 
-/** Takes the root of a machine that does not run any more, unless there is one from this week. */
+/** Stores the root of a machine that has ended, unless there is one from this week. */
 export function keepSystemdRoot(root: string): void {
   const kept = statSync(keptRoot(), { throwIfNoEntry: false })
   if (kept && Date.now() - kept.ctimeMs < weekMs) return
@@ -35,7 +36,7 @@ export function keepSystemdRoot(root: string): void {
   renameSync(fresh, keptRoot())
 }
 
-/** The packages of scripts/up, so that both name the same. */
+/** The packages of scripts/up, read from there so that both lists are equal. */
 export function productPackages(): string[] {
   const list = /^product_packages=\(\n([^)]*)\)/m.exec(readFileSync('scripts/up', 'utf8'))?.[1] ?? ''
   const names = list.split(/\s+/).filter(Boolean)
@@ -54,7 +55,7 @@ export function buildRoot(kept: string, more: readonly string[] = []): void {
   const fresh = `${kept}.${randomBytes(4).toString('hex')}`
   const packages = ['systemd-sysv', 'dbus', ...more, ...productPackages()]
   const recipe = ['--mode=root', '--variant=minbase', `--include=${packages.join(',')}`, 'bookworm', fresh]
-  // In a namespace whose first process dies with unshare(1): ended early, nothing of it runs on.
+  // In a namespace whose first process dies with unshare(1): if it is killed, none of its processes continues.
   const wrapper = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--', 'mmdebstrap']
   try {
     execFileSync('unshare', [...wrapper, ...recipe], { stdio: ['ignore', 'ignore', 'pipe'] })

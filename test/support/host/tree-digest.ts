@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 
 /**
- * Of all that is in a tree: names, contents, kinds, owners, modes, times, links, devices, attributes, ACLs. Sockets
- * are nothing without who made them.
+ * Digest of everything in a tree: names, contents, kinds, owners, modes, times, links, devices, attributes, ACLs.
+ * Sockets are omitted, since they are useless without their creator.
  * @param without paths below it, `./etc/hostname`
  */
 export function digestTree(root: string, without: readonly string[] = []): string {

@@ -7,8 +7,8 @@ function blocksOf(file: string, heading: string): string[] {
 }
 
 /**
- * The tutorial's commands from create to delete, in one shell that stops at the first failure. `ssh` gets the password
- * that it would ask for.
+ * The tutorial's commands from creation to deletion, in one shell that stops at the first failure. `ssh` gets the
+ * password that it would ask for.
  */
 function tutorialLines(): string[] {
   const blocks = blocksOf('docs/getting-started.md', 'From curl to a running guest')
@@ -21,7 +21,7 @@ function tutorialLines(): string[] {
   ]
 }
 
-/** The README's commands as they are typed there. The last line waits until the guest is deleted. */
+/** The README's commands as written there. The last line waits until the guest is deleted. */
 function readmeLines(): string[] {
   const [block = '', ...others] = blocksOf('README.md', 'Your first guest with curl')
   if (others.length > 0 || block.match(/^curl /gm)?.length !== 3)

@@ -13,8 +13,8 @@ const diskGib = 12
 const bootTimeoutMs = 15 * 60_000
 
 /**
- * A virtual machine with a plain Debian 12, whose systemd has cgroup v2 alone: for a host that has another one. Without
- * acceleration all in it takes ten times as long.
+ * A virtual machine with a plain Debian 12, whose systemd uses only cgroup v2: for a host with another hierarchy.
+ * Without acceleration everything in it takes ten times as long.
  */
 export class V2Machine {
   #qemu: ChildProcess | undefined
@@ -26,7 +26,7 @@ export class V2Machine {
     private readonly wipe: () => void,
   ) {}
 
-  /** @param name of its own, prefixed btest-; what an earlier run left goes first */
+  /** @param name unique, prefixed btest-; what an earlier run left is removed first */
   static async create(name: string): Promise<V2Machine> {
     const { path, wipe } = scratchDirectory(name)
     const machine = new V2Machine(path, await freePort(), wipe)
@@ -61,7 +61,7 @@ export class V2Machine {
     await this.waitUntilBooted()
   }
 
-  /** Nothing of the command line is of cgroups: it is Debian's default that is tried. */
+  /** The command line sets nothing for cgroups, since Debian's default is tested. */
   #arguments(acceleration: 'kvm' | 'tcg'): string[] {
     const accelerator = acceleration === 'kvm' ? 'kvm' : 'tcg,thread=multi,tb-size=1024'
     return [
@@ -108,7 +108,7 @@ export class V2Machine {
     throw new Error(`QEMU has ended: ${readFileSync(this.#file('qemu.log'), 'utf8')}`)
   }
 
-  /** Restarts it as an operator does. */
+  /** Restarts the machine like an operator. */
   async reboot(): Promise<void> {
     const bootId = (): string => this.try('cat', '/proc/sys/kernel/random/boot_id').output.trim()
     const before = bootId()
@@ -125,7 +125,7 @@ export class V2Machine {
     return readFileSync(this.#file('console'), 'utf8').slice(-bytes)
   }
 
-  /** Standard output of a program there. @throws with all of its output when it fails */
+  /** Standard output of a program in the machine. @throws with all of its output when it fails */
   run(...command: readonly string[]): string {
     const { code, output, error } = this.try(...command)
     if (code !== 0) throw new Error(`${command.join(' ')}: exit code ${code}: ${output}${error}`)
@@ -142,12 +142,12 @@ export class V2Machine {
     return { code: status, output: stdout, error: stderr }
   }
 
-  /** With its output as this program's. @returns its exit code */
+  /** Shows the output of a program in the machine. @returns its exit code */
   show(...command: readonly string[]): number {
     return spawnSync('ssh', [...this.#ssh(), asWords(command)], { stdio: 'inherit' }).status ?? 1
   }
 
-  /** One connection for many commands, where it is there already: each handshake takes seconds. */
+  /** Opens one connection for many commands, unless it is open: each handshake takes seconds. */
   #keepConnection(): void {
     if (this.#connection?.exitCode === null && this.#connection.signalCode === null) return
     this.#connection = spawn('ssh', ['-M', '-N', ...this.#ssh()], { stdio: 'ignore' })
@@ -183,7 +183,7 @@ export class V2Machine {
   }
 }
 
-/** For the shell there. */
+/** Quotes a command for the machine's shell. */
 function asWords(command: readonly string[]): string {
   return `exec ${command.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ')}`
 }

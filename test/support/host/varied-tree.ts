@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** All kinds of things that a guest's disk may have. @param sizeMib of what cannot be compressed */
+/** Writes all kinds of files that a guest's disk may have. @param sizeMib size of the incompressible part */
 export function writeVariedTree(root: string, sizeMib: number): void {
   const at = join(root, 'var/varied')
   mkdirSync(join(at, 'deep/er'), { recursive: true })

@@ -4,7 +4,7 @@ import { Trash } from '../../../agent/storage/trash.js'
 import { Volumes } from '../../../agent/storage/volumes.js'
 
 /*
- * A process that puts a volume in place of another, again and again, until it is killed:
+ * A process that replaces a volume by another, repeatedly, until it is killed:
  * volumes-main.ts STORAGE-CONFIG-JSON GUEST SNAPSHOT…
  */
 

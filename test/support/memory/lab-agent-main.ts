@@ -4,7 +4,7 @@ import { LabAgent } from './lab-agent.js'
 import { RogueAgent } from '../attacks/rogue-agent.js'
 
 /*
- * An agent without a host as a process of its own, so that it can stand still:
+ * An agent without a host as a separate process, so that a test can pause it:
  *   node --import=tsx test/support/memory/lab-agent-main.ts --identity DIR --join TOKEN --guests 5
  * Prints {"address"} once it serves.
  */

@@ -25,22 +25,22 @@ import { freePort } from '../ports.js'
 import { silentLog } from '../gateway/redis.js'
 
 export interface LabAgentOptions {
-  /** As `berth-agent join` leaves it. */
+  /** The directory that `berth-agent join` creates. */
   readonly identityDir: string
-  /** Default: one in memory, gone with the agent. */
+  /** Default: a journal in memory, which ends with the agent. */
   readonly stateDir?: string
-  /** host:port; default: a free one. */
+  /** host:port; default: a free port. */
   readonly listen?: string
   readonly host?: MemoryHost
-  /** Operations at once; 0: they wait. Default: as configured. */
+  /** Number of concurrent operations; 0: they wait. Default: as configured. */
   readonly parallel?: number
-  /** Of agent.yaml, beside what is the lab's. */
+  /** Settings of agent.yaml in addition to the lab's. */
   readonly config?: Record<string, unknown>
   /** Default: none. */
   readonly log?: Logger
 }
 
-/** What tests say of a guest that is there without having been ordered. */
+/** Fields of a guest that exists without an operation. */
 export type LabGuest = Partial<Omit<GuestInsert, 'spec'>> & {
   readonly templateId?: string
   readonly limits?: GuestLimits
@@ -48,14 +48,14 @@ export type LabGuest = Partial<Omit<GuestInsert, 'spec'>> & {
 }
 
 /**
- * The real agent in this process - its journal, domain, operations and gRPC with mutual TLS - on a host in memory.
- * Its state is in memory, too: nothing waits for a disk.
+ * The real agent in this process - its journal, domain, operations and gRPC with mutual TLS - on a host in memory. Its
+ * state is in memory, too: nothing waits for a disk.
  */
 export class LabAgent {
   #daemon: Daemon | undefined
-  /** Operations at once, from the next start on. */
+  /** Number of concurrent operations, from the next start on. */
   parallel: number | undefined
-  /** What the agent takes for the time, ms since 1970. */
+  /** The agent's clock, ms since 1970. */
   now: () => number = Date.now
 
   private constructor(
@@ -73,7 +73,7 @@ export class LabAgent {
       {
         time_zone: 'UTC',
         metrics: { host_interval_seconds: 1 },
-        // Tests put guests into states that the host does not bear out, which a comparison would mend.
+        // Tests put guests into states that differ from the host, which a comparison would repair.
         reconcile_interval_seconds: 3600,
         ...options.config,
         state_dir: directory,
@@ -113,7 +113,7 @@ export class LabAgent {
     return this.journal((store) => store.list())
   }
 
-  /** The journal's guests, also of an agent that is stopped. */
+  /** Opens the journal's guests, also for a stopped agent. */
   journal<T>(work: (store: GuestStore) => T): T {
     if (this.#daemon) return work(this.#daemon.domain.context.store)
     const db = openDatabase(join(this.config.state_dir, 'journal.db'))
@@ -140,7 +140,7 @@ export class LabAgent {
     await daemon?.close()
   }
 
-  /** A new daemon on the same journal and host. @param listen default: as before */
+  /** Starts a new daemon on the same journal and host. @param listen default: as before */
   async resume(listen = this.config.listen): Promise<void> {
     this.config = { ...this.config, listen }
     this.#daemon = await startDaemon({
@@ -162,7 +162,7 @@ export class LabAgent {
     await rm(this.config.state_dir, { recursive: true, force: true })
   }
 
-  /** Running guests `sim-<id>`, ids from `firstId`. */
+  /** Adds running guests `sim-<id>`, ids from `firstId`. */
   seed(count: number, firstId = 1): void {
     this.journal((store) =>
       store.changes.transaction(() => {
@@ -172,7 +172,7 @@ export class LabAgent {
     )
   }
 
-  /** Puts a guest there without any order: it runs unless told otherwise. */
+  /** Adds a guest without an operation; it runs by default. */
   addGuest({ templateId = 'debian-12', limits = seeded, ...more }: LabGuest & { id: number }): GuestRecord {
     const { virtualization = 'lxc', ...fields } = more
     const { id } = fields
@@ -207,7 +207,7 @@ export class LabAgent {
     })
   }
 
-  /** Others may have been given the guest's own. */
+  /** The guest's own number may be in use by others. */
   #findPort(from: number): number {
     const taken = new Set(this.guests().flatMap(({ portMappings }) => portMappings.flatMap(portsOf)))
     let port = from
@@ -215,7 +215,7 @@ export class LabAgent {
     return port
   }
 
-  /** As if it had been deleted while nobody asked. */
+  /** Removes a guest as if it had been deleted without a request. */
   removeGuest(uuid: string): void {
     this.host.driver.running.delete(uuid)
     this.host.volumes.delete(uuid)
@@ -242,10 +242,10 @@ function sshMapping(hostPort: number): PortMapping {
   return { ...ports, protocol: 'tcp', hostIp: '', description: 'SSH' }
 }
 
-/** Of a guest of that id that was seeded. */
+/** UUID of a seeded guest with that id. */
 export function uuidOf(id: number): string {
   return `00000000-0000-4000-8000-${id.toString(16).padStart(12, '0')}`
 }
 
-/** Where a journal costs no disk. */
+/** A directory where a journal needs no disk. */
 export const memoryDirectory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()

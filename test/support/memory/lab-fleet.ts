@@ -33,20 +33,20 @@ export interface LabFleetOptions {
   readonly store: Store
   readonly stateDir: string
   readonly log: Logger
-  /** Default: `host-a` alone. */
+  /** Default: only `host-a`. */
   readonly hosts?: readonly string[]
-  /** Of each agent's agent.yaml. */
+  /** Settings of each agent's agent.yaml. */
   readonly agentConfig?: Record<string, unknown>
 }
 
 /**
  * A gateway's real fleet with real agents in this process, whose hosts are in memory. Their ids are their names. Agents
- * journal orders and carry none out until `work`, so that tests see what is pending.
+ * journal operations and execute none until `work`, so that tests see pending ones.
  */
 export class LabFleet implements Fleet {
-  /** Thrown by every call to an agent while set, as where its connection breaks. */
+  /** Thrown by every call to an agent while set, like an error of a broken connection. */
   agentFailure: Error | undefined
-  /** What becomes of calls to agents: of an agent that misbehaves, or an answer that does not come. */
+  /** Changes calls to agents: for an agent that misbehaves, or an answer that is lost. */
   twist = (client: AgentClient): AgentClient => client
   #isComplete: boolean | undefined
   #lastId = 100
@@ -77,7 +77,7 @@ export class LabFleet implements Fleet {
     const agents = new Map(started.map(({ record, agent }) => [record.id, agent]))
     const fleet = await GatewayFleet.start({ store, config, log })
     const lab = new LabFleet(fleet, agents)
-    // In this order: some answers are of the first host.
+    // In this order, since some answers are those of the first host.
     for (const { record } of started) {
       await new HostStore(store).create(record, () => undefined)
       await fleet.hosts.updateHost(record.id, { name: record.name })
@@ -146,7 +146,7 @@ export class LabFleet implements Fleet {
     return this.agents.get(hostId)!
   }
 
-  /** Puts a guest there without any request; resolves once the gateway shows it. */
+  /** Adds a guest without a request; resolves once the gateway shows it. */
   async addGuest(fields: LabGuest = {}, hostId = 'host-a'): Promise<Guest> {
     const agent = this.agentOf(hostId)
     const { uuid } = agent.addGuest({ limits, createdAtMs: Date.UTC(2026, 10, 21, 10), ...fields, id: this.#freeId() })
@@ -181,7 +181,7 @@ export class LabFleet implements Fleet {
     await this.#waitFor(hostId, state)
   }
 
-  /** From now on the agent carries out what it is told, and what it was told before. */
+  /** From now on the agent executes new operations, and those submitted before. */
   async work(hostId: string): Promise<void> {
     const agent = this.agentOf(hostId)
     agent.parallel = 8
@@ -189,13 +189,13 @@ export class LabFleet implements Fleet {
     await this.setHostState(hostId, 'online')
   }
 
-  /** Exactly these. */
+  /** Sets exactly these warnings. */
   async warn(hostId: string, ...warnings: string[]): Promise<void> {
     this.agentOf(hostId).host.wire.warnings = warnings
     await waitFor(() => this.view.findHost(hostId)?.warnings.join() === warnings.join(), { what: 'warnings' })
   }
 
-  /** As if the guest had sent and received, and its agent had looked. */
+  /** Adds traffic of a guest, as if its agent had read the counters. */
   async addTraffic(uuid: string, bytes: { rxBytes: number; txBytes: number }): Promise<void> {
     const { hostId } = this.view.findGuest(uuid)!
     const { host, domain } = this.agentOf(hostId)
@@ -205,7 +205,7 @@ export class LabFleet implements Fleet {
     await this.caughtUp(hostId)
   }
 
-  /** The view has no room for it any more; the agent knows it. */
+  /** Removes an operation from the view as if it were too old; the agent still knows it. */
   unlistOperation(id: string): void {
     const { hostId } = this.view.findOperation(id)!
     this.view.apply(this.view.findState(hostId)!, { $case: 'removed', value: { kind: 'operation', key: id } })
@@ -241,7 +241,7 @@ interface NewHost {
   readonly agentConfig: Record<string, unknown>
 }
 
-/** As if it had joined: what joining does itself is tested elsewhere. */
+/** Starts an agent as after a join, which other tests cover. */
 async function startAgent({
   id,
   authority,

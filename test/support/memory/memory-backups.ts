@@ -13,10 +13,10 @@ interface MemoryBackup extends StoredBackup {
   readonly content: string
 }
 
-/** What a test makes of calls by their names: one waits, or throws instead of the target. */
+/** A test's hooks for calls by their names: a hook waits, or throws an error of the target. */
 export type BackupFaults = Partial<Record<keyof BackupRepositories, (watch: WorkContext) => void | Promise<void>>>
 
-/** What of a host is kept, and what becomes of a backup. */
+/** The parts of a host that backups read and write. */
 export interface BackedUp {
   readonly snapshots: ReadonlyMap<string, ReadonlyMap<string, string>>
   readonly next: Map<string, string>
@@ -24,10 +24,10 @@ export interface BackedUp {
   readonly backupBytes: number
 }
 
-/** What targets keep, by their ids, guests and backups: the same for all hosts of a test. */
+/** Backups at targets, by ids of targets, guests and backups: the same for all hosts of a test. */
 export const memoryTargets = new Map<string, Map<string, Map<string, MemoryBackup>>>()
 
-/** Backups as the contract has them, of disks that are a text each. */
+/** Backups by the contract, of disks that are a text each. */
 export class MemoryBackups implements BackupRepositories {
   constructor(private readonly host: BackedUp) {}
 
@@ -77,7 +77,7 @@ export class MemoryBackups implements BackupRepositories {
   }
 
   async sweep(): Promise<void> {
-    // Nothing is left of a process that is gone.
+    // An ended process leaves nothing here.
   }
 
   async #meet(method: keyof BackupRepositories, watch: WorkContext): Promise<void> {

@@ -5,10 +5,10 @@ import { Holder } from '../../../agent/console/holder.js'
 import { serveConsoles } from '../../../agent/console/serve.js'
 import type { Terminal, TerminalListener } from '../../../agent/host/process/pty.js'
 
-/** The other side of a console in a test, which says what a guest would. */
+/** The guest's side of a console, controlled by a test. */
 export class MemoryTerminal implements Terminal {
   input = ''
-  /** Input is not taken while it is false. */
+  /** Input is not accepted while it is false. */
   takes = true
   paused = false
   closed = false
@@ -53,9 +53,9 @@ export class MemoryTerminal implements Terminal {
   }
 }
 
-/** Consoles as the process holds them, in this one: they outlive a test's agent. */
+/** Consoles held in this process instead of a separate one: they survive a test's agent. */
 export class MemoryConsoles implements ConsoleConnections {
-  /** Every one that was opened, the newest last. */
+  /** Every opened terminal, the newest last. */
   readonly terminals: MemoryTerminal[] = []
   /** Thrown instead of a connection. */
   failure: Error | undefined

@@ -19,11 +19,11 @@ import {
   type VolumeCopy,
 } from '../../../agent/drivers/contract.js'
 
-/** What a test makes of calls by their names: one waits, or throws instead of the host. */
+/** A test's hooks for calls by their names: a hook waits, or throws an error of the host. */
 export type Faults = Partial<
   Record<
     keyof Driver | keyof HostVolumes | 'make' | 'removeImage',
-    /** @param diskBytes of a disk that is resized */
+    /** @param diskBytes size of a disk that is resized */
     (id: string, diskBytes?: number) => void | Promise<void>
   >
 >
@@ -37,27 +37,27 @@ const capabilities: DriverCapabilities = {
   snapshotRunning: true,
 }
 
-/** Guests that are entries of a map: a driver as the contract has it, without a host. Outlives the agent. */
+/** Guests that are entries of a map: a driver by the contract, without a host. It survives the agent. */
 export class MemoryDriver implements Driver {
   readonly kind = 'lxc'
   readonly stopTimeoutMs = 1000
   readonly configured = new Set<string>()
   /** By the path of the volume. */
   readonly logins = new Map<string, Login>()
-  /** Passwords that were set later, by uuid. */
+  /** Passwords that were set after the creation, by uuid. */
   readonly passwords = new Map<string, string>()
-  /** Pids of guests that run, by uuid. */
+  /** Pids of running guests, by uuid. */
   readonly running = new Map<string, number>()
   /** The volume that each guest booted last, by uuid. */
   readonly booted = new Map<string, string>()
-  /** What the guest makes of new addresses. */
+  /** The guest's response to new addresses. */
   assigned: AssignResult = 'unchanged'
   sample: UsageSample = { cpuUsec: 1_000_000, memoryBytes: 1_048_576, rxBytes: 10, txBytes: 20, runnable: 0 }
   /** Socket of every guest's screen. */
   screen: string | undefined
   constructor(private readonly faults: Faults) {}
 
-  #pids = 4_200_000 // above every kernel's: nothing is found of them
+  #pids = 4_200_000 // above every kernel's, so that no real process is found
   #stopped: (uuid: string, cause: StopCause) => void = () => undefined
 
   async describe(): Promise<DriverDescription> {
@@ -73,11 +73,11 @@ export class MemoryDriver implements Driver {
   }
 
   async prepareEmpty(): Promise<void> {
-    // it has no files
+    // a guest in memory has no files
   }
 
   async trimFetched(): Promise<void> {
-    // nor here
+    // as above
   }
 
   async configure(machine: Machine): Promise<void> {
@@ -93,12 +93,12 @@ export class MemoryDriver implements Driver {
     await connected?.()
   }
 
-  /** As if it had been started. */
+  /** Marks a guest as running. */
   run(uuid: string): void {
     if (!this.running.has(uuid)) this.running.set(uuid, ++this.#pids)
   }
 
-  /** What the owner changed inside, by uuid. */
+  /** Login that the owner changed inside, by uuid. */
   readonly currentLogins = new Map<string, CurrentLogin>()
 
   async readLogin({ uuid }: Machine): Promise<CurrentLogin | undefined> {
@@ -128,7 +128,7 @@ export class MemoryDriver implements Driver {
     this.running.delete(machine.uuid)
   }
 
-  /** By itself, or by somebody else on the host. */
+  /** Ends a guest without a request, as by itself or by somebody else on the host. */
   end(uuid: string, cause: StopCause): void {
     if (this.running.delete(uuid)) this.#stopped(uuid, cause)
   }

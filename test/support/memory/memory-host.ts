@@ -20,10 +20,10 @@ import { MemoryNetwork, MemoryWire } from './memory-network.js'
 
 const gib = 1024 ** 3
 
-/** Addresses of every such host: the first of each family is the one it is reached at. */
+/** Addresses of every such host: the first of each family is its public one. */
 export const memoryAddresses = { ipv4: ['192.0.2.10', '192.0.2.11'], ipv6: ['2001:db8::a'] } as const
 
-/** One address that no prefix is made of. */
+/** An address without a usable prefix. */
 const ipv6Address = {
   interface: 'eth0',
   address: '2001:0db8:0000:0000:0000:0000:0000:000a',
@@ -44,36 +44,36 @@ const pathOf = (uuid: string): string => `/nowhere/${uuid}`
 const nextPathOf = (uuid: string): string => `/nowhere/${uuid}.next`
 const snapshotPathOf = (uuid: string, id: string): string => `/nowhere/${uuid}/${id}`
 
-/** What of a host outlives its agent: guests that run, what their packets have come to, images and room. */
+/** The parts of a host that survive its agent: running guests, packet counters, images and capacity. */
 export class MemoryHost {
   readonly faults: Faults = {}
   readonly backupFaults: BackupFaults = {}
-  /** How large every backup says that it is. */
+  /** Size that every backup reports. */
   backupBytes = 2_000_000
   readonly driver = new MemoryDriver(this.faults)
   readonly volumes = new Set<string>()
   /** Text on each guest's disk: the template's id until a test writes another one. */
   readonly contents = new Map<string, string>()
-  /** Bytes that a disk was bounded to when its size was changed last. */
+  /** Size limit of each disk in bytes, as last set. */
   readonly bounds = new Map<string, number>()
   /** True if the space of deleted volumes is free. */
   areFreed = true
-  /** How often that was asked. */
+  /** Number of calls of `areFreed`. */
   freedChecks = 0
-  /** By guest and id: what was on the disk. */
+  /** Content of the disk, by guest and snapshot id. */
   readonly snapshots = new Map<string, Map<string, string>>()
-  /** By guest: what is on the volume that is about to take the place of its own. */
+  /** Content of the volume that will replace the present one, by guest. */
   readonly next = new Map<string, string>()
-  /** Guests with a system beside their volume. */
+  /** Guests with a rescue system. */
   readonly rescues = new Set<string>()
   readonly wire = new MemoryWire()
   readonly swap = new MemorySwap()
   readonly consoles = new MemoryConsoles()
   readonly sensor = new MemorySensor()
   readonly probe = new MemoryProbe()
-  /** Runs virtual machines as it runs containers. */
+  /** Simulates virtual machines like containers. */
   runsMachines = false
-  /** What its agent says of virtual machines. */
+  /** The agent's description of virtual machines. */
   machines: DriverDescription | undefined
   readonly images = new Set(['debian-12'])
   pool: { totalBytes: number; usedBytes: number }
@@ -84,7 +84,7 @@ export class MemoryHost {
     this.pool = { totalBytes: diskTotalGb * gib, usedBytes: 1_500_000_000 }
   }
 
-  /** What the agent's daemon opens instead of the machine it runs on. */
+  /** Opened by the agent's daemon instead of the real machine. */
   open(config: AgentConfig): Host {
     const { network } = config
     const subnet = parseSubnet(network.subnet)
@@ -132,7 +132,7 @@ export class MemoryHost {
     }
   }
 
-  /** Downloads are real; what is in a file is not looked at. */
+  /** Downloads are real, but the content of files is not checked. */
   #openImages({ images: settings, state_dir }: AgentConfig): ImagePool {
     const directory = join(state_dir, 'downloads')
     mkdirSync(directory, { recursive: true })
@@ -155,7 +155,7 @@ export class MemoryHost {
     }
   }
 
-  /** What a disk has, and its snapshots: a text each. */
+  /** Content of disks and their snapshots: a text each. */
   #openVolumes(): HostVolumes {
     const { faults, contents, snapshots, next } = this
     const { logins } = this.driver
@@ -252,7 +252,7 @@ function factsOf(bridge: string): HostFacts {
     listAddresses: (family) => memoryAddresses[family],
     readDefaultRoutes: () => ({ ipv4: { interface: 'eth0', gateway: '192.0.2.1' }, ipv6: undefined }),
     isVirtual: () => false,
-    // Nobody answers.
+    // No other machine answers.
     probe: async (_device, addresses) => new Map(addresses.map((address) => [address, ''])),
   }
 }

@@ -22,9 +22,9 @@ import { silentLog } from '../gateway/redis.js'
 
 const guest = { templates: ['debian-12', 'debian-13'], spec: {} } as const
 
-/** One operation on a guest about to be submitted, on a journal and a host in memory of its own. */
+/** One operation on a guest about to be submitted, on a separate journal and host in memory. */
 export async function prepareInMemory(action: GuestAction, before: GuestBefore): Promise<MatrixSubject> {
-  const directory = mkdtempSync('/dev/shm/btest-memory-matrix-') // its journal is synced without a disk
+  const directory = mkdtempSync('/dev/shm/btest-memory-matrix-') // the journal is synced without a disk
   const closers = new Closers()
   const host = new MemoryHost()
   for (const template of guest.templates) host.images.add(template)
@@ -56,7 +56,7 @@ async function openIn(directory: string, host: MemoryHost, closers: Closers): Pr
   return domain
 }
 
-/** After one comparison of the host with the journal, as a running agent makes them all the time. */
+/** The inventory after one comparison of the host with the journal, which a running agent makes continuously. */
 async function inventoryOf(host: MemoryHost, domain: Domain): Promise<unknown> {
   await domain.reconciler.pass()
   const { driver, volumes, snapshots, next, rescues, wire } = host

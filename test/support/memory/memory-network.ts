@@ -11,17 +11,17 @@ import type {
 } from '../../../agent/network/contract.js'
 import type { Database } from '../../../agent/state/database.js'
 
-/** What guests' packets have come to, and what tests do to the network; outlives the agent. */
+/** Packet counters of guests, and a test's changes to the network; it survives the agent. */
 export class MemoryWire {
   readonly counters = new Map<string, ByteCounters>()
   readonly guests = new Map<string, WantedNetwork>()
   warnings: readonly string[] = []
-  /** Called first where a guest is about to be given addresses, or none. */
+  /** Called before a guest is given addresses, or none. */
   onChoose: () => void = () => undefined
-  /** Called first where a guest is attached, told what changed; what it throws is the host's refusal. */
+  /** Called before a guest is attached, with the changed parts; an error that it throws is the host's refusal. */
   onAttach: (guest: WantedNetwork, parts: readonly NetworkPart[]) => void | Promise<void> = () => undefined
 
-  /** As if the guest had sent and received. */
+  /** Adds traffic of a guest. */
   add(uuid: string, { rxBytes, txBytes }: ByteCounters): void {
     const had = this.counters.get(uuid) ?? { rxBytes: 0, txBytes: 0 }
     this.counters.set(uuid, { rxBytes: had.rxBytes + rxBytes, txBytes: had.txBytes + txBytes })
@@ -35,7 +35,7 @@ export interface MemoryNetworkParts {
   readonly wire: MemoryWire
 }
 
-/** The network's contract without a host: addresses come from the journal's pools as they do on one. */
+/** The network's contract without a host: addresses are chosen from the journal's pools, as on a real one. */
 export class MemoryNetwork implements Network {
   readonly #pools: AddressPools
   readonly #wire: MemoryWire
@@ -69,7 +69,7 @@ export class MemoryNetwork implements Network {
     return []
   }
 
-  /** Of guests without any packet, too. */
+  /** Includes guests without any packet. */
   async readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
     const none = { rxBytes: 0, txBytes: 0 }
     const { guests, counters } = this.#wire
@@ -82,7 +82,7 @@ export class MemoryNetwork implements Network {
   }
 
   onDisturbed(): void {
-    // Nobody else changes it.
+    // Nobody else changes this network.
   }
 
   async close(): Promise<void> {

@@ -1,12 +1,12 @@
 import type { ConnectOutcome, GuestProbe } from '../../../agent/host/guest/guest-probe.js'
 import type { ListeningSocket } from '../../../agent/host/net/listening-ports.js'
 
-/** What a test says that guests listen on, and what becomes of connections to them. */
+/** Listening sockets of guests and outcomes of connections to them, set by a test. */
 export class MemoryProbe implements GuestProbe {
   listeners: readonly ListeningSocket[] | undefined = [{ port: 22, isReachable: true }]
   /** By `address:port`; others are `open`. */
   readonly outcomes = new Map<string, ConnectOutcome>()
-  /** Where connections were tried, in order. */
+  /** Targets of connection attempts, in order. */
   readonly tried: string[] = []
   /** Connections wait for it. */
   hold: Promise<void> = Promise.resolve()

@@ -3,12 +3,12 @@ import { noCounts, type PacketCounts } from '../../../agent/abuse/plan-counts.js
 import type { OpenedFlow } from '../../../agent/host/net/flows-of.js'
 import type { PacketReport, PacketSample } from '../../../agent/host/net/packet-log.js'
 
-/** What tests say that guests do; outlives the agent. */
+/** Traffic of guests, set by a test; it survives the agent. */
 export class MemorySensor implements AbuseSensor {
   /** By the guest's uuid, since counting began. */
   readonly counts = new Map<string, PacketCounts>()
   flows: OpenedFlow[] = []
-  /** Whether an agent took back what it made on the host. */
+  /** True once an agent has removed its rules from the host. */
   isRemoved = false
   #listeners = new Set<(report: PacketReport) => void>()
 
@@ -37,7 +37,7 @@ export class MemorySensor implements AbuseSensor {
     return this.flows.filter(({ unreplied }) => unreplied)
   }
 
-  /** The agent is gone: nobody listens any more. */
+  /** The agent has ended: nobody listens any more. */
   async close(): Promise<void> {
     this.#listeners = new Set()
     return Promise.resolve()
@@ -47,7 +47,7 @@ export class MemorySensor implements AbuseSensor {
     for (const listener of this.#listeners) listener({ samples, seen: samples.length, lost: 0 })
   }
 
-  /** As of a guest that tries ports of one target, each of which refuses. */
+  /** Adds flows of a guest that tries ports of one target, each of which refuses. */
   scanPorts(guest: string, target: string, ports: number): void {
     const numbers = Array.from({ length: ports }, (_, index) => index + 1)
     this.report(

@@ -23,12 +23,12 @@ const tag = 'ad'
 export const bridge = `btest-${tag}`
 export const [hostAddress, outside] = ['198.18.7.1', '198.18.7.2']
 export const [hostAddress6, outside6] = ['2001:db8:7::1', '2001:db8:7::2']
-/** Routed to the host. */
+/** A prefix routed to the host. */
 export const guestPrefix = '2001:db8:7:1::'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 
-/** An agent with guests of BusyBox that have public addresses; the public segment is a veth pair into a namespace. */
+/** An agent with BusyBox guests that have public addresses; the public segment is a veth pair into a namespace. */
 export class AddressedHost {
   readonly segment = new PublicSegment('btestpub', { host: hostAddress, outside, host6: hostAddress6, outside6 })
   readonly uplink = this.segment.uplink
@@ -41,7 +41,7 @@ export class AddressedHost {
   #nextId = 1
   readonly #children: ChildProcess[] = []
 
-  /** @param kinds of guests that are to be created */
+  /** @param kinds kinds of the guests that will be created */
   constructor(private readonly kinds: readonly GuestKind[] = [lxc]) {}
 
   async open(): Promise<void> {
@@ -74,7 +74,7 @@ export class AddressedHost {
     this.watched = new WatchedHost(agent.watch())
   }
 
-  /** Of clients; the agent may be dead by now. */
+  /** Closes the clients; the agent may be dead by now. */
   disconnect(): void {
     for (const client of [this.#operations, this.settings, this.#routing, this.watched]) client?.close()
   }
@@ -82,7 +82,7 @@ export class AddressedHost {
   poolItem = (address: string) => ({ address, interface: this.uplink, prefixLen: 24, gateway: '' })
   prefixItem = (prefix: string) => ({ interface: this.uplink, address: '', prefix, prefixLen: 64, gateway: '' })
 
-  /** Sets what is named, and leaves the rest. */
+  /** Sets the given fields, and does not change the others. */
   setRouting(change: Partial<Parameters<RoutingServiceClient['setRouting']>[0]>) {
     const unsent = { ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined }
     return call(this.#routing.setRouting.bind(this.#routing), { ...unsent, ...change })
@@ -116,37 +116,39 @@ export class AddressedHost {
     })
   }
 
-  /** The guest's end is in its own network. */
+  /** For a container the other end is in its own network. */
   async deviceOf(uuid: string): Promise<string> {
     return `x${tag}${(await this.guest(uuid)).id}`
   }
 
-  /** Of a container's first process. */
+  /** The pid of a container's first process. */
   async pidOf(uuid: string): Promise<string> {
     return this.#initOf((await this.guest(uuid)).id)
   }
 
-  /** Answer to packets.py in the guest's network, or, without one, in the segment. */
+  /** Answer to packets.py in the guest's network or, without a guest, in the segment. */
   ask(uuid: string | undefined, ...target: string[]): string {
     const [program = '', ...args] = this.#tool(uuid, 'ask', ...target)
     return sh(program, ...args).trim()
   }
 
-  /** From the segment. */
+  /** True if a client in the segment reaches the address. */
   isReached(address: string): boolean {
     return this.ask(undefined, 'tcp', address, '8081', '0', '0.3') !== ''
   }
 
-  /** Until the guest stops. */
+  /** Starts a server that runs until the guest stops. */
   async serve(uuid: string | undefined, name: string): Promise<void> {
-    // The watch tells of a guest a moment after its creation has ended.
+    // The watch shows a guest a moment after its creation has ended.
     if (uuid !== undefined) await this.guest(uuid)
     if (uuid !== undefined && this.#isMachine(uuid)) await installTools(machineAt(this.#found(uuid).ipv4))
     const child = this.#spawn(this.#tool(uuid, 'serve', name, 'tcp:8081', 'udp:8081'))
     await once(child.stdout!, 'data')
   }
 
-  /** Asks without end from the segment. @returns a line for each datagram, ` 1` at its end where it was answered */
+  /**
+   * Sends requests endlessly from the segment. @returns a line for each datagram, ending with ` 1` if it was answered
+   */
   async follow(address: string): Promise<string[]> {
     const child = this.#spawn(this.#tool(undefined, 'stream', address, '0.01', '8081'))
     const lines: string[] = []

@@ -4,7 +4,7 @@ import { openAddressBook, runGuest } from './address-book.js'
 import { clientAddress, NetworkLab, type AgentNetwork } from './network-lab.js'
 import { waitFor } from '../wait.js'
 
-/** Of the lab's host, on the segment of its client. */
+/** The uplink of the lab's host, on the segment of its client. */
 const uplink = { interface: 'up0', gateway: '' }
 export const poolItem = (address: string) => ({ ...uplink, address, prefixLen: 24 })
 export const prefixItem = (prefix: string, prefixLen: number) => ({
@@ -14,7 +14,7 @@ export const prefixItem = (prefix: string, prefixLen: number) => ({
   prefixLen,
 })
 
-/** What is said of a call that fails; `accepted` of another. */
+/** The message of a call that fails; `accepted` for one that succeeds. */
 export function failure(call: Promise<unknown>): Promise<string> {
   return call.then(
     () => 'accepted',
@@ -22,19 +22,19 @@ export function failure(call: Promise<unknown>): Promise<string> {
   )
 }
 
-/** A network lab with two guests whose addresses an address book keeps, and servers everywhere. */
+/** A network lab with two guests whose addresses an address book manages, and servers everywhere. */
 export class AddressedPair {
   readonly lab: NetworkLab
-  /** As last attached. */
+  /** The guests as last attached. */
   a: GuestNetwork
   b: GuestNetwork
   readonly inA: string
   readonly inB: string
-  /** Of `open`. */
+  /** The agent of `open`. */
   network!: AgentNetwork
   book!: AgentNetwork
 
-  /** @param stateDir as of `openAddressBook` */
+  /** @param stateDir see `openAddressBook` */
   constructor(
     prefix: string,
     private readonly stateDir = '',
@@ -66,7 +66,7 @@ export class AddressedPair {
     await this.book.call('attach', guest)
   }
 
-  /** Sets what is named, and leaves the rest. */
+  /** Sets the given fields, and does not change the others. */
   routing(change: object): Promise<RoutingState> {
     return this.book.call('setRouting', change) as Promise<RoutingState>
   }
@@ -79,12 +79,12 @@ export class AddressedPair {
     return this.book.call('status') as Promise<Ipv6Status>
   }
 
-  /** Those that the periodic comparison makes. */
+  /** Repairs that the periodic comparison makes. */
   repairs(): Promise<string[]> {
     return this.book.call('ensure') as Promise<string[]>
   }
 
-  /** Of ip(8) on the host. */
+  /** Output of ip(8) on the host. */
   show(...args: string[]): string {
     return this.lab.in(this.lab.host, 'ip', ...args)
   }

@@ -4,34 +4,34 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
-/** What is sold is reached within this. */
+/** Tolerance of the sold rate. */
 const tolerance = 0.05
 const timeoutMs = 60_000
 
-/** So many of the last windows. */
+/** Required number of right ones among the last windows. */
 interface Windows {
   readonly right: number
   readonly of: number
 }
 const one: Windows = { right: 1, of: 1 }
-/** One may be wrong beside other work; a rate that is wrong stays wrong. */
+/** One window may be wrong because of other work; a wrong rate stays wrong. */
 const steady: Windows = { right: 3, of: 4 }
 
 export type Way = 'down' | 'up'
 
 export interface FlowOptions {
-  /** Put before a program, runs it where the near end is: `['ip', 'netns', 'exec', 'NAME']`. */
+  /** Command prefix that runs a program at the near end: `['ip', 'netns', 'exec', 'NAME']`. */
   readonly at: readonly string[]
-  /** Of `serveFlows`. */
+  /** Address of `serveFlows`. */
   readonly host: string
   readonly port: number
   /** `down`: to the near end. */
   readonly way: Way
-  /** Of a window; default 0.5. */
+  /** Length of a window; default 0.5. */
   readonly seconds?: number
 }
 
-/** The far end of flows, until it is killed. Resolves once it listens. */
+/** Starts the far end of flows, which runs until it is killed. Resolves once it listens. */
 export async function serveFlows(at: readonly string[], port: number): Promise<ChildProcess> {
   const server = python(at, 'flows', String(port))
   await once(server.stdout!, 'data')
@@ -39,8 +39,8 @@ export async function serveFlows(at: readonly string[], port: number): Promise<C
 }
 
 /**
- * One TCP connection that carries what it can, and the payload that arrives over it as the kernel counts it: a program
- * that is short of processor time reads late, and changes nothing of it.
+ * One TCP connection at full speed, and its arriving payload as counted by the kernel: a program without processor time
+ * reads late, but that does not change the count.
  */
 export class Flow {
   readonly #child: ChildProcess
@@ -55,10 +55,10 @@ export class Flow {
 
   /**
    * Waits until windows are right, counted from now; by default one.
-   * @throws after the deadline, with what was seen
+   * @throws after the deadline, with the measured values
    */
   async waitForRate(isRight: (mbps: number) => boolean, what: string, { right, of }: Windows = one): Promise<void> {
-    const deadline = setTimeout(() => this.end(), timeoutMs) // nothing may arrive at all
+    const deadline = setTimeout(() => this.end(), timeoutMs) // possibly nothing arrives at all
     const before = this.seen.length
     try {
       for (;;) {

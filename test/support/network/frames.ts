@@ -1,6 +1,6 @@
 import { parseIpv4 } from '../../../agent/network/subnet.js'
 
-/** Ethernet frames in hex, with a marker that `sniff` of packets.py finds again. */
+/** Ethernet frames in hex, with a marker that `sniff` of packets.py recognises. */
 
 export interface Ethernet {
   readonly from: string
@@ -70,23 +70,23 @@ export function discoveryFrame(
   return ipv6Frame(link, { hopLimit: 255, ...ip }, 58, body)
 }
 
-/** A datagram as a router shows it in an error: the first of its bytes. */
+/** A datagram as quoted by a router in an error: its first bytes. */
 export interface QuotedDatagram {
   readonly from: string
   readonly to: string
   readonly ports: readonly [from: number, to: number]
-  /** In place of the datagram the answer to an echo request with this identifier. */
+  /** Quotes the answer to an echo request with this identifier instead of the datagram. */
   readonly echo?: number
 }
 
 export interface IcmpError {
   readonly type: number
   readonly code: number
-  /** Of "fragmentation needed" and "packet too big"; of a redirect in IPv4 the new router's address. */
+  /** MTU of "fragmentation needed" and "packet too big"; for a redirect in IPv4 the new router's address. */
   readonly rest?: number
 }
 
-/** An error (RFC 792, RFC 4443) of either family about a packet, with a marker at the end of what it quotes. */
+/** An error (RFC 792, RFC 4443) of either family about a packet, with a marker at the end of the quoted data. */
 export function icmpErrorFrame(
   link: Ethernet,
   ip: { from: string; to: string },
@@ -126,7 +126,7 @@ function ipv4Packet(ip: { from: string; to: string }, protocol: number, body: Bu
   return Buffer.concat([head, body])
 }
 
-/** With the checksum of transport, which the kernel wants of both. */
+/** Includes the transport checksum, which the kernel requires for both protocols. */
 function ipv6Frame(link: Ethernet, ip: Ipv6, protocol: number, body: Buffer): string {
   const addresses = Buffer.concat([address6(ip.from), address6(ip.to)])
   const pseudo = Buffer.concat([addresses, u16(0, body.length, 0, protocol), body])

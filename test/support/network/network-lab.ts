@@ -24,15 +24,15 @@ export const clientAddress6 = '2001:db8:51::2'
 export const guestPrefix6 = '2001:db8:77::'
 
 export interface LabAgentOptions {
-  /** It hears what others change, and repairs it by itself. */
+  /** Receives changes by others, and repairs them automatically. */
   readonly watches?: boolean
-  /** Traffic between guests of the host counts, too. */
+  /** Counts traffic between guests of the host, too. */
   readonly countInternal?: boolean
 }
 
 /**
- * A host, a client outside and guests, each a network namespace: no LXC, only what the network sees of
- * guests. Names start with a prefix of the test's own.
+ * A host, a client outside and guests, each a network namespace, without LXC: only the parts of guests that the network
+ * sees. Names start with a prefix of the test.
  */
 export class NetworkLab {
   readonly #children: ChildProcess[] = []
@@ -42,7 +42,7 @@ export class NetworkLab {
 
   readonly #subnet: Subnet
 
-  /** @param other what a second agent on the same host has of its own; it does not call `build` */
+  /** @param other own values of a second agent on the same host; it does not call `build` */
   constructor(
     private readonly prefix: string,
     other: Partial<AgentConfig['network']> = {},
@@ -104,7 +104,7 @@ export class NetworkLab {
     return `${this.prefix}-${guest.device}`
   }
 
-  /** Its namespace and veth, as the driver would make them. */
+  /** Creates its namespace and veth like the driver. */
   plug(guest: GuestNetwork): void {
     const name = this.namespaceOf(guest)
     this.#addNamespace(name)
@@ -118,7 +118,7 @@ export class NetworkLab {
       this.in(this.host, 'ip', 'address', 'replace', `${address}/32`, 'dev', 'up0')
   }
 
-  /** What the address book would do: route and neighbour on the host, address and route inside. */
+  /** Does the work of the address book: route and neighbour on the host, address and route inside. */
   #plugIpv6({ mac, ...guest }: GuestNetwork, address: string): void {
     const { bridge } = this.config
     const name = `${this.prefix}-${guest.device}`
@@ -156,12 +156,12 @@ export class NetworkLab {
     return this.tool(name, 'ask', protocol, host, port, String(sport), String(timeoutSeconds))
   }
 
-  /** Which of the targets answer, asked at once: tcp,HOST,PORT udp,HOST,PORT icmp,HOST */
+  /** Tests which of the targets answer, all at once: tcp,HOST,PORT udp,HOST,PORT icmp,HOST */
   probe(name: string, targets: readonly string[]): boolean[] {
     return [...this.tool(name, 'probe', ...targets)].map((digit) => digit === '1')
   }
 
-  /** Lines of one of packets.py's tools that goes on until the lab is removed. */
+  /** Lines of one of packets.py's tools that runs until the lab is removed. */
   async follow(namespace: string, ...args: string[]): Promise<string[]> {
     const lines: string[] = []
     const source = await this.#lines(namespace, ...args)
@@ -169,12 +169,12 @@ export class NetworkLab {
     return lines
   }
 
-  /** A server that runs until the lab is removed or its namespace is. */
+  /** A server that runs until the lab or its namespace is removed. */
   async serve(namespace: string, name: string, ...ports: string[]): Promise<void> {
     await this.#lines(namespace, 'serve', name, ...ports)
   }
 
-  /** Collects markers in frames that come in at a device. */
+  /** Collects markers in frames that arrive at a device. */
   async sniff(namespace: string, device: string): Promise<Set<string>> {
     const seen = new Set<string>()
     const lines = await this.#lines(namespace, 'sniff', device)
@@ -193,7 +193,7 @@ export class NetworkLab {
     return new AgentNetwork(child)
   }
 
-  /** The agent's watch for abuse inside the host's namespace. @param security of agent.yaml */
+  /** The agent's abuse monitor inside the host's namespace. @param security settings of agent.yaml */
   abuseWatch(security: object = {}): AgentNetwork {
     const source = 'test/support/attacks/abuse-main.ts'
     const script = nodeArguments(source, JSON.stringify(this.config), JSON.stringify(security))
@@ -204,7 +204,7 @@ export class NetworkLab {
     return new AgentNetwork(child)
   }
 
-  /** A program inside a namespace that ends with the lab, unless it does before. */
+  /** A program inside a namespace that ends with the lab at the latest. */
   run(namespace: string, program: string, ...args: string[]): ChildProcess {
     const child = spawn('ip', ['netns', 'exec', namespace, program, ...args], { stdio: 'ignore' })
     this.#children.push(child)
@@ -216,7 +216,7 @@ export class NetworkLab {
     this.in(name, 'ip', 'link', 'set', 'lo', 'up')
   }
 
-  /** Resolves once the tool has said that it is ready. */
+  /** Resolves once the tool has reported that it is ready. */
   async #lines(namespace: string, ...args: string[]): Promise<Interface> {
     const command = ['netns', 'exec', namespace, '/usr/bin/python3', packets, ...args]
     const child = spawn('ip', command, { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -230,7 +230,7 @@ export class NetworkLab {
   }
 }
 
-/** Speaks with network-main.ts; one call at a time. */
+/** Communicates with network-main.ts; one call at a time. */
 export class AgentNetwork {
   readonly #answers: AsyncIterator<string>
 

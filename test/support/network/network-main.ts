@@ -6,9 +6,8 @@ import { describeError } from '../../../shared/errors.js'
 import type { LabAgentOptions } from './network-lab.js'
 
 /*
- * The network of an agent as a process of its own, so that a test can run it inside a network namespace.
- * Arguments: the configuration and the options of a lab's agent in JSON. Lines in: {method, argument}; lines out:
- * {result} or {error}.
+ * The network of an agent as a separate process, so that a test can run it inside a network namespace. Arguments: the
+ * configuration and the options of a lab's agent in JSON. Lines in: {method, argument}; lines out: {result} or {error}.
  */
 
 type Method = 'ensure' | 'attach' | 'detach' | 'remove' | 'close' | 'counters' | 'warnings'
@@ -23,7 +22,7 @@ const network = createRules(config, {
   ...(watch ? { watch } : {}),
 })
 
-// Repairs by itself, as the agent's reconciler does it: after each change and, should that fail, every 3 s.
+// Repairs automatically, like the agent's reconciler: after each change and, should that fail, every 3 s.
 let guests: GuestNetwork[] = []
 const repair = (): void => void network.ensure(guests).catch(() => undefined)
 if (watches) {

@@ -14,10 +14,10 @@ export const udp = (hostPort: number, containerPort = 53): NatMapping => ({
   protocol: 'udp',
 })
 
-/** Of the guests on the host. */
+/** The guests' gateway on the host. */
 export const gateway = '10.77.0.1'
 
-/** A network lab with two guests, whom mappings lead to, and servers everywhere. */
+/** A network lab with two guests that mappings lead to, and servers everywhere. */
 export class NetworkPair {
   readonly lab: NetworkLab
   readonly a: GuestNetwork
@@ -25,7 +25,7 @@ export class NetworkPair {
   readonly all: readonly GuestNetwork[]
   readonly inA: string
   readonly inB: string
-  /** Of `open`; a test may put another in its place. */
+  /** The agent of `open`; a test may replace it. */
   agent!: AgentNetwork
 
   constructor(prefix: string) {

@@ -5,32 +5,32 @@ import { WebSocket } from 'ws'
 import { describeError } from '../../../shared/errors.js'
 
 /*
- * A client as a process of its own, so that a test can run it inside a network namespace. Lines in: {method, argument};
+ * A client as a separate process, so that a test can run it inside a network namespace. Lines in: {method, argument};
  * lines out: {result} or {error}.
  */
 
 export interface PolicyCall {
   readonly url: string
-  /** Address that it comes from; default: the kernel's choice. */
+  /** Source address; default: the kernel's choice. */
   readonly from?: string | undefined
   readonly method?: string
   readonly headers?: OutgoingHttpHeaders
   readonly body?: string
-  /** Of a WebSocket. */
+  /** Subprotocols of a WebSocket. */
   readonly protocols?: readonly string[]
 }
 
 export interface PolicyAnswer {
   readonly status: number
-  /** Of the error; "": none. */
+  /** Code of the error; "" without one. */
   readonly code: string
   readonly text: string
 }
 
-/** How something ended; `null`: it is open. */
+/** The end of a socket; `null`: it is open. */
 export type SocketEnd = { readonly code: number; readonly reason: string } | null
 
-/** What was opened, in order. */
+/** Opened sockets and streams, in order. */
 const opened: { ended: SocketEnd }[] = []
 
 function ask({ url, from, method = 'GET', headers = {}, body }: PolicyCall): Promise<PolicyAnswer> {
@@ -81,7 +81,7 @@ function openSocket({ url, from, protocols = [], headers }: PolicyCall, state: {
   })
 }
 
-/** A connection that stays after its answer, or whose answer does not end. */
+/** A connection that stays open after its answer, or whose answer does not end. */
 function openStream({ url, from, headers }: PolicyCall, state: { ended: SocketEnd }) {
   return new Promise<void>((resolve, reject) => {
     const agent = new Agent({ keepAlive: true })

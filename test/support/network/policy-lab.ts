@@ -14,7 +14,7 @@ import { waitFor } from '../wait.js'
 
 const name = 'btest-policy'
 
-/** Where clients and proxies are: on the gateways' machine, two machines with proxies, and all the rest. */
+/** Places of clients and proxies: the gateways' machine, two machines with proxies, and everywhere else. */
 export const places = ['gw', 'p', 'q', 'world'] as const
 export type Place = (typeof places)[number]
 
@@ -37,9 +37,9 @@ export const gatewayPorts = [8080, 8081] as const
 export const tlsPorts = [8443, 8444] as const
 const agentPort = 8070
 
-/** What a proxy says of its client, by its port for the first gateway; for the second it is 100 more. */
+/** Forwarding headers of a proxy, by its port for the first gateway; the port for the second is 100 higher. */
 const styles = {
-  /** As usual: it appends the address to what the client sent. */
+  /** The usual style: it appends the address to what the client sent. */
   append: [8001, 'proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;'],
   port: [8002, 'proxy_set_header X-Forwarded-For $remote_addr:$remote_port;'],
   ipv6Port: [8003, 'proxy_set_header X-Forwarded-For [$remote_addr]:$remote_port;'],
@@ -48,12 +48,12 @@ const styles = {
 } as const
 export type Style = keyof typeof styles
 
-/** Port of a proxy's style that leads to a gateway, 0 or 1. */
+/** Port of a proxy with this style that leads to a gateway, 0 or 1. */
 export function proxyPort(style: Style, gateway: number): number {
   return styles[style][0] + 100 * gateway
 }
 
-/** Two gateways on one store, real proxies and clients of many addresses, in network namespaces. */
+/** Two gateways on one store, real proxies and clients with many addresses, in network namespaces. */
 export class PolicyLab {
   readonly #children: ChildProcess[] = []
   readonly #clients = new Map<Place, AgentNetwork>()
@@ -96,21 +96,21 @@ export class PolicyLab {
     return this.#clients.get(place)!.call('ask', call) as Promise<PolicyAnswer>
   }
 
-  /** @returns a function that says how it ended */
+  /** @returns a function that returns how it ended */
   async open(place: Place, call: PolicyCall): Promise<() => Promise<SocketEnd>> {
     const client = this.#clients.get(place)!
     const number = await client.call('open', call)
     return () => client.call('ended', number) as Promise<SocketEnd>
   }
 
-  /** As a program on the gateways' machine, with the administrator's key. */
+  /** Sends a request from the gateways' machine, with the administrator's key. */
   async admin(method: string, path: string, body?: object): Promise<PolicyAnswer> {
     const headers = { 'x-api-key': this.adminKey, 'content-type': 'application/json' }
     const url = `http://127.0.0.1:${gatewayPorts[0]}/api/v1${path}`
     return this.ask('gw', { method, url, headers, ...(body && { body: JSON.stringify(body) }) })
   }
 
-  /** One segment that all addresses are on. */
+  /** Connects one segment with all addresses. */
   #connect(): void {
     for (const place of places) {
       execFileSync('ip', ['netns', 'add', spaceOf(place)])
@@ -155,7 +155,7 @@ export class PolicyLab {
     return new RedisProcess({ program: '/usr/bin/redis-server', stateDir, runDir, log: silentLog }).url
   }
 
-  /** Gateways on one store have the same secret and authority. */
+  /** Gateways on one store share the secret and the authority. */
   #shareState({ directory }: GatewayProcess): void {
     rmSync(join(directory, 'state'), { recursive: true })
     const from = join(this.#gateways[0]!.directory, 'state')
@@ -186,7 +186,7 @@ export class PolicyLab {
       )
   }
 
-  /** Of the machine p to the gateways, of q to p, and on the gateways' own machine. */
+  /** From machine p to the gateways, from q to p, and on the gateways' own machine. */
   #startProxies(): void {
     const direct = Object.values(styles).flatMap(([port, says]) =>
       gatewayPorts.map((to, index) => proxyServer(port + 100 * index, `10.0.0.10:${to}`, says)),
@@ -230,7 +230,7 @@ export class PolicyLab {
 
 const spaceOf = (place: Place): string => `btestpolicy-${place}`
 
-/** Of this run and of those before. */
+/** Removes namespaces of this run and of earlier ones. */
 function removeLeft(): void {
   const names = existsSync('/run/netns') ? readdirSync('/run/netns') : []
   for (const place of places) if (names.includes(spaceOf(place))) removeNamespace(spaceOf(place))

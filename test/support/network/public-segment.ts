@@ -9,12 +9,12 @@ export interface SegmentAddresses {
   readonly outside6?: string
 }
 
-/** What is outside of the host the tests run on: a network namespace, and a veth pair into it. */
+/** The network outside of the host that runs the tests: a network namespace, and a veth pair into it. */
 export class PublicSegment {
   /** The host's interface. */
   readonly uplink: string
 
-  /** @param name of the namespace, one of its own for every test file, of 14 characters at most */
+  /** @param name name of the namespace, unique for every test file, at most 14 characters */
   constructor(
     readonly name: string,
     private readonly addresses: SegmentAddresses,
@@ -22,7 +22,7 @@ export class PublicSegment {
     this.uplink = `${name}0`
   }
 
-  /** Anew, also after a run that was killed. */
+  /** Creates it again, also after a killed run. */
   make(): void {
     this.remove()
     const { host, outside, host6, outside6 } = this.addresses
@@ -33,14 +33,14 @@ export class PublicSegment {
     join((...args) => this.ip(...args), 'eth0', [outside, outside6])
   }
 
-  /** With every process in it. */
+  /** Removes it with every process in it. */
   remove(): void {
     if (!existsSync(`/run/netns/${this.name}`)) return
     if (existsSync(`/sys/class/net/${this.uplink}`)) sh('ip', 'link', 'delete', this.uplink)
     removeNamespace(this.name)
   }
 
-  /** Put before a program, runs it outside. */
+  /** Command prefix that runs a program outside. */
   get at(): string[] {
     return ['nsenter', `--net=/run/netns/${this.name}`]
   }

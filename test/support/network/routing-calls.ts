@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { Body } from '../body.js'
 import type { Reply, TestGateway } from '../gateway/test-gateway.js'
 
-/** Of a public pool, as the API has it. */
+/** An address of a public pool in the form of the API. */
 export const poolAddress = (last: number) => ({
   address: `203.0.113.${last}`,
   interface: 'eth0',
@@ -41,7 +41,7 @@ export class RoutingClient {
     }
   }
 
-  /** A container with what is named. */
+  /** Creates a container with these fields. */
   create(body: object): Promise<Reply> {
     return this.gateway.request('POST', '/containers', { body: { template_id: 'debian-12', ...body } })
   }

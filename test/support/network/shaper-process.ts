@@ -5,11 +5,10 @@ import { createShaper, type HostShaper } from '../../../agent/network/shaping/sh
 import { describeError } from '../../../shared/errors.js'
 
 /*
- * The rates of an agent as a process of its own, so that a test can run it inside a network namespace.
- * Arguments: the prefix of guests' interfaces; `watch`: it is told what others change, and asks no more than that;
- * `follow`: it compares by itself, too, when interfaces come or go.
- * Lines in: {method, argument}; lines out: {result} or {error}. One `ensure` after another is given the same list while
- * it holds the same, as the agent does it.
+ * The rates of an agent as a separate process, so that a test can run it inside a network namespace. Arguments: the
+ * prefix of guests' interfaces; `watch`: it receives changes by others, and reads only those; `follow`: it also
+ * compares by itself when interfaces appear or disappear. Lines in: {method, argument}; lines out: {result} or {error}.
+ * Consecutive calls of `ensure` get the same list while its content is the same, like in the agent.
  */
 
 const [, , prefix = '', watches] = process.argv

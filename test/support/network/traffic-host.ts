@@ -26,7 +26,7 @@ export const at = (text: string): number => time.parseField('at', text)
 export const config = validateConfig(AgentConfigSchema, { time_zone: 'UTC', traffic: { throttle_mbps: 7 } }, 'test')
 export const deviceOf = (id: number): string => `bt${id}`
 
-/** A host as far as the keeper sees it; it outlives keepers. */
+/** A host as the keeper sees it; it survives keepers. */
 export class TrafficHost {
   readonly #directory = mkdtempSync(join(tmpdir(), 'btest-traffic-'))
   readonly counters = new Map<string, { rxBytes: number; txBytes: number }>()
@@ -39,11 +39,11 @@ export class TrafficHost {
   store!: GuestStore
   keeper!: TrafficKeeper
   clock!: SteadyClock
-  /** False: as after a boot of the host, whose clock has to be stable first. */
+  /** False: as after a boot of the host, whose clock must be stable first. */
   trustsClock = true
-  /** Guests whose start was ordered. */
+  /** Guests with a submitted start. */
   readonly started: string[] = []
-  /** Default: as `nowMs`, so that no change of that is a jump. */
+  /** Default: as `nowMs`, so that no change of that counts as a jump. */
   monotonicMs: number | undefined
   settings!: PolicySettings
 
@@ -86,7 +86,7 @@ export class TrafficHost {
     this.settings = new PolicySettings(context, this.keeper)
   }
 
-  /** A new agent on the same journal, without the old one's ending. */
+  /** Starts a new agent on the same journal, without a shutdown of the old one. */
   crash(): void {
     this.store.changes.db.close()
     this.open()

@@ -5,7 +5,7 @@ import type { OperationDefinition, Step, StepContext } from '../../../agent/oper
 import { Changes } from '../../../agent/state/changes.js'
 import { openDatabase } from '../../../agent/state/database.js'
 
-/** Operations with effects that can be looked at: each step makes a file in its guest's directory. */
+/** Operations with visible effects: each step creates a file in its guest's directory. */
 export const fileSteps = ['disk', 'configure', 'network', 'start', 'initialize'] as const
 
 export interface FileWorld {
@@ -61,7 +61,7 @@ export function deleteFileDefinition(world: FileWorld): OperationDefinition<unkn
   }
 }
 
-/** In two moves, so that it can be found half-made. */
+/** In two moves, so that an incomplete one can be found. */
 function makeFileStep(world: FileWorld, name: string): Step<unknown> {
   return {
     name,

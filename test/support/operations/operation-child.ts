@@ -9,7 +9,7 @@ import { createFileDefinition, deleteFileDefinition, openFileWorld, reserveGuest
  */
 
 export interface ChildOrders {
-  /** Submitted unless the journal has them. */
+  /** Submitted unless the journal already has them. */
   submit: { id: string; action: 'create' | 'delete'; guestUuid: string }[]
   fail?: Pick<StepEvent, 'step' | 'phase'>
   kill?: Pick<StepEvent, 'step' | 'phase'>

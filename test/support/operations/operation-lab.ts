@@ -11,11 +11,11 @@ import { waitFor } from '../wait.js'
 export const log = pino({ level: 'silent' })
 export const retry = { firstMs: 1, maxMs: 8, undoAttempts: 3 }
 
-/** Of the suite that calls `useEngines`. */
+/** Shared by the tests of the suite that calls `useEngines`. */
 export interface EngineLab {
-  /** A journal in memory, another one for each test. */
+  /** A journal in memory, a new one for each test. */
   readonly changes: Changes
-  /** An engine on it that has recovered; closed after the test. */
+  /** A recovered engine on it; closed after the test. */
   start(definitions: readonly OperationDefinition<unknown>[], options?: Partial<EngineOptions>): OperationEngine
 }
 
@@ -42,7 +42,7 @@ export function useEngines(): EngineLab {
   }
 }
 
-/** A step that waits to be let through; deaf to the shutdown. */
+/** A step that waits until a test opens it; it ignores the shutdown. */
 export class Gate {
   #open = (): void => undefined
   readonly #opened = new Promise<void>((resolve) => (this.#open = resolve))
@@ -76,7 +76,7 @@ export function step(name: string, run: (context: StepContext<unknown>) => void 
   return { name, run: async (context) => run(context) }
 }
 
-/** @param guest empty: about an image of its own */
+/** @param guest empty: an operation on a separate image */
 export function order(id: string, action: string, guest: string): Submission {
   const subject = guest === '' ? { kind: 'image', id } : guestSubject(guest)
   return {

@@ -13,15 +13,15 @@ import type { Changes } from '../../../agent/state/changes.js'
 
 type Phase = StepEvent['phase']
 
-/** One operation about to be submitted, on a journal and a host of its own. */
+/** One operation about to be submitted, on a separate journal and host. */
 export interface MatrixSubject {
   readonly changes: Changes
-  /** As the agent would use it. */
+  /** The definition that the agent would use. */
   readonly definition: OperationDefinition<unknown>
   submit(engine: OperationEngine): OperationRecord | Promise<OperationRecord>
   /**
-   * What there is on the host and in the journal's domain tables, read by other means than the code under test.
-   * Equal for equal states of two subjects (no times, no random names).
+   * The state of the host and of the journal's domain tables, read by other means than the code under test. Equal for
+   * equal states of two subjects (no times, no random names).
    */
   inventory(): Promise<unknown>
   destroy(): Promise<void>
@@ -38,25 +38,25 @@ export interface MatrixOptions {
    * once. Default: every fault.
    */
   readonly faults?: 'every' | 'one'
-  /** The step whose failure all is undone from; default: the last. */
+  /** The step after whose failure everything is undone; default: the last. */
   readonly undoneFrom?: string
   readonly prepare: () => Promise<MatrixSubject>
-  /** After a failure; default: everything is as it was before the operation. */
+  /** Checks the state after a failure; default: it equals the state before the operation. */
   readonly checkFailed?: (after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>) => void
-  /** For one case; default 20 s. */
+  /** Limit of one case; default 20 s. */
   timeoutMs?: number
 }
 
 /**
- * Every step × {fails before, fails after, agent gone before, agent gone after, run twice, undone twice, agent
- * gone before and after its undo}. "Gone" stops the engine dead at that point and lets a new one recover
- * from the journal. What is only tried forward must end as if nothing had happened.
+ * Every step × {fails before, fails after, agent gone before, agent gone after, run twice, undone twice, agent gone
+ * before and after its undo}. "Gone" stops the engine at that point and lets a new one recover from the journal. Steps
+ * that only go forward must end as if nothing had happened.
  */
 export function describeOperationMatrix(title: string, options: MatrixOptions): void {
   describe(title, function () {
     this.timeout(options.timeoutMs ?? 120_000)
     let subject: MatrixSubject
-    /** What there is before the operation, and after it: the same for each case. */
+    /** The state before the operation, and after it: the same for each case. */
     let [earlier, clean]: unknown[] = []
 
     before(async () => {
@@ -139,7 +139,7 @@ function failAt(step: string, phase: Phase, once = false): StepObserver {
   }
 }
 
-/** The step's effect, or its undo's, takes place two times in a row. */
+/** Applies the effect of a step or of its undo twice in a row. */
 function twice(
   definition: OperationDefinition<unknown>,
   name: string,
@@ -181,7 +181,7 @@ async function runToEnd(
   return record
 }
 
-/** Leaves the engine stuck at that point for ever, as good as dead. */
+/** Blocks the engine at that point for ever, like a dead process. */
 async function runUntilGone(subject: MatrixSubject, step: string, phase: Phase, other?: StepObserver): Promise<string> {
   let arrive = (): void => undefined
   const arrived = new Promise<void>((resolve) => (arrive = resolve))
