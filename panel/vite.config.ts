@@ -14,11 +14,11 @@ export default defineConfig({
     outDir: resolve(repository, 'dist/panel'),
     emptyOutDir: true,
     target: 'es2022',
-    // The policy allows no inline script, and an image in a style is a file like all others.
+    // The policy forbids inline scripts, and an image in a style is a file like all others.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
-    // Terminals: xterm and what draws it, loaded by those who open one.
+    // Terminals: xterm and its renderer, loaded when one is opened.
     chunkSizeWarningLimit: 600,
   },
 })

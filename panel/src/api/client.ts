@@ -3,13 +3,13 @@ import { online } from './online.svelte.ts'
 import { ApiFailure, failureOf } from './failure.ts'
 import type { paths } from './schema.gen.ts'
 
-/** What the log-in gives requests, and what it is told of their answers. Set once by the session. */
+/** Functions by which the session takes part in requests. Set once by the session. */
 export interface CallerHooks {
-  /** For `X-Berth-CSRF`; empty before the log-in. */
+  /** The value of `X-Berth-CSRF`; empty before the login. */
   csrf(): string
-  /** The session has ended. Resolves once somebody has logged in again. */
+  /** Called when the session has ended. Resolves once somebody has logged in again. */
   loggedOut(): Promise<boolean>
-  /** The password or a code is wanted again. Resolves once it was given: false, when it was not. */
+  /** Called when a request requires the password or a code. Resolves with whether it was confirmed. */
   confirm(): Promise<boolean>
 }
 
@@ -23,13 +23,13 @@ export function setCallerHooks(given: CallerHooks): void {
   hooks = given
 }
 
-/** 32 hex digits; `crypto.randomUUID` is only there under TLS and on loopback. */
+/** 32 hex digits; `crypto.randomUUID` exists only under TLS and on loopback. */
 export function randomId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16))
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** The typed client; answers are looked into by `ask`. */
+/** The typed client; `ask` checks the answers. */
 export const api = createClient<paths>({ baseUrl: '/api/v1' })
 api.use({
   onRequest({ request }) {
@@ -49,8 +49,8 @@ interface Outcome {
 type DataOf<O extends Outcome> = Exclude<O['data'], undefined>
 
 /**
- * Sends a request and reads its answer. When the session has ended meanwhile, or the password is wanted again, the
- * people at the keyboard are asked and it is sent again.
+ * Sends a request and reads its answer. If the session has ended meanwhile, or the request requires the password again,
+ * the user is asked and the request is repeated.
  * @returns the envelope
  * @throws {ApiFailure}
  */
@@ -62,7 +62,7 @@ export async function send<O extends Outcome>(request: () => Promise<O>): Promis
   throw failure
 }
 
-/** The `data` of an answer. @throws {ApiFailure} */
+/** Returns the `data` of an answer. @throws {ApiFailure} */
 export async function ask<O extends Outcome>(
   request: () => Promise<O>,
 ): Promise<DataOf<O> extends { data?: infer D } ? Exclude<D, undefined> : never> {
@@ -70,7 +70,7 @@ export async function ask<O extends Outcome>(
   return envelope.data as never
 }
 
-/** A page of a list, with the number of all its rows. @throws {ApiFailure} */
+/** Returns a page of a list, with the number of all its rows. @throws {ApiFailure} */
 export async function askPage<O extends Outcome>(
   request: () => Promise<O>,
 ): Promise<{ rows: DataOf<O> extends { data?: infer D } ? Exclude<D, undefined> : never; total: number }> {
@@ -101,7 +101,7 @@ function mendable({ code }: ApiFailure): Promise<boolean> {
 }
 
 /**
- * A request that the gateway itself proposed, with its path as a text.
+ * Sends a request that the gateway itself proposed, with its path as text.
  * @returns `data` of the answer @throws {ApiFailure}
  */
 export async function askPlain<T>(method: string, path: string, body?: unknown, ifMatch = ''): Promise<T> {

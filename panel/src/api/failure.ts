@@ -3,7 +3,7 @@ export class ApiFailure extends Error {
   override readonly name = 'ApiFailure'
 
   constructor(
-    /** Stable; `network` where there was no answer. */
+    /** A stable code; `network` if there was no answer. */
     readonly code: string,
     message: string,
     readonly about: {
@@ -24,7 +24,7 @@ interface Envelope {
   readonly details?: { readonly field?: string }
 }
 
-/** The failure that an answer other than 2xx tells of. */
+/** The failure in an answer other than 2xx. */
 export function failureOf(response: Response, body: unknown): ApiFailure {
   const { code, message, request_id, details } = (typeof body === 'object' ? body : {}) as Envelope
   const retryAfter = Number(response.headers.get('retry-after') ?? '0')
@@ -36,7 +36,7 @@ export function failureOf(response: Response, body: unknown): ApiFailure {
   })
 }
 
-/** What was thrown by a request, as a failure. */
+/** Converts anything that a request threw to a failure. */
 export function asFailure(thrown: unknown): ApiFailure {
   return thrown instanceof ApiFailure ? thrown : new ApiFailure('network', String(thrown))
 }

@@ -1,4 +1,4 @@
-/** What noVNC takes for a socket: the bytes of a console. */
+/** A stand-in for a socket that noVNC accepts: the bytes of a console. */
 export class Channel {
   binaryType = 'arraybuffer'
   readonly protocol = ''
@@ -10,7 +10,7 @@ export class Channel {
 
   constructor(readonly send: (bytes: Uint8Array) => void) {}
 
-  /** Bytes of the guest's screen. */
+  /** Passes on bytes of the guest's screen. */
   take(bytes: Uint8Array): void {
     this.onmessage?.({ data: bytes.buffer as ArrayBuffer })
   }
@@ -18,7 +18,7 @@ export class Channel {
   close(): void {
     if (this.readyState === 'closed') return
     this.readyState = 'closed'
-    // A socket tells of its end later, and noVNC counts on it.
+    // A socket reports its end asynchronously, and noVNC relies on it.
     setTimeout(() => this.onclose?.({ code: 1000, reason: '' }))
   }
 }

@@ -1,6 +1,6 @@
 import type { Ending } from './ending.ts'
 
-/** What the gateway says beside the guest's output. */
+/** The gateway's messages in addition to the guest's output. */
 export interface Status {
   readonly state: 'connecting' | 'ready' | 'resumed' | 'closing' | 'failed'
   readonly resume?: string
@@ -14,19 +14,19 @@ export interface ConnectionParts {
   readonly url: string
   readonly protocols: string[]
   onStatus(status: Status): void
-  /** @param shown to be called once the bytes have been taken in */
+  /** @param shown call it once the bytes are processed */
   onBytes(bytes: Uint8Array, shown: () => void): void
   onClose(ending: Ending): void
 }
 
 /** The gateway sends no more than 512 KiB beyond what was acknowledged. */
 const acknowledgeBytes = 128 * 1024
-/** The gateway takes frames of 64 KiB. */
+/** The gateway accepts frames of 64 KiB. */
 const frameBytes = 32 * 1024
-/** The close code of a page that may come back: 1000 would end the console. */
+/** The close code of a page that may return: 1000 would end the console. */
 const leavingCode = 3001
 
-/** One socket of a console, by `berth.console.v1`. */
+/** One socket of a console, with the protocol `berth.console.v1`. */
 export class Connection {
   /** Bytes of output on this socket. */
   received = 0
@@ -54,7 +54,7 @@ export class Connection {
     if (this.#isOpen) this.#socket.send(JSON.stringify(message))
   }
 
-  /** Leaves without another word to its owner; the guest's side stays for a while. */
+  /** Closes the socket without notifying its owner; the guest's side stays for a while. */
   drop(): void {
     this.#socket.onmessage = this.#socket.onclose = null
     this.#socket.close(leavingCode, 'leaving')

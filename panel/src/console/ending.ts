@@ -1,27 +1,27 @@
-/** Why a console is not open: a close frame of the gateway, or the code of a request that was refused. */
+/** The reason why a console is not open: a close frame of the gateway, or the code of a refused request. */
 export interface Ending {
-  /** Of the close frame; 0: there was none. */
+  /** Code of the close frame; 0: there was none. */
   readonly code: number
-  /** A word for programs. */
+  /** A machine-readable reason. */
   readonly reason: string
 }
 
-/** Codes of refusals that pass by themselves. */
+/** Codes of temporary refusals. */
 const passing = ['network', 'host_offline', 'store_unavailable', 'rate_limited', 'internal_error', 'agent_error']
 
-/** Whether it is worth another try without a word of its user. */
+/** True if another automatic try makes sense. */
 export function passes({ code, reason }: Ending): boolean {
   if (code === 0) return passing.includes(reason)
   return [1001, 1005, 1006, 1011].includes(code) || reason === 'silent'
 }
 
-/** Whether nothing is left that could go on. */
+/** True if nothing is left to continue. */
 export function isGone({ code, reason }: Ending): boolean {
   if (reason === 'taken_over' || reason === 'unsupported') return false
   return [1000, 4403, 4404, 4408, 4409, 4410].includes(code)
 }
 
-/** Refusals of requests that say the same as a close frame. */
+/** Refusals of requests with the meaning of a close frame. */
 const sameAs: Readonly<Record<string, string>> = {
   invalid_state: 'not_running',
   guest_not_running: 'not_running',

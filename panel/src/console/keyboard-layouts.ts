@@ -1,8 +1,8 @@
-/** One key, with what is held beside it. */
+/** One key with its modifiers. */
 export interface KeyPress {
-  /** Of the key on a keyboard of the United States, as `KeyboardEvent.code`. */
+  /** Position of the key on a keyboard of the United States, as `KeyboardEvent.code`. */
   readonly code: string
-  /** What it is there: for servers that take symbols instead of keys. */
+  /** Symbol of the key there: for servers that use symbols instead of positions. */
   readonly keysym: number
   readonly shift: boolean
   readonly altGr: boolean
@@ -18,8 +18,8 @@ const rows = [
 const codes: readonly string[] = rows.flat()
 
 /*
- * What each key gives, in the order of `codes`: alone, with Shift, with AltGr. A space is a key that gives nothing, or a
- * mark that waits for a letter. From the symbol files of xkeyboard-config.
+ * Characters of each key in the order of `codes`: without a modifier, with Shift, with AltGr. A space is a key without
+ * a character, or a dead key. Source: the symbol files of xkeyboard-config.
  */
 const unitedStates = {
   alone: "`1234567890-=qwertyuiop[]asdfghjkl;'\\ zxcvbnm,./",
@@ -83,7 +83,7 @@ function pressOf(at: number, shift: boolean, altGr: boolean): KeyPress {
 
 /**
  * The keys that write a text on a keyboard of this layout.
- * @returns `missing`: characters that it cannot write, each once; no key then
+ * @returns `missing`: characters that it cannot write, each once; there are no keys then
  */
 export function planTyping(
   text: string,

@@ -1,9 +1,9 @@
-/** A key of the bar that telephones get, whose keyboards have none of them. */
+/** A key of the bar for telephones, whose keyboards lack these keys. */
 export interface BarKey {
   readonly label: string
-  /** For those who hear it; its label where absent. */
+  /** Name for screen readers; default: the label. */
   readonly name?: string
-  /** What it sends: where a program wants its own arrows, the second. */
+  /** The text that it sends; `application` if a program has switched the arrow keys. */
   readonly text: string
   readonly application?: string
 }
@@ -34,7 +34,7 @@ export interface PendingModifiers {
   readonly alt: boolean
 }
 
-/** What is sent for a key while modifiers are held; texts that are no key stay as they are. */
+/** The text that a key sends while modifiers are held; other texts stay unchanged. */
 export function withHeld(text: string, { ctrl, alt }: PendingModifiers): string {
   const isArrow = barKeys.some((key) => key.application !== undefined && [key.text, key.application].includes(text))
   if (text.length !== 1 && !isArrow) return text
@@ -42,7 +42,7 @@ export function withHeld(text: string, { ctrl, alt }: PendingModifiers): string 
   return (alt ? '\x1b' : '') + (ctrl ? controlOf(text) : text)
 }
 
-/** As terminals do it: the lowest five bits of a letter or of @ [ \ ] ^ _ */
+/** As in terminals: the lowest five bits of a letter or of @ [ \ ] ^ _ */
 function controlOf(text: string): string {
   if (text === ' ') return '\0'
   if (text === '?') return '\x7f'

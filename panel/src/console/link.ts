@@ -13,7 +13,7 @@ export interface Size {
 export type LinkState =
   | { readonly is: 'connecting' }
   | { readonly is: 'open' }
-  /** It was there, or may be soon; it is tried again without a word. */
+  /** The console was open, or may open soon; the next try is automatic. */
   | { readonly is: 'lost'; readonly ending: Ending }
   | { readonly is: 'ended'; readonly ending: Ending }
 
@@ -27,35 +27,32 @@ export interface LinkParts {
   /** @throws {ApiFailure} */
   ticket(): Promise<string>
   /**
-   * Output.
-   * @param shown to be called once it was taken in
-   * @param isReplay it was shown before: what it asks of a terminal was answered
+   * Shows output.
+   * @param shown call it once the output is processed
+   * @param isReplay it was shown before: the terminal must not answer its queries again
    */
   show(bytes: Uint8Array, shown: () => void, isReplay: boolean): void
-  /** What follows does not go on where the last output ended. */
+  /** The following output does not continue the last one. */
   restart(): void
   onState(state: LinkState): void
-  /** It ends in so many seconds unless something is typed; 0: no more. */
+  /** The console ends in that many seconds without input; 0: it does not end. */
   onWarning(seconds: number): void
-  /** Survives a reload of the page. */
+  /** Storage that survives a reload of the page. */
   readonly memory: { get(): string; set(resume: string): void }
 }
 
-/** Before each try after a loss; then the last one, and after a minute longer. */
+/** Waits before the tries after a loss; the last one repeats, and becomes longer after a minute. */
 const waitsMs = [200, 400, 800, 1200, 2000] as const
 const longWaitMs = 2_000
 const shortTries = 30
-/** Tries before one that never opened is given up. */
+/** Number of tries before a console that never opened is given up. */
 const mostTries = 6
 
-/**
- * A console over as many sockets as it takes: one that was lost is followed by another, which goes on where the output
- * ended.
- */
+/** A console over any number of sockets: after a loss the next socket continues where the output ended. */
 export class ConsoleLink {
   #connection: Connection | undefined
   #resume: string
-  /** Offset in the console's output where this socket began, and whether what was before it is on the screen. */
+  /** Offset in the console's output where this socket began, and whether the output before it is on the screen. */
   #base = 0
   #hasShown = false
   /** Bytes still to come that were shown before. */
@@ -70,20 +67,20 @@ export class ConsoleLink {
     this.connect()
   }
 
-  /** Opens it, or opens it again. */
+  /** Opens the console, or opens it again. */
   connect = (): void => {
     this.#tries = 0
     this.#try({ is: 'connecting' })
   }
 
-  /** Tries at once, where another try is being waited for. */
+  /** Tries at once if a try is scheduled. */
   hurry = (): void => {
     if (this.#timer === undefined) return
     this.#tries = 0
     this.#try()
   }
 
-  /** The network is away: nothing that the socket has can be believed. */
+  /** The network was lost: the state of the socket is not reliable any more. */
   lose = (): void => {
     if (this.#connection === undefined) return
     this.#drop()
@@ -100,12 +97,12 @@ export class ConsoleLink {
     if (this.#isOpen) this.#connection?.say({ type: 'resize', cols, rows })
   }
 
-  /** Ends what runs in it. */
+  /** Ends the console's program. */
   end(): void {
     this.#connection?.say({ type: 'close' })
   }
 
-  /** Leaves it as it is: whoever comes back soon goes on with it. */
+  /** Leaves the console open: a client that returns soon continues it. */
   leave(): void {
     this.#turn++
     this.#drop()
@@ -167,7 +164,7 @@ export class ConsoleLink {
   #closed(ending: Ending): void {
     this.#drop()
     if (isGone(ending)) this.#remember('')
-    // What a page that was reloaded would have gone on with is no more: it begins anew.
+    // The console of the page before its reload has ended: a new one begins.
     if (ending.reason === 'console_gone' && !this.#hasShown) return this.#try()
     if (passes(ending)) this.#again(ending)
     else this.parts.onState({ is: 'ended', ending })

@@ -1,6 +1,6 @@
-/** What is used of noVNC, which has no types of its own (docs/API.md of the package). */
+/** The used part of noVNC, which has no types (docs/API.md of the package). */
 declare module '@novnc/novnc' {
-  /** A socket, or what looks like one. */
+  /** A socket, or an object with the same interface. */
   interface RawChannel {
     binaryType: string
     readonly protocol: string

@@ -1,11 +1,11 @@
 /*
- * xterm writes styles into <style> elements and `style` attributes, which the policy of the page forbids; what scripts
- * do through the object model it allows (CSP3, 8.4). Elements that xterm makes go that way instead.
+ * xterm writes styles into <style> elements and `style` attributes, which the page's policy forbids. It permits changes
+ * by scripts through the object model (CSP3, 8.4), so xterm's elements are replaced by such changes.
  */
 
 let isInPlace = false
 
-/** Called before the first terminal is made. */
+/** Call it before the first terminal is created. */
 export function allowOwnStyles(): void {
   if (isInPlace) return
   isInPlace = true
@@ -19,7 +19,7 @@ export function allowOwnStyles(): void {
   document.createElement = createOwn
 }
 
-/** Stands for a <style> element: its text is a style sheet of the document. */
+/** Replaces a <style> element: its text becomes a style sheet of the document. */
 function sheetElement(element: HTMLElement): HTMLElement {
   const sheet = new CSSStyleSheet()
   document.adoptedStyleSheets.push(sheet)

@@ -1,11 +1,11 @@
 const storageKey = 'berth.console'
 
-/** How somebody wants terminals, on this browser. */
+/** Settings of terminals on this browser. */
 export interface Preferences {
   /** In pixels. */
   readonly fontSize: number
   readonly screenReader: boolean
-  /** Of the guest's keyboard, where text is typed into a screen. */
+  /** Layout of the guest's keyboard, for text that is typed into a screen. */
   readonly layout: string
 }
 
@@ -19,7 +19,7 @@ export function readPreferences(): Preferences {
   }
 }
 
-/** @returns what holds now */
+/** @returns the settings after the change */
 export function changePreferences(changes: Partial<Preferences>): Preferences {
   const changed = { ...readPreferences(), ...changes }
   localStorage.setItem(storageKey, JSON.stringify(changed))

@@ -5,16 +5,16 @@ import type { KeyPress } from './keyboard-layouts.ts'
 export interface ScreenParts {
   readonly element: HTMLElement
   send(bytes: Uint8Array): void
-  /** The picture is there. */
+  /** The first picture is shown. */
   onPicture(): void
-  /** The bytes make no sense, or the guest's side has gone. */
+  /** The data is invalid, or the guest's side has ended. */
   onBroken(): void
 }
 
-/** Between two keys that are typed for somebody: a guest's keyboard controller keeps few. */
+/** Pause between two typed keys: a guest's keyboard controller buffers only few. */
 const keyPauseMs = 25
 
-/** The screen of a virtual machine, in an element. It begins anew with each socket. */
+/** The screen of a virtual machine, in an element. It starts again with each socket. */
 export class Screen {
   #rfb: RFB | undefined
   #channel: Channel | undefined
@@ -23,7 +23,7 @@ export class Screen {
 
   constructor(private readonly parts: ScreenParts) {}
 
-  /** A socket is open: what it brings are the bytes of a new RFB session. */
+  /** A socket is open: its bytes are a new RFB session. */
   begin(): void {
     this.end()
     const channel = new Channel((bytes) => this.parts.send(bytes.slice()))
@@ -53,7 +53,7 @@ export class Screen {
     this.#rfb?.focus()
   }
 
-  /** As large as there is room, or pixel by pixel. */
+  /** Scales the picture to the available room, or shows it pixel by pixel. */
   fit(isFitted: boolean): void {
     this.#isFitted = isFitted
     if (this.#rfb) this.#rfb.scaleViewport = isFitted
@@ -63,7 +63,7 @@ export class Screen {
     this.#rfb?.sendCtrlAltDel()
   }
 
-  /** The key that leaves the screen, for the guest. */
+  /** Sends F6 to the guest, since the key itself leaves the screen. */
   pressF6(): void {
     this.#rfb?.sendKey(0xffc3, 'F6')
   }
@@ -74,7 +74,7 @@ export class Screen {
     return new Promise((resolve) => (rfb ? rfb.toBlob(resolve, 'image/png') : resolve(null)))
   }
 
-  /** @param onKey called with the number of keys typed. @returns whether all were */
+  /** @param onKey called with the number of typed keys. @returns whether all were typed */
   async type(presses: readonly KeyPress[], onKey: (typed: number) => void): Promise<boolean> {
     const turn = ++this.#typing
     for (const [at, press] of presses.entries()) {
@@ -94,7 +94,7 @@ export class Screen {
 const shift = { keysym: 0xffe1, code: 'ShiftLeft' } as const
 const altGr = { keysym: 0xfe03, code: 'AltRight' } as const
 
-/** QEMU passes the key on that a person would have pressed; what it means is up to the guest's layout. */
+/** QEMU passes on the key that a person would have pressed; its meaning depends on the guest's layout. */
 function pressOn(rfb: RFB, press: KeyPress): void {
   const held = [...(press.shift ? [shift] : []), ...(press.altGr ? [altGr] : [])]
   for (const { keysym, code } of held) rfb.sendKey(keysym, code, true)

@@ -12,14 +12,14 @@ import type { Preferences } from './preferences.ts'
 export interface TerminalParts {
   readonly element: HTMLElement
   readonly preferences: Preferences
-  /** For those who hear it. */
+  /** Label for screen readers. */
   readonly label: string
-  /** What was typed, or what programs asked the terminal for. */
+  /** Typed text, or the terminal's answers to programs. */
   onText(text: string): void
-  /** Reports of the mouse that are no text. */
+  /** Mouse reports that are not text. */
   onBytes(bytes: Uint8Array): void
   onSize(size: Size): void
-  /** A link that the guest showed was clicked. */
+  /** A link in the guest's output was clicked. */
   onLink(url: string): void
   onSearch(): void
 }
@@ -49,17 +49,17 @@ const colors = {
 const font = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 /**
- * Control sequences that xterm.js carries out once for each of their count, lines and columns being a thousand at most: a
- * guest that counts to a thousand million would stop the page.
+ * Control sequences that xterm.js executes once per count, although there are at most a thousand lines and columns: a
+ * guest with a count of a thousand million would block the page.
  */
 const counted = [...'ILMSTZb'].map((final) => ({ final }))
 const mostCount = 1000
-/** The terminal lets the page go on between pieces of what it is given: a few sequences of the largest counts at a time. */
+/** The terminal yields to the page between pieces of this size: a few sequences with the largest counts. */
 const pieceBytes = 512
 
 /**
- * A terminal in an element. What the guest shows is data to it: titles, the clipboard (OSC 52) and window commands are
- * not listened to, and links are asked about.
+ * A terminal in an element. The guest's output is only data: titles, the clipboard (OSC 52) and window commands are
+ * ignored, and links need a confirmation.
  */
 export class TerminalScreen {
   readonly #terminal: Terminal
@@ -80,7 +80,7 @@ export class TerminalScreen {
       cursorBlink: false,
       fontSize: parts.preferences.fontSize,
       screenReaderMode: parts.preferences.screenReader,
-      logLevel: 'off', // of what the guest shows that makes no sense
+      logLevel: 'off', // without messages about invalid output of the guest
       linkHandler: { activate: open, allowNonHttpProtocols: false },
     })
     const terminal = this.#terminal
@@ -97,7 +97,7 @@ export class TerminalScreen {
     this.#observer = new ResizeObserver(() => this.#fit.fit())
     this.#observer.observe(parts.element)
     this.#fit.fit()
-    // Nothing of the panel listens: tests look at what a terminal shows, which is pixels to them otherwise.
+    // For tests only, which could otherwise only see pixels.
     parts.element.dispatchEvent(new CustomEvent('terminal', { detail: terminal, bubbles: true }))
   }
 
@@ -110,7 +110,7 @@ export class TerminalScreen {
     return this.#terminal.modes.applicationCursorKeysMode
   }
 
-  /** @param isReplay was shown before: the terminal gives no answer to what it asks */
+  /** @param isReplay it was shown before: the terminal does not answer its queries */
   show(bytes: Uint8Array, shown: () => void, isReplay: boolean): void {
     if (isReplay) this.#replays++
     let at = 0
@@ -140,7 +140,7 @@ export class TerminalScreen {
     this.#fit.fit()
   }
 
-  /** @returns whether it is there */
+  /** @returns whether the text was found */
   find(text: string, direction: 'next' | 'previous'): boolean {
     return direction === 'next' ? this.#search.findNext(text) : this.#search.findPrevious(text)
   }
@@ -159,7 +159,7 @@ export class TerminalScreen {
     return false
   }
 
-  /** Keys that are not the guest's. Ctrl+Shift+V is the browser's own paste. */
+  /** Keys for the panel instead of the guest. Ctrl+Shift+V is the browser's own paste. */
   #actionOf({ code, ctrlKey, shiftKey }: KeyboardEvent): (() => void) | undefined {
     if (!ctrlKey || !shiftKey) return undefined
     if (code === 'KeyF') return () => this.parts.onSearch()
@@ -169,13 +169,13 @@ export class TerminalScreen {
   }
 }
 
-/** By WebGL where there is any; else, and where it is lost, by elements of the page. */
+/** Draws with WebGL if it is available and until it is lost, and otherwise with elements of the page. */
 function drawByGraphicsCard(terminal: Terminal): void {
   try {
     const addon = new WebglAddon()
     addon.onContextLoss(() => addon.dispose())
     terminal.loadAddon(addon)
   } catch {
-    // No WebGL: elements it is.
+    // Elements are used without WebGL.
   }
 }

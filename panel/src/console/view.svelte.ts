@@ -2,14 +2,14 @@ import { api, ask } from '../api/client.ts'
 import { ConsoleLink, type LinkParts, type LinkState } from './link.ts'
 
 type ViewParts = Pick<LinkParts, 'container' | 'mode' | 'size' | 'show' | 'restart'> & {
-  /** A socket is open: the first one, or another. */
+  /** A socket is open: the first one, or a later one. */
   onOpen(): void
 }
 
-/** One console on a page: its connection, and what is to be said about it. Make it while a component is set up. */
+/** One console on a page: its connection and its messages. Create it while a component is set up. */
 export class ConsoleView {
   state = $state.raw<LinkState>({ is: 'connecting' })
-  /** It ends in so many seconds unless something is typed; 0: it does not. */
+  /** The console ends in that many seconds without input; 0: it does not end. */
   warning = $state(0)
   #link: ConsoleLink | undefined
 
@@ -26,7 +26,7 @@ export class ConsoleView {
     })
   }
 
-  /** Opens it once there is something to show it in. */
+  /** Opens the console once there is an element to show it in. */
   start(): void {
     const { container, mode } = this.parts
     this.#link = new ConsoleLink({
@@ -65,7 +65,7 @@ async function ticketFor(container: string, mode: LinkParts['mode']): Promise<st
   return made.ticket
 }
 
-/** Of this tab alone; of use to its own log-in only, and with a ticket. */
+/** For this tab only; usable only with its own login and a ticket. */
 function memoryOf(container: string, mode: LinkParts['mode']): LinkParts['memory'] {
   const key = `berth.console.${container}.${mode}`
   return {

@@ -1,6 +1,6 @@
 import type { Guest, GuestStatus } from '../api/types.ts'
 
-/** What the list is narrowed to; kept in the address of the page. */
+/** Search and filters of the list; stored in the address of the page. */
 export interface GuestFilter {
   readonly text: string
   readonly status: string
@@ -20,7 +20,7 @@ export interface Sorting {
 const weekMs = 7 * 86_400_000
 const texts = new WeakMap<Guest, string>()
 
-/** All by which a guest is found, in lower case: kept, as a search asks it for every guest at each key. */
+/** All searchable text of a guest in lower case: cached, since a search reads it for every guest at each key. */
 function textOf(guest: Guest): string {
   const known = texts.get(guest)
   if (known !== undefined) return known
@@ -34,12 +34,12 @@ function textOf(guest: Guest): string {
   return text
 }
 
-/** Whether a guest is what was searched for. */
+/** Tests whether a guest matches a search. */
 export type Matcher = (guest: Guest) => boolean
 
 /**
- * Reads a search once, for many guests: every word of it has to be in what a guest is known by, its name, id, addresses,
- * ports. `203.0.113.7:20022` is a port of an address; `20022` a port, an id, or part of a name.
+ * Parses a search once, for many guests: each word must occur in a guest's name, id, addresses or ports.
+ * `203.0.113.7:20022` is a port of an address; `20022` a port, an id, or part of a name.
  */
 export function matcherOf(search: string): Matcher {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean).map(matcherOfWord)
@@ -61,7 +61,7 @@ function hasPort(mappings: Guest['port_mappings'], port: number): boolean {
 }
 
 /**
- * All ports of an address of its own are the guest's. A mapping without an address is there on every address of its
+ * On a guest's own address all ports belong to the guest. A mapping without an address applies to every address of its
  * host, which the list does not know.
  */
 function hasEndpoint({ port_mappings: mappings, ...guest }: Guest, address: string, port: number): boolean {
@@ -72,7 +72,7 @@ function hasEndpoint({ port_mappings: mappings, ...guest }: Guest, address: stri
   )
 }
 
-/** Makes the texts that a search looks into before one is typed, some at a time. @returns what ends it */
+/** Prepares the searchable texts before a search is typed, some at a time. @returns a function that stops it */
 export function prepareSearch(guests: readonly Guest[]): () => void {
   let at = 0
   const later =
@@ -114,17 +114,17 @@ function hasFlag(
   return flag === 'expired' ? expiry <= nowText : expiry > nowText && expiry <= soonText
 }
 
-/** The present and a week later, as the API writes times. */
+/** The present and a week later, in the API's form. */
 export function timeBounds(nowMs: number): { nowText: string; soonText: string } {
   const text = (ms: number): string => new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
   return { nowText: text(nowMs), soonText: text(nowMs + weekMs) }
 }
 
-/** By code points: times in the API's form are in their order, and `~` comes after them. */
+/** Compares code points: times in the API's form sort by time, and `~` sorts after them. */
 const compareTexts = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 const names = new WeakMap<Guest, string>()
 
-/** By which names are in the order in which people count; names have ASCII only. */
+/** A key that sorts numbers within names by value; names have ASCII only. */
 function nameKey(guest: Guest): string {
   const known = names.get(guest)
   if (known !== undefined) return known
@@ -158,7 +158,7 @@ const effective: Readonly<Record<BulkAction, (status: GuestStatus) => boolean>> 
   delete: (status) => status !== 'deleting',
 }
 
-/** What a bulk action would do: to those that it changes, and to those that are so already. */
+/** The effect of a bulk action: guests that it changes, and guests that are in that state already. */
 export function planBulk(
   guests: readonly Guest[],
   action: BulkAction,

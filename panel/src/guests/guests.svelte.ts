@@ -21,7 +21,7 @@ class GuestList extends LiveRows<Guest> {
       },
       tells: ({ type }) => type.startsWith('guest.') && type !== 'guest.host',
       apply: (rows, changes) => {
-        // What is shown is no more what was read: the next answer is wanted whole.
+        // The shown rows differ from the last answer: the next answer must be complete.
         if (changes.length > 0) etag = ''
         return applyToGuests(rows, changes)
       },
@@ -31,7 +31,7 @@ class GuestList extends LiveRows<Guest> {
 
 export const guests = new GuestList()
 
-/** The newest tasks: for the drawer, the badge, and what a page waits for. */
+/** The newest tasks: for the drawer, the badge, and pages that wait for a task. */
 class TaskList extends LiveRows<Task> {
   readonly active = $derived((this.rows ?? []).filter(isActive))
 
@@ -54,7 +54,7 @@ function isActive({ status }: Task): boolean {
 
 export const tasks = new TaskList()
 
-/** Something was ordered: its task and its effects are looked for at once. */
+/** Reads tasks and guests at once after a request was submitted. */
 export function ordered(): void {
   live.touch('tasks', 'guests')
 }

@@ -1,10 +1,10 @@
 import type { Guest, Task } from '../api/types.ts'
 import type { Change } from '../live/changes.ts'
 
-/** Tasks that are kept. */
+/** Most tasks in the list. */
 export const keptTasks = 50
 
-/** Guests by id, as a list has them. */
+/** Applies changes to the guests of a list, by id. */
 export function applyToGuests(rows: readonly Guest[], changes: readonly Change[]): readonly Guest[] {
   return applied(rows, changes, {
     keyOf: ({ uuid }) => uuid,
@@ -15,7 +15,7 @@ export function applyToGuests(rows: readonly Guest[], changes: readonly Change[]
   })
 }
 
-/** The newest tasks, the newest first. */
+/** Applies changes to the newest tasks, the newest first. */
 export function applyToTasks(rows: readonly Task[], changes: readonly Change[]): readonly Task[] {
   return applied(rows, changes, {
     keyOf: ({ task_id }) => task_id,
@@ -38,7 +38,7 @@ function applied<Row>(
   { keyOf, isGone, add, merge = (_before, after) => after }: How<Row>,
 ): readonly Row[] {
   if (changes.length === 0) return rows
-  // Undefined: it is gone.
+  // Undefined: the row was removed.
   const after = new Map<string, Row | undefined>()
   for (const { type, data } of changes) {
     const row = data as Row

@@ -1,12 +1,12 @@
 import type { ApiFailure } from '../api/failure.ts'
 import { t, texts } from './text.svelte.ts'
 
-/** What went wrong, in the reader's language: by the code, with the field it is about. */
+/** A failure in the reader's language: by its code, with the field that it concerns. */
 export function failureText({ code, message, about }: ApiFailure): string {
   const said = texts.find(`error.${code}`, message)
   if (code === 'rate_limited' && about.retryAfterSeconds !== undefined)
     return t('error.wait', { seconds: about.retryAfterSeconds })
-  // The server's own words tell what exactly is wrong with a value, where the code does not.
+  // The server's message explains the problem with a value where the code does not.
   return vague.has(code) && texts.language === 'en' ? message : said
 }
 

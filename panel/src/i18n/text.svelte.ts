@@ -11,7 +11,7 @@ class Texts {
   language = $state<Language>('en')
   #translate: TFunction = i18next.t
 
-  /** @param fallback language of the instance, where the reader has chosen none */
+  /** @param fallback language of the instance, for readers who have not chosen one */
   async start(fallback?: Language): Promise<void> {
     const options = {
       keySeparator: false,
@@ -32,7 +32,7 @@ class Texts {
     return this.#translate(key, values)
   }
 
-  /** A text whose key is made of what the server sent. */
+  /** A text whose key contains a value of the server. */
   find(key: string, fallback: string): string {
     void this.language
     return key in en ? this.#translate(key) : fallback
@@ -41,7 +41,7 @@ class Texts {
   async #show(language: Language): Promise<void> {
     if (language === 'zh' && !i18next.hasResourceBundle('zh', 'translation')) {
       const zh = await import('./zh/index.ts').catch(() => undefined)
-      if (zh === undefined) return // the texts of now are better than none
+      if (zh === undefined) return // the present texts are better than none
       i18next.addResourceBundle('zh', 'translation', zh.zh)
     }
     this.#translate = await i18next.changeLanguage(language)

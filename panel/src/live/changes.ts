@@ -1,4 +1,4 @@
-/** What pages show. */
+/** Groups of data that pages show. */
 export type Topic =
   | 'guests'
   | 'tasks'
@@ -9,25 +9,25 @@ export type Topic =
   | 'backups'
   | 'accounts'
   | 'webhooks'
-  /** Readings of hosts, which tell them by themselves. */
+  /** Measurements of hosts, which have events. */
   | 'host-usage'
-  /** Readings that have to be asked for: each page that shows some asks now and then. */
+  /** Measurements without events: each page that shows some reads them periodically. */
   | 'usage'
 
-/** Topics whose changes the gateway does not tell: they are read again when somebody comes back to the window. */
+/** Topics without events: they are read again when the user returns to the window. */
 export const untold: readonly Topic[] = ['images', 'snapshots', 'backups', 'accounts', 'webhooks', 'usage']
 
-/** A change as the stream tells it. */
+/** A change in the form of the stream. */
 export interface Change {
   readonly type: string
   readonly data: Readonly<Record<string, unknown>>
-  /** What may look different. */
+  /** Topics that the change may affect. */
   readonly topics: readonly Topic[]
-  /** Id of the guest that it is about; 0: none, or several. */
+  /** Id of the affected guest; 0: none, or several. */
   readonly guest: number
 }
 
-/** Whether a change is of that guest, or of no guest alone. @param id 0: any */
+/** True if a change concerns that guest, or no single guest. @param id 0: any guest */
 export function concernsGuest(id: () => number): (change: Change) => boolean {
   return ({ guest }) => guest === 0 || id() === 0 || guest === id()
 }
@@ -55,7 +55,7 @@ function topicsOf(kind: string, word: string, data: Change['data']): readonly To
 
 const ends: readonly string[] = ['done', 'failed', 'canceled']
 
-/** What a task leaves behind that nothing else tells; of images also how far they are. */
+/** Effects of a task that have no event of their own; for images also the progress. */
 function effectsOf(word: string, { action, image_id: image }: Change['data']): readonly Topic[] {
   if (image !== undefined && image !== '') return ['images']
   if (!ends.includes(word)) return []

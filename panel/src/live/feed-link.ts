@@ -1,11 +1,11 @@
 import { EventFeed, type FeedMessage, type FeedOrder } from './feed.ts'
 
-/** A tab's way to the stream. */
+/** A tab's connection to the stream. */
 export interface FeedLink {
   order(order: FeedOrder): void
 }
 
-/** By the worker that all tabs share; in browsers without such workers a tab has a stream of its own while it is seen. */
+/** Uses the worker that all tabs share; without shared workers, a tab has its own stream while it is visible. */
 export function openFeedLink(hear: (message: FeedMessage) => void): FeedLink {
   if (typeof SharedWorker === 'undefined') return ownFeed(hear)
   const worker = new SharedWorker(new URL('./feed-worker.ts', import.meta.url), {

@@ -1,17 +1,17 @@
 import { EventFeed, type FeedMessage, type FeedOrder } from './feed.ts'
 
 /*
- * The worker that all tabs of a browser share, so that they have one stream between them: by HTTP/1.1 a browser has six
- * connections to a server, for everything.
+ * The worker that all tabs of a browser share, so that they use one stream: with HTTP/1.1 a browser has six connections
+ * to a server in total.
  */
 
-/** Of the worker's global scope, what is used here; the types of the panel are those of pages. */
+/** The used part of the worker's global scope; the panel's types are those of pages. */
 interface SharedScope {
   onconnect: ((event: MessageEvent) => void) | null
 }
 
 const tabs = new Set<MessagePort>()
-/** Those that somebody may be looking at. */
+/** Tabs that may be visible. */
 const awake = new Set<MessagePort>()
 const feed = new EventFeed((message) => tabs.forEach((tab) => tell(tab, message)))
 

@@ -1,31 +1,31 @@
 /*
- * The stream of changes, `GET /api/v1/events`, as tabs are told of it. Runs in the worker that all tabs share, or in a tab.
+ * The stream of changes, `GET /api/v1/events`, for tabs. It runs in the worker that all tabs share, or in a tab.
  */
 
 export type FeedMessage =
-  /** What follows is complete: what was read before may be old. */
+  /** The following events are complete, but data that was read before may be old. */
   | { readonly kind: 'open' }
-  /** Something was missed. */
+  /** Some events were missed. */
   | { readonly kind: 'reset' }
   /** `data` of events, in order. */
   | { readonly kind: 'events'; readonly events: readonly string[] }
   | { readonly kind: 'lost' }
 
-/** What tabs ask of the worker. */
+/** Messages of tabs to the worker. */
 export type FeedOrder =
-  /** To be told, now and from now on. */
+  /** Subscribes to messages, beginning with the present state. */
   | 'open'
-  /** Nobody looks at the tab. */
+  /** The tab is hidden. */
   | 'rest'
   | 'leave'
 
 const kinds = ['guest', 'task', 'host', 'usage', 'alert'] as const
-/** The gateway says something every 15 s. */
+/** The gateway sends something every 15 s. */
 const silentMs = 40_000
-/** What comes together is passed on together. */
+/** Events within this time are passed on together. */
 const gatherMs = 30
 
-/** One connection; it does not come back by itself, as only a tab can find out why it was lost. */
+/** One connection. It does not reconnect by itself, since only a tab can find out why it was lost. */
 export class EventFeed {
   isOpen = false
   #source: EventSource | undefined

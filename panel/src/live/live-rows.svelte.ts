@@ -4,27 +4,27 @@ import { live } from './live.svelte.ts'
 
 export interface LiveRowsParts<Row> {
   readonly topic: Topic
-  /** All of them; undefined: they are as they were read before. */
+  /** Reads all rows; undefined: they have not changed since the last reading. */
   readonly read: () => Promise<readonly Row[] | undefined>
-  /** Whether a change is told with the row as it is now. */
+  /** True if the event of a change contains the new row. */
   readonly tells: (change: Change) => boolean
   readonly apply: (rows: readonly Row[], changes: readonly Change[]) => readonly Row[]
 }
 
-/** Rows that are read once; from then on changes are put in as the gateway tells them. */
+/** Rows that are read once and then updated by the gateway's events. */
 export class LiveRows<Row> {
   rows = $state.raw<readonly Row[] | undefined>()
   failure = $state.raw<ApiFailure | undefined>()
-  /** Not put in yet. */
+  /** Changes that are not applied yet. */
   #changes: Change[] = []
-  /** Told since the reading began: its answer may be older. */
+  /** Changes since the reading began: its answer may be older. */
   #meanwhile: Change[] | undefined
   #followers = 0
   #end: () => void = () => undefined
 
   constructor(private readonly parts: LiveRowsParts<Row>) {}
 
-  /** Keeps the rows fresh while a component is there. To be called in an effect. @returns what ends it */
+  /** Updates the rows while a component exists. Call it in an effect. @returns a function that ends it */
   follow(): () => void {
     if (this.#followers++ === 0)
       this.#end = live.follow(
@@ -54,7 +54,7 @@ export class LiveRows<Row> {
   #take(change: Change): boolean {
     if (!this.parts.tells(change)) return false
     this.#meanwhile?.push(change)
-    // What comes together is put in together: a list may have thousands of rows.
+    // Applies simultaneous changes together, since a list may have thousands of rows.
     if (this.#changes.push(change) === 1) queueMicrotask(() => this.#putIn())
     return true
   }

@@ -6,20 +6,20 @@ import { online } from '../api/online.svelte.ts'
 import { RefetchThrottle } from './refetch-throttle.ts'
 
 /*
- * The one place that knows how the panel learns of changes: by the gateway's stream, and only where there is none by
- * asking. Pages follow topics; whoever changes something that no event tells touches its topic.
+ * The only module that knows how the panel learns about changes: from the gateway's stream, or by polling without one.
+ * Pages follow topics; code that changes data without an event touches its topic.
  */
 
 export type { Topic }
 type Refetch = () => Promise<void> | void
 
-/** Readings that nobody tells of. */
+/** Interval of measurements without events. */
 const readingsMs = 15_000
-/** How often all is read again where there is no stream. */
+/** Interval of polling without a stream. */
 const pollMs = 5_000
-/** How often a gateway that did not answer is tried. */
+/** Interval of retries for a gateway that did not answer. */
 const retryMs = 2_000
-/** A tab that nobody looks at for this long needs no stream. */
+/** A tab that was hidden for this long needs no stream. */
 const restMs = 60_000
 
 interface Follower {
@@ -37,7 +37,9 @@ class Live {
   #retry: ReturnType<typeof setTimeout> | undefined
   #resting: ReturnType<typeof setTimeout> | undefined
 
-  /** Keeps what is followed fresh from now on; once somebody has logged in. @param mayListen to the stream */
+  /**
+   * Updates followed topics from now on; call it after the login. @param mayListen whether the user may read the stream
+   */
   start(mayListen: boolean): void {
     if (this.#isStarted) return
     this.#isStarted = true
@@ -56,8 +58,8 @@ class Live {
 
   /**
    * Calls `refetch` now and whenever something of the topics may have changed.
-   * @param take takes a change itself: true, and nothing is read again for it
-   * @returns what ends it
+   * @param take applies a change itself: if it returns true, nothing is read again for it
+   * @returns a function that ends it
    */
   follow(topics: readonly Topic[], refetch: Refetch, take: (change: Change) => boolean = () => false): () => void {
     const follower = { topics, take, reading: new RefetchThrottle(refetch) }
@@ -69,7 +71,7 @@ class Live {
     }
   }
 
-  /** Something of these topics has just changed. */
+  /** Marks these topics as changed. */
   touch(...topics: readonly Topic[]): void {
     for (const follower of this.#followersOf(topics)) follower.reading.ask()
   }
@@ -102,12 +104,12 @@ class Live {
     online.reached()
     this.#isOpen = true
     clearTimeout(this.#retry)
-    // What was read while nobody listened may be old.
+    // Data that was read without the stream may be old.
     this.#all()
   }
 
   #turned(isLost: boolean): void {
-    // Without a stream it is read once there is one.
+    // Without a stream, everything is read once it is open.
     if (!isLost && this.#isOpen) this.#all()
     else this.#schedule()
   }
@@ -119,7 +121,10 @@ class Live {
     else this.#schedule()
   }
 
-  /** Asks why there is no stream: the gateway is away, the session has ended, or it is to be opened again. */
+  /**
+   * Finds out why there is no stream: the gateway is offline, the session has ended, or the stream must be opened
+   * again.
+   */
   async #probe(): Promise<void> {
     if (this.#probing) return
     this.#probing = true
@@ -127,7 +132,7 @@ class Live {
       await ask(() => api.GET('/session'))
       if (this.#isSeen) this.#link?.order('open')
     } catch {
-      // Who does not answer is tried again.
+      // A gateway that does not answer is tried again.
     } finally {
       this.#probing = false
       this.#schedule()

@@ -1,4 +1,4 @@
-/** Between two runs that are caused from outside. */
+/** Shortest time between two requested runs. */
 const gapMs = 500
 
 /** Runs something at once, never twice at the same time, and at most twice a second. */

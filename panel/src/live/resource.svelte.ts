@@ -3,8 +3,9 @@ import type { Change } from './changes.ts'
 import { live, type Topic } from './live.svelte.ts'
 
 /**
- * What a page reads of the gateway, and reads again when a topic changes. Make it while a component is set up. Without
- * topics it is what a form begins with: once it is there, only its owner reads it again, over what was typed.
+ * Data that a page reads from the gateway, and reads again when a topic changes. Create it while a component is set up.
+ * Without topics it is the initial content of a form: once it is loaded, only its owner reads it again, which replaces
+ * typed values.
  */
 export class Resource<T> {
   data = $state.raw<T | undefined>()

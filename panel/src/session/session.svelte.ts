@@ -2,20 +2,20 @@ import { api, ask, send, setCallerHooks } from '../api/client.ts'
 import type { Session } from '../api/types.ts'
 import { asFailure } from '../api/failure.ts'
 
-/** A question to the person at the keyboard that holds requests until it is answered. */
+/** A question to the user that holds requests until it is answered. */
 interface Pending {
   readonly answered: Promise<boolean>
   answer(value: boolean): void
 }
 
-/** Who is logged in. The credential is a cookie that no script sees. */
+/** The logged-in user. The credential is a cookie that no script can read. */
 class CurrentSession {
   data = $state.raw<Session | undefined>()
-  /** Whether it is known yet if somebody is logged in. */
+  /** True once it is known whether somebody is logged in. */
   isKnown = $state(false)
-  /** The session ended under an open page: who logs in again goes on. */
+  /** The session ended while a page was open: a new login continues it. */
   hasEnded = $state(false)
-  /** The password, or a code, is wanted again. */
+  /** A request requires the password or a code again. */
   wantsProof = $state(false)
   #login: Pending | undefined
   #proof: Pending | undefined
@@ -41,7 +41,7 @@ class CurrentSession {
     this.data = await ask(() => api.GET('/session'))
   }
 
-  /** Somebody has just logged in. */
+  /** Called after a login. */
   async begin(): Promise<void> {
     await this.refresh()
     this.hasEnded = false
@@ -49,7 +49,7 @@ class CurrentSession {
     this.#login = undefined
   }
 
-  /** Nobody logs in again now: what waits for it is refused, and who asks next is asked again. */
+  /** Cancels the new login: waiting requests are refused, and the next one asks again. */
   dismiss(): void {
     this.hasEnded = false
     this.#login?.answer(false)
@@ -61,14 +61,14 @@ class CurrentSession {
     location.assign('/login')
   }
 
-  /** @param proven whether the proof was given, and was right */
+  /** @param proven whether the password or code was given and correct */
   prove(proven: boolean): void {
     this.wantsProof = false
     this.#proof?.answer(proven)
     this.#proof = undefined
   }
 
-  /** Whether a scope is held, as `container:power`. */
+  /** Whether the user has a scope, such as `container:power`. */
   may(scope: string): boolean {
     const held = this.data?.scopes ?? []
     const area = `${scope.slice(0, scope.indexOf(':'))}:*`

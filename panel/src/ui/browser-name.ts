@@ -1,5 +1,5 @@
 const browsers: readonly (readonly [name: string, pattern: RegExp])[] = [
-  // In this order: each names the later ones, too.
+  // In this order, since each name also contains the later ones.
   ['Edge', /Edg(?:e|A|iOS)?\/(\d+)/],
   ['Opera', /OPR\/(\d+)/],
   ['Firefox', /(?:Firefox|FxiOS)\/(\d+)/],
@@ -14,7 +14,7 @@ const systems: readonly (readonly [name: string, pattern: RegExp])[] = [
   ['Linux', /Linux/],
 ]
 
-/** What people call a browser: `Firefox 128 · Linux`. Of what is none, as a program, what it says itself. */
+/** The common name of a browser: `Firefox 128 · Linux`. For other programs, the text that they send. */
 export function browserName(userAgent: string): string {
   for (const [name, pattern] of browsers) {
     const found = pattern.exec(userAgent)

@@ -8,7 +8,7 @@ export function formatBytes(bytes: number): string {
   return scaled(bytes, 1024, binaryUnits)
 }
 
-/** Traffic, as quotas of it are sold. @param bytes shown by 1000 */
+/** Traffic in the units of its quotas. @param bytes shown by 1000 */
 export function formatTraffic(bytes: number): string {
   return scaled(bytes, 1000, decimalUnits)
 }
@@ -38,12 +38,12 @@ export function formatPercent(value: number): string {
   return Number.isFinite(value) ? `${Number(value.toFixed(value >= 10 ? 0 : 1))}%` : unknown
 }
 
-/** The server's times are `YYYY-MM-DD hh:mm:ss` in its own zone: shown as they are, without the seconds. */
+/** The server's times are `YYYY-MM-DD hh:mm:ss` in its own zone: shown unchanged, without the seconds. */
 export function formatTime(time: string): string {
   return time === '' ? unknown : time.slice(0, 16)
 }
 
-/** To make one costs more than what a page shows. */
+/** Cached, since creating one costs more than the formatting of a page. */
 const numbers = { en: new Intl.NumberFormat('en'), zh: new Intl.NumberFormat('zh-CN') } as const
 
 export function formatNumber(value: number | undefined): string {

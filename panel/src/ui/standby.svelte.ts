@@ -1,6 +1,6 @@
 /**
- * Whether the first page is shown. Then the scripts are loaded that a user may need at any moment, such as the dialog of
- * a session that ends: the gateway may have a newer panel by then, and what was typed must not be lost.
+ * True once the first page is shown. Then the scripts are loaded that a user may need at any moment, such as the login
+ * dialog after the end of a session: later the gateway may have a newer panel, and typed text must not be lost.
  */
 class Standby {
   isReady = $state(false)

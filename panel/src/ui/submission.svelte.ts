@@ -1,7 +1,7 @@
 import { asFailure } from '../api/failure.ts'
 import { failureText } from '../i18n/failure-text.ts'
 
-/** Sends a form: whether the request is under way, and why the last one was refused. */
+/** Sends a form, and stores whether the request is in progress and why the last one was refused. */
 export class Submission {
   busy = $state(false)
   /** Sentence for the user; empty: no problem. */

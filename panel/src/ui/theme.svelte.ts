@@ -3,7 +3,7 @@ export type Theme = 'system' | 'light' | 'dark'
 const storageKey = 'berth.theme'
 const dark = matchMedia('(prefers-color-scheme: dark)')
 
-/** Light or dark, as the reader chose or the system says. */
+/** The light or dark theme, chosen by the reader or the system. */
 class ThemeChoice {
   choice = $state<Theme>(stored())
   isDark = $state(false)

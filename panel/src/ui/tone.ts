@@ -34,7 +34,7 @@ const tones: Readonly<Record<string, Tone>> = {
   low: '',
 }
 
-/** How a status is coloured; its text says it, too. */
+/** The colour of a status, which its text states, too. */
 export function toneOf(status: string): Tone {
   return tones[status] ?? ''
 }

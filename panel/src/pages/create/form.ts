@@ -41,7 +41,7 @@ export const emptyForm: CreateForm = {
   snapshots: 3,
 }
 
-/** Sizes that are offered at a click: processors, MiB, GiB. */
+/** Sizes to choose from: processors, MiB, GiB. */
 export const sizes = [
   { id: 'S', vcpu: 1, ramMb: 1024, diskGb: 10 },
   { id: 'M', vcpu: 2, ramMb: 2048, diskGb: 20 },
@@ -49,7 +49,7 @@ export const sizes = [
   { id: 'XL', vcpu: 8, ramMb: 8192, diskGb: 80 },
 ] as const
 
-/** The request that the form makes; what is as by default is left out. */
+/** The request for the form's content, without default values. */
 export function planRequest(form: CreateForm): CreateGuest {
   const when = <T>(given: boolean, fields: T): T | object => (given ? fields : {})
   return {
@@ -74,7 +74,7 @@ export function planRequest(form: CreateForm): CreateGuest {
   }
 }
 
-/** The same as a command for a shell. @param origin of the gateway, as `https://panel.example` */
+/** The same request as a shell command. @param origin origin of the gateway, as `https://panel.example` */
 export function curlLine(origin: string, body: CreateGuest): string {
   const quoted = JSON.stringify(body, null, 2).replaceAll("'", String.raw`'\''`)
   return [

@@ -3,9 +3,9 @@ import { ApiFailure } from '../../api/failure.ts'
 import type { Guest, PortMapping } from '../../api/types.ts'
 
 /**
- * Removes a mapping that was shown. Mappings are named by their place in the list: it is looked up again, and the
- * gateway refuses where it has changed since.
- * @throws {ApiFailure} `not_found` where it is gone, `precondition_failed`
+ * Removes a displayed mapping. The API identifies mappings by position: the position is read again, and the gateway
+ * refuses if the list has changed since.
+ * @throws {ApiFailure} `not_found` if it no longer exists, `precondition_failed`
  */
 export async function removeMapping({ id }: Pick<Guest, 'id'>, mapping: PortMapping): Promise<void> {
   const path = { id: String(id) }

@@ -6,10 +6,10 @@ import { session } from '../../session/session.svelte.ts'
 /** Whether a snapshot is taken before the disk is replaced; by default wherever that is possible. */
 export class SnapshotFirst {
   wanted = $state(false)
-  /** `full`: the guest has as many as it may have. `refused`: not this caller's to make. */
+  /** `full`: the guest has reached its limit. `refused`: the user may not take one. */
   state = $state<'unknown' | 'possible' | 'full' | 'refused'>('unknown')
 
-  /** Looks whether there is room for one. */
+  /** Checks whether there is room for one. */
   async offer({ id }: Pick<Guest, 'id'>): Promise<void> {
     this.wanted = false
     this.state = session.may('snapshot:create') && session.may('snapshot:read') ? 'unknown' : 'refused'

@@ -20,13 +20,13 @@ export function entryStatus({ kind, status, task_id: task }: TimelineEntry): str
   return kind !== 'change' && task !== '' ? `task_${status}` : status
 }
 
-/** What is worth a mark on a chart: what changes how much a guest uses, and what goes wrong. */
+/** True for entries that a chart marks: changes of a guest's limits, and faults. */
 export function isMarked({ kind, action, status }: TimelineEntry): boolean {
   if (kind === 'change') return status === 'success' && action === 'container.resource_limit'
   return kind !== 'task' || marked.has(action)
 }
 
-/** The mark of an entry: nobody ordered what is bad. */
+/** The mark of an entry: entries without a request are bad. */
 export function markOf({ timestamp, kind }: TimelineEntry): ChartMark {
   return { at: timestamp, bad: kind !== 'task' && kind !== 'change' }
 }
