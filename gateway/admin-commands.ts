@@ -19,8 +19,8 @@ import { Store } from './store/store.js'
 import { tlsSettingsDocument } from './tls/tls-settings.js'
 
 /*
- * What the host's operator does about administrators: in the store that the gateways use, which has to run. Whoever
- * may run it may read and write that store anyway.
+ * Commands of the host's operator for administrators. They use the store of the gateways, which must run; the operator
+ * can read and write that store anyway.
  */
 
 export interface CommandContext {
@@ -34,7 +34,7 @@ const connectTimeoutMs = 5000
 
 /**
  * Opens the gateways' store for a command.
- * @param prepare makes what has to be there before the store is connected
+ * @param prepare creates objects that must exist before the store is connected
  * @throws {BerthError} `store_unavailable` where it does not run, and what `work` throws
  */
 export async function withStore<T>(
@@ -73,8 +73,8 @@ const toolsFor =
   }
 
 /**
- * Makes links that begin with the public URL of the panel, or with `listen` where no public URL is known. Servers never
- * log what follows #.
+ * Creates links that begin with the public URL of the panel, or with `listen` if it is unknown. Servers never log the
+ * part after #.
  */
 function createLinks(config: GatewayConfig, store: Store, log: Logger): AdminTools['linkOf'] {
   const settings = new PanelSettings(store, log)
@@ -90,7 +90,7 @@ function createLinks(config: GatewayConfig, store: Store, log: Logger): AdminToo
 
 const system = { ref: 'system', user: 'system:host' } as const
 
-/** Makes an administrator with the password in a file. @throws {ConfigError} where the file cannot be read */
+/** Creates an administrator with the password in a file. @throws {ConfigError} if the file cannot be read */
 export async function addAdmin(context: CommandContext, username: string, passwordFile: string): Promise<void> {
   const password = await readPassword(passwordFile)
   await withStore(context, toolsFor(context), async ({ admins, audit }) => {
@@ -99,7 +99,7 @@ export async function addAdmin(context: CommandContext, username: string, passwo
   })
 }
 
-/** Prints a link by which an administrator sets a new password; the old one, his second factor and sessions end. */
+/** Prints a link by which an administrator sets a new password; the old one, the second factor and sessions end. */
 export async function recoverAdmin(context: CommandContext, username: string): Promise<void> {
   await withStore(context, toolsFor(context), async ({ admins, audit, linkOf }) => {
     const { token } = await audited(audit, 'admin.recover', username, () => admins.recover(username))
@@ -108,8 +108,8 @@ export async function recoverAdmin(context: CommandContext, username: string): P
 }
 
 /**
- * Writes the link that makes the first administrator to a file, mode 0600, and prints it; a link in the file that is still
- * valid keeps its token. Once there is an administrator, removes the file.
+ * Writes the link that creates the first administrator to a file, mode 0600, and prints it; a link in the file that is
+ * still valid retains its token. Removes the file once there is an administrator.
  */
 export async function keepFirstLink(context: CommandContext, file: string): Promise<void> {
   await withStore(context, toolsFor(context), async ({ admins, linkOf }) => {

@@ -30,7 +30,7 @@ export interface ListedKey {
 
 export interface CreatedKey {
   readonly record: KeyRecord
-  /** The key itself, shown only to its maker. */
+  /** The key itself, shown only to its creator. */
   readonly key: string
 }
 
@@ -44,8 +44,8 @@ export interface ApiKeysOptions {
 }
 
 /**
- * Manages API keys on behalf of a calling key, or of an administrator who has logged in (`administratorId`), whose keys
- * nobody bounds. Every method may throw BerthError `store_unavailable`.
+ * Manages API keys on behalf of a calling key, or of a logged-in administrator (`administratorId`), whose keys are not
+ * bounded. Every method may throw BerthError `store_unavailable`.
  */
 export class ApiKeys {
   readonly #names: KeyNames
@@ -72,12 +72,12 @@ export class ApiKeys {
   }
 
   /**
-   * @param operationId of a request that may be repeated: a repeat gets the same key
+   * @param operationId id of a request that may be repeated: a repetition gets the same key
    * @throws {BerthError} `insufficient_scope`, `invalid_state`, `key_limit_reached`
    */
   async create(callerId: number, fields: KeyFields & { name: string }, operationId?: string): Promise<CreatedKey> {
     return this.options.store.transact('create an API key', async (client) => {
-      // Meanwhile its maker may be deleted or lose rights, and another attempt may make it.
+      // Meanwhile its maker may be deleted or lose rights, and another attempt may create it.
       await client.watch(this.#names.version)
       const made = operationId === undefined ? undefined : await this.#made.find(client, operationId)
       if (made) return this.#readMade(client, made)
@@ -109,7 +109,7 @@ export class ApiKeys {
     return effectiveRights(maker)
   }
 
-  /** A deleted key is not made again: it may have been deleted because somebody else has it. */
+  /** A deleted key is not created again: it may have been deleted because it was stolen. */
   async #readMade(client: StoreClient, { id, key }: { id: number; key: string }): Promise<CreatedKey> {
     await client.unwatch()
     const text = await client.get(this.#names.record(id))

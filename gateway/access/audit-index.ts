@@ -27,7 +27,7 @@ export interface Span {
 /** Entries per command of the store. */
 const atOnce = 500
 
-/** Commands that are carried out together or not at all. */
+/** Commands that are executed together or not at all. */
 export interface AuditTransaction {
   hSet(key: string, field: string, value: string): unknown
   hDel(key: string, fields: string | string[]): unknown

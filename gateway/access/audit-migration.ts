@@ -29,7 +29,7 @@ interface Entry {
   readonly fields: AuditFields
 }
 
-/** Which entries leave their stream, and what is written for them. */
+/** Entries to remove from their stream, and the writes for them. */
 interface Move {
   readonly moved: readonly Entry[]
   readonly move: (multi: AuditTransaction) => void

@@ -7,7 +7,7 @@ export interface AuditRecord {
   readonly action: string
   readonly target: string
   readonly detail: string
-  /** `api:` and the key's name, which need not be unique; or the name of who had logged in. */
+  /** `api:` and the key's name, which need not be unique; or the name of the logged-in user. */
   readonly user: string
   /** `Principal.ref`. */
   readonly by: string
@@ -18,13 +18,13 @@ export interface AuditRecord {
   readonly requestId: string
   /** "" when the entry is not about a container. */
   readonly containerUuid: string
-  /** How often it happened: similar failures of one caller share one entry for an hour. */
+  /** Number of occurrences: similar failures of one caller share one entry for an hour. */
   readonly count: number
   /** Time of the last occurrence, ms since 1970. */
   readonly lastMs: number
 }
 
-/** It is not known, at least not yet, whether the action was carried out. */
+/** The outcome is unknown, at least at present. */
 export const outcomeUnknown = 'outcome unknown'
 
 /** Joins the records written before and after an action. */

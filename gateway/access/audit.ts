@@ -15,12 +15,12 @@ export interface AuditFilter extends Span {
   readonly action?: string | undefined
   readonly user?: string | undefined
   readonly target?: string | undefined
-  /** `Principal.ref`: what it did itself. */
+  /** `Principal.ref`: only actions of this caller. */
   readonly by?: string | undefined
   readonly success?: boolean | undefined
   /** Only entries about these guests; failures of others are cut to their code. */
   readonly guests: Guests
-  /** Whether entries about other guests and about none are read too: of what one did oneself. Default: no. */
+  /** Includes entries about other guests and about none, for a caller's own actions. Default: no. */
   readonly all?: boolean
   /** Whether `total` is needed; without, it stops once the page is full. Default: yes. */
   readonly counted?: boolean
@@ -33,7 +33,7 @@ export interface AuditPage {
   readonly total: number
 }
 
-/** Most characters of what comes from requests, so that it does not inflate entries. */
+/** Most characters of texts from requests, so that they do not inflate entries. */
 const longest = { target: 200, detail: 1000 } as const
 
 const dayMs = 86_400_000

@@ -5,22 +5,22 @@ import type { AuditLog, AuditStart } from './contract.js'
 export interface AuditedResult<T> {
   readonly value: T
   readonly target: string
-  /** For people; without secrets. */
+  /** For people; contains no secrets. */
   readonly detail: string
 }
 
 type Start = Pick<AuditStart, 'action' | 'address' | 'requestId' | 'target'> & Partial<Pick<AuditStart, 'caller'>>
 
 /**
- * Does something between the two halves of its audit entry, where no route's dispatch does so.
- * @throws {BerthError} `store_unavailable` before anything was done, and what `act` throws
+ * Executes an action between the two halves of its audit entry, for actions outside of a route's dispatch.
+ * @throws {BerthError} `store_unavailable` before the action, and what `act` throws
  */
 export async function auditedBy<T>(log: AuditLog, start: Start, act: () => Promise<AuditedResult<T>>): Promise<T> {
   const { action, address, requestId, target, caller = nobody } = start
   const entry = await log.begin({ action, address, requestId, target, caller })
   try {
     const done = await act()
-    // Written later where the store is away just now: what was done stays done.
+    // Written later if the store is down now: the action is not undone.
     await log.finish(entry, { success: true, target: done.target, detail: done.detail }).catch(() => undefined)
     return done.value
   } catch (error) {

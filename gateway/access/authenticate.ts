@@ -28,7 +28,7 @@ export interface AuthenticatorParts {
   readonly limit: RateLimit
 }
 
-/** A request with a key is the key's, whatever cookie comes with it. */
+/** A request with a key is authenticated by the key, whatever cookie it has. */
 export class CallerAuthenticator implements Authenticator {
   constructor(private readonly parts: AuthenticatorParts) {}
 

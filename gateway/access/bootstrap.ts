@@ -27,9 +27,9 @@ export function adminKeyFile(stateDir: string): string {
 }
 
 /**
- * Makes an administrator's key, imported by the gateway at its start. Another run makes an additional key, which is the
- * way in for an administrator who lost the last one.
- * @param keyFile gets the key, mode 0600
+ * Creates an administrator's key, which the gateway imports at its start. Another run creates an additional key, for an
+ * administrator who lost the last one.
+ * @param keyFile receives the key, mode 0600
  */
 export async function createAdminKey(stateDir: string, keyFile: string): Promise<void> {
   const key = createKeySecret()

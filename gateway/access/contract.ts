@@ -10,24 +10,24 @@ import type { RequestLimits } from './request-limits.js'
 
 /** Where a request carries its caller's credentials. */
 export interface Credentials extends Pick<IncomingMessage, 'headers' | 'method'> {
-  /** Whether it came by TLS, here or at a trusted proxy. Default: no. */
+  /** True if it came over TLS, here or at a trusted proxy. Default: no. */
   readonly secure?: boolean
 }
 
-/** Callers who have logged in. */
+/** Callers with a session. */
 export interface SessionCallers {
-  /** Whether a request has the cookie of a session at all. */
+  /** True if a request has the cookie of any session. */
   has(request: Credentials): boolean
-  /** `undefined`: it is none, or has ended. @throws {BerthError} `csrf_refused`, `store_unavailable` */
+  /** `undefined`: there is no session, or it has ended. @throws {BerthError} `csrf_refused`, `store_unavailable` */
   find(request: Credentials): Promise<SessionPrincipal | undefined>
   /**
-   * The same for what a session has open, by its digest: as a request, it counts as a use of the session.
+   * The same for an open console or stream, by the session's digest: like a request, it counts as a use of the session.
    * @throws {BerthError} `store_unavailable`
    */
   findByDigest(digest: string): Promise<SessionPrincipal | undefined>
-  /** Whether a request has the cookie of this session. */
+  /** True if a request has the cookie of this session. */
   isOf(digest: string, request: Credentials): boolean
-  /** The same, without noting a use. */
+  /** The same, without counting a use. */
   peek(request: Credentials): Promise<SessionPrincipal | undefined>
 }
 
@@ -35,12 +35,13 @@ export interface Authenticator {
   /**
    * @param address client address after trusted proxies, IPv4-mapped IPv6 as IPv4
    * @throws {BerthError} `unauthorized`, `key_disabled`, `key_expired` (401), `ip_not_allowed`, `csrf_refused` (403);
-   * `rate_limited` (429) instead, after too many of those; `store_unavailable` (503): without the store nobody gets in
+   * `rate_limited` (429) instead, after too many of those; `store_unavailable` (503): without the store nobody is
+   * authenticated
    */
   authenticate(request: Credentials, address: string): Promise<Principal>
   /**
-   * The same for a request in progress: it is no use of the credential, which may end of idleness meanwhile.
-   * @throws {BerthError} as `authenticate`, but for `rate_limited`
+   * The same for a request in progress: it does not count as a use, so that the session may expire meanwhile.
+   * @throws {BerthError} as `authenticate`, except `rate_limited`
    */
   recheck(request: Credentials, address: string): Promise<Principal>
 }
@@ -50,7 +51,7 @@ export type Authorize = (caller: Principal, scope: string) => void
 
 export interface AuditStart {
   readonly action: string
-  /** `root` is absent where it is the same as `ref`. */
+  /** `root` is absent if it equals `ref`. */
   readonly caller: Pick<Principal, 'ref' | 'user'> & Partial<Pick<Principal, 'root'>>
   /** Address of the client. */
   readonly address: string
@@ -61,11 +62,11 @@ export interface AuditStart {
 
 export interface AuditOutcome {
   readonly success: boolean
-  /** What was acted on: a container's name, a key's id. */
+  /** Name of the target: a container's name, a key's id. */
   readonly target: string
-  /** For people; without secrets. */
+  /** For people; contains no secrets. */
   readonly detail: string
-  /** The container it was about, if any: keys bound to containers see only such entries. */
+  /** The affected container, if any: keys bound to containers see only such entries. */
   readonly containerUuid?: string | undefined
 }
 

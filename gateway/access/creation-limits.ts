@@ -1,8 +1,8 @@
 import { conflict } from '../../shared/errors.js'
 
-/** How many of a kind may exist at a time. */
+/** Limits on the number of existing objects of a kind. */
 export interface CreationLimit {
-  /** For a caller that is bound to containers, together with all that its keys create. */
+  /** For a caller that is bound to containers, together with everything that its keys create. */
   readonly bound: number
   /** For any other limited key, and for all administrators and unlimited keys together. */
   readonly others: number
@@ -18,9 +18,9 @@ export const defaultCreationLimits: CreationLimits = {
   subUsers: { bound: 500, others: 50_000 },
 }
 
-/** Whom something counts for that a caller creates. */
+/** The share that a caller's new objects count for. */
 export interface CreationShare {
-  /** `ref` of the first key that is bound to containers, else of the first limited key; "": nothing bounds the caller. */
+  /** `ref` of the first key that is bound to containers, else of the first limited key; "": the caller is unlimited. */
   readonly share: string
   readonly isBound: boolean
 }
@@ -35,7 +35,7 @@ export interface LimitedKind {
 }
 
 /**
- * @param shares of everything of the kind, by who created it
+ * @param shares shares of all existing objects of the kind
  * @throws {BerthError} the kind's code
  */
 export function checkCreationLimit(

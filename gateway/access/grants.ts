@@ -4,23 +4,23 @@ import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 
-/** Names what a caller authenticated with: what outlives a request ends with it. */
+/** Names the credential of a caller: consoles and streams end with it. */
 export function credentialOf(caller: Principal): string {
   if (caller.kind === 'nobody') return caller.ref
   return caller.kind === 'key' ? `key:${caller.keyId}` : `session:${caller.sessionDigest}`
 }
 
-/** The rights of credentials, for what outlives a request: consoles. */
+/** The rights of credentials, for consoles, which outlive requests. */
 export interface Grants {
   /**
-   * The caller with this credential, with the rights of now; undefined: it has none any more, or may do nothing before
-   * setting up a second factor. Counts as a use of a session.
+   * The caller with this credential and its present rights; undefined: the credential is not valid any more, or must
+   * set up a second factor first. Counts as a use of a session.
    * @throws {BerthError} `store_unavailable`
    */
   find(credential: string): Promise<Principal | undefined>
   /**
-   * Whether what was made with the credential may be used by this request: by anybody, where a key made it, else with
-   * the session's cookie alone.
+   * True if this request may use what the credential created: any request if it was a key, otherwise only one with the
+   * session's cookie.
    */
   isBearer(credential: string, request: Credentials): boolean
 }

@@ -9,7 +9,7 @@ import type { Principal } from './principal.js'
 import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from './contract.js'
 
 const hourMs = 3_600_000
-/** A process that took a request over and died before it said so blocks the next one this long at most. */
+/** A process that took over a request and died before recording it blocks the next one at most this long. */
 const takeoverMs = 30_000
 
 /** A stored Idempotency-Key. */
@@ -79,7 +79,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#settle(claim, { state: 'open' })
   }
 
-  /** Removes the request from those running here even if the store cannot be told. */
+  /** Removes the request from the running ones here even if the store is unreachable. */
   async #settle(claim: IdempotencyClaim, end: Pick<IdempotencyRecord, 'state' | 'answer'>): Promise<void> {
     const record = this.#running.get(claim.id)
     if (!record) return
@@ -92,7 +92,7 @@ export class IdempotencyStore implements Idempotency {
     return { claim: { id, operationId: record.operationId } }
   }
 
-  /** Lets exactly one other attempt follow one that ended without an answer, or whose process is gone. */
+  /** Lets exactly one attempt follow an attempt without an answer, or one whose process has ended. */
   async #takeOver(id: string, found: IdempotencyRecord): Promise<BeginResult> {
     if (found.state !== 'open' && (await this.#isRunning(id, found.owner))) throw stillRunning()
     const next = this.#startedRecord({ ...found, attempt: found.attempt + 1 })
@@ -114,7 +114,7 @@ export class IdempotencyStore implements Idempotency {
     return { operationId, fingerprint, attempt, state: 'running', owner: this.instance.id }
   }
 
-  /** @returns the existing record, if there is one; it stays */
+  /** @returns the existing record, if there is one; it does not change */
   async #insert(id: string, record: IdempotencyRecord, caller: Principal): Promise<IdempotencyRecord | undefined> {
     const before = await this.store.run('remember a request', async (client) => {
       const expiration = { type: 'PX', value: this.#keepMs } as const

@@ -10,11 +10,11 @@ import { isUnlimited, type Rights } from './rights.js'
 /** A key with its rights, prepared for checking requests. */
 export interface ResolvedKey {
   readonly record: KeyRecord
-  /** False when a key in its chain of makers is gone. */
+  /** False if a key in its chain of makers was deleted. */
   readonly complete: boolean
   readonly rights: Rights
   readonly principal: KeyPrincipal
-  /** Whether it may be used from an address. */
+  /** True if the key may be used from an address. */
   readonly admits: (address: string) => boolean
 }
 
@@ -78,12 +78,12 @@ export class KeyCache {
     )
   }
 
-  /** Drops what depends on a key, also what is being read at the moment. */
+  /** Drops everything that depends on a key, including readings in progress. */
   forget(id: number): void {
     for (const load of this.#loads) if (load.ids.has(id)) load.stale = true
     for (const digest of this.#digestsById.get(id) ?? []) this.#byDigest.delete(digest)
     this.#digestsById.delete(id)
-    this.#byId.clear() // few are in it, and keys change seldom
+    this.#byId.clear() // contains few keys, which change seldom
   }
 
   clear(): void {

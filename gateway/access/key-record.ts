@@ -32,7 +32,7 @@ export function ownRights(record: KeyRecord): Rights {
   }
 }
 
-/** A key, its maker, its maker's maker, and so on. `complete` is false when a maker is gone. */
+/** A key, its maker, its maker's maker, and so on. `complete` is false if a maker was deleted. */
 export interface KeyChain {
   readonly records: readonly KeyRecord[]
   readonly complete: boolean
@@ -55,8 +55,8 @@ export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | und
 }
 
 /**
- * Rights of the first key of a chain: what its record and every maker's record allow. Narrowing, disabling or expiry of
- * a maker applies to all keys made with it; if one is gone, they are disabled.
+ * Rights of the first key of a chain: those that its record and every maker's record allow. Narrowing, disabling or
+ * expiry of a maker applies to all keys created with it; if a maker was deleted, they are disabled.
  */
 export function effectiveRights(chain: KeyChain): Rights {
   const rights = chain.records.map(ownRights).reduce(intersectRights)

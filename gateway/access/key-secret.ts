@@ -2,8 +2,8 @@ import { hash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 /*
- * A key is `berth_sk_`, 43 random base62 digits (256 bits) and 6 check digits, by which garbage is refused without
- * asking the store, and scanners recognize leaked keys.
+ * A key is `berth_sk_`, 43 random base62 digits (256 bits) and 6 check digits, which reject garbage without a query to
+ * the store and let scanners recognize leaked keys.
  */
 
 const prefix = 'berth_sk_'

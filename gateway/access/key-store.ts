@@ -22,7 +22,7 @@ export function keyNames(store: Store) {
 
 export type KeyNames = ReturnType<typeof keyNames>
 
-/** Records that something which must happen only once has happened. */
+/** A marker of an event that must happen only once. */
 export interface KeyMarker {
   readonly key: string
   readonly value: string

@@ -6,23 +6,23 @@ import type { KeyMarker } from './key-store.js'
 /** Twice as long as a request is remembered after its last attempt, see IdempotencyStore. */
 const keepMs = 48 * 3_600_000
 
-/** What an operation made. */
+/** The object that an operation created. */
 interface CreatedSecret {
   readonly id: number
-  /** What is shown once. */
+  /** The secret, which is shown once. */
   readonly key: string
 }
 
 export interface MadeSecretsOptions {
-  /** The store's name for what an operation made. */
+  /** The store's name for the result of an operation. */
   readonly nameOf: (operationId: string) => string
   /** 32 bytes, see AccessOptions. */
   readonly secret: Buffer
-  /** What they are, so that each kind is encrypted with a key of its own. */
+  /** Kind of the secrets, so that each kind is encrypted with a separate key. */
   readonly use: string
 }
 
-/** Remembers which operation made which secret, and the secret itself, with which a repeat is answered. */
+/** Remembers which operation created which secret, and the secret itself for repetitions of the request. */
 export class MadeSecrets {
   readonly #sealingKey: Buffer
   readonly #nameOf: MadeSecretsOptions['nameOf']
@@ -32,14 +32,14 @@ export class MadeSecrets {
     this.#sealingKey = Buffer.from(hkdfSync('sha256', secret, '', use, 32))
   }
 
-  /** Is stored in the transaction that stores what was made. */
+  /** Call it in the transaction that stores the object. */
   marker(operationId: string, id: number, key: string): Required<KeyMarker> {
     const name = this.#nameOf(operationId)
     const made: CreatedSecret = { id, key: seal(this.#sealingKey, key, name) }
     return { key: name, value: JSON.stringify(made), keepMs }
   }
 
-  /** Finds what an earlier attempt made, and renews the time for which it is kept. */
+  /** Finds the result of an earlier attempt, and renews its retention. */
   async find(client: StoreClient, operationId: string): Promise<CreatedSecret | undefined> {
     const name = this.#nameOf(operationId)
     const text = await client.getEx(name, { type: 'PX', value: keepMs })

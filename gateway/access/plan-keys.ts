@@ -14,11 +14,11 @@ import { findExcess, isAdministrator, isUnlimited, unlimited, type Dimension, ty
 import { coversScope, defaultScopes } from './scopes.js'
 
 /*
- * Decides who may make and change which keys. A key is bounded by its maker for ever (see effectiveRights), so no
+ * Decides who may create and change which keys. A key is bounded by its maker for ever (see effectiveRights), so no
  * decision here can give it more than the maker has.
  */
 
-/** Stands for an administrator who has logged in, instead of the id of a calling key: bounded by no key. */
+/** The id of a logged-in administrator, instead of that of a calling key: no key bounds it. */
 export const administratorId = 0
 
 /** All keys, by id. */
@@ -34,7 +34,7 @@ export interface KeyFields {
   readonly containerUuids?: readonly string[] | undefined
 }
 
-/** Who wants to change which key, and when. */
+/** A planned change: the target, the caller, and the time. */
 export interface Situation {
   readonly keys: Keys
   readonly callerId: number
@@ -91,7 +91,7 @@ export function checkChainLength(maker: KeyChain): void {
     )
 }
 
-/** Whom a key counts for that this one, or an administrator, creates. */
+/** The share that a key counts for when this one, or an administrator, creates it. */
 function creationShareOf(keys: Keys, creatorId: number): CreationShare {
   const creator = keys.get(creatorId)
   if (creator === undefined) return { share: '', isBound: false }
@@ -118,7 +118,7 @@ export function checkKeyLimit(keys: Keys, callerId: number, limit: CreationLimit
   })
 }
 
-/** Rights of who makes or changes keys; a key that is gone has none. */
+/** Rights of the caller; a deleted key has none. */
 export function callerRights(keys: Keys, callerId: number): Rights {
   if (callerId === administratorId) return unlimited
   const caller = keys.get(callerId)
@@ -167,7 +167,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // What a bounded key grants must end with it, which is true only of keys it made.
+  // The rights that a bounded key grants must end with it, which is true only of keys it created.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden('a limited key can give more rights only to keys that it created')
   const maker = keys.get(target.parentId)
@@ -177,8 +177,8 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
 }
 
 /**
- * Plans which keys go when one is removed: it and all made with it, so that making more keys is no way to escape
- * revocation. Keys made by an unlimited key stay and get its maker as theirs: it did not bound them.
+ * Plans the removal of a key with all keys created with it, so that creating keys does not evade revocation. Keys
+ * created by an unlimited key stay and get its maker as theirs, since it did not bound them.
  * @throws {BerthError} `insufficient_scope`, `invalid_state` as for a change
  */
 export function planKeyRemoval(situation: Situation): { removed: KeyRecord[]; adopted: KeyRecord[] } {
@@ -213,7 +213,7 @@ function checkOther(callerId: number, target: KeyRecord): void {
   if (target.id === callerId) throw forbidden('a key cannot change itself')
 }
 
-/** Counts administrators without expiry separately: one that expires will be none. */
+/** Counts administrators without expiry separately: an expiring one does not suffice. */
 function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void {
   const count = (keys: Keys, lasting: boolean): number =>
     [...keys.values()].filter((key) => {

@@ -17,23 +17,23 @@ interface Caller {
    * itself. Creating keys and sub-users therefore gives no larger share.
    */
   readonly root: string
-  /** Name in logs, and of a task's requester: `api:<key name>`, or the name of who logged in. */
+  /** Name in logs, and as a task's requester: `api:<key name>`, or the name of the logged-in user. */
   readonly user: string
   /** Scopes and wildcards. */
   readonly scopes: readonly string[]
   readonly guests: Guests
-  /** Of a sub-user. */
+  /** Bounds of a sub-user. */
   readonly subUser?: SubUserBounds
 }
 
 /** A program with an API key. */
 export interface KeyPrincipal extends Caller {
   readonly kind: 'key'
-  /** Id of its API key, which bounds what it makes. */
+  /** Id of its API key, which bounds everything that it creates. */
   readonly keyId: number
   /** `ref` of the first key of its chain that is bound to containers; absent: none is. */
   readonly boundRoot?: string
-  /** Whether nothing bounds it: neither scopes, containers, addresses nor time. */
+  /** True if nothing bounds it: neither scopes, containers, addresses nor time. */
   readonly unlimited: boolean
 }
 
@@ -42,21 +42,20 @@ export interface SessionPrincipal extends Caller {
   readonly kind: 'session'
   readonly accountId: number
   readonly accountKind: 'admin' | 'sub_user'
-  /** Names the session. */
+  /** Digest that identifies the session. */
   readonly sessionDigest: string
-  /** When its user last gave the password or a code. */
+  /** Time of the last confirmation of the password or a code. */
   readonly confirmedAtMs: number
-  /** Whether its user has to set up a second factor before anything else. */
+  /** True if its user must set up a second factor before anything else. */
   readonly mustEnrol: boolean
 }
 
 /**
- * The caller, however it authenticated. A credential (a key, a session) becomes one of these, and nothing behind the
- * authenticator sees more.
+ * The caller, however it authenticated. The authenticator converts every credential (a key, a session) to one of these.
  */
 export type Principal = KeyPrincipal | SessionPrincipal | NobodyPrincipal
 
-/** Who has not said yet who he is: the caller of routes of scope `public`. */
+/** A caller without a credential, for routes of scope `public`. */
 export interface NobodyPrincipal extends Caller {
   readonly kind: 'nobody'
 }
@@ -70,7 +69,7 @@ export const nobody: NobodyPrincipal = {
   guests: new Set(),
 }
 
-/** Whether the caller may do everything, from everywhere, for ever: what it makes may do no more. */
+/** True if the caller may do everything, from everywhere, for ever. What it creates may do no more. */
 export function isUnbounded(caller: Principal): boolean {
   return caller.kind === 'key' ? caller.unlimited : caller.kind === 'session' && caller.accountKind === 'admin'
 }
@@ -80,7 +79,7 @@ export function holdingOf(caller: Principal): Holding {
   return { share: caller.root, unlimited: isUnbounded(caller) }
 }
 
-/** Whom keys and sub-users count for that the caller creates. */
+/** The share that keys and sub-users of the caller count for. */
 export function creationShareOf(caller: Principal): CreationShare {
   if (isUnbounded(caller)) return { share: '', isBound: false }
   const boundRoot = caller.kind === 'key' ? caller.boundRoot : caller.root

@@ -16,7 +16,7 @@ export interface RateState {
   readonly resetSeconds: number
 }
 
-/** What is counted of a request in progress. */
+/** Counted properties of a request in progress. */
 interface CountedRequest {
   rate: RateState | undefined
   /** Called once its answer has been sent, or its connection closed. */
@@ -29,7 +29,7 @@ export class RequestLimits {
   readonly #running = new Map<string, number>()
   readonly #lines = new RateLimit(perMinute(1))
 
-  /** @param whose for people: `this key` */
+  /** @param whose the caller in messages: `this key` */
   constructor(
     private readonly limit: RequestLimit,
     private readonly whose: string,

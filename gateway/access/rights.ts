@@ -22,7 +22,7 @@ export const unlimited: Rights = {
   disabled: false,
 }
 
-/** What both allow. */
+/** The intersection of both. */
 export function intersectRights(a: Rights, b: Rights): Rights {
   return {
     scopes: intersectScopes(a.scopes, b.scopes),

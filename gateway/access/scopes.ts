@@ -32,7 +32,7 @@ export const scopeCatalogue: readonly string[] = Object.entries(verbs).flatMap((
   list.map((verb) => `${area}:${verb}`),
 )
 
-/** What a key may have: a scope, all of an area, everything. */
+/** Scopes that a key may have: a scope, all of an area, everything. */
 const grantable = new Set([everything, ...Object.keys(verbs).map((area) => `${area}:*`), ...scopeCatalogue])
 
 /** Scopes of a key made without naming any. */
@@ -57,13 +57,13 @@ export function coversScope(granted: readonly string[], scope: string): boolean 
   return granted.some((grant) => grant === scope || grant === everything || grant === areaWildcard)
 }
 
-/** What both lists allow, in the terms of either. */
+/** The intersection of both lists, in the terms of either. */
 export function intersectScopes(a: readonly string[], b: readonly string[]): string[] {
   const both = [...a.filter((scope) => coversScope(b, scope)), ...b.filter((scope) => coversScope(a, scope))]
   return [...new Set(both)]
 }
 
-/** The scope `any` only requires a valid caller, `session` one who has logged in. */
+/** The scope `any` only requires a valid caller, `session` a logged-in one. */
 export const authorize: Authorize = (caller, scope) => {
   if (scope === 'public') return
   if (scope === 'session') {

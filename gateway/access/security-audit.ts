@@ -16,14 +16,15 @@ export interface SecurityAuditParts {
 
 const everyMs = 5000
 const day = 86_400
-/** Older ones were written down when they were new. */
+/** Older ones were recorded when they were new. */
 const longestMs = 30 * day * 1000
-/** How long it is known that one was written down, and how long one gateway may take to. */
+/** Time for which a record is remembered, and for which one gateway may claim it. */
 const seconds = { known: 40 * day, claimed: 10 } as const
 
 /**
- * Writes down in the audit log what agents did by themselves against abuse. Several gateways hear of it: the store says
- * who writes, and what is written. A gateway that dies between the two leaves an entry that another repeats.
+ * Records in the audit log what agents did automatically against abuse. Several gateways learn about it: the store
+ * decides which one writes, and what was written. If a gateway dies between the two, another one writes the entry
+ * again.
  */
 export class SecurityAudit {
   readonly #known = new Set<string>()
@@ -41,7 +42,7 @@ export class SecurityAudit {
     await this.#writing.settled()
   }
 
-  /** Writes what is new. A store that is down is tried again at the next look. */
+  /** Writes new entries. If the store is down, the next check tries again. */
   look(): Promise<void> {
     return this.#writing.run(() => this.#look())
   }
@@ -60,7 +61,7 @@ export class SecurityAudit {
     }
   }
 
-  /** @returns false when another gateway is about to */
+  /** @returns false when another gateway is about to write it */
   async #write({ operation, hostId }: OperationView): Promise<boolean> {
     const { store, audit } = this.parts
     const [written, claim] = ['written', 'claim'].map((name) => store.key('security-audit', name, operation.id)) as [

@@ -1,18 +1,19 @@
 /*
- * What a sub-user is bound to beside its guests. It comes from its record with every request, never from its session.
+ * Bounds of a sub-user in addition to its guests. They are read from its record with every request, never from its
+ * session.
  */
 
 export interface SubUserBounds {
   /** Ids of images that it may reinstall from; undefined: all that are enabled. */
   readonly images: ReadonlySet<string> | undefined
-  /** Host ports that lead to one of its containers, counted over all mappings; it may add none beyond them. */
+  /** Most host ports that lead to one of its containers, counted over all mappings; it cannot add more. */
   readonly portMappingLimit: number
 }
 
-/** Permission to change where mappings lead inside a container, and nothing else of its network. */
+/** Permission to change only the targets of mappings inside a container. */
 export const innerPortsScope = 'container:network:inner'
 
-/** What a sub-user may be permitted; each but the last is the scope of a route. */
+/** Permissions of a sub-user; each except the last is the scope of a route. */
 export const subUserPermissions = [
   ...(['container:read', 'container:power', 'container:reinstall', 'container:password'] as const),
   'container:network',
@@ -22,7 +23,7 @@ export const subUserPermissions = [
 ] as const
 export type SubUserPermission = (typeof subUserPermissions)[number]
 
-/** Of a sub-user for whom none are named: all but the narrow form of one that is there in full. */
+/** Default permissions: all except the restricted form of one that is included in full. */
 export const defaultPermissions: readonly SubUserPermission[] = subUserPermissions.filter(
   (permission) => permission !== innerPortsScope,
 )

@@ -2,15 +2,15 @@
 export interface TotpRecord {
   /** Sealed, see TwoFactor. */
   readonly secret: string
-  /** Time step of the last code that was taken: neither it nor an earlier one is taken again. */
+  /** Time step of the last accepted code: neither it nor an earlier one is accepted again. */
   readonly lastStep: number
-  /** SHA-256 of each recovery code that is left, hex. */
+  /** SHA-256 of each unused recovery code, hex. */
   readonly recovery: readonly string[]
 }
 
 /** A set-up link, as stored. */
 export interface LinkRecord {
-  /** Of its token, see `digestToken`. */
+  /** Digest of its token, see `digestToken`. */
   readonly digest: string
   readonly expiresAtMs: number
 }
@@ -20,18 +20,18 @@ interface AccountBase {
   readonly id: number
   /** Unique over all kinds, whatever the case of its letters. */
   readonly username: string
-  /** Argon2 in PHC form; "": none, so that only a link leads in. */
+  /** Argon2 in PHC form; "": there is no password, and only a link gives access. */
   readonly passwordHash: string
   readonly disabled: boolean
   /** Sessions of an earlier generation have ended: see `withoutSessions`. */
   readonly generation: number
   readonly createdAtMs: number
   readonly totp?: TotpRecord
-  /** A link that was given out to set a new password; gone once it is used. */
+  /** A link to set a new password; removed once it is used. */
   readonly link?: LinkRecord
 }
 
-/** May do everything. */
+/** Has every right. */
 export interface AdminAccount extends AccountBase {
   readonly kind: 'admin'
 }
@@ -47,14 +47,16 @@ export interface SubUserAccount extends AccountBase {
   readonly portMappingLimit: number
   /** ms since 1970; 0: never. */
   readonly expiresAtMs: number
-  /** Of its access code: SHA-256, hex, and the code itself encrypted, see AccessCodes. */
+  /** SHA-256 of its access code, hex, and the code itself encrypted, see AccessCodes. */
   readonly codeDigest: string
   readonly sealedCode: string
-  /** `ref` of who made it. */
+  /** `ref` of the caller that created it. */
   readonly createdBy: string
   /** `Principal.root` of the limited caller that created the account; absent: the account counts for itself. */
   readonly root?: string
-  /** `boundRoot` of the caller that created it: whose limit of sub-users it counts for; absent: of `root`. */
+  /**
+   * `boundRoot` of the caller that created it, for whose limit of sub-users it counts; absent: it counts for `root`.
+   */
   readonly boundRoot?: string
 }
 
@@ -63,7 +65,7 @@ export type Account = AdminAccount | SubUserAccount
 
 export type AccountKind = Account['kind']
 
-/** Whether it may be used: neither disabled nor expired. */
+/** True if it is neither disabled nor expired. */
 export function isUsable(account: Account, nowMs: number): boolean {
   const expiresAtMs = account.kind === 'sub_user' ? account.expiresAtMs : 0
   return !account.disabled && (expiresAtMs === 0 || expiresAtMs > nowMs)
@@ -79,12 +81,12 @@ export function rootAccountOf(account: Account): string {
   return (account.kind === 'sub_user' && account.root) || refOf(account)
 }
 
-/** Ends all sessions that the account has, at every gateway, with the change that this is part of. */
+/** Ends all sessions of the account at every gateway, as part of a change of the account. */
 export function withoutSessions<A extends Account>(account: A): A {
   return { ...account, generation: account.generation + 1 }
 }
 
-/** Form of user names: no colon, which is in the names of keys' callers (`api:NAME`). */
+/** Pattern of user names: without a colon, which the names of keys' callers contain (`api:NAME`). */
 export const usernamePattern = '^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$'
 export const usernameRule =
   'must be 1 to 64 letters, digits, ".", "_", "@", "+" or "-", starting with a letter or digit'

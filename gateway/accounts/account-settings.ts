@@ -5,10 +5,10 @@ import type { Account } from './account-record.js'
 
 export const twoFactorRules = ['none', 'admins', 'all'] as const
 
-/** Who has to have a second factor. */
+/** Accounts that must have a second factor. */
 export type TwoFactorRule = (typeof twoFactorRules)[number]
 
-/** How people log in, the same at every gateway. Make it before `store.start()`. */
+/** Settings for logins, the same at every gateway. Create it before `store.start()`. */
 export class AccountSettings {
   readonly requireTwoFactor: StoredDocument<TwoFactorRule>
 
@@ -17,7 +17,7 @@ export class AccountSettings {
     this.requireTwoFactor = new StoredDocument<TwoFactorRule>({ store, name: 'require-2fa', initial, log })
   }
 
-  /** Whether an account has to set up its second factor before anything else. */
+  /** True if an account must set up its second factor before anything else. */
   mustEnrol({ kind, totp }: Account): boolean {
     const rule = this.requireTwoFactor.current
     return totp === undefined && (rule === 'all' || (rule === 'admins' && kind === 'admin'))

@@ -3,20 +3,20 @@ import type { Store, StoreClient } from '../store/store.js'
 import { WatchedRecords } from '../store/watched-records.js'
 import type { Account, AccountKind } from './account-record.js'
 
-/** Commands that are carried out together or not at all: those that others add to a change of an account. */
+/** Commands that are executed together or not at all: those that others add to a change of an account. */
 export interface AccountTransaction {
   set(key: string, value: string, options?: { expiration: { type: 'PX' | 'PXAT'; value: number } }): unknown
   del(key: string): unknown
   sAdd(key: string, member: string): unknown
 }
 
-/** What else is written with a change of an account, in the same transaction. */
+/** Additional writes of a change of an account, in the same transaction. */
 export type Also<A extends Account = Account> = (multi: AccountTransaction, account: A) => void
 
 type Kinds = { readonly [Kind in AccountKind]: Extract<Account, { kind: Kind }> }
 
 /**
- * Accounts of people. Every gateway keeps those in use in memory and learns of changes at once. Make it before
+ * Accounts of people. Every gateway caches those in use and learns of changes at once. Create it before
  * `store.start()`.
  */
 export class AccountStore {

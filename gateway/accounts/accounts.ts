@@ -17,7 +17,7 @@ import { Sessions } from './sessions.js'
 import { TwoFactor } from './two-factor.js'
 
 export interface AccountsOptions {
-  /** One that has not started yet. */
+  /** A store that has not started yet. */
   readonly store: Store
   /** 32 bytes, the same in all gateways on one store. */
   readonly secret: Buffer
@@ -25,7 +25,7 @@ export interface AccountsOptions {
   readonly log: Logger
 }
 
-/** People: who they are, how they log in, and that they have. */
+/** Accounts of people, their logins, and the login log. */
 export interface Accounts {
   readonly accounts: AccountStore
   readonly passwords: Passwords

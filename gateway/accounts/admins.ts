@@ -11,7 +11,7 @@ import { createToken, digestToken, isToken } from './session-secret.js'
 /** New administrators are rare, so they share one place in the queue of passwords. */
 const passwordClaim: PasswordClaim = { account: 'administrators', source: '' }
 
-/** How long a set-up link leads in. */
+/** Lifetime of a set-up link. */
 const linkMs = 24 * 3_600_000
 
 export interface AdminParts {
@@ -21,7 +21,7 @@ export interface AdminParts {
   readonly log: Pick<LoginLog, 'forgetAccount'>
 }
 
-/** An account with a link that leads to it; the token is shown once. */
+/** An account with a link to set its password; the token is shown once. */
 export interface LinkedAdmin {
   readonly admin: AdminAccount
   readonly token: string
@@ -51,7 +51,7 @@ export class Admins {
     return this.parts.accounts.create('admin', (id) => newAdmin(id, username, passwordHash))
   }
 
-  /** Makes one without a password. @throws {BerthError} `name_conflict`, `invalid_field` */
+  /** Creates one without a password. @throws {BerthError} `name_conflict`, `invalid_field` */
   async invite(username: string): Promise<LinkedAdmin> {
     checkName(username)
     const { token, link } = newLink()
@@ -63,7 +63,7 @@ export class Admins {
     return { admin, token }
   }
 
-  /** Ends the sessions of one that is disabled. @throws {BerthError} `not_found`, `invalid_state` for the last one */
+  /** Ends the sessions of a disabled one. @throws {BerthError} `not_found`, `invalid_state` for the last one */
   setDisabled(id: number, disabled: boolean | undefined): Promise<AdminAccount> {
     return this.parts.accounts.change('admin', id, (admin, all) => {
       if (disabled === undefined || disabled === admin.disabled) return admin
@@ -80,7 +80,7 @@ export class Admins {
   }
 
   /**
-   * The way back for who lost password or second factor, or whose account somebody else has: both are void at once,
+   * Recovers an account after the loss of password or second factor, or after a takeover: both become void at once,
    * sessions end, and the link sets a new password.
    * @throws {BerthError} `not_found`
    */
@@ -97,7 +97,10 @@ export class Admins {
     return { admin, token }
   }
 
-  /** A link that makes the first administrator; a former one is void. @returns undefined when there is one already */
+  /**
+   * A link that creates the first administrator; a former one becomes void. @returns undefined when there is one
+   * already
+   */
   async firstLink(): Promise<string | undefined> {
     if ((await this.list()).length > 0) return undefined
     const token = createToken()
@@ -107,20 +110,20 @@ export class Admins {
     return token
   }
 
-  /** Whether a link has been made for the first administrator and not been used. */
+  /** True if a link for the first administrator exists and was not used. */
   async hasFirstLink(): Promise<boolean> {
     if ((await this.list()).length > 0) return false
     return (await this.parts.store.run('find the setup link', (client) => client.exists(this.#firstKey))) === 1
   }
 
-  /** Whether any link leads in now, be it for the first administrator or for one that is there. */
+  /** True if any link is valid now, for the first administrator or for an existing one. */
   async hasLink(): Promise<boolean> {
     const admins = await this.list()
     return admins.length === 0 ? this.hasFirstLink() : admins.some(isOpen)
   }
 
   /**
-   * Whom a link is for; undefined: whoever uses it becomes the first administrator.
+   * The administrator that a link is for; undefined: its user becomes the first administrator.
    * @throws {BerthError} `not_found` for a link that is used, expired or unknown
    */
   async ownerOf(token: string): Promise<AdminAccount | undefined> {
@@ -131,8 +134,8 @@ export class Admins {
   }
 
   /**
-   * Uses a link up: makes the first administrator, or sets the password of the one that it is for.
-   * @param username of the first one; for others it is ignored
+   * Uses up a link: creates the first administrator, or sets the password of the link's owner.
+   * @param username name of the first one; ignored for others
    * @throws {BerthError} `not_found` as `ownerOf`, `invalid_field`, `name_conflict`
    */
   async redeem(token: string, { username, password }: { username: string; password: string }): Promise<AdminAccount> {
@@ -157,7 +160,7 @@ export class Admins {
     return this.parts.accounts.create(
       'admin',
       (id, others) => {
-        // Of many at once only the first finds nobody.
+        // Only the first of many concurrent attempts finds no administrator.
         if (others.length > 0) throw invalidLink()
         return newAdmin(id, username, passwordHash)
       },

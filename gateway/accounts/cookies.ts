@@ -7,8 +7,8 @@ export type CookieName = 'berth' | 'berth-device'
 const fullName = (name: CookieName, secure: boolean): string => (secure ? `__Host-${name}` : name)
 
 /**
- * A cookie's value; `undefined`: absent, or there twice with different values.
- * @param secure whether the request came by TLS
+ * A cookie's value; `undefined`: it is absent, or occurs twice with different values.
+ * @param secure whether the request came over TLS
  */
 export function readCookie({ cookie }: IncomingHttpHeaders, name: CookieName, secure: boolean): string | undefined {
   if (cookie === undefined) return undefined

@@ -4,7 +4,7 @@ import { FairGate, type GateClaim } from './fair-gate.js'
 const limits = { atOnce: 2, othersAtOnce: 1, strangersAtOnce: 2, maxWaiting: 10, maxStrangers: 10, maxWaitMs: 60_000 }
 
 describe('the queue of password checks', () => {
-  /** Work that ends when the test says so, in the order in which it began. */
+  /** Work that ends when the test says so, and the order in which it began. */
   const labOf = (given: Partial<typeof limits> = {}) => {
     const gate = new FairGate({ ...limits, ...given })
     const began: string[] = []

@@ -7,23 +7,25 @@ export interface GateClaim {
   /** Address that the request comes from. */
   readonly source: string
   /**
-   * From a device or an address that logged in to the account before, or from a session: it goes ahead of strangers, and
-   * has a place in the round besides theirs.
+   * The request comes from a device or an address that logged in to the account before, or from a session: it goes
+   * ahead of strangers, and has a separate place in the round.
    */
   readonly known?: boolean
 }
 
 export interface GateLimits {
   readonly atOnce: number
-  /** Share of those that may be other work than logins. */
+  /** Number of places that work other than logins may use. */
   readonly othersAtOnce: number
-  /** How many may be logins of strangers: the places that are left do not wait for a flood. */
+  /** Number of places that logins of strangers may use, so that a flood does not fill the others. */
   readonly strangersAtOnce: number
-  /** In each queue. Beyond it the work that came last for whoever waits with most of it is refused. */
+  /** Limit of each queue. Beyond it the last work of the account or source with the most waiting work is refused. */
   readonly maxWaiting: number
-  /** The same for logins of strangers. It is short, so that they are refused early, and no name waits longer. */
+  /**
+   * Limit of the queue for logins of strangers. It is short, so that they are refused early, and no name waits longer.
+   */
   readonly maxStrangers: number
-  /** Work that got no turn by then is refused. */
+  /** Longest wait; work without a turn by then is refused. */
   readonly maxWaitMs: number
 }
 
@@ -42,7 +44,7 @@ interface QueueEntry {
 
 /** Other work gets a turn after this number of logins, so that a flood of logins does not stop it. */
 const loginsPerOther = 16
-/** A stranger's login gets a turn after so many known ones. */
+/** A stranger's login gets a turn after this number of known ones. */
 const knownPerStranger = 4
 /** A caller that had none of the last turns counts as not served, whether new or not. */
 const recentTurns = 32
@@ -50,14 +52,14 @@ const recentTurns = 32
 const maxServed = 10_000
 
 /**
- * Lets so much work run at once. The rest waits, and takes turns: known logins first, then strangers' ones, then other
- * work; in each queue by account, then by address, those served longest ago first. So whoever has much to do waits for
- * himself, and not others for him.
+ * Runs a limited amount of work at once. The rest waits, and takes turns: known logins first, then strangers' logins,
+ * then other work; in each queue by account, then by address, the longest unserved first. A caller with much work
+ * therefore delays only itself.
  */
 export class FairGate {
   readonly #running: Record<Queue, number> = { known: 0, stranger: 0, other: 0 }
   readonly #waiting: Record<Queue, QueueEntry[]> = { known: [], stranger: [], other: [] }
-  /** Numbers of the turns that accounts and addresses had last. */
+  /** Number of the last turn of each account and address. */
   readonly #served = new Map<string, number>()
   #turns = 0
   #arrivals = 0
@@ -148,7 +150,7 @@ export class FairGate {
     return best
   }
 
-  /** What is refused: of the account that waits with most, there of the address that waits with most, the last. */
+  /** Finds the work to refuse: the last one of the address with the most work, within the account with the most. */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
     const placeOf = ({ flow, claim }: QueueEntry): string => `${flow} ${claim.source}`
@@ -168,7 +170,7 @@ export class FairGate {
     )
   }
 
-  /** 0: not lately. Otherwise an owner who tries again would wait for all names that were never seen. */
+  /** 0: not recently. Otherwise an owner who tries again would wait for all names that were never seen. */
   #servedAt(key: string): number {
     const turn = this.#served.get(key) ?? 0
     return turn > this.#turns - recentTurns ? turn : 0

@@ -2,17 +2,17 @@ import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Account } from './account-record.js'
 
 /*
- * A device that has logged in gets a cookie that says so: its random name, and for each account a proof that only this
- * installation can make. It opens nothing. Attempts from there are counted apart from those of strangers (OWASP: device
- * cookies), so that strangers cannot lock its user out. A proof becomes invalid with the account's generation: after a
- * new password or second factor a device has to log in again to be known.
+ * A device that has logged in gets a cookie: its random name, and for each account a proof that only this installation
+ * can create. It gives no access. Attempts from the device are counted separately from those of strangers (OWASP:
+ * device cookies), so that strangers cannot lock its user out. A proof becomes invalid with the account's generation:
+ * after a new password or second factor a device must log in again to be known.
  */
 
 /** Accounts that one device is remembered for; beyond it the first are forgotten. */
 const maxAccounts = 8
 const form = /^[A-Za-z0-9_-]{22}(\.[A-Za-z0-9_-]{22}){1,8}$/
 
-/** What a proof belongs to. */
+/** The account and generation that a proof is valid for. */
 type KnownAccount = Pick<Account, 'id' | 'generation'>
 
 export class KnownDevices {
@@ -31,7 +31,7 @@ export class KnownDevices {
     return proofs.some((proof) => timingSafeEqual(Buffer.from(proof), Buffer.from(want))) ? name : undefined
   }
 
-  /** The cookie that says that the device has also logged in to the account. */
+  /** The cookie with an additional proof for the account. */
   add(cookie: string | undefined, account: KnownAccount): string {
     const [name = randomBytes(16).toString('base64url'), ...proofs] = parse(cookie)
     const proof = this.#proof(name, account)

@@ -8,8 +8,8 @@ const rememberedMs = 30 * 86_400_000
 const maxPlaces = 8
 
 /**
- * Remembers the addresses from which each account was logged in to lately. Logins from there go ahead of those of
- * strangers. It is read by name, so that the same work is done for names without an account.
+ * Remembers the addresses of recent logins of each account. Logins from there go ahead of those of strangers. It is
+ * read by name, so that the same work is done for names without an account.
  */
 export class KnownPlaces {
   constructor(private readonly store: Store) {}

@@ -22,7 +22,7 @@ export interface CountedAttempt {
   abandoned(): Promise<void>
 }
 
-/** Who tries to log in, in clear. */
+/** The source of an attempt to log in, in clear. */
 export interface Trier {
   readonly username: string
   readonly address: string
@@ -32,8 +32,8 @@ export interface Trier {
 
 /**
  * Counts logins in the store, for all gateways together. An attempt counts before the password is checked, so that
- * many at once are not more than many in turn. Without scripts, which the store does not allow: INCR tells each attempt
- * its number, and of those that have to wait `SET NX` lets one through.
+ * concurrent attempts are not more than successive ones. Without scripts, which the store does not allow: INCR returns
+ * the number of each attempt, and `SET NX` lets one of the waiting ones through.
  */
 export class LoginLimits {
   readonly places: KnownPlaces
@@ -98,7 +98,9 @@ export class LoginLimits {
     if (won === null) throw tooMany(await client.pTTL(this.#lock(name)))
   }
 
-  /** A source keeps its other failures: otherwise who has an account could guess at others from there for ever. */
+  /**
+   * The other failures of a source remain: otherwise the owner of an account could guess at others from there for ever.
+   */
   async #takeBack(buckets: readonly Bucket[], failures: string, all: boolean): Promise<void> {
     await this.store.run('count logins', async (client) => {
       const multi = client.multi()

@@ -7,7 +7,7 @@ import { steadyClock } from '../../shared/steady-clock.js'
 const dayMs = 86_400_000
 const readAtOnce = 1000
 
-/** When an account was last logged in to, and from where. */
+/** Time and address of an account's last login. */
 export interface LastLogin {
   readonly atMs: number
   readonly address: string
@@ -15,14 +15,14 @@ export interface LastLogin {
 }
 
 export interface LoginRetention {
-  /** Rows, of those that succeeded and of those that failed: a flood of failures leaves the others. */
+  /** Most rows, each of successful and of failed logins: a flood of failures does not push out the others. */
   readonly keep: number
   readonly days: number
 }
 
 export const defaultLoginRetention: LoginRetention = { keep: 10_000, days: 90 }
 
-/** A stream of rows each for log-ins that succeeded and that failed, and how often each row was repeated. */
+/** One stream of rows for successful logins and one for failed ones, and the number of repetitions of each row. */
 export class LoginLog {
   readonly #rows: LoginRows
 
@@ -57,7 +57,7 @@ export class LoginLog {
     }
   }
 
-  /** @returns whether there is such a row */
+  /** @returns whether such a row exists */
   async #countIn(client: StoreClient, row: LoginRow): Promise<boolean> {
     const id = await client.get(this.#recentKey(row))
     if (id === null) return false
@@ -72,7 +72,7 @@ export class LoginLog {
     await client.set(this.#recentKey(row), id, { expiration: { type: 'PX', value: row.forMs } })
   }
 
-  /** String: the row in which alike attempts are counted for a while. */
+  /** String: the row in which similar attempts are counted for a while. */
   #recentKey({ attempt }: LoginRow): string {
     return this.store.key('login-recent', hash('sha256', JSON.stringify(attempt), 'base64url'))
   }
@@ -105,7 +105,7 @@ export class LoginLog {
     await this.store.run('forget the last login', (client) => client.hDel(this.#last, String(accountId)))
   }
 
-  /** What is too old goes, and the counts of rows that went. @throws {BerthError} `store_unavailable` */
+  /** Deletes old rows, and the counts of deleted rows. @throws {BerthError} `store_unavailable` */
   async trim(): Promise<void> {
     const oldest = String(steadyClock.earliest() - this.retention.days * dayMs)
     await this.store.run('remove old entries of the login log', async (client) => {

@@ -1,8 +1,8 @@
-/** How somebody tried to log in. */
+/** The method of a login attempt. */
 export const loginMethods = ['password', 'totp', 'recovery_code', 'setup_link', 'access_code'] as const
 export type LoginMethod = (typeof loginMethods)[number]
 
-/** Why a log-in failed; for administrators, never for who tries. */
+/** The reason of a failed login; for administrators, never for the client. */
 export const loginReasons = [
   'unknown_user',
   'wrong_password',
@@ -17,7 +17,7 @@ export type LoginReason = (typeof loginReasons)[number]
 
 /** An attempt to log in. */
 export interface LoginAttempt {
-  /** As far as it has the form of a name: people type passwords there too. */
+  /** Stored only if it has the form of a name, since people type passwords there too. */
   readonly username: string
   /** 0: no account has the name. */
   readonly accountId: number
@@ -28,9 +28,9 @@ export interface LoginAttempt {
   readonly reason: LoginReason | ''
 }
 
-/** Attempts of a minute that differ in nothing but their time. */
+/** Attempts within a minute that differ only in their time. */
 export interface LoginRecord extends LoginAttempt {
-  /** ms since 1970, of the first one. */
+  /** Time of the first one, ms since 1970. */
   readonly timeMs: number
   readonly count: number
 }
@@ -50,12 +50,12 @@ export interface LoginFilter {
 const longestUserAgent = 200
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/
 
-/** What of a user name may be kept. */
+/** The user name, if it may be stored. */
 export function loggedName(username: string): string {
   return nameForm.test(username) ? username : ''
 }
 
-/** What of a browser's name may be kept: printable, on one line. */
+/** The printable part of a browser's name, on one line. */
 export function loggedAgent(userAgent: string | undefined): string {
   return (userAgent ?? '').replace(/[^\x20-\x7e]/g, '?').slice(0, longestUserAgent)
 }

@@ -2,41 +2,41 @@ import type { Store, StoreClient } from '../store/store.js'
 import type { LoginAttempt } from './login-record.js'
 
 /*
- * Nobody can push the rows of others out of the log, because only a limited number of attempts per day get rows of
- * their own. The others share one row per hour and account, then one row for all.
+ * Nobody can push the rows of others out of the log, because only a limited number of attempts per day get separate
+ * rows. The others share one row per hour and account, then one row for all.
  */
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
-/** Attempts that are the same in all but time count in one row this long. */
+/** Attempts that differ only in their time share one row for this long. */
 const sameRowMs = minuteMs
 
 /** Shares of the log: at most a fifth for failures in a day, a hundredth for logins of one account. */
 const shares = { account: 1 / 50, accounts: 1 / 10, unknown: 1 / 20, sums: 1 / 20, success: 1 / 100 } as const
 
-/** The row that an attempt is counted in. */
+/** The row that counts an attempt. */
 export interface LoginRow {
   readonly attempt: LoginAttempt
-  /** How long alike attempts count in it. */
+  /** Time for which it counts similar attempts. */
   readonly forMs: number
 }
 
 interface PlannedRow extends LoginRow {
-  /** Whether there may be one more of these today, which is counted then. */
+  /** True if the day's share permits one more row, which is counted then. */
   readonly mayBeMade: (client: StoreClient) => Promise<boolean>
 }
 
-/** Decides which attempts get rows of their own. */
+/** Decides which attempts get separate rows. */
 export class LoginRows {
-  /** @param keep rows that are kept */
+  /** @param keep most rows in the log */
   constructor(
     private readonly store: Store,
     private readonly keep: number,
   ) {}
 
-  /** Rows for an attempt, the best first: it is counted in the first that is there, or that may be made. */
+  /** Rows for an attempt, the best first: it is counted in the first one that exists, or that may be created. */
   plan(attempt: LoginAttempt): readonly PlannedRow[] {
     const { accountId } = attempt
     const ofAccount = { ...attempt, address: '', userAgent: '' }
@@ -82,7 +82,7 @@ export class LoginRows {
     )
   }
 
-  /** Whether the day's share has room for one more, and takes that. */
+  /** Takes a place in the day's share, if there is one. */
   async #takes(client: StoreClient, of: string, share: number): Promise<boolean> {
     const key = this.store.key('login-rows', of)
     const [count] = (await client.multi().incr(key).pExpire(key, dayMs, 'NX').exec()) as unknown[]

@@ -25,9 +25,9 @@ export interface LoginParts {
   readonly log: LoginLog
 }
 
-/** Where a log-in comes from. */
+/** The source of a login. */
 export interface LoginPlace extends Device {
-  /** Of a device that logged in before. */
+  /** Cookie of a device that logged in before. */
   readonly deviceCookie: string | undefined
 }
 
@@ -38,24 +38,24 @@ export interface Credential {
   readonly keep: boolean
 }
 
-/** The cookies' values, and who logged in. */
+/** The values of the cookies, and the account. */
 export interface LoggedIn {
   readonly account: Account
   readonly session: NewSession
   readonly deviceCookie: string
 }
 
-/** The password was right; the code is still to come. */
+/** The password was correct, and a code is required. */
 export interface CodeWanted {
   readonly pendingToken: string
 }
 
-/** Logs people in: counts, checks, logs each attempt, begins the session. */
+/** Logs people in: counts, checks and logs each attempt, and begins the session. */
 export class Logins {
   constructor(private readonly parts: LoginParts) {}
 
   /**
-   * First step, by name and password. Whatever is wrong, the answer and its time are the same.
+   * First step, by name and password. The answer and its time are the same for every failure.
    * @throws {BerthError} `login_failed`, `rate_limited`, `store_unavailable`
    */
   async login(credential: Credential, place: LoginPlace): Promise<LoggedIn | CodeWanted> {
@@ -64,8 +64,8 @@ export class Logins {
   }
 
   /**
-   * The same for an account that was found otherwise, as by its access code.
-   * @param credential its `username` is what failures are counted under
+   * The same for an account that was found in another way, for example by its access code.
+   * @param credential failures are counted under its `username`
    */
   async loginTo(
     account: Account | undefined,
@@ -97,7 +97,7 @@ export class Logins {
 
   /**
    * Second step, by code.
-   * @throws {BerthError} `login_expired` when the password is to be given again, `login_failed`, `rate_limited`,
+   * @throws {BerthError} `login_expired` when the password is required again, `login_failed`, `rate_limited`,
    * `store_unavailable`
    */
   async second(pendingToken: string, given: SecondFactor, place: LoginPlace): Promise<LoggedIn> {
@@ -118,8 +118,8 @@ export class Logins {
   }
 
   /**
-   * Uses a code up; of two with the same code at once, one fails.
-   * @returns the account as it is then; `undefined`: the code is wrong
+   * Uses up a code; of two concurrent attempts with the same code, one fails.
+   * @returns the account after that; `undefined`: the code is wrong
    */
   async useSecondFactor(account: Account, given: SecondFactor): Promise<Account | undefined> {
     const { accounts, twoFactor } = this.parts
@@ -135,7 +135,7 @@ export class Logins {
     }
   }
 
-  /** Logs somebody in who has proved otherwise who he is. @throws {BerthError} `store_unavailable` */
+  /** Logs in somebody who has proved his identity in another way. @throws {BerthError} `store_unavailable` */
   begin(account: Account, method: LoginMethod, place: LoginPlace): Promise<LoggedIn> {
     return this.#begin({ username: account.username, account, method, place }, false)
   }
@@ -148,7 +148,7 @@ export class Logins {
     return { account, session, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }
   }
 
-  /** Asks for the place even of a known device and of an unknown name: all take the same time. */
+  /** Reads the place even for a known device and an unknown name, so that all take the same time. */
   async #claimOf({ username, address, device }: Trier): Promise<PasswordClaim> {
     const isKnownPlace = await this.parts.limits.places.has(username, address)
     return {
@@ -172,7 +172,7 @@ export class Logins {
     }
   }
 
-  /** It could not be checked, as too many wait: that is not the fault of who tries. */
+  /** Too many logins wait, so this one was not checked: it must not count as a failure. */
   async #giveUp(about: About, attempt: CountedAttempt, error: unknown): Promise<never> {
     await attempt.abandoned()
     if (error instanceof BerthError && error.code === 'rate_limited') await this.#note(about, 'rate_limited')

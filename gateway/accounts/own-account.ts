@@ -10,7 +10,7 @@ import { checkNewPassword, type PasswordClaim, type Passwords } from './password
 import type { Session, Sessions } from './sessions.js'
 import type { SecondFactor, TwoFactor } from './two-factor.js'
 
-/** How long a second factor may take to set up. */
+/** Time limit for the set-up of a second factor. */
 const enrolmentMs = 10 * 60_000
 
 export interface OwnAccountParts {
@@ -24,16 +24,16 @@ export interface OwnAccountParts {
   readonly twoFactor: TwoFactor
 }
 
-/** What shows again that it is the account's own user. */
+/** Confirms that the request comes from the account's own user. */
 export type Proof = { readonly password: string } | SecondFactor
 
-/** What people change of their own accounts. Every method may throw BerthError `store_unavailable`. */
+/** Changes by people to their own accounts. Every method may throw BerthError `store_unavailable`. */
 export class OwnAccount {
   constructor(private readonly parts: OwnAccountParts) {}
 
   /**
    * Ends all other sessions.
-   * @returns the session that goes on
+   * @returns the session that continues
    * @throws {BerthError} `invalid_field`, `login_failed`, `rate_limited`
    */
   async changePassword(
@@ -49,7 +49,7 @@ export class OwnAccount {
   }
 
   /**
-   * Notes that its user has shown again who he is.
+   * Records that the user has confirmed his identity again.
    * @throws {BerthError} `login_failed`, `rate_limited`
    */
   async confirm(session: Session, proof: Proof, place: LoginPlace): Promise<void> {
@@ -57,7 +57,7 @@ export class OwnAccount {
     await this.parts.sessions.confirm(session)
   }
 
-  /** Begins to set up a second factor; a former attempt is void. @throws {BerthError} `invalid_state` */
+  /** Begins the set-up of a second factor; a former attempt becomes void. @throws {BerthError} `invalid_state` */
   async beginTwoFactor(account: Account): Promise<{ secret: string; uri: string }> {
     refuseSecond(account)
     const { store, twoFactor } = this.parts
@@ -71,8 +71,8 @@ export class OwnAccount {
   }
 
   /**
-   * Sets up the second factor with its first code. Ends all other sessions.
-   * @returns the recovery codes, shown once, and the session that goes on
+   * Completes the set-up of the second factor with its first code. Ends all other sessions.
+   * @returns the recovery codes, shown once, and the session that continues
    * @throws {BerthError} `invalid_field` for a wrong code, `invalid_state`, `rate_limited`
    */
   async confirmTwoFactor(
@@ -101,7 +101,7 @@ export class OwnAccount {
   }
 
   /**
-   * Makes the recovery codes anew: all former ones are void. Sessions go on, since no right changes.
+   * Replaces the recovery codes: all former ones become void. Sessions continue, since no right changes.
    * @returns the codes, shown once
    * @throws {BerthError} `invalid_state`, `not_found` when the session has just ended
    */

@@ -31,7 +31,7 @@ export const passwordLength = { admin: 12, sub_user: 8, most: 256 } as const
 /** Hashes and checks passwords, few at a time and in turns: known logins first, then fair by account and by address. */
 export class Passwords {
   readonly #gate = new FairGate(limits)
-  /** Nobody's: with it an unknown name takes as long as a known one. */
+  /** A hash of no account: with it a check of an unknown name takes as long as for a known one. */
   readonly #dummy: string
 
   constructor(private readonly cost: Cost = defaultCost) {
@@ -44,8 +44,8 @@ export class Passwords {
   }
 
   /**
-   * Whether it is the password. It takes the same time without a hash.
-   * @param passwordHash "" or undefined: nobody's
+   * Checks a password. It takes the same time without a hash.
+   * @param passwordHash "" or undefined: there is no account or password
    * @throws {BerthError} `rate_limited` when too many wait
    */
   async matches(passwordHash: string | undefined, password: string, claim: PasswordClaim): Promise<boolean> {

@@ -2,12 +2,12 @@ import type { Store } from '../store/store.js'
 import type { Account } from './account-record.js'
 import { createToken, digestToken, isToken } from './session-secret.js'
 
-/** How long after the password the code may come. */
+/** Time limit for the code after the password. */
 export const pendingMs = 5 * 60_000
-/** Wrong codes after which the password is asked for again. */
+/** Wrong codes after which the password is required again. */
 const maxTries = 5
 
-/** A log-in whose password was right, and whose code is still to come. */
+/** A login with a correct password that still needs a code. */
 export interface PendingLogin {
   readonly digest: string
   readonly accountId: number
@@ -15,7 +15,7 @@ export interface PendingLogin {
   readonly keep: boolean
 }
 
-/** Log-ins between password and code, in the store by the digest of their token. */
+/** Logins between password and code, stored under the digest of their token. */
 export class PendingLogins {
   constructor(private readonly store: Store) {}
 
@@ -31,13 +31,13 @@ export class PendingLogins {
     return token
   }
 
-  /** Finds it, and counts a try; `undefined`: there is none, or it was tried too often. */
+  /** Finds it, and counts a try; `undefined`: it does not exist, or was tried too often. */
   async try(token: string): Promise<PendingLogin | undefined> {
     if (!isToken(token)) return undefined
     const digest = digestToken(token)
     const [text, tries] = await this.store.run('look up a login', async (client) => {
       const found = await client.get(this.#key(digest))
-      // Nothing is stored for a token that somebody made up.
+      // Nothing is stored for an invented token.
       if (found === null) return [null, 0]
       const multi = client.multi().incr(this.#tries(digest))
       const [count] = await multi.pExpire(this.#tries(digest), pendingMs, 'NX').exec()
@@ -47,7 +47,10 @@ export class PendingLogins {
     return { ...(JSON.parse(text) as Omit<PendingLogin, 'digest'>), digest }
   }
 
-  /** @returns whether it was there: of two at once only one goes on. @throws {BerthError} `store_unavailable` */
+  /**
+   * @returns whether it existed: of two concurrent attempts only one continues. @throws {BerthError}
+   * `store_unavailable`
+   */
   async end(digest: string): Promise<boolean> {
     return this.store.run('end a login', async (client) => (await client.del(this.#key(digest))) === 1)
   }

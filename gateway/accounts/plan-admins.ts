@@ -7,7 +7,7 @@ function isUsable({ disabled, passwordHash }: AdminAccount): boolean {
 }
 
 /**
- * @param without the account that goes, or is disabled
+ * @param without the account to remove or disable
  * @throws {BerthError} `invalid_state` when nobody could log in any more
  */
 export function checkAdminLeft(all: readonly AdminAccount[], without: AdminAccount): void {

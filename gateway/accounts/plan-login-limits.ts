@@ -1,7 +1,7 @@
 /*
- * How many logins may fail. Failures count for an account from one source, for a source, and for an account; nothing
- * locks an account for everybody, so that nobody can lock its owner out: a source that has not failed yet always has
- * an attempt, and a device that logged in before has attempts of its own.
+ * Limits of failed logins. Failures count for an account from one source, for a source, and for an account. Nothing
+ * locks an account for everybody, so that nobody can lock its owner out: a source without failures always has an
+ * attempt, and a device that logged in before has separate attempts.
  */
 
 const minuteMs = 60_000
@@ -42,7 +42,7 @@ export const allowances = {
   codes: { free: 30, firstWaitMs: 5 * minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
 } as const satisfies Record<string, Allowance>
 
-/** Failures of an account within an hour, at which somebody seems to guess. */
+/** Failures of an account within an hour that count as an attack. */
 export const attackAt = 50
 export const attackWindowMs = 60 * minuteMs
 
@@ -53,7 +53,7 @@ export interface Bucket {
   readonly allowance: Allowance
 }
 
-/** Who tries, as far as it is counted. All are digests or addresses. */
+/** The source of an attempt. All fields are digests or addresses. */
 export interface AttemptSource {
   readonly account: string
   readonly source: string
@@ -84,8 +84,8 @@ function ownAllowance(step: LoginStep, isKnown: boolean, failures: number): Allo
 }
 
 /**
- * How long nobody may try again after so many attempts, this one included.
- * @returns 0: at once
+ * Wait before the next attempt, after this number of attempts including this one.
+ * @returns ms; 0: no wait
  */
 export function waitAfter(attempts: number, { free, firstWaitMs, mostWaitMs }: Allowance): number {
   if (attempts < free) return 0

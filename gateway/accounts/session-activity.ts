@@ -1,7 +1,7 @@
 import type { Store } from '../store/store.js'
 import type { AccountTransaction } from './account-store.js'
 
-/** How much later than a request the store may learn of it. */
+/** Longest delay before the store is notified of a use. */
 const writeEveryMs = 60_000
 const maxKnown = 20_000
 
@@ -10,15 +10,17 @@ interface ActivityTimes {
   writtenMs: number
 }
 
-/** When sessions were last used, so that idle ones end: a key for each in the store, which is gone by then. */
+/**
+ * Time of the last use of each session, so that idle ones end: one key per session in the store, which expires then.
+ */
 export class SessionActivity {
   readonly #seen = new Map<string, ActivityTimes>()
 
   constructor(private readonly store: Store) {}
 
   /**
-   * Notes a use.
-   * @returns false when the session was idle for too long, at all gateways
+   * Records a use.
+   * @returns false when the session was idle for too long at all gateways
    * @throws {BerthError} `store_unavailable`
    */
   async note(digest: string, idleMs: number, nowMs: number): Promise<boolean> {
@@ -27,13 +29,13 @@ export class SessionActivity {
     seen.atMs = nowMs
     if (nowMs - seen.writtenMs >= Math.min(writeEveryMs, idleMs / 4)) {
       seen.writtenMs = nowMs
-      // What is lost is written with a later use.
+      // A failed write is repeated by a later use.
       this.#write(digest, idleMs, nowMs).catch(() => (seen.writtenMs = 0))
     }
     return true
   }
 
-  /** Whether it was used lately, here or at another gateway. @throws {BerthError} `store_unavailable` */
+  /** True if it was used recently, here or at another gateway. @throws {BerthError} `store_unavailable` */
   async isAlive(digest: string, idleMs: number, nowMs: number): Promise<boolean> {
     const seen = this.#seen.get(digest)
     if (seen !== undefined && nowMs - seen.atMs < idleMs) return true
@@ -41,7 +43,7 @@ export class SessionActivity {
     return found === 1
   }
 
-  /** The first use of a session, in the transaction that makes it. */
+  /** Records the first use of a session, in the transaction that creates it. */
   begin(multi: AccountTransaction, digest: string, { idleMs, atMs }: { idleMs: number; atMs: number }): void {
     multi.set(this.key(digest), String(atMs), { expiration: { type: 'PX', value: idleMs } })
   }
@@ -68,7 +70,7 @@ export class SessionActivity {
     return this.store.key('session-seen', digest)
   }
 
-  /** Asks the store: it may have been used at another gateway. */
+  /** Reads the store, since it may have been used at another gateway. */
   async #resume(digest: string, idleMs: number, nowMs: number): Promise<boolean> {
     const alive = await this.store.run('read the use of a session', (client) =>
       client.set(this.key(digest), String(nowMs), {
@@ -82,7 +84,7 @@ export class SessionActivity {
     return true
   }
 
-  /** Only where it is there still: one that ended is not brought back. */
+  /** Only updates an existing key: an ended session is not revived. */
   async #write(digest: string, idleMs: number, nowMs: number): Promise<void> {
     await this.store.run('note the use of a session', (client) =>
       client.set(this.key(digest), String(nowMs), {

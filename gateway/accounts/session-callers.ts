@@ -9,7 +9,7 @@ import type { Sessions } from './sessions.js'
 
 const reads: readonly (string | undefined)[] = ['GET', 'HEAD', 'OPTIONS']
 
-/** Callers who have logged in, by their cookie. */
+/** Callers with a session cookie. */
 export class SessionCookies implements SessionCallers {
   constructor(
     private readonly sessions: Sessions,
@@ -22,7 +22,7 @@ export class SessionCookies implements SessionCallers {
   }
 
   /**
-   * Finds the caller. What changes something must come from a page of this server, with the session's CSRF value.
+   * Finds the caller. A request with changes must come from a page of this server, with the session's CSRF token.
    * @throws {BerthError} `csrf_refused`, `store_unavailable`
    */
   async find(request: Credentials): Promise<SessionPrincipal | undefined> {

@@ -10,10 +10,10 @@ interface Grant {
   readonly subUser?: SubUserBounds
 }
 
-/** By account as it is in memory, since making a set of guests for each request would cost more than the rest. */
+/** Cached by account object, since creating a set of guests for each request would cost more than the rest. */
 const grants = new WeakMap<Account, Grant>()
 
-/** What the user of a session may do now: never more than the account says at this moment. */
+/** The present rights of a session's user: never more than the account's. */
 export function principalOf({ digest, record, account }: Session, mustEnrol: boolean): SessionPrincipal {
   return {
     kind: 'session',

@@ -3,20 +3,20 @@ import { isUsable, type Account } from './account-record.js'
 /** A session as stored, by the digest of its token. */
 export interface SessionRecord {
   readonly accountId: number
-  /** The account's at log-in; another one now means that the session has ended. */
+  /** The account's generation at login; if it differs now, the session has ended. */
   readonly generation: number
-  /** Where the log-in came from. */
+  /** Address of the login. */
   readonly address: string
   readonly userAgent: string
   readonly createdAtMs: number
   readonly expiresAtMs: number
-  /** Without a request for this long it ends. */
+  /** The session ends after this long without a request. */
   readonly idleMs: number
-  /** When password or code were last given: some changes want that to be recent. */
+  /** Time of the last confirmation of password or code: some changes require a recent one. */
   readonly confirmedAtMs: number
 }
 
-/** Where a log-in comes from, for people to recognize it. */
+/** The device of a login, for people to recognize it. */
 export interface Device {
   readonly address: string
   readonly userAgent: string
@@ -29,7 +29,7 @@ const longestUserAgent = 200
 
 /**
  * Plans a session that begins now.
- * @param keep whether its user asked to stay logged in; sub-users always do
+ * @param keep whether its user asked to stay logged in; sub-users always stay
  */
 export function planSession(
   account: Account,
@@ -54,7 +54,7 @@ export function keeps({ idleMs }: SessionRecord): boolean {
   return idleMs > idleHours.short * hourMs
 }
 
-/** Whether the session is one of the account's that has not ended, but for being idle. */
+/** True if the session belongs to the account and has not ended, apart from being idle. */
 export function isCurrent(record: SessionRecord, account: Account | undefined, nowMs: number): account is Account {
   return (
     account?.id === record.accountId &&

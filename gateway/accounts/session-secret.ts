@@ -1,6 +1,6 @@
 import { createHmac, hash, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 
-/* A session's token is 256 random bits, in a cookie; the store has its digest only. */
+/* A session's token is 256 random bits, in a cookie; the store has only its digest. */
 
 const form = /^[A-Za-z0-9_-]{43}$/
 
@@ -17,7 +17,7 @@ export function digestToken(token: string): string {
   return hash('sha256', token, 'hex')
 }
 
-/** Values that a page has to send with each change, so that other sites' pages cannot (see `checkSameSite`). */
+/** CSRF tokens, which a page must send with each change, so that other sites' pages cannot (see `checkSameSite`). */
 export class CsrfValues {
   readonly #key: Buffer
 
@@ -26,7 +26,7 @@ export class CsrfValues {
     this.#key = Buffer.from(hkdfSync('sha256', secret, '', 'csrf values', 32))
   }
 
-  /** The session's value: nobody has to keep it. */
+  /** The session's token, which is computed and not stored. */
   of(sessionDigest: string): string {
     return createHmac('sha256', this.#key).update(sessionDigest).digest('base64url')
   }

@@ -10,13 +10,13 @@ import { createToken, digestToken, isToken } from './session-secret.js'
 
 /** A session in use. */
 export interface Session {
-  /** Of its token; the store's name of it. */
+  /** Digest of its token, which names it in the store. */
   readonly digest: string
   readonly record: SessionRecord
   readonly account: Account
 }
 
-/** One that begins; the token is for its cookie alone. */
+/** A new session; the token is only for its cookie. */
 export interface NewSession {
   readonly token: string
   readonly digest: string
@@ -29,17 +29,17 @@ export interface ListedSession {
   readonly seenAtMs: number
 }
 
-/** Of one account; beyond it the oldest end. */
+/** Limit per account; beyond it the oldest end. */
 const maxSessions = 50
 
-/** What people see of a session's digest. */
+/** The public id of a session, from its digest. */
 export function sessionId(digest: string): string {
   return digest.slice(0, 32)
 }
 
 /**
- * Sessions of people. The store has them by the digest of their token; every gateway keeps those in use in memory and
- * learns at once of one that ends. All of an account end with its generation, see `withoutSessions`. Make it before
+ * Sessions of people. The store has them by the digest of their token; every gateway caches those in use and learns at
+ * once of an ended one. All sessions of an account end with its generation, see `withoutSessions`. Create it before
  * `store.start()`.
  */
 export class Sessions {
@@ -54,7 +54,7 @@ export class Sessions {
     this.#activity = new SessionActivity(store)
   }
 
-  /** Finds the session of a token, and notes its use. @throws {BerthError} `store_unavailable` */
+  /** Finds the session of a token, and records its use. @throws {BerthError} `store_unavailable` */
   async find(token: string): Promise<Session | undefined> {
     return isToken(token) ? this.findByDigest(digestToken(token)) : undefined
   }
@@ -67,7 +67,7 @@ export class Sessions {
     return used ? session : undefined
   }
 
-  /** The same as `find`, without noting a use. @throws {BerthError} `store_unavailable` */
+  /** The same as `find`, without recording a use. @throws {BerthError} `store_unavailable` */
   async peek(token: string): Promise<Session | undefined> {
     if (!isToken(token)) return undefined
     const session = await this.#findCurrent(digestToken(token))
@@ -83,7 +83,7 @@ export class Sessions {
     return isCurrent(record, account, steadyClock.now()) ? { digest, record, account } : undefined
   }
 
-  /** One in use, by its digest. @throws {BerthError} `not_found` when it has just ended, `store_unavailable` */
+  /** An active session by its digest. @throws {BerthError} `not_found` when it has just ended, `store_unavailable` */
   async get(digest: string): Promise<Session> {
     const record = await this.#records.find(digest)
     const account = record && (await this.accounts.find(record.accountId))
@@ -91,14 +91,14 @@ export class Sessions {
     return { digest, record, account }
   }
 
-  /** Plans a session of an account as it is, or as it is about to be. */
+  /** Plans a session of an account in its present or planned state. */
   plan(account: Account, device: Device, keep: boolean): NewSession {
     const token = createToken()
     const record = planSession(account, device, { nowMs: steadyClock.now(), keep })
     return { token, digest: digestToken(token), record }
   }
 
-  /** Makes a planned session in a transaction. */
+  /** Writes a planned session in a transaction. */
   write(multi: AccountTransaction, { digest, record }: NewSession): void {
     const { accountId, createdAtMs: atMs, expiresAtMs, idleMs } = record
     const expiration = { type: 'PXAT', value: expiresAtMs } as const
@@ -120,7 +120,8 @@ export class Sessions {
   }
 
   /**
-   * Changes an account so that all its sessions end, and begins a new one for who changed it: all of it or nothing.
+   * Changes an account so that all its sessions end, and begins a new one for the user who changed it, in one
+   * transaction.
    * @throws {BerthError} as `AccountStore.change`
    */
   async restart(
@@ -133,7 +134,7 @@ export class Sessions {
       account.kind,
       account.id,
       (now) => {
-        // Meanwhile all its sessions may have ended, this one too: whoever ended them has the last word.
+        // Meanwhile all its sessions may have ended, including this one: that takes precedence.
         if (!isCurrent(record, now, steadyClock.now())) throw notFound('session')
         return withoutSessions(plan(now))
       },
@@ -147,7 +148,7 @@ export class Sessions {
     return { account: changed, session: made[0] as NewSession }
   }
 
-  /** Those of an account that have not ended, newest first. @throws {BerthError} `store_unavailable` */
+  /** Active sessions of an account, newest first. @throws {BerthError} `store_unavailable` */
   async list(account: Account): Promise<ListedSession[]> {
     const sessions = await this.#readAll(account)
     const seen = await this.#activity.readAll(sessions.map(({ digest }) => digest))
@@ -157,7 +158,7 @@ export class Sessions {
       .sort((a, b) => b.record.createdAtMs - a.record.createdAtMs)
   }
 
-  /** Ends one of an account's. @throws {BerthError} `not_found`, `store_unavailable` */
+  /** Ends one session of an account. @throws {BerthError} `not_found`, `store_unavailable` */
   async end(account: Account, id: string): Promise<void> {
     const sessions = await this.#readAll(account)
     const found = sessions.find(({ digest }) => sessionId(digest) === id)
@@ -165,7 +166,7 @@ export class Sessions {
     await this.endAll(account.id, [found.digest])
   }
 
-  /** @returns how many ended. @throws {BerthError} `store_unavailable` */
+  /** @returns the number of ended sessions. @throws {BerthError} `store_unavailable` */
   async endOthers(account: Account, digest: string): Promise<number> {
     const others = (await this.#readAll(account)).map((one) => one.digest).filter((one) => one !== digest)
     await this.endAll(account.id, others)
@@ -189,7 +190,7 @@ export class Sessions {
     }
   }
 
-  /** Notes that its user has just given the password or a code again. @throws {BerthError} `store_unavailable` */
+  /** Records that the user has confirmed the password or a code. @throws {BerthError} `store_unavailable` */
   async confirm({ digest, record }: Session): Promise<void> {
     const confirmed: SessionRecord = { ...record, confirmedAtMs: steadyClock.now() }
     await this.store.run('confirm a session', (client) =>
@@ -201,7 +202,7 @@ export class Sessions {
     this.#records.forget(digest)
   }
 
-  /** All of an account, and removes what is left of those that have ended. */
+  /** Reads all sessions of an account, and removes remains of ended ones. */
   async #readAll(account: Account): Promise<{ digest: string; record: SessionRecord }[]> {
     const name = this.#digestsKey(account.id)
     const digests = await this.store.run('list sessions', (client) => client.sMembers(name))

@@ -4,15 +4,15 @@ import { open, seal } from '../../shared/sealing.js'
 import type { Account, TotpRecord } from './account-record.js'
 
 const recoveryCodes = 10
-/** 80 random bits each: too many to guess, so that a fast digest is fine. */
+/** 80 random bits each, which cannot be guessed, so that a fast digest suffices. */
 const recoveryBytes = 10
 const stepSeconds = 30
 const base32 = 'abcdefghijklmnopqrstuvwxyz234567'
 
-/** What a person gives beside the password. */
+/** The credential in addition to the password. */
 export type SecondFactor = { readonly code: string } | { readonly recoveryCode: string }
 
-/** Codes of authenticator apps (RFC 6238), and recovery codes for who lost the app. */
+/** Codes of authenticator apps (RFC 6238), and recovery codes for users who lost the app. */
 export class TwoFactor {
   readonly #key: Buffer
 
@@ -25,12 +25,12 @@ export class TwoFactor {
     return generateSecret({ length: 20 })
   }
 
-  /** What authenticator apps read from a QR code. */
+  /** The content of the QR code for authenticator apps. */
   uriOf(secret: string, username: string): string {
     return generateURI({ issuer: 'Berth', label: username, secret })
   }
 
-  /** @param accountId what the secret belongs to: it opens for no other */
+  /** @param accountId the account that the secret belongs to: no other can decrypt it */
   seal(secret: string, accountId: number): string {
     return seal(this.#key, secret, `totp ${accountId}`)
   }
@@ -39,19 +39,19 @@ export class TwoFactor {
     return open(this.#key, sealed, `totp ${accountId}`)
   }
 
-  /** The second factor of an account that gave its first code; the recovery codes are shown once. */
+  /** The second factor of an account after its first code; the recovery codes are shown once. */
   begin(sealed: string, lastStep: number): { totp: TotpRecord; codes: string[] } {
     const { recovery, codes } = this.makeRecoveryCodes()
     return { totp: { secret: sealed, lastStep, recovery }, codes }
   }
 
-  /** Recovery codes, shown once, and their digests, which are kept. */
+  /** Recovery codes, shown once, and their digests, which are stored. */
   makeRecoveryCodes(): { recovery: string[]; codes: string[] } {
     const codes = Array.from({ length: recoveryCodes }, makeRecoveryCode)
     return { recovery: codes.map(digestRecoveryCode), codes }
   }
 
-  /** The record after a code or recovery code was used; `undefined`: it is wrong, or was used before. */
+  /** The record after the use of a code or recovery code; `undefined`: the code is wrong or was used before. */
   use(account: Account, given: SecondFactor): TotpRecord | undefined {
     const { totp } = account
     if (totp === undefined) return undefined
@@ -61,7 +61,7 @@ export class TwoFactor {
   }
 
   /**
-   * The time step that a code is of, which may be the last or the next one, as clocks differ.
+   * The time step of a code, which may be the last or the next one, as clocks differ.
    * @param afterStep codes of this step and earlier ones were used
    * @returns `undefined`: the code is wrong
    */
@@ -87,7 +87,7 @@ function makeRecoveryCode(): string {
   return (text.match(/.{4}/g) ?? []).join('-')
 }
 
-/** However it is typed: case, blanks and dashes do not matter. */
+/** In any spelling: case, blanks and dashes do not matter. */
 function digestRecoveryCode(code: string): string {
   return hash('sha256', code.toLowerCase().replaceAll(/[\s-]/g, ''), 'hex')
 }

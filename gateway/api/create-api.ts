@@ -113,7 +113,7 @@ export interface Api {
   readonly consoles: Consoles
 }
 
-/** Makes the whole HTTP interface from its parts. */
+/** Builds the whole HTTP interface from its parts. */
 export function createApi(options: ApiOptions): Api {
   const { fleet, access, log, policies, settings } = options
   const tickets = new ConsoleTickets(options.store, options.now)
@@ -145,7 +145,7 @@ export function createApi(options: ApiOptions): Api {
   return { app, routes, document, upgrades, consoles }
 }
 
-/** The table. */
+/** The table of routes. */
 function allRoutes(options: ApiOptions): Route[] {
   const { fleet, access, time, policies, settings, upkeep, tls, events, webhooks, ...more } = options
   const { view } = fleet

@@ -1,4 +1,4 @@
-/** What the endpoints of each tag are for, for the document. */
+/** Descriptions of the tags, for the document. */
 export const tagTexts: Readonly<Record<string, string>> = {
   'API keys': 'Keys for programs. A key cannot grant more rights than it has itself.',
   Accounts: 'People who log in: administrators, and sub-users, who see and use the containers assigned to them.',

@@ -10,7 +10,7 @@ export interface KeepTargetsParts {
   readonly log: Logger
 }
 
-/** Agents make scheduled backups by themselves: each has the target of its schedules, as it is now. */
+/** Sends agents the targets of their schedules and later changes, since they make scheduled backups by themselves. */
 export function keepTargets({ fleet, targets, log }: KeepTargetsParts): () => Promise<void> {
   const keepOne = async ({ hostId, guest }: GuestView, record: TargetRecord | undefined): Promise<void> => {
     const change = record

@@ -5,7 +5,7 @@ import { BerthError, invalidField } from '../../shared/errors.js'
 export const targetTypes = ['local', 'sftp', 's3'] as const
 export type TargetType = (typeof targetTypes)[number]
 
-/** A target as the interface has it: all kinds in one, each with the fields that are its own. */
+/** A target in the form of the API: all kinds in one, each with its own fields. */
 export interface TargetFields {
   readonly name?: string
   readonly type?: TargetType
@@ -26,7 +26,7 @@ export interface TargetFields {
   readonly verify_percent?: number
 }
 
-/** What nobody is shown. */
+/** Fields that are never shown. */
 export interface TargetSecrets {
   readonly encryption_password: string
   readonly private_key: string
@@ -50,8 +50,8 @@ export function planTarget(id: string, fields: TargetFields): BackupTarget {
 }
 
 /**
- * What is not sent stays; a secret that is sent empty, too.
- * @throws {BerthError} `invalid_field`: what is kept with one password, or elsewhere, is not found by another
+ * Plans a change; fields that are not sent, and secrets sent empty, stay.
+ * @throws {BerthError} `invalid_field`: another password or place would not find the existing backups
  */
 export function planTargetChange(before: BackupTarget, change: TargetFields): BackupTarget {
   const known = fieldsOf(before)
@@ -102,7 +102,7 @@ function need<Field extends keyof TargetFields>(fields: TargetFields, field: Fie
   return value
 }
 
-/** All of it, secrets included. */
+/** All fields, including secrets. */
 export function fieldsOf(target: BackupTarget): TargetFields & { readonly type: TargetType } {
   const { name, password, verifyPercent, place } = target
   const common = { name, encryption_password: password, verify_percent: verifyPercent }
@@ -122,7 +122,7 @@ export function fieldsOf(target: BackupTarget): TargetFields & { readonly type: 
   }
 }
 
-/** What may be shown, and what not. */
+/** Separates visible fields from secrets. */
 export function partSecrets(fields: TargetFields): {
   readonly shown: Omit<TargetFields, keyof TargetSecrets>
   readonly secrets: TargetSecrets

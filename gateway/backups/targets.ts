@@ -12,27 +12,27 @@ import {
   type TargetType,
 } from './plan-target.js'
 
-/** A target as the store has it. */
+/** A target as stored. */
 export interface TargetRecord {
   readonly id: string
   readonly shown: Omit<TargetFields, keyof TargetSecrets> & {
     readonly name: string
     readonly type: TargetType
   }
-  /** `TargetSecrets`, encrypted for this target alone. */
+  /** `TargetSecrets`, encrypted for this target only. */
   readonly sealed: string
   readonly createdAtMs: number
   readonly changedAtMs: number
 }
 
-/** A container that something was once kept of, as it was called then. */
+/** A container with a backup at some time, with its name at that time. */
 export interface KnownContainer {
   readonly uuid: string
   readonly name: string
   readonly id: number
 }
 
-/** More are not worth the memory of whoever reads all. */
+/** Bounds the memory for reading all targets. */
 const maxTargets = 100
 
 /**
@@ -68,13 +68,13 @@ export class BackupTargets {
     return parse(text)
   }
 
-  /** With its secrets, for an agent. @throws {BerthError} `not_found` */
+  /** The target with its secrets, for an agent. @throws {BerthError} `not_found` */
   async open(id: string): Promise<BackupTarget> {
     return this.#open(await this.get(id))
   }
 
   /**
-   * @param id of the operation: the same again is the same target
+   * @param id id of the operation: a repetition returns the same target
    * @throws {BerthError} `invalid_field`, `missing_field`, `name_conflict`, `quota_exceeded`
    */
   async create(id: string, fields: TargetFields): Promise<TargetRecord> {
@@ -87,7 +87,7 @@ export class BackupTargets {
     })
   }
 
-  /** What is not sent stays. @throws {BerthError} `not_found`, `invalid_field`, `name_conflict` */
+  /** Fields that are not sent stay. @throws {BerthError} `not_found`, `invalid_field`, `name_conflict` */
   async update(id: string, change: TargetFields): Promise<TargetRecord> {
     return this.#write('change a backup target', (known) => {
       const before = known.find((record) => record.id === id)
@@ -96,21 +96,21 @@ export class BackupTargets {
     })
   }
 
-  /** What the target has stays there. */
+  /** Backups at the target stay there. */
   async remove(id: string): Promise<void> {
     await this.#store.run('remove a backup target', (client) =>
       client.multi().hDel(this.#key, id).del(this.#containersKey(id)).exec(),
     )
   }
 
-  /** Before anything is kept of it: it is found then when the container is gone. */
+  /** Call it before the first backup, so that the container can be found after its deletion. */
   async note(id: string, container: KnownContainer): Promise<void> {
     await this.#store.run('note a container of a backup', (client) =>
       client.hSet(this.#containersKey(id), container.uuid, JSON.stringify(container)),
     )
   }
 
-  /** That a backup was ever ordered of, by name. */
+  /** Containers with a requested backup, by name. */
   async listContainers(id: string): Promise<KnownContainer[]> {
     const texts = await this.#store.run('read containers of backups', (client) => client.hVals(this.#containersKey(id)))
     const known = texts.map((text) => JSON.parse(text) as KnownContainer)

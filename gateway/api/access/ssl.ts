@@ -169,7 +169,7 @@ function parseWanted(body: Static<typeof BodySchema>): WantedTls {
   }
 }
 
-/** ASCII, as certificate authorities take it. @throws {BerthError} `invalid_field` */
+/** ASCII, as certificate authorities require. @throws {BerthError} `invalid_field` */
 function parseEmail(text: string): string {
   if (text === '' || /^[\w.+-]{1,64}@([a-z0-9-]+\.)+[a-z0-9-]+$/i.test(text)) return text
   throw invalidField('email', 'email: must be an email address, for example "admin@panel.example"')

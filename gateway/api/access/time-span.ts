@@ -9,11 +9,11 @@ const time = Type.String({
 /** Query parameters of logs. */
 export const spanQuery = { from: time, to: time } as const
 
-/** As an end it means the end of that day, as a beginning its first second. */
+/** As an end it is the last second of that day, as a beginning the first one. */
 const bareDate = /^\d{4}-\d{2}-\d{2}$/
 
 /**
- * The span that a query asks for, both ends inclusive.
+ * The requested span, both ends inclusive.
  * @throws {BerthError} `invalid_field`
  */
 export function parseSpan(

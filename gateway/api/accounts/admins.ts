@@ -54,7 +54,7 @@ interface AdminDeps extends AccountDeps {
   readonly publicUrl: PublicUrl
 }
 
-/** Administrators: who may do everything, so that only who may do everything has to do with them. */
+/** Administrators have every right, so only callers with every right may manage them. */
 export function adminRoutes(deps: AdminDeps): Route[] {
   return [listRoute(deps), createRoute(deps), updateRoute(deps), deleteRoute(deps)]
 }

@@ -59,7 +59,7 @@ export interface LoginLogDeps {
 
 const common = { method: 'GET', bound: 'same', tag: 'Logs', sortable: ['time'] } as const
 
-/** Who logged in, and who tried to. */
+/** Logins and failed attempts. */
 export function loginLogRoutes({ accounts: { loginLog }, time }: LoginLogDeps): Route[] {
   return [
     route({
@@ -105,11 +105,11 @@ export function loginLogRoutes({ accounts: { loginLog }, time }: LoginLogDeps): 
 
 interface Reading {
   readonly time: TimeFormat
-  /** Default: of all. */
+  /** Default: all accounts. */
   readonly accountId?: number
 }
 
-/** Answers with rows of the log as a query asks for them. @throws {BerthError} `invalid_field`, `store_unavailable` */
+/** Answers with the rows of the log that a query selects. @throws {BerthError} `invalid_field`, `store_unavailable` */
 export async function answerLogins(
   log: LoginLog,
   query: Query,

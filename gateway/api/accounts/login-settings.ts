@@ -16,7 +16,7 @@ const common = {
   data: SettingsSchema,
 } as const
 
-/** How people log in. */
+/** Settings for logins. */
 export function loginSettingRoutes({ requireTwoFactor }: AccountSettings): Route[] {
   return [
     route({

@@ -12,7 +12,7 @@ import { GivenPassword, SecondFactorSchema, secondFactorOf } from './proof.js'
 /** Kinds of accounts, as clients see them. */
 export const kinds = ['admin', 'sub_user'] as const
 
-/** Who has just logged in. */
+/** The account after a login. */
 export const WhoSchema = Type.Object({ username: Type.String(), kind: oneOf(kinds) }, { title: 'LoggedIn' })
 export const StepSchema = Type.Object(
   {
@@ -23,7 +23,7 @@ export const StepSchema = Type.Object(
   { title: 'LoginStep' },
 )
 
-/** Anybody may send it, with a cookie or without. */
+/** Permitted for everybody, with a cookie or without. */
 export const open = {
   ...({ method: 'POST', scope: 'public', bound: 'same', subUser: 'allowed' } as const),
   ...({ tag: 'Accounts', cookies: true } as const),
@@ -110,7 +110,7 @@ function logoutRoute({ sessions }: Accounts): Route {
   })
 }
 
-/** What a client is told of it. */
+/** The account in the form for clients. */
 export function whoOf({ account }: LoggedIn): Static<typeof WhoSchema> {
   return { username: account.username, kind: account.kind }
 }

@@ -4,10 +4,10 @@ import type { Proof } from '../../accounts/own-account.js'
 import type { SecondFactor } from '../../accounts/two-factor.js'
 import { trimmed } from '../../http/normalize.js'
 
-/** A password that is checked, not set: what is too long is wrong, whatever the rules were once. */
+/** A password to check: an overlong one is wrong, whatever the rules were once. */
 export const GivenPassword = Type.String({ minLength: 1, maxLength: 1024 })
 
-/** A password that is set; `checkNewPassword` has the rules. */
+/** A new password; `checkNewPassword` has the rules. */
 export const NewPassword = Type.String({
   minLength: 1,
   maxLength: 1024,

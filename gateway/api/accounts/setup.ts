@@ -21,7 +21,7 @@ export function setupRoutes(accounts: Accounts, log: AuditLog): Route[] {
   return [linkRoute(accounts), setupRoute(accounts, log)]
 }
 
-/** So that nobody chooses a password for a link that leads nowhere. */
+/** Checks a link first, so that nobody chooses a password for an invalid one. */
 function linkRoute({ admins }: Accounts): Route {
   return route({
     ...open,
@@ -42,7 +42,7 @@ function linkRoute({ admins }: Accounts): Route {
   })
 }
 
-/** Audited once the link is known to lead in: otherwise anybody could flood the audit log. */
+/** Audited once the link is known to be valid: otherwise anybody could flood the audit log. */
 function setupRoute({ admins, logins }: Accounts, log: AuditLog): Route {
   return route({
     ...open,

@@ -19,7 +19,7 @@ const RecoveryCodesSchema = Type.Object(
   { title: 'RecoveryCodes' },
 )
 
-/** One's own second factor. */
+/** The user's own second factor. */
 export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDeps, 'accounts'>): Route[] {
   return [
     route({

@@ -228,7 +228,7 @@ function queued(data: Static<typeof QueuedSchema>, backupId: string): Answer<Que
   return { status: 202, message: `${data.action} queued`, data: { ...data, backup_id: backupId } }
 }
 
-/** @throws {BerthError} `backup_target_missing`: it was forgotten */
+/** @throws {BerthError} `backup_target_missing`: the target was removed */
 async function openTarget({ targets }: BackupParts, id: string): Promise<BackupTarget> {
   try {
     return await targets.open(id)
@@ -240,12 +240,12 @@ async function openTarget({ targets }: BackupParts, id: string): Promise<BackupT
 
 interface BackupLocation {
   readonly targetId: string
-  /** The container's that it is of. */
+  /** UUID of the backed-up container. */
   readonly sourceUuid: string
 }
 
 /**
- * Where a backup is: of the container itself, of another that the caller may see, or where the caller says.
+ * Finds a backup: of the container itself, of another visible one, or at the named target.
  * @throws {BerthError} `not_found`
  */
 function locate(view: FleetView, context: Context<BackupParams, RestoreBody | undefined>): BackupLocation {

@@ -7,7 +7,7 @@ import { chooseHost } from '../host-choice.js'
 import { TargetPathSchema, type BackupParts } from './targets.js'
 
 /*
- * What a target has, also of containers that are gone or whose host is: for who looks after disasters.
+ * Backups at a target, including those of deleted containers or lost hosts, for disaster recovery.
  */
 
 const KnownContainerSchema = Type.Object(
@@ -50,7 +50,7 @@ const QueuedDeletionSchema = Type.Object(
   { title: 'QueuedBackupDeletion' },
 )
 
-/** What targets may refuse or fail with. */
+/** Codes of refusals and failures of targets. */
 const targetErrors = [
   'backup_target_unreachable',
   'backup_target_refused',
@@ -124,7 +124,7 @@ export function keptBackupRoutes(parts: BackupParts): Route[] {
   ]
 }
 
-/** By the host that has the container, where there is one: it keeps the list of its backups. */
+/** Deleted through the container's host, if there is one, since it stores the list of its backups. */
 async function deleteKept(
   { targets, fleet }: BackupParts,
   context: RequestContext<Static<typeof KeptPathSchema>, ContainerQuery, unknown>,

@@ -74,7 +74,7 @@ const ResultSchema = Type.Object(
   { title: 'BackupScheduleResult' },
 )
 
-/** When backups of a container are made by themselves, and where they go. */
+/** Interval, time and target of a container's scheduled backups. */
 export function backupScheduleRoute(parts: BackupParts): Route {
   return route({
     method: 'POST',
@@ -114,7 +114,10 @@ export function backupScheduleRoute(parts: BackupParts): Route {
   })
 }
 
-/** Where it is on, or told. @throws {BerthError} `missing_field` where there are several; `backup_target_missing` */
+/**
+ * The target for an enabled or explicit choice. @throws {BerthError} `missing_field` where there are several;
+ * `backup_target_missing`
+ */
 async function chosenTarget(
   { targets }: BackupParts,
   { body, guest: { guest } }: RequestContext<unknown, unknown, ScheduleBody> & Subjects['guest'],

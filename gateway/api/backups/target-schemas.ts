@@ -93,7 +93,7 @@ export const TargetRowSchema = Type.Object(
 )
 export type TargetRow = Static<typeof TargetRowSchema>
 
-/** Of the other types. */
+/** Fields of the other types. */
 const blank = {
   path: '',
   host: '',
@@ -109,7 +109,7 @@ const blank = {
   verify_percent: 0,
 }
 
-/** @param backups that the fleet's containers have there */
+/** @param backups number of backups of the fleet's containers there */
 export function targetRow(
   { id, shown, createdAtMs, changedAtMs }: TargetRecord,
   { backups, time }: { readonly backups: number; readonly time: TimeFormat },

@@ -17,7 +17,7 @@ export interface BackupParts {
   readonly fleet: Fleet
   readonly targets: BackupTargets
   readonly time: TimeFormat
-  /** Tells hosts of targets that schedules name. */
+  /** Sends hosts the targets that schedules name. */
   readonly upkeep: Pick<PeriodicTasks, 'run'>
 }
 
@@ -208,7 +208,7 @@ async function checkTarget(
 ): Promise<Answer<Static<typeof CheckedSchema>>> {
   const target = await targets.open(context.params.id)
   const { id: hostId } = chooseHost(fleet.view, context.body?.host_id)
-  // A check says what is now: one that is asked for again is another.
+  // Each check reports the present state, so a repeated one is a new operation.
   const operationId = randomUUID()
   context.audit({ target: target.name, detail: `host ${hostId}, task ${operationId}` })
   const { revision } = await fleet.agent(hostId).operations.submitOperation({
@@ -225,14 +225,14 @@ async function checkTarget(
 function outcomeOf(operation: Operation): Pick<Static<typeof CheckedSchema>, 'ok' | 'code' | 'message'> {
   const ok = operationStatusOf(operation) === 'done'
   if (ok) return { ok, code: '', message: 'the target works' }
-  // What the host has to say of itself is its operator's business.
+  // Other failures of the host are for its operator only.
   const isTold = operation.errorCode.startsWith('backup_')
   return isTold
     ? { ok, code: operation.errorCode, message: operation.error }
     : { ok, code: 'agent_error', message: 'the test failed on the host, or was canceled' }
 }
 
-/** Only the fields that are meant: bodies may hold more. */
+/** Only the documented fields: bodies may contain more. */
 function fieldsIn(body: Static<typeof ChangeTargetSchema>): TargetFields {
   const known = Object.keys(ChangeTargetSchema.properties)
   return Object.fromEntries(Object.entries(body).filter(([field]) => known.includes(field)))

@@ -14,7 +14,7 @@ import { judgeAddress, type JudgedAddress } from '../guests/shown-address.js'
 import { addressCodes } from '../guests/plan-address-step.js'
 import { planRepair, RepairSchema, type ConnectionFailure, type ConnectionRepair } from './plan-repair.js'
 
-/** What each step looks at, from the container outwards. */
+/** The subject of each step, from the container outwards. */
 const stepTexts = {
   allowed: 'the container is not blocked by suspension, expiry, quota or abuse',
   running: 'the container is running',
@@ -109,7 +109,7 @@ const DiagnosisQuery = Type.Object({
   ),
 })
 
-/** Why a port of a container cannot be reached, and what would mend it. It changes nothing. */
+/** Finds the reason why a port of a container cannot be reached, and a repair. It changes nothing. */
 export function connectionRoute(fleet: Fleet): Route {
   return route({
     method: 'GET',
@@ -143,7 +143,7 @@ function parseSource(text: string): string {
   return address.text
 }
 
-/** The rules of now, for who may change them. */
+/** The present rules, for callers who may change them. */
 async function withFirewall(
   fleet: Fleet,
   { hostId, guest: { uuid } }: GuestView,
@@ -159,7 +159,7 @@ type ShownDiagnosis = Omit<Static<typeof DiagnosisSchema>, 'container_port' | 's
   readonly repair?: ConnectionRepair
 }
 
-/** Leaves out what an agent says beyond the words known here. */
+/** Omits unknown words of an agent. */
 function diagnosisRow(
   { steps, address, outsidePort, listeningPorts }: DiagnoseConnectionResponse,
   shown: JudgedAddress,

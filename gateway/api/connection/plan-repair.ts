@@ -23,13 +23,13 @@ export const RepairSchema = Type.Object(
 )
 export type ConnectionRepair = Static<typeof RepairSchema>
 
-/** What of a failed step a repair is planned from. */
+/** Facts about a failed step for the plan of a repair. */
 export interface ConnectionFailure {
   readonly guestId: number
   readonly port: number
-  /** Of the first step that failed. */
+  /** Code of the first failed step. */
   readonly code: string
-  /** The guest's, with its ETag; absent: not read. */
+  /** The guest's firewall with its ETag; absent: it was not read. */
   readonly firewall?: FirewallRow | undefined
   readonly firewallEtag?: string
 }
@@ -40,7 +40,7 @@ interface Offer {
   /** Below `/containers/{id}`. */
   readonly path: string
   readonly scope: string
-  /** Who is bound to some guests does not decide it. */
+  /** Callers bound to guests may not use it. */
   readonly unboundOnly?: boolean
   /** Sub-users may not call it. */
   readonly notSubUsers?: boolean
@@ -52,7 +52,7 @@ const start: Offer = { action: 'start', method: 'POST', path: 'start', scope: 'c
 
 const offers: Readonly<Record<string, Offer>> = {
   not_running: start,
-  // A start by who is not bound ends the block.
+  // A start by an unbound caller lifts the block.
   stopped_for_abuse: { ...start, unboundOnly: true },
   nothing_listens: { action: 'restart', method: 'POST', path: 'restart', scope: 'container:power', body: () => ({}) },
   traffic_used_up: {
@@ -88,7 +88,7 @@ const offers: Readonly<Record<string, Offer>> = {
   },
 }
 
-/** Lets everybody in to the port, before all other rules. */
+/** Permits the port for all sources, before all other rules. */
 function openPort({ firewall, port }: ConnectionFailure): ConnectionRepair['body'] {
   if (!firewall || firewall.rules.length >= networkLimits.firewallRules) return null
   const ours = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: String(port) }
@@ -96,8 +96,8 @@ function openPort({ firewall, port }: ConnectionFailure): ConnectionRepair['body
 }
 
 /**
- * The request that would mend it, with what the caller may do.
- * @returns null where no request does, or none of this caller's
+ * A request of this caller that would repair the connection.
+ * @returns null if no request does, or the caller may not send it
  */
 export function planRepair(failing: ConnectionFailure, caller: Principal): ConnectionRepair | null {
   const offer = Object.hasOwn(offers, failing.code) ? offers[failing.code] : undefined

@@ -13,7 +13,7 @@ interface Pair<View> {
   readonly after?: View
 }
 
-/** Writes each change as the rows that the rest of the interface shows; containers without their owners. */
+/** Converts each change to the rows of the API; containers without their owners. */
 export function createDescribe(time: TimeFormat): Describe {
   return (change, hostId) => {
     switch (change.kind) {
@@ -63,7 +63,7 @@ function taskEvent({ before, after }: Pair<OperationView>, hostId: string, time:
   return { type: taskType(before, after), hostId, guestUuid: guestUuidOf(view.operation), data: JSON.stringify(row) }
 }
 
-/** The status it has now; `task.progress` where that is what it was. */
+/** The present status; `task.progress` if it did not change. */
 function taskType(before: OperationView | undefined, after: OperationView | undefined): EventType {
   if (after === undefined) return 'task.removed'
   const status = operationStatusOf(after.operation)
@@ -79,7 +79,10 @@ function alertEvent({ before, after }: Pair<AlertView>, hostId: string, time: Ti
   return { type, hostId, guestUuid, data: JSON.stringify(row) }
 }
 
-/** Also tells who has a container there, and may see no host, that its containers are unknown now, or known again. */
+/**
+ * Also reports to callers who have a container there, but may see no host, that their containers are unknown or known
+ * again.
+ */
 function hostEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
   const type = hostType(before, after)
   if (type === undefined) return []
@@ -97,7 +100,7 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
   return JSON.stringify(settledRow(before)) === JSON.stringify(settledRow(after)) ? undefined : 'host.updated'
 }
 
-/** What callers who are bound to containers may see of a host, too. */
+/** The part of a host that callers bound to containers may see, too. */
 function settledRow({ id, name, state, draining, description }: HostView) {
   return { id, name, status: state, draining, version: description?.version ?? '' }
 }

@@ -114,7 +114,7 @@ interface ActionResult {
   readonly ssh_password: string
 }
 
-/** Carries out the action for one guest. */
+/** Executes the action for one guest. */
 type Act = (guest: GuestView, operationId: string) => Promise<ActionResult>
 type BatchContext = RequestContext<unknown, unknown, BatchAction>
 

@@ -9,7 +9,7 @@ import type { RequestContext } from '../../http/route.js'
 /** Most guests of a batch. */
 export const mostGuests = 100
 
-/** Orders in progress at the same time. */
+/** Concurrent requests to agents. */
 const parallel = 8
 
 export const FailedSchema = Type.Object({ name: Type.String(), code: Type.String(), message: Type.String() })
@@ -20,18 +20,18 @@ export const failedSchema = Type.Array(FailedSchema, {
   description: 'Containers that were refused although the check had passed.',
 })
 
-/** Results of a batch's orders and the refused ones. */
+/** Results of a batch's operations and the refused ones. */
 export interface PartsDone<Result> {
   readonly done: Result[]
   readonly failed: FailedPart[]
-  /** Another attempt may do what failed, so the answer is not kept for it. */
+  /** Another attempt may succeed, so the answer is not stored. */
   readonly unsettled: boolean
 }
 
 type Context = Pick<RequestContext<unknown, unknown, unknown>, 'caller' | 'log'>
 
 /**
- * Orders all, a few at a time. A refused one does not stop the others; internal failures go to the log.
+ * Submits all operations, a few at a time. A refused one does not stop the others; internal failures are logged.
  * @throws if nothing was queued: the first failure that a later attempt may not have, or else the first one
  */
 export async function orderEach<One, Result>(

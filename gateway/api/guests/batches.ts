@@ -91,8 +91,9 @@ async function batchCreate(
 }
 
 /**
- * A place for each, beside the others, before the first is ordered; one that was ordered before has its own.
- * @throws {BerthError} `resource_exhausted`, `host_offline` and what else no host can do, of the first that has none
+ * Reserves places for all guests before the first is created; a guest of an earlier attempt has its own place.
+ * @throws {BerthError} `resource_exhausted`, `host_offline` and other reasons of all hosts, for the first guest without
+ * a place
  */
 async function holdRoom(
   fleet: Fleet,
@@ -124,7 +125,7 @@ function expand({ containers, count, ...body }: BatchCreate): CreateBody[] {
   return Array.from({ length: count }, (_, index) => ({ ...body, template_id, name: `${name}-${index + 1}` }))
 }
 
-/** Adds to an error which of the many it is about. */
+/** Adds the index of the creation to an error. */
 function located<T>(index: number, check: () => T): T {
   try {
     return check()

@@ -49,7 +49,7 @@ export function bootRoute(fleet: Fleet): Route {
     path: '/containers/{id}/boot',
     name: 'changeBoot',
     subUser: 'allowed',
-    scope: reinstallScope, // who boots another system has all of the disk
+    scope: reinstallScope, // a system that boots from another image can access the whole disk
     bound: 'guest',
     audit: 'container.boot',
     tag: 'Containers',
@@ -85,7 +85,7 @@ export function bootRoute(fleet: Fleet): Route {
   })
 }
 
-/** An image that a sub-user may not have is to it like one that is not there. @throws {BerthError} `invalid_field` */
+/** For a sub-user, an image without permission does not exist. @throws {BerthError} `invalid_field` */
 function imageOf({ mode, image = '' }: BootBody, { subUser }: Principal): string {
   if (mode === 'cdrom' && image === '') throw invalidField('image', 'image: is required for cdrom')
   if (mode === 'disk' && image !== '') throw invalidField('image', 'image: not allowed for disk')

@@ -8,8 +8,8 @@ import { queueOrder, type GuestRequest, type OrderCase } from './queue-order.js'
 const waitMs = 120_000
 
 /**
- * Has the agent carry out an order and waits until the view shows its end.
- * @returns the password that was made, or sent with the order
+ * Lets the agent execute an operation and waits until the view shows its end.
+ * @returns the generated or sent password
  * @throws {BerthError} see `awaitDone`
  */
 export async function carryOut(
@@ -55,7 +55,7 @@ const told: ReadonlySet<string> = new Set([
   'snapshot_space_exceeded',
 ])
 
-/** What is wrong with the host is its operator's business: no text and no code of that. */
+/** Details of a host's failure are for its operator only: the error has neither its text nor its code. */
 function failureOf({ id, errorCode, error }: Operation): BerthError {
   if (errorCode === 'storage_full') return new BerthError('exhausted', errorCode, error)
   if (told.has(errorCode)) return conflict(errorCode, error)

@@ -22,7 +22,7 @@ type ActionBody = Static<typeof ActionBodySchema>
 export interface OrderFields {
   readonly uuid: string
   readonly force: boolean
-  /** Whether it ends a block for abuse: those who are bound to some guests do not decide that. */
+  /** Whether it lifts a block for abuse: callers bound to guests may not decide that. */
   readonly liftBlock: boolean
 }
 
@@ -31,7 +31,7 @@ export interface ActionDefinition {
   readonly method: 'POST' | 'DELETE'
   readonly scope: string
   readonly summary: string
-  /** Whether it takes `force`. */
+  /** Whether it accepts `force`. */
   readonly forceable?: boolean
   readonly order: (fields: OrderFields) => OrderCase
 }

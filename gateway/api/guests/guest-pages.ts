@@ -31,7 +31,7 @@ const options = {
   filters: ['name', 'status', 'virtualization', 'template', 'host_id'],
 } as const
 
-/** Answers about guests; what was made for a guest is kept until what it shows changes. */
+/** Answers about guests; the rows of a guest are cached until its displayed data changes. */
 export interface GuestPages {
   /** `GET /containers`. */
   fullList(caller: Principal, query: object): Promise<Answer<never>>

@@ -5,22 +5,22 @@ import { operationStatusOf } from '../../fleet/lists/operation-table.js'
 
 export const timelineKinds = ['task', 'change', 'alert', 'policy', 'restart'] as const
 
-/** Something that happened to a container. */
+/** An event of a container. */
 export interface TimelineEntry {
   readonly atMs: number
   readonly kind: (typeof timelineKinds)[number]
-  /** Of a task, an audit entry, or the type of an alert. */
+  /** Action of a task or an audit entry, or the type of an alert. */
   readonly action: string
-  /** Of a task; `success` or `failure` of a change; the severity of an alert. */
+  /** Status of a task; `success` or `failure` of a change; the severity of an alert. */
   readonly status: string
   readonly user: string
-  /** Of who asked for it; empty: not known. */
+  /** Address of the caller; empty: unknown. */
   readonly address: string
   readonly detail: string
   readonly taskId: string
 }
 
-/** What is known of one container, by source; a reader without the permission for one has none of it. */
+/** Facts about one container by source; a source is empty if the reader lacks its permission. */
 export interface TimelineSources {
   readonly operations: readonly OperationView[]
   readonly audit: readonly AuditRecord[]
@@ -28,7 +28,8 @@ export interface TimelineSources {
 }
 
 /**
- * One list, the newest first. What was ordered is there once: as its task, with the address that its audit entry has.
+ * Merges all sources into one list, the newest first. A submitted operation appears once: as its task, with the address
+ * of its audit entry.
  */
 export function planTimeline({ operations, audit, alerts }: TimelineSources, limit: number): TimelineEntry[] {
   const ordered = new Map(audit.map((record) => [taskOf(record), record]))
@@ -41,12 +42,12 @@ export function planTimeline({ operations, audit, alerts }: TimelineSources, lim
   return entries.sort((a, b) => b.atMs - a.atMs).slice(0, limit)
 }
 
-/** A ticket for a console that is opened next, which has an entry of its own. */
+/** A ticket for a console that is opened next, which has a separate entry. */
 function isPrelude({ action, success }: AuditRecord): boolean {
   return action === 'console.ticket' && success
 }
 
-/** The task that an entry tells of; empty: none. See `queueOrder`. */
+/** The task that an entry names; empty: none. See `queueOrder`. */
 function taskOf({ detail }: AuditRecord): string {
   return /\btask ([\w-]{1,64})$/.exec(detail)?.[1] ?? ''
 }
@@ -65,7 +66,7 @@ function taskEntry({ operation }: OperationView, ordered: AuditRecord | undefine
   }
 }
 
-/** The agent stops what may not run any more, and starts again what ended by itself or with its host. */
+/** The agent stops guests by policy, and restarts guests that ended by themselves or with their host. */
 function kindOf(action: string, user: string): TimelineEntry['kind'] {
   if (user === securityUser) return 'alert'
   if (user !== 'system') return 'task'

@@ -9,7 +9,7 @@ import type { QueuedSchema } from '../tasks/task-row.js'
 export type OrderCase = SubmitOperationRequest['order']
 export type GuestRequest = RequestContext<unknown, unknown, unknown> & Subjects['guest']
 
-/** Orders an operation of the request's container; the view shows it when this resolves. */
+/** Submits an operation on the request's container; the view shows it when this resolves. */
 export async function queueOrder(
   fleet: Fleet,
   context: GuestRequest,

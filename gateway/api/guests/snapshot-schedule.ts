@@ -73,7 +73,7 @@ const ScheduleResultSchema = Type.Object(
   { title: 'SnapshotScheduleResult' },
 )
 
-/** When snapshots of a container are taken by themselves. */
+/** Interval and time of a container's scheduled snapshots. */
 export function scheduleRoute(fleet: Fleet): Route {
   return route({
     method: 'POST',
@@ -117,7 +117,7 @@ function scheduleResult(
   }
 }
 
-/** @param schedule undefined: of an agent that knows none */
+/** @param schedule undefined: the agent does not support schedules */
 export function scheduleRow(schedule: SnapshotSchedule | undefined, time: TimeFormat): Static<typeof ScheduleSchema> {
   const {
     enabled,

@@ -281,7 +281,7 @@ interface GuestSnapshot {
   readonly snapshot: Snapshot
 }
 
-/** The snapshot has the operation's id. It may be gone again. */
+/** The snapshot has the operation's id. It may be deleted already. */
 function getTaken(view: FleetView, { guest, operationId }: Context): GuestSnapshot {
   const shown = view.findGuest(guest.guest.uuid)
   const snapshot = shown?.guest.snapshots.find(({ id }) => id === operationId)

@@ -43,7 +43,7 @@ export interface TimelineDeps {
   readonly now: () => number
 }
 
-/** What happened to a container, from all that is known of it and that the caller may see. */
+/** Events of a container, from all sources that the caller may see. */
 export function timelineRoute(deps: TimelineDeps): Route {
   return route({
     method: 'GET',
@@ -78,7 +78,7 @@ async function readSources({ view, audit, now }: TimelineDeps, caller: Principal
   }
 }
 
-/** Those who may not read the log see what they did themselves. */
+/** Callers without permission for the log see only their own actions. */
 async function readAudit(
   { audit, now }: Pick<TimelineDeps, 'audit' | 'now'>,
   { ref, scopes }: Principal,

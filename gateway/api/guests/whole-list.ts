@@ -11,7 +11,7 @@ interface RenderedBlock {
   readonly piece: Piece
 }
 
-/** How many blocks are made in one turn of the event loop. */
+/** Number of blocks that are built in one turn of the event loop. */
 const fewBlocks = 2
 const mostRounds = 20
 

@@ -57,7 +57,7 @@ export interface HistoryDeps {
   readonly time: TimeFormat
 }
 
-/** Use over time, which the agent of the host keeps. */
+/** Usage over time, which the agent of the host records. */
 export function historyRoutes({ fleet, time }: HistoryDeps): Route[] {
   return [
     route({
@@ -120,7 +120,7 @@ function historyRow(history: History | undefined, range: Range, time: TimeFormat
   return { range, step_seconds: seconds, points }
 }
 
-/** To two decimals; null for what an agent does not know, or cannot be. */
+/** Rounded; null for missing or impossible values of an agent. */
 function known(value: number | undefined, decimals: number): number | null {
   if (value === undefined || !Number.isFinite(value) || value < 0) return null
   return Math.round(value * decimals) / decimals

@@ -7,7 +7,7 @@ import type { RequestContext } from '../../http/route.js'
 import { FailedSchema, orderEach, type PartsDone } from '../guests/batch-parts.js'
 import { getNamedHost } from '../host-choice.js'
 
-/* Images are each host's own: what is asked of one is asked of the host that is named, or of all that have it. */
+/* Each host has its own images: a request applies to the named host, or to all hosts that have the image. */
 
 const HostIdSchema = Type.Optional(
   Type.String({
@@ -23,7 +23,7 @@ export const IdSchema = Type.String({
   description: 'Id of an image, see `GET /images`: lower-case letters, digits, "." and "-".',
 })
 
-/** What is told beside the message. */
+/** Fields in addition to the message. */
 export const doneFields = {
   hosts: Type.Array(Type.String(), { description: 'Ids of the hosts on which the action succeeded.' }),
   failed: Type.Array(FailedSchema, { description: 'Hosts on which the action failed, by id.' }),
@@ -36,7 +36,7 @@ export interface DoneOnHosts<Result> {
 }
 
 /**
- * The template on each host that is meant.
+ * The template on each selected host.
  * @throws {BerthError} `not_found`; `invalid_field` for an unknown host
  */
 export function holdersOf(view: FleetView, templateId: string, hostId: string | undefined): TemplateView[] {
@@ -49,8 +49,8 @@ export function holdersOf(view: FleetView, templateId: string, hostId: string | 
 }
 
 /**
- * Asks each host; the view shows what was done when this resolves.
- * @throws where it was done on none
+ * Calls each host; the view shows the results when this resolves.
+ * @throws if no host succeeded
  */
 export async function onHosts<Result extends { readonly revision: number }>(
   fleet: Fleet,
@@ -68,7 +68,7 @@ export async function onHosts<Result extends { readonly revision: number }>(
   return { results: done.map(({ result }) => result), more: { hosts, failed }, unsettled }
 }
 
-/** What a client gives in the body, or in the query where its DELETE has none. @throws {BerthError} `missing_field` */
+/** The id in the body, or in the query for clients whose DELETE has no body. @throws {BerthError} `missing_field` */
 export function givenId(
   field: 'template_id' | 'id',
   { query, body }: { readonly query: Ids; readonly body?: Ids | undefined },

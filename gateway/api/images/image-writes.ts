@@ -65,7 +65,7 @@ function cancelRoute(fleet: Fleet): Route {
       const { id, hostId } = audited(context, givenId('template_id', context))
       const held = holdersOf(fleet.view, id, hostId)
       const running = held.filter(({ template }) => template.downloading)
-      const asked = running.length > 0 ? running : held // the agent knows better
+      const asked = running.length > 0 ? running : held // the agent knows the present state
       const { more, unsettled } = await onHosts(fleet, context, idsOf(asked), (host) =>
         fleet.agent(host).images.cancelImageDownload({ templateId: id }),
       )
@@ -128,7 +128,7 @@ function toggleRoute(fleet: Fleet): Route {
   })
 }
 
-/** What became of one host. */
+/** The result of one host. */
 interface HostOutcome {
   readonly hostId: string
   readonly task: string
@@ -160,7 +160,7 @@ interface DownloadOrder {
   readonly user: string
 }
 
-/** That it is there, or on its way, is no failure of one host among several. */
+/** On several hosts it is not a failure that one already has the image or downloads it. */
 async function orderDownload(fleet: Fleet, { hostId, task, templateId, user }: DownloadOrder): Promise<HostOutcome> {
   const order = { $case: 'imageDownload', value: { templateId } } as const
   try {

@@ -154,7 +154,7 @@ function enabledRow({ template }: TemplateView): EnabledRow {
   return { id, name, distro, release, arch, variant, description, ...type }
 }
 
-/** Where a custom image comes from may be a secret: those who are bound to some containers do not see it. */
+/** The source of a custom image may be secret: callers bound to containers do not see it. */
 export function imageRow({ hostId, template }: TemplateView, caller: Principal): ImageRow {
   const { id, name, distro, release, arch, variant, description, os, source, custom } = template
   const { available, downloading, unsupported, sizeBytes, progress } = template

@@ -55,7 +55,7 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
   ]
 }
 
-/** One row for each id, whichever hosts have it: of what a guest may be made from; for sub-users of what is there. */
+/** One row per id, for all hosts: templates that guests can be created from; for sub-users only available ones. */
 function templateRows(view: FleetView, caller: Principal, hostId: string | undefined): TemplateRow[] {
   if (hostId !== undefined) getNamedHost(view, hostId)
   const rows = new Map<string, TemplateRow>()
@@ -69,12 +69,12 @@ function templateRows(view: FleetView, caller: Principal, hostId: string | undef
   return [...rows.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
-/** Whether guests are made from it: not a CD, nor a system that mends disks. */
+/** True if guests are created from it: it is neither a CD nor a rescue system. */
 export function isOfGuests({ template: { virtualization } }: TemplateView): boolean {
   return virtualization === 'lxc' || virtualization === 'kvm'
 }
 
-/** Whether its host may use it for guests of the caller. */
+/** True if its host may use it for guests of the caller. */
 export function canBeUsedBy({ subUser }: Principal, { template }: TemplateView): boolean {
   return !template.disabled && template.unsupported === '' && (subUser?.images?.has(template.id) ?? true)
 }

@@ -135,7 +135,7 @@ function replaceRoute(fleet: Fleet): Route {
 
 type ReplaceContext = RequestContext<unknown, unknown, FirewallBody> & Subjects['guest']
 
-/** The firewall is read and changed again when others changed it in between. */
+/** Number of attempts to change the firewall when other requests change it meanwhile. */
 const maxAttempts = 5
 
 async function replaceFirewall(fleet: Fleet, context: ReplaceContext): Promise<ChangedSetting> {

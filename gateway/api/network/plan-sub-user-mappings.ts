@@ -2,7 +2,7 @@ import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { planMappingChange } from '../guests/create/plan-mappings.js'
 
-/* What a sub-user may say of port mappings: where they lead, never which ports and addresses of the host are taken. */
+/* Fields of port mappings that a sub-user may set: the target, but never the ports and addresses of the host. */
 
 type MappingChange = ReturnType<typeof planMappingChange>
 
@@ -18,7 +18,7 @@ const names = {
 type Field = keyof typeof names
 
 const hostSide = ['hostIp', 'hostPort', 'hostPortEnd'] as const
-/** The end would change how many ports there are. */
+/** The end would change the number of ports. */
 const fixed: readonly Field[] = [...hostSide, 'containerPortEnd']
 const allButInner: readonly Field[] = [...fixed, 'protocol', 'description']
 
@@ -29,9 +29,9 @@ export function refuseChosenSide(mapping: Pick<PortMapping, (typeof hostSide)[nu
 }
 
 /**
- * Reduces a change to what a sub-user may change; fields that are sent as they are do no harm.
- * @param stored undefined: there is no such mapping, which the agent answers
- * @param innerOnly only where it leads inside the container
+ * Reduces a change to the fields that a sub-user may change; unchanged fields are permitted.
+ * @param stored undefined: the mapping does not exist, which the agent reports
+ * @param innerOnly permits only changes of the inner port
  * @throws {BerthError} `insufficient_scope` naming the field
  */
 export function planSubUserMappings(
@@ -45,7 +45,7 @@ export function planSubUserMappings(
   return { ...wanted, ...Object.fromEntries(closed.map((field) => [field, undefined])) }
 }
 
-/** The last port inside, where the first moves and the range stays as long as it is. */
+/** The last inner port when the first one moves and the length stays. */
 function endOf({ containerPort, hostPort, hostPortEnd }: PortMapping, moved = containerPort): number {
   return moved + hostPortEnd - hostPort
 }

@@ -83,14 +83,14 @@ export const RoutingSchema = Type.Object(
 export type RoutingRow = Static<typeof RoutingSchema>
 type Usage = Static<typeof UsageSchema>
 
-/** What a caller may see of a host's routing: its containers by uuid; `all`: others' too. */
+/** The part of a host's routing that a caller may see: its containers by uuid; `all`: all containers. */
 export interface RoutingScope {
   readonly hostId: string
   readonly guests: ReadonlyMap<string, GuestView>
   readonly all: boolean
 }
 
-/** Converts a host's routing. For a bound key the pools consist of what its own containers have. */
+/** Converts a host's routing. For a bound key the pools contain only addresses of its own containers. */
 export function routingRow(routing: GetRoutingResponse, scope: RoutingScope): RoutingRow {
   const ipv4Assignments = heldBy(routing.ipv4Assignments, scope)
   const ipv6Assignments = heldBy(routing.ipv6Assignments, scope)

@@ -47,7 +47,7 @@ const SummarySchema = Type.Object(
   { title: 'SecuritySummary' },
 )
 
-/** What hosts noticed of containers that harm others. */
+/** Alerts of hosts about containers that harm others. */
 export function securityReadRoutes({ fleet, time }: SecurityDeps): Route[] {
   const { view } = fleet
   return [

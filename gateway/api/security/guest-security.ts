@@ -32,7 +32,7 @@ const common = {
   params: ContainerPathSchema,
 } as const
 
-/** What the watch for abuse does with one container. */
+/** Settings of the abuse monitor for one container. */
 export function guestSecurityRoutes(fleet: Fleet): Route[] {
   return [
     route({

@@ -87,7 +87,7 @@ async function readGuest({ fleet, time }: SecurityDeps, caller: Principal, ref: 
 }
 
 /**
- * Reads one host, or all that are online; of all, those that cannot answer are left out.
+ * Reads one host, or all that are online; of all, unreachable ones are omitted.
  * @throws {BerthError} `invalid_field`, `host_offline`, of a named host
  */
 async function readAll(deps: SecurityDeps, caller: Principal, hostId: string | undefined): Promise<LogRow[]> {

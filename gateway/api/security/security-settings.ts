@@ -121,7 +121,7 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
 }
 
 /**
- * Checks the named container, or all of the named host, or all there are.
+ * Checks the named container, or all of the named host, or all containers.
  * @throws {BerthError} `not_found`, `host_offline`
  */
 async function check(
@@ -143,7 +143,7 @@ async function check(
   return { guests: guest ? 1 : sum('guests'), alerts: sum('alerts') }
 }
 
-/** Those that can be asked. @throws {BerthError} `host_offline` where there is none */
+/** Online hosts. @throws {BerthError} `host_offline` if there is none */
 function hostsOf(fleet: Fleet, hostId: string | undefined): string[] {
   if (hostId !== undefined) return [chooseHost(fleet.view, hostId).id]
   const online = fleet.view.hosts().filter(({ state }) => state === 'online')

@@ -4,11 +4,11 @@ import { jsonType, type Reply } from '../../http/reply.js'
 import { isAccessCode } from '../../sub-users/access-codes.js'
 
 /*
- * Where links of sub-users lead: to the page that logs in. They say the same for every code that has the form of one, so
- * that nobody learns which there are.
+ * The pages of sub-users' links, which lead to the login. The answer is the same for every well-formed code, so that
+ * nobody learns which codes exist.
  */
 
-/** Nothing is kept, and no other page is told of the link. */
+/** The browser stores nothing, and does not send the link to other pages. */
 const unseen = { 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' } as const
 
 const directions = {
@@ -24,7 +24,7 @@ export function linkPages(): Page[] {
   ]
 }
 
-/** What follows `#` no server sees, and no log. @throws {BerthError} `not_found` */
+/** No server and no log sees the part after `#`. @throws {BerthError} `not_found` */
 function followLink(code: string): Reply {
   if (!isAccessCode(code)) throw notFound('page')
   return { status: 302, headers: { ...unseen, Location: `/login#code=${code}` }, body: '' }

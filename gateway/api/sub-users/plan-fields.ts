@@ -43,7 +43,7 @@ export function planFields({ view, time }: Parts, body: ChangeBody, caller: Prin
   }
 }
 
-/** `null`: any. A list and the word that there is none contradict each other: neither is guessed. */
+/** `null`: all images. A list together with the flag for all is a contradiction, which is refused. */
 function planImages({
   allowed_image_ids: ids,
   image_limit_configured: limited,
@@ -54,7 +54,7 @@ function planImages({
   return ids === undefined ? (limited ? [] : undefined) : [...new Set(ids)]
 }
 
-/** Guests by any of their names, each once; another's is like none. */
+/** Guests by any of their names, each once; foreign ones do not exist for the caller. */
 function resolve(view: FleetView, refs: readonly string[], caller: Principal): string[] {
   const uuids = refs.map((ref) => {
     const found = view.findGuest(ref)

@@ -30,7 +30,7 @@ const login = {
   errors: ['login_failed'],
 } as const
 
-/** How sub-users log in: by their name, or by the code of their link; what is missing is told alike. */
+/** Logins of sub-users by name, or by the code of their link; every failure has the same answer. */
 export function subUserLoginRoutes(deps: SubUserLoginDeps): Route[] {
   const { accounts, subUsers } = deps
   return [
@@ -70,7 +70,7 @@ export function subUserLoginRoutes(deps: SubUserLoginDeps): Route[] {
   ]
 }
 
-/** Under it failures with codes that nobody has are counted; no account can have this name. */
+/** Failures with unknown codes are counted under it; no account can have this name. */
 const unknownCode = '*'
 
 interface SubUserLogin {

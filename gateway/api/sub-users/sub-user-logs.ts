@@ -21,7 +21,7 @@ const common = {
   params: SubUserPathSchema,
 }
 
-/** What a sub-user did, for who may see it. */
+/** Actions of a sub-user, for callers who may see them. */
 export function subUserLogRoutes({ subUsers, audit, accounts, time }: SubUserLogDeps): Route[] {
   return [
     route({

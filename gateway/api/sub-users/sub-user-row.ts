@@ -66,7 +66,7 @@ export function createdRow(
   }
 }
 
-/** One that was just deleted is left out already. */
+/** Omits a container that was just deleted. */
 function containersOf(view: FleetView, { containerUuids }: SubUserAccount): GuestView[] {
   return containerUuids.flatMap((uuid) => view.findGuest(uuid) ?? [])
 }

@@ -169,7 +169,7 @@ function removeRoute({ subUsers }: SubUserDeps): Route {
 
 type AnyContext = RequestContext<unknown, unknown, unknown>
 
-/** A password is kept, encrypted and for a while, only if the request can be repeated. */
+/** A password is stored encrypted and temporarily, only if the request can be repeated. */
 function repeatableId({ headers, operationId }: AnyContext): string | undefined {
   return headers['idempotency-key'] === undefined ? undefined : operationId
 }

@@ -56,7 +56,7 @@ export const WebhookSchema = Type.Object(
   { title: 'Webhook' },
 )
 
-/** With the secret, where it is new. */
+/** Includes the secret if it is new. */
 export const MadeWebhookSchema = Type.Object(
   {
     ...WebhookSchema.properties,

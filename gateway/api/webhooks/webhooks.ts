@@ -34,7 +34,7 @@ const ofWebhooks = { scope: 'webhook:manage', bound: 'refused', tag: 'Webhooks' 
 const sortable = ['name', 'created_at'] as const
 const sortableDeliveries = ['created_at', 'type', 'status'] as const
 
-/** Telling other programs of changes. */
+/** Routes for webhooks, which notify other programs of changes. */
 export function webhookRoutes(parts: Parts): Route[] {
   return [...readRoutes(parts), ...changeRoutes(parts), ...deliveryRoutes(parts)]
 }
@@ -115,7 +115,7 @@ function changeRoutes({ webhooks, time }: Parts): Route[] {
         const { body, params, caller } = context
         const before = records.get(params.id)
         context.audit({ target: before.name, detail: detailOf(body) })
-        // What waits goes to the new URL, with the old events.
+        // Pending deliveries use the new URL, with the old events.
         refuseUnreadable(caller, [...before.events, ...checkEvents(body.events ?? before.events)])
         const rotates = body.rotate_secret === true
         const record = await records.update(params.id, fieldsIn(body), rotates)
@@ -199,7 +199,7 @@ function deliveryRoutes({ webhooks, time }: Parts): Route[] {
   ]
 }
 
-/** @throws {BerthError} `insufficient_scope`: nobody is told by a webhook what its maker could not read */
+/** @throws {BerthError} `insufficient_scope`: a webhook must not send what its creator cannot read */
 function refuseUnreadable(caller: Principal, events: readonly string[]): void {
   const scopes = kindsOf(events).map(scopeOfKind)
   const missing = scopes.find((scope) => !coversScope(caller.scopes, scope))
@@ -207,7 +207,7 @@ function refuseUnreadable(caller: Principal, events: readonly string[]): void {
   throw new BerthError('forbidden', 'insufficient_scope', `these events require the scope ${missing}`)
 }
 
-/** Only the fields that are meant: bodies may hold more. */
+/** Only the documented fields: bodies may contain more. */
 function fieldsIn({ name, url, events, disabled }: Static<typeof ChangeWebhookSchema>): WebhookFields {
   return {
     ...(name !== undefined && { name }),
@@ -223,7 +223,7 @@ function detailOf(body: Static<typeof ChangeWebhookSchema>): string {
   return [...said, rotate ? 'new secret' : undefined].filter((part) => part !== undefined).join(', ')
 }
 
-/** The rest is often a secret: who knows it may send. */
+/** The rest of the URL is often a secret that permits sending. */
 function originOf(url: string): string {
   return URL.canParse(url) ? new URL(url).origin : 'no URL'
 }

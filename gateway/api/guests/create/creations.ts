@@ -48,7 +48,7 @@ export interface CreationParts {
 export function checkCreation({ fleet, time }: CreationParts, body: CreateBody, caller: Principal): PlannedCreation {
   checkMayAllowDevices(caller, body.devices)
   const { name, spec: planned } = planCreate(body, time, osOf(fleet.view, body.template_id))
-  // It has expired already: it is made, and blocked like any expired one.
+  // It has already expired: it is created, but blocked like any expired guest.
   const isOver = planned.expiresAtMs !== 0 && planned.expiresAtMs <= Date.now()
   const spec = { ...planned, start: planned.start && !isOver }
   if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
@@ -68,7 +68,7 @@ export async function orderCreation(
 }
 
 /**
- * While no host has told of any template, the fleet's own answer says more.
+ * As long as no host has reported any template, the fleet's own error is more precise.
  * @throws {BerthError} `invalid_field`, `image_disabled`
  */
 export function checkTemplate(view: FleetView, id: string): void {
@@ -82,7 +82,7 @@ export function checkTemplate(view: FleetView, id: string): void {
     })
 }
 
-/** What is made from a template; one that no host has told of is taken for Linux. */
+/** The system of a template; an unknown template counts as Linux. */
 export function osOf(view: FleetView, id: string): Os {
   for (const { template } of view.templates()) if (template.id === id && template.os === 'windows') return 'windows'
   return 'linux'

@@ -44,7 +44,7 @@ export function planCreate(body: CreateBody, time: TimeFormat, os: Os = 'linux')
   }
 }
 
-/** Names that are refused because the path to read such a container is another route's. */
+/** Names that are refused because the path of such a container belongs to another route. */
 const takenPaths = ['list']
 
 function checkName(name: string): void {

@@ -17,14 +17,14 @@ export function planLogin(body: LoginFields, os: Os = 'linux'): PlannedLogin {
   return planNewLogin(body, os)
 }
 
-/** Login of a guest that has one. @throws {BerthError} `invalid_field`, `missing_field` */
+/** Login of an existing guest. @throws {BerthError} `invalid_field`, `missing_field` */
 export function planReinstallLogin(body: LoginFields, os: Os = 'linux'): PlannedLogin {
   return body.ssh_auth_mode === 'keep' ? { ...noSecrets, sshAuthMode: 'keep' } : planNewLogin(body, os)
 }
 
 function planNewLogin({ ssh_auth_mode: asked, ...body }: LoginFields, os: Os): PlannedLogin {
   const password = body.ssh_password ?? ''
-  const keyLine = os === 'windows' ? '' : (body.ssh_public_key ?? '') // it has no use for one
+  const keyLine = os === 'windows' ? '' : (body.ssh_public_key ?? '') // Windows cannot use it
   const mode = (os === 'windows' && asked === 'key' ? undefined : asked) ?? impliedMode(password, keyLine)
   if (mode === 'password') {
     if (password === '') throw missing('ssh_password', 'password')

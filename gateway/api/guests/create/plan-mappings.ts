@@ -74,7 +74,7 @@ function explicitMappings(body: CreateBody): PortMapping[] {
   return (body.nat_port_mappings ?? []).map((wanted, index) => planMapping(wanted, `nat_port_mappings.${index}.`))
 }
 
-/** How a system lets people in. */
+/** Login port of each system. */
 const loginPorts = { linux: 22, windows: 3389 } as const
 const descriptions: Readonly<Record<number, string>> = { 22: 'SSH', 3389: 'RDP' }
 
