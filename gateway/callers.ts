@@ -45,7 +45,7 @@ export interface AccessOptions {
   secret: Buffer
   /** Directory in which `createAdminKey` left the first key's digest. */
   stateDir: string
-  /** How many audit entries to keep. */
+  /** Number of audit entries to retain. */
   auditKeep: number
   readonly retention?: Retention
   log: Logger

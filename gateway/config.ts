@@ -97,17 +97,17 @@ export const GatewayConfigSchema = Type.Object(
           default: 'https://acme-v02.api.letsencrypt.org/directory',
           pattern: '^https://[^\\s]+$',
         }),
-        /** File with PEM certificates that its server is trusted by, beside the usual ones; empty: none. */
+        /** File with PEM certificates that its server may use in addition to the usual ones; empty: none. */
         ca_file: Type.String({ default: '', pattern: '^(/[^\\n]*)?$' }),
       },
       object,
     ),
-    /** What may be told of changes, at whose URLs. */
+    /** Permitted URLs of webhooks. */
     webhooks: Type.Object(
       {
-        /** http besides https. */
+        /** Permits http in addition to https. */
         allow_http: Type.Boolean({ default: false }),
-        /** Addresses and CIDRs that may be told although they are private, special or this machine's. */
+        /** Permitted addresses and CIDRs, although they are private, special or this machine's own. */
         allowed_targets: Type.Array(Type.String({ maxLength: 64 }), { default: [], maxItems: 256 }),
       },
       object,
@@ -124,26 +124,26 @@ export const GatewayConfigSchema = Type.Object(
     join_token_minutes: Type.Integer({ minimum: 1, maximum: 10080, default: 60 }),
     audit: Type.Object(
       {
-        /** Entries: the oldest go first. */
+        /** Most entries: the oldest are deleted first. */
         keep: Type.Integer({ minimum: 100, maximum: 10000000, default: 100000 }),
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 365 }),
       },
       object,
     ),
-    /** Of log-ins that succeeded, and as many of those that failed. */
+    /** Limits for successful logins, and separately for failed ones. */
     login_log: Type.Object(
       {
-        /** Rows: the oldest go first. */
+        /** Most rows: the oldest are deleted first. */
         keep: Type.Integer({ minimum: 100, maximum: 100000, default: 10000 }),
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 90 }),
       },
       object,
     ),
-    /** Answers to requests with an Idempotency-Key, for their repeats. */
+    /** Retention of answers to requests with an Idempotency-Key, for their repetitions. */
     idempotency: Type.Object(
       {
         keep_hours: Type.Integer({ minimum: 1, maximum: 24, default: 24 }),
-        /** Of all callers together: the oldest go first. */
+        /** For all callers together: the oldest are deleted first. */
         keep: Type.Integer({ minimum: 1000, maximum: 10000000, default: 100000 }),
       },
       object,
@@ -165,13 +165,13 @@ export function limitsOf({ limits }: GatewayConfig) {
   }
 }
 
-/** Which URLs webhooks may have. */
+/** Policy for the URLs of webhooks. */
 export function webhookPolicy({ webhooks }: GatewayConfig): TargetPolicy {
   const { allow_http: allowHttp, allowed_targets: allowedTargets } = webhooks
   return { allowHttp, allowedTargets, setting: 'webhooks.allowed_targets' }
 }
 
-/** How much is kept, as access control takes it. */
+/** Converts the retention settings for access control. */
 export function retentionOf({ audit, idempotency, login_log: logins }: GatewayConfig) {
   return {
     auditDays: audit.keep_days,

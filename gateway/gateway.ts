@@ -28,7 +28,7 @@ import { Tls } from './tls/tls.js'
 
 /** How long requests in progress may take to end at shutdown. */
 const graceMs = 10_000
-/** How soon a host that was away, or joined, has what was set meanwhile. */
+/** Longest delay until a host that was offline, or joined, receives settings that were changed meanwhile. */
 const upkeepEveryMs = 60_000
 
 export interface GatewayOptions {
@@ -139,7 +139,7 @@ async function startParts(
   log.info({ url: server.url, version }, 'gateway started')
 }
 
-/** The store is kept running in the background. */
+/** The server is restarted in the background when it ends. */
 function startPrivateRedis(config: GatewayConfig, log: Logger, onClose: (close: Close) => void): RedisProcess {
   const redis = redisProcessOf(config, log)
   redis.start().catch((err: unknown) => log.error({ err }, 'private redis-server'))

@@ -89,7 +89,7 @@ async function purge({ redis }: GatewayConfig): Promise<void> {
   if (url) console.log(`${await purgeStore(url, redis.prefix)} keys ${redis.prefix}* removed`)
 }
 
-/** In the store that the gateways use, which has to run. */
+/** Changes the store of the gateways, which must run. */
 async function disableAccessPolicy(config: GatewayConfig): Promise<void> {
   const { withStore } = await import('./admin-commands.js')
   const { AccessPolicies } = await import('./policy/access-policy.js')

@@ -13,7 +13,7 @@ export interface Metrics extends HttpMetrics {
   readonly contentType: string
 }
 
-/** Each look wakes the process; what is reported as its delay is the time from one look to the next. */
+/** Each check wakes the process; the reported delay is the time between two checks. */
 const lagLookMs = 100
 
 /** `certificateEndsAtMs`: end of the certificate in use, ms since 1970; undefined: none. */

@@ -2,12 +2,12 @@ import type { Logger } from 'pino'
 import { defaultLoginRetention, type LoginRetention } from './accounts/login-log.js'
 import type { Store } from './store/store.js'
 
-/** How much of what only grows is kept, beside the number of audit entries. */
+/** Retention of growing data, in addition to the number of audit entries. */
 export interface Retention {
   readonly auditDays: number
-  /** Hours for which the answer to a request with an Idempotency-Key is kept. */
+  /** Hours for which the answer to a request with an Idempotency-Key is stored. */
   readonly repeatHours: number
-  /** Such answers, of all callers together. */
+  /** Most such answers, of all callers together. */
   readonly repeats: number
   readonly logins: LoginRetention
 }
@@ -21,7 +21,7 @@ export const defaultRetention: Retention = {
 
 const everyMs = 60_000
 
-/** Trims at once, when the store is back, and every minute. What fails is done the next time. */
+/** Trims at once, when the store is back, and every minute. A failed step is repeated the next time. */
 export class Trimming {
   #timer: NodeJS.Timeout | undefined
 

@@ -8,16 +8,18 @@ import type { ClientFrame } from './frames.js'
 import { InputRate } from './input-rate.js'
 import type { ConsoleVoice } from './voice.js'
 
-/** Input that may be under way to the guest. */
+/** Most input in flight to the guest. */
 const inputWindowBytes = 256 * 1024
-/** Output that waits for a client beyond this stops the stream; it goes on below the second. */
+/** More output than this waiting for a client pauses the stream; it continues below the second limit. */
 const fullBytes = 1024 * 1024
 const drainedBytes = 256 * 1024
 const openTimeoutMs = 15_000
-/** A client that answers no question for so long is gone. */
+/** A client that does not answer a ping for this long is disconnected. */
 const pingEveryMs = 25_000
 const stalledInputMs = 60_000
-/** What frames count as at least, in the rate of input: all of them, and those that programs in the guest are told of. */
+/**
+ * Minimum cost of a frame in the input rate: of any frame, and of a size change, which programs in the guest receive.
+ */
 const frameCostBytes = 32
 const resizeCostBytes = 1024
 
@@ -27,7 +29,7 @@ export interface ConsoleSocketParts {
   readonly start: ConsoleStart
   readonly voice: ConsoleVoice
   readFrame(data: Buffer, isBinary: boolean): ClientFrame
-  /** Called when the guest's side is there. */
+  /** Called when the guest's side is ready. */
   onReady(): void
   /** Called once. */
   onEnd(ending: ConsoleEnding): void
@@ -36,14 +38,14 @@ export interface ConsoleSocketParts {
 /** One client's socket on one side, the stream to its guest's console on the other. */
 export class ConsoleSocket {
   readonly openedAtMs = performance.now()
-  /** When the client last sent something to the guest. */
+  /** Time of the client's last input for the guest. */
   lastInputMs = performance.now()
-  /** Bytes. */
+  /** Bytes in both directions. */
   readonly passed = { in: 0, out: 0 }
   #state: 'opening' | 'open' | 'ended' = 'opening'
   /** Offset of the output at which this socket began. */
   #base = 0
-  /** Bytes of output: sent to the client, written to its connection, and received as it says itself. */
+  /** Bytes of output: sent to the client, written to its connection, and acknowledged by it. */
   #sent = 0
   #written = 0
   #acknowledged = 0
@@ -65,7 +67,7 @@ export class ConsoleSocket {
     socket.on('pong', () => (this.#isAlive = true))
     socket.on('error', () => undefined) // `close` follows
     socket.on('close', (code) => this.#left(code))
-    socket.pause() // until the guest's side is there
+    socket.pause() // until the guest's side is ready
     this.#stream = parts.openStream({
       onMessage: (message) => this.#show(message),
       onEnd: (error) => this.#failed(error),
@@ -79,7 +81,7 @@ export class ConsoleSocket {
     return this.#state === 'ended'
   }
 
-  /** Ends it for the client; the guest's side stays for a while where it can be resumed and `keep` says so. */
+  /** Ends the socket for the client. The guest's side stays for a while if it can be resumed and `keep` is true. */
   end(ending: ConsoleEnding, keep = false): void {
     if (this.#state === 'ended') return
     this.#state = 'ended'
@@ -88,16 +90,16 @@ export class ConsoleSocket {
     const { socket, voice } = this.parts
     if (!keep) this.#ask({ $case: 'close', value: {} })
     this.#stream.end()
-    // Ends the stream also where the agent does not answer.
+    // Ends the stream even if the agent does not answer.
     setTimeout(() => this.#stream.cancel(), 1000).unref()
     voice.closing(socket, ending)
-    if (socket.isPaused) socket.resume() // the client's answer to the close frame
+    if (socket.isPaused) socket.resume() // for the client's answer to the close frame
     socket.close(ending.code, ending.reason)
     setTimeout(() => socket.terminate(), 2000).unref()
     this.parts.onEnd(ending)
   }
 
-  /** Asks the client for a sign of life from time to time; ends one that gives none. */
+  /** Pings the client periodically, and disconnects one that does not answer. */
   look(nowMs: number): void {
     if (this.#pausedAtMs !== undefined) {
       if (nowMs - this.#pausedAtMs > stalledInputMs) this.end(endings.silent)
@@ -150,7 +152,7 @@ export class ConsoleSocket {
     if (socket.bufferedAmount > fullBytes) stream.pause()
   }
 
-  /** Tells the agent what the client has, as far as it is known to have left: more is sent only then. */
+  /** Reports to the agent the output that the client has received; the agent sends more only after that. */
   #report(): void {
     if (this.#state !== 'open') return
     const received = this.parts.voice.acknowledges ? Math.min(this.#acknowledged, this.#written) : this.#written
@@ -170,7 +172,7 @@ export class ConsoleSocket {
     if (frame.type === 'input') this.#input(frame.bytes)
   }
 
-  /** Every frame costs something, lest many that are empty come for nothing. */
+  /** Every frame has a minimum cost, so that empty frames are limited too. */
   #count(bytes: number): void {
     const waitMs = this.#rate.take(Math.max(bytes, frameCostBytes), performance.now())
     if (waitMs > 0) this.#pauseFor(waitMs)
@@ -217,7 +219,7 @@ export class ConsoleSocket {
     this.parts.socket.resume()
   }
 
-  /** A client that says it is done (1000) is; any other may come back. */
+  /** The code 1000 means that the client ends the console; after any other code it may return. */
   #left(code: number): void {
     this.end(endings.closed, code !== 1000)
   }

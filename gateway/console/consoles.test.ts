@@ -7,7 +7,7 @@ const callerOf = (principal: string) => {
   return { kind: 'session', root: principal.replace(/\/.*/, ''), accountKind: isAdmin ? 'admin' : 'sub_user' }
 }
 
-/** Somebody with a console of a guest. */
+/** A holder of a console of a guest. */
 const holder = (principal: string, guestUuid: string): ConsoleHolder =>
   ({
     grant: { kind: 'ssh', guestUuid, principal, credential: principal },

@@ -21,11 +21,11 @@ const guestRoom: Room = { most: 10, perShare: 5, reserve: 2 }
 const gatewayRoom: Room = { most: 500, perShare: 100, reserve: 50 }
 const lookEveryMs = 1000
 
-/** Who has a console, and by what right. */
+/** The holder of a console, and its grant. */
 export interface ConsoleHolder {
   readonly grant: Grant
   readonly caller: Principal
-  /** Where the socket comes from. */
+  /** Source of the socket. */
   readonly origin: Origin
   readonly address: string
   readonly requestId: string
@@ -47,8 +47,8 @@ export interface ConsolesParts {
 }
 
 /**
- * The consoles that are open at this gateway. Every second it looks whether each may still be: its credential, its
- * rights, its guest, the access policy, and how long nothing was typed.
+ * The open consoles of this gateway. Every second it checks whether each may stay open: its credential, its rights, its
+ * guest, the access policy, and its idle time.
  */
 export class Consoles {
   readonly #entries = new Set<Entry>()
@@ -63,7 +63,7 @@ export class Consoles {
 
   /**
    * Counts a console that is about to be opened.
-   * @returns a function that says which socket it is, and one that ends the count
+   * @returns a function that sets its socket, and one that ends the count
    * @throws {BerthError} `too_many_consoles`
    */
   enter(holder: ConsoleHolder): { opened: (socket: ConsoleSocket) => void; leave: () => void } {
@@ -84,7 +84,7 @@ export class Consoles {
   }
 
   /**
-   * The caller that a grant is for, who still has the right, and the guest, which can have a console.
+   * Checks that the caller of a grant still has the right, and that the guest can have a console.
    * @throws {BerthError} `unauthorized`, `not_found`, `invalid_state`, `policy_blocked`, `store_unavailable`
    */
   async check(grant: Grant): Promise<{ caller: Principal; guest: GuestView }> {
@@ -139,7 +139,7 @@ export class Consoles {
       const caller = await this.parts.grants.find(grant.credential)
       return caller && mayUse(caller, grant) ? undefined : endings.revoked
     } catch (error) {
-      // While the store is away nothing is known to have changed; it is looked at again once it is back.
+      // While the store is down, no change is known; the next check after that finds it.
       if (error instanceof BerthError && error.code === 'store_unavailable') return undefined
       throw error
     }
@@ -154,7 +154,7 @@ export class Consoles {
   }
 }
 
-/** The scope that a console takes. */
+/** The scope that a console requires. */
 export function scopeOf(kind: Grant['kind']): string {
   return `terminal:${kind}`
 }
@@ -174,7 +174,9 @@ function mayUse(caller: Principal, { kind, guestUuid, principal }: Grant): boole
   return caller.ref === principal && coversScope(caller.scopes, scopeOf(kind)) && maySee(caller, guestUuid)
 }
 
-/** Why the guest can have no console; undefined: it can, or its host is away and nothing is known. */
+/**
+ * The reason why the guest cannot have a console; undefined: it can, or its host is offline and the reason is unknown.
+ */
 function findRefusal(guest: GuestView): BerthError | undefined {
   if (guest.guest.policyBlocked)
     return new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${guest.guest.policyReason}`)

@@ -1,4 +1,4 @@
-/** What a client's frame means. */
+/** A parsed frame of a client. */
 export type ClientFrame =
   | { readonly type: 'input'; readonly bytes: Buffer }
   | { readonly type: 'resize'; readonly columns: number; readonly rows: number }
@@ -24,7 +24,10 @@ export function readOwnFrame(data: Buffer, isBinary: boolean): ClientFrame {
   return { type: message?.['type'] === 'close' ? 'close' : 'bad' }
 }
 
-/** Reads a frame of any other client of a terminal, by what such clients send: text that is no message is input. */
+/**
+ * Reads a frame of any other client of a terminal, in the forms that such clients send: text that is not a message is
+ * input.
+ */
 export function readTerminalFrame(data: Buffer, isBinary: boolean): ClientFrame {
   if (isBinary) return { type: 'input', bytes: data }
   const message = parseObject(data.toString())
@@ -34,7 +37,7 @@ export function readTerminalFrame(data: Buffer, isBinary: boolean): ClientFrame 
   return { type: 'input', bytes: data }
 }
 
-/** Reads a frame of any other client of a screen: all is RFB. */
+/** Reads a frame of any other client of a screen, which is always RFB. */
 export function readScreenFrame(data: Buffer): ClientFrame {
   return { type: 'input', bytes: data }
 }
@@ -54,6 +57,6 @@ function parseObject(text: string): Record<string, unknown> | undefined {
   try {
     return JSON.parse(text) as Record<string, unknown>
   } catch {
-    return undefined // typed by somebody
+    return undefined // typed text
   }
 }

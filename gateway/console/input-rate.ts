@@ -1,8 +1,8 @@
-/** Bytes a second that a client may type, and at once after a pause. */
+/** Bytes per second that a client may send, and its burst after a pause. */
 const bytesPerSecond = 64 * 1024
 const burstBytes = 1024 * 1024
 
-/** Bounds what a client sends: a bucket that fills again as time passes. */
+/** Limits the input of a client: a token bucket. */
 export class InputRate {
   #tokens = burstBytes
   #filledAtMs: number
@@ -11,7 +11,7 @@ export class InputRate {
     this.#filledAtMs = nowMs
   }
 
-  /** Counts input. @returns ms for which no more is to be read; 0: it may go on */
+  /** Counts input. @returns ms for which reading must pause; 0: no pause */
   take(bytes: number, nowMs: number): number {
     const gained = ((nowMs - this.#filledAtMs) / 1000) * bytesPerSecond
     this.#filledAtMs = nowMs

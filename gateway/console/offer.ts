@@ -1,4 +1,4 @@
-/** What a client offers that wants a console: everything but who it is. */
+/** The parameters of a client's request for a console, without its identity. */
 export interface ConsoleOffer {
   readonly kind: 'ssh' | 'vnc'
   /** How the client names the container: id, uuid or name. */
@@ -6,14 +6,14 @@ export interface ConsoleOffer {
   /** undefined: none, or two that differ. */
   readonly ticket: string | undefined
   readonly mode: 'shell' | 'serial' | 'vnc'
-  /** It speaks `berth.console.v1`. */
+  /** True if it uses `berth.console.v1`. */
   readonly isOwn: boolean
   /** The one subprotocol to answer; undefined: none was offered. */
   readonly protocol: string | undefined
   readonly size: { readonly columns: number; readonly rows: number }
-  /** Id of a console that is to go on; empty: a new one. */
+  /** Id of a console to resume; empty: a new one. */
   readonly resume: string
-  /** Offset of the output that the client has. */
+  /** Offset of the output that the client has already received. */
   readonly received: number | undefined
 }
 
@@ -29,9 +29,9 @@ export function isConsolePath(path: string): boolean {
 }
 
 /**
- * What a request for a socket asks for.
+ * Parses a request for a console socket.
  * @param protocols the header Sec-WebSocket-Protocol
- * @returns undefined when a part of it has no valid form
+ * @returns undefined if a part of it is malformed
  */
 export function readOffer(url: URL, protocols: string | undefined): ConsoleOffer | undefined {
   const { searchParams: query } = url
@@ -65,7 +65,7 @@ function readResume(resume: string, received: string): Pick<ConsoleOffer, 'resum
   return { resume, received: received === '' ? undefined : Number(received) }
 }
 
-/** A browser fails unless exactly one of those that it offered is answered. */
+/** A browser fails unless the answer contains exactly one of the offered protocols. */
 function chooseProtocol(offered: readonly string[]): string | undefined {
   const known = [ownProtocol, 'binary'].find((name) => offered.includes(name))
   return known ?? offered.find((name) => ticketProtocol.test(name))

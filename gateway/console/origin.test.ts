@@ -29,7 +29,7 @@ describe('the origin check of consoles', () => {
     ['http://berth.example@evil.example', 'berth.example', 'http', false],
     ['http://evil.example@berth.example', 'berth.example', 'http', false],
     ['http://berth.example, http://evil.example', 'berth.example', 'http', false],
-    // a host that is no host
+    // an invalid host
     ['http://a@b', 'a@b', 'http', false],
     ['http://a/b', 'a/b', 'http', false],
     ['http://', '', 'http', false],

@@ -2,7 +2,7 @@ export interface PageOrigin {
   /** Headers of the request. */
   readonly origin: string | undefined
   readonly host: string | undefined
-  /** What the client speaks to this server, or to the proxy in front of it. */
+  /** Scheme between the client and this server, or the proxy in front of it. */
   readonly scheme: 'http' | 'https'
 }
 
@@ -10,8 +10,8 @@ const hostForm = /^([a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::(\d{1,5}))?$/
 const usualPort = { http: '80', https: '443' } as const
 
 /**
- * Whether a page may open a console: it is this server's own, or of an origin in the list. Texts are compared whole, so
- * that nothing that looks like one of them is taken for it; a client that is no page must name an origin, too.
+ * True if a page may open a console: a page of this server, or of an origin in the list. Texts are compared as a whole,
+ * so that no similar text matches; a client that is not a page must name an origin, too.
  * @param allowed as `https://panel.example`
  */
 export function mayOpen({ origin, host, scheme }: PageOrigin, allowed: readonly string[]): boolean {
@@ -22,7 +22,7 @@ export function mayOpen({ origin, host, scheme }: PageOrigin, allowed: readonly 
   return page === own || allowed.includes(page)
 }
 
-/** As a browser writes it; undefined: not the name of a host. */
+/** The origin as a browser writes it; undefined: the host name is malformed. */
 function ownOrigin(host: string, scheme: PageOrigin['scheme']): string | undefined {
   const [, name, port] = hostForm.exec(host) ?? []
   if (name === undefined) return undefined

@@ -4,13 +4,13 @@ import { perMinute, RateLimit, rateLimited } from '../../shared/rate-limit.js'
 import type { Store } from '../store/store.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 
-/** What a ticket gives. */
+/** The rights of a ticket. */
 export interface Grant {
   readonly kind: 'ssh' | 'vnc'
   readonly guestUuid: string
-  /** Whose it is, as `Principal.ref`. */
+  /** Its caller, as `Principal.ref`. */
   readonly principal: string
-  /** What it was made with: see `credentialOf`. */
+  /** The credential that created it: see `credentialOf`. */
   readonly credential: string
 }
 
@@ -20,10 +20,10 @@ interface ConsoleTicket extends Grant {
 }
 
 export const ticketSeconds = 60
-/** For each container: one key may ask for the consoles of all customers. */
+/** For each container, since one key may request consoles of all customers. */
 export const ticketsPerMinute = 10
 
-/** Tickets for one console each, which last a minute; the store has their digests only. */
+/** Tickets for one console each, which last a minute; the store has only their digests. */
 export class ConsoleTickets {
   readonly #limit = new RateLimit(perMinute(ticketsPerMinute))
 
@@ -49,8 +49,8 @@ export class ConsoleTickets {
   }
 
   /**
-   * Takes a ticket, which is of no use any more then.
-   * @returns undefined when there is no such ticket, or none of this kind
+   * Uses up a ticket.
+   * @returns undefined if there is no such ticket of this kind
    * @throws {BerthError} `store_unavailable`
    */
   async redeem(ticket: string, kind: Grant['kind']): Promise<Grant | undefined> {

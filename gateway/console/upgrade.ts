@@ -47,8 +47,9 @@ interface UpgradeRequest {
 const maxFrameBytes = 64 * 1024
 
 /**
- * Answers requests for WebSockets to consoles. What a page may not know or do is refused before the upgrade; clients of
- * `berth.console.v1` learn of all else by a close code, since a browser does not show them an HTTP status.
+ * Answers requests for WebSockets to consoles. Errors that a page must not learn about, or cannot cause, are refused
+ * before the upgrade; clients of `berth.console.v1` receive all others as a close code, since a browser does not show
+ * them an HTTP status.
  */
 export class ConsoleUpgrades {
   readonly #server = new WebSocketServer({
@@ -62,14 +63,14 @@ export class ConsoleUpgrades {
 
   constructor(private readonly parts: ConsoleUpgradeParts) {}
 
-  /** Whether the request is for a console. */
+  /** True if the request is for a console. */
   matches({ method, url, headers }: IncomingMessage): boolean {
     if (method !== 'GET' || headers.upgrade?.toLowerCase() !== 'websocket') return false
     return isConsolePath(collapseSlashes(url ?? '').split('?', 1)[0] ?? '')
   }
 
   async answer(request: IncomingMessage, connection: Duplex, head: Buffer): Promise<void> {
-    connection.on('error', () => undefined) // the client is gone
+    connection.on('error', () => undefined) // the client has disconnected
     this.parts.openSockets.forget(request.socket)
     const judgement = this.parts.policies.judge(originOf(request))
     const exchange = openExchange(request, judgement)
@@ -151,7 +152,7 @@ export class ConsoleUpgrades {
         })
         place.opened(open)
       })
-      if (!isUpgraded) throw badHandshake() // or the client is gone
+      if (!isUpgraded) throw badHandshake() // or the client has disconnected
     } catch (error) {
       place.leave()
       void audited?.(false, toBerthError(error, 'open a console').code)
@@ -218,7 +219,7 @@ export class ConsoleUpgrades {
     }
   }
 
-  /** @returns whether there is a socket: none, where `ws` refuses the handshake or the client is gone */
+  /** @returns whether there is a socket; false if `ws` refuses the handshake or the client has disconnected */
   #upgrade(
     { request, connection, head }: UpgradeRequest,
     { protocol }: ConsoleOffer,
@@ -271,7 +272,7 @@ export class ConsoleUpgrades {
 }
 
 /**
- * Refuses what `ws` would, before a ticket is spent on it.
+ * Refuses what `ws` would refuse, before a ticket is used up.
  * @throws {BerthError} `invalid_request`
  */
 function checkHandshake({ headers }: IncomingMessage): void {

@@ -4,20 +4,20 @@ import type { ConsoleEnding } from './endings.js'
 export interface OpenedConsole {
   readonly resume: string
   readonly resumed: boolean
-  /** Bytes of what follows that were sent before: what they ask of a terminal was answered. */
+  /** Bytes of the following output that were sent before: the terminal must not answer their queries again. */
   readonly replay: number
   readonly offset: number
 }
 
-/** What a client is told beside the guest's output. */
+/** The messages to a client in addition to the guest's output. */
 export interface ConsoleVoice {
-  /** Whether the client says how much output it has received. */
+  /** True if the client acknowledges received output. */
   readonly acknowledges: boolean
   connecting(socket: WebSocket): void
   ready(socket: WebSocket, opened: OpenedConsole): void
   /** The console could not be opened. */
   failed(socket: WebSocket, message: string): void
-  /** It is about to end unless something is typed. */
+  /** The console ends soon unless there is input. */
   warn(socket: WebSocket, ending: ConsoleEnding, seconds: number): void
   closing(socket: WebSocket, ending: ConsoleEnding): void
 }
@@ -42,7 +42,7 @@ export const ownVoice: ConsoleVoice = {
 
 const nothing = (): void => undefined
 
-/** Lines of text that clients of terminals wait for, and type Enter at. */
+/** Lines of text that clients of terminals wait for before they send Enter. */
 export const terminalVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: (socket) => say(socket, 'Connecting...\r\n'),
@@ -52,7 +52,7 @@ export const terminalVoice: ConsoleVoice = {
   closing: nothing,
 }
 
-/** Nothing: all that a client of a screen gets is RFB. */
+/** No messages: a client of a screen receives only RFB. */
 export const screenVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: nothing,

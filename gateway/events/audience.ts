@@ -3,7 +3,7 @@ import { coversScope } from '../access/scopes.js'
 import type { FleetView } from '../fleet/contract.js'
 import { eventKinds, kindOf, type EventContent, type EventKind } from './event.js'
 
-/** The scope with which a kind can be read elsewhere, and whether sub-users can. */
+/** The scope that permits reading a kind elsewhere, and whether sub-users may read it. */
 const rules: Readonly<Record<EventKind, { readonly scope: string; readonly subUsers: boolean }>> = {
   guest: { scope: 'container:read', subUsers: true },
   task: { scope: 'task:read', subUsers: true },
@@ -12,13 +12,13 @@ const rules: Readonly<Record<EventKind, { readonly scope: string; readonly subUs
   alert: { scope: 'security:read', subUsers: false },
 }
 
-/** What a caller may be told: never more than it could read. */
+/** The events that a caller may receive: never more than it could read. */
 export interface Audience {
   readonly kinds: ReadonlySet<EventKind>
   readonly guests: Guests
 }
 
-/** @param wanted kinds that the caller asks for; undefined: all */
+/** @param wanted requested kinds; undefined: all */
 export function audienceOf(caller: Principal, wanted?: ReadonlySet<EventKind>): Audience {
   const kinds = eventKinds.filter((kind) => mayRead(caller, kind) && (wanted?.has(kind) ?? true))
   return { kinds: new Set(kinds), guests: caller.guests }
@@ -46,12 +46,12 @@ function sameSet<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
   return a === b || (a.size === b.size && [...a].every((item) => b.has(item)))
 }
 
-/** Names what a listener with these rights is sent; the same for all who are sent the same. Undefined: it is bound. */
+/** A name shared by all listeners that receive the same events. Undefined: the listener is bound to containers. */
 export function sharedNameOf({ kinds, guests }: Audience): string | undefined {
   return guests === 'all' ? [...kinds].sort().join() : undefined
 }
 
-/** Whether it may be told. That a host went away is told to who has a container there. */
+/** True if the listener may receive an event. An offline host is reported to callers with a container there. */
 export function isFor(audience: Audience, event: EventContent, view: Pick<FleetView, 'findGuest'>): boolean {
   const kind = kindOf(event.type)
   if (!audience.kinds.has(kind)) return false

@@ -3,7 +3,7 @@ import type { FleetChange } from '../fleet/fleet-changes.js'
 export const eventKinds = ['guest', 'task', 'host', 'usage', 'alert'] as const
 export type EventKind = (typeof eventKinds)[number]
 
-/** What clients may be told of, as `kind.word`. */
+/** Types of events, as `kind.word`. */
 export const eventTypes = [
   ...(['guest.created', 'guest.updated', 'guest.removed', 'guest.host'] as const),
   ...(['guest.suspended', 'guest.unsuspended'] as const),
@@ -19,15 +19,15 @@ export type EventType = (typeof eventTypes)[number]
 export interface EventContent {
   readonly type: EventType
   readonly hostId: string
-  /** Of the container that it is about; empty: about none. */
+  /** UUID of the affected container; empty: none. */
   readonly guestUuid: string
-  /** JSON. */
+  /** The event's data as JSON. */
   readonly data: string
   /** JSON for listeners that are bound to containers; absent: the same. */
   readonly customerData?: string
 }
 
-/** What is told of a change: nothing, where clients would see no difference. */
+/** The events of a change: none if clients would see no difference. */
 export type Describe = (change: FleetChange, hostId: string) => readonly EventContent[]
 
 export function kindOf(type: EventType): EventKind {

@@ -14,7 +14,7 @@ export interface HubOptions {
   readonly describe: Describe
   /** Default: 16,384 events of 16 MiB together. */
   readonly limits?: RingLimits
-  /** Clients at once. */
+  /** Most clients at the same time. */
   readonly maxListeners?: number
 }
 
@@ -24,14 +24,14 @@ export interface Opening {
   readonly holding: Holding
   /** Id of the last event that the client has. */
   readonly lastId: string | undefined
-  /** What the client may be told now. @throws {BerthError} once it may not listen any more */
+  /** The events that the client may receive at present. @throws {BerthError} once it may not listen any more */
   readonly recheck: () => Promise<Audience>
 }
 
 const defaultLimits: RingLimits = { count: 16_384, bytes: 16 * 1024 ** 2 }
-/** Between writes to a client: what happens meanwhile goes in one piece. */
+/** Interval between writes to a client: events within it are sent together. */
 const gatherMs = 50
-/** How soon a stream ends whose caller's rights have changed. */
+/** Longest time until a stream ends after its caller's rights have changed. */
 const recheckMs = 1000
 const beatEveryMs = 15_000
 
@@ -40,12 +40,12 @@ interface GatheredEvents {
   readonly next: number
 }
 
-/** Tells clients of changes of the fleet: one ring for all, from which each reads what it may see. */
+/** Sends clients the changes of the fleet: one ring for all, from which each reads its permitted part. */
 export class EventHub {
   readonly ring: EventRing
   readonly #listeners = new Set<EventSubscriber>()
   readonly #holdings = new Map<EventSubscriber, Holding>()
-  /** What was gathered for several listeners since the last event. */
+  /** Frames gathered for several listeners since the last event. */
   readonly #gathered = new Map<string, GatheredEvents>()
   #timer: NodeJS.Timeout | undefined
   #pumpedAtMs = 0
@@ -60,7 +60,7 @@ export class EventHub {
     })
   }
 
-  /** Clients that are connected. */
+  /** Number of connected clients. */
   get listeners(): number {
     return this.#listeners.size
   }
@@ -75,7 +75,7 @@ export class EventHub {
     throw new BerthError('unavailable', 'events_unavailable', `too many ${whose}: try again later`)
   }
 
-  /** Serves a client until it goes, or may not listen any more. */
+  /** Serves a client until it disconnects, or may not listen any more. */
   open({ response, audience, holding, lastId, recheck }: Opening): void {
     const listener = new EventSubscriber({
       response,
@@ -97,7 +97,7 @@ export class EventHub {
     if (this.#closed) listener.end('closing')
   }
 
-  /** Ends all streams: their clients connect again. */
+  /** Ends all streams: their clients reconnect. */
   close(): void {
     this.#closed = true
     this.#stop()

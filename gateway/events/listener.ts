@@ -3,14 +3,14 @@ import type { ServerResponse } from 'node:http'
 import type { Audience } from './audience.js'
 import type { EventRing } from './ring.js'
 
-/** Bytes that wait for one client at most, beside what its sockets hold. */
+/** Most bytes that wait for one client, in addition to its socket's buffers. */
 const waitingBytes = 256 * 1024
-/** A client that takes nothing for this long is disconnected. */
+/** A client that reads nothing for this long is disconnected. */
 const stalledMs = 60_000
-/** What clients wait before they connect again. */
+/** Time that clients wait before they reconnect. */
 const retryMs = 2000
 
-/** Frames from one number up to another for an audience, in one piece. */
+/** Gathers the frames of an audience from one number up to another. */
 export type Gather = (audience: Audience, from: number, maxBytes: number) => { bytes: Buffer; next: number }
 
 export interface ListenerParts {
@@ -23,11 +23,11 @@ export interface ListenerParts {
 }
 
 /**
- * One client of the stream. It reads from the ring at its own pace: what it does not take waits there, and once that is
- * overwritten it is told to start over. So it costs the same however slow it is.
+ * One client of the stream. It reads from the ring at its own pace: unread events wait there, and once they are
+ * overwritten the client must start over. Its cost is therefore independent of its speed.
  */
 export class EventSubscriber {
-  /** Number of the event that it gets next. */
+  /** Number of its next event. */
   #next: number
   #waitsSinceMs = 0
   #ended = false
@@ -45,14 +45,14 @@ export class EventSubscriber {
     const next = lastId === undefined ? ring.next : ring.findNext(lastId)
     this.#next = next ?? ring.next
     response.on('drain', () => this.pump())
-    // It goes while something is written: `close` follows, and without a listener the process would end.
+    // The client may disconnect during a write: `close` follows, and without a listener the process would end.
     response.on('error', () => response.destroy())
     response.write(`retry: ${retryMs}\n`)
     this.#note(next === undefined ? 'reset' : 'ready')
     this.pump()
   }
 
-  /** Sends what is new, as far as the client takes it. */
+  /** Sends new events, as far as the client accepts them. */
   pump(): void {
     while (!this.#ended && this.#next < this.#ring.next) {
       if (this.#isFull()) return
@@ -66,7 +66,10 @@ export class EventSubscriber {
     }
   }
 
-  /** Sent now and then, so that a client or a proxy sees that it is still there; ends a client that takes nothing. */
+  /**
+   * Sent periodically, so that a client or a proxy sees that the stream is alive; disconnects a client that reads
+   * nothing.
+   */
   beat(nowMs: number): void {
     if (this.#isFull()) {
       this.#waitsSinceMs ||= nowMs
@@ -77,11 +80,11 @@ export class EventSubscriber {
     this.#response.write('event: beat\ndata: {}\n\n')
   }
 
-  /** Tells why, and ends it. */
+  /** Reports the reason, and ends the stream. */
   end(code: string): void {
     if (this.#ended) return
     this.#ended = true
-    // One that takes nothing would not take this either.
+    // A client that reads nothing would not read this either.
     if (this.#isFull()) return void this.#response.destroy()
     this.#response.end(`event: end\ndata: ${JSON.stringify({ code })}\n\n`)
   }

@@ -6,23 +6,23 @@ export interface RingLimits {
   readonly bytes: number
 }
 
-/** An event with its number, and as it is sent. */
+/** An event with its number, and its encoded form. */
 export interface SentEvent extends EventContent {
   /** From 1, without gaps. */
   readonly number: number
   readonly frame: Buffer
-  /** For listeners that are bound to containers. */
+  /** The frame for listeners that are bound to containers. */
   readonly customerFrame: Buffer
 }
 
-/** The newest events, in the form in which they are sent: each is written once, whoever listens. */
+/** The newest events in encoded form: each is encoded once for all listeners. */
 export class EventRing {
   readonly #slots: (SentEvent | undefined)[]
   #bytes = 0
   #first = 1
   #next = 1
 
-  /** @param epoch names this ring: numbers of another are worth nothing here */
+  /** @param epoch identifies this ring: numbers of other rings are invalid here */
   constructor(
     readonly epoch: string,
     private readonly limits: RingLimits,
@@ -30,12 +30,12 @@ export class EventRing {
     this.#slots = new Array<SentEvent | undefined>(limits.count)
   }
 
-  /** Number of the oldest that is kept. */
+  /** Number of the oldest retained event. */
   get first(): number {
     return this.#first
   }
 
-  /** Number that the next event gets. */
+  /** Number of the next event. */
   get next(): number {
     return this.#next
   }
@@ -62,12 +62,15 @@ export class EventRing {
     return this.#slots[number % this.limits.count]!
   }
 
-  /** The id that a client may go on from. */
+  /** The id from which a client may resume. */
   idOf(number: number): string {
     return `${this.epoch}.${number}`
   }
 
-  /** The number after an id of a client; undefined: it has to start over, as what followed is not here any more. */
+  /**
+   * The number after an id of a client; undefined: the client must start over, since the following events are not
+   * available any more.
+   */
   findNext(id: string): number | undefined {
     const [, epoch, digits] = /^([\w-]+)\.(\d{1,15})$/.exec(id) ?? []
     const next = Number(digits) + 1

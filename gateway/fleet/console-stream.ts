@@ -5,18 +5,21 @@ import { consoleProtocol, FramedSocket, sparingly } from '../../shared/framed-so
 import { brokenError, refusalError } from '../../shared/grpc-errors.js'
 import type { ConsoleListener, ConsoleStream } from './contract.js'
 
-/** OpenSSL's words for the alert of an agent that does not know the protocol; the code is EPROTO where something was sent. */
+/**
+ * OpenSSL's message for the alert of an agent that does not support the protocol; the code is EPROTO if data was
+ * already sent.
+ */
 const otherVersion = /alert no application protocol/
 
 /** How to reach an agent. */
 export interface ConsoleTarget {
-  /** Of TLS, with the agent's address. */
+  /** TLS options, with the agent's address. */
   readonly options: ConnectionOptions
-  /** @throws once the peer's certificate is no longer that of this agent */
+  /** @throws once the peer's certificate is not this agent's any more */
   readonly check: (certificate: PeerCertificate | undefined) => void
 }
 
-/** Opens a connection to an agent for one console. The peer is checked at messages, but not at every one. */
+/** Opens a connection to an agent for one console. The peer is checked when messages arrive, but not for every one. */
 export function openConsole({ options, check }: ConsoleTarget, listener: ConsoleListener): ConsoleStream {
   const socket = connect({ ...options, ALPNProtocols: [consoleProtocol] })
   let peer: PeerCertificate | undefined

@@ -22,7 +22,7 @@ export interface TemplateView {
   readonly template: Template
 }
 
-/** Everything the gateway knows of the fleet, in memory; no method does I/O. */
+/** Everything that the gateway knows about the fleet, in memory; no method does I/O. */
 export interface FleetView {
   readonly changes: FleetChanges
   /** Differs after any change of what a guest list shows; for caches and ETags. */
@@ -40,7 +40,7 @@ export interface FleetView {
   findGuestByName(name: string): GuestView | undefined
   /** Newest first; at most `listedOperations` per host. */
   operations(): OperationView[]
-  /** Of one host, unordered. */
+  /** Operations on one host, unordered. */
   operationsOn(hostId: string): Iterable<OperationView>
   /** For pages of sorted and filtered operations. */
   readonly operationTable: Selectable<OperationView, OperationField>
@@ -48,7 +48,7 @@ export interface FleetView {
   operationsOf(guestUuids: Iterable<string>): OperationView[]
   findOperation(id: string): OperationView | undefined
   templates(): Iterable<TemplateView>
-  /** Of one host; default: of all. */
+  /** Alerts of one host; default: of all. */
   alerts(hostId?: string): AlertView[]
   hosts(): HostView[]
   countHosts(): { readonly total: number; readonly online: number }
@@ -70,12 +70,12 @@ export type OperationCalls = Calls<typeof OperationServiceService>
 export type ImageCalls = Calls<typeof ImageServiceService>
 export type RoutingCalls = Calls<typeof RoutingServiceService>
 
-/** What goes to an agent on a console's connection; `start` first. */
+/** The connection of a console to an agent; `start` is sent first. */
 export interface ConsoleStream {
-  /** Whether what the agent sends waits. */
+  /** True while output of the agent is paused. */
   readonly isPaused: boolean
   send(message: ConsoleRequest): void
-  /** Ends it after what was sent. */
+  /** Ends it after sending pending data. */
   end(): void
   /** Ends it at once. */
   cancel(): void
@@ -83,7 +83,7 @@ export interface ConsoleStream {
   resume(): void
 }
 
-/** What an agent sends of a console. */
+/** Messages of an agent about a console. */
 export type ConsoleOutput = Exclude<ConsoleResponse, { $case: 'refusal' }>
 
 export interface ConsoleListener {
@@ -129,11 +129,14 @@ export interface GuestCreationRequest {
   readonly hostId?: string
 }
 
-/** Places for guests that are about to be created: what it holds counts for others as created. */
+/** Places for guests that are about to be created; they count as used. */
 export interface HeldRoom {
-  /** Chooses hosts for one beside those before it; its creation goes there. @throws {BerthError} as `createGuest` without room */
+  /**
+   * Chooses hosts for one guest in addition to those before it; its creation uses them. @throws {BerthError} as
+   * `createGuest` without room
+   */
   hold(request: GuestCreationRequest): void
-  /** Gives back what no creation has used. */
+  /** Returns places that no creation has used. */
   release(): void
 }
 
@@ -184,7 +187,7 @@ export interface OrderedOperation {
 export interface Fleet {
   readonly view: FleetView
   readonly hosts: HostAdmin
-  /** Whether the list of hosts has been read: before, there may be guests that the view does not know. */
+  /** True once the list of hosts has been read: before that, the view may lack guests. */
   readonly isComplete: boolean
   /** @throws {BerthError} `not_found`, `host_offline` */
   agent(hostId: string): AgentClient
@@ -194,7 +197,7 @@ export interface Fleet {
    * @throws {BerthError} `name_conflict`, `resource_exhausted`, `not_found` (host, template), `host_offline`
    */
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
-  /** Room for several guests, all of it before the first is created. */
+  /** Places for several guests, all of them reserved before the first is created. */
   holdRoom(): HeldRoom
   /** Whether the operation is a creation with a reservation, made by an earlier attempt of the request. */
   isCreation(operationId: string): Promise<boolean>

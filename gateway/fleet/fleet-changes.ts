@@ -1,6 +1,6 @@
 import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
 
-/** What became different in the view: before and after; absent: it was not there, or is gone. */
+/** A difference in the view: before and after; absent: it did not exist, or was removed. */
 export type FleetChange =
   | { readonly kind: 'guest'; readonly before?: GuestView; readonly after?: GuestView }
   | { readonly kind: 'task'; readonly before?: OperationView; readonly after?: OperationView }
@@ -8,17 +8,14 @@ export type FleetChange =
   | { readonly kind: 'host'; readonly before?: HostView; readonly after?: HostView }
   | { readonly kind: 'usage'; readonly after: HostView }
 
-/** @param hostId of the host whose part of the view changed */
+/** @param hostId host whose part of the view changed */
 export type ChangeListener = (change: FleetChange, hostId: string) => void
 
-/**
- * Tells of each change of the view, in order, right after it. What a gateway learns of a host when it sees it for the
- * first time is no change.
- */
+/** Reports each change of the view, in order, right after it. The first state of a newly seen host is not a change. */
 export class FleetChanges {
   readonly #listeners = new Set<ChangeListener>()
 
-  /** @returns a function that ends it */
+  /** @returns a function that removes the listener */
   listen(listener: ChangeListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -31,7 +28,7 @@ export class FleetChanges {
   }
 }
 
-/** An agent that starts over sends everything again; what has its revision still is the same. */
+/** An agent that starts over sends everything again; an item with the same revision is unchanged. */
 function differs(change: FleetChange): boolean {
   const { kind, after } = change
   const before = kind === 'usage' ? undefined : change.before

@@ -209,7 +209,7 @@ export class GatewayFleet implements Fleet {
     return connection && isConnectionGood(host, connection) ? connection : undefined
   }
 
-  /** Connections may have died without an error, so all are replaced, and calls wait for the new ones. */
+  /** Connections may have broken without an error, so all are replaced, and calls wait for the new ones. */
   #wasPaused(): void {
     this.options.log.warn('this process was paused; connecting to all hosts again')
     for (const { host, watcher } of this.#watched.entries()) {
@@ -278,7 +278,7 @@ export class GatewayFleet implements Fleet {
     return this.view.findState(hostId)?.online ?? false
   }
 
-  /** Nobody waits for a host that is offline. */
+  /** Callers do not wait for an offline host. */
   #connectivityChanged(host: HostState): void {
     this.#hostChanged.notify(host.record.id)
     if (host.online) return
@@ -366,7 +366,7 @@ export class GatewayFleet implements Fleet {
       const madeBeforeMs = steadyClock.earliest() - reservationGraceMs - config.agents.call_timeout_ms
       const freed = await this.#registry.sweep(({ hostId, uuid }) => {
         const host = this.view.findState(hostId)
-        // A host that is away may have the guest.
+        // An offline host may have the guest.
         return host !== undefined && (!host.online || host.guests.has(uuid) || host.conflicts.has(uuid))
       }, madeBeforeMs)
       if (freed.length > 0) log.info({ freed: freed.map(({ name }) => name) }, 'reservations without guest freed')

@@ -7,7 +7,7 @@ const flushEveryMs = 1000
 const batch = 100
 
 /**
- * Last known state of each host's guests, in the store, so that a gateway that starts while a host is away shows its
+ * Last known state of each host's guests, in the store, so that a gateway that starts while a host is offline shows its
  * guests as unknown instead of not at all. Changes are written at most once a second, a new guest at once.
  *
  * `shown-guests:<host id>`: hash, uuid → Guest as protobuf in base64.

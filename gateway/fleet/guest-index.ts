@@ -5,8 +5,8 @@ import { GuestTable } from './lists/guest-table.js'
 import type { TableSlot } from '../lists/table.js'
 
 /**
- * Guests of all hosts by uuid, id and name, each unique in the fleet: of two that clash the first stays, and the other
- * one waits among its host's conflicts.
+ * Guests of all hosts by uuid, id and name, each unique in the fleet: if two clash, the first stays, and the other one
+ * waits among its host's conflicts.
  */
 export class GuestIndex {
   readonly table = new GuestTable<GuestEntry>()
@@ -16,7 +16,10 @@ export class GuestIndex {
   /** Hosts that have conflicts. */
   readonly #waiting = new Set<HostState>()
 
-  /** @param changed called when what is shown of a guest has changed; one that is given other keys is gone and new */
+  /**
+   * @param changed called when the displayed data of a guest has changed; a guest with new keys counts as removed and
+   * added
+   */
   constructor(
     private readonly changed: (host: HostState, change: { before?: GuestEntry; after?: GuestEntry }) => void = () =>
       undefined,
@@ -56,7 +59,7 @@ export class GuestIndex {
     this.#promote(before.guest)
   }
 
-  /** Applies what the store says of an owner, whoever came first. `undefined`: the guest is this host's. */
+  /** Applies the store's decision about an owner, whichever came first. `undefined`: the guest belongs to this host. */
   disown(host: HostState, uuid: string, reason: string | undefined): void {
     const guest = host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest
     if (reason === undefined) host.disowned.delete(uuid)
@@ -66,7 +69,7 @@ export class GuestIndex {
     this.set(host, guest)
   }
 
-  /** Changes nothing but the status of the host's guests. */
+  /** Changes only the status of the host's guests. */
   setOnline(host: HostState, online: boolean): void {
     this.table.changeAll(host.guests.keys(), ['status'], () => (host.online = online))
     this.touch(host)

@@ -16,7 +16,7 @@ export type GuestStatusName = (typeof guestStatuses)[number]
 
 const known: ReadonlySet<string> = new Set(guestStatuses)
 
-/** The guest's status; `unknown` while its host is away. */
+/** The guest's status; `unknown` while its host is offline. */
 export function statusOf(view: Pick<GuestView, 'guest' | 'online'>): GuestStatusName {
   return view.online ? reportedStatus(view.guest.status) : 'unknown'
 }

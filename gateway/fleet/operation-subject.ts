@@ -7,7 +7,7 @@ export function guestUuidOf({ subject }: Operation): string {
 
 const kinds: readonly string[] = ['guest', 'backup']
 
-/** The guest that it is about; what is done with a guest's backups is about the guest. */
+/** The guest of an operation; operations on a guest's backups count for the guest. */
 export function guestSubjectOf({ subject }: Pick<Operation, 'subject'>): Subject | undefined {
   return subject && kinds.includes(subject.kind) ? subject : undefined
 }

@@ -105,7 +105,7 @@ export function parseTemplate(template: Template): Template | undefined {
   return { ...parsed, progress: Math.min(100, Math.max(0, parsed.progress)) }
 }
 
-/** Words of a newer agent are taken for the next best that is known. */
+/** Unknown words of a newer agent are replaced by the closest known ones. */
 export function parseAlert(alert: Alert): Alert | undefined {
   if (!operationIdPattern.test(alert.id) || !guestUuidPattern.test(alert.guestUuid)) return undefined
   const type = abuseTypes.find((known) => known === alert.type)

@@ -12,7 +12,7 @@ export interface GuestView {
   readonly online: boolean
   /** Public address of its host: a name or an address; "": not known. */
   readonly hostAddress: string
-  /** Cache for what a reader derived from it; the reader checks what that was made from. */
+  /** Cache for data that a reader derived from it; the reader checks that it is current. */
   shown?: unknown
 }
 
@@ -21,7 +21,7 @@ export interface OperationView {
   readonly operation: Operation
 }
 
-/** What a host noticed of a guest, which may be gone by now. */
+/** An alert of a host about a guest, which may be deleted by now. */
 export interface AlertView {
   readonly hostId: string
   readonly alert: Alert

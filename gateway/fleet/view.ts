@@ -32,7 +32,7 @@ export class FleetState implements FleetView {
     changed: (host, change) => this.changes.tell(host, change),
   }
 
-  /** Each is called with what changed or is gone. */
+  /** Each function is called with the changed or removed item. */
   constructor(
     private readonly noteGuest: (hostId: string, uuid: string) => void = () => undefined,
     private readonly noteOperation: (id: string) => void = () => undefined,

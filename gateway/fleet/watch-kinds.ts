@@ -21,7 +21,7 @@ export interface FleetIndexes {
   deleteOperation(host: HostState, id: string): void
   /** Reads the host's public address again. */
   readAddress(host: HostState): void
-  /** Tells of a change of a kind that has no index. */
+  /** Reports a change of a kind that has no index. */
   changed(host: HostState, change: FleetChange): void
 }
 
@@ -29,7 +29,7 @@ interface EntityPlace<Value> {
   readonly keyOf: (value: Value) => string
   /** Keys of the host's entities in the view. */
   readonly keys: (host: HostState) => Iterable<string>
-  /** Takes untrusted data: bounds it, or refuses it with a reason in `host.refused`. */
+  /** Receives untrusted data: bounds it, or refuses it with a reason in `host.refused`. */
   readonly set: (host: HostState, value: Value, fleet: FleetIndexes) => void
   readonly delete: (host: HostState, key: string, fleet: FleetIndexes) => void
 }

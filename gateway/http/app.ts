@@ -78,16 +78,16 @@ export function createApp(options: AppOptions): Koa {
   return app
 }
 
-/** A client that takes nothing of its answer for this long is disconnected. */
+/** A client that reads nothing of its answer for this long is disconnected. */
 const stalledMs = 60_000
 
-/** Calls `onGone` once the client has taken the answer, which until then is in progress and in memory. */
+/** Calls `onGone` once the client has received the answer, which until then is in progress and in memory. */
 function whenGone(response: ServerResponse, { onGone }: Exchange): void {
   const gone = (): void => onGone.forEach((run) => run())
   const isSent = response.writableEnded && response.writableLength === 0
   if (isSent || response.destroyed) return gone()
   response.once('close', gone)
-  if (!response.writableEnded) return // a stream, which sees to it itself
+  if (!response.writableEnded) return // a stream, which checks this itself
   response.setTimeout(stalledMs, () => response.destroy())
 }
 
@@ -108,7 +108,7 @@ function createRouter(options: AppOptions): Router {
 }
 
 interface Admission extends Pick<AccessControl, 'addresses'> {
-  /** By the access policy. */
+  /** True if the access policy permits the source. */
   readonly allowed: boolean
   readonly next: () => Promise<unknown>
 }
@@ -130,7 +130,7 @@ async function replyTo(ctx: ExchangeContext, { addresses, allowed, next }: Admis
   }
 }
 
-/** Refuses what Node would answer itself, in another form than ours (RFC 9112, 3.2; RFC 9110, 10.1.1). */
+/** Refuses requests that Node would answer in a form different from the gateway's (RFC 9112, 3.2; RFC 9110, 10.1.1). */
 function checkProtocol(request: IncomingMessage): void {
   checkHostHeader(request)
   const { headers } = request
@@ -138,10 +138,10 @@ function checkProtocol(request: IncomingMessage): void {
     throw new BerthError('invalid', 'expectation_failed', 'Expect: only 100-continue is supported')
 }
 
-/** Whoever watches over the gateway is let in, from anywhere and when others flood it. */
+/** Monitoring is permitted from anywhere and during a flood of requests. */
 const openPages: readonly string[] = ['/healthz', '/readyz']
 
-/** Refuses targets that are no URL; Koa parses them lazily and throws. */
+/** Refuses malformed URLs; Koa parses them lazily and throws. */
 function checkTarget(ctx: ExchangeContext): void {
   try {
     if (typeof ctx.path === 'string') return

@@ -52,7 +52,7 @@ async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, i
   return { task }
 }
 
-/** Messages for bound callers, who must not learn who has a port or address, or how much others have left. */
+/** Messages for bound callers, who must not learn who uses a port or address, or how much is left for others. */
 const untold: Readonly<Record<string, string>> = {
   port_conflict: 'these host ports are not available',
   address_in_use: 'these addresses are not available',

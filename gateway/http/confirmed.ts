@@ -6,7 +6,7 @@ import type { Route } from './route.js'
 const recentMs = 10 * 60_000
 
 /**
- * What opens doors for others (keys, administrators, addresses) takes more than a browser that was left open.
+ * Sensitive changes (keys, administrators, addresses) require more than a browser that was left open.
  * @throws {BerthError} `confirmation_required`
  */
 export function refuseUnconfirmed({ confirmed }: Pick<Route, 'confirmed'>, caller: Principal): void {

@@ -73,7 +73,9 @@ export function createDispatcher(route: Route, options: DispatchOptions): (ctx: 
   }
 }
 
-/** Also refuses what another site's page sends where no caller is known: it could log a browser in as somebody else. */
+/**
+ * Also refuses requests of another site's page without a known caller: they could log a browser in as somebody else.
+ */
 async function callerOf(
   { scope, method }: Route,
   authenticator: Authenticator,
@@ -178,7 +180,7 @@ async function handleWrite(
   const audit: AnyContext['audit'] = ({ target, ...entry }) =>
     void Object.assign(audited, entry, target ? { target } : {})
   try {
-    // Not earlier: a repeat with an Idempotency-Key is answered even if its guest is gone.
+    // Not earlier: a repetition with an Idempotency-Key is answered even if its guest was deleted.
     const subject = await subjectOf(route, options, ready)
     Object.assign(audited, auditedOf(subject))
     const context = new HandlerContext(ready, options.log, {
@@ -200,7 +202,7 @@ function subjectOf(route: Route, { fleet }: DispatchOptions, { caller, request }
   return getSubject(fleet, route, { caller, params: request.params })
 }
 
-/** Names what a request is about, for its audit entry. */
+/** Names the target of a request for its audit entry. */
 function auditedOf({ guest, task }: BoundSubject): { target?: string; containerUuid?: string } {
   if (guest) return { target: guest.guest.name, containerUuid: guest.guest.uuid }
   return task ? { containerUuid: guestUuidOf(task.operation) } : {}
@@ -213,7 +215,7 @@ interface Handling {
   readonly recheck: AnyContext['recheck']
 }
 
-/** As at the beginning of the request, but for what is counted. */
+/** Repeats the checks of the beginning of the request, except for the counters. */
 async function recheck(route: Route, { access, policies }: DispatchOptions, { ctx }: Ready): Promise<Principal> {
   if (!policies.judge(originOf(ctx.req)).allowed) throw deniedByPolicy()
   const { exchange } = ctx.state

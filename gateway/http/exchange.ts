@@ -12,7 +12,7 @@ export interface Exchange {
   readonly startedAtMs: number
   /** Client address, after trusted proxies. */
   readonly address: string
-  /** Whether it came by TLS, here or at a trusted proxy. */
+  /** True if it came over TLS, here or at a trusted proxy. */
   readonly secure: boolean
   /** Path template of the route, for metrics and logs. */
   route: string
@@ -21,7 +21,7 @@ export interface Exchange {
   reply: Reply | undefined
   /** The caller's rate, for the answer's headers. */
   rate: RateState | undefined
-  /** What was thrown, for the log. */
+  /** The thrown error, for the log. */
   error: unknown
   /** Called once the answer has been sent, or the connection closed. */
   readonly onGone: (() => void)[]
@@ -50,7 +50,7 @@ export function openExchange(
   }
 }
 
-/** What tells who sends a request. */
+/** The parts of a request that identify its caller. */
 export function credentialsOf(
   { headers, method = '' }: IncomingMessage,
   { secure }: Pick<Exchange, 'secure'>,

@@ -6,8 +6,8 @@ import type { Route } from './route.js'
 type Access = Pick<AccessControl, 'audit' | 'authenticator'>
 
 /**
- * Leaves a line in the audit log of a change that another site's page asked for in somebody's name. That there are few
- * is the limit for refusals of an address.
+ * Records in the audit log a change that another site's page requested in somebody's name. The limit for refused
+ * requests of an address keeps the number of such entries low.
  */
 export async function noteForgery(
   { audit, authenticator }: Access,

@@ -4,8 +4,8 @@ import type { Fleet } from '../fleet/contract.js'
 import { etagOf } from './reply.js'
 
 /*
- * ETags of a container and its parts begin with its revision, so that the agent, which alone knows the current one,
- * checks If-Match under its own lock.
+ * ETags of a container and its parts begin with its revision. Only the agent knows the current revision, and checks
+ * If-Match under its own lock.
  */
 
 /** Strong ETag of a body that shows a container at a revision. */
@@ -28,8 +28,8 @@ export function ifRevisionOf(headers: IncomingHttpHeaders): number {
 }
 
 /**
- * Checks If-Match of an order that the agent only queues: compares it with the view, once that is as new as the tag.
- * Skips a repeated order, which has changed the container itself.
+ * Checks If-Match of an operation that the agent only queues: compares it with the view, once that is as new as the
+ * tag. Skips a repeated operation, which has changed the container itself.
  * @throws {BerthError} `precondition_failed`
  */
 export async function checkIfMatch(

@@ -24,7 +24,7 @@ export async function jsonListAnswer<Item>(
 ): Promise<Answer<never>> {
   if (items.length > fewRows) return listOfPieces(await inSlices(writePieces(items, jsonOf)), total)
   const text = envelopeAround(`[${items.map(jsonOf).join(',')}]`)
-  // A short string leaves with its headers in one write; a long one is encoded once.
+  // A short string is sent with its headers in one write; a long one is encoded once.
   const body = text.length > longBody ? Buffer.from(text) : text
   return { prepared: { body, etag: etagOf(body) }, headers: countHeader(total) }
 }

@@ -7,10 +7,10 @@ const rowsPerPiece = 1000
 
 export const linesType = 'application/x-ndjson; charset=utf-8'
 
-/** Most rows of one export; what is older is asked for with `to`. */
+/** Most rows of one export; older ones are requested with `to`. */
 export const maxLines = 100_000
 
-/** Answers with a JSON document per line, for other programs to keep. */
+/** Answers with one JSON document per line, for storage by other programs. */
 export function linesAnswer(rows: readonly object[], total: number, filename: string): Answer<never> {
   const pieces: Buffer[] = []
   for (let at = 0; at < rows.length; at += rowsPerPiece) {

@@ -4,8 +4,8 @@ import { selectFrom, type Fields, type ListQuery } from '../lists/query.js'
 import type { Answer } from './route.js'
 
 /*
- * What every list understands: `page`, `page_size`, `sort`, and filters for equality of a field. Without any of them it
- * returns the whole list.
+ * Parameters of every list: `page`, `page_size`, `sort`, and filters for equality of a field. Without any of them the
+ * whole list is returned.
  */
 
 const defaultPageSize = 50

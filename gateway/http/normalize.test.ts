@@ -315,7 +315,7 @@ describe('normalizing values of clients', () => {
       name: optional(Type.String(trimmed)),
     })
     const plain = fc.stringMatching(/^\S(.*\S)?$/)
-    const entry = plain.filter((text) => /[^\s,]/.test(text)) // commas alone are no entry
+    const entry = plain.filter((text) => /[^\s,]/.test(text)) // commas only are not an entry
     const right = fc.record(
       {
         integer: fc.integer(),

@@ -2,12 +2,12 @@ import type { TSchema } from 'typebox'
 import { invalidField } from '../../shared/errors.js'
 
 /*
- * Interprets what clients send: older billing modules send every field they know, numbers as text, and empty text for
+ * Interprets values of clients: older billing modules send every field they know, numbers as text, and empty text for
  * nothing. Derived from the schemas and run before they are checked: a valid value stays, one that means a valid value
- * becomes it, and anything else is left for the check to refuse.
+ * is replaced by it, and anything else is left for the check to refuse.
  */
 
-/** Our own keywords in request schemas, left out of the published document. */
+/** Berth's own keywords in request schemas, left out of the published document. */
 export const ownKeywords = ['trim', 'restricts', 'entries', 'numeric', 'zeroIsAbsent'] as const
 
 /** Schema keyword: blanks around the text are removed. */

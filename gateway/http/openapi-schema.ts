@@ -13,7 +13,7 @@ export class SharedSchemas {
   }
 
   /**
-   * Converts a schema for the document: without TypeBox' own data and without our keywords.
+   * Converts a schema for the document: without TypeBox' own data and without Berth's keywords.
    * @throws {Error} for two schemas with one title
    */
   refer(schema: TSchema): Json {
@@ -37,7 +37,7 @@ export class SharedSchemas {
   }
 }
 
-/** Whether it is one of our keywords, whose value is a flag; a property of that name has a schema as its value. */
+/** True for one of Berth's keywords, whose value is a flag; a property of that name has a schema as its value. */
 function isOwn(name: string, value: unknown): boolean {
   return value === true && (ownKeywords as readonly string[]).includes(name)
 }

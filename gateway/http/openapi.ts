@@ -10,7 +10,7 @@ import { orderRoutes } from './table.js'
 export interface OpenApiOptions {
   /** Version of the product. */
   readonly version: string
-  /** What each tag's endpoints are for. */
+  /** Description of each tag. */
   readonly tags: Readonly<Record<string, string>>
 }
 
@@ -61,7 +61,7 @@ function tagOf(name: string, tags: OpenApiOptions['tags']): Json {
   return { name, description }
 }
 
-/** Who may call, where that takes no right. */
+/** Description of the permitted callers, for scopes without a right. */
 const callers: Readonly<Record<string, string>> = {
   any: 'Available to any valid caller.',
   session: 'Available to logged-in accounts, not to API keys.',

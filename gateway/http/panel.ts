@@ -26,14 +26,14 @@ const securityHeaders = helmet({
   strictTransportSecurity: false,
 })
 
-/** Paths that are the same document: what they show, its script decides. */
+/** Paths with the same document, whose script decides what is shown. */
 const documentPaths = ['/', '/login', '/console/:container']
 
 /**
- * The panel as its build left it.
- * @param directory of `index.html` and `assets/`
- * @param hasSetupLink whether any link for `/setup` leads in: else it is a page that is not there
- * @returns nothing where it was not built
+ * The pages of the built panel.
+ * @param directory directory of `index.html` and `assets/`
+ * @param hasSetupLink whether any link for `/setup` is valid: otherwise the page does not exist
+ * @returns an empty list if the panel was not built
  */
 export function panelPages(directory: string, hasSetupLink: () => Promise<boolean>): Page[] {
   if (!existsSync(join(directory, 'assets'))) return []
@@ -48,7 +48,7 @@ export function panelPages(directory: string, hasSetupLink: () => Promise<boolea
 
 type Encoding = 'br' | 'gzip' | 'identity'
 
-/** A file as it is sent, by encoding. */
+/** The encodings of a file. */
 interface Forms {
   readonly type: string
   readonly bodies: Partial<Record<Encoding, Buffer>>
@@ -70,13 +70,13 @@ function readForms(file: string): Forms {
   return { type, bodies: { identity, ...(br && { br }), ...(gzip && { gzip }) }, etag: etagOf(identity) }
 }
 
-/** By name: a request chooses among these, and never names a file. */
+/** Assets by name: a request selects one of these, and never names a file. */
 function readAssets(directory: string): ReadonlyMap<string, Forms> {
   const names = readdirSync(directory).filter((name) => !/\.(br|gz)$/.test(name))
   return new Map(names.map((name) => [name, readForms(join(directory, name))]))
 }
 
-/** Clients ask again each time, as it names the assets of a build. */
+/** Clients revalidate it each time, since it names the assets of a build. */
 function documentOf(forms: Forms): Page['handle'] {
   return async (ctx) => {
     await securityHeaders(ctx, async () => undefined)
@@ -86,11 +86,11 @@ function documentOf(forms: Forms): Page['handle'] {
   }
 }
 
-/** The page says itself what is wrong with a link; programs that look at it see the status. */
+/** The page itself explains an invalid link; programs see the status. */
 function setupPageOf(index: Forms, hasLink: () => Promise<boolean>): Page['handle'] {
   const show = documentOf(index)
   return async (ctx) => {
-    // Where the store is away, nobody knows: the page tells so.
+    // While the store is down this is unknown, and the page says so.
     const leads = await hasLink().catch(() => true)
     if (!leads) delete ctx.req.headers['if-none-match']
     const reply = await show(ctx)

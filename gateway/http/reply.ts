@@ -9,7 +9,7 @@ export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: ReplyBody
-  /** Each a `Set-Cookie`. */
+  /** Values of `Set-Cookie`. */
   readonly cookies?: readonly string[]
   /** Writes the body once the headers are sent. */
   readonly stream?: (response: ServerResponse) => void
@@ -35,7 +35,7 @@ export function envelopeAround(json: string): string {
   return `{"success":true,"data":${json}}`
 }
 
-/** Proxies pass on each piece as it comes, and keep none. */
+/** Proxies pass on each piece at once, and do not cache. */
 const streamHeaders = {
   'Content-Type': 'text/event-stream; charset=utf-8',
   'Cache-Control': 'no-store',
@@ -61,7 +61,7 @@ function isRead({ method }: IncomingMessage): boolean {
   return method === 'GET' || method === 'HEAD'
 }
 
-/** What the headers of every response contain. */
+/** Data for the headers of every response. */
 interface About {
   readonly requestId: string
   readonly rate: RateState | undefined
@@ -87,14 +87,14 @@ export function sendReply(response: ServerResponse, reply: Reply, about: About, 
   sendBody(response, reply, drained)
 }
 
-/** Whether it is sent without a length: there is none, or a stream. */
+/** True if it is sent without a length: an empty body, or a stream. */
 function isBodiless({ status, stream }: Reply): boolean {
   return status === 304 || status === 204 || stream !== undefined
 }
 
 function sendBody(response: ServerResponse, reply: Reply, drained: Promise<void> | undefined): void {
   if (drained === undefined && !isPieces(reply.body)) return void response.end(reply.body)
-  // One system call, as far as the client accepts.
+  // One system call, as far as the client accepts the data.
   response.cork()
   for (const piece of isPieces(reply.body) ? reply.body : [reply.body]) response.write(piece)
   if (drained === undefined) return void response.end()
@@ -103,8 +103,8 @@ function sendBody(response: ServerResponse, reply: Reply, drained: Promise<void>
 }
 
 /**
- * Names and values alternating, as Node takes them: half the cost of merging objects. All of them are here: where one was
- * set on the response before, Node sends but the last of those that have the same name, as cookies do.
+ * Names and values alternating, as Node accepts them: half the cost of merging objects. All of them are here: if one
+ * was set on the response before, Node sends only the last of several headers with the same name, such as cookies.
  */
 function headerList(
   { headers, body, cookies = [] }: Reply,

@@ -32,13 +32,13 @@ export function loggedPath(url: string): string {
 const reads = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 function levelOf(method: string, status: number): 'debug' | 'info' | 'warn' | 'error' {
-  // The limits log one line a minute for these themselves.
+  // The limits log one line per minute for these themselves.
   if (status === 429) return 'debug'
   if (status >= 500) return status === 503 ? 'warn' : 'error'
   return status >= 400 || !reads.has(method) ? 'info' : 'debug'
 }
 
-/** All causes when the fault is ours, only the code when it is the caller's. */
+/** All causes of an internal error, but only the code of a caller's error. */
 function problemOf(error: unknown, status: number): object {
   if (error === undefined) return {}
   if (status >= 500 && status !== 503) return { err: error }

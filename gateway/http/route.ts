@@ -6,11 +6,11 @@ import type { GuestView, OperationView } from '../fleet/contract.js'
 import type { ReplyBody } from './reply-body.js'
 
 /**
- * What a caller bound to some guests may do on a route:
- * `guest`: `{id}` names a guest, `task`: `{task_id}` a task of one; others' are answered like missing ones;
+ * Access of callers bound to guests:
+ * `guest`: `{id}` names a guest, `task`: `{task_id}` a task of one; foreign ones are answered like missing ones;
  * `own`: the answer contains only what the caller may see (`visible.ts`);
- * `same`: the answer tells nothing of any guest and is the same for everybody;
- * `refused`: nothing, 403.
+ * `same`: the answer contains no guests and is the same for everybody;
+ * `refused`: no access, 403.
  */
 export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
 
@@ -22,12 +22,12 @@ export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
  */
 export type SubUserAccess = 'allowed' | 'inner' | 'refused'
 
-/** Only a route that is closed to bound callers, of whom sub-users are some, may leave it out. */
+/** Only a route that is closed to bound callers, and therefore to sub-users, may omit it. */
 type SubUserDecision<R extends Bound> = R extends 'refused'
   ? { readonly subUser?: 'refused' }
   : { readonly subUser: SubUserAccess }
 
-/** What the request path found for a route: handlers only get what the caller may see. */
+/** The objects that the request path found for a route: handlers receive only those that the caller may see. */
 export interface Subjects {
   readonly guest: { readonly guest: GuestView }
   readonly task: { readonly task: OperationView }
@@ -47,19 +47,19 @@ export interface RequestContext<Params, Query, Body> {
   readonly peer: string
   /** Address of the client, after trusted proxies. */
   readonly address: string
-  /** Whether it came by TLS, here or at a trusted proxy. */
+  /** True if it came over TLS, here or at a trusted proxy. */
   readonly secure: boolean
   /**
-   * The caller as it is now, for an answer that goes on.
-   * @throws {BerthError} once it may not call this any more; `store_unavailable`: nobody knows
+   * The caller with its present rights, for an answer that continues.
+   * @throws {BerthError} once it may not call this any more; `store_unavailable`: this is unknown
    */
   readonly recheck: () => Promise<Principal>
   /** A uuid; the same for repeats of a request with its Idempotency-Key, otherwise random. */
   readonly operationId: string
   readonly log: Logger
   /**
-   * Sets target and detail of the audit entry, without secrets. Set `containerUuid` when it is about a container, as a
-   * bound caller sees only entries of its containers. For `guest` and `task` routes these are set already.
+   * Sets target and detail of the audit entry, without secrets. Set `containerUuid` for an entry about a container, as
+   * a bound caller sees only entries of its containers. For `guest` and `task` routes these are set already.
    */
   audit(entry: { target?: string; detail?: string; containerUuid?: string }): void
 }
@@ -69,14 +69,14 @@ export interface Answer<Data> {
   status?: number
   message?: string
   data?: Data
-  /** Fields of the envelope beside `data`, for a given response shape. */
+  /** Fields of the envelope in addition to `data`, for a given response shape. */
   more?: Record<string, unknown>
   headers?: Record<string, string>
   /** Each becomes a `Set-Cookie`; not on GET. */
   cookies?: readonly string[]
-  /** Writes the body, and goes on as long as it likes; the request is in progress until the connection is closed. */
+  /** Writes the body without a time limit; the request is in progress until the connection is closed. */
   stream?: (response: ServerResponse) => void
-  /** Done only in part: a repeat may do more, so the answer is not kept for its Idempotency-Key. */
+  /** Completed only in part: a repetition may complete more, so the answer is not stored for its Idempotency-Key. */
   unsettled?: boolean
   /** A prepared response body with its ETag, used instead of `data`. */
   prepared?: { body: ReplyBody; etag: string }
@@ -96,17 +96,20 @@ export interface Route<
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path: string
   /**
-   * `area:verb`; `*`: everything; `any`: every valid caller; `session`: who has logged in; `public`: anybody, its
-   * handler checks what is sent. Without a scope the gateway does not start.
+   * `area:verb`; `*`: everything; `any`: every valid caller; `session`: logged-in users; `public`: anybody, its handler
+   * checks the request. Without a scope the gateway does not start.
    */
   readonly scope: string
-  /** What a bound caller may do. Without it the gateway does not start. */
+  /** Access of bound callers. Without it the gateway does not start. */
   readonly bound: R
   /** Whether sub-users may call it. Without it the gateway does not start, unless `bound` is `refused`. */
   readonly subUser?: SubUserAccess
-  /** Its answers may set cookies. */
+  /** Whether its answers may set cookies. */
   readonly cookies?: boolean
-  /** Who has logged in must have given password or code in the last ten minutes; see `refuseUnconfirmed`. */
+  /**
+   * Requires that a logged-in user has confirmed the password or a code in the last ten minutes; see
+   * `refuseUnconfirmed`.
+   */
   readonly confirmed?: boolean
   /** Audit action (`container.create`); required except on GET; `false` for a read by POST. */
   readonly audit?: string | false
@@ -125,7 +128,7 @@ export interface Route<
   readonly data?: D
   /** Media type of an answer without an envelope: a picture, a JSON document per line (see `linesAnswer`), a stream. */
   readonly produces?: 'image/png' | 'application/x-ndjson' | 'text/event-stream'
-  /** Schemas of fields beside `data`. */
+  /** Schemas of fields in addition to `data`. */
   readonly more?: Record<string, TSchema>
   /** Accepts `If-Match`, see `ifRevisionOf`. */
   readonly conditional?: boolean
@@ -148,8 +151,8 @@ export function route<P extends TSchema, Q extends TSchema, B extends TSchema, D
 }
 
 /**
- * Whether it accepts an `Idempotency-Key`. A read by POST ignores it: a repeat shows the current state; so does what is
- * about one's own log-in, whose answers are credentials.
+ * True if the route accepts an `Idempotency-Key`. A read by POST ignores it, since a repetition shows the current
+ * state. So do routes of the user's own login, whose answers contain credentials.
  */
 export function isRepeatable({ method, audit, scope }: Route): boolean {
   return method === 'POST' && audit !== false && scope !== 'public' && scope !== 'session'

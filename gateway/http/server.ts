@@ -31,7 +31,7 @@ const silent = { unproven: 2048, unprovenPerSource: 256 }
 export interface HttpServer {
   /** http://host:port */
   readonly url: string
-  /** Accepts no more connections, waits up to `graceMs` for requests in progress, then cuts them off. */
+  /** Accepts no more connections, waits up to `graceMs` for requests in progress, then aborts them. */
   close(graceMs: number): Promise<void>
 }
 
@@ -41,14 +41,14 @@ export interface ListenAddress {
   readonly port: number
 }
 
-/** Takes over the connections of requests that are not to be answered by HTTP. */
+/** Handles connections of requests that HTTP does not answer. */
 export interface Upgrades {
   matches(request: IncomingMessage): boolean
-  /** Never rejects. @param head what followed the request */
+  /** Never rejects. @param head data after the request */
   answer(request: IncomingMessage, connection: Duplex, head: Buffer): Promise<void>
 }
 
-/** What a server serves. */
+/** The parts of a server. */
 export interface Served {
   readonly app: Koa
   readonly upgrades: Upgrades
@@ -137,8 +137,9 @@ export function serveRequests(
 }
 
 /**
- * Reads nothing more from a connection and closes it after the answers to what has arrived. Node has let go of the
- * connection, so its errors and its idle time are watched here. @param idleMs without progress until it is closed
+ * Reads nothing more from a connection and closes it after the answers to the requests received so far. Node has
+ * detached the connection, so its errors and its idle time are watched here. @param idleMs without progress until it is
+ * closed
  */
 function endAfterAnswers(requests: PipelinedRequests, connection: Socket, idleMs: number): void {
   connection.on('error', () => connection.destroy()).setTimeout(idleMs, () => connection.destroy())
@@ -158,11 +159,11 @@ export function listenOn(server: Server | HttpsServer, listen: ListenAddress): P
 
 const idleCheckMs = 50
 
-/** Accepts no more connections, waits up to `graceMs` for requests in progress, then cuts them off. */
+/** Accepts no more connections, waits up to `graceMs` for requests in progress, then aborts them. */
 export function closeServer(server: Server | HttpsServer, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
     const cut = setTimeout(() => server.closeAllConnections(), graceMs)
-    // A connection stays open for another request after its last response, but none may come any more.
+    // A connection stays open for another request after its last response, but none is accepted any more.
     const sweep = setInterval(() => server.closeIdleConnections(), idleCheckMs)
     server.close(() => {
       clearTimeout(cut)
@@ -177,7 +178,7 @@ const malformed: Readonly<Record<string, [number, string, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'request_timeout', 'the request did not arrive in time'],
 }
 
-/** Answers what Node's parser refuses, which never becomes a request, in the usual form. */
+/** Answers data that Node's parser refuses, and that never becomes a request, in the usual form. */
 function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex, isUnderWay: boolean): void {
   if (error.code === 'ECONNRESET' || !socket.writable || isUnderWay) return void socket.destroy()
   const [status, code, message] = malformed[error.code ?? ''] ?? [400, 'invalid_request', 'malformed HTTP']

@@ -13,19 +13,19 @@ export function refuseSubUser(route: Pick<Route, 'subUser'>, caller: Principal):
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for sub-users')
 }
 
-/** The scope that a caller needs: a sub-user without the route's own may have the narrow form of it. */
+/** The scope that a caller needs: a sub-user without the route's own scope may have its restricted form. */
 export function scopeFor({ scope, subUser }: Pick<Route, 'scope' | 'subUser'>, caller: Principal): string {
   const narrow = caller.subUser !== undefined && subUser === 'inner' && !coversScope(caller.scopes, scope)
   return narrow ? innerPortsScope : scope
 }
 
-/** Whether a sub-user may do no more with mappings than change where they lead. */
+/** True if a sub-user may change only the targets of mappings. */
 export function isConfinedToInnerPorts(caller: Principal): boolean {
   return caller.subUser !== undefined && !coversScope(caller.scopes, 'container:network')
 }
 
 /**
- * A sub-user only reads a container that is blocked.
+ * A sub-user may only read a blocked container.
  * @throws {BerthError} `policy_blocked`
  */
 export function refuseBlocked(route: Pick<Route, 'method' | 'audit'>, caller: Principal, guest: Guest): void {

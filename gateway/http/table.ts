@@ -39,7 +39,7 @@ function refuseNameless({ name, body, example }: Route, names: Set<string>, refu
 
 const boundWords: readonly Bound[] = ['guest', 'task', 'own', 'same', 'refused']
 
-/** A path with a guest or a task must be looked up for its caller, or closed to bound callers. */
+/** A path with a guest or a task must be resolved for its caller, or closed to bound callers. */
 function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never): void {
   if (!boundWords.includes(bound)) refuse('does not define what bound callers may do')
   const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined
@@ -49,7 +49,7 @@ function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never)
 
 const subUserWords: readonly SubUserAccess[] = ['allowed', 'inner', 'refused']
 
-/** Sub-users are bound callers: what is closed to these is closed to them. */
+/** Sub-users are bound callers: routes closed to these are closed to them. */
 function refuseUndecided({ bound, subUser }: Route, refuse: (why: string) => never): void {
   if (bound === 'refused' && (subUser ?? 'refused') !== 'refused') refuse('is not available for bound callers')
   if (bound !== 'refused' && !subUserWords.includes(subUser!)) refuse('does not define whether sub-users may call it')

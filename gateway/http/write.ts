@@ -32,7 +32,7 @@ export interface HandlerOutcome {
   readonly detail: string
   readonly containerUuid?: string
   readonly error?: unknown
-  /** Done only in part: another attempt may do more. */
+  /** Completed only in part: another attempt may complete more. */
   readonly unsettled?: boolean
 }
 
@@ -44,7 +44,7 @@ type Access = Pick<AccessControl, 'audit' | 'idempotency'>
 /**
  * Runs a write once per Idempotency-Key, between the two halves of its audit entry.
  * @param report called with failures after the effect, which cannot change the answer any more
- * @throws {BerthError} before anything was done
+ * @throws {BerthError} before any effect
  */
 export async function runWrite(
   access: Access,
@@ -140,7 +140,7 @@ export function failedHandling(
 }
 
 function describeFailure({ status, code }: ErrorReply, error: unknown): string {
-  // The order was sent, and may be carried out although no answer came.
+  // The operation was sent, and may be executed although no answer arrived.
   if (status === 504) return `${outcomeUnknown}: ${code}`
   // Without causes, which are for the log and mention gRPC or the store.
   const own = error instanceof Error ? error.message : ''

@@ -1,15 +1,15 @@
 import { AddCustomImageRequest } from '../../proto/gen/berth/agent/v1/image.js'
 import type { Store } from '../store/store.js'
 
-/** An image that was added on all hosts, for those that join later too. */
+/** An image that was added on all hosts, also for those that join later. */
 export interface CustomImageRecord {
   readonly request: AddCustomImageRequest
-  /** Ids of hosts that it was removed from by name. */
+  /** Ids of hosts that it was explicitly removed from. */
   readonly leftOut: readonly string[]
 }
 
 /**
- * What of custom images is meant for all hosts; each host has its own truth of what it has.
+ * The custom images intended for all hosts; each host has its own list of its images.
  *
  * | key | holds |
  * |---|---|
@@ -38,7 +38,7 @@ export class CustomImages {
     await this.store.run('remove a custom image', (client) => client.hDel(this.#key, id))
   }
 
-  /** One that was never meant for all hosts is left alone. */
+  /** Does nothing for an image that was not intended for all hosts. */
   async leaveOut(id: string, hostId: string): Promise<void> {
     const record = await this.find(id)
     if (record && !record.leftOut.includes(hostId)) await this.#put({ ...record, leftOut: [...record.leftOut, hostId] })

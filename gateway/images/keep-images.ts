@@ -13,7 +13,7 @@ interface MissingImage {
   readonly id: string
 }
 
-/** Hosts that join, or were away, have the images that were added on all hosts. */
+/** Adds images that were added on all hosts to hosts that join, or were offline. */
 export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promise<void> {
   const refused = new Set<string>()
   const add = async ({ hostId, id }: MissingImage): Promise<void> => {
@@ -30,7 +30,7 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
         await add({ hostId, id: request.id }).then(
           () => refused.delete(key),
           (err: unknown) => {
-            // A host may allow no such server: said once, since it is asked again at each look.
+            // A host may forbid such a server: logged once, since it is tried again at each check.
             if (!refused.has(key)) log.warn({ err, host: hostId, image: request.id }, 'add a custom image')
             refused.add(key)
           },
@@ -39,7 +39,7 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
   }
 }
 
-/** Hosts that are there and have told of their templates, without this one. */
+/** Online hosts that have reported their templates, but not this one. */
 function planMissing(view: FleetView, id: string, leftOut: readonly string[]): string[] {
   const told = new Map<string, boolean>()
   for (const { hostId, template } of view.templates())

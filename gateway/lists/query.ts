@@ -1,7 +1,7 @@
-/** Functions that read from an item what a list can be filtered and sorted by. */
+/** Functions that read from an item the values for filters and sorting. */
 export type Fields<Item, Name extends string> = Readonly<Record<Name, (item: Item) => string | number>>
 
-/** What to select from a list, and in which order. */
+/** The filters and the order of a list. */
 export interface ListQuery<Name extends string> {
   /** All must hold: the field, as text, equals the value. */
   readonly filters: readonly { readonly field: Name; readonly value: string }[]

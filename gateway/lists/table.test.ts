@@ -163,7 +163,7 @@ describe('a sort with a repeated field', () => {
   })
 })
 
-/** Changes of items while an answer is made; `move`: to another place in the table's own order. */
+/** Changes of items while an answer is built; `move`: to another place in the table's own order. */
 const moves = fc.array(
   fc.record({
     kind: fc.constantFrom('set', 'delete', 'replace', 'move'),

@@ -65,8 +65,8 @@ export interface Authority {
 }
 
 /**
- * Reads the authority in `directory`, or makes it. Key and certificate are one file (0600) that appears at once: a
- * crash leaves none or a complete one, and of two makers one wins.
+ * Reads the authority in `directory`, or creates it. Key and certificate are one file (0600) that appears atomically: a
+ * crash leaves no file or a complete one, and one of two concurrent creators wins.
  */
 export async function ensureAuthority(directory: string, caDays: number): Promise<Authority> {
   const path = join(directory, 'authority.pem')

@@ -25,7 +25,7 @@ export function doubtClock(witnesses: ClockWitnesses): string {
   // in the future.
   if (peerMs !== undefined) return ''
   if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
-  // So does a store that agrees: otherwise one wrong clock would block renewals until that time.
+  // The same applies if the store's clock agrees: otherwise one wrong clock would block renewals until that time.
   if (storeMs === undefined && lastIssuedMs !== undefined && lastIssuedMs - nowMs > maxSkewMs)
     return `the last certificate was issued ${inWords(lastIssuedMs - nowMs)} in the future`
   return ''

@@ -18,7 +18,7 @@ const everybody: AccessPolicy = { enabled: false, allowedSources: [], trustedPro
 
 export interface Judgement extends Source {
   readonly allowed: boolean
-  /** Whether it came by TLS, here or at a trusted proxy. */
+  /** True if it came over TLS, here or at a trusted proxy. */
   readonly secure: boolean
 }
 
@@ -31,7 +31,7 @@ export interface AccessPolicyOptions {
 
 /**
  * Decides which addresses may reach the gateway, for pages, requests and sockets alike. All gateways on a store share
- * one policy, which is in force at once. Make it before `store.start()`.
+ * one policy, which takes effect at once. Create it before `store.start()`.
  */
 export class AccessPolicies {
   readonly #document: StoredDocument<AccessPolicy>
@@ -56,7 +56,7 @@ export class AccessPolicies {
     return this.#document.current
   }
 
-  /** Until the store has been reached once, lets only this machine in. */
+  /** Until the store has been reached once, only this machine is permitted. */
   judge(origin: Origin): Judgement {
     const secure = isSecure(origin, this.#rules.trusted)
     if (this.#document.value !== undefined) return { ...judge(this.#rules, origin), secure }
@@ -65,7 +65,7 @@ export class AccessPolicies {
   }
 
   /**
-   * Changes the given fields, after checking that the caller still gets in.
+   * Changes the given fields, after checking that the caller is still permitted.
    * @throws {BerthError} `invalid_field`, `access_policy_lockout`, `store_unavailable`
    */
   change(fields: Partial<AccessPolicy>, asker: Origin): Promise<AccessPolicy> {
@@ -77,7 +77,7 @@ export class AccessPolicies {
     })
   }
 
-  /** The way back in for somebody locked out by the policy. */
+  /** For an operator who is locked out by the policy. */
   disable(): Promise<AccessPolicy> {
     return this.#document.update((old) => ({ ...old, enabled: false }))
   }

@@ -3,8 +3,8 @@ import type { AccessPolicies } from './access-policy.js'
 import type { Origin } from './source.js'
 
 /**
- * The sockets that requests came by, each with where its last request came from. A policy that excludes one shuts it:
- * what streams over it ends, and so does a connection that waits for its next request.
+ * The open sockets of requests, each with the source of its last request. A policy that excludes a source closes its
+ * sockets: streams end, and so do idle connections.
  */
 export class OpenSockets {
   readonly #origins = new Map<Socket, Origin>()
@@ -13,13 +13,13 @@ export class OpenSockets {
     policies.onChange(() => this.#shutExcluded())
   }
 
-  /** Notes a request that came by a socket. */
+  /** Records a request on a socket. */
   note(socket: Socket, origin: Origin): void {
     if (!this.#origins.has(socket)) socket.once('close', () => this.forget(socket))
     this.#origins.set(socket, origin)
   }
 
-  /** Leaves a socket to who has taken it over, and ends it with a reason. */
+  /** Stops watching a socket whose new owner ends it with a reason. */
   forget(socket: Socket): void {
     this.#origins.delete(socket)
   }

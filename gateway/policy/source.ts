@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { AddressSet } from '../access/addresses.js'
 
-/** The parts of a request that tell where it comes from. */
+/** The parts of a request that determine its source. */
 export interface Origin {
   /** Address of the socket's peer. */
   readonly peer: string
@@ -18,8 +18,8 @@ export function originOf({ socket, headers }: IncomingMessage): Origin {
 }
 
 /**
- * Whether a request is under TLS from the client on: to this gateway itself, or to a trusted proxy that says so for each
- * hop in X-Forwarded-Proto.
+ * True if a request is under TLS from the client on: to this gateway itself, or to a trusted proxy that states this for
+ * each hop in X-Forwarded-Proto.
  * @param trusted undefined: no proxy is trusted
  */
 export function isSecure({ peer, headers, encrypted }: Origin, trusted: AddressSet | undefined): boolean {
@@ -30,11 +30,11 @@ export function isSecure({ peer, headers, encrypted }: Origin, trusted: AddressS
     .every((scheme) => scheme.trim().toLowerCase() === 'https')
 }
 
-/** Where a request comes from, as far as that can be trusted. */
+/** The source of a request, as far as it can be trusted. */
 export interface Source {
   /** The nearest known address: IPv4-mapped IPv6 as IPv4, without a zone index. */
   readonly address: string
-  /** False when a trusted proxy sent something that is no address; then `address` is the proxy's. */
+  /** False when a trusted proxy sent an invalid address; then `address` is the proxy's. */
   readonly valid: boolean
 }
 
@@ -42,9 +42,9 @@ export interface Source {
 const maxHops = 32
 
 /**
- * The client's address: the peer's, or, going through X-Forwarded-For from the right, the first that is no trusted
- * proxy; where all are, the leftmost. Without X-Forwarded-For from a trusted peer its X-Real-IP counts, or else its
- * CF-Connecting-IP.
+ * The client's address: the peer's, or, going through X-Forwarded-For from the right, the first one that is not a
+ * trusted proxy; if all are, the leftmost. Without X-Forwarded-For from a trusted peer its X-Real-IP counts, or else
+ * its CF-Connecting-IP.
  * @param trusted undefined: no proxy is trusted
  */
 export function readSource({ peer, headers }: Origin, trusted: AddressSet | undefined): Source {

@@ -5,11 +5,11 @@ import type { Store } from '../store/store.js'
 export const languages = ['en', 'zh'] as const
 export type Language = (typeof languages)[number]
 
-/** Settings for browsers, the same at every gateway. Make it before `store.start()`. */
+/** Settings for browsers, the same at every gateway. Create it before `store.start()`. */
 export class PanelSettings {
   /** Language of users who have chosen none. */
   readonly language: StoredDocument<Language>
-  /** Origins whose pages may open consoles besides this server's own: `https://panel.example`, canonical. */
+  /** Origins whose pages may open consoles in addition to this server's own: `https://panel.example`, canonical. */
   readonly websshOrigins: StoredDocument<readonly string[]>
 
   /** Public URL of the panel, for example `https://panel.example`, canonical; "": not set, see `public-url.ts`. */

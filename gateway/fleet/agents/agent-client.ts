@@ -24,7 +24,7 @@ const maxWaiting = 2000
 
 /** In ms, by call. An operation may be on any host, so its caller waits for the slowest one. */
 const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
-/** What the agent itself asks others for, who may be slow. */
+/** Calls during which the agent itself waits for other servers, which may be slow. */
 const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
 
 /**

@@ -23,9 +23,9 @@ interface PromisedRoom {
   readonly limits: GuestLimits | undefined
 }
 
-/** Where a guest goes that is not ordered yet. */
+/** The place of a guest that is not created yet. */
 interface HostReservation {
-  /** The first is the one with the room; the others are asked where it lacks addresses. */
+  /** The first one has the room; the others are tried if it lacks addresses. */
   readonly hostIds: readonly string[]
   readonly promised: PromisedRoom
 }
@@ -53,7 +53,7 @@ export class GuestCreator {
     throw mostTelling(refusals)
   }
 
-  /** Room for several, planned one beside the other before the first is ordered. */
+  /** Places for several guests, each planned in addition to the others before the first is created. */
   holdRoom(): HeldRoom {
     const own: string[] = []
     return {
@@ -68,7 +68,7 @@ export class GuestCreator {
     }
   }
 
-  /** Its room is the creation's from here on. */
+  /** From here on the room belongs to the creation. */
   #takeHeld(operationId: string): readonly string[] | undefined {
     const held = this.#held.get(operationId)
     if (!held) return undefined

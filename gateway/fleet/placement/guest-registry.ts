@@ -104,7 +104,7 @@ export class GuestRegistry {
     } while (cursor !== '0')
   }
 
-  /** Those of some guests that nobody has: uuids are never given again. */
+  /** Those of some guests that no host has: uuids are never used again. */
   async findGone(uuids: readonly string[]): Promise<string[]> {
     if (uuids.length === 0) return []
     const found = await this.store.run('look for guests', (client) => client.hmGet(this.#guests, [...uuids]))

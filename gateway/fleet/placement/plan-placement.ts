@@ -10,14 +10,14 @@ export interface Candidate {
   readonly allocated: Allocation
 }
 
-/** What decides whether guests may be made from a template of a host. */
+/** Facts that decide whether guests may be created from a template on a host. */
 export interface Usable {
   readonly disabled: boolean
   /** Why the host cannot use it; empty: it can. */
   readonly unsupported: string
 }
 
-/** How many times what a host has may be promised on it; 0: without limit. */
+/** How many times a host's resources may be promised; 0: without limit. */
 export interface Ratios {
   readonly cpu: number
   readonly ram: number
@@ -86,7 +86,7 @@ function shares({ host, allocated }: Candidate, wanted: RequestedLimits): { kind
   ]
 }
 
-/** Elsewhere the instructions of a virtual machine are translated, at a tenth of the speed. */
+/** Without acceleration the instructions of a virtual machine are translated, at a tenth of the speed. */
 function isAccelerated({ host }: Candidate): boolean {
   return host.description?.capabilities?.kvmAcceleration === 'kvm'
 }
