@@ -17,8 +17,9 @@ interface Version<T> {
 }
 
 /**
- * A small document with settings of the whole installation, shared by all gateways. Kept in memory: every gateway
- * learns of a change at once, and keeps the last known value while the store is down. Make it before `store.start()`.
+ * A small document with settings of the whole installation, shared by all gateways. Cached in memory: every gateway
+ * learns of a change at once, and retains the last known value while the store is down. Create it before
+ * `store.start()`.
  */
 export class StoredDocument<T> {
   #known: Version<T> | undefined
@@ -65,7 +66,7 @@ export class StoredDocument<T> {
     return next.value
   }
 
-  /** Reads it again, for who must not act on one that another gateway has just changed. */
+  /** Reads it again, for callers that must not use a value that another gateway has just changed. */
   refresh(): Promise<void> {
     return this.#reload()
   }

@@ -10,7 +10,7 @@ export interface Share {
   readonly count: number
 }
 
-/** @returns how many entries each `ref` loses, `excess` in total; callers that lose none are left out */
+/** @returns how many entries each `ref` loses, `excess` in total; callers that lose none are omitted */
 export function planCuts(shares: readonly Share[], excess: number): Map<string, number> {
   const roots = new Map<string, Map<string, number>>()
   for (const { root, ref, count } of shares)

@@ -3,7 +3,7 @@ import { readFileSync, readlinkSync } from 'node:fs'
 import type { Store } from './store.js'
 
 /*
- * Identifies the gateway process that began something, and tells whether it still lives: by /proc on the same machine,
+ * Identifies the gateway process that began a request, and checks whether it still lives: by /proc on the same machine,
  * by a short-lived key in the store on others.
  */
 
@@ -30,7 +30,7 @@ export class GatewayInstance {
 
   /** Begins to renew this process's key in the store. */
   start(): void {
-    const renew = () => void this.#renew().catch(() => undefined) // while the store is down nobody can ask either
+    const renew = () => void this.#renew().catch(() => undefined) // while the store is down no other process can check it either
     this.store.on('up', renew)
     if (this.store.ready()) renew()
     this.#timer ??= setInterval(renew, renewEveryMs).unref()
@@ -69,7 +69,7 @@ function thisProcess(): ProcessName {
   return { place: `${boot} ${namespace}`, pid: process.pid, startTicks: readStartTicks(process.pid) ?? '' }
 }
 
-/** @returns `undefined` when it ran where this process cannot see it */
+/** @returns `undefined` if it ran where this process cannot see it */
 export function isAliveHere(id: string): boolean | undefined {
   const [place, pid, startTicks] = id.split('/')
   if (place !== thisProcess().place) return undefined

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto'
 import type { Store } from './store.js'
 
 /**
- * What one of all gateways on a store does for as long as it lives. Another takes over soon after its holder has gone,
- * at once where it says so.
+ * A lease that one of all gateways on a store holds as long as it lives. Another gateway takes it over soon after its
+ * holder has ended, or at once after `release`.
  */
 export class Lease {
   readonly #holder = randomUUID()
@@ -15,12 +15,12 @@ export class Lease {
     private readonly leaseMs: number,
   ) {}
 
-  /** Whether it is this process' for certain: others wait for the whole time after the last renewal. */
+  /** True if this process holds it for certain: others wait for the whole time after the last renewal. */
   get held(): boolean {
     return performance.now() < this.#heldUntilMs
   }
 
-  /** Takes or renews it. @returns whether it is held. @throws {BerthError} `store_unavailable` */
+  /** Takes or renews the lease. @returns whether it is held. @throws {BerthError} `store_unavailable` */
   async take(): Promise<boolean> {
     const askedMs = performance.now()
     const taken = await this.store.transact(`hold ${this.name}`, async (client) => {
@@ -38,7 +38,7 @@ export class Lease {
     return taken
   }
 
-  /** Gives it up, where it is held. @throws {BerthError} `store_unavailable` */
+  /** Releases the lease if it is held. @throws {BerthError} `store_unavailable` */
   async release(): Promise<void> {
     if (!this.held) return
     this.#heldUntilMs = 0

@@ -88,9 +88,9 @@ export function parseManifest(text: string): AofFile[] | undefined {
 }
 
 /**
- * The manifest of the files in the directory. Increments of an earlier base that still exist are left
- * out: replaying them onto a later base would count INCR twice.
- * @returns undefined where they could belong together in several ways
+ * The manifest of the files in the directory. Increments of an earlier base that still exist are omitted: replaying
+ * them onto a later base would count INCR twice.
+ * @returns undefined if they could belong together in several ways
  */
 export function rebuildManifest(names: readonly string[]): string | undefined {
   const files = names.flatMap((name): AofFile[] => {

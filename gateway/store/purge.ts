@@ -6,8 +6,8 @@ const keysAtOnce = 1000
 
 /**
  * Removes all keys with a prefix from a server that may be shared, and no others.
- * @returns how many were removed
- * @throws {BerthError} `store_shared` when some may be somebody else's; `store_unavailable`
+ * @returns the number of removed keys
+ * @throws {BerthError} `store_shared` when some keys may belong to others; `store_unavailable`
  */
 export async function purgeStore(url: string, prefix: string): Promise<number> {
   if (!prefix.endsWith(':'))

@@ -78,9 +78,9 @@ export class RedisProcess {
   }
 
   /**
-   * Starts or adopts the server, and keeps one running until `stop`. Resolves when its socket accepts connections.
-   * Every failure here may be temporary: a full disk, for example, may have space again.
-   * @throws {BerthError} `store_unavailable` when it does not within 60 s; attempts go on
+   * Starts or adopts the server, and restarts it whenever it ends, until `stop`. Resolves when its socket accepts
+   * connections. Every failure here may be temporary: a full disk, for example, may have space again.
+   * @throws {BerthError} `store_unavailable` when it does not accept connections within 60 s; attempts continue
    */
   async start(): Promise<void> {
     await this.#prepare().catch((cause: unknown) => this.#note(cause))

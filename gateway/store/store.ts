@@ -60,7 +60,7 @@ export class Store {
 
   /**
    * Connects, for a command that runs once.
-   * @throws {BerthError} `store_unavailable` where it is not there in time
+   * @throws {BerthError} `store_unavailable` if it is not reachable in time
    */
   async connected(timeoutMs: number): Promise<void> {
     const up = new Promise<void>((resolve) => this.on('up', resolve))
@@ -74,7 +74,7 @@ export class Store {
     return this.#connection !== undefined
   }
 
-  /** Why the store is not ready; "" when it is. */
+  /** The reason why the store is not ready; "" when it is. */
   reason(): string {
     return this.ready() ? '' : this.options.serverProblem?.() || this.#why
   }
@@ -104,7 +104,7 @@ export class Store {
 
   /**
    * Runs commands; converts their errors to BerthError.
-   * @param step what is being done, for the error
+   * @param step current step, for the error
    */
   async run<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
     try {

@@ -9,9 +9,9 @@ interface Load<T> {
 }
 
 /**
- * Records of one kind, one string in the store each, kept in memory once used. The store reports every change, by any
- * gateway; while it cannot, nothing is kept. Missing records are not remembered, so that garbage takes no memory. Make
- * it before `store.start()`.
+ * Records of one kind, one string in the store each, cached once used. The store reports every change, by any gateway;
+ * while it cannot, nothing is cached. Missing records are not remembered, so that garbage takes no memory. Create it
+ * before `store.start()`.
  */
 export class WatchedRecords<T> {
   readonly #known = new Map<string, T>()
@@ -35,12 +35,12 @@ export class WatchedRecords<T> {
     return this.#prefix + id
   }
 
-  /** From memory where it is there. @throws {BerthError} `store_unavailable` */
+  /** Reads from memory if possible. @throws {BerthError} `store_unavailable` */
   async find(id: string): Promise<T | undefined> {
     return this.#known.get(id) ?? this.#load(id)
   }
 
-  /** Drops a record, also one that is being read; call it after a change of one's own. */
+  /** Drops a record, also one that is being read; call it after a change by this process. */
   forget(id: string): void {
     this.#known.delete(id)
     const load = this.#loads.get(id)
@@ -52,7 +52,7 @@ export class WatchedRecords<T> {
     for (const load of this.#loads.values()) load.stale = true
   }
 
-  /** Once for concurrent callers. */
+  /** Reads once for concurrent callers. */
   async #load(id: string): Promise<T | undefined> {
     const running = this.#loads.get(id)
     if (running) return running.result

@@ -1,14 +1,14 @@
 import { hash, hkdfSync, randomBytes, randomInt } from 'node:crypto'
 import { open, seal } from '../../shared/sealing.js'
 
-/* An access code is 128 random bits in a link. It names an account, and opens nothing without the password. */
+/* An access code is 128 random bits in a link. It names an account, and gives no access without the password. */
 
 const codeBytes = 16
 const form = /^[A-Za-z0-9_-]{22}$/
 
 export interface AccessCode {
   readonly code: string
-  /** SHA-256, hex: the store finds the account by it. */
+  /** SHA-256, hex, by which the store finds the account. */
   readonly digest: string
   /** The code, encrypted, since lists show it again. */
   readonly sealed: string
@@ -22,7 +22,7 @@ export function digestCode(code: string): string {
   return hash('sha256', code, 'hex')
 }
 
-/** Makes access codes, and shows them again. */
+/** Creates access codes, and decrypts them for lists. */
 export class AccessCodes {
   readonly #sealingKey: Buffer
 
@@ -43,7 +43,7 @@ export class AccessCodes {
   }
 }
 
-/** Without letters and digits that are taken for one another. */
+/** Omits letters and digits that look alike. */
 const alphabet = 'ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789'
 const lowerCase = 'abcdefghijkmnopqrstuvwxyz23456789'
 
@@ -52,12 +52,12 @@ export function makeSubUserPassword(): string {
   return randomText(alphabet, 20)
 }
 
-/** For a sub-user for whom none is chosen: `user-` and 10 characters. */
+/** A name for a sub-user without a chosen one: `user-` and 10 characters. */
 export function makeUsername(): string {
   return `user-${randomText(lowerCase, 10)}`
 }
 
-/** Makes a name of its own of one that is chosen. */
+/** A random end that makes a chosen name unique. */
 export function makeNameEnd(): string {
   return randomText(lowerCase, 6)
 }

@@ -4,7 +4,7 @@ import { Mutex } from '../../shared/async/mutex.js'
 import type { GuestRegistry } from '../fleet/placement/guest-registry.js'
 import type { SubUsers } from './sub-users.js'
 
-/** Rounds are at least this far apart, as guests come and go in numbers. */
+/** Shortest time between two rounds, as guests may be created and deleted in large numbers. */
 const pauseMs = 2000
 
 export interface GoneContainersOptions {
@@ -14,8 +14,9 @@ export interface GoneContainersOptions {
 }
 
 /**
- * Takes containers that were deleted from sub-users, soon after any change of the fleet's guests, and once the store is
- * there. A round that is lost does no harm: nobody gets the uuid of a deleted container. Make it before `store.start()`.
+ * Removes deleted containers from sub-users, soon after any change of the fleet's guests, once the store is available.
+ * A lost round is harmless, since the uuid of a deleted container is never used again. Create it before
+ * `store.start()`.
  */
 export class GoneContainers {
   readonly #mutex = new Mutex()

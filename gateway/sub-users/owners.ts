@@ -17,7 +17,7 @@ export interface OwnerMap {
 const nobody: readonly Owner[] = []
 export const noOwners: OwnerMap = { version: 0, of: () => nobody }
 
-/** Owners of all containers, kept in memory until an account changes. Create it before `store.start()`. */
+/** Owners of all containers, cached until an account changes. Create it before `store.start()`. */
 export class Owners {
   #known: OwnerMap | undefined
   #changes = 0

@@ -6,11 +6,11 @@ import { defaultPermissions, innerPortsScope } from '../access/sub-user-bounds.j
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
 
 /*
- * Decides who may make and change which sub-users: nobody gives one more than he has himself, and nobody gets hold of
- * one that has more.
+ * Decides who may create and change which sub-users: nobody can give a sub-user more rights than he has, or take over
+ * one with more rights.
  */
 
-/** What a sub-user may do, as far as others decide it. */
+/** The rights of a sub-user, as set by its managers. */
 export type SubUserTerms = Pick<
   SubUserAccount,
   'username' | 'scopes' | 'containerUuids' | 'imageIds' | 'portMappingLimit' | 'expiresAtMs' | 'disabled'
@@ -19,12 +19,12 @@ export type SubUserTerms = Pick<
 /** Fields in a request; absent ones are not requested. */
 export type SubUserFields = { readonly [Name in keyof SubUserTerms]?: SubUserTerms[Name] | undefined }
 
-/** Host ports that may lead to one of its containers, where nobody says how many. */
+/** Default number of host ports that may lead to one of its containers. */
 const defaultPortMappings = 10
 
 /**
- * Plans a new sub-user's terms. Permissions that are not named are all that its maker has of them.
- * @throws {BerthError} `insufficient_scope` where the maker has none of them, or less than the request names
+ * Plans a new sub-user's terms. By default it gets all permissions that its maker has.
+ * @throws {BerthError} `insufficient_scope` if the maker has none of them, or less than the request names
  */
 export function planTerms(
   fields: SubUserFields & { username: string; containerUuids: readonly string[] },
@@ -55,14 +55,14 @@ export function planSubUserChange(account: SubUserAccount, fields: SubUserFields
   return checkWithinReach(caller, changed)
 }
 
-/** Whether a caller may see that there is this sub-user: one of its own containers alone. */
+/** True if a caller may see that this sub-user exists: all of its containers must be the caller's. */
 export function maySeeSubUser(caller: Principal, { containerUuids }: SubUserTerms): boolean {
   if (caller.guests === 'all') return true
   return containerUuids.length > 0 && containerUuids.every((uuid) => maySee(caller, uuid))
 }
 
 /**
- * Whoever has the password has what the account may do: only who has all of that himself may make a new one.
+ * Whoever knows the password has the account's rights: only a caller with all of these may set a new one.
  * @throws {BerthError} `not_found`, `insufficient_scope`
  */
 export function checkManageable(caller: Principal, terms: SubUserTerms): void {
@@ -97,8 +97,8 @@ export function checkAccountLimit(all: readonly SubUserAccount[], maker: Princip
 const boundNameLength = 57
 
 /**
- * The name of a new account. Those that bound callers choose get a random end, whether they are taken or not: a refusal
- * would tell of the names of others.
+ * The name of a new account. Names that bound callers choose get a random end, whether they are in use or not: a
+ * refusal would reveal names of others.
  * @param random letters and digits
  */
 export function planUsername(asked: string, maker: Principal, random: string): string {
@@ -112,8 +112,8 @@ function isNamed(username: string, asked: string, maker: Principal): boolean {
 }
 
 /**
- * The account that a request to make one asks for, if it is there: of the same name, or else of the same containers.
- * @throws {BerthError} `invalid_state` where it is there, and another one than asked for
+ * Finds an existing account for a creation request: with the same name, or else with the same containers.
+ * @throws {BerthError} `invalid_state` if it exists with other terms than requested
  */
 export function findSame(
   accounts: readonly SubUserAccount[],

@@ -36,22 +36,22 @@ export interface SubUsersOptions {
   readonly limit: CreationLimit
 }
 
-/** A sub-user with what only its maker is shown. */
+/** A sub-user with the secrets that only its maker sees. */
 export interface ShownSubUser {
   readonly account: SubUserAccount
   readonly accessCode: string
-  /** "" where it was made earlier, by another request. */
+  /** "" if an earlier request created it. */
   readonly password: string
 }
 
-/** What answers the repeat of an operation. */
+/** The stored answer for repetitions of an operation. */
 interface MadePassword {
   readonly password: string
-  /** By which the account shows that it still has that password. */
+  /** The hash by which the account proves that it still has that password. */
   readonly passwordHash: string
 }
 
-/** Ends the making of an account that turns out to be there. */
+/** Aborts the creation of an account that already exists. */
 class AlreadyThere extends BerthError {
   constructor(readonly account: SubUserAccount) {
     super('conflict', 'invalid_state', 'the sub-user already exists')
@@ -81,7 +81,7 @@ export class SubUsers {
     this.#made = new MadeSecrets({ nameOf, secret, use: 'passwords of sub-users' })
   }
 
-  /** Those that a caller may see, in the order they were made. */
+  /** Sub-users that a caller may see, in the order of their creation. */
   async list(caller: Principal): Promise<SubUserAccount[]> {
     const accounts = await this.options.accounts.list('sub_user')
     return accounts.filter((account) => maySeeSubUser(caller, account))
@@ -109,8 +109,8 @@ export class SubUsers {
   }
 
   /**
-   * Makes a sub-user; one that is there for the same containers is answered as it is, without a password.
-   * @param operationId of a request that may be repeated: a repeat gets the same password
+   * Creates a sub-user; an existing one for the same containers is returned unchanged, without a password.
+   * @param operationId id of a request that may be repeated: a repetition gets the same password
    * @throws {BerthError} `insufficient_scope`, `not_found`, `name_conflict`, `invalid_state`, `account_limit_reached`
    */
   async create(
@@ -159,7 +159,7 @@ export class SubUsers {
   }
 
   /**
-   * Makes a new password, and ends the account's sessions.
+   * Sets a new password, and ends the account's sessions.
    * @param operationId as in `create`
    * @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_state`
    */
@@ -209,7 +209,7 @@ export class SubUsers {
     return removed
   }
 
-  /** Takes containers that are gone from all that have them. @returns how many accounts had one */
+  /** Removes deleted containers from all accounts. @returns the number of changed accounts */
   async dropContainers(areGone: (uuids: readonly string[]) => Promise<readonly string[]>): Promise<number> {
     const accounts = await this.options.accounts.list('sub_user')
     const uuids = new Set(accounts.flatMap(({ containerUuids }) => containerUuids))
@@ -253,7 +253,7 @@ export class SubUsers {
     multi.set(key, value, { expiration: { type: 'PX', value: keepMs } })
   }
 
-  /** A password that was changed since is not answered as if it were still valid. */
+  /** A password that was changed since is not returned as if it were still valid. */
   async #findMade(operationId: string | undefined): Promise<ShownSubUser | undefined> {
     if (operationId === undefined) return undefined
     const { store, accounts } = this.options
@@ -271,7 +271,7 @@ export class SubUsers {
   }
 }
 
-/** Whom a new account shares limits with. */
+/** The callers whose limits a new account shares. */
 function rootsOf(caller: Principal): Pick<SubUserAccount, 'root' | 'boundRoot'> {
   const { share, isBound } = creationShareOf(caller)
   return { ...(!isUnbounded(caller) && { root: caller.root }), ...(isBound && { boundRoot: share }) }

@@ -3,19 +3,19 @@ import { isIP } from 'node:net'
 import { parseAddress } from '../../shared/addresses.js'
 import type { Validity } from './plan-renewal.js'
 
-/** A certificate with those that lead to its issuer, and its key; PEM. */
+/** A certificate with the chain to its issuer, and its key; PEM. */
 export interface KeyedChain {
   /** The certificate itself comes first. */
   readonly chainPem: string
-  /** PKCS #8 or what OpenSSL reads, not encrypted. */
+  /** PKCS #8 or another format of OpenSSL, not encrypted. */
   readonly keyPem: string
 }
 
-/** What a certificate says. */
+/** The content of a certificate. */
 export interface CertificateFacts extends Validity {
   readonly subject: string
   readonly issuer: string
-  /** DNS names and addresses that it is for. */
+  /** Its DNS names and addresses. */
   readonly names: readonly string[]
   /** SHA-256, hexadecimal with colons. */
   readonly fingerprint: string
@@ -23,12 +23,12 @@ export interface CertificateFacts extends Validity {
 
 const pemBlock = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
-/** @throws {Error} of OpenSSL where one cannot be read */
+/** @throws {Error} of OpenSSL if one cannot be read */
 export function parseChain(pem: string): X509Certificate[] {
   return (pem.match(pemBlock) ?? []).map((block) => new X509Certificate(block))
 }
 
-/** @throws {Error} where there is none */
+/** @throws {Error} if the text contains no certificate */
 export function factsOf(chainPem: string): CertificateFacts {
   const [leaf] = parseChain(chainPem)
   if (leaf === undefined) throw new Error('no certificate')
@@ -42,7 +42,7 @@ export function factsOf(chainPem: string): CertificateFacts {
   }
 }
 
-/** Whether browsers take the certificate for this name or address: by its alternative names alone (RFC 9525). */
+/** True if browsers accept the certificate for this name or address: only by its alternative names (RFC 9525). */
 export function covers(leaf: X509Certificate, target: string): boolean {
   if (isIP(target) !== 0) return leaf.checkIP(target) !== undefined
   return leaf.checkHost(target, { subject: 'never' }) !== undefined

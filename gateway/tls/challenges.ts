@@ -4,19 +4,19 @@ import type { KeyedChain } from './certificate.js'
 import { makeSelfSigned } from './keys.js'
 import type { OpenChallenge, TlsDocuments } from './tls-settings.js'
 
-/** The protocol by which a validation is recognised (RFC 8737, 6.2). */
+/** The protocol that identifies a validation (RFC 8737, 6.2). */
 export const acmeProtocol = 'acme-tls/1'
 
 const prefix = '/.well-known/acme-challenge/'
 const certificateMs = 24 * 3_600_000
 
-/** Answers an authority's challenges, those of other gateways too. */
+/** Answers an authority's challenges, including those of other gateways. */
 export class Challenges {
   #certificate: { readonly of: OpenChallenge; readonly material: Promise<KeyedChain> } | undefined
 
   constructor(private readonly documents: Pick<TlsDocuments, 'challenge'>) {}
 
-  /** The one that is open; undefined: none. */
+  /** The open challenge; undefined: none. */
   current(method?: ChallengeMethod): OpenChallenge | undefined {
     const open = this.documents.challenge.value
     if (!open || open.untilMs <= Date.now()) return undefined
@@ -24,15 +24,15 @@ export class Challenges {
   }
 
   /**
-   * Answers a request of port 80 (RFC 8555, 8.3).
-   * @returns undefined: it asks for no open challenge
+   * Answers a request on port 80 (RFC 8555, 8.3).
+   * @returns undefined: the path is not that of an open challenge
    */
   answerTo(path: string): string | undefined {
     const open = this.current('http-01')
     return open !== undefined && path === prefix + open.token ? open.keyAuthorization : undefined
   }
 
-  /** Whether a request asks for any challenge. */
+  /** True if the path is that of any challenge. */
   isAsked(path: string): boolean {
     return path.startsWith(prefix)
   }

@@ -2,7 +2,7 @@ import { createPrivateKey, type KeyObject, type X509Certificate } from 'node:cry
 import { BerthError } from '../../shared/errors.js'
 import { covers, parseChain, type KeyedChain } from './certificate.js'
 
-/** Codes of what may be wrong with an uploaded certificate. */
+/** Codes of faults of an uploaded certificate. */
 export const uploadCodes = [
   'certificate_invalid',
   'certificate_expired',
@@ -23,17 +23,17 @@ export interface Upload {
 }
 
 export interface UploadContext {
-  /** Name or address that the certificate has to be for. */
+  /** Name or address that the certificate must cover. */
   readonly target: string
   readonly nowMs: number
-  /** Certificates at which a chain may end without being in it. */
+  /** Certificates that may end a chain without being in it. */
   readonly roots: readonly X509Certificate[]
 }
 
 const maxChain = 10
 
 /**
- * Checks what somebody uploaded, and puts it in order: the key's certificate, then each one's issuer.
+ * Checks an uploaded certificate and orders its chain: the key's certificate, then each one's issuer.
  * @throws {BerthError} one of `uploadCodes`, its message without any part of the key
  */
 export function checkUpload({ certPem, keyPem }: Upload, context: UploadContext): KeyedChain {
@@ -56,7 +56,7 @@ function bad(code: UploadCode, field: 'cert_pem' | 'key_pem' | 'target', why: st
   return new BerthError('invalid', code, `${field}: ${why}`, { field })
 }
 
-/** Without a cause in what it throws, which could quote the key. */
+/** Errors have no cause, which could quote the key. */
 function readKey(pem: string): KeyObject {
   if (/-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m.test(pem))
     throw bad('private_key_encrypted', 'key_pem', 'the private key has a passphrase: remove it first')
@@ -94,7 +94,7 @@ function checkKeySize({ publicKey }: X509Certificate): void {
 }
 
 /**
- * Checks again what may have changed since: the time, and the target.
+ * Checks again the facts that may have changed since: the time, and the target.
  * @throws {BerthError} one of `uploadCodes`
  */
 export function checkStored(chainPem: string, context: Pick<UploadContext, 'target' | 'nowMs'>): void {
@@ -119,7 +119,7 @@ function checkDates(certificate: X509Certificate, nowMs: number): void {
     throw bad('certificate_not_yet_valid', 'cert_pem', `a certificate is not valid before ${validFrom}`)
 }
 
-/** From the leaf to one that is signed by itself, or by a known root. */
+/** From the leaf to a certificate that is signed by itself, or by a known root. */
 function orderChain(
   leaf: X509Certificate,
   given: readonly X509Certificate[],
@@ -135,7 +135,7 @@ function orderChain(
   return chain
 }
 
-/** Whatever it says that its key may sign. */
+/** Independent of the certificate's statement about the use of its key. */
 function isSelfSigned(certificate: X509Certificate): boolean {
   return certificate.subject === certificate.issuer && certificate.verify(certificate.publicKey)
 }

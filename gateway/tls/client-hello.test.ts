@@ -4,7 +4,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import { connect } from 'node:tls'
 import { readProtocols } from './client-hello.js'
 
-/** What Node's client sends first. */
+/** The first bytes that Node's client sends. */
 function helloOf(options: { ALPNProtocols?: string[]; servername?: string }): Promise<Buffer> {
   return new Promise((resolve) => {
     const server = createServer((socket) =>

@@ -1,5 +1,5 @@
 /*
- * Looks into the first bytes of a TLS connection for the protocols that the client offers (RFC 8446, 4.1.2; RFC 7301).
+ * Reads the offered protocols from the first bytes of a TLS connection (RFC 8446, 4.1.2; RFC 7301).
  */
 
 const handshakeRecord = 22
@@ -8,8 +8,8 @@ const alpnExtension = 16
 const maxRecordBytes = 16_384
 
 /**
- * @returns the protocols offered; `more`: the record is not complete yet; none where it is no ClientHello in one record,
- * which the TLS library then refuses or not
+ * @returns the protocols offered; `more`: the record is not complete yet; an empty list if it is not a ClientHello in
+ * one record, which the TLS library then accepts or refuses
  */
 export function readProtocols(bytes: Buffer): readonly string[] | 'more' {
   if (bytes.length < 5) return bytes.length > 0 && bytes[0] !== handshakeRecord ? [] : 'more'
@@ -24,7 +24,7 @@ export function readProtocols(bytes: Buffer): readonly string[] | 'more' {
   }
 }
 
-/** @throws {RangeError} where it ends early */
+/** @throws {RangeError} if it ends early */
 function parseHello(reader: Reader): string[] {
   if (reader.number(1) !== clientHello) return []
   const hello = reader.block(3)

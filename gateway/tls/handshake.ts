@@ -5,7 +5,7 @@ import { isIP } from 'node:net'
 import { BerthError } from '../../shared/errors.js'
 import type { KeyedChain } from './certificate.js'
 
-/** Of every listener that shows a certificate. */
+/** For every listener with a certificate. */
 export const tlsVersions = { minVersion: 'TLSv1.2' } as const
 
 const timeoutMs = 5000
@@ -13,20 +13,20 @@ const timeoutMs = 5000
 export interface HandshakeOptions {
   /** Name or address that clients will use. */
   readonly target: string
-  /** PEM of the roots that everybody trusts. */
+  /** PEM of the generally trusted roots. */
   readonly roots: readonly string[]
 }
 
-/** What a client saw. */
+/** The certificate as a client sees it. */
 export interface PresentedCertificate {
   /** SHA-256, hexadecimal with colons. */
   readonly fingerprint: string
-  /** A client that knows only the roots takes it for the target. */
+  /** True if a client that knows only the roots accepts it for the target. */
   readonly trusted: boolean
 }
 
 /**
- * Has a client take up a connection with the certificate, on a port of loopback for that alone.
+ * Tests a certificate with a client connection to a temporary port on loopback.
  * @throws {BerthError} `certificate_unusable`
  */
 export async function tryHandshake(material: KeyedChain, options: HandshakeOptions): Promise<PresentedCertificate> {
@@ -43,7 +43,7 @@ export async function tryHandshake(material: KeyedChain, options: HandshakeOptio
   } catch (cause) {
     const why = (cause as NodeJS.ErrnoException).code ?? 'no answer'
     const message = `a test connection with the certificate failed: ${why}`
-    // Without the cause: OpenSSL's words are in the code, and nothing of the key may be anywhere.
+    // Without the cause: the code covers OpenSSL's reason, and no part of the key may leak.
     throw new BerthError('invalid', 'certificate_unusable', message, { field: 'cert_pem' })
   }
 }

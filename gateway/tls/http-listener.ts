@@ -19,13 +19,13 @@ export interface HttpListenerOptions {
   readonly listen: ListenAddress
   readonly challenges: Challenges
   readonly log: Logger
-  /** Where requests are sent on to; undefined: nowhere. @param host as the request names it, without a port */
+  /** Target of redirects; undefined: none. @param host host in the request, without a port */
   redirectHost(host: string): { readonly host: string; readonly port: number } | undefined
 }
 
 /**
- * Port 80: answers to an authority's challenges, and redirects to TLS. Nothing of the application is here, so that the
- * access policy does not hold for it.
+ * Port 80: answers to an authority's challenges, and redirects to TLS. It serves nothing of the application, so the
+ * access policy does not apply to it.
  */
 export class HttpListener {
   private constructor(private readonly server: Server) {}
@@ -66,7 +66,7 @@ function answer(options: HttpListenerOptions, request: IncomingMessage, response
   send(response, 308, 'moved to https', { Location: location })
 }
 
-/** Keeps only a target that is a path: one with a scheme of its own would lead elsewhere. */
+/** Accepts only a path: a target with its own scheme would lead elsewhere. */
 function locationOf(options: HttpListenerOptions, hostHeader: string, target: string): string | undefined {
   const to = options.redirectHost(hostHeader.replace(/:\d{1,5}$/, ''))
   if (to === undefined) return undefined
@@ -82,7 +82,7 @@ function send(response: ServerResponse, status: number, text: string, headers: R
     'Content-Length': Buffer.byteLength(text),
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
-    // What the request has beside its head is not read.
+    // The rest of the request after its head is not read.
     Connection: 'close',
     ...headers,
   })

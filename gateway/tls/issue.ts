@@ -11,9 +11,9 @@ import type { TlsDocuments } from './tls-settings.js'
 export interface AcmeOptions {
   /** URL of the authority's directory. */
   readonly directory: string
-  /** PEM of who signed the certificate of that server, beside the usual roots. "": nobody. */
+  /** PEM of the issuer of that server's certificate, in addition to the usual roots. "": none. */
   readonly caPem: string
-  /** How long an order may take; default and most: 90 s. */
+  /** Time limit of an order; default and maximum: 90 s. */
   readonly orderMs?: number
 }
 
@@ -22,24 +22,24 @@ export interface IssuerOptions {
   readonly documents: TlsDocuments
   readonly listeners: Listeners
   readonly lock: StoreLock
-  /** How the authority can reach this installation. */
+  /** Methods by which the authority can reach this installation. */
   readonly methods: readonly ChallengeMethod[]
 }
 
-/** An order takes no longer; the lock's lease and the challenge outlive it. */
+/** Longest time of an order; the lock's lease and the challenge last longer. */
 const orderMs = 90_000
 export const orderLeaseMs = orderMs + 30_000
 
-/** Other gateways open their listeners meanwhile: an authority asks once. */
+/** Time for other gateways to open their listeners, since an authority checks only once. */
 const othersLearnMs = 500
 
-/** Gets certificates from a certificate authority, one at a time of all gateways. */
+/** Obtains certificates from a certificate authority, one at a time for all gateways. */
 export class Issuer {
   readonly #closing = new AbortController()
 
   constructor(private readonly options: IssuerOptions) {}
 
-  /** Ends an order in progress. */
+  /** Aborts an order in progress. */
   close(): void {
     this.#closing.abort()
   }
@@ -63,11 +63,11 @@ export class Issuer {
       return await obtainCertificate(server, { target, email, account, methods, present })
     } finally {
       server.close()
-      await this.#takeBack().catch(() => undefined) // it ends by itself
+      await this.#takeBack().catch(() => undefined) // the challenge expires by itself
     }
   }
 
-  /** Every gateway answers it: the authority may reach any. */
+  /** Every gateway answers it, since the authority may reach any of them. */
   async #present(challenge: Challenge): Promise<void> {
     const { documents, listeners } = this.options
     const untilMs = Date.now() + orderLeaseMs

@@ -19,7 +19,7 @@ import type { KeyedChain } from './certificate.js'
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 const hourMs = 3_600_000
 
-/** Longest that all browsers take, should somebody trust it (398 days). */
+/** Longest lifetime that all browsers accept if somebody trusts the certificate (398 days). */
 export const selfSignedDays = 397
 
 /** Names of certificates have at most 64 characters (RFC 5280, ub-common-name). */
@@ -34,7 +34,7 @@ function alternativeName(target: string): SubjectAlternativeNameExtension {
 export interface SelfSignedOptions {
   /** Default: 397 days. */
   readonly lifetimeMs?: number
-  /** A critical one beside the usual ones: its object id and the DER of its value. */
+  /** A critical extension in addition to the usual ones: its object id and the DER of its value. */
   readonly extension?: { readonly id: string; readonly value: Buffer }
 }
 
@@ -68,11 +68,11 @@ export async function makeSelfSigned(target: string, options: SelfSignedOptions 
   }
 }
 
-/** Makes a key, and the request for a certificate of it, base64url of its DER (RFC 8555, 7.4). */
+/** Creates a key and a certificate request for it, base64url of its DER (RFC 8555, 7.4). */
 export async function createRequest(target: string): Promise<{ keyPem: string; csr: string }> {
   const keys = await makeKeys()
   const request = await Pkcs10CertificateRequestGenerator.create(
-    // Without a subject: authorities take the name from the extension, and refuse an address as a common name.
+    // Without a subject: authorities read the name from the extension, and refuse an address as a common name.
     { keys, signingAlgorithm: algorithm, extensions: [alternativeName(target)] },
     webcrypto,
   )

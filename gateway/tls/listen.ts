@@ -1,7 +1,7 @@
 import { BerthError, conflict } from '../../shared/errors.js'
 import type { ListenAddress } from '../http/server.js'
 
-/** Listens on all addresses of both families; where there is no IPv6, on those of IPv4. */
+/** Listens on all addresses of both families, or only of IPv4 on a host without IPv6. */
 export async function listenWide(listen: ListenAddress, on: (listen: ListenAddress) => Promise<void>): Promise<void> {
   try {
     await on(listen)

@@ -22,12 +22,12 @@ export interface ListenersOptions extends Pick<HttpListenerOptions, 'redirectHos
   readonly log: Logger
 }
 
-/** How long requests in progress may take once a listener is not wanted any more. */
+/** Time for requests in progress once a listener is not needed any more. */
 const graceMs = 10_000
 
 type Part = 'tls' | 'http'
 
-/** The listeners of this gateway, made to agree with the settings that all gateways share. */
+/** The listeners of this gateway, which follow the settings that all gateways share. */
 export class Listeners {
   #served: Served | undefined
   #tls: TlsListener | undefined
@@ -44,17 +44,17 @@ export class Listeners {
     return this.converge()
   }
 
-  /** Where a client on this machine reaches TLS; undefined: nowhere. */
+  /** Address at which a client on this machine reaches TLS; undefined: none. */
   get tlsAddress(): ListenAddress | undefined {
     return this.#tls?.reachedAt
   }
 
-  /** Why a listener that is wanted is not there. */
+  /** The reasons why required listeners are missing. */
   get problems(): readonly string[] {
     return [...this.#problems.values()]
   }
 
-  /** Opens, closes and exchanges what is not as it should be. A failure is kept in `problems`, and tried again. */
+  /** Opens, closes and updates listeners as needed. A failure is recorded in `problems`, and retried. */
   converge(): Promise<void> {
     return this.#mutex.run(async () => {
       const settings = this.options.documents.settings.value
@@ -66,8 +66,8 @@ export class Listeners {
   }
 
   /**
-   * Listens with a certificate that is not in the settings yet, unless TLS is on already; the next `converge` keeps or
-   * ends it.
+   * Listens with a certificate that is not in the settings yet, unless TLS is on already; the next `converge` retains
+   * or closes the listener.
    * @throws {BerthError} `tls_not_configured`, `port_conflict`, `port_denied`
    */
   reserve(material: KeyedChain): Promise<void> {
@@ -79,7 +79,7 @@ export class Listeners {
     })
   }
 
-  /** @throws {BerthError} `port_conflict` where this gateway does not answer such challenges */
+  /** @throws {BerthError} `port_conflict` if this gateway does not answer such challenges */
   checkAnswers(method: ChallengeMethod): void {
     const part = method === 'http-01' ? 'http' : 'tls'
     if ((part === 'http' ? this.#http : this.#tls) !== undefined) return
@@ -104,7 +104,7 @@ export class Listeners {
     else if (material !== undefined) this.#tls.use(material)
   }
 
-  /** The current certificate, or where it cannot be used the one before. */
+  /** The current certificate, or the former one if it cannot be used. */
   #usable({ current, previous }: TlsSettings): KeyedChain | undefined {
     for (const stored of [current, previous]) {
       if (stored === null) continue

@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import type { Store } from '../store/store.js'
 
-/** A lock over all gateways on a store; ends by itself where its holder dies. */
+/** A lock for all gateways on a store; it expires when its holder dies. */
 export class StoreLock {
   constructor(
     private readonly store: Store,
     private readonly name: string,
-    /** The work below it has to take less. */
+    /** The locked work must take less time. */
     private readonly leaseMs: number,
   ) {}
 
   /**
-   * Runs work unless somebody holds the lock.
-   * @returns undefined: somebody does
+   * Runs work unless the lock is held.
+   * @returns undefined: it is held
    * @throws {BerthError} `store_unavailable`, and what the work throws
    */
   async tryRun<T>(work: () => Promise<T>): Promise<{ readonly result: T } | undefined> {
@@ -27,11 +27,11 @@ export class StoreLock {
     try {
       return { result: await work() }
     } finally {
-      await this.#release(holder).catch(() => undefined) // then it ends by itself
+      await this.#release(holder).catch(() => undefined) // it expires otherwise
     }
   }
 
-  /** Only the holder's own: the lease may have ended, and another may hold it. */
+  /** Releases only its own lock: the lease may have expired, and another process may hold it. */
   async #release(holder: string): Promise<void> {
     await this.store.transact(`unlock ${this.name}`, async (client) => {
       await client.watch(this.#key)

@@ -8,7 +8,7 @@ import type { TlsOptions } from './tls.js'
 
 /**
  * Converts the configuration.
- * @throws {ConfigError} where `acme.ca_file` cannot be read
+ * @throws {ConfigError} if `acme.ca_file` cannot be read
  */
 export async function tlsOptionsOf(
   config: GatewayConfig,
@@ -23,7 +23,7 @@ export async function tlsOptionsOf(
   }
 }
 
-/** @returns undefined where the text is empty */
+/** @returns undefined if the text is empty */
 function addressOf(text: string): ListenAddress | undefined {
   return text === '' ? undefined : splitHostPort(text)
 }

@@ -2,7 +2,7 @@ import { BerthError, invalidField } from '../../shared/errors.js'
 import { dueAtMs, type Validity } from './plan-renewal.js'
 import type { StoredCertificate, TlsMode, TlsSettings } from './tls-settings.js'
 
-/** What somebody asks for; undefined: as it is. */
+/** A requested change; undefined fields stay. */
 export interface WantedTls {
   readonly enabled: boolean | undefined
   readonly mode: TlsMode | undefined
@@ -14,7 +14,7 @@ export interface WantedTls {
   readonly keyPem: string | undefined
 }
 
-/** What is to be done about the certificate: nothing, use one that is stored, or get one. */
+/** The planned certificate: no change, a stored one, or a new one. */
 export type CertificatePlan =
   | { readonly from: 'none' }
   | { readonly from: 'stored'; readonly stored: StoredCertificate }
@@ -27,7 +27,7 @@ export interface TlsPlan extends Pick<TlsSettings, 'enabled' | 'mode' | 'target'
 
 export interface TlsChangeContext {
   readonly old: TlsSettings
-  /** Name or address of this request, for who has not chosen one. */
+  /** Name or address of this request, as the default. */
   readonly detectedHost: string
   readonly nowMs: number
   /** When a stored certificate begins and ends. */
@@ -35,7 +35,7 @@ export interface TlsChangeContext {
 }
 
 /**
- * Decides what a change means.
+ * Plans a requested change.
  * @throws {BerthError} `invalid_field`, `missing_field`
  */
 export function planTlsChange(wanted: WantedTls, context: TlsChangeContext): TlsPlan {
@@ -53,7 +53,7 @@ export function planTlsChange(wanted: WantedTls, context: TlsChangeContext): Tls
 
 type Names = Pick<TlsPlan, 'target' | 'email'>
 
-/** Nobody needs them without TLS, so empty values remove them. */
+/** Target and mail address are not needed without TLS, so empty values remove them. */
 function planOff({ target, email }: WantedTls, known: Names): Names {
   return { target: target ?? known.target, email: email ?? known.email }
 }

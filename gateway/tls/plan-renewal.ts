@@ -1,6 +1,6 @@
 import { renewAtMs } from '../pki/gateway-leaf.js'
 
-/** From when to when a certificate holds. */
+/** The period in which a certificate is valid. */
 export interface Validity {
   readonly notBeforeMs: number
   readonly notAfterMs: number
@@ -11,13 +11,13 @@ export function dueAtMs({ notBeforeMs, notAfterMs }: Validity): number {
   return renewAtMs(notAfterMs, notAfterMs - notBeforeMs)
 }
 
-/** What became of the attempts to renew the certificate with this fingerprint. */
+/** The state of the attempts to renew the certificate with this fingerprint. */
 export interface RenewalState {
   readonly fingerprint: string
   readonly failures: number
-  /** No attempt before this. */
+  /** Time of the next attempt. */
   readonly nextMs: number
-  /** Of the last one. */
+  /** Error of the last attempt. */
   readonly error: string
 }
 
@@ -29,12 +29,12 @@ const hourMs = 3_600_000
 export const renewalPauses = { firstMs: hourMs, lastMs: 24 * hourMs }
 export type RenewalPauses = typeof renewalPauses
 
-/** Whether a certificate is to be renewed now. @param attempts those of this certificate */
+/** True if a certificate must be renewed now. @param attempts those of this certificate */
 export function isRenewalDue(validity: Validity, attempts: RenewalState, nowMs: number): boolean {
   return nowMs >= dueAtMs(validity) && nowMs >= attempts.nextMs
 }
 
-/** Share of the lifetime at whose rest an administrator is warned. */
+/** An administrator is warned when this share of the lifetime is left. */
 const warnedShare = 1 / 4
 
 export function isEndNear({ notBeforeMs, notAfterMs }: Validity, nowMs: number): boolean {
@@ -44,11 +44,11 @@ export function isEndNear({ notBeforeMs, notAfterMs }: Validity, nowMs: number):
 export interface RenewalFailure {
   readonly fingerprint: string
   readonly error: string
-  /** As the authority said; 0: nothing. */
+  /** From the authority; 0: none. */
   readonly retryAfterSeconds: number
 }
 
-/** The state after a failed attempt. @param before of the same or of another certificate */
+/** The state after a failed attempt. @param before state of the same or of another certificate */
 export function afterFailure(
   before: RenewalState,
   { fingerprint, error, retryAfterSeconds }: RenewalFailure,

@@ -4,7 +4,7 @@ import { parseHostName } from '../../shared/host-name.js'
 import { isLoopback } from '../policy/source.js'
 
 /**
- * Reads a name or an address that the gateway is reached at.
+ * Parses a name or an address of the gateway.
  * @returns canonical: names in lower case and ASCII, addresses as RFC 5952 writes them
  * @throws {BerthError} `invalid_field`
  */
@@ -15,8 +15,8 @@ export function parseTarget(text: string): string {
 }
 
 /**
- * The name or address by which a request reached the gateway; for one to this machine itself its first public IPv4
- * address. "": neither is there.
+ * The name or address by which a request reached the gateway; for a request to this machine itself its first public
+ * IPv4 address. "": neither is known.
  */
 export function detectHost(hostHeader: string | undefined): string {
   const host = (hostHeader ?? '').replace(/:\d{1,5}$/, '')
@@ -24,7 +24,7 @@ export function detectHost(hostHeader: string | undefined): string {
     const target = parseTarget(host)
     if (!isLoopback(target) && target !== 'localhost') return target
   } catch {
-    return firstPublicAddress() // what the header holds is no host
+    return firstPublicAddress() // the header contains an invalid host
   }
   return firstPublicAddress()
 }

@@ -23,11 +23,11 @@ export interface TlsListenerOptions {
   readonly listen: ListenAddress
   readonly challenges: Challenges
   readonly log: Logger
-  /** Whether the application is served; else only challenges are answered. */
+  /** True if the application is served; otherwise only challenges are answered. */
   isOn(): boolean
 }
 
-/** The application over TLS, with a certificate that is exchanged while connections go on. */
+/** The application over TLS, with a certificate that can be replaced while connections continue. */
 export class TlsListener {
   readonly #server: Server
   #chainPem = ''
@@ -53,8 +53,8 @@ export class TlsListener {
   }
 
   /**
-   * New connections get this certificate; those that are there keep theirs.
-   * @throws the error of OpenSSL, and the former one stays
+   * Uses this certificate for new connections; existing ones continue with theirs.
+   * @throws the error of OpenSSL; the former certificate stays
    */
   use(material: KeyedChain): void {
     if (material.chainPem === this.#chainPem) return
@@ -62,7 +62,7 @@ export class TlsListener {
     this.#chainPem = material.chainPem
   }
 
-  /** Where a client on this machine reaches it. */
+  /** Address at which a client on this machine reaches it. */
   get reachedAt(): ListenAddress {
     const { address, port } = this.#server.address() as AddressInfo
     const loopbacks: Record<string, string> = { '::': '::1', '0.0.0.0': '127.0.0.1' }
@@ -74,8 +74,8 @@ export class TlsListener {
   }
 
   /**
-   * Puts a look at the first bytes before the TLS library while a challenge is open: whether it is a validation is known
-   * from the protocols offered, which the library tells too late to choose another certificate.
+   * Reads the first bytes before the TLS library while a challenge is open: the offered protocols identify a
+   * validation, and the library reports them too late to choose another certificate.
    */
   #peekFirst(): void {
     const server = this.#server
@@ -92,7 +92,9 @@ export class TlsListener {
   }
 }
 
-/** Whether it is a validation; nothing is taken from the socket. Its silence is bounded as that of all others is. */
+/**
+ * True if it is a validation; the bytes stay in the socket. Its idle time is bounded like that of all other sockets.
+ */
 function peek(socket: Socket): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
@@ -111,7 +113,7 @@ function peek(socket: Socket): Promise<boolean> {
   })
 }
 
-/** Shows the certificate, and ends: no byte of content is exchanged (RFC 8737, 3). */
+/** Presents the certificate, and ends: no content is exchanged (RFC 8737, 3). */
 function answerValidation(socket: Socket, { chainPem, keyPem }: KeyedChain): void {
   const server = createTlsServer({
     cert: chainPem,

@@ -10,32 +10,32 @@ import { noAttempts, type RenewalState } from './plan-renewal.js'
 export const tlsModes = ['disabled', 'self_signed', 'uploaded', 'letsencrypt'] as const
 export type TlsMode = (typeof tlsModes)[number]
 
-/** A certificate as it is stored: everything of it can be read but the key. */
+/** A stored certificate: everything except the key is readable. */
 export interface StoredCertificate {
   readonly mode: TlsMode
-  /** Name or address that it was made or uploaded for. */
+  /** Name or address that it was created or uploaded for. */
   readonly target: string
   readonly chainPem: string
   /** See `sealing.ts`. */
   readonly sealedKey: string
   /** SHA-256, hexadecimal with colons. */
   readonly fingerprint: string
-  /** By clients that know only the usual roots, for the target. */
+  /** True if clients that know only the usual roots trust it for the target. */
   readonly trusted: boolean
 }
 
 /** TLS of all gateways on the store. */
 export interface TlsSettings {
-  /** Another one after each change. "": never changed. */
+  /** An id that differs after each change. "": never changed. */
   readonly change: string
   readonly enabled: boolean
   readonly mode: TlsMode
   /** "": not chosen yet. */
   readonly target: string
-  /** For the certificate authority. */
+  /** Contact address for the certificate authority. */
   readonly email: string
   readonly current: StoredCertificate | null
-  /** The one before, used where the current one cannot be. */
+  /** The former certificate, used if the current one cannot be. */
   readonly previous: StoredCertificate | null
 }
 
@@ -55,16 +55,16 @@ const untouched: TlsSettings = {
   previous: null,
 }
 
-/** The settings by themselves, which take no secret to read. Make it before `store.start()`. */
+/** The settings without the other documents; reading them needs no secret. Create it before `store.start()`. */
 export function tlsSettingsDocument(store: Store, log: Logger): StoredDocument<TlsSettings> {
   return new StoredDocument<TlsSettings>({ store, log, name: 'tls:settings', initial: untouched })
 }
 
-/** TLS documents that all gateways share. Make it before `store.start()`. */
+/** TLS documents that all gateways share. Create it before `store.start()`. */
 export class TlsDocuments {
   readonly settings: StoredDocument<TlsSettings>
   readonly renewal: StoredDocument<RenewalState>
-  /** Null: none is open. */
+  /** Null: there is no open challenge. */
   readonly challenge: StoredDocument<OpenChallenge | null>
   readonly accounts: StoredDocument<Accounts>
 
@@ -88,13 +88,13 @@ export class TlsDocuments {
     return { ...about, chainPem: material.chainPem, sealedKey, fingerprint }
   }
 
-  /** @throws {BerthError} `internal_error` where the secret is another one */
+  /** @throws {BerthError} `internal_error` for another secret */
   opened({ chainPem, sealedKey, fingerprint }: StoredCertificate): KeyedChain {
     return { chainPem, keyPem: open(this.secret, sealedKey, `tls-key:${fingerprint}`) }
   }
 
   /**
-   * The key of this installation's account at an authority, made at first use.
+   * The key of this installation's account at an authority, created at first use.
    * @throws {BerthError} `store_unavailable`
    */
   async accountKey(directory: string, make: () => string): Promise<string> {

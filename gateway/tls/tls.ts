@@ -26,15 +26,15 @@ export interface TlsOptions {
   readonly secret: Buffer
   /** undefined: no TLS. */
   readonly listen: ListenAddress | undefined
-  /** Port 80, as the world sees it; undefined: none. */
+  /** Port 80, as seen from outside; undefined: none. */
   readonly httpListen: ListenAddress | undefined
   readonly acme: AcmeOptions
-  /** Whether clients elsewhere reach the API without TLS too. */
+  /** True if remote clients reach the API without TLS too. */
   readonly plainIsPublic: boolean
   readonly log: Logger
-  /** PEM of the roots that everybody trusts; default: Mozilla's. */
+  /** PEM of the generally trusted roots; default: Mozilla's. */
   readonly roots?: readonly string[]
-  /** Asks a listener which certificate it shows; default: by a connection. */
+  /** Finds out which certificate a listener presents; default: by a connection. */
   readonly probe?: typeof handshakeWith
   /** Default: every minute, and `renewalPauses`. */
   readonly timing?: { readonly checkEveryMs: number; readonly pauses: RenewalPauses }
@@ -43,8 +43,8 @@ export interface TlsOptions {
 const maxHstsSeconds = 86_400
 
 /**
- * TLS of this gateway by the settings that all gateways share: its certificate, listeners and renewal. Make it before
- * `store.start()`.
+ * TLS of this gateway with the settings that all gateways share: its certificate, listeners and renewal. Create it
+ * before `store.start()`.
  */
 export class Tls {
   readonly documents: TlsDocuments
@@ -91,7 +91,7 @@ export class Tls {
     documents.challenge.onChange(() => void this.#listeners.converge())
   }
 
-  /** Listens once the store says so, and renews in time. */
+  /** Listens once the store's settings require it, and renews in time. */
   async start(served: Served): Promise<void> {
     await this.#listeners.start(served)
     this.#renewal.start()
@@ -103,25 +103,25 @@ export class Tls {
     await this.#listeners.close()
   }
 
-  /** Where a client on this machine reaches TLS; undefined: nowhere. */
+  /** Address at which a client on this machine reaches TLS; undefined: none. */
   get address(): ListenAddress | undefined {
     return this.#listeners.tlsAddress
   }
 
-  /** When the certificate that is shown ends, ms since 1970; undefined: none is. */
+  /** Expiry of the active certificate, ms since 1970; undefined: there is none. */
   get certificateEndsAtMs(): number | undefined {
     if (this.documents.settings.value?.enabled !== true || this.#leaf === undefined) return undefined
     return Date.parse(this.#leaf.validTo)
   }
 
-  /** What an administrator should know. */
+  /** Warnings for the administrator. */
   get warnings(): readonly string[] {
     return [...this.#listeners.problems, ...this.#renewal.warnings]
   }
 
   /**
-   * Strict-Transport-Security for answers over TLS; undefined where it could lock somebody out: browsers hold a name to
-   * it on all ports, so that a certificate they do not trust, or a plain port beside, would be out of reach.
+   * Strict-Transport-Security for answers over TLS; undefined if it could lock somebody out: browsers apply it to all
+   * ports of a name, so that an untrusted certificate or a plain port would become unreachable.
    */
   get hsts(): string | undefined {
     const current = this.documents.settings.value?.current
@@ -131,9 +131,9 @@ export class Tls {
   }
 
   /**
-   * Changes the settings: checks and tries the certificate, then stores it, which puts it in force at every gateway.
-   * What does not work at this gateway is taken back.
-   * @param detectedHost of the request
+   * Changes the settings: checks and tries the certificate, then stores it, which activates it at every gateway. A
+   * change that fails at this gateway is rolled back.
+   * @param detectedHost host of the request
    * @throws {BerthError} the errors of the route `updateSsl`; nothing was changed then
    */
   async change(wanted: WantedTls, detectedHost: string): Promise<TlsSettings> {
@@ -144,7 +144,7 @@ export class Tls {
     return this.#installs.run(() => this.#install(old, plan, certificate))
   }
 
-  /** @returns undefined where TLS is off */
+  /** @returns undefined if TLS is off */
   async #certificateFor({ certificate, ...plan }: TlsPlan): Promise<StoredCertificate | undefined> {
     switch (certificate.from) {
       case 'none':
@@ -174,7 +174,7 @@ export class Tls {
     return checkUpload(upload, { target, nowMs: Date.now(), roots: this.#roots })
   }
 
-  /** A stored one may have ended, or be asked for another name. */
+  /** A stored one may have expired, or not cover the new target. */
   #recheck(stored: StoredCertificate, target: string): KeyedChain {
     checkStored(stored.chainPem, { target, nowMs: Date.now() })
     return this.documents.opened(stored)
@@ -208,7 +208,7 @@ export class Tls {
     })
   }
 
-  /** Asks the listener itself; where it does not show the new certificate, the former settings are in force again. */
+  /** Checks the listener itself; if it does not present the new certificate, the former settings are restored. */
   async #probe(old: TlsSettings, next: TlsSettings, { fingerprint }: StoredCertificate): Promise<void> {
     try {
       const at = this.#listeners.tlsAddress
@@ -226,7 +226,7 @@ export class Tls {
     }
   }
 
-  /** A new certificate in the place of the current one, by the same settings. */
+  /** Replaces the current certificate with a new one, with the same settings. */
   async #renewed(settings: TlsSettings): Promise<TlsSettings> {
     const { target } = settings
     const mode = settings.mode === 'letsencrypt' ? 'letsencrypt' : 'self_signed'
@@ -237,7 +237,7 @@ export class Tls {
     return next
   }
 
-  /** The host that the client named where the certificate is for it, else the one that it is for. */
+  /** The host that the client named if the certificate covers it, or else the certificate's target. */
   #redirectHost(host: string): ListenAddress | undefined {
     const { listen, tlsAddress } = { listen: this.options.listen, tlsAddress: this.#listeners.tlsAddress }
     const settings = this.documents.settings.value
@@ -248,7 +248,7 @@ export class Tls {
   }
 }
 
-/** The same certificate again does not push the one before out. */
+/** Storing the same certificate again retains the former one. */
 function replaced(
   old: TlsSettings,
   certificate: StoredCertificate | undefined,

@@ -19,19 +19,19 @@ export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
   readonly log: Logger
 }
 
-/** Changes that wait to be queued; beyond, what the hosts have is looked through instead. */
+/** Most changes that wait to be queued; beyond that, the state of the hosts is searched instead. */
 const maxNews = 20_000
 const retryMs = 500
 
 /**
- * What the one gateway does that delivers. Changes become deliveries in the store together with the revision of their
- * host, from which the next gateway goes on.
+ * The work of the one gateway that delivers. Changes become deliveries in the store together with the revision of their
+ * host, from which the next gateway continues.
  */
 export class Deliverer {
   readonly #outboxes = new Map<string, Outbox>()
   #news: News[] = []
   #cursors = new Map<string, number>()
-  /** Hosts that have to be looked through for what was missed. */
+  /** Hosts whose state must be searched for missed changes. */
   readonly #behind = new Set<string>()
   #number = 0
   #loaded = false
@@ -45,7 +45,7 @@ export class Deliverer {
     this.work()
   }
 
-  /** Looks at what there is to do: changes, what was ordered by hand, other webhooks. */
+  /** Starts a round: changes, manual deliveries, changed webhooks. */
   work(): void {
     if (!this.#stopped) void this.#rounds.run()
   }
@@ -64,7 +64,7 @@ export class Deliverer {
       for (const { id } of this.parts.view.hosts()) this.#behind.add(id)
     }
     this.#news.push(newsOf(change, hostId))
-    // What happened while the host was away, or before it was ever seen, is no change of the view.
+    // Events while the host was offline, or before it was first seen, are not changes of the view.
     if (change.kind === 'host' && change.after?.state === 'online') this.#behind.add(hostId)
     setImmediate(() => this.work())
   }
@@ -98,7 +98,7 @@ export class Deliverer {
     for (const { id } of records) await this.#openOutbox(id)
   }
 
-  /** Also what is left of webhooks that were removed while nobody delivered. */
+  /** Also deletes the remains of webhooks that were removed while no gateway delivered. */
   async #dropRemoved(records: readonly WebhookRecord[]): Promise<void> {
     const { queue } = this.parts
     const noted = this.#loaded ? [] : await queue.readRemoved()
@@ -122,7 +122,7 @@ export class Deliverer {
     for (const { number } of waiting) this.#number = Math.max(this.#number, number)
     this.#outboxes.set(id, outbox)
     outbox.add(waiting)
-    // The first webhook: from now on it is told.
+    // The first webhook receives changes from now on.
     for (const host of this.parts.view.hosts()) this.#behind.add(host.id)
   }
 
@@ -137,9 +137,9 @@ export class Deliverer {
     this.work()
   }
 
-  /** Those that failed to be queued are found again by the cursor of their host. */
+  /** Changes that could not be queued are found again by the cursor of their host. */
   async #queueNews(): Promise<void> {
-    // What happened since a webhook was made waits for it.
+    // Changes after the creation of a webhook wait for its outbox.
     if (this.parts.records().some(({ id }) => !this.#outboxes.has(id))) return this.work()
     const news = this.#news
     this.#news = []
@@ -158,7 +158,7 @@ export class Deliverer {
       await this.parts.queue.add(made, cursors)
     } catch (error) {
       for (const hostId of [...behind, ...news.map((one) => one.hostId)]) this.#behind.add(hostId)
-      // A removal has no revision by which it would be found again.
+      // A removal has no revision by which it could be found again.
       this.#news.unshift(...news.filter(({ revision }) => revision === 0))
       throw error
     }
@@ -166,7 +166,7 @@ export class Deliverer {
     this.#hand(made)
   }
 
-  /** A host that is new here begins with what it has; one whose journal was replaced, too. */
+  /** A host that is new here begins with its present state, as does one with a replaced journal. */
   #cursorOf(hostId: string, news: readonly News[]): number {
     const newest = newestRevision(this.parts.view, hostId)
     const known = this.#cursors.get(hostId)
@@ -175,14 +175,14 @@ export class Deliverer {
     return first ? Math.min(newest, first.revision - 1) : newest
   }
 
-  /** Before, the view has its containers as an earlier gateway kept them, and of its tasks none. */
+  /** Before that, the view has its containers from the cache of an earlier gateway, and none of its tasks. */
   #isSeen(hostId: string): boolean {
     return (this.parts.view.findHost(hostId)?.lastSeenMs ?? 0) > 0
   }
 
   #plan({ hostId, change, revision }: News, made: Map<string, QueuedDelivery[]>, cursors: Map<string, number>): void {
     const known = cursors.get(hostId) ?? this.#cursors.get(hostId) ?? 0
-    if (revision > 0 && revision <= known) return // told already
+    if (revision > 0 && revision <= known) return // already sent
     if (revision > 0) cursors.set(hostId, revision)
     for (const content of this.parts.describe(change, hostId)) this.#planContent(content, made)
   }
@@ -213,7 +213,7 @@ export class Deliverer {
   }
 }
 
-/** Tells the receiver to read again how things are. */
+/** Tells the receiver to read the present state again. */
 function droppedNotice(): Omit<QueuedDelivery, 'number'> {
   const about = { type: droppedType, hostId: '', guestUuid: '', data: '{}' }
   const names = { id: randomUUID(), eventId: `evt_${randomUUID()}`, nowMs: steadyClock.now() }

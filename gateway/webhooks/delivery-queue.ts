@@ -2,7 +2,7 @@ import { notFound } from '../../shared/errors.js'
 import type { Store } from '../store/store.js'
 import type { Delivery, LoggedDelivery } from './delivery.js'
 
-/** Commands that are carried out together or not at all. */
+/** Commands that are executed together or not at all. */
 interface Multi {
   hSet(key: string, field: string, value: string): unknown
   hDel(key: string, field: string): unknown
@@ -12,25 +12,25 @@ interface Multi {
   lTrim(key: string, from: number, to: number): unknown
 }
 
-/** A delivery with what is sent. */
+/** A delivery with its body. */
 export interface QueuedDelivery extends Delivery {
   readonly body: string
 }
 
-/** A delivery that somebody ordered by hand, which has no number yet. */
+/** A manual delivery without a number so far. */
 export interface InboxEntry {
   readonly webhookId: string
   readonly delivery: Omit<QueuedDelivery, 'number'>
 }
 
-/** How far a host's changes have become deliveries: its revision. */
+/** The revision of each host up to which its changes have become deliveries. */
 export type Cursors = ReadonlyMap<string, number>
 
-/** Ended deliveries that are shown, of each webhook. */
+/** Most ended deliveries in the log of each webhook. */
 const loggedDeliveries = 200
 
 /**
- * What is to be delivered, and what was.
+ * Pending and ended deliveries.
  *
  * | key | holds |
  * |---|---|
@@ -38,7 +38,7 @@ const loggedDeliveries = 200
  * | `webhook-log:ID` | list: LoggedDelivery as JSON, newest first |
  * | `webhook-inbox` | list: InboxEntry as JSON, for the gateway that delivers |
  * | `webhook-cursors` | hash: host id → revision |
- * | `webhook-removed` | set: ids whose queue and log have to go |
+ * | `webhook-removed` | set: ids whose queue and log must be deleted |
  *
  * Every method throws BerthError `store_unavailable`.
  */
@@ -55,7 +55,7 @@ export class DeliveryQueue {
     return texts.map((text) => JSON.parse(text) as QueuedDelivery).sort((a, b) => a.number - b.number)
   }
 
-  /** The body of one that waits; undefined: it is gone. */
+  /** The body of a pending delivery; undefined: it does not exist any more. */
   async readBody(webhookId: string, number: number): Promise<string | undefined> {
     const text = await this.store.run('read a delivery', (client) =>
       client.hGet(this.#queueKey(webhookId), String(number)),
@@ -63,7 +63,7 @@ export class DeliveryQueue {
     return text === null ? undefined : (JSON.parse(text) as QueuedDelivery).body
   }
 
-  /** Durable when it resolves, with the hosts' revisions up to which it is complete: all of it or nothing. */
+  /** Durable when it resolves, in one transaction with the hosts' revisions up to which it is complete. */
   async add(made: ReadonlyMap<string, readonly QueuedDelivery[]>, cursors: Cursors): Promise<void> {
     await this.#commit('queue deliveries', (multi) => {
       this.#put(multi, made)
@@ -71,12 +71,12 @@ export class DeliveryQueue {
     })
   }
 
-  /** Notes an attempt that failed. */
+  /** Records a failed attempt. */
   async update(webhookId: string, delivery: QueuedDelivery): Promise<void> {
     await this.#commit('note an attempt', (multi) => this.#put(multi, new Map([[webhookId, [delivery]]])))
   }
 
-  /** Moves one that has ended to the log. */
+  /** Moves an ended delivery to the log. */
   async end(webhookId: string, ended: LoggedDelivery): Promise<void> {
     const log = this.#logKey(webhookId)
     await this.#commit('end a delivery', (multi) => {
@@ -94,24 +94,26 @@ export class DeliveryQueue {
     return texts.map((text) => JSON.parse(text) as LoggedDelivery)
   }
 
-  /** @throws {BerthError} `not_found` for one that has not ended, or is no longer kept */
+  /** @throws {BerthError} `not_found` for a delivery that has not ended, or is not in the log any more */
   async getLogged(webhookId: string, id: string): Promise<LoggedDelivery> {
     const found = (await this.readLog(webhookId)).find((one) => one.id === id)
     if (!found) throw notFound('ended delivery')
     return found
   }
 
-  /** Notes one that is about to be removed, so that what is kept of it goes, whenever a gateway delivers again. */
+  /**
+   * Records that a webhook is about to be removed, so that its remains are deleted whenever a gateway delivers again.
+   */
   async noteRemoved(webhookId: string): Promise<void> {
     await this.store.run('note a removed webhook', (client) => client.sAdd(this.#removedKey, webhookId))
   }
 
-  /** Ids that were noted, also of webhooks that are there still. */
+  /** Recorded ids, including those of webhooks that still exist. */
   async readRemoved(): Promise<string[]> {
     return this.store.run('read removed webhooks', (client) => client.sMembers(this.#removedKey))
   }
 
-  /** Removes what is kept of a webhook, the note of its removal, too. */
+  /** Deletes all data of a webhook, including the record of its removal. */
   async remove(webhookId: string): Promise<void> {
     await this.#commit('remove deliveries', (multi) => {
       multi.del([this.#queueKey(webhookId), this.#logKey(webhookId)])
@@ -123,13 +125,13 @@ export class DeliveryQueue {
     await this.store.run('order a delivery', (client) => client.rPush(this.inboxKey, JSON.stringify(entry)))
   }
 
-  /** Ordered by hand, oldest first. */
+  /** Manual deliveries, oldest first. */
   async readInbox(): Promise<InboxEntry[]> {
     const texts = await this.store.run('read ordered deliveries', (client) => client.lRange(this.inboxKey, 0, 99))
     return texts.map((text) => JSON.parse(text) as InboxEntry)
   }
 
-  /** Queues what was ordered, the first `count` of the inbox. */
+  /** Queues manual deliveries, the first `count` of the inbox. */
   async takeInbox(made: ReadonlyMap<string, readonly QueuedDelivery[]>, count: number): Promise<void> {
     await this.#commit('queue ordered deliveries', (multi) => {
       this.#put(multi, made)
@@ -142,7 +144,7 @@ export class DeliveryQueue {
     return new Map(Object.entries(found).map(([hostId, revision]) => [hostId, Number(revision)]))
   }
 
-  /** What happens from now on is told again, not what happened meanwhile. */
+  /** Later changes are sent again, but not those that happened meanwhile. */
   async forgetCursors(): Promise<void> {
     await this.store.run('forget cursors', (client) => client.del(this.#cursorsKey))
   }

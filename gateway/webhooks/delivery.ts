@@ -1,12 +1,12 @@
 /** A message for a webhook that waits to be delivered. */
 export interface Delivery {
   readonly id: string
-  /** Grows: of one container, smaller ones go first. */
+  /** Increases: for one container, smaller numbers are sent first. */
   readonly number: number
-  /** The same for every attempt and for repeats by hand. */
+  /** The same for every attempt and for manual repetitions. */
   readonly eventId: string
   readonly type: string
-  /** Uuid of the container, or id of the host: what has the same goes in order. */
+  /** Uuid of the container, or id of the host: deliveries with the same key are sent in order. */
   readonly key: string
   readonly guestUuid: string
   readonly createdAtMs: number
@@ -16,36 +16,36 @@ export interface Delivery {
   readonly last?: DeliveryAttempt
 }
 
-/** How an attempt ended. */
+/** The result of an attempt. */
 export interface DeliveryAttempt {
   readonly atMs: number
   readonly durationMs: number
   /** 0: there was no answer. */
   readonly status: number
-  /** Empty: it was taken. */
+  /** Empty: the receiver accepted it. */
   readonly error: string
 }
 
-/** One that has ended. */
+/** An ended delivery. */
 export interface LoggedDelivery extends Delivery {
   readonly outcome: 'delivered' | 'failed'
   readonly body: string
 }
 
-/** The first is after about a second, the last after a quarter of an hour each. */
+/** Intervals of retries: the first is about a second, the last ones a quarter of an hour each. */
 export interface RetryPlan {
   readonly firstMs: number
   readonly maxMs: number
-  /** A delivery that is older is given up. */
+  /** An older delivery is given up. */
   readonly giveUpMs: number
 }
 
 export const defaultRetries: RetryPlan = { firstMs: 1000, maxMs: 15 * 60_000, giveUpMs: 24 * 3_600_000 }
 
 /**
- * When the next attempt is due; undefined: it is given up.
- * @param attempts that have failed so far, at least 1
- * @param random from 0 to 1, so that receivers that were down are not asked by all at once
+ * Time of the next attempt; undefined: the delivery is given up.
+ * @param attempts number of failed attempts, at least 1
+ * @param random from 0 to 1, so that not all deliveries reach a recovered receiver at once
  */
 export function nextAttemptMs(
   { firstMs, maxMs, giveUpMs }: RetryPlan,

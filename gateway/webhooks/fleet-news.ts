@@ -1,7 +1,7 @@
 import type { FleetChange } from '../fleet/fleet-changes.js'
 import type { FleetView } from '../fleet/contract.js'
 
-/** A change with the revision of its host at which it happened; 0: it has none. */
+/** A change with the revision of its host; 0: it has none. */
 export interface News {
   readonly hostId: string
   readonly change: FleetChange
@@ -27,8 +27,8 @@ function revisionOf(change: FleetChange): number {
 }
 
 /**
- * What a host has that is newer than a revision, oldest first: what was missed while nobody looked, each as it is now.
- * Containers that were deleted meanwhile are not among it; the tasks that did it are.
+ * Items of a host that are newer than a revision, oldest first, in their present state: the changes that were missed.
+ * Containers that were deleted meanwhile are missing, but not the tasks that deleted them.
  */
 export function missedNews(view: FleetView, hostId: string, since: number): News[] {
   const own = [...entitiesOf(view, hostId)].map((change) => newsOf(change, hostId))
@@ -43,7 +43,7 @@ export function newestRevision(view: FleetView, hostId: string): number {
 }
 
 function* entitiesOf(view: FleetView, hostId: string): Iterable<FleetChange> {
-  // `before` is unknown; the same, so that it counts as changed rather than new.
+  // `before` is unknown; the same value makes it count as changed rather than new.
   for (const guest of view.guestsOf(hostId)) yield { kind: 'guest', before: guest, after: guest }
   for (const task of view.operationsOn(hostId)) yield { kind: 'task', after: task }
   for (const alert of view.alerts(hostId)) yield { kind: 'alert', before: alert, after: alert }

@@ -10,7 +10,7 @@ export interface OutboxParts {
   readonly queue: DeliveryQueue
   readonly retries: RetryPlan
   readonly log: Logger
-  /** The webhook as it is now; undefined: it is gone. */
+  /** The present webhook; undefined: it was removed. */
   readonly find: () => WebhookRecord | undefined
   readonly send: (webhook: WebhookRecord, message: MessageParts, signal: AbortSignal) => Promise<DeliveryAttempt>
 }
@@ -21,12 +21,12 @@ export interface MessageParts {
   readonly body: string
 }
 
-/** Containers whose deliveries are under way at once, while the receiver takes them. */
+/** Containers with concurrent deliveries, while the receiver accepts them. */
 const parallel = 4
-/** Between attempts to tell the store how one ended. */
+/** Interval of attempts to store the result of a delivery. */
 const storeRetryMs = 500
 
-/** What is to be done next of one container. */
+/** The pending deliveries of one container. */
 interface Lane {
   readonly waiting: Delivery[]
   busy: boolean
@@ -34,8 +34,8 @@ interface Lane {
 }
 
 /**
- * The deliveries of one webhook, in memory without their bodies. Those of one container go one after another: the next
- * waits until the one before was taken or given up. A receiver that fails is asked by one at a time.
+ * The deliveries of one webhook, in memory without their bodies. Those of one container are sent one after another: the
+ * next one waits until the one before was accepted or given up. A failing receiver gets one at a time.
  */
 export class Outbox {
   readonly #lanes = new Map<string, Lane>()
@@ -52,7 +52,7 @@ export class Outbox {
     private readonly parts: OutboxParts,
   ) {}
 
-  /** Deliveries that wait, those under way included. */
+  /** Number of pending deliveries, including those in progress. */
   get size(): number {
     return this.#size
   }
@@ -62,12 +62,12 @@ export class Outbox {
     return this.#lanes.get(key)?.waiting.length ?? 0
   }
 
-  /** Whether it waits to be told that something was left out. */
+  /** True if a notice about dropped events is pending. */
   get hasNotice(): boolean {
     return this.#notices > 0
   }
 
-  /** In order; they are in the store already. */
+  /** Adds deliveries in order; they are in the store already. */
   add(deliveries: readonly QueuedDelivery[]): void {
     for (const { body: _, ...delivery } of deliveries) {
       const lane = this.#laneOf(delivery.key)
@@ -77,7 +77,7 @@ export class Outbox {
     this.pump()
   }
 
-  /** Goes on, as after it was turned on again. */
+  /** Continues, for example after the webhook was enabled again. */
   pump(): void {
     const atOnce = this.#failures > 0 ? 1 : parallel
     while (this.#running < atOnce && this.#due.length > 0 && this.#isOn) {
@@ -90,7 +90,7 @@ export class Outbox {
     }
   }
 
-  /** Attempts under way are cut off: another gateway repeats them. */
+  /** Aborts attempts in progress: another gateway repeats them. */
   stop(): void {
     this.#abort.abort()
     for (const { timer } of this.#lanes.values()) clearTimeout(timer)
@@ -172,7 +172,7 @@ export class Outbox {
     if (type === droppedType) this.#notices += by
   }
 
-  /** How one ended is told before the next begins, however long the store is away. */
+  /** Stores a result before the next delivery begins, however long the store is down. */
   async #store(write: () => Promise<void>): Promise<void> {
     for (;;) {
       try {

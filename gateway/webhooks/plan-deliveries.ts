@@ -1,7 +1,7 @@
 import type { EventContent } from '../events/event.js'
 import type { QueuedDelivery } from './delivery-queue.js'
 
-/** Of one webhook: what happens beyond is told as one that something was left out. */
+/** Limit per webhook: further events become one notice about dropped events. */
 const maxQueued = 5000
 
 export function hasRoom(waiting: number): boolean {
@@ -18,7 +18,7 @@ export function hasRoomFor(waiting: number, own: number): boolean {
 }
 
 export const droppedType = 'events.dropped'
-/** In a larger one the row is left out. */
+/** The row is omitted from larger bodies. */
 const maxBodyChars = 65_536
 
 export interface DeliveryNames {

@@ -8,7 +8,7 @@ import { signatureHeaders, type SignedMessage } from './signature.js'
 
 export interface SenderOptions {
   readonly policy: TargetPolicy
-  /** All of an attempt, from the look-up of the name to the end of what is read. Default 10 s. */
+  /** Time limit of an attempt, from the name lookup to the end of the read answer. Default 10 s. */
   readonly timeoutMs?: number
 }
 
@@ -21,10 +21,10 @@ export interface WebhookMessage extends Omit<SignedMessage, 'atMs'> {
 const longestError = 200
 const maxConnections = 8
 const maxHeaderBytes = 16_384
-/** Of a body: a short one leaves the connection usable, the rest of a long one is not waited for. */
+/** Discarded bytes of a body: after a short one the connection can be reused, the rest of a long one is not awaited. */
 const mostDiscardedBytes = 16_384
 
-/** Sends messages to receivers, which are strangers: nothing they answer is believed but the status, none of it read. */
+/** Sends messages to untrusted receivers: only the status of an answer is used, and its body is discarded. */
 export class WebhookSender {
   readonly #client: OutboundClient
 
@@ -46,7 +46,7 @@ export class WebhookSender {
     this.#client.close()
   }
 
-  /** One attempt. Taken is what is answered with 2xx; redirects are not followed. Never throws. */
+  /** Makes one attempt. A status of 2xx means accepted; redirects are not followed. Never throws. */
   async send(message: WebhookMessage, signal: AbortSignal): Promise<DeliveryAttempt> {
     const [atMs, begunMs] = [Date.now(), performance.now()]
     const ended = (status: number, error: string): DeliveryAttempt => ({

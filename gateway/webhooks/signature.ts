@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 
-/* As the Standard Webhooks specification says, so that receivers can use its libraries. */
+/* Follows the Standard Webhooks specification, so that receivers can use its libraries. */
 
 const prefix = 'whsec_'
 const secretBytes = 32
@@ -16,7 +16,9 @@ export interface SignedMessage {
   readonly body: string
 }
 
-/** Headers by which a receiver knows who sent a message, and when: the signature is of id, time and body. */
+/**
+ * Headers by which a receiver verifies the sender and the time of a message: the signature covers id, time and body.
+ */
 export function signatureHeaders(secret: string, { id, atMs, body }: SignedMessage): Record<string, string> {
   const timestamp = String(Math.floor(atMs / 1000))
   const key = Buffer.from(secret.slice(prefix.length), 'base64')

@@ -1,7 +1,7 @@
 import { eventTypes, kindOf, type EventKind, type EventType } from '../events/event.js'
 import { invalidField } from '../../shared/errors.js'
 
-/** A webhook as the store has it. */
+/** A webhook as stored. */
 export interface WebhookRecord {
   readonly id: string
   readonly name: string
@@ -9,7 +9,7 @@ export interface WebhookRecord {
   /** Types, `kind.*` or `*`. */
   readonly events: readonly string[]
   readonly disabled: boolean
-  /** The secret, encrypted for this webhook alone. */
+  /** The secret, encrypted for this webhook only. */
   readonly sealed: string
   readonly createdAtMs: number
   readonly changedAtMs: number
@@ -22,7 +22,7 @@ export interface WebhookFields {
   readonly disabled?: boolean
 }
 
-/** Every few seconds, or many times a task: a stream is the place for them. */
+/** Frequent types, every few seconds or many times per task, which are only sent to streams. */
 const streamed: readonly EventType[] = ['usage.host', 'task.progress', 'guest.host']
 export const webhookTypes: readonly EventType[] = eventTypes.filter((type) => !streamed.includes(type))
 export const everyEvent = '*'
@@ -35,14 +35,14 @@ export function checkEvents(events: readonly string[]): readonly string[] {
   throw invalidField('events', `events: must be ${known}`)
 }
 
-/** The types that some words mean. */
+/** The types that some words select. */
 export function typesOf(events: readonly string[]): EventType[] {
   return webhookTypes.filter((type) =>
     events.some((word) => word === everyEvent || word === type || word === `${kindOf(type)}.*`),
   )
 }
 
-/** Whoever makes or changes a webhook must be able to read these. */
+/** The creator of a webhook, and everybody who changes it, must be able to read these. */
 export function kindsOf(events: readonly string[]): EventKind[] {
   return [...new Set(typesOf(events).map(kindOf))]
 }

@@ -16,10 +16,10 @@ export interface WebhookRecordsOptions {
   readonly log: Logger
 }
 
-/** Each has a queue of its own. */
+/** Each webhook has a separate queue. */
 const maxWebhooks = 20
 
-/** What is to be told to whom: known to every gateway at once. Make it before `store.start()`. */
+/** All webhooks, known to every gateway at once. Create it before `store.start()`. */
 export class WebhookRecords {
   readonly #document: StoredDocument<readonly WebhookRecord[]>
 
@@ -33,12 +33,12 @@ export class WebhookRecords {
     })
   }
 
-  /** Whether the store has been reached. */
+  /** True once the store has been reached. */
   get isKnown(): boolean {
     return this.#document.value !== undefined
   }
 
-  /** By name; none until the store has been reached. */
+  /** By name; empty until the store has been reached. */
   get known(): readonly WebhookRecord[] {
     return this.#document.value ?? []
   }
@@ -64,7 +64,7 @@ export class WebhookRecords {
   }
 
   /**
-   * @param id of the operation: the same again is the same webhook
+   * @param id id of the operation: a repetition returns the same webhook
    * @throws {BerthError} `invalid_field`, `name_conflict`, `resource_exhausted`, `store_unavailable`
    */
   async create(id: string, fields: WebhookFields & { name: string; url: string }): Promise<WebhookRecord> {
@@ -85,7 +85,7 @@ export class WebhookRecords {
   }
 
   /**
-   * What is not sent stays.
+   * Fields that are not sent stay.
    * @param rotate whether it gets another secret
    * @throws {BerthError} as `create`, and `not_found`
    */

@@ -24,13 +24,13 @@ export interface WebhooksOptions {
   readonly log: Logger
   /** Default: as in `defaultRetries`. */
   readonly retries?: RetryPlan
-  /** Of one attempt; default 10 s. */
+  /** Time limit of one attempt; default 10 s. */
   readonly timeoutMs?: number
-  /** How soon another gateway takes over from one that died. Default 10 s. */
+  /** Time until another gateway takes over from a dead one. Default 10 s. */
   readonly leaseMs?: number
 }
 
-/** Waiting first, then those that have ended, newest first. */
+/** Pending deliveries first, then ended ones, newest first. */
 export interface Deliveries {
   readonly waiting: readonly QueuedDelivery[]
   readonly ended: readonly LoggedDelivery[]
@@ -39,8 +39,8 @@ export interface Deliveries {
 export const pingType = 'webhook.test'
 
 /**
- * Tells other programs of changes by HTTP. Every gateway takes orders; one of them, by a lease in the store, queues and
- * delivers. Make it before `store.start()`.
+ * Notifies other programs of changes by HTTP. Every gateway accepts requests; one of them, by a lease in the store,
+ * queues and delivers. Create it before `store.start()`.
  */
 export class Webhooks {
   readonly records: WebhookRecords
@@ -64,7 +64,7 @@ export class Webhooks {
     store.onInvalidate(this.#queue.inboxKey, () => this.#deliverer?.work())
   }
 
-  /** Begins to deliver, once no other gateway does. */
+  /** Delivers as soon as no other gateway does. */
   start(view: FleetView, describe: Describe): void {
     const hold = (): void => void this.#holding.run(() => this.#hold(view, describe))
     this.records.onChange(hold)
@@ -77,17 +77,20 @@ export class Webhooks {
     clearInterval(this.#timer)
     await this.#holding.settled()
     await this.#stopDelivering()
-    await this.#lease.release().catch(() => undefined) // then it ends by itself
+    await this.#lease.release().catch(() => undefined) // the lease expires otherwise
     this.#sender.close()
   }
 
-  /** Removes one; what waits for it and its log go once a gateway delivers. @throws {BerthError} `store_unavailable` */
+  /**
+   * Removes a webhook; its pending deliveries and its log are deleted once a gateway delivers. @throws {BerthError}
+   * `store_unavailable`
+   */
   async remove(id: string): Promise<void> {
     await this.#queue.noteRemoved(id)
     await this.records.remove(id)
   }
 
-  /** Queues a message that says nothing. @returns the delivery's id. @throws {BerthError} `not_found` */
+  /** Queues a test event. @returns the delivery's id. @throws {BerthError} `not_found` */
   async test(id: string): Promise<string> {
     const { name } = this.records.get(id)
     const about = { type: pingType, hostId: '', guestUuid: '', data: JSON.stringify({ webhook: name }) }
@@ -96,13 +99,13 @@ export class Webhooks {
     return names.id
   }
 
-  /** One that has ended, as the log has it. @throws {BerthError} `not_found`, `store_unavailable` */
+  /** An ended delivery from the log. @throws {BerthError} `not_found`, `store_unavailable` */
   async ended(id: string, deliveryId: string): Promise<LoggedDelivery> {
     this.records.get(id)
     return this.#queue.getLogged(id, deliveryId)
   }
 
-  /** Queues one that has ended once more, as it was. @returns its new id. @throws {BerthError} `not_found` */
+  /** Queues an ended delivery again, unchanged. @returns its new id. @throws {BerthError} `not_found` */
   async redeliver(id: string, deliveryId: string): Promise<string> {
     const { outcome: _, number: _n, last: _l, ...before } = await this.ended(id, deliveryId)
     const again = { id: randomUUID(), createdAtMs: steadyClock.now(), nextAtMs: 0, attempts: 0 }

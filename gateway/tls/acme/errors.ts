@@ -1,6 +1,6 @@
 import { BerthError } from '../../../shared/errors.js'
 
-/** Codes of what a certificate authority may have against a certificate. */
+/** Codes of failures at a certificate authority. */
 export const acmeCodes = ['acme_refused', 'acme_rate_limited', 'acme_unavailable', 'acme_timeout'] as const
 
 /** RFC 7807, as an ACME server sends it. */
@@ -17,7 +17,7 @@ export function problemKind(problem: Problem | undefined): string {
   return typeof problem?.type === 'string' ? printable(problem.type.replace(prefix, '')) : ''
 }
 
-/** What the authority said, made short and printable. */
+/** The authority's message, short and printable. */
 export function problemText(problem: Problem | undefined): string {
   const detail = typeof problem?.detail === 'string' ? printable(problem.detail) : ''
   return [problemKind(problem), detail].filter(Boolean).join(': ') || 'no reason given'
@@ -37,7 +37,7 @@ export function acmeUnavailable(why: string, options: { retryAfterSeconds?: numb
   return new BerthError('unavailable', 'acme_unavailable', message, options)
 }
 
-/** @param retryAfterSeconds as the authority said; default an hour */
+/** @param retryAfterSeconds from the authority; default an hour */
 export function acmeRateLimited(problem: Problem | undefined, retryAfterSeconds = 3600): BerthError {
   const message = `the certificate authority received too many requests: ${problemText(problem)}`
   return new BerthError('unavailable', 'acme_rate_limited', message, { retryAfterSeconds })
@@ -50,7 +50,7 @@ export function acmeTimeout(cause: unknown): BerthError {
 
 /**
  * Reads Retry-After (RFC 9110, 10.2.3): seconds or a date.
- * @returns seconds, at most a week; undefined: there is none
+ * @returns seconds, at most a week; undefined: the header is missing
  */
 export function parseRetryAfter(text: unknown, nowMs = Date.now()): number | undefined {
   if (typeof text !== 'string') return undefined

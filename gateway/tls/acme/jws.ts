@@ -1,11 +1,11 @@
 import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, sign } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'
 
-/** The key of an account at a certificate authority: ECDSA P-256, which every ACME server takes (RFC 8555, 6.2). */
+/** The key of an account at a certificate authority: ECDSA P-256, which every ACME server accepts (RFC 8555, 6.2). */
 export class AccountKey {
   /** The public key, its members in the order that RFC 7638 hashes them in. */
   readonly jwk: Readonly<Record<'crv' | 'kty' | 'x' | 'y', string>>
-  /** RFC 7638: the second half of what answers a challenge. */
+  /** RFC 7638: the second half of the answer to a challenge. */
   readonly thumbprint: string
 
   private constructor(readonly key: KeyObject) {

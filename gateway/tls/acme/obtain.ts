@@ -7,7 +7,7 @@ import { acmeRefused, acmeUnavailable, type Problem } from './errors.js'
 import type { AccountKey } from './jws.js'
 import { toAcmeError, type AcmeReply, type AcmeServer, type Signer } from './server.js'
 
-/** How the authority can be shown that a name is ours (RFC 8555, 8.3; RFC 8737). */
+/** Methods to prove control of a name to the authority (RFC 8555, 8.3; RFC 8737). */
 export type ChallengeMethod = 'http-01' | 'tls-alpn-01'
 
 export interface Challenge {
@@ -20,12 +20,12 @@ export interface Challenge {
 
 export interface AcmeOrder {
   readonly target: string
-  /** Where the authority writes to; "": nowhere. */
+  /** Address for mail from the authority; "": none. */
   readonly email: string
   readonly account: AccountKey
   /** Tried one after another. */
   readonly methods: readonly ChallengeMethod[]
-  /** Makes the answer to a challenge reachable. What it throws is why the method cannot be used. */
+  /** Makes the answer to a challenge reachable. An error that it throws is the reason why the method cannot be used. */
   present(challenge: Challenge): Promise<void>
 }
 
@@ -51,9 +51,9 @@ interface Authorization extends Resource {
 }
 
 /**
- * Gets a certificate for a name or an address, by the first method by which the authority accepts it (RFC 8555, 7).
- * The caller has agreed to the authority's terms.
- * @throws {BerthError} one of `acmeCodes`; what `present` threw, where no method could be tried
+ * Obtains a certificate for a name or an address, by the first method that the authority accepts (RFC 8555, 7). The
+ * caller has agreed to the authority's terms.
+ * @throws {BerthError} one of `acmeCodes`; the error of `present` if no method could be tried
  */
 export async function obtainCertificate(server: AcmeServer, order: AcmeOrder): Promise<KeyedChain> {
   const signer = await register(server, order)
@@ -69,7 +69,7 @@ export async function obtainCertificate(server: AcmeServer, order: AcmeOrder): P
   throw refused ?? acmeUnavailable('it offers no supported challenge')
 }
 
-/** Whether another method may do better: this one was refused, or could not be used here. */
+/** True if another method may succeed: this one was refused, or could not be used here. */
 function isOfMethod(error: unknown): error is BerthError {
   return error instanceof BerthError && error.kind === 'conflict'
 }
@@ -80,7 +80,7 @@ interface Attempt {
   readonly order: AcmeOrder
 }
 
-/** An account that exists for this key already is answered as a new one (RFC 8555, 7.3). */
+/** For a key with an existing account, the answer is that of a new account (RFC 8555, 7.3). */
 async function register(server: AcmeServer, { account, email }: AcmeOrder): Promise<Signer> {
   const { newAccount } = await server.directory()
   const contact = email === '' ? {} : { contact: [`mailto:${email}`] }
@@ -103,14 +103,14 @@ async function obtainBy(method: ChallengeMethod, attempt: Attempt): Promise<Keye
   return { chainPem: readChain(body), keyPem }
 }
 
-/** Keeps the certificates alone. @throws {BerthError} `acme_unavailable` */
+/** Retains only the certificates. @throws {BerthError} `acme_unavailable` */
 function readChain(body: unknown): string {
   const pem = typeof body === 'string' ? parseChain(body).map(String).join('') : ''
   if (pem === '') throw acmeUnavailable('it sent no certificate')
   return pem
 }
 
-/** Addresses get certificates of a few days only, of a profile of their own. */
+/** Addresses get certificates for only a few days, with a separate profile. */
 function orderFor(target: string, profiles: Readonly<Record<string, unknown>> = {}): object {
   const isAddress = isIP(target) !== 0
   const profile = isAddress && Object.hasOwn(profiles, 'shortlived') ? { profile: 'shortlived' } : {}
@@ -133,7 +133,7 @@ async function authorize(url: string, method: ChallengeMethod, attempt: Attempt)
 const [firstPauseMs, lastPauseMs] = [250, 5000]
 
 /**
- * Reads until it is as wanted.
+ * Polls until the state is the desired one.
  * @throws {BerthError} `acme_refused` once it is invalid
  */
 async function poll<Body extends Resource>(
@@ -153,7 +153,7 @@ async function poll<Body extends Resource>(
   }
 }
 
-/** An order has its own; an authorization's is with the challenge that failed. */
+/** An order has its own problem; that of an authorization is with the failed challenge. */
 function problemOf(body: Resource & { readonly challenges?: readonly Resource[] }): Problem | undefined {
   return body.error ?? body.challenges?.find(({ error }) => error !== undefined)?.error
 }

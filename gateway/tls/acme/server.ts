@@ -16,13 +16,13 @@ import type { AccountKey } from './jws.js'
 export interface AcmeServerOptions {
   /** URL of the directory. */
   readonly directory: string
-  /** PEM of certificates that are trusted beside the usual ones. "": none. */
+  /** PEM of certificates that are trusted in addition to the usual ones. "": none. */
   readonly caPem: string
-  /** Ends all requests. */
+  /** Aborts all requests. */
   readonly signal: AbortSignal
 }
 
-/** Where the server has what (RFC 8555, 7.1.1). */
+/** URLs of the server's resources (RFC 8555, 7.1.1). */
 export interface Directory {
   readonly newNonce: string
   readonly newAccount: string
@@ -32,12 +32,12 @@ export interface Directory {
 
 export interface AcmeReply<Body> {
   readonly body: Body
-  /** Of what was made: the account's or the order's URL. "": none. */
+  /** URL of the created account or order. "": none. */
   readonly location: string
   readonly retryAfterSeconds: number | undefined
 }
 
-/** Who signs: an account by its URL, or its key while it has none. */
+/** The signer: an account by its URL, or its key while it has no URL. */
 export interface Signer {
   readonly key: AccountKey
   readonly accountUrl?: string
@@ -49,7 +49,7 @@ interface Raw {
   readonly text: string
 }
 
-/** A server may refuse any nonce; so many in a row are no accident. */
+/** A server may refuse any nonce; that many refusals in a row are an error. */
 const nonceAttempts = 10
 const requestMs = 20_000
 const maxReplyBytes = 1_048_576
@@ -87,7 +87,7 @@ export class AcmeServer {
   }
 
   /**
-   * Sends a signed request; one that is refused for its nonce is sent again with another.
+   * Sends a signed request; a request with a refused nonce is sent again with another one.
    * @param payload undefined: only reads
    * @throws {BerthError} one of `acmeCodes`
    */
@@ -131,7 +131,7 @@ export class AcmeServer {
   }
 }
 
-/** Converts what a request or a wait threw. */
+/** Converts an error of a request or a wait. */
 export function toAcmeError(cause: unknown, signal: AbortSignal): BerthError {
   if (cause instanceof BerthError) return cause
   if (signal.aborted) return acmeTimeout(cause)
