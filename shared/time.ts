@@ -12,7 +12,7 @@ const latestMs = lastSecondMs + dayMs
 const localPattern = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2}))?)?$/
 /** 1973 to 2286: a shorter number is probably a mistake, a longer one a date without separators. */
 const unixSecondsPattern = /^\d{9,10}$/
-/** What databases and billing systems use for no date. */
+/** Values of databases and billing systems for no date. */
 const neverPattern = /^(0|0000-00-00([Tt ]00:00(:00)?)?)?$/
 const rfc3339Pattern =
   /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/
@@ -103,7 +103,7 @@ function createWallClock(clock: Intl.DateTimeFormat): (ms: number) => number {
   }
 }
 
-/** What the zone's clocks show at `ms`, as if that were UTC. */
+/** The time that the zone's clocks show at `ms`, as if that were UTC. */
 function readWallClock(clock: Intl.DateTimeFormat, ms: number): number {
   const field = new Map(clock.formatToParts(ms).map((part) => [part.type, Number(part.value)]))
   const get = (type: Intl.DateTimeFormatPartTypes): number => field.get(type) ?? 0

@@ -10,7 +10,7 @@ export const repeatMs = 3_600_000
  */
 const ownRows = 100
 
-/** What a failure is about. */
+/** The properties by which failures are compared. */
 export interface RepeatedFailure extends Pick<AuditOutcome, 'target' | 'detail' | 'containerUuid'> {
   readonly by: string
   readonly action: string

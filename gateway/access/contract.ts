@@ -3,12 +3,12 @@ import type { Principal, SessionPrincipal } from './principal.js'
 import type { RequestLimits } from './request-limits.js'
 
 /*
- * What the request path needs from access control, which itself knows no HTTP routes. The order is fixed: count the
+ * The part of access control that the request path uses; it knows no HTTP routes. The order is fixed: count the
  * address, authenticate, count the caller, authorize, validate, claim the idempotency key, begin the audit entry,
  * handle, finish both, answer.
  */
 
-/** Where a request carries its caller's credentials. */
+/** The parts of a request with its caller's credentials. */
 export interface Credentials extends Pick<IncomingMessage, 'headers' | 'method'> {
   /** True if it came over TLS, here or at a trusted proxy. Default: no. */
   readonly secure?: boolean

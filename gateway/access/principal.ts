@@ -69,7 +69,7 @@ export const nobody: NobodyPrincipal = {
   guests: new Set(),
 }
 
-/** True if the caller may do everything, from everywhere, for ever. What it creates may do no more. */
+/** True if the caller may do everything, from everywhere, for ever. Its creations cannot exceed its rights. */
 export function isUnbounded(caller: Principal): boolean {
   return caller.kind === 'key' ? caller.unlimited : caller.kind === 'session' && caller.accountKind === 'admin'
 }

@@ -1,7 +1,7 @@
 import { containsAddresses } from './addresses.js'
 import { coversScope, everything, intersectScopes } from './scopes.js'
 
-/** What a key may do, including everything that bounds it. */
+/** The rights of a key, including everything that bounds it. */
 export interface Rights {
   /** Scopes and wildcards. */
   readonly scopes: readonly string[]

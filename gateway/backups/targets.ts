@@ -36,12 +36,12 @@ export interface KnownContainer {
 const maxTargets = 100
 
 /**
- * Where backups may go: the same for all hosts.
+ * Targets of backups, the same for all hosts.
  *
  * | key | holds |
  * |---|---|
  * | `backup-targets` | hash: id → TargetRecord as JSON |
- * | `backup-containers:ID` | hash: uuid → KnownContainer as JSON, of each container that a backup was ordered of |
+ * | `backup-containers:ID` | hash: uuid → KnownContainer as JSON, of each container with a requested backup |
  *
  * Every method throws BerthError `store_unavailable`.
  */

@@ -76,7 +76,7 @@ export class ConsoleSocket {
     this.#ask({ $case: 'start', value: start })
   }
 
-  /** Whether it ended. */
+  /** True once it has ended. */
   get hasEnded(): boolean {
     return this.#state === 'ended'
   }

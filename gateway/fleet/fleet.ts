@@ -221,7 +221,7 @@ export class GatewayFleet implements Fleet {
   async createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
     const creation = await this.#creator.create(request)
     await this.#showCreated(creation, request.operationId)
-    // Stored before it is acknowledged, in case this gateway and then the host go away.
+    // Stored before it is acknowledged, in case this gateway and then the host fail.
     if (creation.response.guest) await this.#cache.keep(creation.hostId, creation.response.guest)
     return creation
   }

@@ -104,8 +104,7 @@ export class StoredHostAdmin implements HostAdmin {
   }
 
   /**
-   * Refuses an address in use, except that of a host that is away: the machine may have been set up anew as another
-   * host.
+   * Refuses an address in use, except that of an offline host: the machine may have been set up again as another host.
    */
   readonly #checkAddress: HostCheck = ({ address }, others) => {
     const holds = (host: HostRecord): boolean =>

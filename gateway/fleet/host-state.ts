@@ -74,7 +74,7 @@ export class HostState {
 
 /** Reads `online` from the host, so that a host that comes or goes changes no guest. */
 export class GuestEntry implements GuestView {
-  /** What readers derived from the guest; a map of all entries would cost more memory than the entries. */
+  /** Data that readers derived from the guest; a map of all entries would cost more memory than the entries. */
   shown: unknown = undefined
 
   constructor(

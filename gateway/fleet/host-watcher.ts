@@ -55,7 +55,7 @@ export class HostWatcher {
     return this.#live?.connection
   }
 
-  /** Whether it has synced once, or failed to. */
+  /** True once it has synced, or failed to. */
   get settled(): boolean {
     return this.#settled
   }

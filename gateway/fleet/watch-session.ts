@@ -5,7 +5,7 @@ import type { HostState } from './host-state.js'
 import { WatchSnapshot } from './snapshot.js'
 import type { WatchEvent } from './watch-kinds.js'
 
-/** What a stream delivered up to `synced`: everything, or the changes since the point it resumed from. */
+/** Data of a stream up to `synced`: everything, or the changes since the point it resumed from. */
 export type SyncedState =
   | { kind: 'all'; snapshot: WatchSnapshot; epoch: string; revision: number }
   | { kind: 'changes'; changes: WatchResponse[]; epoch: string; revision: number }

@@ -128,7 +128,7 @@ function detailsOf({ field, taskId }: BerthError): { details?: { field?: string;
   return Object.keys(details).length > 0 ? { details } : {}
 }
 
-/** What clients see of anything thrown, and its status. */
+/** The error that clients see for anything thrown, and its status. */
 export function shownError(thrown: unknown): { readonly status: number; readonly shown: BerthError } {
   const error = toBerthError(thrown, 'internal error')
   const status = statusByCode[error.code] ?? statusByKind[error.kind]

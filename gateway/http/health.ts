@@ -19,7 +19,7 @@ export interface HealthDeps {
 }
 
 /**
- * Who may read `/metrics`. Loopback: requests from this machine that no proxy forwarded; key: with scope
+ * The permitted readers of `/metrics`. Loopback: requests from this machine that no proxy forwarded; key: with scope
  * `metrics:read`.
  */
 export type MetricsReaders = 'loopback_or_key' | 'loopback' | 'key'

@@ -2,7 +2,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 
 /* Corrects common mistakes of clients in targets and headers before anything reads them. */
 
-/** Corrects `//api/v1`, from a base address with a trailing slash; leaves queries and targets with a scheme alone. */
+/**
+ * Corrects `//api/v1`, from a base address with a trailing slash; does not change queries and targets with a scheme.
+ */
 export function collapseSlashes(target: string): string {
   if (!target.startsWith('/') || !target.includes('//')) return target
   const query = target.indexOf('?')

@@ -25,7 +25,7 @@ export interface Selectable<Item, Name extends string> {
 
 export interface TableOptions<Item, Name extends string> {
   readonly fields: Fields<Item, Name>
-  /** The table's own order; never 0 for two different items. What it reads of an item must not change. */
+  /** The table's own order; never 0 for two different items. The compared values of an item must not change. */
   readonly compare: (a: Item, b: Item) => number
   /** Fields whose values are counted, so that a filter for a value that no item has costs nothing. */
   readonly counted: readonly Name[]

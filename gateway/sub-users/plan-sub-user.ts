@@ -62,7 +62,7 @@ export function maySeeSubUser(caller: Principal, { containerUuids }: SubUserTerm
 }
 
 /**
- * Whoever knows the password has the account's rights: only a caller with all of these may set a new one.
+ * The password gives all rights of the account: only a caller with all of these may set a new one.
  * @throws {BerthError} `not_found`, `insufficient_scope`
  */
 export function checkManageable(caller: Principal, terms: SubUserTerms): void {

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What every script here uses: output, failure, progress, Node, Debian and npm packages. Sourced, not run.
+# Functions of every script here: output, failure, progress, Node, Debian and npm packages. Sourced, not run.
 
 if [ -t 1 ]; then bold=$'\e[1m' dim=$'\e[2m' red=$'\e[31m' plain=$'\e[0m'; else bold='' dim='' red='' plain=''; fi
 

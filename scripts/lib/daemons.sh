@@ -15,7 +15,7 @@ daemon_digest() {
   } | sha256sum | cut -c 1-64
 }
 
-# Copies the built product to lib_dir unless it is there already. Deletes the old copy once nothing runs from it.
+# Copies the built product to lib_dir unless that is up to date. Deletes the old copy once nothing runs from it.
 install_code() {
   local packages
   packages=$(sha256sum package-lock.json | cut -c 1-64)-$(node -p 'process.version + process.arch')

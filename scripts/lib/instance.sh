@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # the sourcing scripts use them
-# Where an instance of Berth keeps what, and the values of its configuration. Sourced, not run.
-# The first instance has no name; a named one (--instance NAME) lives beside it with names of its own.
+# The paths of an instance of Berth, and the values of its configuration. Sourced, not run.
+# The first instance has no name; a named one (--instance NAME) exists next to it with its own names.
 
 berth_user=berth
 

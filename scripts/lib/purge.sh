@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Removing what an instance left on the host, from its configuration alone: works when the agent cannot run, after
+# Removes what an instance left on the host, using only its configuration: works when the agent cannot run, after
 # crashes and half-finished set-ups, and on an empty host. Sourced after instance.sh.
 # shellcheck disable=SC2154 # set by instance.sh
 

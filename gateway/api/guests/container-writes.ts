@@ -22,7 +22,7 @@ type ActionBody = Static<typeof ActionBodySchema>
 export interface OrderFields {
   readonly uuid: string
   readonly force: boolean
-  /** Whether it lifts a block for abuse: callers bound to guests may not decide that. */
+  /** True if it lifts a block for abuse: callers bound to guests may not decide that. */
   readonly liftBlock: boolean
 }
 
@@ -31,7 +31,7 @@ export interface ActionDefinition {
   readonly method: 'POST' | 'DELETE'
   readonly scope: string
   readonly summary: string
-  /** Whether it accepts `force`. */
+  /** True if it accepts `force`. */
   readonly forceable?: boolean
   readonly order: (fields: OrderFields) => OrderCase
 }

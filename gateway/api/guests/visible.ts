@@ -2,7 +2,7 @@ import { guestsOf, isBound, type Principal } from '../../access/principal.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { countGuests, type GuestCounts } from '../../fleet/guest-status.js'
 
-/* What a caller may see of the fleet, for routes with `bound: 'own'`. */
+/* The part of the fleet that a caller may see, for routes with `bound: 'own'`. */
 
 /** Hidden from bound callers, as warnings may name any container. */
 export function visibleWarnings(caller: Principal, warnings: readonly string[]): string[] {

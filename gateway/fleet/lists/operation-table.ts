@@ -15,7 +15,7 @@ export function operationStatusOf({ status }: Operation): OperationStatusName {
   return known.has(status) ? (status as OperationStatusName) : 'pending'
 }
 
-/** Whether it will not change any more. */
+/** True if the operation will not change any more. */
 export function isEnded(operation: Operation): boolean {
   return ['done', 'failed', 'canceled'].includes(operationStatusOf(operation))
 }

@@ -16,7 +16,7 @@ export interface GuestClaim {
   readonly name: string
 }
 
-/** What the store has under the keys of some claims. */
+/** The store's values under the keys of some claims. */
 export interface StoredClaims {
   readonly byUuid: ReadonlyMap<string, Reservation>
   /** uuid by name in lower case. */
