@@ -183,7 +183,7 @@ describe('one gateway, two hosts', function () {
     await expectSoon(listRows, () => rows)
   })
 
-  it('let a running host join another gateway, which then has it alone', async () => {
+  it('let a running host join another gateway, and the former one loses it', async () => {
     another = await GatewayProcess.create(join(directory, 'another'), `${segment.prefix}.1`)
     another.start()
     await another.ready()

@@ -11,7 +11,7 @@ class Texts {
   language = $state<Language>('en')
   #translate: TFunction = i18next.t
 
-  /** @param fallback language of the instance, for readers who have not chosen one */
+  /** @param fallback language of the instance, for readers without a choice of their own */
   async start(fallback?: Language): Promise<void> {
     const options = {
       keySeparator: false,

@@ -139,7 +139,7 @@ describe('key cache', () => {
     await usage.close()
   })
 
-  it('is not trusted when the store has not answered recently', async () => {
+  it('is not trusted without a recent answer of the store', async () => {
     const failures = new FailureLog(silentLog)
     const sessions = {
       has: () => false,
