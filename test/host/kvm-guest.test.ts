@@ -59,7 +59,7 @@ describe('a virtual machine', function () {
   }
   const diskOf = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
 
-  it('runs with the detected acceleration: the probe finds translation, and reports failures', async () => {
+  it('passes the probe with translation, and reports the reason where KVM is unavailable', async () => {
     expect(await probeAccelerator('tcg', 20_000)).to.equal(undefined)
     const { available, acceleration, accelerationReason } = await driver.describe()
     expect(available).to.equal(true)
