@@ -224,8 +224,8 @@ export type GuestEvent = 'rebooted' | 'panicked'
  * | start | lxc-start | qemu process, QMP greeting |
  * | stop | SIGPWR/SIGRTMIN+3 to init | QMP system_powerdown |
  * | observe | groups and processes | QMP sockets |
- * | resize | cgroup files | virtio-mem, device_add, block_resize, throttle |
- * | freeze | cgroup freezer | guest-fsfreeze, else stop |
+ * | resize | cgroup files | cgroup files, balloon, block_resize, throttle |
+ * | freeze | cgroup freezer | guest-fsfreeze, if its agent answers |
  * | setPassword | chpasswd inside; stopped: its shadow file | guest-set-user-password |
  */
 export interface Driver {

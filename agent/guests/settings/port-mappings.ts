@@ -75,7 +75,7 @@ export class PortMappings {
     const write = (record: GuestRecord, freeing: Freeing): (() => void) => {
       const position = store.getPosition(record.uuid, index)
       const old = record.portMappings[index]!
-      store.removeMapping(record.uuid, position) // so that it may use its own ports again
+      store.removeMapping(record.uuid, position) // so that it may reuse its own ports
       this.#put({ record, replaced: old, position, listening }, checkPortMapping(changePortMapping(old, wanted)))
       return freeing(position, old)
     }
@@ -135,7 +135,7 @@ export class PortMappings {
   #putBack(uuid: string, position: number, mapping: PortMapping): void {
     const { store } = this.context
     store.removeMapping(uuid, position)
-    store.putMapping(uuid, position, mapping) // its ports were on hold meanwhile
+    store.putMapping(uuid, position, mapping) // its ports are on hold
   }
 }
 

@@ -24,7 +24,7 @@ export async function installCd(
   making.report(0.75, 'copying')
   await checkCd(archive, await parts.readBound())
   await makeImage(parts, id, making, async (work) => {
-    await copyFile(archive, cdOf(work), constants.COPYFILE_FICLONE) // downloads are in the pool too, so nothing is copied
+    await copyFile(archive, cdOf(work), constants.COPYFILE_FICLONE) // both are in the pool: nothing is copied
     await chmod(cdOf(work), 0o600)
   })
 }
