@@ -216,6 +216,7 @@ export type GuestEvent = 'rebooted' | 'panicked'
 
 /**
  * A way to run guests on volumes that agent/storage creates. LXC containers and QEMU virtual machines both fit:
+ *
  * | | LXC | QEMU |
  * |---|---|---|
  * | volume | the root filesystem, with a quota | raw disk, firmware variables, seed |

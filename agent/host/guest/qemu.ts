@@ -78,6 +78,7 @@ export function findQemuHindrance(): string | undefined {
 /**
  * A guest of a few instructions instead of the firmware. It enters protected mode and returns from an interrupt, which
  * fails on a badly emulated processor. Then it ends QEMU with 33 by the port of isa-debug-exit.
+ *
  *     cli; lgdt cs:[gdt]; mov eax, cr0; or al, 1; mov cr0, eax; jmp 8:protected
  *     protected: mov ax, 16; mov ds, ax; mov ss, ax; mov esp, 0x7000; pushf; push cs; push returned; iret
  *     returned: mov al, 16; out 0xf4, al; hlt

@@ -129,6 +129,7 @@ function planFirewallDispatch(): Item[] {
  * shrink the path MTU of others' flows, past every firewall. So a guest's error counts only if that guest is the end of
  * the flow that the error comes from. nft cannot compare two fields of a packet, only find them in a set. So the sender
  * is put into a set, paired with itself, and the set is searched for the pair of flow's end and sender.
+ *
  * Connections that a conntrack helper (FTP, SIP) expects are related too. They are treated like new ones.
  */
 function planErrors(): Item[] {

@@ -13,6 +13,7 @@ export interface NatTablesPlan {
  * to its guest and comes before mappings. Guests see the client's address, including that of another guest, whose
  * answers return through the host (proxy_arp_pvlan). A guest that connects to itself sees the gateway, as it would drop
  * its own address.
+ *
  * Single ports are in a hash, so a change costs the same however many there are. Ranges are intervals of one element
  * each and keep the port, since nft cannot add an offset. A shifted range is stored as single ports.
  */
