@@ -56,7 +56,9 @@ describe('a detected prefix', function () {
     expect((await choose())[0]).to.match(/^2001:db8:51:/)
     expect(await pair.repairs()).to.deep.equal([])
     expect(lab.ask(lab.client, `tcp:${own}:22`)).to.equal(`bt11 ${clientAddress6}`)
-    expect((await warnings()).join()).to.match(/2001:db8:51::\/64 of up0, but the default route of the host uses veth9 now/)
+    expect((await warnings()).join()).to.match(
+      /2001:db8:51::\/64 of up0, but the default route of the host uses veth9 now/,
+    )
   })
 
   it('does not make a pool without an interface use one of another program', async () => {
