@@ -15,7 +15,7 @@ import { waitFor } from '../../support/wait.js'
  */
 
 /** Requests on one connection, sent a few at a time. */
-const many = 400
+const many = 1000
 const together = 16
 /** Nothing may follow an ignored offer before its answer. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
