@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import { Browser, makeAdmin, password } from '../../support/gateway/browser.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-const attempts = 2000
-const sources = 100
+const attempts = 10_000
+const sources = 500
 const lanes = 32
 /** The owner is in within one minute whatever goes on, and within three on a machine with other work. */
 const deadlineMs = 180_000
