@@ -56,6 +56,6 @@ export const tutorialResults = [
   ),
 ]
 
-/** Output of the README's commands: the answers of create, show and delete, over several lines each. */
+/** Output of the README's commands: the answers of create, show and delete. */
 export const readmeResult =
-  /^README:\n\{\s*"success": true,[^]*?"ssh_password":[^]*?"success": true,[^]*?"status":[^]*?"success": true,[^]*?"task_id":[^]*?\nweb1 is deleted$/m
+  /^README:\n\{"success":true,[^\n]*"ssh_password":[^\n]*\{"success":true,[^\n]*"status":[^\n]*\{"success":true,[^\n]*"task_id":[^\n]*\nweb1 is deleted$/m
