@@ -59,6 +59,7 @@ describe('IPv6 of guests', function () {
     expect(prefixes).to.deep.equal(['2001:db8:51::a:0', '2001:db8:77::'])
     pair.b = { ...pair.b, ipv6Addresses: [routed] }
     await pair.attach(pair.b)
+    await waitFor(() => lab.ask(lab.client, `tcp:${routed}:22`), { what: 'the routed address to answer' })
     expect(lab.ask(lab.client, `tcp:${routed}:22`)).to.equal(`bt12 ${clientAddress6}`)
     expect(lab.ask(pair.inB, `tcp:${clientAddress6}:80`)).to.equal(`client ${routed}`)
     expect(pair.show('-6', 'neigh', 'show', 'proxy'))
