@@ -215,7 +215,7 @@ export const AgentConfigSchema = Type.Object(
          * check.
          */
         interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 3 }),
-        /** Whether to count traffic between guests of this host, too. */
+        /** True: traffic between guests of this host counts, too. */
         count_internal: Type.Boolean({ default: false }),
         /** Rate of a guest that is throttled because its quota is used up. */
         throttle_mbps: Type.Integer({ minimum: 1, maximum: 400_000, default: 10 }),
@@ -266,7 +266,7 @@ export const AgentConfigSchema = Type.Object(
     ),
     kvm: Type.Object(
       {
-        /** Whether to run virtual machines, if QEMU is installed. */
+        /** True: the host runs virtual machines if QEMU is installed. */
         enabled: Type.Boolean({ default: true }),
         /** Time that a virtual machine may take to shut down. */
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 60 }),
@@ -287,7 +287,7 @@ export const AgentConfigSchema = Type.Object(
           default: 'https://images.linuxcontainers.org',
           pattern: '^https?://[^\\s"\'\\\\]+$',
         }),
-        /** Whether to allow downloads of images by http, too. */
+        /** True: images may be downloaded by http, too. */
         allow_http: Type.Boolean({ default: false }),
         /** Addresses and CIDRs that images may be downloaded from although they are private, special or this host's. */
         allowed_targets: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}(/\\d{1,3})?$' }), {
@@ -326,13 +326,13 @@ export const AgentConfigSchema = Type.Object(
     ),
     security: Type.Object(
       {
-        /** Whether guests are watched for abuse. */
+        /** True: guests are watched for abuse. */
         enabled: Type.Boolean({ default: true }),
         /** Seconds between two evaluations. */
         interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 10 }),
-        /** Whether the first bytes of connections are inspected for mining and proxies. They are not stored. */
+        /** True: the first bytes of connections are inspected for mining and proxies. They are not stored. */
         payload: Type.Boolean({ default: true }),
-        /** Whether guests may not connect to port 25 of others, unless their own setting allows it. */
+        /** True: guests may not connect to port 25 of others, unless their own setting allows it. */
         close_smtp: Type.Boolean({ default: true }),
         /** Seconds between a critical alert and the stop that follows it. */
         grace_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),

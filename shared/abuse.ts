@@ -16,7 +16,7 @@ export type AbuseType = (typeof abuseTypes)[number]
 export const severities = ['medium', 'high', 'critical'] as const
 export type Severity = (typeof severities)[number]
 
-/** Whether a guest may connect to port 25 of other hosts; `default`: the host's configuration decides. */
+/** Access of a guest to port 25 of other hosts. `default`: the host's configuration decides. */
 export const smtpChoices = ['default', 'open', 'closed'] as const
 export type SmtpChoice = (typeof smtpChoices)[number]
 

@@ -74,7 +74,7 @@ export interface PeerRule {
   readonly identity: Identity
   /** The authority that must have signed it; needed where TLS may have checked the chain against an earlier one. */
   readonly issuer?: X509Certificate
-  /** Whether a serial number is revoked; undefined: not checked. */
+  /** True if a serial number is revoked; undefined: not checked. */
   readonly isRevoked?: (serial: string) => boolean
   /**
    * Accepts a certificate up to this long after its expiry, and before its beginning. Only for its renewal. Default:

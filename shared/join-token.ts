@@ -56,7 +56,7 @@ export function parseJoinToken(token: string): JoinTokenContent {
   return { hostId: sub, address, caFingerprint: ca, expiresAtMs: exp * 1000 }
 }
 
-/** Whether it is host:port with a name, an IPv4 address or an IPv6 address in brackets, and a port from 1 to 65535. */
+/** True if it is host:port with a name, an IPv4 address or an IPv6 address in brackets, and a port from 1 to 65535. */
 export function isHostPort(text: string): boolean {
   const match = /^(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?):(\d{1,5})$/.exec(text)
   const port = Number(match?.[3] ?? 0)

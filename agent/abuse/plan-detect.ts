@@ -43,7 +43,7 @@ function isFailing({ counts, nowMs }: Evidence): boolean {
 const lookedUpMs = 60_000
 
 /**
- * Whether a finding waits until the host's table was read. If most connections are accepted, only that table tells a
+ * True if a finding waits until the host's table was read. If most connections are accepted, only that table tells a
  * scan from a crawler that meets dead links.
  * @param lookedAtMs when the guest's flows were last read; 0: never
  */
@@ -53,7 +53,7 @@ export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: n
 }
 
 /**
- * Whether the guest's flows are worth reading from the host's table. Samples only show which flows were opened, not
+ * True if the guest's flows are worth reading from the host's table. Samples only show which flows were opened, not
  * their outcome. Here they are judged as if all had failed that could have.
  */
 export function isSuspect(evidence: Evidence, thresholds: Thresholds): boolean {

@@ -18,7 +18,7 @@ export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number
 }
 
 /**
- * Whether a finding shows that its guest continues what it was notified of. Otherwise a guest that stopped at once
+ * True if a finding shows that its guest continues what it was notified of. Otherwise a guest that stopped at once
  * would be found until the stop, and be notified again after the stop was lifted.
  */
 export function isNews(

@@ -26,7 +26,7 @@ export function planGuesses(evidence: Evidence, thresholds: Thresholds): Finding
   })
 }
 
-/** Whether enough logins were attempted for their outcome to be worth reading. */
+/** True if enough logins were attempted for their outcome to be worth reading. */
 export function mayGuess(evidence: Evidence, thresholds: Thresholds): boolean {
   const { medium, high_targets: targets, database_ports: databases } = thresholds.brute_force
   const rows = loginsOf(evidence, thresholds).filter(({ outcome }) => outcome === 'opened')

@@ -47,7 +47,7 @@ const pauseMs = 120_000
 /** Maximum number of simultaneous alerts of one type for a guest; further findings share one alert. */
 const mostAtOnce = 5
 
-/** Whether the alert may still grow. */
+/** True if the alert may still grow. */
 export function isOpen({ lastAtMs }: Pick<AlertState, 'lastAtMs'>, nowMs: number): boolean {
   return lastAtMs > nowMs - quietMs
 }
@@ -123,7 +123,7 @@ function judgeCritical(
   }
 }
 
-/** Whether a suspicion still applies: it ended neither by itself nor by a stop. */
+/** True if a suspicion still applies: it ended neither by itself nor by a stop. */
 function isSame(
   { sinceMs, lastMs }: Suspicion,
   { action, stopAtMs }: Pick<AlertState, 'action' | 'stopAtMs'>,

@@ -13,7 +13,7 @@ export interface ShutdownView {
   readonly enabled: boolean
   /** Longest time between two evaluations. */
   readonly lookMs: number
-  /** Whether the alert's guest exists, runs and may be stopped. */
+  /** True if the alert's guest exists, runs and may be stopped. */
   readonly isStoppable: (alert: AlertState) => boolean
 }
 

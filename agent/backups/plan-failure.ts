@@ -142,13 +142,13 @@ export function planFailure(said: string, before = ''): BerthError {
 /** A complaint that restic prints while it retries. */
 const complaint = /returned error|retrying|error loading|failed for|unable to/i
 
-/** Whether continuing is useless. Undefined: the line is not a complaint. */
+/** True if continuing is useless. Undefined: the line is not a complaint. */
 export function readComplaint(line: string): { readonly final: boolean } | undefined {
   const final = findRule(line)?.final ?? false
   return final || complaint.test(line) ? { final } : undefined
 }
 
-/** Whether the repository cannot be opened because it does not exist. */
+/** True if the repository cannot be opened because it does not exist. */
 export function isAbsent(error: unknown): boolean {
   return error instanceof BerthError && error.code === 'backup_missing'
 }

@@ -92,7 +92,7 @@ export class HeldConsole {
     return this.#user !== undefined
   }
 
-  /** Whether this user may resume the console of this guest. */
+  /** True if this user may resume the console of this guest. */
   belongsTo({ guestUuid, principal }: { guestUuid: string; principal: string }): boolean {
     return !this.#gone && guestUuid === this.options.guestUuid && principal === this.options.principal
   }

@@ -73,8 +73,8 @@ export interface Daemon {
 }
 
 /**
- * Starts the agent: first the host (pool, network), then operations that an earlier run left unfinished, then guests
- * that should run, and last the server.
+ * Starts the agent. The order is: the host (pool, network), operations that an earlier run left unfinished, guests that
+ * should run, the server.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   checkInterfacePrefix(options.config.network)

@@ -158,7 +158,7 @@ export interface DriverCapabilities {
   readonly freeze: boolean
   /** States in which `setPassword` works. */
   readonly setPassword: readonly ('running' | 'stopped')[]
-  /** Whether a snapshot of a running guest's volume can be restored. */
+  /** True if a snapshot of a running guest's volume can be restored. */
   readonly snapshotRunning: boolean
 }
 
@@ -180,7 +180,7 @@ export interface DriverDescription {
 export type ResizeResult =
   | {
       readonly outcome: 'applied' | 'at_next_start'
-      /** Whether any limit differed. */
+      /** True if any limit differed. */
       readonly changed: boolean
     }
   | { readonly outcome: 'refused'; readonly error: BerthError }

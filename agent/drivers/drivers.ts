@@ -27,7 +27,7 @@ export interface MachineSettings {
 export interface DriversDescription {
   readonly drivers: ReadonlyMap<DriverKind, DriverDescription>
   readonly cgroupVersion: 1 | 2
-  /** Whether containers see their own memory, processors and load. */
+  /** True if containers see their own memory, processors and load. */
   readonly lxcfs: boolean
 }
 

@@ -27,7 +27,7 @@ export interface GuestImages {
   /** Resolves a template id for such a guest. */
   idFor(templateId: string, virtualization: DriverKind): string
   osOf(templateId: string): 'linux' | 'windows'
-  /** Whether the image is on this host. */
+  /** True if the image is on this host. */
   has(templateId: string): boolean
   ensure(templateId: string, report: (fraction: number, stage: string) => void, signal: AbortSignal): Promise<void>
 }

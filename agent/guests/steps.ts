@@ -183,7 +183,7 @@ async function removeMachine(context: GuestContext, record: GuestRecord): Promis
 }
 
 export interface StopInput {
-  /** Whether to stop without a graceful shutdown. */
+  /** True: the guest is stopped without a graceful shutdown. */
   force: boolean
 }
 

@@ -54,7 +54,7 @@ async function readPlain(root: string, path: string, maxBytes: number): Promise<
   return text.includes('\0') ? '' : text
 }
 
-/** Whether the path exists and only directories, no links, lead to it. */
+/** True if the path exists and only directories, no links, lead to it. */
 async function isKind(root: string, path: string, kind: 'file' | 'directory'): Promise<boolean> {
   let at = root
   const names = path.split('/')

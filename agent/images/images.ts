@@ -15,11 +15,11 @@ export interface ImagesParts {
   readonly pool: ImagePool
   readonly changes: Changes
   readonly log: Logger
-  /** Whether this host has a driver for such guests; default: only for containers. */
+  /** True if this host has a driver for such guests; default: only for containers. */
   readonly canRun?: (virtualization: 'lxc' | 'kvm') => boolean
-  /** Whether an unfinished operation needs the image for a guest; default: none does. */
+  /** True if an unfinished operation needs the image for a guest; default: none does. */
   readonly isUsed?: (templateId: string) => boolean
-  /** Whether an unfinished operation creates the image; default: none does. */
+  /** True if an unfinished operation creates the image; default: none does. */
   readonly isOrdered?: (templateId: string) => boolean
 }
 
@@ -66,7 +66,7 @@ export class Images {
     return this.find(id)?.os ?? 'linux'
   }
 
-  /** Whether the image is on this host. */
+  /** True if the image is on this host. */
   has(id: string): boolean {
     return this.store.isAvailable(id)
   }
@@ -97,7 +97,7 @@ export class Images {
     if (disabled) throw conflict('image_disabled', `${field}: ${id} is disabled`)
   }
 
-  /** Whether an unfinished operation needs the image for a guest. */
+  /** True if an unfinished operation needs the image for a guest. */
   isUsed(id: string): boolean {
     return this.#parts.isUsed?.(id) ?? false
   }

@@ -29,9 +29,9 @@ export interface ImagePool {
 
 /** Items that a sweep leaves. */
 export interface SweepRules {
-  /** Whether the image's download will be continued. */
+  /** True if the image's download will be continued. */
   readonly isWanted: (id: string) => boolean
-  /** Whether the template is in the catalogue, or custom. */
+  /** True if the template is in the catalogue, or custom. */
   readonly isKnown: (id: string) => boolean
 }
 

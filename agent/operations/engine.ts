@@ -153,7 +153,7 @@ export class OperationEngine {
     return this.#open.has(id) ? this.#waiters.wait(id) : record
   }
 
-  /** Whether an operation of the subject is pending or running. */
+  /** True if an operation of the subject is pending or running. */
   busy(subject: SubjectRef): boolean {
     return this.#scheduler.busy(subject)
   }
@@ -164,7 +164,7 @@ export class OperationEngine {
   }
 
   /**
-   * Whether a forward-only operation is pending or running: the subject is about to be deleted, whatever runs before.
+   * True if a forward-only operation is pending or running: the subject is about to be deleted, whatever runs before.
    */
   leaving(subject: SubjectRef): boolean {
     return this.#scheduler.tasks(subject).some((task) => task.forwardOnly)

@@ -41,7 +41,7 @@ export class Execution {
   readonly #id: string
   readonly #steps: readonly Step<unknown>[]
   readonly #weights: readonly number[]
-  /** Whether the step index in the journal means the same step in this version. */
+  /** True if the step index in the journal means the same step in this version. */
   readonly #known: boolean
   #progress: number
   /** The present step, if it may be canceled. */

@@ -31,7 +31,7 @@ export interface OrderContext {
   readonly requestedBy: string
   /** True if the agent itself submitted the order, for a guest that should run. */
   readonly isSystem: boolean
-  /** Whether a forward-only operation of the subject, such as a deletion, is pending or running. */
+  /** True if a forward-only operation of the subject, such as a deletion, is pending or running. */
   leaving(subject: SubjectRef): boolean
 }
 

@@ -58,7 +58,7 @@ const passingFaults = [
   'SQLITE_CANTOPEN', // SQLite's log, if file descriptors run out
 ]
 
-/** Whether the journal cannot be written now (disk full, I/O error), whatever is written. */
+/** True if the journal cannot be written now (disk full, I/O error), whatever is written. */
 export function isStorageFault(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = 'code' in error ? String(error.code) : ''

@@ -21,7 +21,7 @@ export interface StepContext<Input> {
   readonly subject: SubjectRef
   /** Input as stored in the journal: plain JSON that survives a restart. */
   readonly input: Input
-  /** Whether this step may have run before: after a crash, or again after a failure. */
+  /** True if this step may have run before: after a crash, or again after a failure. */
   readonly repeated: boolean
   /**
    * Aborted when the agent shuts down, or the operation is canceled. The step may stop at any point; after a shutdown

@@ -106,7 +106,7 @@ export class Changes {
     return rows.map((row) => ({ ...row, removed: true }))
   }
 
-  /** Whether the removal is remembered. */
+  /** True if the removal is remembered. */
   wasRemoved(kind: ChangeKind, key: string): boolean {
     return this.#findRemoved.get(kind, key) !== undefined
   }

@@ -14,9 +14,9 @@ export interface PoolHave {
   readonly mount: Mount | undefined
   /** File behind the mount's source, if that is a loop device. */
   readonly mountBackingFile: string | undefined
-  /** Whether the configured device belongs to the mounted filesystem. */
+  /** True if the configured device belongs to the mounted filesystem. */
   readonly mountHasDevice: boolean
-  /** Whether the directory at the pool's path has content while nothing is mounted there. */
+  /** True if the directory at the pool's path has content while nothing is mounted there. */
   readonly directoryUsed: boolean
   readonly loopFileExists: boolean
   /** Signatures on the device, or on the loop file if there is no device. */

@@ -15,7 +15,7 @@ export const swapSubject: Subject = { kind: 'swap', id: 'host', name: '', number
 
 export interface SwapKindParts {
   readonly swap: HostSwap
-  /** Whether a change is pending or running. */
+  /** True if a change is pending or running. */
   readonly busy: () => boolean
 }
 

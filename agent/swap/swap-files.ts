@@ -170,7 +170,7 @@ export class SwapFiles implements HostSwap {
   }
 }
 
-/** Whether the file is the agent's. Files of other programs are not touched. */
+/** True if the file is the agent's. Files of other programs are not touched. */
 async function isOwn(path: string): Promise<boolean> {
   if (!(await lstat(path).catch(absent))?.isFile()) return false
   return (await readSwapLabel(path).catch(absent)) === label

@@ -24,7 +24,7 @@ export interface KeeperParts {
     readonly network: Pick<Network, 'attach' | 'readCounters'>
   }
   readonly clock: Pick<SteadyClock, 'earliest' | 'latest' | 'isSettled'>
-  /** Whether an operation of the guest is pending or running. */
+  /** True if an operation of the guest is pending or running. */
   readonly busy: (uuid: string) => boolean
   /** Requests a stop of the guest. */
   readonly stop: (uuid: string, requestedBy: string) => void
@@ -273,7 +273,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return clock.isSettled() && clock.earliest() >= expiresAtMs
   }
 
-  /** Whether the guest runs although it may not, and no operation will change that. */
+  /** True if the guest runs although it may not, and no operation will change that. */
   #mustStop(record: GuestRecord): boolean {
     const { uuid, status, wanted } = record
     const runs = wanted === 'running' || status === 'running'

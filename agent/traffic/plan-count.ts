@@ -61,7 +61,7 @@ function since(now: number, last: number): number {
 
 const gigabyte = 1e9
 
-/** Whether the period's quota, or that of one direction, is reached. */
+/** True if the period's quota, or that of one direction, is reached. */
 export function isUsedUp({ mode, monthlyGb, inGb, outGb }: TrafficLimit, use: ByteCounters): boolean {
   const reached = (bytes: number, gb: number): boolean => gb > 0 && bytes >= gb * gigabyte
   if (mode === 'total') return reached(use.rxBytes + use.txBytes, monthlyGb)

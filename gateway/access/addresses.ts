@@ -37,7 +37,7 @@ function unmap(entry: string): string {
   return prefix === undefined ? text : `${text}/${Number(prefix) - 96}`
 }
 
-/** Whether every address of `inner` is in `outer`; both as returned by `parseAddressList`. */
+/** True if every address of `inner` is in `outer`; both as returned by `parseAddressList`. */
 export function containsAddresses(outer: readonly string[], inner: readonly string[]): boolean {
   return containsCidr(mergeCidr([...outer]), [...inner])
 }

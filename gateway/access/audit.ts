@@ -22,7 +22,7 @@ export interface AuditFilter extends Span {
   readonly guests: Guests
   /** Includes entries about other guests and about none, for a caller's own actions. Default: no. */
   readonly all?: boolean
-  /** Whether `total` is needed; without, it stops once the page is full. Default: yes. */
+  /** True if `total` is needed; without, it stops once the page is full. Default: yes. */
   readonly counted?: boolean
 }
 

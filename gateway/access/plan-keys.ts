@@ -126,7 +126,7 @@ export function callerRights(keys: Keys, callerId: number): Rights {
 }
 
 /**
- * Whether the caller may see and change a key: one within its rights that is neither itself nor one of its makers. An
+ * True if the caller may see and change a key: one within its rights that is neither itself nor one of its makers. An
  * unlimited caller is bounded by nothing, so it may even remove its maker.
  */
 export function mayManage(keys: Keys, callerId: number, target: KeyRecord): boolean {

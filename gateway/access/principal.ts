@@ -86,7 +86,7 @@ export function creationShareOf(caller: Principal): CreationShare {
   return { share: boundRoot ?? caller.root, isBound: boundRoot !== undefined }
 }
 
-/** Whether the caller is bound to some guests. */
+/** True if the caller is bound to some guests. */
 export function isBound(caller: Principal): boolean {
   return caller.guests !== 'all'
 }

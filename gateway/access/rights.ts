@@ -66,12 +66,12 @@ function containsContainers(outer: Rights['containers'], inner: Rights['containe
   return inner.every((uuid) => all.has(uuid))
 }
 
-/** Whether the rights are enabled and bounded by nothing. */
+/** True if the rights are enabled and bounded by nothing. */
 export function isUnlimited(rights: Rights): boolean {
   return !rights.disabled && findExcess(unlimited, rights) === undefined
 }
 
-/** Whether these are an administrator's rights: everything, on all containers, in force at `nowMs`. */
+/** True if these are an administrator's rights: everything, on all containers, in force at `nowMs`. */
 export function isAdministrator(rights: Rights, nowMs: number): boolean {
   const full = rights.scopes.includes(everything) && rights.containers === 'all'
   return full && !rights.disabled && !isExpired(rights, nowMs)

@@ -34,7 +34,7 @@ export interface LoginPlace extends Device {
 export interface Credential {
   readonly username: string
   readonly password: string
-  /** Whether the user wants to stay logged in. */
+  /** True if the user wants to stay logged in. */
   readonly keep: boolean
 }
 

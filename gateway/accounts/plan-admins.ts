@@ -1,7 +1,7 @@
 import { conflict } from '../../shared/errors.js'
 import type { AdminAccount } from './account-record.js'
 
-/** Whether the administrator can log in. */
+/** True if the administrator can log in. */
 function isUsable({ disabled, passwordHash }: AdminAccount): boolean {
   return !disabled && passwordHash !== ''
 }

@@ -49,7 +49,7 @@ export function planSession(
   }
 }
 
-/** Whether its user asked to stay logged in. */
+/** True if its user asked to stay logged in. */
 export function keeps({ idleMs }: SessionRecord): boolean {
   return idleMs > idleHours.short * hourMs
 }

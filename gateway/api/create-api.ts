@@ -100,7 +100,7 @@ export interface ApiOptions {
   readonly log: Logger
   /** ms since 1970; default: the clock. */
   readonly now?: () => number
-  /** Whether shutdown has begun. */
+  /** True if shutdown has begun. */
   isClosing(): boolean
 }
 

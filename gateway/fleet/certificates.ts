@@ -193,7 +193,7 @@ export function addSerial(serials: readonly string[], issued: string, inUse: str
   return [...kept, ...others.slice(kept.length + 1 - keptSerials), issued]
 }
 
-/** Whether a connection's certificate is still valid for the host; checked for every call. */
+/** True if a connection's certificate is still valid for the host; checked for every call. */
 export function isConnectionGood(
   host: HostState,
   connection: AgentConnection,

@@ -199,7 +199,7 @@ export interface Fleet {
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
   /** Places for several guests, all of them reserved before the first is created. */
   holdRoom(): HeldRoom
-  /** Whether the operation is a creation with a reservation, made by an earlier attempt of the request. */
+  /** True if the operation is a creation with a reservation, made by an earlier attempt of the request. */
   isCreation(operationId: string): Promise<boolean>
   /** Finds an operation in the view, or in an agent's journal if it is too old for the view. */
   findOperation(id: string): Promise<OperationView | undefined>

@@ -32,7 +32,7 @@ export class WatchedHosts {
 
   constructor(private readonly options: WatchedHostsOptions) {}
 
-  /** Whether the store has been read. */
+  /** True if the store has been read. */
   get isComplete(): boolean {
     return this.#complete
   }

@@ -138,7 +138,7 @@ export function shownError(thrown: unknown): { readonly status: number; readonly
 /** Statuses below 500 after which a later attempt may succeed. */
 const unsettled: readonly number[] = [404, 409, 412, 429]
 
-/** Whether a later attempt may succeed after this status. */
+/** True if a later attempt may succeed after this status. */
 export function mayTurnOutBetter(status: number): boolean {
   return status >= 500 || unsettled.includes(status)
 }

@@ -14,7 +14,7 @@ export interface HealthDeps {
   readonly fleet: Pick<Fleet, 'isComplete'>
   readonly access: Pick<AccessControl, 'authenticator' | 'authorize' | 'callers'>
   readonly metricsFor: MetricsReaders
-  /** Whether shutdown has begun. */
+  /** True if shutdown has begun. */
   isClosing(): boolean
 }
 

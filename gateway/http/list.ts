@@ -86,7 +86,7 @@ export function countHeader(total: number): { 'X-Total-Count': string } {
   return { 'X-Total-Count': String(total) }
 }
 
-/** Whether the request asks for the plain, whole list. */
+/** True if the request asks for the plain, whole list. */
 export function wantsWholeList(query: object): boolean {
   return Object.values(query).every((value) => value === undefined)
 }

@@ -124,7 +124,7 @@ function saysNothing(schema: Schema, value: unknown): boolean {
   return value === '' || (schema.type === 'string' && value.trim() === '')
 }
 
-/** Whether text is taken literally, including blanks and emptiness: a note, a password. */
+/** True if text is taken literally, including blanks and emptiness: a note, a password. */
 function keepsBlanks({ type, trim, format, enum: words }: Schema): boolean {
   return type === 'string' && !trim && format === undefined && words === undefined
 }
@@ -142,7 +142,7 @@ function restrictionReader(
   }
 }
 
-/** Whether a value sent for a restriction sets nothing. */
+/** True if a value sent for a restriction sets nothing. */
 function leavesOpen(schema: Schema, value: unknown): boolean {
   if (value === null) return true
   if (schema.type === 'array' || schema.entries) return hasNoEntry(schema, value)
@@ -158,7 +158,7 @@ function hasNoEntry(schema: Schema, value: unknown): boolean {
   return splitEntries(value).length === 0 && (value !== '' || schema.type === 'array')
 }
 
-/** Whether the entry is empty: it may itself be text of several entries, so `[","]` has none. */
+/** True if the entry is empty: it may itself be text of several entries, so `[","]` has none. */
 function namesNothing(entry: unknown): boolean {
   return entry === null || (typeof entry === 'string' && splitEntries(entry).length === 0)
 }

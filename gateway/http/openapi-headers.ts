@@ -50,7 +50,7 @@ export const documentedHeaders: Readonly<Record<string, Json>> = {
   },
 }
 
-/** Whether answers carry one: a stream has none. */
+/** True if answers carry one: a stream has none. */
 export function hasEtag({ method, produces }: Route): boolean {
   return method === 'GET' && produces !== 'text/event-stream'
 }

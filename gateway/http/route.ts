@@ -15,7 +15,7 @@ import type { ReplyBody } from './reply-body.js'
 export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
 
 /**
- * Whether sub-users may call a route, with the permission that is its scope:
+ * Access of sub-users to a route, with the permission that is its scope:
  * `allowed`;
  * `inner`: also with `container:network:inner`, which the handler narrows;
  * `refused`: no, 403.
@@ -102,9 +102,9 @@ export interface Route<
   readonly scope: string
   /** Access of bound callers. Without it the gateway does not start. */
   readonly bound: R
-  /** Whether sub-users may call it. Without it the gateway does not start, unless `bound` is `refused`. */
+  /** Access of sub-users. Without this field the gateway does not start, unless `bound` is `refused`. */
   readonly subUser?: SubUserAccess
-  /** Whether its answers may set cookies. */
+  /** True if its answers may set cookies. */
   readonly cookies?: boolean
   /**
    * Requires that a logged-in user has confirmed the password or a code in the last ten minutes; see

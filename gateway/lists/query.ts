@@ -9,7 +9,7 @@ export interface ListQuery<Name extends string> {
   readonly sort: readonly { readonly field: Name; readonly descending: boolean }[]
 }
 
-/** Whether all filters of the query hold for the item. */
+/** True if all filters of the query hold for the item. */
 export function matches<Item, Name extends string>(
   fields: Fields<Item, Name>,
   { filters }: ListQuery<Name>,

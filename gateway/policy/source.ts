@@ -8,7 +8,7 @@ export interface Origin {
   /** Address of the socket's peer. */
   readonly peer: string
   readonly headers: IncomingHttpHeaders
-  /** Whether the connection itself is TLS; default: no. */
+  /** True if the connection itself is TLS; default: no. */
   readonly encrypted?: boolean
 }
 
@@ -87,7 +87,7 @@ export function isLoopback(peer: string): boolean {
 
 const forwardingHeaders = ['forwarded', 'x-real-ip', 'cf-connecting-ip', 'via']
 
-/** Whether a proxy sent it; a request from this machine without such headers comes from a program on it. */
+/** True if a proxy sent it; a request from this machine without such headers comes from a program on it. */
 export function isForwarded(headers: IncomingHttpHeaders): boolean {
   if (forwardingHeaders.some((name) => headers[name] !== undefined)) return true
   return Object.keys(headers).some((name) => name.startsWith('x-forwarded-'))

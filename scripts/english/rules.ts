@@ -10,7 +10,7 @@ export interface EnglishRule {
 export const rules: readonly EnglishRule[] = [
   {
     name: 'opening',
-    pattern: /(?:^|[.:;] )(?:Of|What|Who|Whoever|Whose|Where|That|Whether it) (?!(?:this|to|if|is|are|does|do|can)\b)/g,
+    pattern: /(?:^|[.:;] )(?:Of|What|Who|Whoever|Whose|Where|That|Whether) (?!(?:this|to|if|is|are|does|do|can)\b)/g,
     advice: 'begin with the subject of the sentence',
   },
   {

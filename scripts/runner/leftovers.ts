@@ -10,7 +10,7 @@ import { join } from 'node:path'
 const testFolders = ['/tmp', '/var/tmp', '/run', '/var/lib', '/dev/shm']
 const below = (prefix: string): string => `/(tmp|var/tmp|run|var/lib)/${prefix}`
 
-/** Whether another test run uses such names now: its things are not leftovers. */
+/** True if another test run uses such names now: its things are not leftovers. */
 export function isOtherRunActive(): boolean {
   const mocha = /node_modules\/(\.bin\/mocha|mocha\/(bin|lib\/cli)\/)/
   return readProcesses().some(({ command }) => mocha.test(command))

@@ -24,7 +24,7 @@ export interface JobResult extends ReportedResult {
   readonly seconds: number
   /** Path of the output, unless it was shown as it came. */
   readonly output: string | undefined
-  /** Whether the reporter wrote a result. */
+  /** True if the reporter wrote a result. */
   readonly isComplete: boolean
 }
 

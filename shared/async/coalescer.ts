@@ -7,7 +7,7 @@ export class Coalescer {
 
   constructor(private readonly work: () => Promise<void>) {}
 
-  /** Whether a run is in progress or waiting. */
+  /** True if a run is in progress or waiting. */
   get isBusy(): boolean {
     return this.#mutex.isLocked
   }

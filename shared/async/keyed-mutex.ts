@@ -15,7 +15,7 @@ export class KeyedMutex {
     return result
   }
 
-  /** Whether work on the key is running or waiting. */
+  /** True if work on the key is running or waiting. */
   isLocked(key: string): boolean {
     return this.#mutexes.get(key)?.isLocked ?? false
   }

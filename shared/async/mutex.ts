@@ -3,7 +3,7 @@ export class Mutex {
   #last: Promise<unknown> = Promise.resolve()
   #pending = 0
 
-  /** Whether work is running or waiting. */
+  /** True if work is running or waiting. */
   get isLocked(): boolean {
     return this.#pending > 0
   }

@@ -23,7 +23,7 @@ export class KeyedSingleFlight<Key, Result = void> {
     return [...this.#running.keys()]
   }
 
-  /** Whether a run for the key is in progress. */
+  /** True if a run for the key is in progress. */
   has(key: Key): boolean {
     return this.#running.has(key)
   }

@@ -22,7 +22,7 @@ interface Listening {
   resets: number
   rest: Buffer
   ready: boolean
-  /** Whether it has stopped reading, once. */
+  /** True if it has stopped reading, once. */
   isAsleep: boolean
 }
 

@@ -5,7 +5,7 @@ import { waitFor } from '../support/wait.js'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 import { TerminalPage } from './terminal-page.js'
 
-/** Whether one sees what has the focus: a line around it, or around what it is in. */
+/** True if one sees what has the focus: a line around it, or around what it is in. */
 const readFocus = `(() => {
   const one = document.activeElement
   const drawn = (element) => {

@@ -56,7 +56,7 @@ export function latinSentences(text: string): string[] {
     .filter((line) => !/curl|ssh|csrf_refused:|cannot run kvm guests|does not exist in this version/.test(line))
 }
 
-/** Whether the page scrolls sideways. */
+/** True if the page scrolls sideways. */
 export async function tooWide(page: Page): Promise<boolean> {
   return page.evaluate<boolean>('document.documentElement.scrollWidth > document.documentElement.clientWidth')
 }

@@ -76,7 +76,7 @@ describe('guests of a host that shuts down', function () {
     return [...new Set(names)].sort()
   }
   const namesOf = (...names: string[]): string[] => names.map((name) => `x${tag}-${guest(name).id}`).sort()
-  /** Whether its file system has a journal to be replayed, as one that is cut off has. */
+  /** True if its file system has a journal to be replayed, as one that is cut off has. */
   const needsRecovery = (name: string): boolean => {
     const superblock = Buffer.alloc(1024)
     const disk = openSync(join(rootOf(name), 'disk.raw'), 'r')

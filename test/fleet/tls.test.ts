@@ -62,7 +62,7 @@ describe('certificates of peers at the agent', function () {
     }
   }
 
-  /** Whether a console's connection is answered, and until when: `ended` is false while it is open. */
+  /** Opens a console. @returns its answers so far; `ended` is false while the connection is open */
   function openConsoleAs(pair: Pair | undefined, isSilent = false): { answers: string[]; ended: boolean } {
     const own = pair ? { key: pair.privateKeyPem, cert: pair.certificatePem } : {}
     const seen = { answers: [] as string[], ended: false }

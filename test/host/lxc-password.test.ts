@@ -27,7 +27,7 @@ describe('password and freezing of an lxc guest', function () {
   }
   const start = (machine: Machine): Promise<void> => lab.host.driver.start(machine, signal)
   const set = (machine: Machine, password: string): Promise<unknown> => lab.host.driver.setPassword(machine, password)
-  /** Whether root's hash is that of the password, as others compute it. */
+  /** True if root's hash is that of the password, as others compute it. */
   function expectPassword({ volume }: Machine, password: string): void {
     const shadow = readFileSync(`${volume}/etc/shadow`, 'utf8')
     const [, , salt = '', hash = ''] = (/^root:([^:]*):/m.exec(shadow)?.[1] ?? '').split('$')

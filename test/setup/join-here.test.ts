@@ -7,7 +7,7 @@ import { createTestPki, hourMs, type TestPki } from '../support/gateway/pki.js'
 import { shell } from '../support/host/setup-shell.js'
 
 /*
- * Whether `up` lets this host join the gateway of this machine. Its functions, with authorities and identities as both
+ * True if `up` lets this host join the gateway of this machine. Its functions, with authorities and identities as both
  * daemons keep them, and an API that says which hosts it knows.
  */
 

@@ -30,7 +30,7 @@ export class GuestNames {
   }
 
   /**
-   * Whether the name belongs to another guest. Ids are reused after the journal was lost, while old guests may still
+   * True if the name belongs to another guest. Ids are reused after the journal was lost, while old guests may still
    * run.
    */
   isForeign({ id, uuid }: Machine): boolean {

@@ -11,7 +11,7 @@ export function limitsOf({ limits, isolation: { pidsMax } }: Pick<Machine, 'limi
 /** Properties of the host that decide how limits are written. */
 export interface LimitFacts {
   readonly cgroupVersion: 1 | 2
-  /** Whether swap is charged to groups: memory.memsw (v1) or memory.swap.max (v2) exists. */
+  /** True if swap is charged to groups: memory.memsw (v1) or memory.swap.max (v2) exists. */
   readonly swapAccounting: boolean
   /**
    * v1: whether socket memory (TCP, UDP) can be limited. It is charged to a group only if the group has such a limit.
@@ -19,7 +19,7 @@ export interface LimitFacts {
   readonly socketAccounting: boolean
   /** `major:minor` of the disk that holds the pool, if known. */
   readonly poolDevice?: string
-  /** Whether groups can be pinned to processors. */
+  /** True if groups can be pinned to processors. */
   readonly cpusets: boolean
 }
 
@@ -96,7 +96,7 @@ function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
 const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
 
 /**
- * Whether the group's file contains the value. Rates have a line per limited device: `8:0 1000000` (v1), `8:0
+ * True if the group's file contains the value. Rates have a line per limited device: `8:0 1000000` (v1), `8:0
  * rbps=1000000 wbps=max riops=max wiops=max` (v2).
  * @param text content of the file; undefined: the file does not exist
  */
@@ -121,7 +121,7 @@ function clamp(value: number, low: number, high: number): number {
   return Math.min(high, Math.max(low, value))
 }
 
-/** Whether the guest has an I/O limit. Without one the controller may be missing. */
+/** True if the guest has an I/O limit. Without one the controller may be missing. */
 export function limitsIo(limits: MachineLimits): boolean {
   const { ioReadBytesPerSec, ioWriteBytesPerSec, ioReadsPerSec = 0, ioWritesPerSec = 0 } = limits
   return Math.max(ioReadBytesPerSec, ioWriteBytesPerSec, ioReadsPerSec, ioWritesPerSec) > 0

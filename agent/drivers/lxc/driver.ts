@@ -158,7 +158,7 @@ export class LxcDriver implements Driver {
     return describeOutdated(this.#outdated)
   }
 
-  /** Whether guests see their own memory, processors and load. */
+  /** True if guests see their own memory, processors and load. */
   hasLxcfs(): boolean {
     return hasLxcfs(this.#lxcfsDir)
   }

@@ -12,7 +12,7 @@ interface Freezer {
   readonly isFrozen: () => boolean
 }
 
-/** Whether the host can freeze guests. With v1 the freezer hierarchy may be missing. */
+/** True if the host can freeze guests. With v1 the freezer hierarchy may be missing. */
 export function canFreeze({ version, controllers }: CgroupLayout): boolean {
   return version === 2 || controllers.has('freezer')
 }

@@ -82,7 +82,7 @@ export function listLxcfsEntries(lxcfsDir: string): string[] {
   return lxcfsEntries.filter((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 
-/** Whether lxcfs runs. */
+/** True if lxcfs runs. */
 export function hasLxcfs(lxcfsDir: string): boolean {
   return lxcfsEntries.some((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }

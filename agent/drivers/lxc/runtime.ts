@@ -21,7 +21,7 @@ export interface LxcRuntime {
   readonly restarters: readonly ProcessStat[]
 }
 
-/** Whether no process on the host will change the guest's state any more. */
+/** True if no process on the host will change the guest's state any more. */
 export function isRuntimeGone({ monitor, restarters }: LxcRuntime): boolean {
   return monitor === undefined && restarters.length === 0
 }
@@ -152,7 +152,7 @@ function readPassing(pid: number): ProcessInfo[] {
 }
 
 /**
- * Whether the child has executed the guest's init and is no longer lxc-start. The guest can choose its name, but not
+ * True if the child has executed the guest's init and is no longer lxc-start. The guest can choose its name, but not
  * its file. An ending process has no file, which does not prove that it executed anything.
  */
 function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {

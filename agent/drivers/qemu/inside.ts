@@ -8,7 +8,7 @@ import { runInGuest, withGuestAgent, type GuestAgent } from './qmp/guest-agent.j
 
 /* Requests to the agent inside a guest. The guest controls the agent, so its answers are untrusted. */
 
-/** Whether a program in the guest has opened its agent's port. If the monitor does not answer, the result is true. */
+/** True if a program in the guest has opened its agent's port. If the monitor does not answer, the result is true. */
 export async function listensInside(monitor: QmpConnection): Promise<boolean> {
   const devices = await monitor.execute('query-chardev').catch(() => undefined)
   const port = (Array.isArray(devices) ? devices : []).map(objectOf).find((one) => one?.['label'] === 'agent')

@@ -93,7 +93,7 @@ export class Machines {
     return this.#opening.run(machine, () => this.#open(name, machine, timeoutMs))
   }
 
-  /** Whether the guest has shut down and its QEMU waits to be ended. */
+  /** True if the guest has shut down and its QEMU waits to be ended. */
   hasShutDown(name: string): boolean {
     return this.#machines.get(name)?.shutDown ?? false
   }

@@ -13,8 +13,8 @@ export interface ConnectionFacts {
   /** Address at which the port is reachable from outside; undefined: not reachable. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
   /**
-   * Whether the guest's firewall drops packets from the client, and from the host itself at the guest's and at the
-   * outer address.
+   * Sources whose packets the guest's firewall drops: the client, and the host itself at the guest's and at the outer
+   * address.
    */
   readonly drops: { readonly caller: boolean; readonly hostInside: boolean; readonly hostOutside: boolean }
   /** Outcomes of attempted connections; undefined: not attempted, since it would prove nothing. */
@@ -39,7 +39,7 @@ const skipped = (code: string): Verdict => ['skipped', code]
 const notReached = skipped('earlier_step_failed')
 
 /**
- * Whether a connection to the guest's own address is informative: something may listen, and the firewall admits the
+ * True if a connection to the guest's own address is informative: something may listen, and the firewall admits the
  * host.
  */
 export function triesInside(facts: ConnectionFacts): boolean {
@@ -49,7 +49,7 @@ export function triesInside(facts: ConnectionFacts): boolean {
   )
 }
 
-/** Whether a connection through the mapping is informative. */
+/** True if a connection through the mapping is informative. */
 export function triesThrough(facts: ConnectionFacts): boolean {
   const { outside, drops, inside } = facts
   return facts.running && outside?.isThere === true && !drops.hostOutside && (drops.hostInside || inside === 'open')

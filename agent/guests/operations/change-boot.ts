@@ -17,7 +17,7 @@ import { ifItRuns, stopToBootAgain } from './replace-disk.js'
 interface BootInput extends BootChoice {
   /** Encrypted login of root for rescue mode; otherwise empty. */
   login: string
-  /** Whether to stop without a graceful shutdown. */
+  /** True: the guest is stopped without a graceful shutdown. */
   force: boolean
 }
 

@@ -25,7 +25,7 @@ interface ReinstallInput {
   templateId: string
   /** Encrypted, as the journal holds no clear passwords. Empty: the guest keeps its login. */
   login: string
-  /** Whether to stop without a graceful shutdown. */
+  /** True: the guest is stopped without a graceful shutdown. */
   force: boolean
 }
 

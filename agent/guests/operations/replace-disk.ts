@@ -57,7 +57,7 @@ export async function forgetKept(
 }
 
 /**
- * Whether the guest should and may run. A guest that gets blocked during the operation stays stopped, without an error.
+ * True if the guest should and may run. A guest that gets blocked during the operation stays stopped, without an error.
  */
 export function mayRun(record: GuestRecord): boolean {
   return record.wanted === 'running' && isAllowedToRun(record)

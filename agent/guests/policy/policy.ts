@@ -39,7 +39,7 @@ export function isAllowedToRun(judged: PolicyFacts): boolean {
   return blocksOf(judged).every((block) => block === 'suspended' && onlyCutOff)
 }
 
-/** Whether the guest's rate is limited because its quota is used up. */
+/** True if the guest's rate is limited because its quota is used up. */
 export function isThrottled({ policy, traffic }: PolicyFacts): boolean {
   return policy.overQuota && traffic.action === 'throttle'
 }

@@ -286,7 +286,7 @@ export class Reconciler {
   }
 
   /**
-   * Whether the record is still the one that was compared. An observation is worthless if an operation began or ended
+   * True if the record is still the one that was compared. An observation is worthless if an operation began or ended
    * meanwhile.
    */
   #unchanged(record: GuestRecord): boolean {

@@ -172,7 +172,7 @@ export class GuestStore {
     })
   }
 
-  /** Whether the address, of either family, belongs to a guest. */
+  /** True if the address, of either family, belongs to a guest. */
   hasAddress(address: string): boolean {
     return this.changes.db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address) !== undefined
   }
@@ -194,7 +194,7 @@ export class GuestStore {
     })
   }
 
-  /** Whether the secret key is needed to read any guest's login. */
+  /** True if the secret key is needed to read any guest's login. */
   hasLogins(): boolean {
     return this.changes.db.prepare('SELECT 1 FROM guests WHERE login IS NOT NULL LIMIT 1').get() !== undefined
   }

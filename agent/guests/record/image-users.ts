@@ -13,7 +13,7 @@ interface Input {
 }
 
 /**
- * Whether a template's image is in use: a guest has it as a CD, or an unfinished operation creates a guest, a disk or a
+ * True if a template's image is in use: a guest has it as a CD, or an unfinished operation creates a guest, a disk or a
  * boot source from it.
  */
 export function isImageUsed({ operations, guests }: Stores, templateId: string): boolean {
@@ -26,7 +26,7 @@ export function isImageUsed({ operations, guests }: Stores, templateId: string):
   })
 }
 
-/** Whether an unfinished operation creates the template's image. */
+/** True if an unfinished operation creates the template's image. */
 export function isImageOrdered({ operations }: Stores, templateId: string): boolean {
   return operations.listOpen().some(({ subject: { kind, id } }) => kind === 'image' && id === templateId)
 }

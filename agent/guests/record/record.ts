@@ -62,7 +62,7 @@ export interface TrafficLimit {
   resetDay: number
 }
 
-/** Whether the guest is expired or over quota; policy.ts derives the consequences. */
+/** True if the guest is expired or over quota; policy.ts derives the consequences. */
 export interface GuestPolicy {
   /** `expiresAtMs` has passed. */
   expired: boolean
@@ -239,7 +239,7 @@ export const unlimitedTraffic: Readonly<TrafficLimit> = {
  * Add a new field here and to `documentDefaults`.
  */
 export interface GuestDocument {
-  /** Whether the login is a password rather than a key. */
+  /** True if the login is a password rather than a key. */
   hasPassword: boolean
   firewall: Firewall
   traffic: TrafficLimit

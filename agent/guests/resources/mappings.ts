@@ -11,7 +11,7 @@ export interface MappingOrder {
   readonly wanted: readonly CheckedMapping[]
   /** Result of `readListeningPorts`. */
   readonly listening: ReadonlySet<string>
-  /** Whether the guest has an IPv6 address that ports can be mapped to. */
+  /** True if the guest has an IPv6 address that ports can be mapped to. */
   readonly hasIpv6: boolean
   /** The guest's other mappings; default: none. */
   readonly others?: readonly PortMapping[]

@@ -4,7 +4,7 @@ import type { GuestContext } from '../context.js'
 import { ratesOf } from '../policy/policy.js'
 import type { GuestRecord } from '../record/record.js'
 
-/** Whether the guest may connect to port 25 of others. */
+/** True if the guest may connect to port 25 of others. */
 export function sendsMail({ security }: GuestRecord, { security: { close_smtp: closed } }: AgentConfig): boolean {
   return security.smtp === 'default' ? !closed : security.smtp === 'open'
 }

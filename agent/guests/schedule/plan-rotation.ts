@@ -6,7 +6,7 @@ export interface RetainedCopy {
 }
 
 export interface Rotation {
-  /** Whether there is room for one more after the drops. */
+  /** True if there is room for one more after the drops. */
   readonly hasRoom: boolean
   /** Ids, oldest first. */
   readonly dropped: readonly string[]

@@ -75,7 +75,7 @@ export async function readSignatures(path: string): Promise<string[]> {
   return [...new Set(stdout.split('\n').map((line) => line.trim()))].filter((type) => type !== '')
 }
 
-/** Whether the path exists; also true for a dangling link. */
+/** True if the path exists; also true for a dangling link. */
 export async function exists(path: string): Promise<boolean> {
   return lstat(path).then(
     () => true,

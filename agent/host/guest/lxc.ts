@@ -40,7 +40,7 @@ export async function lxcStart(
 }
 
 /**
- * Whether an lxc process holds the container's command socket. lxc creates it before anything else, so this also
+ * True if an lxc process holds the container's command socket. lxc creates it before anything else, so this also
  * detects an orphaned lxc-start that will create processes later.
  */
 export function hasCommandSocket({ lxcPath, name }: LxcContainer): boolean {

@@ -33,7 +33,7 @@ export function readIndex(name: string): number | undefined {
 }
 
 /**
- * Whether an interface has no hardware of the host or its hypervisor: any program can create a veth, a bridge or a
+ * True if an interface has no hardware of the host or its hypervisor: any program can create a veth, a bridge or a
  * tunnel. For a bond or a VLAN, the interfaces below it count.
  * @param directory default: the kernel's
  */

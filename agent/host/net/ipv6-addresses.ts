@@ -21,7 +21,7 @@ export function findIpv6Addresses(): InterfaceIpv6[] | undefined {
   return text === undefined ? undefined : parseIfInet6(text)
 }
 
-/** Whether each of them is on some interface of a process's network namespace. Starts no process. */
+/** True if each of them is on some interface of a process's network namespace. Starts no process. */
 export function hasIpv6Addresses(pid: number, addresses: readonly string[]): boolean {
   if (addresses.length === 0) return true
   // The text is searched, not parsed: a guest may have any number of addresses.

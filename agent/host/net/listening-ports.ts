@@ -47,7 +47,7 @@ const waiting = { tcp: '0A', udp: '07' } as const
 /** A waiting socket, as the kernel lists it. */
 export interface ListeningSocket {
   readonly port: number
-  /** Whether connections from other machines reach it, because it does not listen only on the loopback. */
+  /** True if connections from other machines reach it, because it does not listen only on the loopback. */
   readonly isReachable: boolean
 }
 
@@ -72,7 +72,7 @@ export function parseListeners(text: string, protocol: Protocol): ListeningSocke
 }
 
 /**
- * Whether the address is in 127.0.0.0/8, also in its IPv6 form, or ::1. Words of 32 bits are in the byte order of the
+ * True if the address is in 127.0.0.0/8, also in its IPv6 form, or ::1. Words of 32 bits are in the byte order of the
  * machine.
  */
 function isLoopback(hex: string): boolean {

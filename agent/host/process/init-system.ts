@@ -1,6 +1,6 @@
 import { run } from './process.js'
 
-/** Whether systemd is shutting down or rebooting the machine. */
+/** True if systemd is shutting down or rebooting the machine. */
 export async function isMachineStopping(): Promise<boolean> {
   // Its exit code is 1 in every state but "running": systemctl(1).
   const { stdout } = await run('systemctl', ['is-system-running'], { okCodes: [0, 1] })

@@ -51,7 +51,7 @@ export function noteToolPid(pid: number): void {
   for (const [old, usedAtMs] of toolPids) if (now - usedAtMs > pidKeptMs) toolPids.delete(old)
 }
 
-/** Whether a process is, or recently was, a tool of this agent. */
+/** True if a process is, or recently was, a tool of this agent. */
 export function isToolPid(pid: number): boolean {
   return performance.now() - (toolPids.get(pid) ?? -Infinity) <= pidKeptMs
 }

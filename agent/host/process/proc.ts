@@ -78,7 +78,7 @@ export function findLiveProcess(pid: number): ProcessStat | undefined {
 }
 
 /**
- * Whether a process with that pid exists, dead or alive. This is one system call, much cheaper than reading its state.
+ * True if a process with that pid exists, dead or alive. This is one system call, much cheaper than reading its state.
  */
 export function isThere(pid: number): boolean {
   try {
@@ -88,7 +88,7 @@ export function isThere(pid: number): boolean {
   }
 }
 
-/** Whether this same process is still alive. */
+/** True if this same process is still alive. */
 export function isSameProcess(pid: number, startTime: number): boolean {
   return findLiveProcess(pid)?.startTime === startTime
 }

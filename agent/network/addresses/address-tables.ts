@@ -45,7 +45,7 @@ export function readMappedAddresses(db: Database): Set<string> {
   return new Set(addresses.pluck().all())
 }
 
-/** Whether a port mapping names the address as host_ip. */
+/** True if a port mapping names the address as host_ip. */
 export function isMapped(db: Database, address: string): boolean {
   // Naming both protocols lets SQLite use the index.
   const named = db.prepare("SELECT 1 FROM port_mappings WHERE protocol IN ('tcp', 'udp') AND host_ip = ?")

@@ -20,7 +20,7 @@ export interface HostFacts {
   listAddresses(family: 'ipv4' | 'ipv6'): readonly string[]
   /** @param isMeant which interfaces count; default: all */
   readDefaultRoutes(isMeant?: (device: string) => boolean): DefaultRoutes
-  /** Whether the interface has no hardware behind it; any program can make such an interface. */
+  /** True if the interface has no hardware behind it; any program can make such an interface. */
   isVirtual(device: string): boolean
   /** @returns the MAC that answered for each address, or '' if none did; an empty map if the interface is down */
   probe(device: string, addresses: readonly string[]): Promise<ReadonlyMap<string, string>>

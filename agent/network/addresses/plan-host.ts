@@ -20,7 +20,7 @@ export interface PlacedIpv4 {
 }
 
 export interface ObservedIpv4 extends PlacedIpv4 {
-  /** Whether the address has this agent's mark. */
+  /** True if the address has this agent's mark. */
   readonly isOurs: boolean
 }
 
@@ -177,7 +177,7 @@ export function planIpv6Settings(
 }
 
 /**
- * Whether nothing needs this setting of `planIpv6Settings` any more.
+ * True if nothing needs this setting of `planIpv6Settings` any more.
  * @param needed the settings that guests need now
  */
 export function isUnusedSetting(path: string, needed: readonly Ipv6Setting[]): boolean {

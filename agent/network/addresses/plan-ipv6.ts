@@ -30,7 +30,7 @@ export interface Ipv6Facts {
   readonly configured: readonly Ipv6Prefix[]
   /** Prefixes found earlier and in use, the oldest first; they take precedence over newly found ones. */
   readonly held: readonly Ipv6Prefix[]
-  /** Whether a guest has an address of the prefix; called only for held prefixes that no longer exist. */
+  /** True if a guest has an address of the prefix; called only for held prefixes that no longer exist. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
   /** All addresses of the host; `undefined`: its kernel has no IPv6. */
   readonly addresses: readonly InterfaceIpv6[] | undefined
@@ -205,7 +205,7 @@ function covers({ address, prefixLength }: InterfaceIpv6, network: Ipv6Network):
   return own >> shift === network.first >> shift && network.prefixLength >= prefixLength
 }
 
-/** Whether the address is global (or unique local) and permanent. */
+/** True if the address is global (or unique local) and permanent. */
 function isUsable({ scope, temporary, deprecated, tentative }: InterfaceIpv6): boolean {
   return scope === 'global' && !temporary && !deprecated && !tentative
 }

@@ -9,7 +9,7 @@ export type ScanStatus = 'host' | 'gateway' | 'assigned' | 'pool' | 'configured'
 export interface ScannedAddress {
   readonly address: PoolAddress
   readonly status: ScanStatus
-  /** Whether a guest may get it. */
+  /** True if a guest may get it. */
   readonly usable: boolean
   readonly reason: string
 }
@@ -25,7 +25,7 @@ export interface ScanFacts {
   readonly assigned: ReadonlySet<string>
   /** Network and broadcast addresses of the host's segments, with a description each. */
   readonly edges: ReadonlyMap<string, string>
-  /** Whether the host would search for the address on the probed segment; elsewhere, silence proves nothing. */
+  /** True if the host would search for the address on the probed segment; elsewhere, silence proves nothing. */
   readonly isOnLink: (address: string) => boolean
   /** MAC that answered by address, or '' if none did; addresses that were not probed are missing. */
   readonly answers: ReadonlyMap<string, string>

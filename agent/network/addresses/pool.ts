@@ -85,7 +85,7 @@ function parsePoolAddress(item: PoolAddress, at: string, rules: PoolRules): Pool
   }
 }
 
-/** Whether a host may have the address: not this-network, loopback, link-local, multicast or reserved (RFC 6890). */
+/** True if a host may have the address: not this-network, loopback, link-local, multicast or reserved (RFC 6890). */
 export function isUnicast(value: number): boolean {
   const first = value >>> 24
   return first > 0 && first !== 127 && first < 224 && value >>> 16 !== 0xa9fe

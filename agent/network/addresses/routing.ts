@@ -60,9 +60,9 @@ interface Replacement extends RoutingChange {
 }
 
 export interface Ipv6Status {
-  /** Whether guests can get IPv6 addresses. */
+  /** True if guests can get IPv6 addresses. */
   readonly available: boolean
-  /** Whether the host has an IPv6 default route and its router answers. */
+  /** True if the host has an IPv6 default route and its router answers. */
   readonly reachable: boolean
   /** Reason why IPv6 is not available or reachable, or other remarks; may be empty. */
   readonly reason: string

@@ -13,7 +13,7 @@ export interface ScanRequest {
   readonly interface: string
   /** Empty: the host's gateway, if it is in the network. */
   readonly gateway: string
-  /** Whether to probe the segment for the addresses. */
+  /** True: the segment is probed for the addresses. */
   readonly verify: boolean
   /** Number of addresses to return; 0: all. */
   readonly limit: number

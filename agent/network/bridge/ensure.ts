@@ -40,7 +40,7 @@ export async function ensurePorts(ip: Ip, bridge: string, devices: readonly stri
 }
 
 /**
- * Whether the bridge is down or a guest is off it, from files that the kernel provides immediately: a few ms with 1,000
+ * True if the bridge is down or a guest is off it, from files that the kernel provides immediately: a few ms with 1,000
  * guests.
  */
 export function isBroken(bridge: string, devices: readonly string[]): boolean {

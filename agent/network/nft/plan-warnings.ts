@@ -42,7 +42,7 @@ type Way = 'iifname' | 'oifname'
 type Verdict = 'accept' | 'drop' | 'none'
 
 /**
- * Whether a base chain drops all packets from or to the bridge, by its policy or a rule. Rules that match only some
+ * True if a base chain drops all packets from or to the bridge, by its policy or a rule. Rules that match only some
  * packets, such as established connections, are ignored.
  * @param tableText as nft prints the table
  */

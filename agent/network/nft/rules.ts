@@ -33,7 +33,7 @@ const nothingDone = {
 }
 
 export interface RulesOptions {
-  /** Whether traffic between guests of this host is counted too. */
+  /** True if traffic between guests of this host is counted too. */
   readonly countInternal?: boolean
   /** Reports changes by other programs; absent: each `ensure` reads everything. */
   readonly watch?: NetlinkWatch
@@ -262,7 +262,7 @@ class HostRules implements Rules {
 }
 
 /**
- * Whether flows could reach the wrong guest. Those are purged before the change returns. Two kinds are not waited for:
+ * True if flows could reach the wrong guest. Those are purged before the change returns. Two kinds are not waited for:
  * flows of a removed mapping, which still reach its guest for a moment, and datagrams that arrived at a port before it
  * was mapped, which still reach nobody.
  */
@@ -270,7 +270,7 @@ function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0
 }
 
-/** Whether the guest keeps its addresses. An address from another owner may have flows that are still to be purged. */
+/** True if the guest keeps its addresses. An address from another owner may have flows that are still to be purged. */
 function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined): boolean {
   const had = new Set(before && [before.ipv4, ...before.ipv6Addresses])
   return [guest.ipv4, ...guest.ipv6Addresses].every((address) => had.has(address))

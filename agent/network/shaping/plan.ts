@@ -70,7 +70,7 @@ export function placesOf(qdiscs: readonly Qdisc[]): ReadonlySet<string> {
   return new Set(qdiscs.flatMap(({ dev, handle, parent }) => [`${dev} ${handle}`, `${dev} below ${parent}`]))
 }
 
-/** Whether a guest has the qdiscs that its rates need, according to the index. */
+/** True if a guest has the qdiscs that its rates need, according to the index. */
 export function isShaped(guest: GuestRates, places: ReadonlySet<string>): boolean {
   const has = (dev: string, { handle, class: leaf }: typeof download): boolean =>
     places.has(`${dev} ${handle}:`) && places.has(`${dev} below ${leaf}`)

@@ -228,7 +228,7 @@ function planLinkOf(guest: GuestRates): string[] {
   return flags === undefined ? [] : planLink(guest, isUp(flags))
 }
 
-/** Whether the guest's upload is blocked because its IFB is down or missing. */
+/** True if the guest's upload is blocked because its IFB is down or missing. */
 function lacksUpload({ device, upMbps }: GuestRates): boolean {
   return upMbps > 0 && !isUp(readFlags(ifbOf(device)) ?? '0')
 }

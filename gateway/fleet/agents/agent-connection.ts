@@ -29,7 +29,7 @@ export interface AgentTarget {
   readonly caPem: string
   /** The gateway's certificate. */
   readonly leaf: KeyedCertificate
-  /** Whether an agent's certificate is no longer valid for this host. */
+  /** True if an agent's certificate is no longer valid for this host. */
   isRevoked(serial: string): boolean
   readonly silenceMs: number
 }

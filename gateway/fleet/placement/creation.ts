@@ -140,7 +140,7 @@ function addLimits(sum: Allocation, { limits }: PromisedRoom): Allocation {
   }
 }
 
-/** Whether the refusal is about addresses: pools belong to hosts, so the next host may have them. */
+/** True if the refusal is about addresses: pools belong to hosts, so the next host may have them. */
 function lacksAddresses({ spec }: GuestCreationRequest, error: unknown): error is BerthError {
   const named = { public_ipv4s: spec.publicIpv4s, ipv6_addresses: spec.ipv6Addresses }
   const asksFor = spec.ipv4Count + spec.ipv6Count > 0 || Object.values(named).some(({ length }) => length > 0)

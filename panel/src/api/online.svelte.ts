@@ -1,4 +1,4 @@
-/** Whether the gateway answers. */
+/** True if the gateway answers. */
 class Online {
   isLost = $state(false)
   readonly #followers: ((isLost: boolean) => void)[] = []

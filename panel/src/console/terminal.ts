@@ -105,7 +105,7 @@ export class TerminalScreen {
     return { cols: this.#terminal.cols, rows: this.#terminal.rows }
   }
 
-  /** Whether programs want arrows as their own sequences (DECCKM). */
+  /** True if programs want arrows as their own sequences (DECCKM). */
   get hasApplicationCursor(): boolean {
     return this.#terminal.modes.applicationCursorKeysMode
   }

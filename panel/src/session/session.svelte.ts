@@ -68,7 +68,7 @@ class CurrentSession {
     this.#proof = undefined
   }
 
-  /** Whether the user has a scope, such as `container:power`. */
+  /** True if the user has a scope, such as `container:power`. */
   may(scope: string): boolean {
     const held = this.data?.scopes ?? []
     const area = `${scope.slice(0, scope.indexOf(':'))}:*`

@@ -81,7 +81,7 @@ const forSubUsers: Readonly<Record<string, string>> = {
 }
 const nameOf = ({ method, path }: Route): string => `${method} ${path}`
 const permissionFor = (route: Route): string | undefined => forSubUsers[nameOf(route)]
-/** Whether every sub-user may call it. */
+/** True if every sub-user may call it. */
 const takesNone = (route: Route): boolean => ['any', 'session'].includes(permissionFor(route) ?? '')
 
 describe('every route and every kind of caller', function () {

@@ -20,7 +20,7 @@ describe('guesses at one account', function () {
 
   const trier = (address: string, device?: string): Trier => ({ username: 'Owner', address, device })
   const addressOf = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`
-  /** Whether an attempt is let through. */
+  /** True if an attempt is let through. */
   const enters = (who: Trier) =>
     limits.enter(who).then(
       (attempt) => attempt,

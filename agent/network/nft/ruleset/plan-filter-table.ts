@@ -11,7 +11,7 @@ export interface FilterTablePlan extends ClosedPlan {
   readonly gateway: string
   /** Guests' private IPv6 network, for NAT66. */
   readonly subnet6: string
-  /** Whether traffic between guests is counted too. */
+  /** True if traffic between guests is counted too. */
   readonly countInternal: boolean
 }
 

@@ -8,7 +8,7 @@ export interface WatchTablePlan {
   readonly loginPorts: readonly number[]
   /** Ports of UDP services whose answers are larger than the requests. */
   readonly amplifiers: readonly number[]
-  /** Whether the first bytes of connections are inspected. */
+  /** True if the first bytes of connections are inspected. */
   readonly payload: boolean
 }
 

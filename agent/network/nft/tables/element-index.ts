@@ -230,7 +230,7 @@ function isSameMapping(a: NatMapping, b: NatMapping): boolean {
   )
 }
 
-/** Whether the element says which guest has an address. */
+/** True if the element says which guest has an address. */
 function isSource(id: ElementId): boolean {
   return setOf(id) === 'guests' || setOf(id) === 'guests6'
 }

@@ -21,7 +21,7 @@ export function parsePorts(id: ElementId): MappedPorts {
   return { set: setOf(id), host, protocol, first: first ?? 0, last: last ?? 0 }
 }
 
-/** Whether the element is a range that overlaps one of these. */
+/** True if the element is a range that overlaps one of these. */
 export function overlapsAny(id: ElementId, ranges: readonly MappedPorts[]): boolean {
   const held = parsePorts(id)
   return ranges.some(

@@ -33,7 +33,7 @@ function joinRows(alike: readonly MappedFlows[]): MappedFlows[] {
   return joined
 }
 
-/** Whether a flow may match both although the mapping leads to another guest of the same family. */
+/** True if a flow may match both although the mapping leads to another guest of the same family. */
 export function leadsElsewhere(flows: MappedFlows, mapping: MappedFlows): boolean {
   return (
     isElsewhere(flows.target, mapping.target) &&
@@ -44,7 +44,7 @@ export function leadsElsewhere(flows: MappedFlows, mapping: MappedFlows): boolea
   )
 }
 
-/** Whether `target` is another address of the same family. */
+/** True if `target` is another address of the same family. */
 export function isElsewhere(address: string, target: string): boolean {
   return address !== target && address.includes(':') === target.includes(':')
 }

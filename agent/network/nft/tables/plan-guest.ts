@@ -159,7 +159,7 @@ function isMapping({ protocol, hostIp, hostPort, hostPortEnd, containerPort }: N
   )
 }
 
-/** Whether the address is written as nft prints it. */
+/** True if the address is written as nft prints it. */
 function isPlainIpv6(address: string): boolean {
   return /^[0-9a-f:]+$/.test(address) && parseAddress(address)?.text === address
 }

@@ -98,7 +98,7 @@ const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
 const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
 
 /**
- * Whether a flow to a new mapping's port may be among the stale ones and end at another guest. For an address that lost
+ * True if a flow to a new mapping's port may be among the stale ones and end at another guest. For an address that lost
  * its owner, the former ports are unknown.
  */
 export function leadAstray(

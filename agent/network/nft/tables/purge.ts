@@ -67,7 +67,7 @@ export class StaleFlowQueue {
     if (Object.values(stale).some((list: readonly unknown[]) => list.length > 0)) this.#waiting.add(stale)
   }
 
-  /** Whether a flow in the queue would lead a client of these mappings to another guest. */
+  /** True if a flow in the queue would lead a client of these mappings to another guest. */
   leadsAstray(mappings: readonly MappedFlows[]): boolean {
     return [...this.#waiting].some((stale) => leadAstray(stale, mappings))
   }

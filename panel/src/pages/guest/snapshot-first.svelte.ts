@@ -3,7 +3,7 @@ import type { Guest } from '../../api/types.ts'
 import { live } from '../../live/live.svelte.ts'
 import { session } from '../../session/session.svelte.ts'
 
-/** Whether a snapshot is taken before the disk is replaced; by default wherever that is possible. */
+/** True if a snapshot is taken before the disk is replaced; by default wherever that is possible. */
 export class SnapshotFirst {
   wanted = $state(false)
   /** `full`: the guest has reached its limit. `refused`: the user may not take one. */
