@@ -63,7 +63,7 @@ const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', '
 function addStoreGauge(registry: Registry, store: StoreHealth): void {
   new Gauge({
     name: 'berth_store_up',
-    help: 'Whether the store answers',
+    help: '1 if the store answers, otherwise 0',
     registers: [registry],
     async collect() {
       this.set(
@@ -102,7 +102,7 @@ function addFleetGauges(registry: Registry, view: FleetView): void {
   })
   new Gauge({
     name: 'berth_host_up',
-    help: 'Whether the agent of the host is connected',
+    help: '1 if the agent of the host is connected, otherwise 0',
     labelNames: ['host'],
     registers: [registry],
     collect() {
