@@ -15,7 +15,7 @@ import { scheduledSnapshotDefinition, scheduledSnapshots } from '../guests/opera
 import type { HostCapacity } from '../guests/resources/capacity.js'
 import { loginVault } from '../guests/login-vault.js'
 import { PortHolds } from '../guests/record/port-holds.js'
-import { bootOf, machineOf } from '../guests/record/record.js'
+import { bootOf, machineOf } from '../guests/record/machine.js'
 import { ProcessorPlaces } from '../guests/processors/places.js'
 import { Reconciler } from '../guests/reconcile/reconciler.js'
 import { ScheduledRuns } from '../guests/schedule/scheduler.js'

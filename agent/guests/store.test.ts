@@ -1,15 +1,8 @@
 import { expect } from 'chai'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
-import {
-  noBackupSchedule,
-  noSchedule,
-  openFirewall,
-  unlimitedTraffic,
-  unmeasuredSpace,
-  usualSecurity,
-  type PortMapping,
-} from './record/record.js'
+import { openFirewall, unlimitedTraffic, usualSecurity, type PortMapping } from './record/record.js'
+import { noBackupSchedule, noSchedule, unmeasuredSpace } from './record/snapshots-and-backups.js'
 import { GuestStore, type GuestInsert, type GuestUpdate } from './record/guest-store.js'
 
 const mapping = (hostPort: number, part: Partial<PortMapping> = {}): PortMapping => ({

@@ -6,7 +6,8 @@ import type {
 } from '../../proto/gen/berth/agent/v1/guest.js'
 import { planRetained, planSpaceLimit } from '../guests/snapshots/plan-snapshot-space.js'
 import { blocksOf, policyReasonOf, isThrottled } from '../guests/policy/policy.js'
-import type { BackupSchedule, GuestRecord, PortMapping } from '../guests/record/record.js'
+import type { GuestRecord, PortMapping } from '../guests/record/record.js'
+import type { BackupSchedule } from '../guests/record/snapshots-and-backups.js'
 import type { GuestUsage } from '../metrics/guest-sampler.js'
 
 /** Login port of each operating system. */

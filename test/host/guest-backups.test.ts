@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, utimesSync,
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
-import { noBackupSchedule } from '../../agent/guests/record/record.js'
+import { noBackupSchedule } from '../../agent/guests/record/snapshots-and-backups.js'
 import { PolicySettings } from '../../agent/guests/settings/policy.js'
 import { powerOrder } from '../support/host/agent-calls.js'
 import { BackupHost } from '../support/host/backup-host.js'

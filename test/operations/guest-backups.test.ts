@@ -4,7 +4,7 @@ import type { Domain } from '../../agent/daemon/domain.js'
 import { scheduledBackupDefinition, scheduledBackups } from '../../agent/guests/operations/backup-scheduled.js'
 import { guestSubject } from '../../agent/guests/operations/guest-order.js'
 import { endRoom, raiseBound, withRoom } from '../../agent/guests/operations/restore-room.js'
-import { noBackupSchedule } from '../../agent/guests/record/record.js'
+import { noBackupSchedule } from '../../agent/guests/record/snapshots-and-backups.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { memoryTargets } from '../support/memory/memory-backups.js'
 import {

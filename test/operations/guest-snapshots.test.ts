@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { expect } from 'chai'
 import { guestKinds } from '../../agent/guests/operations/kinds.js'
 import { scheduledSnapshotDefinition, scheduledSnapshots } from '../../agent/guests/operations/snapshot-scheduled.js'
-import { noSchedule } from '../../agent/guests/record/record.js'
+import { noSchedule } from '../../agent/guests/record/snapshots-and-backups.js'
 import {
   carryOut,
   openMemoryGuest,

@@ -1,13 +1,19 @@
 import type { SmtpChoice } from '../../../shared/abuse.js'
 import type { GuestDevice } from '../../../shared/guest-devices.js'
-import { defaultSnapshotLimit, hostNamesOf } from '../../../shared/guest-rules.js'
-import type { Machine, MachineBoot } from '../../drivers/contract.js'
-import type { DriverKind, MachineSettings } from '../../drivers/drivers.js'
-import { cdOf } from '../../images/disks/install-cd.js'
-import { gateway6 } from '../../network/addresses/plan-host.js'
-import type { Volumes } from '../../storage/volumes.js'
+import { defaultSnapshotLimit } from '../../../shared/guest-rules.js'
+import type { DriverKind } from '../../drivers/drivers.js'
 import type { Firewall } from '../../../shared/firewall-rules.js'
 import type { SuspensionMode } from '../../../shared/suspension-rules.js'
+import {
+  noBackupSchedule,
+  noSchedule,
+  unmeasuredSpace,
+  type BackupRecord,
+  type BackupSchedule,
+  type SnapshotRecord,
+  type SnapshotSchedule,
+  type SnapshotSpace,
+} from './snapshots-and-backups.js'
 
 export type GuestStatus =
   'creating' | 'starting' | 'running' | 'stopping' | 'stopped' | 'restarting' | 'deleting' | 'error'
@@ -115,113 +121,6 @@ export interface GuestBoot extends BootChoice {
 
 export const usualBoot: Readonly<GuestBoot> = { mode: 'disk', image: '' }
 
-/** A snapshot of the guest's volume. */
-export interface SnapshotRecord {
-  /** Same as the id of the operation that took it and the name of the volume's snapshot. */
-  id: string
-  createdAtMs: number
-  createdBy: string
-  /** True if a schedule created it. */
-  scheduled: boolean
-  /** Bytes that counted towards the guest's disk limit when it was taken; 0: unknown. */
-  sizeBytes: number
-  description: string
-  /** Only `ready` snapshots are shown. For the others, an operation is about to find out whether they exist. */
-  state: 'taking' | 'ready' | 'deleting'
-}
-
-/** Space that the snapshots of a guest retain in the pool: docs/design/storage.md. */
-export interface SnapshotSpace {
-  /** Limit of the space that all snapshots together may retain; 0: the default, a multiple of the disk size. */
-  limitBytes: number
-  /** Upper bound of the space that all snapshots together retain. */
-  retainedBytes: number
-  /**
-   * Bytes by which the limit of the disk is raised: `retainedBytes`, hidden snapshots, and space that is being freed.
-   */
-  allowanceBytes: number
-  /** False: the guest was created by a version that did not measure the space. */
-  isMeasured: boolean
-}
-
-export const unmeasuredSpace: Readonly<SnapshotSpace> = {
-  limitBytes: 0,
-  retainedBytes: 0,
-  allowanceBytes: 0,
-  isMeasured: false,
-}
-
-/** Schedule of a guest's automatic snapshots; agent/guests/schedule implements it. */
-export interface SnapshotSchedule {
-  enabled: boolean
-  /** 0: never set. */
-  intervalHours: number
-  /** `HH:MM` in the host's time zone, of the first run; empty: never set. */
-  time: string
-  /** Number of scheduled snapshots that are retained; 0: as many as the guest may have. */
-  retention: number
-  /**
-   * `YYYY-MM-DD` in the host's time zone. One run is at `time` of this day, and the others are whole intervals away;
-   * empty: off.
-   */
-  firstDay: string
-  /** User who set the schedule. */
-  createdBy: string
-  /** 0: not yet. */
-  lastRunMs: number
-  /** 0: it is off. */
-  nextRunMs: number
-}
-
-export const noSchedule: Readonly<SnapshotSchedule> = {
-  enabled: false,
-  intervalHours: 0,
-  time: '',
-  retention: 0,
-  firstDay: '',
-  createdBy: '',
-  lastRunMs: 0,
-  nextRunMs: 0,
-}
-
-/** Schedule of a guest's automatic backups, and their target. The retention counts backups at the target. */
-export interface BackupSchedule extends SnapshotSchedule {
-  targetId: string
-  /** Time of the last change of the sealed target, by which the gateway detects an outdated one. */
-  targetChangedAtMs: number
-  /** Encrypted target; empty: never set. */
-  target: string
-}
-
-export const noBackupSchedule: Readonly<BackupSchedule> = {
-  ...noSchedule,
-  targetId: '',
-  targetChangedAtMs: 0,
-  target: '',
-}
-
-/** A state of the guest's volume that is stored at a backup target. */
-export interface BackupRecord {
-  /** Id of the operation that created it; the target uses the same id. */
-  id: string
-  targetId: string
-  createdAtMs: number
-  createdBy: string
-  /** True if a schedule created it. */
-  scheduled: boolean
-  /** Total length of all files in it. */
-  sizeBytes: number
-  /** Bytes that counted for the guest's disk at that time; absent: not known. */
-  usedBytes?: number
-  /** Bytes that the target had to store for it. */
-  storedBytes: number
-  /** 0: not yet. */
-  verifiedAtMs: number
-  description: string
-  /** Same states as for a snapshot. */
-  state: 'taking' | 'ready' | 'deleting'
-}
-
 export const openFirewall: Firewall = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
 
 export const unlimitedTraffic: Readonly<TrafficLimit> = {
@@ -326,68 +225,4 @@ export interface GuestRecord extends GuestDocument {
   ipv6Addresses: string[]
   createdAtMs: number
   revision: number
-}
-
-const mib = 1024 * 1024
-const gib = 1024 * mib
-const userIdRange = 65_536
-
-export interface MachineDefaults {
-  readonly settings: MachineSettings
-  readonly bridge: string
-  readonly gateway: string
-  readonly prefixLength: number
-  readonly resolvers: readonly string[]
-  /** @returns the name of the guest's host-side interface */
-  readonly deviceOf: (id: number) => string
-  readonly volumeOf: (uuid: string) => string
-  readonly cpusOf: (record: GuestRecord) => readonly number[]
-  readonly bootOf: (record: GuestRecord) => MachineBoot
-}
-
-/** Paths on the host of the guest's boot source. */
-export function bootOf(
-  { uuid, boot: { mode, image } }: Pick<GuestRecord, 'uuid' | 'boot'>,
-  volumes: Pick<Volumes, 'rescuePathOf' | 'imagePathOf'>,
-): MachineBoot {
-  if (mode === 'cdrom') return { mode, iso: cdOf(volumes.imagePathOf(image)) }
-  return mode === 'rescue' ? { mode, volume: volumes.rescuePathOf(uuid) } : { mode }
-}
-
-/** Converts a guest's record to the driver's terms. */
-export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machine {
-  const { userIdBase, pidsMax, swapRatio } = defaults.settings
-  const { limits } = record.spec
-  const memoryBytes = limits.ramMb * mib
-  return {
-    uuid: record.uuid,
-    id: record.id,
-    ...hostNamesOf(record.name),
-    volume: defaults.volumeOf(record.uuid),
-    boot: defaults.bootOf(record),
-    limits: {
-      vcpuMilli: limits.vcpuMilli,
-      memoryBytes,
-      swapBytes: Math.floor((memoryBytes * swapRatio) / mib) * mib,
-      diskBytes: limits.diskGb * gib,
-      ioReadBytesPerSec: limits.ioReadMbps * 1_000_000,
-      ioWriteBytesPerSec: limits.ioWriteMbps * 1_000_000,
-      ioReadsPerSec: limits.ioReadIops ?? 0,
-      ioWritesPerSec: limits.ioWriteIops ?? 0,
-      cpus: defaults.cpusOf(record),
-    },
-    isolation: { userIdBase: userIdBase + record.userIdSlot * userIdRange, pidsMax },
-    nic: {
-      device: defaults.deviceOf(record.id),
-      bridge: defaults.bridge,
-      mac: record.mac,
-      ipv4: record.ipv4,
-      prefixLength: defaults.prefixLength,
-      gateway: defaults.gateway,
-      ipv6Addresses: record.ipv6Addresses,
-      gateway6,
-    },
-    resolvers: defaults.resolvers,
-    devices: record.devices,
-  }
 }

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { createTimeFormat, type TimeFormat } from '../../../shared/time.js'
-import { noSchedule, type SnapshotSchedule } from '../record/record.js'
+import { noSchedule, type SnapshotSchedule } from '../record/snapshots-and-backups.js'
 import { catchUpWithinMs, missedAfterMs, planLook, planSchedule, type ScheduleChange } from './plan-schedule.js'
 
 const berlin = createTimeFormat('Europe/Berlin')

@@ -1,6 +1,6 @@
 import { BerthError } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
-import type { SnapshotSchedule } from '../record/record.js'
+import type { SnapshotSchedule } from '../record/snapshots-and-backups.js'
 import { firstDayOf, hourMs, nextSlotMs } from './plan-slots.js'
 
 /** Undefined fields stay. */

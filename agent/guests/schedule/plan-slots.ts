@@ -1,5 +1,5 @@
 import type { TimeFormat } from '../../../shared/time.js'
-import type { SnapshotSchedule } from '../record/record.js'
+import type { SnapshotSchedule } from '../record/snapshots-and-backups.js'
 
 /*
  * Decides when a schedule is due. Runs lie on a grid of the wall clock of the host's zone: at `time` of the first day,

@@ -4,7 +4,8 @@ import type { Submission } from '../../operations/submission.js'
 import type { SubjectRef } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
 import { policyReasonOf } from '../policy/policy.js'
-import type { GuestRecord, SnapshotSchedule } from '../record/record.js'
+import type { GuestRecord } from '../record/record.js'
+import type { SnapshotSchedule } from '../record/snapshots-and-backups.js'
 import { catchUpWithinMs, planLook, type Look } from './plan-schedule.js'
 
 /** Maximum number of parallel runs of one kind over all guests, so that users' requests do not wait behind them. */

@@ -1,6 +1,7 @@
 import { BerthError } from '../../../shared/errors.js'
 import { limits } from '../../../shared/guest-rules.js'
-import type { BackupRecord, GuestRecord } from '../record/record.js'
+import type { GuestRecord } from '../record/record.js'
+import type { BackupRecord } from '../record/snapshots-and-backups.js'
 import type { GuestStore } from '../record/guest-store.js'
 
 /** Guests' backups in the journal. Each write is part of the caller's transaction. */

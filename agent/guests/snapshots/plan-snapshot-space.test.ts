@@ -7,7 +7,8 @@ import {
   planSpaceLimit,
   refuseBeyondSpace,
 } from './plan-snapshot-space.js'
-import { unmeasuredSpace, type GuestRecord, type SnapshotRecord, type SnapshotSpace } from '../record/record.js'
+import { type GuestRecord } from '../record/record.js'
+import { unmeasuredSpace, type SnapshotRecord, type SnapshotSpace } from '../record/snapshots-and-backups.js'
 
 const gib = 1024 ** 3
 

@@ -1,5 +1,6 @@
 import { conflict } from '../../../shared/errors.js'
-import type { GuestRecord, SnapshotRecord, SnapshotSpace } from '../record/record.js'
+import type { GuestRecord } from '../record/record.js'
+import type { SnapshotRecord, SnapshotSpace } from '../record/snapshots-and-backups.js'
 
 const gib = 1024 ** 3
 

@@ -2,7 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { SnapshotTaken } from '../../storage/volumes.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { planAllowance, planRaised, planRetained, planSettled, refuseBeyondSpace } from './plan-snapshot-space.js'
-import type { GuestRecord, SnapshotSpace } from '../record/record.js'
+import type { GuestRecord } from '../record/record.js'
+import type { SnapshotSpace } from '../record/snapshots-and-backups.js'
 import { volumeLimitOf } from './volume-bound.js'
 
 /*

@@ -1,7 +1,8 @@
 import { BerthError, notFound } from '../../../shared/errors.js'
 import { sentSnapshotId } from './backups.js'
 import type { GuestContext } from '../context.js'
-import type { GuestRecord, SnapshotRecord } from '../record/record.js'
+import type { GuestRecord } from '../record/record.js'
+import type { SnapshotRecord } from '../record/snapshots-and-backups.js'
 import type { GuestStore } from '../record/guest-store.js'
 
 /** Guests' snapshots in the journal. Each write is part of the caller's transaction. */

@@ -1,0 +1,73 @@
+import { hostNamesOf } from '../../../shared/guest-rules.js'
+import type { Machine, MachineBoot } from '../../drivers/contract.js'
+import type { MachineSettings } from '../../drivers/drivers.js'
+import { cdOf } from '../../images/disks/install-cd.js'
+import { gateway6 } from '../../network/addresses/plan-host.js'
+import type { Volumes } from '../../storage/volumes.js'
+import type { GuestRecord } from './record.js'
+
+const mib = 1024 * 1024
+
+const gib = 1024 * mib
+
+const userIdRange = 65_536
+
+export interface MachineDefaults {
+  readonly settings: MachineSettings
+  readonly bridge: string
+  readonly gateway: string
+  readonly prefixLength: number
+  readonly resolvers: readonly string[]
+  /** @returns the name of the guest's host-side interface */
+  readonly deviceOf: (id: number) => string
+  readonly volumeOf: (uuid: string) => string
+  readonly cpusOf: (record: GuestRecord) => readonly number[]
+  readonly bootOf: (record: GuestRecord) => MachineBoot
+}
+
+/** Paths on the host of the guest's boot source. */
+export function bootOf(
+  { uuid, boot: { mode, image } }: Pick<GuestRecord, 'uuid' | 'boot'>,
+  volumes: Pick<Volumes, 'rescuePathOf' | 'imagePathOf'>,
+): MachineBoot {
+  if (mode === 'cdrom') return { mode, iso: cdOf(volumes.imagePathOf(image)) }
+  return mode === 'rescue' ? { mode, volume: volumes.rescuePathOf(uuid) } : { mode }
+}
+
+/** Converts a guest's record to the driver's terms. */
+export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machine {
+  const { userIdBase, pidsMax, swapRatio } = defaults.settings
+  const { limits } = record.spec
+  const memoryBytes = limits.ramMb * mib
+  return {
+    uuid: record.uuid,
+    id: record.id,
+    ...hostNamesOf(record.name),
+    volume: defaults.volumeOf(record.uuid),
+    boot: defaults.bootOf(record),
+    limits: {
+      vcpuMilli: limits.vcpuMilli,
+      memoryBytes,
+      swapBytes: Math.floor((memoryBytes * swapRatio) / mib) * mib,
+      diskBytes: limits.diskGb * gib,
+      ioReadBytesPerSec: limits.ioReadMbps * 1_000_000,
+      ioWriteBytesPerSec: limits.ioWriteMbps * 1_000_000,
+      ioReadsPerSec: limits.ioReadIops ?? 0,
+      ioWritesPerSec: limits.ioWriteIops ?? 0,
+      cpus: defaults.cpusOf(record),
+    },
+    isolation: { userIdBase: userIdBase + record.userIdSlot * userIdRange, pidsMax },
+    nic: {
+      device: defaults.deviceOf(record.id),
+      bridge: defaults.bridge,
+      mac: record.mac,
+      ipv4: record.ipv4,
+      prefixLength: defaults.prefixLength,
+      gateway: defaults.gateway,
+      ipv6Addresses: record.ipv6Addresses,
+      gateway6,
+    },
+    resolvers: defaults.resolvers,
+    devices: record.devices,
+  }
+}
