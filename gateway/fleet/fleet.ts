@@ -1,7 +1,5 @@
 import type { Logger } from 'pino'
-import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import { notFound } from '../../shared/errors.js'
-import { steadyClock } from '../../shared/steady-clock.js'
 import type { GatewayConfig } from '../config.js'
 import { ensureAuthority, type Authority } from '../pki/authority.js'
 import { GatewayLeaf } from '../pki/gateway-leaf.js'
@@ -23,6 +21,7 @@ import type {
 } from './contract.js'
 import { GuestCache } from './guest-cache.js'
 import { GuestCreator } from './placement/creation.js'
+import { GuestOwners } from './placement/guest-owners.js'
 import { GuestRegistry } from './placement/guest-registry.js'
 import { StoredHostAdmin } from './host-admin.js'
 import type { HostState } from './host-state.js'
@@ -31,7 +30,6 @@ import { HostWatcher } from './host-watcher.js'
 import { JoinServer } from '../join/join-server.js'
 import { JoinTokens } from './join-tokens.js'
 import { connectForRenewal } from './agents/renewal-connection.js'
-import type { GuestClaim } from './placement/plan-claims.js'
 import { PauseWatch } from './pause-watch.js'
 import { UnlistedOperations, type ConnectedHost } from './unlisted-operations.js'
 import { isEnded } from './lists/operation-table.js'
@@ -44,8 +42,6 @@ const pollHostsMs = 2000
 /** How long a start waits for hosts. */
 const settleMs = 2000
 const sweepEveryMs = 30_000
-/** A younger reservation may belong to a creation in progress. */
-const reservationGraceMs = 120_000
 
 export interface FleetOptions {
   readonly store: Store
@@ -60,6 +56,7 @@ export class GatewayFleet implements Fleet {
   readonly #watched: WatchedHosts
   readonly #cache: GuestCache
   readonly #registry: GuestRegistry
+  readonly #owners: GuestOwners
   readonly #creator: GuestCreator
   readonly #keeper: CertificateKeeper
   readonly #clients = new WeakMap<HostState, GrpcAgentClient>()
@@ -91,9 +88,10 @@ export class GatewayFleet implements Fleet {
       cache: this.#cache,
       log,
       createWatcher: (host) => this.#createWatcher(host),
-      restored: (host) => this.#restoreGuests(host),
+      restored: (host) => this.#owners.restore(host),
     })
     this.#registry = new GuestRegistry(store)
+    this.#owners = new GuestOwners({ view: this.view, registry: this.#registry, cache: this.#cache, log })
     this.hosts = new StoredHostAdmin({
       view: this.view,
       store: hostStore,
@@ -152,7 +150,7 @@ export class GatewayFleet implements Fleet {
     fleet.#cache.start()
     fleet.#timers.push(
       setInterval(() => void fleet.#watched.poll(), pollHostsMs),
-      setInterval(() => void fleet.#sweep(), sweepEveryMs),
+      setInterval(() => void fleet.#sweepReservations(), sweepEveryMs),
     )
     return fleet
   }
@@ -240,7 +238,7 @@ export class GatewayFleet implements Fleet {
     const host = this.view.findState(hostId)
     if (!host || host.revision >= revision) return
     if (guest) {
-      await this.#checkOwners(host, [guest])
+      await this.#owners.check(host, [guest])
       this.view.apply(host, { $case: 'guest', value: guest })
     }
     if (operation?.id === operationId) this.view.apply(host, { $case: 'operation', value: operation })
@@ -293,9 +291,9 @@ export class GatewayFleet implements Fleet {
       log: this.options.log,
       reconnectMs: this.options.config.agents.reconnect_ms,
       connect: () => this.#connect(host),
-      checkOwners: (_host, guests) => this.#checkOwners(host, guests),
-      guestsGone: (_host, uuids) => this.#releaseGone(host, uuids),
-      guestChanged: (_host, message) => void this.#guestChanged(host, message),
+      checkOwners: (_host, guests) => this.#owners.check(host, guests),
+      guestsGone: (_host, uuids) => this.#owners.releaseGone(host, uuids),
+      guestChanged: (_host, message) => void this.#owners.guestChanged(host, message),
       advanced: () => this.#hostChanged.notify(host.record.id),
       failed: (reason) => this.#connectionFailed(host, reason),
       connectivityChanged: () => this.#connectivityChanged(host),
@@ -322,56 +320,8 @@ export class GatewayFleet implements Fleet {
     }
   }
 
-  async #checkOwners(host: HostState, guests: readonly GuestClaim[]): Promise<void> {
-    const claims = guests.map(({ uuid, id, name }) => ({ uuid, id, name }))
-    const refused = await this.#registry.claim(host.record.id, claims)
-    for (const { uuid } of claims) this.view.disown(host, uuid, refused.get(uuid))
-    if (refused.size > 0)
-      this.options.log.warn({ host: host.record.id, refused: [...refused.values()].slice(0, 20) }, 'guests not shown')
-  }
-
-  /** Writes ids, names and last known states of a host's guests to a store that lost them. */
-  async #restoreGuests(host: HostState): Promise<void> {
-    const known = [...host.guests.values(), ...host.conflicts.values()].map(({ guest }) => guest)
-    for (const { uuid } of known) this.#cache.note(host.record.id, uuid)
-    await this.#checkOwners(host, known)
-  }
-
-  /** Updates the store after a host's report on its guests; after a failure the next sync or sweep does. */
-  async #guestChanged(host: HostState, { event }: WatchResponse): Promise<void> {
-    try {
-      if (event?.$case === 'guest') await this.#checkOwners(host, [event.value])
-      if (event?.$case === 'removed') await this.#registry.release(host.record.id, event.value.key)
-    } catch (error) {
-      this.options.log.warn({ host: host.record.id, error }, 'guest not noted in the store yet')
-    }
-  }
-
-  /** Frees names of deleted guests at once; a sweep frees reservations never seen on a host, after their grace. */
-  async #releaseGone(host: HostState, uuids: readonly string[]): Promise<void> {
-    try {
-      for (const uuid of uuids) await this.#registry.release(host.record.id, uuid)
-    } catch (error) {
-      this.options.log.warn(
-        { host: host.record.id, error },
-        'reservations of deleted guests not released; the sweep will',
-      )
-    }
-  }
-
-  async #sweep(): Promise<void> {
-    const { log, config } = this.options
-    if (!this.#watched.isComplete) return
-    try {
-      const madeBeforeMs = steadyClock.earliest() - reservationGraceMs - config.agents.call_timeout_ms
-      const freed = await this.#registry.sweep(({ hostId, uuid }) => {
-        const host = this.view.findState(hostId)
-        // An offline host may have the guest.
-        return host !== undefined && (!host.online || host.guests.has(uuid) || host.conflicts.has(uuid))
-      }, madeBeforeMs)
-      if (freed.length > 0) log.info({ freed: freed.map(({ name }) => name) }, 'reservations without guest freed')
-    } catch (error) {
-      log.debug({ error }, 'reservations not swept')
-    }
+  /** Waits for all hosts' records, since a guest of a host that is not known yet looks missing. */
+  async #sweepReservations(): Promise<void> {
+    if (this.#watched.isComplete) await this.#owners.sweep(this.options.config.agents.call_timeout_ms)
   }
 }

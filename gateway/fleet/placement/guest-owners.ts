@@ -1,0 +1,83 @@
+import type { Logger } from 'pino'
+import type { WatchResponse } from '../../../proto/gen/berth/agent/v1/watch.js'
+import { steadyClock } from '../../../shared/steady-clock.js'
+import type { GuestCache } from '../guest-cache.js'
+import type { HostState } from '../host-state.js'
+import type { FleetState } from '../view.js'
+import type { GuestRegistry } from './guest-registry.js'
+import type { GuestClaim } from './plan-claims.js'
+
+/** A younger reservation may belong to a creation in progress. */
+const graceMs = 120_000
+
+export interface GuestOwnersParts {
+  readonly view: FleetState
+  readonly registry: GuestRegistry
+  readonly cache: GuestCache
+  readonly log: Logger
+}
+
+/** Keeps the fleet's ids and names in step with the guests that hosts report. Each id and name belongs to one guest. */
+export class GuestOwners {
+  constructor(private readonly parts: GuestOwnersParts) {}
+
+  /** Claims ids and names for guests of a host. The view hides guests whose id or name belongs to another one. */
+  async check(host: HostState, guests: readonly GuestClaim[]): Promise<void> {
+    const { registry, view, log } = this.parts
+    const claims = guests.map(({ uuid, id, name }) => ({ uuid, id, name }))
+    const refused = await registry.claim(host.record.id, claims)
+    for (const { uuid } of claims) view.disown(host, uuid, refused.get(uuid))
+    if (refused.size > 0)
+      log.warn({ host: host.record.id, refused: [...refused.values()].slice(0, 20) }, 'guests not shown')
+  }
+
+  /** Writes ids, names and last known states of a host's guests to a store that lost them. */
+  async restore(host: HostState): Promise<void> {
+    const known = [...host.guests.values(), ...host.conflicts.values()].map(({ guest }) => guest)
+    for (const { uuid } of known) this.parts.cache.note(host.record.id, uuid)
+    await this.check(host, known)
+  }
+
+  /** Updates the store after a host's report on its guests; after a failure the next sync or sweep does. Never throws. */
+  async guestChanged(host: HostState, { event }: WatchResponse): Promise<void> {
+    try {
+      if (event?.$case === 'guest') await this.check(host, [event.value])
+      if (event?.$case === 'removed') await this.parts.registry.release(host.record.id, event.value.key)
+    } catch (error) {
+      this.parts.log.warn({ host: host.record.id, error }, 'guest not noted in the store yet')
+    }
+  }
+
+  /** Frees names of deleted guests immediately. A name that cannot be freed now is left to the sweep. Never throws. */
+  async releaseGone(host: HostState, uuids: readonly string[]): Promise<void> {
+    const { registry, log } = this.parts
+    try {
+      for (const uuid of uuids) await registry.release(host.record.id, uuid)
+    } catch (error) {
+      log.warn({ host: host.record.id, error }, 'reservations of deleted guests not released; the sweep will')
+    }
+  }
+
+  /**
+   * Frees reservations that no host has a guest for, after their grace period. Never throws.
+   * @param callTimeoutMs how long a creation may take beyond the grace period
+   */
+  async sweep(callTimeoutMs: number): Promise<void> {
+    const { registry, log } = this.parts
+    try {
+      const freed = await registry.sweep(
+        ({ hostId, uuid }) => this.#mayExist(hostId, uuid),
+        steadyClock.earliest() - graceMs - callTimeoutMs,
+      )
+      if (freed.length > 0) log.info({ freed: freed.map(({ name }) => name) }, 'reservations without guest freed')
+    } catch (error) {
+      log.debug({ error }, 'reservations not swept')
+    }
+  }
+
+  /** True if the host reports the guest, or is offline and may have it. */
+  #mayExist(hostId: string, uuid: string): boolean {
+    const host = this.parts.view.findState(hostId)
+    return host !== undefined && (!host.online || host.guests.has(uuid) || host.conflicts.has(uuid))
+  }
+}
