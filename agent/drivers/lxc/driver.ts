@@ -32,7 +32,6 @@ import {
   describeThrottling,
   findHindrance,
   hasLxcfs,
-  listLxcfsEntries,
   readHostFacts,
   type LxcHostFacts,
 } from './host-facts.js'
@@ -45,7 +44,8 @@ import { adoptGuest, initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
 import { lxcPaths, type LxcPaths } from './paths.js'
 import { describeOutdated, listOutdated, type OutdatedGuest } from './outdated.js'
-import { planConfig, type ConfigFacts } from './plan-config.js'
+import { configFacts, type ConfigPlace } from './config-facts.js'
+import { planConfig } from './plan-config.js'
 import { planSocketFilter, type OpenCalls } from './plan-socket-filter.js'
 import { limitsOf } from '../common/plan-limits.js'
 import { resizeGroups } from '../common/group-limits.js'
@@ -98,7 +98,7 @@ export class LxcDriver implements Driver {
   readonly #events: StoppedEvents
   readonly #usage: UsageReader
   readonly #disks = new Map<string, string | undefined>()
-  readonly #lxcfsDir: string
+  readonly #place: ConfigPlace
   readonly #namespace: readonly string[]
   readonly #outdated: readonly OutdatedGuest[]
   readonly #moves: GroupMoves
@@ -116,7 +116,7 @@ export class LxcDriver implements Driver {
     this.#moves = new GroupMoves(facts.cgroups)
     this.#namespace = namespaceFor(options.allow ?? [])
     this.#outdated = listOutdated(this.#runtime, options.namePrefix, confinementFor(options.allow ?? []))
-    this.#lxcfsDir = options.lxcfsDir ?? '/var/lib/lxcfs'
+    this.#place = { paths, facts, lxcfsDir: options.lxcfsDir ?? '/var/lib/lxcfs' }
     this.#events = new StoppedEvents({
       marksDir: paths.marks,
       runtime: this.#runtime,
@@ -160,7 +160,7 @@ export class LxcDriver implements Driver {
 
   /** True if guests see their own memory, processors and load. */
   hasLxcfs(): boolean {
-    return hasLxcfs(this.#lxcfsDir)
+    return hasLxcfs(this.#place.lxcfsDir)
   }
 
   volumeLimitBytes({ limits }: Machine): number {
@@ -181,7 +181,7 @@ export class LxcDriver implements Driver {
   async configure(machine: Machine): Promise<void> {
     this.#moves.prepare()
     const name = this.#names.freeNameOf(machine)
-    await this.#configs.write(name, machine.uuid, planConfig(machine, this.#configFacts(machine)))
+    await this.#configs.write(name, machine.uuid, planConfig(machine, configFacts(this.#place, machine, name)))
   }
 
   async start(machine: Machine, signal: AbortSignal, connected?: () => Promise<void>): Promise<void> {
@@ -280,7 +280,7 @@ export class LxcDriver implements Driver {
 
   async resize(machine: Machine): Promise<ResizeResult> {
     const name = this.#names.nameOf(machine)
-    const facts = this.#configFacts(machine)
+    const facts = configFacts(this.#place, machine, name)
     const lines = planConfig(machine, facts) // checks every value before anything is written
     const { init } = this.#runtime.read(name)
     try {
@@ -300,7 +300,7 @@ export class LxcDriver implements Driver {
     const name = this.#names.nameOf(machine)
     const { init } = this.#runtime.read(name)
     if (!init) return 'unchanged'
-    const lines = planConfig(machine, this.#configFacts(machine))
+    const lines = planConfig(machine, configFacts(this.#place, machine, name))
     const rewritten = await this.#configs.ensure(name, machine.uuid, lines)
     const assigned = await assignLxcAddresses(init, machine.nic, gone)
     return assigned || rewritten ? 'applied' : 'unchanged'
@@ -405,33 +405,6 @@ export class LxcDriver implements Driver {
 
   #container(machine: Machine): { lxcPath: string; name: string } {
     return { lxcPath: this.paths.lxcPath, name: this.#names.nameOf(machine) }
-  }
-
-  #configFacts(machine: Machine): ConfigFacts {
-    const poolDevice = findDiskNumbers(machine.volume)
-    return {
-      name: this.#names.nameOf(machine),
-      cgroupVersion: this.facts.cgroups.version,
-      swapAccounting: this.facts.swapAccounting,
-      socketAccounting: this.facts.socketAccounting,
-      cpusets: this.facts.cpusets,
-      ...(poolDevice === undefined ? {} : { poolDevice }),
-      lxcfsDir: this.#lxcfsDir,
-      lxcfsEntries: listLxcfsEntries(this.#lxcfsDir),
-      seccompProfile: this.paths.seccompProfile,
-      commandLine: this.paths.commandLine,
-      hierarchies: this.facts.cgroups,
-      addressesHook: this.paths.addressesHook,
-      groupsHook: this.paths.groupsHook,
-      mendHook: this.paths.mendHook,
-      stoppedHook: this.paths.stoppedHook,
-      marksDir: this.paths.marks,
-      lxcPath: this.paths.lxcPath,
-      pivotGroup: this.paths.pivotGroup,
-      devicesDir: this.paths.devices,
-      apparmor: this.facts.apparmor,
-      openFilesMax: this.facts.openFilesMax,
-    }
   }
 }
 

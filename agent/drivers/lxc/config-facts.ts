@@ -1,0 +1,41 @@
+import { findDiskNumbers } from '../common/group-facts.js'
+import type { Machine } from '../contract.js'
+import { listLxcfsEntries, type LxcHostFacts } from './host-facts.js'
+import type { LxcPaths } from './paths.js'
+import type { ConfigFacts } from './plan-config.js'
+
+/** The host as all guests' configurations need it. */
+export interface ConfigPlace {
+  readonly paths: LxcPaths
+  readonly facts: LxcHostFacts
+  /** Mount point of lxcfs. */
+  readonly lxcfsDir: string
+}
+
+/** Collects what a guest's configuration depends on besides the guest. @param name the guest's name in lxc */
+export function configFacts({ paths, facts, lxcfsDir }: ConfigPlace, { volume }: Machine, name: string): ConfigFacts {
+  const poolDevice = findDiskNumbers(volume)
+  return {
+    name,
+    cgroupVersion: facts.cgroups.version,
+    swapAccounting: facts.swapAccounting,
+    socketAccounting: facts.socketAccounting,
+    cpusets: facts.cpusets,
+    ...(poolDevice === undefined ? {} : { poolDevice }),
+    lxcfsDir,
+    lxcfsEntries: listLxcfsEntries(lxcfsDir),
+    seccompProfile: paths.seccompProfile,
+    commandLine: paths.commandLine,
+    hierarchies: facts.cgroups,
+    addressesHook: paths.addressesHook,
+    groupsHook: paths.groupsHook,
+    mendHook: paths.mendHook,
+    stoppedHook: paths.stoppedHook,
+    marksDir: paths.marks,
+    lxcPath: paths.lxcPath,
+    pivotGroup: paths.pivotGroup,
+    devicesDir: paths.devices,
+    apparmor: facts.apparmor,
+    openFilesMax: facts.openFilesMax,
+  }
+}
