@@ -114,6 +114,7 @@ export function serveRequests(
   timeouts: HttpTimeouts,
 ): void {
   const guard = new ConnectionGuard({ ...silent, proveWithinMs: timeouts.headersMs + timeouts.checkEveryMs })
+  detached.set(server, new Set())
   const callback: RequestHandler = (request, response) => {
     guard.trust(request.socket)
     requests.enter(request, response)
@@ -129,21 +130,32 @@ export function serveRequests(
   })
   server.on('upgrade', (request, connection, head) => {
     // An upgrade behind unanswered requests cannot be answered in order; excess requests end here, too.
-    if (requests.isBusy(connection)) return endAfterAnswers(requests, connection as Socket, timeouts.headersMs)
+    if (requests.isBusy(connection)) {
+      detach(server, connection)
+      return requests.endAfterAnswers(connection)
+    }
     if (!upgrades) return void connection.destroy()
     guard.trust(request.socket)
     void upgrades.answer(request, connection, head)
   })
 }
 
-/**
- * Reads nothing more from a connection and closes it after the answers to the requests received so far. Node has
- * detached the connection, so its errors and its idle time are watched here. @param idleMs without progress until it is
- * closed
- */
-function endAfterAnswers(requests: PipelinedRequests, connection: Socket, idleMs: number): void {
-  connection.on('error', () => connection.destroy()).setTimeout(idleMs, () => connection.destroy())
-  requests.endAfterAnswers(connection)
+/** Longer than any answer but a stream takes. */
+const answersWithinMs = 180_000
+
+/** Connections that Node's server no longer knows, since their requests were presented to it as an upgrade. */
+const detached = new WeakMap<Server | HttpsServer, Set<Duplex>>()
+
+/** Bounds a connection that waits for its last answers. Nothing more is read from it. */
+function detach(server: Server | HttpsServer, connection: Duplex): void {
+  const end = (): void => void connection.destroy()
+  const timer = setTimeout(end, answersWithinMs).unref()
+  const connections = detached.get(server)
+  connections?.add(connection)
+  connection.on('error', end).once('close', () => {
+    clearTimeout(timer)
+    connections?.delete(connection)
+  })
 }
 
 /** @throws the error of listen(2) */
@@ -162,7 +174,10 @@ const idleCheckMs = 50
 /** Accepts no more connections, waits up to `graceMs` for requests in progress, then aborts them. */
 export function closeServer(server: Server | HttpsServer, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
-    const cut = setTimeout(() => server.closeAllConnections(), graceMs)
+    const cut = setTimeout(() => {
+      server.closeAllConnections()
+      for (const connection of detached.get(server) ?? []) connection.destroy()
+    }, graceMs)
     // A connection stays open for another request after its last response, but none is accepted any more.
     const sweep = setInterval(() => server.closeIdleConnections(), idleCheckMs)
     server.close(() => {

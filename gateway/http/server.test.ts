@@ -1,0 +1,26 @@
+import { connect } from 'node:net'
+import { expect } from 'chai'
+import Koa from 'koa'
+import { pino } from 'pino'
+import { waitFor } from '../../test/support/wait.js'
+import { startHttpServer } from './server.js'
+
+describe('an HTTP server', () => {
+  it('ends within its grace period, also with a connection that sent too many requests and waits for an answer', async () => {
+    let requests = 0
+    const app = new Koa().use(() => {
+      requests++
+      return new Promise<void>(() => undefined) // is never answered
+    })
+    const upgrades = { matches: () => false, answer: () => Promise.resolve() }
+    const server = await startHttpServer({ app, upgrades }, { host: '127.0.0.1', port: 0 }, pino({ level: 'silent' }))
+    const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
+    let isClosed = false
+    socket.on('error', () => undefined).on('close', () => (isClosed = true))
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(100))
+    await waitFor(() => requests === 1)
+    await server.close(100)
+    await waitFor(() => isClosed)
+    expect(requests).to.equal(1)
+  })
+})
