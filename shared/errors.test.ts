@@ -9,4 +9,12 @@ describe('an error of a step', () => {
     const coded = new BerthError('conflict', 'port_conflict', 'the port is in use')
     expect(await thrownBy(coded)).to.equal(coded)
   })
+
+  it('names the step also when the work throws before it returns a promise', async () => {
+    const work = (): Promise<void> => {
+      throw new Error('refused')
+    }
+    const error: unknown = await asStep('attach v1', work)().catch((thrown: unknown) => thrown)
+    expect(describeError(error)).to.equal('attach v1: refused')
+  })
 })

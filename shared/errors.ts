@@ -65,10 +65,13 @@ export function toBerthError(error: unknown, step: string): BerthError {
 
 /** Wraps work so that what it throws becomes a BerthError that names the step. */
 export function asStep<T>(step: string, work: () => Promise<T>): () => Promise<T> {
-  return () =>
-    work().catch((cause: unknown) => {
+  return async () => {
+    try {
+      return await work()
+    } catch (cause) {
       throw toBerthError(cause, step)
-    })
+    }
+  }
 }
 
 /** An unusable configuration file; the message names it and the key. */
