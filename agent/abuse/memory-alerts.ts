@@ -48,13 +48,21 @@ export class MemoryAlerts {
     this.#flushes.close()
   }
 
+  /** Kills that cannot be written, for example on a full disk, wait for the next flush. */
   #flush(): void {
-    const nowMs = this.parts.context.now()
-    for (const [uuid, { waiting }] of this.#guests) {
-      const record = this.parts.context.store.find(uuid)
-      this.#guests.set(uuid, { waiting: 0, writtenMs: nowMs })
-      if (record && waiting > 0) this.#write(record, { kills: waiting, ended: false }, nowMs)
+    try {
+      for (const [uuid, { waiting }] of this.#guests) if (waiting > 0) this.#flushGuest(uuid, waiting)
+    } catch (err) {
+      this.parts.context.log.error({ err }, 'alerts about memory not written yet')
+      this.#flushes.request()
     }
+  }
+
+  #flushGuest(uuid: string, kills: number): void {
+    const nowMs = this.parts.context.now()
+    const record = this.parts.context.store.find(uuid)
+    if (record) this.#write(record, { kills, ended: false }, nowMs)
+    this.#guests.set(uuid, { waiting: 0, writtenMs: nowMs })
   }
 
   #write(record: GuestRecord, report: MemoryKillReport, nowMs: number): void {
