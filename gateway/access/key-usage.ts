@@ -36,12 +36,12 @@ export class KeyUsage {
   /** Writes pending uses a last time. */
   async close(): Promise<void> {
     this.#flushes.close()
+    await this.#flushes.settled()
     await this.flush()
   }
 
   /** Writes pending uses; while the store is down they stay pending. */
   async flush(): Promise<void> {
-    this.#flushes.cancel()
     const writing = this.#pending
     if (writing.size === 0) return
     this.#pending = new Map()

@@ -1,6 +1,5 @@
 import type { Logger } from 'pino'
 import { Throttle } from '../../shared/async/throttle.js'
-import { Mutex } from '../../shared/async/mutex.js'
 import type { GuestRegistry } from '../fleet/placement/guest-registry.js'
 import type { SubUsers } from './sub-users.js'
 
@@ -19,8 +18,7 @@ export interface GoneContainersOptions {
  * `store.start()`.
  */
 export class GoneContainers {
-  readonly #mutex = new Mutex()
-  readonly #rounds = new Throttle(() => this.#mutex.run(() => this.#round()), { intervalMs: pauseMs })
+  readonly #rounds = new Throttle(() => this.#round(), { intervalMs: pauseMs })
 
   constructor(private readonly options: GoneContainersOptions) {
     options.registry.onChange(() => this.#rounds.request())
@@ -28,7 +26,7 @@ export class GoneContainers {
 
   async stop(): Promise<void> {
     this.#rounds.close()
-    await this.#mutex.settled()
+    await this.#rounds.settled()
   }
 
   async #round(): Promise<void> {

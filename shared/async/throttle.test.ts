@@ -70,14 +70,17 @@ describe('throttle', () => {
     end()
   })
 
-  it('drops a pending request when it is canceled, and serves the next one', async () => {
-    const { count, throttle } = counted({ intervalMs: 1 })
+  it('is settled after the run in progress, and at once without one', async () => {
+    let end = (): void => undefined
+    let ended = false
+    const work = (): Promise<void> => new Promise<void>((resolve) => (end = resolve)).then(() => void (ended = true))
+    const throttle = new Throttle(work, { intervalMs: 1, leading: true })
+    await throttle.settled()
     throttle.request()
-    throttle.cancel()
-    await pause(shortMs)
-    expect(count.runs).to.equal(0)
-    throttle.request()
-    await until(() => count.runs === 1)
+    throttle.close()
+    setTimeout(() => end(), shortMs)
+    await throttle.settled()
+    expect(ended).to.equal(true)
   })
 
   it('drops a pending request and ignores later ones when it is closed', async () => {

@@ -11,7 +11,7 @@ export interface ThrottleOptions {
 export class Throttle {
   #timer: NodeJS.Timeout | undefined
   #isRequested = false
-  #isRunning = false
+  #running: Promise<void> | undefined
   #isClosed = false
 
   /** @param work must not fail */
@@ -23,8 +23,8 @@ export class Throttle {
   request(): void {
     if (this.#isClosed) return
     this.#isRequested = true
-    if (this.#timer !== undefined || this.#isRunning) return
-    if (this.options.leading) void this.#run()
+    if (this.#timer !== undefined || this.#running) return
+    if (this.options.leading) this.#begin()
     else this.hold()
   }
 
@@ -33,31 +33,34 @@ export class Throttle {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
       this.#timer = undefined
-      if (this.#isRequested && !this.#isRunning) void this.#run()
+      if (this.#isRequested && !this.#running) this.#begin()
     }, this.options.intervalMs).unref()
-  }
-
-  /** Drops a pending request. */
-  cancel(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    this.#isRequested = false
   }
 
   /** Drops a pending request and ignores further ones. */
   close(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#isRequested = false
     this.#isClosed = true
-    this.cancel()
+  }
+
+  /** Resolves after the run in progress. */
+  async settled(): Promise<void> {
+    await this.#running
+  }
+
+  #begin(): void {
+    this.#isRequested = false
+    if (this.options.leading) this.hold()
+    this.#running = this.#run()
   }
 
   async #run(): Promise<void> {
-    this.#isRequested = false
-    this.#isRunning = true
-    if (this.options.leading) this.hold()
     try {
       await this.work()
     } finally {
-      this.#isRunning = false
+      this.#running = undefined
       if (this.#isRequested) this.request()
     }
   }

@@ -1,3 +1,4 @@
+import { KeyedSingleFlight } from '../../../shared/async/single-flight.js'
 import { rmSync, watch, type FSWatcher } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
@@ -36,7 +37,7 @@ const monitorEndTimeoutMs = 10_000
 export class StoppedEvents {
   readonly #known = new Map<string, TrackedGuest>()
   readonly #busy = new BusyNames()
-  readonly #checking = new Set<string>()
+  readonly #checking = new KeyedSingleFlight<string>()
   readonly #listeners: ((uuid: string, cause: StopCause) => void)[] = []
   readonly #timer: NodeJS.Timeout
   #looks = 0
@@ -100,14 +101,11 @@ export class StoppedEvents {
   }
 
   async #check(name: string): Promise<void> {
-    if (this.#busy.has(name) || this.#checking.has(name) || this.#listeners.length === 0) return
-    this.#checking.add(name)
+    if (this.#busy.has(name) || this.#listeners.length === 0) return
     try {
-      await this.#report(name)
+      await this.#checking.run(name, () => this.#report(name))
     } catch (err) {
       this.options.log.error({ err, name }, 'look after an ended guest')
-    } finally {
-      this.#checking.delete(name)
     }
   }
 

@@ -58,7 +58,7 @@ export class Machines {
   readonly #machines = new Map<string, Machine>()
   readonly #busy = new BusyNames()
   readonly #opening = new KeyedSingleFlight<Machine, QmpConnection>()
-  readonly #checking = new Set<string>()
+  readonly #checking = new KeyedSingleFlight<string>()
   readonly #listeners: ((uuid: string, cause: StopCause) => void)[] = []
   readonly #timer: NodeJS.Timeout
 
@@ -176,14 +176,11 @@ export class Machines {
   }
 
   async #check(name: string): Promise<void> {
-    if (this.#busy.has(name) || this.#checking.has(name) || this.#listeners.length === 0) return
-    this.#checking.add(name)
+    if (this.#busy.has(name) || this.#listeners.length === 0) return
     try {
-      await this.#examine(name)
+      await this.#checking.run(name, () => this.#examine(name))
     } catch (err) {
       this.options.log.warn({ err, name }, 'look after a virtual machine')
-    } finally {
-      this.#checking.delete(name)
     }
   }
 
