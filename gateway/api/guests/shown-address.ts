@@ -1,7 +1,7 @@
 import type { DiagnoseConnectionResponse } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { parseAddress } from '../../../shared/addresses.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
-import { NameLookup } from '../../settings/name-lookup.js'
+import { NameLookup } from './name-lookup.js'
 import { planAddressStep, type AddressVerdict } from './plan-address-step.js'
 
 /** The address that customers are given for a port of a guest, and whether it leads to the host. */
