@@ -103,8 +103,10 @@ export class RedisProcess {
   /** Ends the server, adopted or not, and waits until it has ended. */
   async stop(): Promise<void> {
     this.#stopping.abort()
-    await this.#end(await this.findPid())
-    await this.#guard
+    const guardEnded = Promise.resolve(this.#guard).then(() => true)
+    // Repeated, because a server of ours may have taken the lock just when the adopted one had ended.
+    do await this.#end(await this.findPid())
+    while (!(await Promise.race([guardEnded, delay(pollMs, false)])))
   }
 
   /** Ends a server whose configuration differs from this version's; its data is on disk. */
@@ -218,8 +220,8 @@ export class RedisProcess {
   }
 
   async #end(pid: number | undefined): Promise<void> {
-    const target = pid ?? (this.#child?.exitCode === null ? this.#child.pid : undefined)
-    if (target === undefined) return
+    const target = pid ?? this.#child?.pid
+    if (target === undefined || !(await this.#isServer(target))) return
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       sendSignal(target, signal)
       for (const deadline = performance.now() + stopTimeoutMs; performance.now() < deadline; await delay(20))

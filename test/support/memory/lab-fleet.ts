@@ -170,8 +170,10 @@ export class LabFleet implements Fleet {
   }
 
   /** Resolves when the gateway shows what the agent's journal has now. */
-  caughtUp(hostId: string): Promise<void> {
-    return this.fleet.reached(hostId, this.agentOf(hostId).revision)
+  async caughtUp(hostId: string): Promise<void> {
+    const { revision } = this.agentOf(hostId)
+    const isShown = (): boolean => (this.view.findState(hostId)?.revision ?? -1) >= revision
+    await waitFor(isShown, { what: `revision ${revision} of ${hostId} at the gateway` })
   }
 
   /** Ends or resumes the agent; resolves once the gateway has noticed. */
