@@ -1,0 +1,34 @@
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+/** A published npm package, whatever the architecture of this machine is. */
+export interface PublishedPackage {
+  readonly package: string
+  readonly version: string
+  /** As in package-lock.json: the algorithm and the digest in Base64. */
+  readonly integrity: string
+}
+
+/**
+ * Unpacks a package into `target`, unless an earlier call has done so.
+ * @throws if the archive does not have the expected digest
+ */
+export function unpackPackage({ package: name, version, integrity }: PublishedPackage, target: string): void {
+  if (existsSync(target)) return
+  const unpacked = `${target}.new`
+  rmSync(unpacked, { recursive: true, force: true })
+  mkdirSync(unpacked, { recursive: true })
+  const pack = ['pack', '--silent', '--pack-destination', dirname(target), `${name}@${version}`]
+  const archive = join(dirname(target), execFileSync('npm', pack, { encoding: 'utf8' }).trim())
+  checkIntegrity(archive, integrity)
+  execFileSync('tar', ['-xzf', archive, '-C', unpacked, '--strip-components=1', '--no-same-owner'])
+  renameSync(unpacked, target)
+}
+
+function checkIntegrity(archive: string, integrity: string): void {
+  const [algorithm = '', expected] = integrity.split('-')
+  const digest = createHash(algorithm).update(readFileSync(archive)).digest('base64')
+  if (digest !== expected) throw new Error(`${archive}: ${algorithm} is ${digest}, expected ${expected}`)
+}

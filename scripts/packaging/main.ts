@@ -1,0 +1,79 @@
+// Builds the Debian packages: scripts/package [--output DIR] [--arch LIST]
+import { Command } from 'commander'
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import type { Architecture } from './addons.js'
+import { unpackPackage, type PublishedPackage } from './fetch.js'
+import { stageBerth, stageRuntime, type StageOptions } from './stage.js'
+import { packageVersion } from './version.js'
+
+const architectures: readonly Architecture[] = ['amd64', 'arm64']
+const cache = 'build/cache'
+
+/** packaging/runtime/node.json */
+type NodeRelease = Readonly<Record<Architecture, Omit<PublishedPackage, 'version'>>> & {
+  readonly version: string
+  /** Raised when the package changes without a new Node.js. */
+  readonly revision: number
+  /** Seconds since 1970: the same package has the same content, whenever it is built. */
+  readonly epoch: number
+}
+
+const {
+  output,
+  arch,
+  packageVersion: givenVersion,
+} = new Command('scripts/package')
+  .description('builds the Debian packages of Berth')
+  .option('--output <directory>', 'where to put the packages', 'build/packages')
+  .option('--arch <list>', 'architectures, separated by commas', architectures.join())
+  .option('--package-version <version>', 'default: derived from the tag and the commits since it')
+  .parse()
+  .opts<{ output: string; arch: string; packageVersion?: string }>()
+
+const git = (...args: string[]): string => {
+  try {
+    return execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
+  } catch {
+    return ''
+  }
+}
+
+function derivedVersion(): string {
+  const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string }
+  const commits = `${git('rev-list', '--count', 'HEAD')}.g${git('rev-parse', '--short=9', 'HEAD')}`
+  return packageVersion(git('describe', '--tags', '--long', '--match', 'v*'), version, commits)
+}
+
+function buildFor(architecture: Architecture, version: string, epoch: number): void {
+  const node = JSON.parse(readFileSync('packaging/runtime/node.json', 'utf8')) as NodeRelease
+  const nodeDirectory = join(cache, `node-${node.version}-${architecture}`)
+  unpackPackage({ ...node[architecture], version: node.version }, nodeDirectory)
+  const options: StageOptions = { architecture, nodeDirectory, cache, version, epoch }
+  const runtimeVersion = `${node.version}-${node.revision}`
+  build('runtime', stageRuntime, { ...options, version: runtimeVersion, epoch: node.epoch })
+  build('berth', stageBerth, options)
+}
+
+function build(name: string, stage: (directory: string, options: StageOptions) => void, options: StageOptions): void {
+  const parent = resolve('build', options.architecture, name)
+  stage(join(parent, 'source'), options)
+  const kind = options.architecture === 'amd64' ? '--build=binary' : '--build=any'
+  const args = [kind, '--no-sign', '--no-check-builddeps', `--host-arch=${options.architecture}`]
+  const env = { ...process.env, SOURCE_DATE_EPOCH: String(options.epoch), DEB_BUILD_OPTIONS: 'nodoc noautodbgsym' }
+  execFileSync('dpkg-buildpackage', args, { cwd: join(parent, 'source'), env, stdio: ['ignore', 'ignore', 'inherit'] })
+  for (const file of readdirSync(parent).filter((entry) => entry.endsWith('.deb'))) {
+    cpSync(join(parent, file), join(output, file), { preserveTimestamps: true })
+    console.log(join(output, file))
+  }
+}
+
+const version = givenVersion ?? derivedVersion()
+const epoch = Number(process.env['SOURCE_DATE_EPOCH'] ?? git('log', '-1', '--format=%ct'))
+mkdirSync(output, { recursive: true })
+for (const architecture of arch.split(',') as Architecture[]) {
+  if (!architectures.includes(architecture))
+    throw new RangeError(`--arch: ${architecture} is none of ${architectures.join(', ')}`)
+  buildFor(architecture, version, epoch)
+}

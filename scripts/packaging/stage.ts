@@ -1,0 +1,118 @@
+import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { compileAddon, type Architecture } from './addons.js'
+import { unpackPackage } from './fetch.js'
+
+/*
+ * Source trees from which Debian's tools build the packages: the files of a package, and its directory `debian`.
+ */
+
+export interface StageOptions {
+  readonly architecture: Architecture
+  /** Node.js with its headers, as unpacked from npm. */
+  readonly nodeDirectory: string
+  readonly cache: string
+  readonly version: string
+  /** Seconds since 1970 for debian/changelog, and thereby of all files. */
+  readonly epoch: number
+}
+
+const runtime = '/usr/lib/berth/runtime/node'
+const programOf = (name: string, program = name): string => `/usr/lib/berth/${name}/dist/${program}/main.js`
+
+/** npm packages of each program that the bundles do not contain. */
+const unbundled = {
+  agent: ['better-sqlite3', 'bindings', 'file-uri-to-path', 'node-pty'],
+  gateway: ['@node-rs/argon2', 'swagger-ui-dist'],
+} as const
+
+export function stageRuntime(directory: string, { nodeDirectory, version, epoch }: StageOptions): void {
+  copyDebian('packaging/runtime/debian', directory)
+  cpSync(join(nodeDirectory, 'bin/node'), join(directory, 'node'))
+  cpSync(join(nodeDirectory, 'LICENSE'), join(directory, 'debian/copyright'))
+  writeChangelog(directory, 'berth-runtime', version, epoch)
+}
+
+export function stageBerth(directory: string, options: StageOptions): void {
+  copyDebian('packaging/berth/debian', directory)
+  stageProgram(directory, 'agent', ['agent'], options.version)
+  stageProgram(directory, 'gateway', ['gateway', 'panel'], options.version)
+  stageAddons(join(directory, 'agent/node_modules'), options)
+  stagePasswords(join(directory, 'gateway/node_modules'), options)
+  cpSync('packaging/berth/bin', join(directory, 'bin'), { recursive: true })
+  stageUnits(directory)
+  writeChangelog(directory, 'berth', options.version, options.epoch)
+}
+
+function copyDebian(source: string, directory: string): void {
+  rmSync(directory, { recursive: true, force: true })
+  cpSync(source, join(directory, 'debian'), { recursive: true })
+  chmodSync(join(directory, 'debian/rules'), 0o755)
+}
+
+function stageProgram(
+  directory: string,
+  name: keyof typeof unbundled,
+  parts: readonly string[],
+  version: string,
+): void {
+  const target = join(directory, name)
+  const filter = (path: string): boolean =>
+    !path.endsWith('.map') && !/\/(deps|src|build|prebuilds|third_party|typings|\.npmignore)$/.test(path)
+  for (const part of parts) cpSync(join('dist', part), join(target, 'dist', part), { recursive: true, filter })
+  for (const module of unbundled[name])
+    cpSync(join('node_modules', module), join(target, 'node_modules', module), { recursive: true, filter })
+  writeFileSync(join(target, 'package.json'), `${JSON.stringify({ name: `berth-${name}`, version, type: 'module' })}\n`)
+}
+
+function stageAddons(modules: string, options: StageOptions): void {
+  for (const [name, addon] of [
+    ['better-sqlite3', 'better_sqlite3'],
+    ['node-pty', 'pty'],
+  ] as const) {
+    const target = join(modules, name, 'build/Release', `${addon}.node`)
+    mkdirSync(dirname(target), { recursive: true })
+    cpSync(compileAddon(name, addon, options), target)
+    chmodSync(target, 0o755)
+  }
+}
+
+/** The compiled part of argon2 is a package of its own for each architecture. */
+function stagePasswords(modules: string, { architecture, cache }: StageOptions): void {
+  const name = `@node-rs/argon2-linux-${architecture === 'amd64' ? 'x64' : 'arm64'}-gnu`
+  const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8')) as LockFile
+  const { version, integrity } = packages[`node_modules/${name}`]!
+  const unpacked = join(cache, `argon2-${version}-${architecture}`)
+  unpackPackage({ package: name, version, integrity }, unpacked)
+  cpSync(unpacked, join(modules, name), { recursive: true })
+}
+
+interface LockFile {
+  readonly packages: Readonly<Record<string, { version: string; integrity: string }>>
+}
+
+/** The units and examples of a checkout, with the paths of the packages. */
+function stageUnits(directory: string): void {
+  for (const unit of ['berth-agent', 'berth-gateway', 'berth-guests']) {
+    const text = readFileSync(`systemd/${unit}.service`, 'utf8')
+      .replace(
+        /\/usr\/bin\/node \/opt\/berth\/dist\/(agent|gateway)\/main\.js/,
+        (_, name: string) => `${runtime} ${programOf(name)}`,
+      )
+      .replace(/^Documentation=.*\n/m, '')
+      .replace(/^(?=ExecStart=.*\/gateway\/)/m, 'ExecStartPre=+/usr/lib/berth/gateway/initialise\n')
+    writeFileSync(join(directory, 'debian', `${unit === 'berth-gateway' ? unit : 'berth-agent'}.${unit}.service`), text)
+  }
+  cpSync('systemd/agent.example.yaml', join(directory, 'agent.yaml'))
+  const gateway = readFileSync('systemd/gateway.example.yaml', 'utf8')
+  writeFileSync(
+    join(directory, 'gateway.yaml'),
+    gateway.replace('/usr/bin/redis-server', '/usr/lib/berth/gateway/bin/redis-server'),
+  )
+}
+
+function writeChangelog(directory: string, source: string, version: string, epoch: number): void {
+  const date = new Date(epoch * 1000).toUTCString().replace('GMT', '+0000')
+  const text = `${source} (${version}) stable; urgency=medium\n\n  * CHANGELOG.md of the sources lists the changes.\n\n -- Berth <packages@berth.invalid>  ${date}\n`
+  writeFileSync(join(directory, 'debian/changelog'), text)
+}
