@@ -3,6 +3,7 @@ import { Command } from 'commander'
 import { join } from 'node:path'
 import { BerthError, ConfigError, describeError } from '../shared/errors.js'
 import { createLogger } from '../shared/logging.js'
+import { splitHostPort } from '../shared/join-token.js'
 import { version } from '../shared/version.js'
 import type { AgentConfig } from './config.js'
 import { readAgentConfig } from './read-config.js'
@@ -30,8 +31,17 @@ command('join <token>', 'join the gateway that created the token; - reads it fro
       const { hostId } = await joinGateway(
         await readJoinToken(token, process.stdin),
         join(parsed.state_dir, 'identity'),
+        splitHostPort(parsed.listen).port,
       )
       console.log(`joined as ${hostId}`)
+    }),
+)
+command('identity', 'print the host that this machine has joined as, one KEY=VALUE per line').action(
+  ({ config }: Options) =>
+    main(config, async (parsed) => {
+      const { getIdentity } = await import('./enrollment/identity.js')
+      const { hostId, notAfterMs } = getIdentity(join(parsed.state_dir, 'identity'))
+      console.log(`host=${hostId}\nexpires=${new Date(notAfterMs).toISOString()}`)
     }),
 )
 command('purge', 'remove all guests, rules, storage and state of this configuration').action(({ config }: Options) =>

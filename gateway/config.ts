@@ -23,6 +23,8 @@ export const GatewayConfigSchema = Type.Object(
     join_listen: hostPort('127.0.0.1:8081'),
     /** Address of `join_listen` as agents reach it, put into join tokens; empty: join_listen. */
     join_address: Type.String({ default: '' }),
+    /** Signed repository with the packages that new hosts are installed from; the package berth-repository contains it. */
+    packages_dir: Type.String({ default: '/usr/share/berth/packages' }),
     log_level: Type.Union(
       (['trace', 'debug', 'info', 'warn', 'error'] as const).map((level) => Type.Literal(level)),
       { default: 'info' },

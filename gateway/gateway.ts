@@ -90,7 +90,7 @@ async function startParts(
   onClose(() => store.close())
   access.start()
   onClose(() => access.close())
-  const fleet = await GatewayFleet.start({ store, config, log })
+  const fleet = await GatewayFleet.start({ version, store, config, log })
   onClose(() => fleet.close())
   const securityAudit = new SecurityAudit({ view: fleet.view, audit: access.audit, store, log })
   securityAudit.start()

@@ -6,7 +6,7 @@ import { readConfig } from '../shared/config.js'
 import { BerthError, ConfigError, describeError } from '../shared/errors.js'
 import { createLogger } from '../shared/logging.js'
 import { version } from '../shared/version.js'
-import type { CommandContext } from './admin-commands.js'
+import type { CommandContext } from './commands/admin-commands.js'
 import { GatewayConfigSchema, type GatewayConfig } from './config.js'
 
 const defaultConfig = '/etc/berth/gateway.yaml'
@@ -37,6 +37,17 @@ command(
     main(config, (parsed) => init(parsed, adminKeyFile)),
   )
 
+command('join-token', 'create a join token for the agent of this machine, and print it')
+  .requiredOption('--key-file <file>', 'file with an API key of an administrator')
+  .option('--address <host:port>', 'address of the agent', '127.0.0.1:7443')
+  .option('--known <id>', 'id of the host that the agent has joined as', '')
+  .action(({ config, ...options }: Options & { keyFile: string; address: string; known: string }) =>
+    main(config, async (parsed) => {
+      const { createLocalToken } = await import('./commands/join-token.js')
+      console.log(await createLocalToken(parsed, options))
+    }),
+  )
+
 command('disable-access-policy', 'allow every address to reach the gateway again, after a lockout').action(
   ({ config }: Options) => main(config, disableAccessPolicy),
 )
@@ -47,7 +58,7 @@ command('add <name>', 'create an administrator', admin)
   .requiredOption('--password-file <file>', 'file with the password, of at least 12 characters')
   .action((name: string, { config, passwordFile }: Options & { passwordFile: string }) =>
     main(config, async (parsed) =>
-      (await import('./admin-commands.js')).addAdmin(commandContext(parsed), name, passwordFile),
+      (await import('./commands/admin-commands.js')).addAdmin(commandContext(parsed), name, passwordFile),
     ),
   )
 command(
@@ -55,13 +66,15 @@ command(
   'print a link for setting a new password; ends the sessions of the administrator and removes the password and the second factor',
   admin,
 ).action((name: string, { config }: Options) =>
-  main(config, async (parsed) => (await import('./admin-commands.js')).recoverAdmin(commandContext(parsed), name)),
+  main(config, async (parsed) =>
+    (await import('./commands/admin-commands.js')).recoverAdmin(commandContext(parsed), name),
+  ),
 )
 command('first-link', 'print the setup link for the first administrator, if no administrator exists', admin)
   .requiredOption('--url-file <file>', 'file for the link, mode 0600; removed when an administrator exists')
   .action(({ config, urlFile }: Options & { urlFile: string }) =>
     main(config, async (parsed) =>
-      (await import('./admin-commands.js')).keepFirstLink(commandContext(parsed), urlFile),
+      (await import('./commands/admin-commands.js')).keepFirstLink(commandContext(parsed), urlFile),
     ),
   )
 
@@ -91,7 +104,7 @@ async function purge({ redis }: GatewayConfig): Promise<void> {
 
 /** Changes the store of the gateways, which must run. */
 async function disableAccessPolicy(config: GatewayConfig): Promise<void> {
-  const { withStore } = await import('./admin-commands.js')
+  const { withStore } = await import('./commands/admin-commands.js')
   const { AccessPolicies } = await import('./policy/access-policy.js')
   const context = commandContext(config)
   await withStore(

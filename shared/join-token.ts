@@ -6,6 +6,8 @@ export const joinTokenPrefix = 'berth_jt_'
 export const joinIssuer = 'berth-gateway'
 export const joinAudience = 'berth-join'
 export const joinPath = '/v1/join'
+/** Reports of the installation, which are answered with the state of the host. */
+export const installReportPath = '/v1/install'
 
 export interface JoinTokenContent {
   readonly hostId: string
@@ -21,6 +23,8 @@ export interface JoinRequest {
   readonly csr: string
   /** The host's clock, ms since 1970; older agents do not send it. */
   readonly now_ms?: number
+  /** Port of the agent, for a host whose address the gateway does not know yet; older agents do not send it. */
+  readonly port?: number
 }
 
 export interface JoinAnswer {

@@ -2,8 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { describeError } from './errors.js'
 
-/** Temporary conditions that need no change of configuration: a full disk, too many open files, no memory. */
-const temporaryCodes = /^(ENOSPC|EDQUOT|EMFILE|ENFILE|ENOMEM|EAGAIN|SQLITE_FULL|SQLITE_IOERR.*|SQLITE_CANTOPEN)$/
+/** Conditions that pass without a change of the configuration: a full disk, no memory, no certificate until the host joins. */
+const temporaryCodes =
+  /^(not_joined|ENOSPC|EDQUOT|EMFILE|ENFILE|ENOMEM|EAGAIN|SQLITE_FULL|SQLITE_IOERR.*|SQLITE_CANTOPEN)$/
 const retryMs = 2000
 
 /** True if the error or one of its causes is a temporary condition. */
@@ -23,12 +24,15 @@ export async function startWhenPossible<T>(
   log: Pick<Logger, 'error'>,
   pauseMs = retryMs,
 ): Promise<T> {
+  let shown = ''
   for (;;) {
     try {
       return await start()
     } catch (error) {
       if (!isTemporary(error)) throw error
-      log.error({ why: describeError(error) }, 'cannot start yet; trying again')
+      const why = describeError(error)
+      if (why !== shown) log.error({ why }, 'cannot start yet; trying again')
+      shown = why
       await delay(pauseMs)
     }
   }

@@ -15,6 +15,7 @@ import {
   parseJoinToken,
   splitHostPort,
   type JoinAnswer,
+  type JoinRequest,
   type JoinTokenContent,
 } from '../../shared/join-token.js'
 import { OutboundClient, readText } from '../../shared/outbound-request.js'
@@ -33,9 +34,10 @@ export async function readJoinToken(argument: string, input: Readable): Promise<
 /**
  * Joins a gateway (`berth-agent join -`): creates a key, gets a certificate for it, and stores both at once. An
  * existing identity is replaced only after the gateway has answered.
+ * @param port at which the agent listens; the gateway connects to it if it knows no address of this host
  * @throws {BerthError} `join_token_invalid`, `gateway_untrusted`, `gateway_unreachable`, or the gateway's refusal
  */
-export async function joinGateway(token: string, identityDir: string): Promise<AgentIdentity> {
+export async function joinGateway(token: string, identityDir: string, port?: number): Promise<AgentIdentity> {
   const content = parseJoinToken(token)
   if (content.expiresAtMs <= Date.now())
     throw new BerthError('invalid', 'join_token_invalid', 'the join token has expired: create a new one')
@@ -43,7 +45,8 @@ export async function joinGateway(token: string, identityDir: string): Promise<A
   const { createCsrPem, createPrivateKeyPem } = await import('./csr.js')
   const privateKeyPem = createPrivateKeyPem()
   const csr = await createCsrPem(privateKeyPem)
-  const answer = await sendRequest(content, caPem, JSON.stringify({ token: token.trim(), csr, now_ms: Date.now() }))
+  const request: JoinRequest = { token: token.trim(), csr, now_ms: Date.now(), ...(port !== undefined && { port }) }
+  const answer = await sendRequest(content, caPem, JSON.stringify(request))
   if (answer.host_id !== content.hostId)
     throw new BerthError('internal', 'gateway_untrusted', 'the gateway answered for another host')
   // Stores the authority that matched the fingerprint, not one from the answer.

@@ -27,7 +27,10 @@ import { StoredHostAdmin } from './host-admin.js'
 import type { HostState } from './host-state.js'
 import { HostStore } from './host-store.js'
 import { HostWatcher } from './host-watcher.js'
+import { Installer } from '../join/installer.js'
+import { ensureJoinKey, pinOf } from '../join/join-key.js'
 import { JoinServer } from '../join/join-server.js'
+import { planCommand } from '../join/plan-command.js'
 import { JoinTokens } from './join-tokens.js'
 import { connectForRenewal } from './agents/renewal-connection.js'
 import { PauseWatch } from './pause-watch.js'
@@ -44,6 +47,7 @@ const settleMs = 2000
 const sweepEveryMs = 30_000
 
 export interface FleetOptions {
+  readonly version: string
   readonly store: Store
   readonly config: GatewayConfig
   readonly log: Logger
@@ -65,6 +69,7 @@ export class GatewayFleet implements Fleet {
   readonly #operationChanged = new KeyedCondition()
   readonly #pauses = new PauseWatch(() => this.#wasPaused())
   readonly #unlisted: UnlistedOperations
+  readonly #installer: Installer
   readonly #timers: NodeJS.Timeout[] = []
   #joinServer: JoinServer | undefined
 
@@ -72,6 +77,7 @@ export class GatewayFleet implements Fleet {
     private readonly options: FleetOptions,
     private readonly authority: Authority,
     private readonly leaf: GatewayLeaf,
+    joinKeyPem: string,
   ) {
     const { store, config, log } = options
     const leafLifetimeMs = config.certificates.leaf_hours * hourMs
@@ -102,8 +108,22 @@ export class GatewayFleet implements Fleet {
       tokens: new JoinTokens(store, authority),
       tokenLifetimeMs: config.join_token_minutes * 60_000,
       joinAddress: () => this.joinAddress,
+      installCommand: async (token) =>
+        planCommand({
+          address: this.joinAddress,
+          pin: pinOf(joinKeyPem),
+          token,
+          hasPackages: await this.#installer.isAvailable(),
+        }),
       adopt: (record) => this.#watched.adopt(record),
       forget: (hostId) => this.#watched.forget(hostId),
+    })
+    this.#installer = new Installer({
+      packages: config.packages_dir,
+      address: () => this.joinAddress,
+      caPem: authority.caPem,
+      version: options.version,
+      hosts: this.hosts,
     })
     const { cpu_ratio: cpu, ram_ratio: ram, disk_ratio: disk } = config.placement
     this.#creator = new GuestCreator({
@@ -136,12 +156,16 @@ export class GatewayFleet implements Fleet {
     const { config, log } = options
     const authority = await ensureAuthority(`${config.state_dir}/pki`, config.certificates.ca_days)
     const leafLifetimeMs = config.certificates.leaf_hours * hourMs
-    const fleet = new GatewayFleet(options, authority, await GatewayLeaf.issue(authority, leafLifetimeMs))
+    const joinKeyPem = await ensureJoinKey(`${config.state_dir}/pki/join-key.pem`)
+    const leaf = await GatewayLeaf.issue(authority, leafLifetimeMs)
+    const fleet = new GatewayFleet(options, authority, leaf, joinKeyPem)
     fleet.#joinServer = await JoinServer.start(config.join_listen, {
       authority,
       leafLifetimeMs,
       log,
-      join: (request) => fleet.hosts.join(request),
+      privateKeyPem: joinKeyPem,
+      installer: fleet.#installer,
+      join: (request, source) => fleet.hosts.join(request, source),
     })
     if (/^(0\.0\.0\.0|\[::\]):/.test(fleet.joinAddress))
       log.warn({ address: fleet.joinAddress }, 'join_address is not set: only agents on this machine can join')

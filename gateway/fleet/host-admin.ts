@@ -5,8 +5,8 @@ import type { Authority } from '../pki/authority.js'
 import type { HostAdmin, HostChange, HostView, JoinToken } from './contract.js'
 import type { ClockCheck } from './agents/clock-check.js'
 import type { GuestRegistry } from './placement/guest-registry.js'
-import type { HostRecord } from './host-record.js'
-import type { HostCheck, HostStore } from './host-store.js'
+import type { HostRecord, InstallReport } from './host-record.js'
+import type { HostStore } from './host-store.js'
 import type { JoinTokens } from './join-tokens.js'
 import type { FleetState } from './view.js'
 
@@ -21,13 +21,12 @@ export interface HostAdminOptions {
   readonly tokenLifetimeMs: number
   /** host:port at which agents reach the join endpoint. */
   readonly joinAddress: () => string
+  /** The command that installs the agent on a host and joins it with the token. */
+  readonly installCommand: (token: string) => Promise<string>
   /** Called with a record that this gateway has written. */
   readonly adopt: (record: HostRecord) => void
   readonly forget: (hostId: string) => void
 }
-
-/** Paths as in `scripts/up` (scripts/lib/instance.sh); a named instance has its name in both. */
-const joinCommand = 'node /opt/berth/dist/agent/main.js join - --config /etc/berth/agent.yaml'
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 
@@ -36,7 +35,7 @@ export class StoredHostAdmin implements HostAdmin {
   constructor(private readonly options: HostAdminOptions) {}
 
   async createHost(
-    host: { name: string; address: string; publicAddress?: string },
+    host: { name: string; address?: string; publicAddress?: string },
     operationId: string = randomUUID(),
   ): Promise<HostView> {
     checkHost(host)
@@ -45,7 +44,7 @@ export class StoredHostAdmin implements HostAdmin {
       id,
       version: 1,
       name: host.name,
-      address: host.address,
+      address: host.address ?? '',
       ...(host.publicAddress ? { publicAddress: host.publicAddress } : {}),
       draining: false,
       createdAtMs: Date.now(),
@@ -56,11 +55,19 @@ export class StoredHostAdmin implements HostAdmin {
   }
 
   async createJoinToken(hostId: string): Promise<JoinToken> {
-    const { tokens, tokenLifetimeMs, joinAddress } = this.options
+    const { tokens, tokenLifetimeMs, joinAddress, installCommand } = this.options
     this.#get(hostId)
     const address = joinAddress()
     const made = await tokens.create(hostId, { address, lifetimeMs: tokenLifetimeMs })
-    return { ...made, address, command: `echo ${made.token} | ${joinCommand}` }
+    return { ...made, address, command: await installCommand(made.token) }
+  }
+
+  checkJoinToken(token: string): { hostId: string } {
+    return this.options.tokens.verify(token)
+  }
+
+  async reportInstall(hostId: string, install: InstallReport): Promise<HostView> {
+    return this.#adopt(await this.options.store.update(hostId, (record) => ({ ...record, install })))
   }
 
   async updateHost(hostId: string, change: HostChange): Promise<HostView> {
@@ -87,26 +94,39 @@ export class StoredHostAdmin implements HostAdmin {
   /**
    * Issues a joining agent's certificate, for the token's host whatever the request says; revokes the host's earlier
    * ones.
-   * @throws {BerthError} `join_token_invalid`, `invalid_csr`, `store_unavailable`, `clock_in_doubt`
+   * @param source address from which the request came, and to which the gateway connects if it knows no other
+   * @throws {BerthError} `join_token_invalid`, `invalid_csr`, `store_unavailable`, `clock_in_doubt`, `address_in_use`
    */
-  async join({ token, csr, now_ms }: JoinRequest): Promise<JoinAnswer> {
+  async join({ token, csr, now_ms, port }: JoinRequest, source: string): Promise<JoinAnswer> {
     const { tokens, authority, clock, leafLifetimeMs, store } = this.options
     const verified = tokens.verify(token)
     await clock.check(now_ms === undefined ? {} : { peerMs: now_ms })
     const { hostId } = verified
     // Signed before the token is used up, so that a bad request does not cost the token.
     const issued = await authority.signRequest(csr, { role: 'agent', hostId }, leafLifetimeMs)
+    const address = this.#addressOf(hostId, source, port)
     await tokens.burn(verified)
     const { serial, notAfterMs } = issued
-    const joined = { serials: [serial], certificateNotAfterMs: notAfterMs }
+    const joined = { address, serials: [serial], certificateNotAfterMs: notAfterMs }
     this.options.adopt(await store.update(hostId, (record) => ({ ...record, ...joined })))
     return { host_id: hostId, certificate: issued.certificatePem, ca: authority.caPem }
+  }
+
+  /** The host's known address, or the one from which it joins. */
+  #addressOf(hostId: string, source: string, port: number | undefined): string {
+    const known = this.options.view.findState(hostId)?.record.address ?? ''
+    if (known !== '' || port === undefined) return known
+    const address = `${source.includes(':') ? `[${source}]` : source}:${port}`
+    const others = [...this.options.view.states()].map(({ record }) => record).filter(({ id }) => id !== hostId)
+    this.#checkAddress({ address }, others)
+    return address
   }
 
   /**
    * Refuses an address in use, except that of an offline host: the machine may have been set up again as another host.
    */
-  readonly #checkAddress: HostCheck = ({ address }, others) => {
+  readonly #checkAddress = ({ address }: Pick<HostRecord, 'address'>, others: readonly HostRecord[]): void => {
+    if (address === '') return
     const holds = (host: HostRecord): boolean =>
       host.address.toLowerCase() === address.toLowerCase() && this.options.view.findHost(host.id)?.state !== 'offline'
     const other = others.find(holds)

@@ -1,11 +1,21 @@
+/** A step of the installation of the agent, reported by the installation script. */
+export interface InstallReport {
+  readonly step: 'checking' | 'installing' | 'joining' | 'waiting' | 'failed'
+  /** Details, above all the reason of a failure; may be "". */
+  readonly message: string
+  readonly atMs: number
+}
+
 /** A host as stored: the administrator's settings, and the certificates issued to it. */
 export interface HostRecord {
   readonly id: string
   /** Grows with every change: of two readings the higher one is newer. */
   readonly version: number
   readonly name: string
-  /** host:port. */
+  /** host:port; "": the agent's address becomes known when it joins. */
   readonly address: string
+  /** Last step of an installation by script; absent: there was none. */
+  readonly install?: InstallReport
   readonly draining: boolean
   /** Name or address at which customers reach its guests; absent or "": not set, see `public-address.ts`. */
   readonly publicAddress?: string

@@ -48,12 +48,13 @@ export class HostState {
   }
 
   get view(): HostView {
-    const { id, name, address, draining, createdAtMs, certificateNotAfterMs, serials } = this.record
+    const { id, name, address, install, draining, createdAtMs, certificateNotAfterMs, serials } = this.record
     const state = this.online ? 'online' : serials.length > 0 ? 'offline' : 'pending'
     return {
       id,
       name,
       address,
+      install,
       state,
       draining,
       publicAddress: this.publicAddress,

@@ -1,6 +1,7 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Alert } from '../../proto/gen/berth/agent/v1/security.js'
+import type { InstallReport } from './host-record.js'
 import type { PublicAddress } from './public-address.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 
@@ -33,8 +34,10 @@ type HostState = 'pending' | 'online' | 'offline'
 export interface HostView {
   readonly id: string
   readonly name: string
-  /** host:port that the gateway connects to; set by the administrator. */
+  /** host:port that the gateway connects to; "": it becomes known when the agent joins. */
   readonly address: string
+  /** Last step that the installation script reported; undefined: none. */
+  readonly install: InstallReport | undefined
   /** `pending`: no agent has joined yet. */
   readonly state: HostState
   readonly draining: boolean

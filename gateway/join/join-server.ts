@@ -1,9 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
+import { pipeline } from 'node:stream/promises'
 import type { Logger } from 'pino'
 import { BerthError, toBerthError, type ErrorKind } from '../../shared/errors.js'
-import { joinPath, splitHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
+import {
+  installReportPath,
+  joinPath,
+  splitHostPort,
+  type JoinAnswer,
+  type JoinRequest,
+} from '../../shared/join-token.js'
 import type { Authority } from '../pki/authority.js'
 import { isLeafRenewalDue } from '../pki/gateway-leaf.js'
 import { isBrokenOff } from '../sockets/broken-off.js'
@@ -11,7 +18,10 @@ import { checkHostHeader } from '../sockets/host-header.js'
 import { ConnectionGuard } from '../../shared/connection-guard.js'
 import { sourceOf } from '../../shared/source-address.js'
 import { perMinute, RateLimit, rateLimited } from '../../shared/rate-limit.js'
+import type { Installer } from './installer.js'
 
+const installPath = '/install'
+const packagesPath = '/packages/'
 const maxBodyBytes = 16 * 1024
 const attemptsPerMinute = 30
 const requestTimeoutMs = 10_000
@@ -21,6 +31,7 @@ const strangers = { unproven: 256, unprovenPerSource: 32, proveWithinMs: request
 const statusOfKind: Partial<Record<ErrorKind, number>> = {
   invalid: 400,
   unauthenticated: 401,
+  forbidden: 403,
   not_found: 404,
   conflict: 409,
   exhausted: 429,
@@ -31,13 +42,19 @@ export interface JoinServerOptions {
   readonly authority: Authority
   readonly leafLifetimeMs: number
   readonly log: Logger
-  /** Checks and uses up the token; returns a certificate for the request's key. */
-  join(request: JoinRequest): Promise<JoinAnswer>
+  /** The endpoint's own key, which the command for new hosts pins; PKCS #8 in PEM. */
+  readonly privateKeyPem: string
+  readonly installer: Installer
+  /**
+   * Checks and uses up the token; returns a certificate for the request's key.
+   * @param source address from which the request came
+   */
+  join(request: JoinRequest, source: string): Promise<JoinAnswer>
 }
 
 /**
- * Serves agents their first certificate, and nothing else: HTTPS with a certificate of the private CA, which agents
- * check against the fingerprint in their token.
+ * Serves new hosts the installation script, the packages and their first certificate, and nothing else: HTTPS with a
+ * certificate of the private CA, which agents check against the fingerprint in their token.
  */
 export class JoinServer {
   readonly #guard = new ConnectionGuard(strangers)
@@ -87,7 +104,7 @@ export class JoinServer {
 
   async #renew(): Promise<void> {
     const { authority, leafLifetimeMs, log } = this.options
-    const leaf = await authority.issue({ role: 'join' }, leafLifetimeMs)
+    const leaf = await authority.issue({ role: 'join' }, leafLifetimeMs, this.options.privateKeyPem)
     this.server.setSecureContext({
       // Sends the CA as well: a joining agent only knows its fingerprint.
       cert: leaf.certificatePem + authority.caPem,
@@ -106,31 +123,64 @@ export class JoinServer {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const address = request.socket.remoteAddress ?? ''
+    const { log } = this.options
     try {
-      const answer = await this.#handle(request, address)
-      this.options.log.info({ address, host: answer.host_id }, 'host joined')
-      send(response, 200, answer)
+      checkHostHeader(request)
+      await this.#handle(request, response, address)
     } catch (error) {
-      if (isBrokenOff(error)) return this.options.log.debug({ address }, 'join: the client closed the connection')
+      if (isBrokenOff(error)) return log.debug({ address }, 'join: the client closed the connection')
       const known = toBerthError(error, 'join failed; the gateway log says why')
-      this.options.log.warn({ address, error }, 'join refused')
+      log.warn({ address, error }, 'join refused')
       send(response, statusOfKind[known.kind] ?? 500, { code: known.code, message: known.message })
     }
   }
 
-  async #handle(request: IncomingMessage, address: string): Promise<JoinAnswer> {
-    checkHostHeader(request)
-    if (request.method !== 'POST' || request.url !== joinPath)
-      throw new BerthError('not_found', 'not_found', 'not found')
+  async #handle(request: IncomingMessage, response: ServerResponse, address: string): Promise<void> {
+    const { installer, join, log } = this.options
+    const { method, url = '' } = request
+    if (method === 'POST' && url === joinPath) {
+      const answer = await this.#limited(request, address, (body) => join(parseJoin(body), unmapped(address)))
+      log.info({ address, host: answer.host_id }, 'host joined')
+      send(response, 200, answer)
+    } else if (method === 'POST' && url === installReportPath) {
+      send(response, 200, await this.#limited(request, address, (body) => installer.report(body)))
+    } else if (method === 'GET' && url === installPath) {
+      response.writeHead(200, { 'content-type': 'text/x-shellscript', connection: 'close' })
+      response.end(await installer.script())
+    } else if (method === 'GET' && url.startsWith(packagesPath)) {
+      await this.#sendPackage(request, response, url.slice(packagesPath.length))
+    } else throw new BerthError('not_found', 'not_found', 'not found')
+  }
+
+  /** Answers a request with a token; wrong tokens count towards the limit of attempts. */
+  async #limited<T>(
+    request: IncomingMessage,
+    address: string,
+    handle: (body: Readonly<Record<string, unknown>>) => Promise<T>,
+  ): Promise<T> {
     const source = sourceOf(address)
     const waitMs = this.#limit.take(source)
     if (waitMs > 0) throw rateLimited('too many attempts: wait a minute', waitMs)
     const body = await readBody(request)
     this.#guard.trust(request.socket)
-    const answer = await this.options.join(parseRequest(body))
+    const answer = await handle(parseBody(body))
     this.#limit.giveBack(source)
     return answer
   }
+
+  /** Sends a file of the repository to a host that was invited: the files are large, and strangers need none. */
+  async #sendPackage(request: IncomingMessage, response: ServerResponse, name: string): Promise<void> {
+    const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1] ?? ''
+    const file = await this.options.installer.openPackage(token, name)
+    this.#guard.trust(request.socket)
+    response.writeHead(200, { 'content-length': file.size, connection: 'close' })
+    await pipeline(file.content, response)
+  }
+}
+
+/** An IPv4 address that arrives at an IPv6 socket is shown as the IPv4 address. */
+function unmapped(address: string): string {
+  return address.replace(/^::ffff:(?=\d+\.)/, '')
 }
 
 async function readBody(request: IncomingMessage): Promise<string> {
@@ -144,18 +194,28 @@ async function readBody(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-function parseRequest(body: string): JoinRequest {
-  let parsed: Partial<Record<keyof JoinRequest, unknown>> | null
+function parseBody(text: string): Readonly<Record<string, unknown>> {
   try {
-    parsed = JSON.parse(body) as Partial<Record<keyof JoinRequest, unknown>> | null
+    const parsed = JSON.parse(text) as unknown
+    return typeof parsed === 'object' && parsed !== null ? (parsed as Record<string, unknown>) : {}
   } catch {
     throw new BerthError('invalid', 'invalid_json', 'the request is not JSON') // without the cause, which would quote the token
   }
-  const { token, csr, now_ms } = parsed ?? {}
+}
+
+function parseJoin({ token, csr, now_ms, port }: Readonly<Record<string, unknown>>): JoinRequest {
   if (typeof token !== 'string' || typeof csr !== 'string')
     throw new BerthError('invalid', 'missing_field', 'token and csr are required')
-  return { token, csr, ...(typeof now_ms === 'number' && { now_ms }) }
+  return {
+    token,
+    csr,
+    ...(typeof now_ms === 'number' && { now_ms }),
+    ...(isPort(port) && { port }),
+  }
 }
+
+const isPort = (value: unknown): value is number =>
+  Number.isInteger(value) && Number(value) > 0 && Number(value) < 65_536
 
 function send(response: ServerResponse, status: number, body: object): void {
   if (response.destroyed) return

@@ -60,8 +60,8 @@ export interface Authority {
    * @throws {BerthError} `invalid_csr` unless well-formed, signed by its own key and of an accepted key type
    */
   signRequest(csrPem: string, identity: Identity, lifetimeMs: number, nowMs?: number): Promise<IssuedCertificate>
-  /** Issues a certificate with a new key, for the gateway's own use. */
-  issue(identity: Identity, lifetimeMs: number): Promise<KeyedCertificate>
+  /** Issues a certificate for the gateway's own use. @param privateKeyPem ECDSA P-256; default: a new key */
+  issue(identity: Identity, lifetimeMs: number, privateKeyPem?: string): Promise<KeyedCertificate>
 }
 
 /**
@@ -162,11 +162,9 @@ class PrivateAuthority implements Authority {
     return this.#sign(await readRequestKey(csrPem), identity, { lifetimeMs, now: nowMs })
   }
 
-  async issue(identity: Identity, lifetimeMs: number): Promise<KeyedCertificate> {
-    const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-    const spki = new PublicKey(new Uint8Array(publicKey.export({ type: 'spki', format: 'der' })))
-    const issued = await this.#sign(spki, identity, { lifetimeMs, now: Date.now() })
-    return { ...issued, privateKeyPem: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() }
+  async issue(identity: Identity, lifetimeMs: number, privateKeyPem = newKeyPem()): Promise<KeyedCertificate> {
+    const spki = new PublicKey(new Uint8Array(publicKeyDer(privateKeyPem)))
+    return { ...(await this.#sign(spki, identity, { lifetimeMs, now: Date.now() })), privateKeyPem }
   }
 
   async #sign(
@@ -209,6 +207,17 @@ class PrivateAuthority implements Authority {
       await AuthorityKeyIdentifierExtension.create(this.certificate, false, webcrypto),
     ]
   }
+}
+
+/** Creates an ECDSA P-256 key, PKCS #8 in PEM. */
+export function newKeyPem(): string {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+}
+
+/** The SubjectPublicKeyInfo of a private key. */
+export function publicKeyDer(privateKeyPem: string): Buffer {
+  return createPublicKey(privateKeyPem).export({ type: 'spki', format: 'der' })
 }
 
 async function readRequestKey(csrPem: string): Promise<PublicKey> {

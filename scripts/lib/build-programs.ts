@@ -16,3 +16,4 @@ await Promise.all([
   buildProgram('dist/gateway', ['gateway/main.ts']),
 ])
 cpSync('agent/host/perl', 'dist/agent/host/perl', { recursive: true })
+cpSync('gateway/join/install.sh', 'dist/gateway/join/install.sh')

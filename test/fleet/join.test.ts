@@ -76,6 +76,25 @@ describe('joining', function () {
     expect(test.fleet.view.findHost(hostId)?.state).to.equal('offline')
   })
 
+  it('connects to the address from which the host joins if none was given', async () => {
+    const { id } = await test.fleet.hosts.createHost({ name: `unknown-${count}` })
+    const { token } = await test.fleet.hosts.createJoinToken(id)
+    await joinGateway(token, directory(), 7)
+    expect(test.fleet.view.findHost(id)?.address).to.equal('127.0.0.1:7')
+  })
+
+  it('refuses an unknown address that another host has, and keeps the token', async () => {
+    const { id } = await test.fleet.hosts.createHost({ name: `unknown-${count}` })
+    const { token } = await test.fleet.hosts.createJoinToken(id)
+    expect(await codeOf(joinGateway(token, directory(), 1))).to.equal('address_in_use')
+    await joinGateway(token, directory(), 7)
+  })
+
+  it('keeps the known address, wherever the host joins from', async () => {
+    await joinGateway(await newToken(), directory(), 7)
+    expect(test.fleet.view.findHost(hostId)?.address).to.equal('127.0.0.1:1')
+  })
+
   it('accepts a token once, also for twenty concurrent attempts', async () => {
     const token = await newToken()
     const results = await Promise.all(Array.from({ length: 20 }, () => joinError(token)))

@@ -10,11 +10,23 @@ import { kvmFields, kvmRow } from './kvm.js'
 const count = Type.Integer({ minimum: 0 })
 export const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
 
+const InstallSchema = Type.Object({
+  step: oneOf(
+    ['checking', 'installing', 'joining', 'waiting', 'failed'],
+    '`waiting`: the agent has joined and waits for the gateway to connect.',
+  ),
+  message: Type.String({ description: 'Details of the step, or the reason of the failure.' }),
+  at: TimeSchema,
+})
+
 export const HostRowSchema = Type.Object(
   {
     id: Type.String(),
     name: Type.String(),
-    address: Type.String(),
+    address: Type.String({ description: 'Address, as host:port, of the agent. Empty: known once the agent joins.' }),
+    install: Type.Union([InstallSchema, Type.Null()], {
+      description: 'Last step that the installation script reported. `null`: the script has not been used.',
+    }),
     public_address: Type.String({
       description: 'DNS name or IP address at which customers reach the containers of the host. Empty: not known.',
     }),
@@ -58,6 +70,9 @@ export function hostRow(host: HostView, { caller, containers, time }: HostRowPar
     id: host.id,
     name: host.name,
     address: host.address,
+    install: host.install
+      ? { step: host.install.step, message: host.install.message, at: time.format(host.install.atMs) }
+      : null,
     public_address: host.publicAddress.host,
     public_address_source: host.publicAddress.source,
     status: host.state,

@@ -32,7 +32,10 @@ const JoinTokenSchema = Type.Object(
   {
     join_token: Type.String({ description: 'Token that is valid once. It is returned only in this answer.' }),
     expires_at: TimeSchema,
-    command: Type.String({ description: 'Command to run as root on the host.' }),
+    command: Type.String({
+      description:
+        'Command to run as root on the host. It installs the agent and joins it. If this gateway has no packages for hosts, it only joins an agent that is installed already.',
+    }),
     join_address: Type.String({
       description: 'Address, as host:port, at which the agent of the host reaches this gateway.',
     }),
@@ -46,7 +49,13 @@ const JoinTokenSchema = Type.Object(
 const CreatedSchema = Type.Object({ host: HostRowSchema, ...JoinTokenSchema.properties })
 const CreateBodySchema = Type.Object({
   name: HostNameSchema,
-  address: AddressSchema,
+  address: Type.Optional(
+    Type.String({
+      ...AddressSchema,
+      description:
+        'Address, as host:port, at which the gateway connects to the agent. Default: the address from which the host joins, with the port of its agent.',
+    }),
+  ),
   public_address: Type.Optional(PublicAddressSchema),
 })
 const ChangeBodySchema = Type.Object({

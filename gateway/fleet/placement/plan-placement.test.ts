@@ -20,6 +20,7 @@ function candidate(id: string, changes: Partial<HostView> = {}, allocated: Parti
     id,
     name: id,
     address: 'a:1',
+    install: undefined,
     state: 'online',
     draining: false,
     createdAtMs: 0,

@@ -65,7 +65,7 @@ export async function startTestFleet(
   const gateways: GatewayFleet[] = []
   const agents: { destroy(): Promise<void> }[] = []
   const startGateway = async (): Promise<GatewayFleet> => {
-    const fleet = await GatewayFleet.start({ store, config, log })
+    const fleet = await GatewayFleet.start({ version: '0.0.0', store, config, log })
     gateways.push(fleet)
     return fleet
   }

@@ -75,7 +75,7 @@ export class LabFleet implements Fleet {
     const authority = await ensureAuthority(join(stateDir, 'pki'), caDays)
     const started = await Promise.all(hosts.map((id) => startAgent({ id, authority, stateDir, agentConfig })))
     const agents = new Map(started.map(({ record, agent }) => [record.id, agent]))
-    const fleet = await GatewayFleet.start({ store, config, log })
+    const fleet = await GatewayFleet.start({ version: '0.0.0', store, config, log })
     const lab = new LabFleet(fleet, agents)
     // In this order, since some answers are those of the first host.
     for (const { record } of started) {

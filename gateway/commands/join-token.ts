@@ -1,0 +1,93 @@
+import { readFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { BerthError, ConfigError } from '../../shared/errors.js'
+import { splitHostPort } from '../../shared/join-token.js'
+import { OutboundClient, readText } from '../../shared/outbound-request.js'
+import type { GatewayConfig } from '../config.js'
+
+const timeoutMs = 30_000
+const maxAnswerBytes = 16 * 1024 * 1024
+
+interface HostRow {
+  readonly id: string
+  readonly name: string
+  readonly address: string
+}
+
+/**
+ * Creates a join token for the agent of this machine through the API of the running gateway. The host is found by its id
+ * or address; if there is none, it is created with the name of the machine.
+ * @param address host:port at which the gateway reaches the agent
+ * @param known id of the host that the agent has joined as; "": none
+ * @throws {ConfigError} if the key cannot be read
+ * @throws {BerthError} the gateway's refusal, or `gateway_unreachable`
+ */
+export async function createLocalToken(
+  config: GatewayConfig,
+  { keyFile, address, known }: { keyFile: string; address: string; known: string },
+): Promise<string> {
+  const api = await LocalApi.open(config, keyFile)
+  try {
+    const hosts = await api.ask<HostRow[]>('GET', '/hosts')
+    const host = hosts.find(({ id }) => id === known) ?? hosts.find((row) => row.address === address)
+    const path = host ? `/hosts/${host.id}/join-token` : '/hosts'
+    const body = host ? {} : { name: freeName(hosts), address }
+    return (await api.ask<{ join_token: string }>('POST', path, body)).join_token
+  } finally {
+    api.close()
+  }
+}
+
+/** The machine's name, with a number if another host has that name. */
+export function freeName(hosts: readonly Pick<HostRow, 'name'>[], machine = hostname()): string {
+  const taken = new Set(hosts.map(({ name }) => name.toLowerCase()))
+  const base =
+    machine
+      .toLowerCase()
+      .split('.')[0]!
+      .replaceAll(/[^a-z0-9-]/g, '')
+      .slice(0, 24) || 'host'
+  for (let n = 1; ; n++) {
+    const name = n === 1 ? base : `${base}-${n}`
+    if (!taken.has(name)) return name
+  }
+}
+
+/** The API of the gateway on this machine, with the key of its operator. */
+class LocalApi {
+  readonly #client = new OutboundClient({ timeouts: { connectMs: timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs } })
+
+  private constructor(
+    private readonly url: string,
+    private readonly key: string,
+  ) {}
+
+  static async open({ listen }: GatewayConfig, keyFile: string): Promise<LocalApi> {
+    const key = await readFile(keyFile, 'utf8').catch((cause: unknown) => {
+      throw new ConfigError(`read ${keyFile}`, { cause })
+    })
+    const { host, port } = splitHostPort(listen)
+    const local = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host
+    return new LocalApi(`http://${local}:${port}/api/v1`, key.trim())
+  }
+
+  /** @returns `data` of the answer */
+  async ask<T>(method: string, path: string, body?: object): Promise<T> {
+    const headers = { 'x-api-key': this.key, ...(body && { 'content-type': 'application/json' }) }
+    const order = { method, headers, ...(body && { body: JSON.stringify(body) }) }
+    const answer = await this.#client.send(`${this.url}${path}`, order).catch((cause: unknown) => {
+      throw new BerthError('unavailable', 'gateway_unreachable', `the gateway does not answer at ${this.url}`, {
+        cause,
+      })
+    })
+    const text = await readText(answer.body, maxAnswerBytes)
+    const { code, message, data } = JSON.parse(text) as { code?: string; message?: string; data?: T }
+    if (answer.status >= 300 || data === undefined)
+      throw new BerthError('forbidden', code ?? 'refused', message ?? `HTTP status ${answer.status}`)
+    return data
+  }
+
+  close(): void {
+    this.#client.close()
+  }
+}

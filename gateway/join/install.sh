@@ -1,0 +1,249 @@
+#!/bin/sh
+# Installs the Berth agent on this machine and joins it to the gateway that created the token:
+#   curl … https://GATEWAY/install | sh -s -- TOKEN
+# Running it again repairs the installation, or upgrades it to the version of the gateway.
+# `sh -s -- --uninstall` removes the agent together with all its guests.
+set -eu
+
+gateway='@GATEWAY@'
+version='@VERSION@'
+authority='@AUTHORITY@'
+
+packages=/var/lib/berth/packages
+keyring=/usr/share/keyrings/berth.gpg
+sources=/etc/apt/sources.list.d/berth.sources
+config=/etc/berth/agent.yaml
+port=7443
+least_free_mb=3000
+supported='Debian 12 or newer, or Ubuntu 24.04 or newer'
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+
+main() {
+  token=''
+  case ${1:-} in
+    --uninstall) uninstall ;;
+    berth_jt_*) token=$1 && install_agent ;;
+    *) fail 'the join token is missing: copy the complete command from the panel or from POST /hosts' ;;
+  esac
+}
+
+install_agent() {
+  [ "$(id -u)" -eq 0 ] || fail 'run the command as root, for example after "sudo -i"'
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  printf '%s\n' "$authority" >"$work/authority.pem"
+  check_authority
+  report checking
+  check_machine
+  install_packages
+  join_gateway
+  wait_until_online
+}
+
+say() { printf '==> %s\n' "$*"; }
+
+# Reports the reason to the gateway as well, which shows it in the panel.
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  [ -z "${token:-}" ] || [ ! -e "${work:-}/trusted" ] || report failed "$*" || true
+  exit 1
+}
+
+# --- trust
+
+# The token contains the fingerprint of the gateway's authority. Nothing is sent or installed before they match.
+check_authority() {
+  expected=$(claims | sed -n 's/.*"ca":"\([0-9a-f]\{64\}\)".*/\1/p')
+  actual=$(sed '/-----/d' "$work/authority.pem" | base64 -d | sha256sum | cut -d ' ' -f 1)
+  [ -n "$expected" ] || fail 'the join token is damaged: copy the complete command again'
+  [ "$expected" = "$actual" ] || fail "$gateway is not the gateway that created this token: it has another certificate authority"
+  touch "$work/trusted"
+}
+
+# The JSON in the middle part of the token.
+claims() {
+  part=$(printf '%s' "$token" | cut -d . -f 2 | tr '_-' '/+')
+  while [ $((${#part} % 4)) -ne 0 ]; do part="$part="; done
+  printf '%s' "$part" | base64 -d 2>/dev/null || true
+}
+
+# The certificate of the endpoint names its role instead of its address. ask PATH [CURL-OPTIONS...]
+ask() {
+  path=$1
+  shift
+  curl -sS --cacert "$work/authority.pem" --tlsv1.3 --connect-timeout 15 \
+    --connect-to "join.berth.internal:443:$gateway" "https://join.berth.internal$path" "$@"
+}
+
+# Reports a step. Prints the gateway's answer. report STEP [MESSAGE]
+report() {
+  message=$(printf '%s' "${2:-}" | tr '\n' ' ' | sed 's/[\\"]/\\&/g' | cut -c 1-400)
+  printf '{"token":"%s","step":"%s","message":"%s"}' "$token" "$1" "$message" |
+    ask /v1/install --max-time 30 -H 'Content-Type: application/json' --data-binary @-
+}
+
+# --- the machine
+
+check_machine() {
+  say 'Checking this machine'
+  command -v apt-get >/dev/null || fail "this system has no apt: the agent needs $supported"
+  # shellcheck disable=SC1091 # a file of the system
+  case $(. /etc/os-release && echo "$ID ${VERSION_ID:-99}") in
+    'debian 1'[2-9]* | 'debian '[2-9][0-9]* | 'ubuntu 2'[4-9]* | 'ubuntu '[3-9]*) ;;
+    *) fail "$(. /etc/os-release && echo "${PRETTY_NAME:-this system}") is not supported: the agent needs $supported" ;;
+  esac
+  architecture=$(dpkg --print-architecture)
+  case $architecture in
+    amd64 | arm64) ;;
+    *) fail "the architecture $architecture is not supported: the agent needs amd64 or arm64" ;;
+  esac
+  [ -d /run/systemd/system ] || fail 'systemd does not run on this machine'
+  [ -e /sys/fs/cgroup/cgroup.controllers ] || [ -d /sys/fs/cgroup/memory ] || fail 'the kernel has no control groups'
+  check_kernel
+  check_space
+  check_port
+}
+
+check_kernel() {
+  kernel=$(uname -r)
+  oldest=$(printf '%s\n5.10\n' "$kernel" | sort -V | head -n 1)
+  [ "$oldest" = 5.10 ] || fail "the kernel $kernel is too old: the agent needs 5.10 or newer"
+}
+
+check_space() {
+  mkdir -p /var/lib
+  free_mb=$(df -Pm /var/lib | awk 'NR == 2 { print $4 }')
+  [ "$free_mb" -ge "$least_free_mb" ] ||
+    fail "/var/lib has $free_mb MB of free space: the agent and the first image need $least_free_mb MB"
+}
+
+# The agent of an earlier installation may hold its port.
+check_port() {
+  holder=$(ss -Hltnp "sport = :$port" 2>/dev/null || true)
+  [ -z "$holder" ] || systemctl -q is-active berth-agent 2>/dev/null ||
+    fail "port $port is in use by another program: $(printf '%s' "$holder" | sed -n 's/.*users:(("\([^"]*\)".*/\1/p')"
+}
+
+# --- packages
+
+install_packages() {
+  say "Installing the agent, version $version"
+  report installing >/dev/null
+  mkdir -p "$packages"
+  for name in InRelease Packages berth.gpg; do fetch "$name"; done
+  fetch_package berth-runtime
+  fetch_package berth-agent
+  mv "$work/InRelease" "$work/Packages" "$packages/"
+  install -m 644 "$work/berth.gpg" "$keyring"
+  write_sources
+  run 'reading the packages' apt-get update -o Dir::Etc::SourceList="$sources" -o Dir::Etc::SourceParts=- \
+    -o APT::Get::List-Cleanup=0
+  # A source of the system that does not answer must not prevent the installation if all packages are there.
+  apt-get update >>"$work/log" 2>&1 || say 'Some package lists of this system could not be updated'
+  run 'installing the packages' apt-get install -y --allow-downgrades \
+    -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
+    "berth-agent=$(field berth-agent Version)" "berth-runtime=$(field berth-runtime Version)"
+}
+
+# fetch NAME [TARGET]
+fetch() {
+  ask "/packages/$1" -f --retry 3 --retry-connrefused -H "Authorization: Bearer $token" -o "${2:-$work/$1}" ||
+    fail "$1 could not be downloaded from $gateway"
+}
+
+# Downloads a package unless it is there. apt checks its digest against the signed list.
+fetch_package() {
+  file=$(field "$1" Filename)
+  file=${file#./}
+  case $file in '' | */*) fail "the gateway has no package $1 for $architecture" ;; esac
+  digest=$(field "$1" SHA256)
+  echo "$digest  $packages/$file" | sha256sum -c --status 2>/dev/null && return 0
+  fetch "$file" "$work/package"
+  mv "$work/package" "$packages/$file"
+}
+
+# field PACKAGE FIELD, of this architecture, from the list that was downloaded
+field() {
+  list=$work/Packages
+  [ -e "$list" ] || list=$packages/Packages
+  awk -v package="$1" -v architecture="$architecture" -v field="$2" 'BEGIN { RS = ""; FS = "\n" } {
+    delete value
+    for (line = 1; line <= NF; line++) {
+      at = index($line, ": ")
+      value[substr($line, 1, at - 1)] = substr($line, at + 2)
+    }
+    if (value["Package"] == package && value["Architecture"] == architecture) { print value[field]; exit }
+  }' "$list"
+}
+
+write_sources() {
+  cat >"$sources.new" <<END
+# Packages that the gateway of this host provided. Each installation and upgrade by the gateway replaces them.
+Types: deb
+URIs: file:$packages
+Suites: ./
+Signed-By: $keyring
+END
+  mv "$sources.new" "$sources"
+}
+
+# run WHAT COMMAND...
+run() {
+  what=$1
+  shift
+  "$@" >>"$work/log" 2>&1 </dev/null && return 0
+  tail -n 15 "$work/log" | sed 's/^/    /' >&2
+  fail "$what failed: $(grep -m 1 '^E: ' "$work/log" || tail -n 1 "$work/log")"
+}
+
+# --- joining
+
+join_gateway() {
+  report joining >/dev/null
+  # The gateway connects to the agent from outside. Mutual TLS protects the port.
+  sed -i "s/^listen: .*/listen: '[::]:$port'/" "$config"
+  say "Joining $gateway"
+  # A token is valid once: a repeated installation finds it used, and the host joined.
+  printf '%s' "$token" | berth-agent join - >>"$work/log" 2>&1 || joined_here ||
+    fail "the agent could not join: $(tail -n 1 "$work/log")"
+  run 'starting the agent' systemctl enable berth-agent berth-guests
+  run 'starting the agent' systemctl restart berth-agent
+}
+
+# True if the agent has a certificate for the host of the token.
+joined_here() {
+  host=$(claims | sed -n 's/.*"sub":"\([a-z0-9-]*\)".*/\1/p')
+  [ "$(berth-agent identity 2>/dev/null | sed -n 's/^host=//p')" = "$host" ]
+}
+
+wait_until_online() {
+  say 'Waiting until the gateway reaches the agent'
+  answer=''
+  for _ in $(seq 45); do
+    answer=$(report waiting) || answer=''
+    case $answer in *'"status":"online"'*) say "This machine is the host $(value host) and is online" && return 0 ;; esac
+    sleep 2
+  done
+  fail "the gateway cannot reach the agent at $(value address):" \
+    "allow TCP connections from the gateway to port $port in the firewalls between them, or set the address at which it" \
+    'reaches this host: PATCH /hosts/ID {"address": "HOST:PORT"}. Then run the command again'
+}
+
+value() { printf '%s' "$answer" | sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }
+
+# --- removal
+
+uninstall() {
+  [ "$(id -u)" -eq 0 ] || fail 'run the command as root, for example after "sudo -i"'
+  say 'Removing the agent and all its guests'
+  if command -v berth-agent >/dev/null; then
+    systemctl -q disable --now berth-agent berth-guests 2>/dev/null || true
+    berth-agent purge || fail 'the guests could not be removed; the agent is stopped and still installed'
+  fi
+  apt-get purge -y berth-agent berth-runtime >/dev/null || fail 'the packages could not be removed'
+  rm -rf "$packages" "$sources" "$keyring"
+  rmdir --ignore-fail-on-non-empty /var/lib/berth /etc/berth /run/berth 2>/dev/null || true
+  say 'Berth is removed from this machine. Delete the host in the panel, or with DELETE /hosts/ID'
+}
+
+main "$@"

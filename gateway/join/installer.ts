@@ -1,0 +1,96 @@
+import { open, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { BerthError, invalidField } from '../../shared/errors.js'
+import { splitHostPort } from '../../shared/join-token.js'
+import type { HostAdmin } from '../fleet/contract.js'
+import type { InstallReport } from '../fleet/host-record.js'
+
+/** What a host learns when it reports a step of its installation. */
+export interface InstallAnswer {
+  readonly host: string
+  /** `online`: the gateway reaches the agent, and the installation is complete. */
+  readonly status: 'pending' | 'online' | 'offline'
+  /** Address, as host:port, at which the gateway connects to the agent; "": not known yet. */
+  readonly address: string
+}
+
+export interface InstallerOptions {
+  /** Directory of a signed repository with the packages for hosts (`berth-repository`). */
+  readonly packages: string
+  /** host:port at which hosts reach the endpoint. */
+  readonly address: () => string
+  readonly caPem: string
+  readonly version: string
+  readonly hosts: Pick<HostAdmin, 'checkJoinToken' | 'reportInstall'>
+}
+
+const steps: readonly InstallReport['step'][] = ['checking', 'installing', 'joining', 'waiting', 'failed']
+const maxMessage = 500
+
+/** Installs the agent on new hosts: the script, the packages, and the progress that the script reports. */
+export class Installer {
+  constructor(private readonly options: InstallerOptions) {}
+
+  /** True if the gateway has packages for hosts. */
+  async isAvailable(): Promise<boolean> {
+    return readFile(join(this.options.packages, 'InRelease')).then(
+      () => true,
+      () => false,
+    )
+  }
+
+  /**
+   * The shell script that installs the agent; it is public and contains no secrets.
+   * @throws {BerthError} `packages_missing`
+   */
+  async script(): Promise<string> {
+    if (!(await this.isAvailable())) throw packagesMissing()
+    const { address, caPem, version } = this.options
+    const { host, port } = splitHostPort(address())
+    const shown = host.includes(':') ? `[${host}]` : host
+    const values = { GATEWAY: `${shown}:${port}`, VERSION: version, AUTHORITY: caPem.trim() }
+    const template = await readFile(join(import.meta.dirname, 'install.sh'), 'utf8')
+    return template.replace(/@(GATEWAY|VERSION|AUTHORITY)@/g, (_, name: keyof typeof values) => values[name])
+  }
+
+  /**
+   * Opens a file of the repository.
+   * @param token a join token of this gateway, which may have been used already
+   * @throws {BerthError} `join_token_invalid`, `not_found`
+   */
+  async openPackage(token: string, name: string): Promise<{ size: number; content: Readable }> {
+    this.options.hosts.checkJoinToken(token)
+    if (!/^[A-Za-z0-9][A-Za-z0-9.+~_-]*$/.test(name)) throw new BerthError('not_found', 'not_found', 'not found')
+    try {
+      const file = await open(join(this.options.packages, name))
+      return { size: (await file.stat()).size, content: file.createReadStream() }
+    } catch (cause) {
+      throw new BerthError('not_found', 'not_found', 'not found', { cause })
+    }
+  }
+
+  /** Stores a step of the installation. @throws {BerthError} `join_token_invalid`, `invalid_field` */
+  async report({ token, step, message = '' }: Readonly<Record<string, unknown>>): Promise<InstallAnswer> {
+    const { hostId } = this.options.hosts.checkJoinToken(String(token))
+    if (!isStep(step)) throw invalidField('step', `step: must be one of ${steps.join(', ')}`)
+    if (typeof message !== 'string') throw invalidField('message', 'message: must be a string')
+    const text = message.replaceAll(/[\p{Cc}\p{Cf}]/gu, ' ').slice(0, maxMessage)
+    const { name, state, address } = await this.options.hosts.reportInstall(hostId, {
+      step,
+      message: text,
+      atMs: Date.now(),
+    })
+    return { host: name, status: state, address }
+  }
+}
+
+const isStep = (value: unknown): value is InstallReport['step'] => (steps as readonly unknown[]).includes(value)
+
+function packagesMissing(): BerthError {
+  return new BerthError(
+    'unavailable',
+    'packages_missing',
+    'this gateway has no packages for hosts: install berth-repository on its machine, or install the agent by hand',
+  )
+}
