@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
+import { settled } from './page-checks.js'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 import { waitFor } from '../support/wait.js'
 
@@ -100,6 +101,42 @@ describe('guests in the panel', () => {
     await page.keyboard.type(String(body.data.ip))
     await page.getByText(/^1 of \d+$/).waitFor()
     await page.waitForURL((url) => url.href.includes(`text=${String(body.data.ip)}`))
+  })
+
+  /** Holds requests for a script until the returned function is called. */
+  async function hold(on: Page, script: string): Promise<() => void> {
+    let release: () => void = () => undefined
+    const released = new Promise<void>((resolve) => (release = resolve))
+    await on.route(`**/assets/${script}-*.js`, async (route) => {
+      await released
+      await route.continue()
+    })
+    return release
+  }
+
+  it('open no menu for a guest that took the row of another meanwhile', async function () {
+    for (const name of ['menu-a', 'menu-b']) await lab.gateway.fleet.addGuest({ name })
+    const own = await lab.logIn()
+    await lab.show(own, '/containers?text=menu-')
+    const release = await hold(own, 'OpenMenu')
+    const menuOf = (name: string) => own.getByRole('button', { name: `Actions for ${name}` })
+    const script = own.waitForRequest('**/assets/OpenMenu-*.js')
+    await menuOf('menu-a').click()
+    await script
+    await own.locator('[data-search]').fill('menu-b')
+    await menuOf('menu-a').waitFor({ state: 'detached' })
+    const loaded = own.waitForResponse('**/assets/OpenMenu-*.js')
+    release()
+    await (await loaded).finished()
+    await settled(own)
+    expect(await own.getByRole('menu').count(), 'for the guest in the row').to.equal(0)
+    await own.locator('[data-search]').fill('menu-')
+    await menuOf('menu-a').waitFor()
+    await settled(own)
+    expect(await own.getByRole('menu').count(), 'when the guest is back').to.equal(0)
+    await menuOf('menu-a').click()
+    await own.getByRole('menuitem', { name: 'Delete' }).waitFor()
+    await own.context().close()
   })
 
   it('show a change by others without a reload', async function () {
