@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { settled } from './page-checks.js'
@@ -136,6 +137,25 @@ describe('guests in the panel', () => {
     expect(await own.getByRole('menu').count(), 'when the guest is back').to.equal(0)
     await menuOf('menu-a').click()
     await own.getByRole('menuitem', { name: 'Delete' }).waitFor()
+    await own.context().close()
+  })
+
+  it('keep the address of a link that is followed right after typing a filter', async function () {
+    const { id } = await lab.gateway.fleet.addGuest({ name: 'followed' })
+    const own = await lab.logIn()
+    await lab.show(own, '/containers')
+    const release = await hold(own, 'GuestPage')
+    await own.evaluate(`(() => {
+      const search = document.querySelector('[data-search]')
+      search.value = 'follow'
+      search.dispatchEvent(new Event('input', { bubbles: true }))
+      document.querySelector('.guest-row a[href="#/containers/${id}"]').click()
+    })()`)
+    await delay(300) // twice the time after which a filter is written to the address
+    expect(new URL(own.url()).hash).to.equal(`#/containers/${id}`)
+    release()
+    await own.getByRole('heading', { name: 'followed' }).waitFor()
+    expect(new URL(own.url()).hash).to.equal(`#/containers/${id}`)
     await own.context().close()
   })
 
