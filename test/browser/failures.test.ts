@@ -49,6 +49,35 @@ describe('the panel when something cannot be read', function () {
     expect(loads, 'once, not for ever').to.equal(1)
   })
 
+  for (const { script, code, error, input } of [
+    { script: 'Prove', code: 'confirmation_required', error: 'Confirm your password', input: '#prove-password' },
+    { script: 'LoginAgain', code: 'unauthorized', error: 'You are not logged in.', input: '#password' },
+  ])
+    it(`ends a request with its error if the dialog ${script} does not load, and loads it for the next one`, async () => {
+      const scriptUrl = `**/assets/${script}-*.js`
+      const status = code === 'unauthorized' ? 401 : 403
+      await page.route(scriptUrl, (route) => route.abort())
+      await page.route('**/api/v1/api-keys', (route) =>
+        route.request().method() === 'POST'
+          ? route.fulfill({ status, json: { success: false, code, message: code } })
+          : route.continue(),
+      )
+      const early = page.waitForEvent('requestfailed', (request) => request.url().includes(`/${script}-`))
+      await page.reload()
+      await early
+      await open('/api')
+      await page.getByRole('button', { name: 'Create API key' }).click()
+      await page.locator('#key-name').fill('typed')
+      const submit = page.getByRole('dialog').getByRole('button', { name: 'Create API key' })
+      await submit.click()
+      await page.getByRole('alert').filter({ hasText: error }).waitFor()
+      expect(await loadFailed().count()).to.equal(0)
+      await page.unroute(scriptUrl)
+      await submit.click()
+      await page.locator(input).waitFor()
+      expect(await page.locator('#key-name').inputValue()).to.equal('typed')
+    })
+
   it('shows a message before its first script runs, even if that never loads', async () => {
     await page.route('**/assets/index-*.js', (route) => route.abort())
     await page.goto(`${lab.gateway.url}/login`)

@@ -10,10 +10,14 @@ interface Module {
  * reloaded once. Otherwise an error message with "Try again" appears in its place.
  */
 export async function loadComponent<M extends Module>(load: () => Promise<M>): Promise<M> {
+  return (await loadOrReload(load)) ?? ({ default: LoadFailed } as unknown as M)
+}
+
+/** Like `loadComponent`, without the error message. @returns nothing if the script could not be loaded */
+export async function loadOrReload<M extends Module>(load: () => Promise<M>): Promise<M | undefined> {
   try {
     return await load()
   } catch {
-    if (await reloadForNewVersion()) return new Promise(() => undefined)
-    return { default: LoadFailed } as unknown as M
+    return (await reloadForNewVersion()) ? new Promise(() => undefined) : undefined
   }
 }
