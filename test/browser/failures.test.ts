@@ -78,6 +78,12 @@ describe('the panel when something cannot be read', function () {
       expect(await page.locator('#key-name').inputValue()).to.equal('typed')
     })
 
+  it('loads the login dialog early on the page of a console, too', async () => {
+    const early = page.waitForRequest('**/assets/LoginAgain-*.js')
+    await page.goto(`${lab.gateway.url}/console/counted`)
+    await early
+  })
+
   it('shows a message before its first script runs, even if that never loads', async () => {
     await page.route('**/assets/index-*.js', (route) => route.abort())
     await page.goto(`${lab.gateway.url}/login`)
