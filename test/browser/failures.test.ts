@@ -127,6 +127,24 @@ describe('the panel when something cannot be read', function () {
     await lab.gateway.request('PATCH', '/hosts/host-a', { body: { draining: false } })
   })
 
+  it('shows the last page of a list whose further pages have disappeared', async () => {
+    let total = 101
+    await page.route(/\/api\/v1\/audit-logs\?/, (route) =>
+      route.fulfill({ json: { success: true, data: [] }, headers: { 'x-total-count': String(total) } }),
+    )
+    await lab.show(page, '/logs')
+    await page.getByRole('button', { name: 'Next' }).click()
+    await page.getByRole('button', { name: 'Next' }).click()
+    await page.getByText('Page 3 of 3').waitFor()
+    total = 51
+    await page.evaluate('window.dispatchEvent(new Event("focus"))')
+    await page.getByText('Page 2 of 2').waitFor()
+    total = 50
+    const first = page.waitForRequest((request) => request.url().includes('/audit-logs?page=1&'))
+    await page.evaluate('window.dispatchEvent(new Event("focus"))')
+    await first
+  })
+
   it('shows the usage of a pool without a size', async () => {
     const body = { ipv6_prefixes: [{ interface: 'eth0', prefix: '2001:db8:1::/64' }] }
     const { status, text } = await lab.gateway.request('PUT', '/routing', { body })
