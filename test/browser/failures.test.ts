@@ -145,6 +145,17 @@ describe('the panel when something cannot be read', function () {
     await first
   })
 
+  it('reads a list again after one of its rows could not be enabled', async () => {
+    const body = { name: 'removed-meanwhile', url: 'https://hooks.example.com/berth', disabled: true }
+    const { body: made } = await lab.gateway.request('POST', '/webhooks', { body })
+    await lab.show(page, '/webhooks')
+    const row = page.getByRole('row').filter({ hasText: body.name })
+    await row.waitFor()
+    await lab.gateway.request('DELETE', `/webhooks/${made.data.id}`)
+    await row.getByRole('button', { name: 'Enable' }).click()
+    await row.waitFor({ state: 'detached' })
+  })
+
   it('shows the usage of a pool without a size', async () => {
     const body = { ipv6_prefixes: [{ interface: 'eth0', prefix: '2001:db8:1::/64' }] }
     const { status, text } = await lab.gateway.request('PUT', '/routing', { body })
