@@ -50,7 +50,12 @@ describe('the panel when something cannot be read', function () {
   })
 
   for (const { script, code, error, input } of [
-    { script: 'Prove', code: 'confirmation_required', error: 'Confirm your password', input: '#prove-password' },
+    {
+      script: 'Prove',
+      code: 'confirmation_required',
+      error: 'This change requires your password',
+      input: '#prove-password',
+    },
     { script: 'LoginAgain', code: 'unauthorized', error: 'You are not logged in.', input: '#password' },
   ])
     it(`ends a request with its error if the dialog ${script} does not load, and loads it for the next one`, async () => {

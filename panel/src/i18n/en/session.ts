@@ -14,7 +14,7 @@ export const session = {
   'login.recoveryText': 'Each recovery code works once.',
   'login.useRecovery': 'Use a recovery code',
   'login.useCode': 'Use the authenticator app',
-  'login.plain': 'This connection is not encrypted. Set up TLS before you use it over a network.',
+  'login.plain': 'This connection is not encrypted. Set up TLS before you use the panel over a network.',
   'setup.title': 'Set up Berth',
   'setup.text': 'Choose the name and the password of the first administrator. The link works once.',
   'setup.textFor': 'Choose a password for {{name}}. The link works once.',
@@ -43,7 +43,8 @@ export const session = {
   'account.twoFactorOffAsk': 'Turn off two-factor authentication?',
   'account.twoFactorOffText': 'You will log in with your password only. All other sessions end.',
   'account.recovery': 'Recovery codes',
-  'account.recoveryText': 'Use one instead of a code if you lose your device. Each works once.',
+  'account.recoveryText':
+    'If you lose your device, use one of these codes instead of a code from the app. Each works once.',
   'account.recoveryLeft': 'Recovery codes left: {{count}}',
   'account.scan': 'Scan this with an authenticator app, then type the code that it shows.',
   'account.qr': 'QR code for an authenticator app',

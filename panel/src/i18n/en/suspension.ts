@@ -12,7 +12,7 @@ export const suspension = {
   'suspend.mode.stop': 'Stop the guest',
   'suspend.mode.network': 'Keep it running without a network',
   'suspend.until': 'Ends',
-  'suspend.untilHint': 'Empty: until you lift it.',
+  'suspend.untilHint': 'Leave empty to suspend the guest until you lift the suspension.',
   'unsuspend.action': 'Lift the suspension',
   'suspended.stop': 'This guest is suspended.',
   'suspended.network': 'This guest is suspended: it runs without a network.',

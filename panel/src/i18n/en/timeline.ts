@@ -5,8 +5,8 @@ export const timeline = {
   'timeline.kind.task': 'Tasks',
   'timeline.kind.change': 'Changes',
   'timeline.kind.alert': 'Alerts',
-  'timeline.kind.policy': 'Policy',
+  'timeline.kind.policy': 'Policy stops',
   'timeline.kind.restart': 'Restarts',
-  'timeline.policy': 'Stopped by policy: suspended, expired or traffic used up',
-  'timeline.restart': 'Restarted unexpectedly',
+  'timeline.policy': 'Stopped by policy: suspension, expiry, traffic or abuse',
+  'timeline.restart': 'Restarted automatically',
 } as const

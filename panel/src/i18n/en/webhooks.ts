@@ -18,7 +18,8 @@ export const webhooks = {
   'webhooks.tested': 'The test event is queued.',
   'webhooks.rotate': 'New secret',
   'webhooks.rotateAsk': 'New secret for {{name}}?',
-  'webhooks.rotateText': 'Messages are signed with the new secret immediately.',
+  'webhooks.rotateText':
+    'All further messages are signed with the new secret. Receivers that use the old one reject them.',
   'webhooks.removeAsk': 'Remove {{name}}?',
   'webhooks.removeText': 'Pending messages are dropped.',
   'webhooks.deliveries': 'Deliveries',

@@ -24,7 +24,7 @@ export const guestSettings: Readonly<Record<keyof typeof english, string>> = {
   'traffic.title': '流量配额',
   'traffic.monthly': '每月流量（GB）',
   'traffic.unlimited': '0 表示不限。',
-  'traffic.action': '用尽后',
+  'traffic.action': '流量用尽后',
   'traffic.stop': '停止实例',
   'traffic.throttle': '限速',
   'traffic.none': '不处理',
@@ -44,7 +44,8 @@ export const guestSettings: Readonly<Record<keyof typeof english, string>> = {
   'reinstall.snapshot': '先创建快照',
   'reinstall.snapshotNote': '重装前',
   'devices.title': '主机设备',
-  'devices.text': '每个设备都会让此容器接触到主机内核的更多部分，而主机上的所有实例共用该内核。请仅为可信的客户开启。',
+  'devices.text':
+    '每个设备都会让此容器接触到主机内核的更多部分，其中的漏洞会影响主机上的所有实例。请仅为可信的客户开启。',
   'devices.tun': 'VPN（/dev/net/tun）',
   'devices.tunText': 'OpenVPN、用户态 WireGuard、Tailscale',
   'devices.fuse': '用户态文件系统（/dev/fuse）',

@@ -7,8 +7,8 @@ export const timeline: Readonly<Record<keyof typeof english, string>> = {
   'timeline.kind.task': '任务',
   'timeline.kind.change': '变更',
   'timeline.kind.alert': '告警',
-  'timeline.kind.policy': '策略',
+  'timeline.kind.policy': '策略停止',
   'timeline.kind.restart': '重启',
-  'timeline.policy': '已按策略停止：被暂停、到期或流量用尽',
+  'timeline.policy': '已按策略停止：被暂停、到期、流量用尽或滥用',
   'timeline.restart': '已自动重新启动',
 }

@@ -19,7 +19,7 @@ export const webhooks: Readonly<Record<keyof typeof english, string>> = {
   'webhooks.tested': '测试消息已排队。',
   'webhooks.rotate': '更换密钥',
   'webhooks.rotateAsk': '更换 {{name}} 的密钥？',
-  'webhooks.rotateText': '之后的消息立即使用新密钥签名。',
+  'webhooks.rotateText': '之后的消息均使用新密钥签名，仍使用旧密钥的接收方会拒绝。',
   'webhooks.removeAsk': '删除 {{name}}？',
   'webhooks.removeText': '尚未发送的消息将被丢弃。',
   'webhooks.deliveries': '投递记录',
