@@ -4,7 +4,9 @@ import type { StepEvent } from '../../../agent/operations/types.js'
 import type { GuestAction, GuestBefore } from './matrix-orders.js'
 import type { MatrixOptions } from '../operations/operation-matrix.js'
 
-export interface MatrixCase extends Pick<MatrixOptions, 'steps' | 'tried' | 'undone' | 'undoneFrom' | 'checkFailed'> {
+type CaseOptions = 'steps' | 'tried' | 'undone' | 'undoneFrom' | 'earlyFailure' | 'checkFailed'
+
+export interface MatrixCase extends Pick<MatrixOptions, CaseOptions> {
   action: GuestAction
   before: GuestBefore
 }
@@ -46,6 +48,8 @@ export const diskCases: readonly MatrixCase[] = [
     before,
     steps: ['image', 'disk', 'stop', 'keep', 'exchange', ...boot, 'commit'],
     undone: ['disk', 'stop', 'keep', 'exchange', 'start'],
+    undoneFrom: 'start',
+    earlyFailure: 'stop',
     checkFailed: isOldOrCommitted,
     // For a stopped guest the remaining steps are equal.
     ...(before === 'stopped' && { tried: ['stop', 'exchange', 'start', 'commit'] }),
@@ -56,6 +60,7 @@ export const diskCases: readonly MatrixCase[] = [
     steps: ['prepare', 'stop', 'keep', 'exchange', ...boot, 'forget'],
     undone: ['prepare', 'stop', 'keep', 'exchange', 'start'],
     undoneFrom: 'start',
+    earlyFailure: 'stop',
     checkFailed: isOldOrRestored,
   },
 ]
@@ -67,6 +72,8 @@ export const bootCases: readonly MatrixCase[] = [
     before,
     steps: ['image', 'rescue', 'stop', 'mode', ...boot, 'commit'],
     undone: ['rescue', 'stop', 'mode', 'start'],
+    undoneFrom: 'start',
+    earlyFailure: 'stop',
     checkFailed: isOldBootOrCommitted,
     // The way back differs only in the remains of a rescue system.
     ...(before === 'rescued' && { tried: ['rescue', 'mode', 'start', 'commit'] }),

@@ -4,8 +4,8 @@ import type { MatrixGuest } from './matrix-guests.js'
 import { describeOperationMatrix } from '../operations/operation-matrix.js'
 
 /**
- * Kills the agent after every step of some operations on guests and after its undo, with real LXC or QEMU, btrfs and
- * nft. After each case the host must match the journal, read without the agent's code.
+ * Kills the agent after every step of some operations on guests and after its undo, and fails an early step of some,
+ * with real LXC or QEMU, btrfs and nft. After each case the host must match the journal, read without the agent's code.
  * test/operations/guest-matrix.test.ts tries every other fault, on a host in memory.
  * @param tag as for `agentConfig`
  * @param more tests on the same host

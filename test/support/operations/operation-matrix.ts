@@ -35,11 +35,13 @@ export interface MatrixOptions {
   readonly tried?: readonly string[]
   /**
    * `one`: only stops the agent after each step and after each undo, so that every effect is applied to its own result
-   * once. Default: every fault.
+   * once, and fails `earlyFailure`. Default: every fault.
    */
   readonly faults?: 'every' | 'one'
   /** The step after whose failure everything is undone; default: the last. */
   readonly undoneFrom?: string
+  /** With `one`: a step that fails after its run, so that only the steps until then are undone. */
+  readonly earlyFailure?: string
   readonly prepare: () => Promise<MatrixSubject>
   /** Checks the state after a failure; default: it equals the state before the operation. */
   readonly checkFailed?: (after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>) => void
@@ -89,21 +91,25 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     const tried = (step: string): boolean => options.tried?.includes(step) ?? true
     const isEvery = options.faults !== 'one'
     const phasesGone = isEvery ? (['before', 'after'] as const) : (['after'] as const)
+    const failingPhases = (step: string): readonly ('before-run' | 'after-run')[] => {
+      if (isEvery) return ['before-run', 'after-run']
+      return step === options.earlyFailure ? ['after-run'] : []
+    }
     for (const step of options.steps.filter(tried)) {
       for (const phase of phasesGone)
         it(`${step}: agent gone ${phase}-run`, async () => {
           const id = await runUntilGone(subject, step, `${phase}-run`)
           await expectDone(await recoverAndWait(subject, id))
         })
-      if (!isEvery) continue
 
-      for (const phase of ['before-run', 'after-run'] as const)
+      for (const phase of failingPhases(step))
         it(`${step}: fails ${phase}`, async () => {
           const record = await runToEnd(subject, failAt(step, phase, subject.definition.forwardOnly))
           if (subject.definition.forwardOnly) await expectDone(record)
           else await expectFailed(record, { step, phase })
         })
 
+      if (!isEvery) continue
       it(`${step}: run twice`, async () => {
         await expectDone(await runToEnd(subject, undefined, twice(subject.definition, step, 'run')))
       })
