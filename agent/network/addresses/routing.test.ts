@@ -19,7 +19,7 @@ import { readHeldPrefixes, readPrefixes, replacePrefixes } from './address-table
 const config = validateConfig(AgentConfigSchema, {}, 'test')
 const route6 = { interface: 'eth0', gateway: 'fe80::ff' }
 const facts: HostFacts = {
-  listInterfaces: () => ['lo', 'eth0', 'eth1', config.network.bridge, `${config.network.interface_prefix}7`],
+  listInterfaces: () => ['lo', 'eth0', 'eth0:1', 'eth1', config.network.bridge, `${config.network.interface_prefix}7`],
   listIpv4: () => [
     { interface: 'eth0', address: '198.51.100.1', prefixLength: 24 },
     { interface: 'eth0', address: '198.51.100.5', prefixLength: 24 },
@@ -162,6 +162,19 @@ describe('routing', () => {
     for (const address of ['198.51.100.1', '198.51.100.254'])
       expect(await codeOf({ ipv4Pool: [item(address)] }), address).to.equal('invalid_field')
   })
+
+  for (const [what, name, code] of [
+    ['an interface of the host', 'eth1', 'accepted'],
+    ['loopback', 'lo', 'invalid_field'],
+    ['the bridge of guests', config.network.bridge, 'invalid_field'],
+    ['an interface of a guest', `${config.network.interface_prefix}7`, 'invalid_field'],
+    ['an interface whose name is not plain', 'eth0:1', 'invalid_field'],
+    ['an interface that does not exist', 'eth9', 'invalid_field'],
+  ] as const)
+    it(`${code === 'accepted' ? 'accepts' : 'refuses'} an address on ${what}`, async () => {
+      const change = { ipv4Pool: [item('203.0.113.1', { interface: name })] }
+      expect(await codeOf(change)).to.equal(code)
+    })
 
   it('has no IPv6 where the configured interface is gone, and reports why', async () => {
     const missing = { ...prefix('2001:db8:9::'), interface: 'gone0' }
