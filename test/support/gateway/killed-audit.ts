@@ -20,19 +20,22 @@ export class KilledAudit {
     note(this.#acknowledged, action, value)
   }
 
+  /** @returns whether an audit log has all changes that are acknowledged by now */
+  acknowledgedByNow(): (lines: string) => boolean {
+    const changes = [...this.#acknowledged].map(([action, values]) => ({ action, values: [...values] }))
+    return (lines) => {
+      const entries = parse(lines)
+      return changes.every(({ action, values }) => values.every((value) => isAudited(entries, action, value)))
+    }
+  }
+
   /** @param lines the whole audit log */
   check(lines: string): void {
-    const entries = lines
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Entry)
+    const entries = parse(lines)
     for (const [action, values] of this.#acknowledged) {
-      const own = entries.filter((entry) => entry.action === action && entry.success)
       for (const value of values)
-        expect(
-          own.some(({ detail }) => detail.includes(value)),
-          `${action} ${value} is audited`,
-        ).to.equal(true)
+        expect(isAudited(entries, action, value), `${action} ${value} is audited`).to.equal(true)
+      const own = entries.filter((entry) => entry.action === action && entry.success)
       const seen = [...(this.#observed.get(action) ?? []), ...values]
       for (const { detail } of own)
         expect(
@@ -42,6 +45,17 @@ export class KilledAudit {
     }
     for (const { success, detail, action } of entries) if (!success) expect(detail, action).to.not.equal('')
   }
+}
+
+function parse(lines: string): Entry[] {
+  return lines
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Entry)
+}
+
+function isAudited(entries: readonly Entry[], action: string, value: string): boolean {
+  return entries.some((entry) => entry.action === action && entry.success && entry.detail.includes(value))
 }
 
 function note(kept: Map<string, Set<string>>, action: string, value: string): void {
