@@ -11,7 +11,7 @@ import { swapsBelow } from '../support/scratch.js'
 import { sh } from '../support/sh.js'
 
 const mib = 1024 ** 2
-const rounds = 6
+const rounds = 12
 
 describe('the swap of a killed agent', function () {
   let agent: AgentProcess
