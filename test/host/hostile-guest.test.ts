@@ -128,7 +128,7 @@ describe('a hostile guest', function () {
     ['inotify instances', attacks.inotify, 1000],
   ] as const)
     it(`takes ${what} from nobody`, async function () {
-      if (what === 'message queues' && !mayRaiseLimits()) this.skip()
+      if (what === 'message queues' && !mayRaiseLimits()) this.skip() // they need CAP_SYS_RESOURCE
       const [machine, neighbour] = [await lab.started(), await lab.started()]
       const taken = await holds(machine, code)
       expect(taken).to.be.at.least(least)
@@ -175,7 +175,7 @@ describe('a hostile guest', function () {
     })
 
     it('mounts user-space file systems for itself only, where it is allowed to', async function () {
-      if (!existsSync('/dev/fuse')) this.skip()
+      if (!existsSync('/dev/fuse')) this.skip() // the host may lack it
       const machine = await lab.started({ devices: ['fuse'] })
       const child = spawn('lxc-attach', lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.fuse}`))
       held.push(child)
