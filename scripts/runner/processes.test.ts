@@ -27,10 +27,10 @@ describe('test processes', () => {
   const processesOf = (limitSeconds: number): Processes => new Processes({ scratch, isLive: false, limitSeconds })
   const run = (body: string, limitSeconds = 60): Promise<JobResult> => processesOf(limitSeconds).run(jobOf(body))
   const isAlive = (pid: number): boolean => existsSync(`/proc/${pid}/exe`)
-  const readPid = (): number => Number(readFileSync(join(scratch, 'pid'), 'utf8'))
-  /** Starts a process in a session of its own, which ignores SIGTERM, and waits. */
+  const readPids = (): number[] => ['pid', 'late'].map((name) => Number(readFileSync(join(scratch, name), 'utf8')))
+  /** Starts a process in a session of its own, which answers SIGTERM by starting another process, and waits. */
   const stubborn = (): string => `it('waits', () => {
-    const text = 'trap "" TERM; cd ${scratch}; echo $$ > pid.new; mv pid.new pid; sleep 600 & wait; sleep 600'
+    const text = 'late() { sleep 600 & echo $! > late; }; trap late TERM; cd ${scratch}; echo $$ > pid.new; mv pid.new pid; sleep 600 & wait; wait'
     require('node:child_process').spawn('sh', ['-c', text], { detached: true, stdio: 'ignore' })
     return new Promise(() => setTimeout(() => undefined, 600000))
   })`
@@ -63,6 +63,7 @@ describe('test processes', () => {
   it('are killed when they exceed the limit of time', async () => {
     const result = await run(stubborn(), 3)
     expect(result.failures[0]).to.include('did not end within 3 s in: ')
+    await waitFor(() => !readPids().some(isAlive))
   })
 
   it('are killed with all descendants at an interruption, which reports what they were doing', async () => {
@@ -71,7 +72,7 @@ describe('test processes', () => {
     await waitFor(() => existsSync(join(scratch, 'pid')))
     expect(await processes.interrupt()).to.deep.equal(['sample.test.ts\n  interrupted in: waits\n\n'])
     await ended
-    await waitFor(() => !isAlive(readPid()))
+    await waitFor(() => !readPids().some(isAlive))
   })
 
   it('read end of file from standard input', async () => {

@@ -171,31 +171,35 @@ interface ProcessEntry {
   readonly started: string
 }
 
-/** Ends a process, all of its session and all descendants: first by SIGTERM, then by SIGKILL. */
+/**
+ * Ends a process, all of its session and all descendants: first by SIGTERM, then by SIGKILL, also those that were
+ * started in between.
+ */
 async function killFamily({ pid }: ChildProcess): Promise<void> {
   if (pid === undefined) return
-  const family = familyOf(pid)
+  let family = familyOf(pid)
   signal(family, 'SIGTERM')
-  for (const deadline = performance.now() + killAfterMs; performance.now() < deadline; await delay(50))
-    if (survivors(family).length === 0) return
-  signal(survivors(family), 'SIGKILL')
+  for (const deadline = performance.now() + killAfterMs; performance.now() < deadline; await delay(50)) {
+    family = familyOf(pid, family)
+    if (family.length === 0) return
+  }
+  signal(familyOf(pid, family), 'SIGKILL')
 }
 
-function familyOf(leader: number): ProcessEntry[] {
+/** @param known its members until now; their children and sessions belong to it after they have lost their parents */
+function familyOf(leader: number, known: readonly ProcessEntry[] = []): ProcessEntry[] {
   const entries = readProcesses()
+  const sessions = new Set([leader, ...known.map(({ session }) => session)])
+  sessions.delete(0) // the kernel's threads
+  const started = new Map(known.map((entry) => [entry.pid, entry.started]))
   const family = new Map<number, ProcessEntry>()
   const add = (entry: ProcessEntry): void => {
     if (family.has(entry.pid)) return
     family.set(entry.pid, entry)
     for (const other of entries) if (other.parent === entry.pid) add(other)
   }
-  for (const entry of entries) if (entry.pid === leader || entry.session === leader) add(entry)
+  for (const entry of entries) if (sessions.has(entry.session) || started.get(entry.pid) === entry.started) add(entry)
   return [...family.values()]
-}
-
-function survivors(family: readonly ProcessEntry[]): ProcessEntry[] {
-  const started = new Map(readProcesses().map((entry) => [entry.pid, entry.started]))
-  return family.filter((entry) => started.get(entry.pid) === entry.started)
 }
 
 function signal(entries: readonly ProcessEntry[], name: NodeJS.Signals): void {
