@@ -39,6 +39,11 @@ describe('order of test processes', () => {
     ])
   })
 
+  it('begins with files that take two lanes, before longer ones', () => {
+    const [long, crowd] = ['test/host/boot.test.ts', 'test/host/hostile-guest.test.ts']
+    expect(labels([long, crowd], [[long, 500]])).to.deep.equal([[crowd], [long]])
+  })
+
   it('puts up to ten files of a cheap folder into one process', () => {
     const files = Array.from({ length: 11 }, (_, index) => `test/api/${String(index).padStart(2, '0')}.test.ts`)
     expect(labels(files)).to.deep.equal([['test/api (1)'], ['test/api/10.test.ts']])

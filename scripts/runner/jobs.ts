@@ -93,7 +93,10 @@ export function selectTests(files: readonly string[], { parts, unitOnly, quickOn
     .filter((file) => !quickOnly || quick.test(file))
 }
 
-/** In the order in which the chains begin: the longest first, so that all lanes end at about the same time. */
+/**
+ * In the order in which the chains begin: those that take several lanes while these are free, then the longest, so that
+ * all lanes end at about the same time.
+ */
 export function planChains(files: readonly string[], times: Times): Chain[] {
   const jobs = planJobs(files, times)
   const grouped = groups.map((group) => ({ group, members: jobs.filter((job) => isIn(group, job)) }))
@@ -103,7 +106,7 @@ export function planChains(files: readonly string[], times: Times): Chain[] {
     ...single.map((job) => chainOf([job])),
   ]
   const isFirst = (chain: Chain): number => Number(chain.jobs[0]?.label === first)
-  return chains.sort((a, b) => isFirst(b) - isFirst(a) || b.seconds - a.seconds)
+  return chains.sort((a, b) => isFirst(b) - isFirst(a) || b.lanes - a.lanes || b.seconds - a.seconds)
 }
 
 const isIn = (group: Group, { label }: Job): boolean => group.files.test(label)

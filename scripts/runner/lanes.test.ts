@@ -52,6 +52,12 @@ describe('lanes', () => {
       ['a b', 'c'],
     ],
     [
+      'keep free lanes for a chain that takes two of them',
+      [chain('a', 'host'), chain('b', 'host', 2), chain('c', 'host')],
+      { count: 2, computing: 0 },
+      ['a', 'b', 'c'],
+    ],
+    [
       'run a chain that takes more lanes than there are, with no other next to it',
       [chain('a', 'host', 2), chain('b', 'host')],
       { count: 1, computing: 0 },

@@ -7,7 +7,7 @@ export interface Lanes {
   readonly computing: number
 }
 
-/** Runs chains in lanes. A chain that does not fit lets those behind it pass. */
+/** Runs chains in lanes. No chain begins before one that waits for a second lane, which would otherwise come last. */
 export async function runInLanes(
   chains: readonly Chain[],
   lanes: Lanes,
@@ -34,8 +34,8 @@ export function takeNext(waiting: Chain[], running: readonly Chain[], lanes: Lan
   const free = lanes.count - running.reduce((sum, chain) => sum + chain.lanes, 0)
   const computing = running.filter(({ kind }) => kind === 'compute').length
   const preferred: JobKind = computing < lanes.computing ? 'compute' : 'host'
-  const fits = (chain: Chain): boolean => chain.lanes <= free || running.length === 0
-  const next = waiting.find((chain) => fits(chain) && chain.kind === preferred) ?? waiting.find(fits)
-  if (next) waiting.splice(waiting.indexOf(next), 1)
+  const next = waiting.find((chain) => chain.kind === preferred) ?? waiting[0]
+  if (!next || (next.lanes > free && running.length > 0)) return undefined
+  waiting.splice(waiting.indexOf(next), 1)
   return next
 }
