@@ -95,9 +95,8 @@ class TestRun {
   readonly results: JobResult[] = []
   readonly #scratch = mkdtempSync(join(tmpdir(), 'berth-test.'))
   readonly #processes: Processes
-  readonly #interruptions: string[] = []
   readonly #isLive: boolean
-  #isInterrupted = false
+  #interruption: Promise<string[]> | undefined
 
   constructor(
     private readonly chains: readonly Chain[],
@@ -108,25 +107,27 @@ class TestRun {
   }
 
   async run(): Promise<void> {
-    for (const name of signals) process.on(name, () => void this.#interrupt())
+    for (const name of signals) process.on(name, () => this.#interrupt())
+    process.on('uncaughtException', (error) => this.#interrupt(error))
     process.on('exit', () => rmSync(this.#scratch, { recursive: true, force: true }))
     chmodSync(this.#scratch, 0o755) // users of programs that tests start read it
     await compile(join(this.#scratch, 'compiled'))
     const restore = this.#isLive ? () => undefined : keepForwarding()
     try {
-      await runInLanes(this.chains, this.lanes, (chain) => this.#runJobs(chain.jobs))
+      const running = runInLanes(this.chains, this.lanes, (chain) => this.#runJobs(chain.jobs))
+      await running.catch((error: unknown) => this.#interrupt(error))
+      report(this.results, (await this.#interruption) ?? [])
     } finally {
       restore()
     }
-    report(this.results, this.#interruptions)
   }
 
   async #runJobs(jobs: readonly Job[]): Promise<void> {
     for (const job of jobs) {
-      if (this.#isInterrupted) return
+      if (this.#interruption) return
       if (this.#isLive) say(job.label)
       const result = await this.#processes.run(job)
-      if (this.#isInterrupted) return
+      if (this.#interruption) return
       this.#show(result)
       this.results.push(result)
       if (!result.isComplete) await this.#runJobs(splitJob(job))
@@ -141,11 +142,15 @@ class TestRun {
     note(`${Math.round(seconds)} s`)
   }
 
-  /** Results of files that have ended are still shown. */
-  async #interrupt(): Promise<void> {
-    if (this.#isInterrupted) return
-    this.#isInterrupted = true
-    this.#interruptions.push(...(await this.#processes.interrupt()))
+  /**
+   * Results of files that have ended are still shown. An interrupted run has failed, even if no process was running.
+   * @param error a defect of the runner, or that its output was closed
+   */
+  #interrupt(error?: unknown): void {
+    if (this.#interruption) return
+    if (error !== undefined) console.error(error)
+    process.exitCode = 1
+    this.#interruption = this.#processes.interrupt().then((running) => [...running, 'the run was interrupted\n\n'])
   }
 }
 
