@@ -31,7 +31,7 @@ describe('backups of guests', function () {
   let sftp: TestSftp
   let s3: TestS3
   /** Id of the backup in the folder, which the tests share. */
-  let usual = ''
+  let usual: string
 
   before(async () => {
     first = await BackupHost.open('gba')
@@ -44,6 +44,7 @@ describe('backups of guests', function () {
     mkdirSync(join(scratch.path, 'local'))
     sftp = await TestSftp.start(join(scratch.path, 'sftp'))
     s3 = await TestS3.start(join(scratch.path, 's3'))
+    usual = await backUpVerified(localTarget())
   })
   after(async () => {
     await sftp?.close()
@@ -91,11 +92,9 @@ describe('backups of guests', function () {
   }
 
   it('are stored in a folder, and restored completely', async () => {
-    const to = localTarget()
     const kept = digestTree(first.rootOf(uuid))
-    usual = await backUpVerified(to)
     writeFileSync(join(first.rootOf(uuid), 'later'), 'later')
-    expect((await restore(first, uuid, usual, to)).status).to.equal('done')
+    expect((await restore(first, uuid, usual, localTarget())).status).to.equal('done')
     expect(digestTree(first.rootOf(uuid))).to.equal(kept)
     expect(first.record(uuid)).to.include({ status: 'stopped', fetchedBytes: 0 })
   })
@@ -174,13 +173,15 @@ describe('backups of guests', function () {
   })
 
   it('send only changes', async () => {
-    const to = localTarget()
-    const one = usual
+    const path = join(scratch.path, 'changes')
+    mkdirSync(path)
+    const to = target({ $case: 'local', value: { path } })
+    const whole = await first.backUp(uuid, to)
     writeFileSync(join(first.rootOf(uuid), 'small'), 'x'.repeat(1000))
-    usual = await first.backUp(uuid, to)
+    const changes = await first.backUp(uuid, to)
     expect(first.record(uuid).backups.at(-1)!.storedBytes).to.be.lessThan(1024 ** 2)
-    await remove(one, to)
-    expect((await restore(first, uuid, usual, to)).status).to.equal('done')
+    await remove(whole, to)
+    expect((await restore(first, uuid, changes, to)).status).to.equal('done')
   })
 
   it('are made by their schedule, read back, and limited in number', async () => {
