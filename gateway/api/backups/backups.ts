@@ -8,7 +8,7 @@ import { listAnswer, listQuery } from '../../http/list.js'
 import { trimmed } from '../../http/normalize.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { ContainerPathSchema } from '../guests/containers.js'
-import { textFilter } from '../guests/guest-row.js'
+import { textFilter, virtualizationName } from '../guests/guest-row.js'
 import { refuseSuspendedSource } from '../guests/suspension.js'
 import { queueOrder } from '../guests/queue-order.js'
 import { QueuedSchema } from '../tasks/task-row.js'
@@ -191,7 +191,8 @@ function restoreRoute(parts: BackupParts): Route {
 /** The agent checks backups of guests that no host reports any more. @throws {BerthError} `unsupported` */
 function refuseOtherKind(view: FleetView, { guest }: GuestView, sourceUuid: string): void {
   const source = view.findGuest(sourceUuid)?.guest
-  if (source === undefined || source.virtualization === guest.virtualization) return
+  if (source === undefined) return
+  if (virtualizationName(source.virtualization) === virtualizationName(guest.virtualization)) return
   const message = 'a virtual machine and a container cannot be restored from backups of each other'
   throw new BerthError('invalid', 'unsupported', message)
 }

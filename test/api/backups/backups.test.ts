@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { expect } from 'chai'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { conflict } from '../../../shared/errors.js'
@@ -128,6 +129,13 @@ describe('backups over HTTP', function () {
     expect(there.host.contents.get(other.uuid)).to.equal('first')
     expect([...there.host.driver.logins.keys()]).to.include(`/nowhere/${other.uuid}.next`)
     expect([...agent.host.driver.logins.keys()]).not.to.include(`/nowhere/${guest.uuid}.next`)
+  })
+
+  it('are looked up at the target if an older agent does not report the kind of the original', async () => {
+    const older = await gateway.fleet.addGuest({ virtualization: '' as 'lxc', status: 'stopped' }, 'host-b')
+    const body = { target_id: targetId, container_uuid: older.uuid }
+    const failed = await ended(await restore(randomUUID(), { body }))
+    expect([failed['status'], failed['error_code']]).to.deep.equal(['failed', 'backup_missing'])
   })
 
   it('are refused for a guest of the other kind, known to the gateway or only to the target', async () => {
