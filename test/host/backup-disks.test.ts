@@ -29,7 +29,7 @@ const disks: readonly (readonly [string, string])[] = [
      truncate -s 500M sparse; ln data hard
      mkdir packed; btrfs property set packed compression zstd; yes words | head -c 300M >packed/text
      cp --reflink=always packed/text packed/copy; cp -r --reflink=always ../usr image-copy
-     touch -d @1.123456789 copy4 sparse packed/text`,
+     mkdir $'new\\nline'; truncate -s 200M $'new\\nline/disk'; touch -d @1.123456789 copy4 sparse packed/text`,
   ],
   [
     'that is over-full with data of its own and small files',

@@ -10,7 +10,7 @@ require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 my ($tree, $path, $size, @program) = @ARGV;
 my ($block, $at_once) = (4096, 1 << 20);
 my $zeros = "\0" x $block;
-my ($above, $name) = $path =~ m{^(?:(.*)/)?([^/]+)$} or die "$path: not a file\n";
+my ($above, $name) = $path =~ m{^(?:(.*)/)?([^/]+)\z}s or die "$path: not a file\n";
 my $directory = $above // '.';
 my $opened = open_beneath(open_top($tree), $directory, O_RDONLY | O_DIRECTORY) // die "$directory: $!\n";
 my $fd = fileno $opened;
