@@ -1,10 +1,11 @@
 import type { Step, StepContext } from '../../operations/types.js'
 import { sentSnapshotId, updateBackup } from '../snapshots/backups.js'
-import type { GuestContext } from '../context.js'
+import { driverOf, type GuestContext } from '../context.js'
 import { takeHidden } from '../snapshots/snapshot-space.js'
 import { thawGuest } from '../snapshots/thaw.js'
 import { whileFrozen } from '../snapshots/while-frozen.js'
 import { repositoryOf, type TargetInput } from './backup-order.js'
+import { planUsedBytes } from './plan-restore-room.js'
 
 export interface BackupInput extends TargetInput {
   description: string
@@ -29,8 +30,10 @@ function snapshotStep(context: GuestContext): Step<unknown> {
       const { made, sizeBytes } = await guestMutex.run(uuid, () =>
         whileFrozen(context, store.get(uuid), () => takeHidden(context, uuid, sentSnapshotId(id))),
       )
-      const { extraBytes } = store.get(uuid)
-      const used = sizeBytes === undefined ? {} : { usedBytes: Math.max(0, sizeBytes - extraBytes) }
+      const record = store.get(uuid)
+      const limitBytes = driverOf(context, record).volumeLimitBytes(context.machineOf(record))
+      const bounds = { limitBytes, extraBytes: record.extraBytes }
+      const used = sizeBytes === undefined ? {} : { usedBytes: planUsedBytes(sizeBytes, bounds) }
       if (made) updateBackup(store, uuid, { id, createdAtMs: now(), ...used })
     },
     undo: async ({ operationId, subject: { id: uuid } }) => {

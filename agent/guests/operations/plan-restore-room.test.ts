@@ -1,8 +1,33 @@
 import { expect } from 'chai'
-import { planExtraBytes, planFetchedBytes } from './plan-restore-room.js'
+import { planExtraBytes, planFetchedBytes, planOriginalBytes, planUsedBytes } from './plan-restore-room.js'
 
 const mib = 1024 ** 2
 const limitBytes = 1024 * mib
+
+describe('what a backup records as counted for the disk', () => {
+  for (const [name, countedMib, limitMib, extraMib, usedMib] of [
+    ['leaves out space that an earlier restore added', 800, 1024, 300, 500],
+    ['is at most the disk, whatever snapshots retain', 1400, 1024, 0, 1024],
+    ['includes everything on a disk that limits itself', 1400, 0, 0, 1400],
+  ] as const)
+    it(name, () => {
+      const [counted, limit, extra, used] = [countedMib, limitMib, extraMib, usedMib].map((value) => value * mib)
+      expect(planUsedBytes(counted!, { limitBytes: limit!, extraBytes: extra! })).to.equal(used)
+    })
+})
+
+describe('what an original took at most', () => {
+  for (const [name, size, originalMib] of [
+    ['is what counted for its disk', { sizeBytes: 1200, usedBytes: 800 }, 800],
+    ['is the length of all files, where snapshots counted as well', { sizeBytes: 800, usedBytes: 1400 }, 800],
+    ['does not include holes of large files', { sizeBytes: 6600, usedBytes: 1400, savedBytes: 6000 }, 600],
+    ['is not known without the figure', { sizeBytes: 1200 }, 0],
+  ] as const)
+    it(name, () => {
+      const bytes = Object.fromEntries(Object.entries(size).map(([key, value]) => [key, value * mib]))
+      expect(planOriginalBytes({ sizeBytes: 0, fileCount: 1, ...bytes }) / mib).to.equal(originalMib)
+    })
+})
 
 describe('room for a backup that is restored', () => {
   for (const [name, usedBytes, originalBytes, extraBytes] of [

@@ -5,6 +5,21 @@ const overhead = 1.1
 const smallestBytes = 64 * 1024 ** 2
 const bytesPerFile = 8 * 1024
 
+/**
+ * Bytes to record as those that counted for the disk. Snapshots count as well, so it is at most the disk: what fitted on
+ * it can be restored onto a disk of the same size.
+ * @param limitBytes the guest's disk as sold; 0: the disk limits itself
+ */
+export function planUsedBytes(countedBytes: number, record: { limitBytes: number; extraBytes: number }): number {
+  const usedBytes = Math.max(0, countedBytes - record.extraBytes)
+  return record.limitBytes > 0 ? Math.min(usedBytes, record.limitBytes) : usedBytes
+}
+
+/** Upper bound of the bytes that the original took. Backups of older versions recorded those of snapshots as well. */
+export function planOriginalBytes({ sizeBytes, usedBytes = 0, savedBytes = 0 }: BackupSize): number {
+  return Math.min(usedBytes, Math.max(0, sizeBytes - savedBytes))
+}
+
 /** Bytes that a backup may take while it is fetched. At that time only large files have holes and share data. */
 export function planFetchedBytes(size: BackupSize): number {
   const { sizeBytes, fileCount, usedBytes = 0, savedBytes = 0 } = size

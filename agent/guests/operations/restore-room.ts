@@ -8,7 +8,7 @@ import { driverOf, type GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { settleRoom } from '../snapshots/settle-room.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
-import { planExtraBytes, planFetchedBytes } from './plan-restore-room.js'
+import { planExtraBytes, planFetchedBytes, planOriginalBytes } from './plan-restore-room.js'
 
 /** How long an operation waits until the kernel has freed a deleted disk. */
 const vanishMs = 60_000
@@ -24,8 +24,7 @@ export async function makeRoom(
   { readDisk }: Pick<HostCapacity, 'readDisk'>,
 ): Promise<void> {
   const limitBytes = limitOf(context, context.store.get(uuid))
-  const leastBytes = Math.min(size.usedBytes ?? 0, size.sizeBytes)
-  if (limitBytes > 0 && leastBytes > limitBytes) throw tooLarge()
+  if (limitBytes > 0 && planOriginalBytes(size) > limitBytes) throw tooLarge()
   const neededBytes = planFetchedBytes(size)
   const { totalBytes, usedBytes } = await readDisk()
   if (totalBytes - usedBytes - planReserveBytes(totalBytes) < neededBytes)
