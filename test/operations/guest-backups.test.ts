@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import type { Domain } from '../../agent/daemon/domain.js'
 import { scheduledBackupDefinition, scheduledBackups } from '../../agent/guests/operations/backup-scheduled.js'
 import { guestSubject } from '../../agent/guests/operations/guest-order.js'
-import { endRoom, raiseBound, withRoom } from '../../agent/guests/operations/restore-room.js'
+import { endRoom, makeRoom, raiseBound, withRoom } from '../../agent/guests/operations/restore-room.js'
 import { noBackupSchedule } from '../../agent/guests/record/snapshots-and-backups.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { memoryTargets } from '../support/memory/memory-backups.js'
@@ -15,6 +15,7 @@ import {
   type MemoryGuest,
   type WireOrder,
 } from '../support/memory/memory-guest.js'
+import { refusal } from '../support/refusal.js'
 import { silentLog } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 import { describeOperationMatrix, type MatrixSubject } from '../support/operations/operation-matrix.js'
@@ -110,6 +111,23 @@ describe('the room of a restore', () => {
     host.areFreed = true
     await domain.reconciler.pass()
     expect(room().fetchedBytes).to.equal(0)
+  })
+
+  it('is refused only after the space of an earlier attempt is free', async () => {
+    const { host, uuid, domain } = guest
+    const { signal } = new AbortController()
+    const size = { sizeBytes: gib, fileCount: 1 }
+    const { totalBytes, usedBytes } = host.pool
+    const make = () => makeRoom(domain.context, { uuid, size, signal }, domain.capacity)
+    host.pool = { totalBytes, usedBytes: totalBytes }
+    expect(await refusal(make())).to.match(/^storage_full: /)
+    host.areFreed = false
+    const made = make()
+    await untilChecked(1)
+    host.pool = { totalBytes, usedBytes }
+    host.areFreed = true
+    await made
+    expect(room().fetchedBytes).to.be.above(gib)
   })
 })
 

@@ -83,7 +83,7 @@ function fetchStep({ context, capacity }: Parts): Step<RestoreInput> {
       await volumes.discardNext(uuid)
       const size = await readSize(context, step)
       checkBackupFits(store.get(uuid).spec, size)
-      await makeRoom(context, { uuid, size }, capacity)
+      await makeRoom(context, { uuid, size, signal: step.signal }, capacity)
       await volumes.prepare(uuid, { empty: true }, volumeLimitOf(context, store.get(uuid)))
       await driverOf(context, store.get(uuid)).prepareEmpty(volumes.nextPathOf(uuid))
       await fetchInto(context, step, size)

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { BerthError } from '../../../shared/errors.js'
 import type { BackupSize } from '../../backups/contract.js'
 import type { StepContext } from '../../operations/types.js'
-import { planReserveBytes } from '../../storage/room.js'
+import { planFreeBytes } from '../../storage/room.js'
 import type { HostCapacity } from '../resources/capacity.js'
 import { driverOf, type GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
@@ -14,22 +14,44 @@ import { planExtraBytes, planFetchedBytes, planOriginalBytes } from './plan-rest
 const vanishMs = 60_000
 const pollMs = 500
 
+interface WantedRoom {
+  readonly uuid: string
+  readonly size: BackupSize
+  readonly signal: AbortSignal
+}
+
 /**
  * Raises the guest's limit so that a backup fits in addition to its disk, until one of both is deleted.
  * @throws {BerthError} `backup_too_large`, `storage_full`
  */
 export async function makeRoom(
   context: GuestContext,
-  { uuid, size }: { readonly uuid: string; readonly size: BackupSize },
-  { readDisk }: Pick<HostCapacity, 'readDisk'>,
+  { uuid, size, signal }: WantedRoom,
+  capacity: Pick<HostCapacity, 'readDisk'>,
 ): Promise<void> {
   const limitBytes = limitOf(context, context.store.get(uuid))
   if (limitBytes > 0 && planOriginalBytes(size) > limitBytes) throw tooLarge()
   const neededBytes = planFetchedBytes(size)
-  const { totalBytes, usedBytes } = await readDisk()
-  if (totalBytes - usedBytes - planReserveBytes(totalBytes) < neededBytes)
-    throw new BerthError('exhausted', 'storage_full', 'the pool has no room for the backup in addition to the disk')
+  if (!(await hasFree(capacity, neededBytes))) {
+    // An earlier attempt may have left a volume, which takes space until the kernel has freed it.
+    await untilFreed(() => context.volumes.areFreed(uuid), signal)
+    if (!(await hasFree(capacity, neededBytes))) throw poolFull()
+  }
   await raiseBound(context, uuid, neededBytes)
+}
+
+async function hasFree({ readDisk }: Pick<HostCapacity, 'readDisk'>, bytes: number): Promise<boolean> {
+  return planFreeBytes(await readDisk()) >= bytes
+}
+
+/** @returns false if it takes too long */
+async function untilFreed(isFreed: () => Promise<boolean>, signal: AbortSignal): Promise<boolean> {
+  const deadline = performance.now() + vanishMs
+  while (!(await isFreed())) {
+    if (performance.now() > deadline) return false
+    await delay(pollMs, undefined, { signal })
+  }
+  return true
 }
 
 /** Raises the guest's limit to its present usage plus this number of bytes. */
@@ -92,11 +114,8 @@ export async function endRoom(
   const { extraBytes } = { ...record, ...change }
   const fetchedBytes = record.fetchedBytes + Math.max(0, record.extraBytes - extraBytes)
   context.store.update(uuid, { extraBytes, fetchedBytes })
-  const deadline = performance.now() + vanishMs
-  while (!(await settleRoom(context, uuid))) {
-    if (performance.now() > deadline) return log.info('the space of the replaced disk is not free yet')
-    await delay(pollMs, undefined, { signal })
-  }
+  const isFree = await untilFreed(() => settleRoom(context, uuid), signal)
+  if (!isFree) return log.info('the space of the replaced disk is not free yet')
   if (context.store.find(uuid)) await setBound(context, context.store.get(uuid))
 }
 
@@ -110,6 +129,10 @@ async function usedBytesOf({ volumes }: GuestContext, uuid: string): Promise<num
 
 async function setBound(context: GuestContext, record: GuestRecord): Promise<void> {
   await context.volumes.resize(record.uuid, volumeLimitOf(context, record))
+}
+
+function poolFull(): BerthError {
+  return new BerthError('exhausted', 'storage_full', 'the pool has no room for the backup in addition to the disk')
 }
 
 function tooLarge(): BerthError {
