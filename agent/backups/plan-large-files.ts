@@ -1,3 +1,5 @@
+import { mostLargeFiles, mostLargePathBytes } from '../host/disk/file-layout.js'
+
 /** A file that takes far less space than its length. restic would write its whole length. */
 export interface LargeFile {
   /** Its index among the files of the layout. */
@@ -5,12 +7,6 @@ export interface LargeFile {
   readonly path: string
   readonly sizeBytes: number
 }
-
-/** Maximum number of files that are fetched one by one: each needs a run of restic. */
-const most = 500
-
-/** Maximum length of their escaped paths: they are arguments, which the kernel limits to about 2 MiB (execve(2)). */
-const mostPathBytes = 512 * 1024
 
 /**
  * @param layout text as agent/host/perl/read-layout.pl writes it, a character for each byte
@@ -40,7 +36,7 @@ class FoundFiles {
   add(bytes: string, file: Omit<LargeFile, 'path'>): void {
     const path = decodeName(bytes)
     const pathBytes = this.#pathBytes + escapePattern(bytes).length
-    if (path === undefined || this.files.length >= most || pathBytes > mostPathBytes) return
+    if (path === undefined || this.files.length >= mostLargeFiles || pathBytes > mostLargePathBytes) return
     this.files.push({ ...file, path })
     this.#pathBytes = pathBytes
   }

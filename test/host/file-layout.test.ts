@@ -68,8 +68,23 @@ describe('the layout of a tree', function () {
     expect(movedBytes).to.be.within(mib, 4 * mib)
     expect(files().sort()).to.include.members(['a', 'b', 'c', 'd', 'packed/copy', 'packed/text', 'sparse'])
     expect(files().filter((name) => ['data', 'copy', 'hard'].includes(name))).to.have.length(1)
-    expect(listLargeFiles(readFileSync(layout, 'latin1'))).to.have.length(1)
+    expectlistLargeFiles(readFileSync(layout, 'latin1')).to.have.length(1)
     expect(await restore('whole')).to.be.below(4 * mib)
+  })
+
+  it('counts as saved only what files save that are fetched one by one', async () => {
+    run('volume', `truncate -s 140M $'no\\xffutf8'; printf end >>$'no\\xffutf8'`)
+    const { savedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
+    expect(savedBytes).to.be.within(139 * mib, 141 * mib)
+    expect(files().slice(1)).to.include('no\xffutf8')
+    run(
+      'volume',
+      `rm $'no\\xffutf8'; mkdir many; for i in {1..510}; do truncate -s 130M many/$i; echo end >>many/$i; done`,
+    )
+    const { savedBytes: ofMany } = await readLayout(join(pool, 'volume'), layout, signal)
+    expect(ofMany / mib).to.be.within(500 * 129, 500 * 130 + 10)
+    expectlistLargeFiles(readFileSync(layout, 'latin1')).to.have.length(500)
+    run('volume', 'rm -r many')
   })
 
   it('omits files that need too much memory, but none with large holes', async () => {

@@ -6,6 +6,12 @@ const longestMs = 24 * 3_600_000
 /** The largest layout that is read. Written layouts stay well below it. */
 export const mostLayoutBytes = 64 * 1024 ** 2
 
+/** Maximum number of large files, which are fetched one by one: each needs a run of restic. */
+export const mostLargeFiles = 500
+
+/** Maximum length of their escaped paths: they are arguments, which the kernel limits to about 2 MiB (execve(2)). */
+export const mostLargePathBytes = 512 * 1024
+
 export interface LayoutBounds {
   /** Memory for the description of the tree: some 2 million extents. */
   readonly memoryBytes: number
@@ -36,8 +42,8 @@ export async function readLayout(
   signal: AbortSignal,
   { memoryBytes, writtenBytes } = usualBounds,
 ): Promise<LayoutSpace> {
-  const args = [tree, file, String(memoryBytes), String(writtenBytes)]
-  const { stdout } = await runPerl('read-layout', args, { timeoutMs: longestMs, signal })
+  const bounds = [memoryBytes, writtenBytes, mostLargeFiles, mostLargePathBytes].map(String)
+  const { stdout } = await runPerl('read-layout', [tree, file, ...bounds], { timeoutMs: longestMs, signal })
   const [savedBytes = 0, movedBytes = 0] = stdout.split(' ').map(Number)
   return { savedBytes, movedBytes }
 }

@@ -1,6 +1,6 @@
 # Writes down how the files of a tree share their data, where they have holes and what is compressed, from the maps of
 # their extents. No data is read. Nobody may change the tree meanwhile. Arguments: the tree, the file to write, bytes of
-# memory for extents and names, the most bytes to write.
+# memory for extents and names, the most bytes to write, the most large files, the most bytes of their escaped paths.
 #
 # System calls: ioctl with FS_IOC_FIEMAP, statx for times with nanoseconds, fgetxattr, flistxattr, prlimit64. Node has none of
 # them; filefrag(8) and getfattr(1) would be processes for each file.
@@ -12,7 +12,7 @@
 # COUNT` and so many names and values of attributes, in hex, follow for a large file, which takes far less room than its
 # length: it is restored from them. Then come ranges: `H OFFSET LENGTH`
 # a hole, `C OFFSET LENGTH` compressed data, `S OFFSET LENGTH PATH OFFSET` data that another file has as well. The rest
-# of the file is data of its own. A file without such ranges is left out.
+# of the file is data of its own. A file without such ranges is left out. Large files come first.
 #
 # A guest may have any number of files and extents. So the memory for them, the extents of a file and the bytes that are
 # written are bounded. A file beyond a bound is left out, and takes more room once it is restored. Files with large holes
@@ -25,7 +25,7 @@ require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 
 bound_memory();
 
-my ($tree, $output, $memory, $most_bytes) = @ARGV;
+my ($tree, $output, $memory, $most_bytes, $most_large, $most_path_bytes) = @ARGV;
 my ($fiemap, $sync, $block, $smallest, $small_holes) = (0xC020660B, 0x1, 4096, 4096, 65536);
 my ($is_last, $is_unclear, $is_encoded, $is_inline) = (0x1, 0x6, 0x8, 0x380);
 # Data is moved in parts of 256 MiB, and the kernel frees old extents, of up to 128 MiB, as a whole.
@@ -212,6 +212,7 @@ sub describe_large {
 }
 
 sub larger { $_[0] > $_[1] ? $_[0] : $_[1] }
+sub smaller { $_[0] < $_[1] ? $_[0] : $_[1] }
 
 # @returns the text of a file; undefined where it is longer than `most`
 sub write_fields {
@@ -227,6 +228,52 @@ sub write_fields {
   return $text;
 }
 
+# Large files are arguments of restic: their number and length are bounded, and their names are UTF-8.
+sub can_be_argument {
+  my ($path) = @_;
+  return 0 if $most_large <= 0 || length_of_pattern($path) > $most_path_bytes;
+  return utf8::decode($path) && $path !~ /[^\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]/;
+}
+
+sub length_of_pattern { my ($path) = @_; length($path) + ($path =~ tr/\\*?[]//) }
+
+my ($saved, $moved_apart, $moved_at_once, $moved, $left) = (0, 0, 0, 0, $most_bytes);
+
+sub print_out {
+  my ($out, $text) = @_;
+  $left -= length $text;
+  print $out $text or die "$output: $!\n";
+}
+
+# @returns false for a file that restic restores with the others
+sub write_large {
+  my ($out, $index, $holes, $shared, $others) = @_;
+  return 0 unless can_be_argument(path_of($index));
+  my @about = describe_large($index) or return 0;
+  my $text = write_fields($index, $left, @about);
+  if (!defined $text && $holes >= $least_saved) { # without it the file takes more room than it must
+    ($ranges{$index}, $shared, $others) = ('', 0, 0);
+    $text = write_fields($index, $left, @about);
+  }
+  return 0 if !defined $text;
+  print_out($out, $text);
+  $most_large--;
+  $most_path_bytes -= length_of_pattern(path_of($index));
+  my $own = size_of($index) - $holes - $shared;
+  $saved += $holes + $shared;
+  $moved_apart = larger($moved_apart, $others ? $own + $shared : 0);
+  return 1;
+}
+
+sub write_usual {
+  my ($out, $index, $holes, $shared) = @_;
+  my $text = write_fields($index, $left) // return;
+  print_out($out, $text);
+  my $own = size_of($index) - $holes - $shared;
+  if ($shared) { $moved += $own }
+  else { $moved_at_once = larger($moved_at_once, smaller($own, $most_moved)) }
+}
+
 walk();
 note_shared();
 @plain = %encoded = %seen = ();
@@ -235,27 +282,10 @@ for my $index (sort { $a <=> $b } keys %ranges) {
   my ($holes, $shared, $others) = sum_up($index);
   next unless $others || $holes >= $small_holes;
   my $is_large = $holes + $shared >= $least_saved && links_of($index) == 1;
-  push @{$is_large ? \@large : \@usual}, [$index, $is_large, $holes, $shared, $others];
+  push @{$is_large ? \@large : \@usual}, [$index, $holes, $shared, $others];
 }
-my ($saved, $moved_apart, $moved_at_once, $moved, $left) = (0, 0, 0, 0, $most_bytes);
 sysopen(my $out, $output, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600) or die "$output: $!\n";
-for (@large, @usual) {
-  my ($index, $is_large, $holes, $shared, $others) = @$_;
-  my @about = $is_large ? describe_large($index) : ();
-  my $text = write_fields($index, $left, @about);
-  if (!defined $text) {
-    next unless @about && $holes >= $least_saved; # without it the file takes more room than it must
-    ($ranges{$index}, $shared, $others) = ('', 0, 0);
-    $text = write_fields($index, $left, @about) // next;
-  }
-  $left -= length $text;
-  print $out $text or die "$output: $!\n";
-  my $own = size_of($index) - $holes - $shared;
-  if (@about) {
-    $saved += $holes + $shared;
-    $moved_apart = larger($moved_apart, $others ? $own + $shared : 0);
-  } elsif ($shared) { $moved += $own }
-  else { $moved_at_once = larger($moved_at_once, $own < $most_moved ? $own : $most_moved) }
-}
+for my $file (@large) { write_large($out, @$file) or push @usual, $file }
+write_usual($out, @$_) for @usual;
 close $out or die "$output: $!\n";
 print "$saved ", $moved_apart + $moved + $moved_at_once;
