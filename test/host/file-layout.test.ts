@@ -87,6 +87,14 @@ describe('the layout of a tree', function () {
     run('volume', 'rm -r many')
   })
 
+  it('needs room for a part at a time of a compressed file with holes', async () => {
+    run('volume', 'yes words | head -c 500M >packed/large; truncate -s 700M packed/large')
+    const { movedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
+    expect(listLargeFiles(readFileSync(layout, 'latin1'))?.map(({ path }) => path)).to.include('packed/large')
+    expect(movedBytes).to.be.within(384 * mib, 388 * mib)
+    run('volume', 'rm packed/large')
+  })
+
   it('omits files that need too much memory, but none with large holes', async () => {
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 700_000, writtenBytes: 48 * mib })
     expect(files()).to.include.members(['sparse'])

@@ -261,7 +261,8 @@ sub write_large {
   $most_path_bytes -= length_of_pattern(path_of($index));
   my $own = size_of($index) - $holes - $shared;
   $saved += $holes + $shared;
-  $moved_apart = larger($moved_apart, $others ? $own + $shared : 0);
+  # An extent stays as a whole until its shared parts are shared; without them, it is freed part by part.
+  $moved_apart = larger($moved_apart, $shared ? $own + $shared : $others ? smaller($own, $most_moved) : 0);
   return 1;
 }
 
