@@ -64,7 +64,7 @@ async function fetchLarge(
 async function fetchLayout({ restic, snapshot }: FetchContext): Promise<Layout | undefined> {
   if (snapshot.backup.usedBytes === undefined) return undefined
   const text = await readBackedUp(restic, snapshot.snapshotId)
-  const large = listLargeFiles(text ?? '')
+  const large = text === undefined ? undefined : await listLargeFiles(text)
   if (text === undefined || !large) return undefined
   const path = restic.pathOf(layoutName)
   await writeFile(path, text, { encoding: 'latin1', mode: 0o600 })

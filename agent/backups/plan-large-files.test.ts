@@ -56,8 +56,8 @@ describe('large files of a backup', () => {
     '',
   ].join('\0')
 
-  it('are found by their index in the layout, unless their name cannot be an argument', () =>
-    expect(listLargeFiles(layout)).to.deep.equal([
+  it('are found by their index in the layout, unless their name cannot be an argument', async () =>
+    expect(await listLargeFiles(layout)).to.deep.equal([
       { index: 1, path: 'var/disk', sizeBytes: 1_000_000 },
       { index: 2, path: 'copy', sizeBytes: 1_000_000 },
     ]))
@@ -66,16 +66,25 @@ describe('large files of a backup', () => {
     ['a range before any file', 'H\x000\x001\0'],
     ['an end within a field', layout.slice(0, -2)],
     ['an end within a range', layout.split('\0').slice(0, -2).join('\0') + '\0'],
+    ['too many attributes', `F\0f\x009\0M\x001\x000\x000\x001\x002\x0065537${'\0'.repeat(131_075)}`],
     ['an impossible number of attributes', 'F\0f\x009\0M\x001\x000\x000\x001\x002\x001e99\0'],
   ] as const)
-    it(`are not read from a damaged layout, with ${what}`, () => expect(listLargeFiles(damaged)).to.equal(undefined))
-  it('do not exist in an empty layout', () => expect(listLargeFiles('')).to.deep.equal([]))
-  it('are so few that the kernel takes their paths as arguments', () => {
+    it(`are not read from a damaged layout, with ${what}`, async () =>
+      expect(await listLargeFiles(damaged)).to.equal(undefined))
+  it('are found in a long layout while other work continues', async () => {
+    let turns = 0
+    const count = setInterval(() => turns++, 0)
+    expect(await listLargeFiles(layout + ['H', '0', '4096', ''].join('\0').repeat(200_000))).to.have.length(2)
+    clearInterval(count)
+    expect(turns).to.be.at.least(2)
+  })
+  it('do not exist in an empty layout', async () => expect(await listLargeFiles('')).to.deep.equal([]))
+  it('are so few that the kernel takes their paths as arguments', async () => {
     const folder = Array.from({ length: 16 }, () => '*'.repeat(250)).join('/')
     const files = Array.from({ length: 500 }, (_, index) =>
       ['F', `${folder}/${index}`, '1000000', 'M', '0', '0', '0', '1', '2', '0', 'H', '0', '900000', ''].join('\0'),
     )
-    const large = listLargeFiles(files.join(''))!
+    const large = (await listLargeFiles(files.join('')))!
     expect(large).to.have.lengthOf.above(50)
     const { status, error } = spawnSync('true', planExcludes('volume', large))
     expect(error).to.equal(undefined)

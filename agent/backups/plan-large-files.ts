@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { mostLargeFiles, mostLargePathBytes } from '../host/disk/file-layout.js'
 
 /** A file that takes far less space than its length. restic would write its whole length. */
@@ -8,15 +9,21 @@ export interface LargeFile {
   readonly sizeBytes: number
 }
 
+/** Length that is read at once: other work must not wait for a whole layout. */
+const bytesAtOnce = 256 * 1024
+
+/** Maximum number of attributes of a file, as in agent/host/perl/apply-layout.pl. */
+const mostAttributes = 65_536
+
 /**
  * @param layout text as agent/host/perl/read-layout.pl writes it, a character for each byte
  * @returns undefined if the layout is damaged
  */
-export function listLargeFiles(layout: string): LargeFile[] | undefined {
+export async function listLargeFiles(layout: string): Promise<LargeFile[] | undefined> {
   const found = new FoundFiles()
   const fields = new Fields(layout)
   let [index, path, size] = [-1, '', '']
-  for (let kind = fields.next(); kind !== undefined; kind = fields.next())
+  for (let [start, kind] = [0, fields.next()]; kind !== undefined; [start, kind] = [fields.at, fields.next()]) {
     if (kind === 'F') {
       ;[path, size] = [fields.next() ?? '', fields.next() ?? '']
       index++
@@ -25,7 +32,14 @@ export function listLargeFiles(layout: string): LargeFile[] | undefined {
       skipDescription(fields)
     } else if (index >= 0 && kind in rangeLengths) fields.skip(rangeLengths[kind]!)
     else return undefined
+    if (crosses(start, fields.at)) await setImmediate()
+  }
   return fields.isWhole ? found.files : undefined
+}
+
+/** True if both positions are in different parts of the layout. */
+function crosses(start: number, end: number): boolean {
+  return Math.floor(start / bytesAtOnce) < Math.floor(end / bytesAtOnce)
 }
 
 class FoundFiles {
@@ -44,15 +58,16 @@ class FoundFiles {
 
 /** Fields that end with NUL. They are read one after the other, since a layout may have millions. */
 class Fields {
-  #at = 0
+  /** Position of the next field. */
+  at = 0
   /** False once a field was missing. */
   isWhole = true
 
   constructor(private readonly text: string) {}
 
   next(): string | undefined {
-    const [start, end] = [this.#at, this.text.indexOf('\0', this.#at)]
-    if (end >= 0) this.#at = end + 1
+    const [start, end] = [this.at, this.text.indexOf('\0', this.at)]
+    if (end >= 0) this.at = end + 1
     else if (start < this.text.length) this.isWhole = false
     return end >= 0 ? this.text.slice(start, end) : undefined
   }
@@ -66,7 +81,7 @@ class Fields {
 function skipDescription(fields: Fields): void {
   fields.skip(5)
   const count = Number(fields.next())
-  if (Number.isSafeInteger(count) && count >= 0) fields.skip(2 * count)
+  if (Number.isSafeInteger(count) && count >= 0 && count <= mostAttributes) fields.skip(2 * count)
   else fields.isWhole = false
 }
 
