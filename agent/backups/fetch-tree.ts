@@ -53,11 +53,11 @@ export async function fetchTree(fetching: FetchContext): Promise<void> {
 async function fetchLarge(
   { restic, watch, snapshot, tree }: FetchContext,
   layout: string,
-  { path, sizeBytes, index }: LargeFile,
+  { path, sizeBytes, offset }: LargeFile,
 ): Promise<void> {
   const args = ['dump', '--no-lock', snapshot.snapshotId, `/${treeName}/${path}`]
   await restic.run({ args, into: { tree, path, sizeBytes }, timeoutMs: transferMs }).catch(blameHost)
-  await applyToFetched(tree, { layout, index }, watch.signal)
+  await applyToFetched(tree, { layout, offset }, watch.signal)
 }
 
 /** @returns undefined if the backup's version had no layouts, or the layout is too long or damaged */

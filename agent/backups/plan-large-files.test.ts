@@ -58,8 +58,8 @@ describe('large files of a backup', () => {
 
   it('are found by their index in the layout, unless their name cannot be an argument', async () =>
     expect(await listLargeFiles(layout)).to.deep.equal([
-      { index: 1, path: 'var/disk', sizeBytes: 1_000_000 },
-      { index: 2, path: 'copy', sizeBytes: 1_000_000 },
+      { index: 1, offset: layout.indexOf('F\0var/disk'), path: 'var/disk', sizeBytes: 1_000_000 },
+      { index: 2, offset: layout.indexOf('F\0copy'), path: 'copy', sizeBytes: 1_000_000 },
     ]))
   for (const [what, damaged] of [
     ['an unknown field', 'X\0Y\0'],

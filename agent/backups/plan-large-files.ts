@@ -5,6 +5,8 @@ import { mostLargeFiles, mostLargePathBytes } from '../host/disk/file-layout.js'
 export interface LargeFile {
   /** Its index among the files of the layout. */
   readonly index: number
+  /** Byte of the layout where it begins. */
+  readonly offset: number
   readonly path: string
   readonly sizeBytes: number
 }
@@ -22,13 +24,14 @@ const mostAttributes = 65_536
 export async function listLargeFiles(layout: string): Promise<LargeFile[] | undefined> {
   const found = new FoundFiles()
   const fields = new Fields(layout)
-  let [index, path, size] = [-1, '', '']
+  let [index, offset, path, size] = [-1, 0, '', '']
   for (let [start, kind] = [0, fields.next()]; kind !== undefined; [start, kind] = [fields.at, fields.next()]) {
     if (kind === 'F') {
       ;[path, size] = [fields.next() ?? '', fields.next() ?? '']
+      offset = start
       index++
     } else if (kind === 'M' && index >= 0) {
-      found.add(path, { index, sizeBytes: Number(size) })
+      found.add(path, { index, offset, sizeBytes: Number(size) })
       skipDescription(fields)
     } else if (index >= 0 && kind in rangeLengths) fields.skip(rangeLengths[kind]!)
     else return undefined

@@ -71,14 +71,14 @@ export async function applyLayout(tree: string, source: LayoutSource, signal: Ab
 
 /**
  * Does the same for one large file that was fetched separately. Also sets owner, mode, attributes and times.
- * @param index its index in the layout
+ * @param offset byte of the layout where the file begins
  */
 export async function applyToFetched(
   tree: string,
-  { layout, index }: { readonly layout: string; readonly index: number },
+  { layout, offset }: { readonly layout: string; readonly offset: number },
   signal: AbortSignal,
 ): Promise<void> {
-  await runPerl('apply-layout', [tree, layout, '', 'only', String(index)], { timeoutMs: longestMs, signal })
+  await runPerl('apply-layout', [tree, layout, '', 'only', String(offset)], { timeoutMs: longestMs, signal })
 }
 
 /**

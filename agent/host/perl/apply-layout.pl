@@ -1,6 +1,7 @@
 # Gives the files of a tree the layout that `read-layout` has written down, so that they take no more room than the
 # files that it was read from. Arguments: the tree, a layout or an empty argument, the tree of an image or an empty one,
-# then numbers of files of the layout that were fetched apart: with `only` before them, nothing but the first is changed.
+# then numbers of files of the layout that were fetched apart; or `only` and the byte of the layout at which the only file
+# to change begins.
 #
 # Every change is a request to deduplicate (FIDEDUPERANGE): the kernel compares before it exchanges extents, so a layout
 # that is wrong changes no data. Times stay. Files that are equal in the image take their data from there. Without a
@@ -147,10 +148,11 @@ sub take_shared {
 }
 
 # Calls `act` with each file of the layout: its index, path, size, ranges, whether any is compressed, and what is known of
-# it besides. Only one file is in memory.
+# it besides. Only one file is in memory. `from`: byte at which the first of these files begins.
 sub each_in_layout {
-  my ($act) = @_;
+  my ($act, $from) = @_;
   open(my $in, '<:raw', $layout) or die "layout: $!\n";
+  seek($in, $from // 0, 0) or die "layout: $!\n";
   local $/ = "\0";
   my $field = sub { my $text = <$in> // die "layout: it ends early\n"; chomp $text; $text };
   my ($index, @file) = (-1);
@@ -264,13 +266,13 @@ sub has_only_holes {
 
 if (@apart && $apart[0] eq 'only') {
   each_in_layout(sub {
-    my ($index, $path, $size, $ranges, $is_compressed, $about) = @_;
-    return if $index != $apart[1];
+    my (undef, $path, $size, $ranges, $is_compressed, $about) = @_;
     reshape($path, $size, $ranges, $is_compressed) unless has_only_holes($ranges);
     take_shared($path, $size, $ranges);
     describe($path, $about);
-  });
-  exit 0;
+    exit 0;
+  }, $apart[1]);
+  die "layout: no file begins at byte $apart[1]\n";
 }
 take_from_image() if $image ne '';
 if ($layout eq '') { apply_guessed() }
