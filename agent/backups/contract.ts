@@ -13,6 +13,8 @@ export interface FetchedBackup {
   readonly tree: string
   /** Tree of an image on the same file system. Files that are equal in both share the image's data. */
   readonly image?: string
+  /** Called before anything is written if the layout is unusable: large files then take their whole length. */
+  readonly makeWholeRoom?: () => Promise<void>
 }
 
 /** Context of work that may take hours. */

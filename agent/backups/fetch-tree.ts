@@ -13,8 +13,7 @@ export const transferMs = 24 * 3_600_000
 /** File next to the tree, in the working directory and in the backup. It describes how the tree's files share data. */
 export const layoutName = 'layout'
 
-interface FetchContext extends Pick<FetchedBackup, 'tree'> {
-  readonly image: string | undefined
+interface FetchContext extends Omit<FetchedBackup, 'id'> {
   readonly restic: Restic
   readonly watch: WorkContext
   readonly snapshot: ResticSnapshot
@@ -33,6 +32,7 @@ interface Layout {
 export async function fetchTree(fetching: FetchContext): Promise<void> {
   const { restic, watch, snapshot, tree, image } = fetching
   const layout = await fetchLayout(fetching)
+  if (!layout && (snapshot.backup.savedBytes ?? 0) > 0) await fetching.makeWholeRoom?.()
   const large = layout?.large ?? []
   // Other files at the root of a snapshot would be written next to the tree, outside its size limit.
   const args = [

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { rm, stat, writeFile } from 'node:fs/promises'
+import { rm, stat } from 'node:fs/promises'
 import { Semaphore } from '../../shared/async/semaphore.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { conflict } from '../../shared/errors.js'
@@ -47,20 +47,20 @@ export class ResticRepositories implements BackupRepositories {
       const known = (await findSnapshots(restic)) ?? (await createRepository(restic))
       const sent = known.find(({ backup }) => backup.id === id)
       if (sent) return { sizeBytes: (await readSize(restic, sent)).sizeBytes, storedBytes: 0 }
-      const told = { ...note, ...(await this.#describe(tree, restic.pathOf(layoutName), watch)) }
-      return backUp(restic, { id, tree, note: told, guest: at.guest, parent: known.at(-1)?.snapshotId }, watch)
+      const layout = await this.#describe(tree, restic.pathOf(layoutName), watch)
+      const source = { id, tree, note: { ...note, ...layout }, hasLayout: layout !== undefined }
+      return backUp(restic, { ...source, guest: at.guest, parent: known.at(-1)?.snapshotId }, watch)
     })
   }
 
   /** A backup without a layout is still usable, but takes more space once it is restored. */
-  async #describe(tree: string, layout: string, { signal }: WorkContext): Promise<LayoutSpace> {
+  async #describe(tree: string, layout: string, { signal }: WorkContext): Promise<LayoutSpace | undefined> {
     try {
       return await readLayout(tree, layout, signal)
     } catch (err) {
       signal.throwIfAborted()
       this.#options.log.warn({ err, tree }, 'the backup has no layout')
-      await writeFile(layout, '')
-      return { savedBytes: 0, movedBytes: 0 }
+      return undefined
     }
   }
 
@@ -72,11 +72,11 @@ export class ResticRepositories implements BackupRepositories {
     return this.#ask(at, watch, async (restic) => readSize(restic, await getSnapshot(restic, id)))
   }
 
-  fetch(at: Repository, { id, tree, image }: FetchedBackup, watch: WorkContext): Promise<void> {
+  fetch(at: Repository, { id, ...fetched }: FetchedBackup, watch: WorkContext): Promise<void> {
     return this.#transfer(at, watch, async (restic) => {
       const found = await getSnapshot(restic, id)
       watch.report(0, 'fetching')
-      await fetchTree({ restic, watch, snapshot: found, tree, image })
+      await fetchTree({ ...fetched, restic, watch, snapshot: found })
     })
   }
 
@@ -169,6 +169,7 @@ interface BackupSource {
   readonly id: string
   readonly tree: string
   readonly note: BackupNote
+  readonly hasLayout: boolean
   readonly guest: string
   /** Snapshot that files are compared with. Unchanged files are not read. */
   readonly parent: string | undefined
@@ -182,7 +183,7 @@ async function backUp(restic: Restic, sent: BackupSource, watch: WorkContext): P
     args: [
       'backup',
       treeName,
-      layoutName,
+      ...(sent.hasLayout ? [layoutName] : []),
       '--json',
       '--host',
       sent.guest,

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { pino } from 'pino'
 import type { Repository, WorkContext } from '../../agent/backups/contract.js'
+import { planTags } from '../../agent/backups/plan-restic.js'
 import { ResticRepositories } from '../../agent/backups/repositories.js'
 import { TestS3 } from '../support/host/s3-server.js'
 import { sh } from '../support/sh.js'
@@ -123,19 +124,48 @@ describe('restic with a hostile target', function () {
     sh('umount', pool)
   })
 
+  const password = 'the-password-of-the-vault'
+  const resticIn = (directory: string, repository: string, ...args: string[]): unknown =>
+    execFileSync('restic', ['--repo', repository, '--no-cache', ...args], {
+      cwd: directory,
+      stdio: 'ignore',
+      env: { ...process.env, RESTIC_PASSWORD: password },
+    })
+
+  it('gets room for whole files before anything is written, if the layout cannot be used', async () => {
+    const [target, guest, source] = [join(scratch.path, 'damaged'), randomUUID(), join(scratch.path, 'with-layout')]
+    for (const folder of [target, `${source}/volume`]) mkdirSync(folder, { recursive: true })
+    writeFileSync(`${source}/volume/file`, 'kept')
+    writeFileSync(`${source}/layout`, 'F\0file')
+    const place = { $case: 'local', value: { path: target } } as const
+    const repository = { guest, target: { id: randomUUID(), name: 'vault', password, verifyPercent: 0, place } }
+    const restic = resticIn.bind(undefined, source, join(target, guest))
+    restic('init')
+    for (const [savedBytes, files, calls] of [
+      [7, ['volume', 'layout'], 1],
+      [7, ['volume'], 1],
+      [0, ['volume'], 0],
+    ] as const) {
+      const id = randomUUID()
+      const tags = planTags(id, { createdBy: '', description: '', scheduled: false, usedBytes: 9, savedBytes })
+      restic('backup', ...tags.flatMap((tag) => ['--tag', tag]), ...files)
+      const tree = join(scratch.path, id)
+      mkdirSync(tree)
+      const found: string[][] = []
+      const makeWholeRoom = async (): Promise<void> => void found.push(readdirSync(tree))
+      expect(await codeOf(repositories.fetch(repository, { id, tree, makeWholeRoom }, watch))).to.equal('done')
+      expect(found).to.deep.equal(Array.from({ length: calls }, () => []))
+      expect(readdirSync(tree)).to.deep.equal(['file'])
+    }
+  })
+
   it('writes nothing outside the restored tree', async () => {
     const [target, guest, id] = [join(scratch.path, 'local'), randomUUID(), randomUUID()]
     const [source, tree, small] = ['source', 'fetched', 'small'].map((name) => join(scratch.path, name))
     for (const folder of [target, `${source}/volume`, tree!, small!]) mkdirSync(folder, { recursive: true })
     writeFileSync(`${source}/volume/file`, 'kept')
     writeFileSync(`${source}/planted`, randomBytes(24 * mib))
-    const password = 'the-password-of-the-vault'
-    const restic = (...args: string[]): unknown =>
-      execFileSync('restic', ['--repo', join(target, guest), '--no-cache', ...args], {
-        cwd: source!,
-        stdio: 'ignore',
-        env: { ...process.env, RESTIC_PASSWORD: password },
-      })
+    const restic = resticIn.bind(undefined, source!, join(target, guest))
     restic('init')
     restic('backup', '--tag', id, 'volume', 'planted')
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'btest', small!])

@@ -4,6 +4,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
+import { parseSnapshots, planTags } from '../../agent/backups/plan-restic.js'
 import { powerOrder } from '../support/host/agent-calls.js'
 import { BackupHost } from '../support/host/backup-host.js'
 import { installBusyboxImage } from '../support/guests/busybox-image.js'
@@ -135,4 +136,32 @@ describe('a backup of a disk', function () {
     await host.done({ $case: 'backupDelete', value: { uuid: guest, target, backupId: id } })
     await host.isClean()
   })
+
+  it('whose layout is lost is restored in room for whole files', async () => {
+    fill('head -c 100M /dev/urandom >data; truncate -s 2000M sparse')
+    const [before, data] = [await freeBytes(guest), describeData(guest)]
+    const id = await host.backUp(guest, target)
+    replaceWithoutLayout()
+    const { status, error } = await restore(guest, id)
+    expect(status, error).to.equal('done')
+    expect(describeData(guest) === data, 'the same data').to.equal(true)
+    await expectFree(guest, before)
+    await host.done({ $case: 'backupDelete', value: { uuid: guest, target, backupId: id } })
+    await host.isClean()
+  })
+
+  /** The guest's only backup has its tree and notes afterwards, but no layout. */
+  function replaceWithoutLayout(): void {
+    const restic = (...args: string[]): string =>
+      execFileSync('restic', ['--repo', join(scratch.path, 'local', guest), '--no-cache', ...args], {
+        cwd: scratch.path,
+        encoding: 'utf8',
+        env: { ...process.env, RESTIC_PASSWORD: target.password },
+      })
+    const [{ snapshotId, backup } = expect.fail('no snapshot')] = parseSnapshots(restic('snapshots', '--json'))
+    sh('cp', '-a', '--sparse=always', host.rootOf(guest), join(scratch.path, 'volume'))
+    restic('backup', 'volume', '--host', guest, ...planTags(backup.id, backup).flatMap((tag) => ['--tag', tag]))
+    restic('forget', snapshotId)
+    rmSync(join(scratch.path, 'volume'), { recursive: true })
+  }
 })

@@ -72,7 +72,8 @@ function parseRestore(context: GuestContext, order: OrderOf<'backupRestore'>): R
   }
 }
 
-function fetchStep({ context, capacity }: Parts): Step<RestoreInput> {
+function fetchStep(parts: Parts): Step<RestoreInput> {
+  const { context } = parts
   const { store, volumes } = context
   return {
     name: 'fetch',
@@ -83,10 +84,8 @@ function fetchStep({ context, capacity }: Parts): Step<RestoreInput> {
       await volumes.discardNext(uuid)
       const size = await readSize(context, step)
       checkBackupFits(store.get(uuid).spec, size)
-      await makeRoom(context, { uuid, size, signal: step.signal }, capacity)
-      await volumes.prepare(uuid, { empty: true }, volumeLimitOf(context, store.get(uuid)))
-      await driverOf(context, store.get(uuid)).prepareEmpty(volumes.nextPathOf(uuid))
-      await fetchInto(context, step, size)
+      await prepareVolume(parts, step, size)
+      await fetchInto(parts, step, size)
       await step.yieldWhile(driverOf(context, store.get(uuid)).trimFetched(volumes.nextPathOf(uuid)))
       const record = store.get(uuid)
       if (step.input.sourceUuid !== uuid) await makeOwn(context, record, size)
@@ -106,16 +105,26 @@ async function readSize(context: GuestContext, step: StepContext<RestoreInput>):
   return step.yieldWhile(context.backups.readSize(at, input.backupId, step))
 }
 
-async function fetchInto(
-  context: GuestContext,
-  step: StepContext<RestoreInput>,
-  { templateId }: BackupSize,
+/** Creates an empty volume with room for the backup. It replaces one that was created before. */
+async function prepareVolume(
+  { context, capacity }: Parts,
+  { subject: { id: uuid }, signal }: StepContext<RestoreInput>,
+  size: BackupSize,
 ): Promise<void> {
+  const { store, volumes } = context
+  await makeRoom(context, { uuid, size, signal }, capacity)
+  await volumes.prepare(uuid, { empty: true }, volumeLimitOf(context, store.get(uuid)))
+  await driverOf(context, store.get(uuid)).prepareEmpty(volumes.nextPathOf(uuid))
+}
+
+async function fetchInto(parts: Parts, step: StepContext<RestoreInput>, size: BackupSize): Promise<void> {
+  const { context } = parts
   const { subject, input } = step
   const at = repositoryOf(context, subject.id, input, input.sourceUuid)
-  const image = findImage(context, [templateId, context.store.get(subject.id).spec.templateId])
+  const image = findImage(context, [size.templateId, context.store.get(subject.id).spec.templateId])
   const tree = context.volumes.nextPathOf(subject.id)
-  const fetched = { id: input.backupId, tree, ...(image !== undefined && { image }) }
+  const makeWholeRoom = () => prepareVolume(parts, step, { ...size, savedBytes: 0 })
+  const fetched = { id: input.backupId, tree, makeWholeRoom, ...(image !== undefined && { image }) }
   await step.yieldWhile(context.backups.fetch(at, fetched, step))
 }
 
