@@ -3,7 +3,7 @@ import { BerthError } from '../../shared/errors.js'
 import { treeName } from '../host/guest/beside-tree.js'
 import { applyLayout, applyToFetched, mostLayoutBytes } from '../host/disk/file-layout.js'
 import type { FetchedBackup, WorkContext } from './contract.js'
-import { listLargeFiles, planExcludes, type LargeFile } from './plan-large-files.js'
+import { listLargeFiles, planExcludes, type LargeFile } from './large-files.js'
 import type { ResticSnapshot } from './plan-restic.js'
 import type { Restic } from './restic.js'
 

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { expect } from 'chai'
-import { listLargeFiles, planExcludes } from './plan-large-files.js'
+import { listLargeFiles, planExcludes } from './large-files.js'
 
 describe('large files of a backup', () => {
   const layout = [
