@@ -7,7 +7,7 @@ import type { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
 import type { ImageServiceService, Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
 import type { OperationServiceService, SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
-import type { InstallReport } from './host-record.js'
+import type { InstallHosts } from '../join/installer.js'
 import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
 import type { FleetChanges } from './fleet-changes.js'
 import type { GuestCounts } from './guest-status.js'
@@ -160,7 +160,7 @@ export interface HostChange {
 }
 
 /** Changes the fleet's hosts; each method throws `not_found` for an unknown host, `store_unavailable` without Redis. */
-export interface HostAdmin {
+export interface HostAdmin extends InstallHosts {
   /**
    * @param operationId a uuid; a repeat with it gets the same host. Default: a new one
    * @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use`; `invalid_state` when the operation's host
@@ -169,10 +169,6 @@ export interface HostAdmin {
   createHost(host: { name: string; address?: string; publicAddress?: string }, operationId?: string): Promise<HostView>
   /** Makes a one-time token; voids an earlier unused one of the host. */
   createJoinToken(hostId: string): Promise<JoinToken>
-  /** The host of a genuine, unexpired token, also if the token was used. @throws {BerthError} `join_token_invalid` */
-  checkJoinToken(token: string): { hostId: string }
-  /** Stores a step of the installation, and shows it. */
-  reportInstall(hostId: string, report: InstallReport): Promise<HostView>
   /** @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use` */
   updateHost(hostId: string, change: HostChange): Promise<HostView>
   /**

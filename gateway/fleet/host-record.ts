@@ -1,10 +1,4 @@
-/** A step of the installation of the agent, reported by the installation script. */
-export interface InstallReport {
-  readonly step: 'checking' | 'installing' | 'joining' | 'waiting' | 'failed'
-  /** Details, above all the reason of a failure; may be "". */
-  readonly message: string
-  readonly atMs: number
-}
+import type { InstallReport } from '../join/installer.js'
 
 /** A host as stored: the administrator's settings, and the certificates issued to it. */
 export interface HostRecord {

@@ -151,7 +151,7 @@ fetch() {
     fail "$1 could not be downloaded from $gateway"
 }
 
-# Downloads a package unless it is there. apt checks its digest against the signed list.
+# Downloads a package unless an earlier run has done so. apt checks its digest against the signed list.
 fetch_package() {
   file=$(field "$1" Filename)
   file=${file#./}

@@ -3,10 +3,27 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { BerthError, invalidField } from '../../shared/errors.js'
 import { splitHostPort } from '../../shared/join-token.js'
-import type { HostAdmin } from '../fleet/contract.js'
-import type { InstallReport } from '../fleet/host-record.js'
 
-/** What a host learns when it reports a step of its installation. */
+/** A step of the installation of the agent, reported by the installation script. */
+export interface InstallReport {
+  readonly step: 'checking' | 'installing' | 'joining' | 'waiting' | 'failed'
+  /** Details, above all the reason of a failure; may be "". */
+  readonly message: string
+  readonly atMs: number
+}
+
+/** The hosts of the fleet, as the installation needs them. */
+export interface InstallHosts {
+  /** The host of a genuine, unexpired token, also if the token was used. @throws {BerthError} `join_token_invalid` */
+  checkJoinToken(token: string): { hostId: string }
+  /** Stores a step of the installation, and shows it. */
+  reportInstall(
+    hostId: string,
+    report: InstallReport,
+  ): Promise<{ readonly name: string; readonly state: InstallAnswer['status']; readonly address: string }>
+}
+
+/** Answer to a host that reports a step of its installation. */
 export interface InstallAnswer {
   readonly host: string
   /** `online`: the gateway reaches the agent, and the installation is complete. */
@@ -22,7 +39,7 @@ export interface InstallerOptions {
   readonly address: () => string
   readonly caPem: string
   readonly version: string
-  readonly hosts: Pick<HostAdmin, 'checkJoinToken' | 'reportInstall'>
+  readonly hosts: InstallHosts
 }
 
 const steps: readonly InstallReport['step'][] = ['checking', 'installing', 'joining', 'waiting', 'failed']

@@ -49,7 +49,7 @@ export interface JoinServerOptions {
    * Checks and uses up the token; returns a certificate for the request's key.
    * @param source address from which the request came
    */
-  join(request: JoinRequest, source: string): Promise<JoinAnswer>
+  readonly join: (request: JoinRequest, source: string) => Promise<JoinAnswer>
 }
 
 /**

@@ -9,7 +9,8 @@ import { stageBerth, stageRuntime, type StageOptions } from './stage.js'
 import { packageVersion } from './version.js'
 
 const architectures: readonly Architecture[] = ['amd64', 'arm64']
-const cache = 'build/cache'
+/** Below node_modules, which no check of the sources reads. */
+const cache = 'node_modules/.cache/berth-packages'
 
 /** packaging/runtime/node.json */
 type NodeRelease = Readonly<Record<Architecture, Omit<PublishedPackage, 'version'>>> & {
@@ -26,7 +27,7 @@ const {
   packageVersion: givenVersion,
 } = new Command('scripts/package')
   .description('builds the Debian packages of Berth')
-  .option('--output <directory>', 'where to put the packages', 'build/packages')
+  .option('--output <directory>', 'where to put the packages', 'build')
   .option('--arch <list>', 'architectures, separated by commas', architectures.join())
   .option('--package-version <version>', 'default: derived from the tag and the commits since it')
   .parse()
@@ -57,7 +58,7 @@ function buildFor(architecture: Architecture, version: string, epoch: number): v
 }
 
 function build(name: string, stage: (directory: string, options: StageOptions) => void, options: StageOptions): void {
-  const parent = resolve('build', options.architecture, name)
+  const parent = resolve(cache, 'source', options.architecture, name)
   stage(join(parent, 'source'), options)
   const kind = options.architecture === 'amd64' ? '--build=binary' : '--build=any'
   const args = [kind, '--no-sign', '--no-check-builddeps', `--host-arch=${options.architecture}`]
@@ -74,6 +75,6 @@ const epoch = Number(process.env['SOURCE_DATE_EPOCH'] ?? git('log', '-1', '--for
 mkdirSync(output, { recursive: true })
 for (const architecture of arch.split(',') as Architecture[]) {
   if (!architectures.includes(architecture))
-    throw new RangeError(`--arch: ${architecture} is none of ${architectures.join(', ')}`)
+    throw new RangeError(`--arch: ${architecture} must be one of ${architectures.join(', ')}`)
   buildFor(architecture, version, epoch)
 }
