@@ -240,7 +240,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'a single port picked anew',
+      'a single port picked again',
       checkPortMapping(one),
       { hostPort: 0 },
       [

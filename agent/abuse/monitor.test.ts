@@ -102,7 +102,7 @@ describe('the abuse monitor', () => {
     for (const isAsked of [false, true]) {
       ask([...alive, ...dead], dead)
       const alerts = await look(watch)
-      expect(asked.includes(source), 'the host was asked of it').to.equal(isAsked)
+      expect(asked.includes(source), 'read from the host').to.equal(isAsked)
       expect(alerts.filter(({ guestUuid }) => guestUuid === 'guest')).to.deep.equal([])
     }
   })

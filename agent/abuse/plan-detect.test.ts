@@ -213,7 +213,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
   ['a proxy of 20', { claims: claims('proxy', 20) }, ['high proxy * 1080']],
   ['9 Mbit/s of answers', { counts: served(9, 20) }, []],
   ['10 Mbit/s of answers', { counts: served(10, 20) }, ['medium reflection * 11211']],
-  ['19 Mbit/s of answers in one look alone', { counts: served(19, 20, 1) }, []],
+  ['19 Mbit/s of answers in a single reading', { counts: served(19, 20, 1) }, []],
   [
     '10 Mbit/s of answers where looks are rare',
     {

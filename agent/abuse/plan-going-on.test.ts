@@ -21,12 +21,12 @@ function view(row: Partial<FlowRow>): Evidence {
 
 describe('a finding of a guest that is about to be stopped', () => {
   for (const [name, row, own, isIt] of [
-    ['is news while it goes on', {}, pending, true],
-    ['is none once it ended', { atMs: nowMs - 16_000 }, pending, false],
-    ['is none by what goes elsewhere', { target: '198.18.0.2' }, pending, false],
-    ['is none by what began long ago and is noted late', { outcome: 'unanswered' }, pending, false],
-    ['is news where nothing is done about it', { atMs: 0 }, [{ type: 'port_scan', action: '' }], true],
-    ['is news where that is about something else', { atMs: 0 }, [{ type: 'spam', action: 'lifted' }], true],
+    ['is reported while it continues', {}, pending, true],
+    ['is not reported once it has ended', { atMs: nowMs - 16_000 }, pending, false],
+    ['is not reported for traffic to another target', { target: '198.18.0.2' }, pending, false],
+    ['is not reported for traffic that began long ago and was recorded late', { outcome: 'unanswered' }, pending, false],
+    ['is reported if it has no pending action', { atMs: 0 }, [{ type: 'port_scan', action: '' }], true],
+    ['is reported if the pending action concerns another finding', { atMs: 0 }, [{ type: 'spam', action: 'lifted' }], true],
   ] as const)
     it(name, () => expect(isNews(own, finding, { view: view(row), lookMs: 10_000 })).to.equal(isIt))
 })

@@ -65,6 +65,6 @@ describe('the output of restic', () => {
     ['subprocess ssh: Host key verification failed.', { final: true }],
     ['using parent snapshot 2b3c', undefined],
   ] as const)
-    it(`"${line.slice(0, 60)}" ${complaint ? `is a complaint${complaint.final ? ', and an end' : ''}` : 'is none'}`, () =>
+    it(`"${line.slice(0, 60)}" ${complaint ? `is a complaint${complaint.final ? ' and final' : ''}` : 'is not a complaint'}`, () =>
       expect(readComplaint(line)).to.deep.equal(complaint))
 })

@@ -99,9 +99,9 @@ describe('record of kernel settings', () => {
       expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
 
     for (const [what, netns, restore] of [
-      ['beside it: nothing', host, []],
-      ['in another namespace: what is its own namespace’s', guest, networks],
-      ['not started since the boot: nothing', 0, []],
+      ['in the same namespace: nothing', host, []],
+      ['in another namespace: the settings of its own namespace', guest, networks],
+      ['that has not started since the boot: nothing', 0, []],
     ] as const)
       it(`restores, with another agent ${what}`, () => {
         const left = planLeave(planUser(record, { stateDir: '/b', netns }), a, everywhere)

@@ -162,7 +162,7 @@ describe('the usage history', () => {
     expect(lab.files()).to.deep.equal(['b', 'host'])
     await lab.minutes(5)
     expect(lab.files()).to.deep.equal(['b', 'host'])
-    lab.guests.delete('b') // nobody was told
+    lab.guests.delete('b') // without a notification
     lab.history = lab.open()
     lab.history.start()
     expect(existsSync(join(lab.directory, 'b'))).to.equal(false)

@@ -14,7 +14,7 @@ describe('image content', () => {
           .and.not.include('..')
     })
 
-    it(`${entry.id}: is no newer than its marks, and writes nothing executable or setuid`, () => {
+    it(`${entry.id}: writes its time marks last, and nothing executable or setuid`, () => {
       expect(pathOf(steps.at(-1)!)).to.equal('var/.updated')
       for (const step of steps) if (step.op === 'write') expect(step.mode & 0o7133).to.equal(0)
     })

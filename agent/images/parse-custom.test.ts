@@ -40,7 +40,7 @@ describe('the machine profile of an added image', () => {
       { firmware: 'uefi', secureBoot: true, tpm: true },
       { firmware: 'uefi', secureBoot: true, tpm: true },
     ],
-    ['a TPM beside a BIOS', { tpm: true }, { firmware: 'bios', secureBoot: false, tpm: true }],
+    ['a TPM with a BIOS', { tpm: true }, { firmware: 'bios', secureBoot: false, tpm: true }],
     ['refused: secure boot of a BIOS', { secureBoot: true }, 'secure_boot'],
     ['refused: an unknown firmware', { firmware: 'coreboot' }, 'firmware'],
     ['refused: UEFI of a container', { virtualization: 'lxc', firmware: 'uefi' }, 'firmware'],

@@ -22,7 +22,7 @@ describe('the network as a whole', () => {
   function part(name: string): never {
     const answer = (method: string) => (): Promise<string[]> => {
       calls.push(`${name} ${method}`)
-      return failing === name ? Promise.reject(new Error(`no ${name}`)) : Promise.resolve([`${name} mended`])
+      return failing === name ? Promise.reject(new Error(`no ${name}`)) : Promise.resolve([`${name} repaired`])
     }
     const listen = (listener: () => void): void => listener()
     return {
@@ -86,9 +86,9 @@ describe('the network as a whole', () => {
     expect(calls).to.include('rates ensure')
     failing = ''
     expect(await network.ensure([guest], ['addresses'])).to.deep.equal([
-      'rules mended',
-      'rates mended',
-      'addresses mended',
+      'rules repaired',
+      'rates repaired',
+      'addresses repaired',
     ])
   })
 

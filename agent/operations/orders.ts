@@ -22,7 +22,7 @@ export interface OperationKind<Name extends OrderName, Input, Guest = never> ext
 }
 
 /** The kind for each order. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- each kind knows its input alone
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- only the kind itself knows its input
 export type OperationKinds<Guest> = { readonly [Name in OrderName]: OperationKind<Name, any, Guest> }
 
 /** Circumstances of an order. */

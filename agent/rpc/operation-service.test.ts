@@ -12,7 +12,7 @@ describe('a submitted operation', () => {
   it('is accepted with its caller', () => expect(parseOrder(request)).to.deep.equal(request))
 
   for (const [name, change, refusal] of [
-    ['an id that is no uuid', { operationId: '1' }, { code: 'invalid_field', field: 'operation_id' }],
+    ['an id that is not a UUID', { operationId: '1' }, { code: 'invalid_field', field: 'operation_id' }],
     ['two lines of requester', { requestedBy: 'a\nb' }, { code: 'invalid_field', field: 'requested_by' }],
     ['no order, or one of a newer gateway', { order: undefined }, { code: 'unsupported' }],
   ] as const)

@@ -128,7 +128,7 @@ const migrations: readonly string[] = [
      period_start TEXT NOT NULL,      -- YYYY-MM-DD in the host's time zone
      rx_bytes INTEGER NOT NULL,
      tx_bytes INTEGER NOT NULL,
-     counter_epoch TEXT NOT NULL,     -- another one: the counters began anew
+     counter_epoch TEXT NOT NULL,     -- another one: the counters were reset
      counter_rx INTEGER NOT NULL,     -- as read last
      counter_tx INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;

@@ -32,13 +32,13 @@ describe('plan a count', () => {
     ['the same again: nothing twice', have, { counters: counters(700, 300) }, have],
     ['no counters at the moment', have, {}, have],
     [
-      'counters that began anew',
+      'counters that restarted',
       have,
       { counters: counters(20, 10) },
       { ...have, rxBytes: 1020, txBytes: 510, counterRx: 20, counterTx: 10 },
     ],
     [
-      'one of them began anew',
+      'one of them restarted',
       have,
       { counters: counters(20, 310) },
       { ...have, rxBytes: 1020, txBytes: 510, counterRx: 20, counterTx: 310 },

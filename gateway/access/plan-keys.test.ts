@@ -132,7 +132,7 @@ describe('changing a key', () => {
     ])
       code(() => change(alone, 1, 1, fields))
     const temporary = keysOf(record(1), record(2, { expiresAtMs: 9999 }))
-    expect(() => removal(temporary, 2, 1), 'says nothing of a key beyond it')
+    expect(() => removal(temporary, 2, 1), 'rejects a key beyond the scopes of the caller')
       .to.throw()
       .with.property('code', 'insufficient_scope')
     const made = keysOf(record(1), record(2, { parentId: 1 }))

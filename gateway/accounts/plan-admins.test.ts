@@ -19,8 +19,8 @@ describe('the last administrator', () => {
   for (const [what, all, without, left] of [
     ['stays', [admin(1)], admin(1), false],
     ['is not the one of two', [admin(1), admin(2)], admin(1), true],
-    ['is the one beside a disabled one', [admin(1), admin(2, disabled)], admin(1), false],
-    ['is the one beside an invited one', [admin(1), admin(2, invited)], admin(1), false],
+    ['is the one next to a disabled one', [admin(1), admin(2, disabled)], admin(1), false],
+    ['is the one next to an invited one', [admin(1), admin(2, invited)], admin(1), false],
     ['is not one that is disabled', [admin(1), admin(2, disabled)], admin(2, disabled), true],
     ['is not one that is invited', [admin(1, invited)], admin(1, invited), true],
   ] as const)

@@ -16,12 +16,12 @@ const session = planSession(account, { address: '192.0.2.1', userAgent: 'x'.repe
 
 describe('a session', () => {
   for (const [what, now, atMs, current] of [
-    ['is one', account, nowMs, true],
-    ['ends with its time', account, session.expiresAtMs, false],
-    ['ends when all do', { ...account, generation: 6 }, nowMs, false],
+    ['is current after its login', account, nowMs, true],
+    ['ends when it expires', account, session.expiresAtMs, false],
+    ['ends when all sessions of the account end', { ...account, generation: 6 }, nowMs, false],
     ['ends when its account is disabled', { ...account, disabled: true }, nowMs, false],
     ['ends with its account', undefined, nowMs, false],
-    ['is none of another account', { ...account, id: 4 }, nowMs, false],
+    ['does not belong to another account', { ...account, id: 4 }, nowMs, false],
   ] as const)
     it(what, () => expect(isCurrent(session, now, atMs)).to.equal(current))
 

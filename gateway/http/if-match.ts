@@ -14,7 +14,7 @@ export function revisionEtag(revision: number, body: Buffer | string): string {
 }
 
 /**
- * The revision that If-Match allows; 0: any. Of several the newest counts, since revisions only grow. A compressing
+ * The revision that If-Match allows; 0: any. The newest of several counts, since revisions only grow. A compressing
  * proxy makes tags weak, so only the revision in the tag is compared.
  * @throws {BerthError} `precondition_failed` for foreign tags
  */

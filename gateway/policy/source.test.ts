@@ -19,7 +19,7 @@ describe('the client’s address', () => {
     ['ignores headers of those not trusted', '192.0.2.1', '127.0.0.1', ['10.0.0.0/8'], '192.0.2.1'],
     ['is what the proxy saw', '10.0.0.1', '198.51.100.7', ['10.0.0.0/8'], '198.51.100.7'],
     ['is the nearest untrusted one', '10.0.0.1', '127.0.0.1, 198.51.100.7, 10.0.0.2', ['10.0.0.0/8'], '198.51.100.7'],
-    ['stops at what is no address', '10.0.0.1', '198.51.100.7, junk, 10.0.0.2', ['10.0.0.0/8'], '10.0.0.2'],
+    ['stops at an entry that is not an address', '10.0.0.1', '198.51.100.7, junk, 10.0.0.2', ['10.0.0.0/8'], '10.0.0.2'],
     ['stops at an empty header', '10.0.0.1', '', ['10.0.0.0/8'], '10.0.0.1'],
     ['is the farthest where all are trusted', '10.0.0.1', '10.0.0.3,10.0.0.2', ['10.0.0.0/8'], '10.0.0.3'],
     ['reads IPv4-mapped IPv6 as IPv4', '::ffff:10.0.0.1', '::FFFF:198.51.100.7', ['10.0.0.1'], '198.51.100.7'],
@@ -29,7 +29,7 @@ describe('the client’s address', () => {
     ['drops brackets and port', '10.0.0.1', '[2001:db8::1]:443', ['10.0.0.0/8'], '2001:db8::1'],
     ['drops brackets', '10.0.0.1', '[2001:db8::1]', ['10.0.0.0/8'], '2001:db8::1'],
     ['leaves an IPv6 address whole', '10.0.0.1', '2001:db8::1:443', ['10.0.0.0/8'], '2001:db8::1:443'],
-    ['stops at a port that is none', '10.0.0.1', '198.51.100.7:x', ['10.0.0.0/8'], '10.0.0.1'],
+    ['stops at an invalid port', '10.0.0.1', '198.51.100.7:x', ['10.0.0.0/8'], '10.0.0.1'],
     ['is X-Real-IP', '10.0.0.1', { 'x-real-ip': '198.51.100.7' }, ['10.0.0.0/8'], '198.51.100.7'],
     ['is CF-Connecting-IP', '10.0.0.1', { 'cf-connecting-ip': '2001:db8::7' }, ['10.0.0.0/8'], '2001:db8::7'],
     ['is not X-Real-IP of others', '192.0.2.1', { 'x-real-ip': '127.0.0.1' }, ['10.0.0.0/8'], '192.0.2.1'],
@@ -47,7 +47,7 @@ describe('the client’s address', () => {
       ['10.0.0.0/8'],
       '198.51.100.7',
     ],
-    ['is the proxy’s where X-Real-IP is none', '10.0.0.1', { 'x-real-ip': 'a, b' }, ['10.0.0.0/8'], '10.0.0.1'],
+    ['is the proxy’s address if X-Real-IP is invalid', '10.0.0.1', { 'x-real-ip': 'a, b' }, ['10.0.0.0/8'], '10.0.0.1'],
     ['drops a zone', 'fe80::1%eth0', undefined, [], 'fe80::1'],
   ] as [string, string, ForwardedHeaders, string[], string][])
     it(name, () => expect(addressOf(peer, forwarded, trusted)).to.equal(expected))
@@ -76,10 +76,10 @@ describe('the TLS state of a request', () => {
     ['at a proxy', '10.0.0.1', false, 'https', true],
     ['at a proxy, mapped', '::ffff:10.0.0.1', false, 'HTTPS', true],
     ['not at the proxy', '10.0.0.1', false, 'http', false],
-    ['from the proxy on only', '10.0.0.1', true, 'http', false],
+    ['only behind the proxy', '10.0.0.1', true, 'http', false],
     ['at some proxies only', '10.0.0.1', false, 'https, http', false],
     ['at all proxies', '10.0.0.1', false, 'https, https', true],
-    ['a proxy that says nothing', '10.0.0.1', true, undefined, true],
+    ['a proxy that sends no header', '10.0.0.1', true, undefined, true],
   ] as [string, string, boolean, string | undefined, boolean][])
     it(name, () => {
       const headers = proto === undefined ? {} : { 'x-forwarded-proto': proto }

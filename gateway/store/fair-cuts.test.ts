@@ -43,7 +43,7 @@ describe('callers that lose entries', () => {
       [['a/1', 3]],
     ],
     [
-      'everybody where all must go',
+      'everybody if everything must be cut',
       [
         ['a', 2],
         ['b', 1],

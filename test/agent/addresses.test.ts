@@ -135,7 +135,7 @@ describe('addresses of real guests', function () {
 
       describe('whose bridge is changed by somebody', () => {
         let closed: string
-        /** Of the guest, then of the one that is closed. */
+        /** Addresses of the guest, then of the closed guest. */
         let addresses: [string[], string[]]
         let streams: string[][]
 

@@ -21,12 +21,12 @@ import { waitFor } from '../support/wait.js'
 
 const tag = 'fwu'
 const updates = 10_000
-/** Of which every fifth is right. */
+/** Every fifth update is valid. */
 const rightEach = 5
 const enoughMs = 35_000
-/** However long they take. */
+/** Minimum number of updates, regardless of the time. */
 const fewest = 1000
-/** After so many updates the one in force is left alone for a while: what is asked then is judged by it alone. */
+/** After so many updates the firewall stays unchanged for a while: packets in that time are judged only by it. */
 const holdEach = 200
 const holdMs = 300
 const [always, never, sometimes] = [4000, 4001, [4002, 4003, 4004]] as const
@@ -40,7 +40,7 @@ interface ValidCase {
   readonly open: ReadonlySet<number>
 }
 
-/** What has no part in the asked ports, in every form there is. */
+/** Rules of every form that do not affect the tested ports. */
 const decoys = fc
   .record({
     direction: fc.constantFrom('in', 'out'),
@@ -245,7 +245,7 @@ describe('concurrent firewall updates', function () {
     expect(told, `${at}: ${JSON.stringify(firewall)}`).to.deep.equal(['invalid_field', field])
   }
 
-  /** What the agent says, and what the kernel has. */
+  /** The firewall that the agent reports, and the one in the kernel. */
   async function readBack({ open }: InForce, at: string): Promise<void> {
     expect(await host.firewall(guest), at).to.deep.equal(stored)
     const ports = [...chainOf().matchAll(/\b(400\d)\b/g)].map(([, port]) => Number(port))

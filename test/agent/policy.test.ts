@@ -89,7 +89,7 @@ describe('traffic, quota and expiry of a guest', function () {
     await resetTraffic()
     expect(await use()).to.deep.equal([0, 0])
     await exchangePackets(300)
-    await resetTraffic() // before anybody looked at what came last
+    await resetTraffic() // before the last packets were counted
     await exchangePackets(10)
     await expectUse(10)
   })

@@ -16,9 +16,8 @@ const wild = 65
 const mostSampled = 3000
 
 /**
- * What the watch for abuse takes of a processor, with all that it starts: guests that all have counters, some that ask
- * for pages, and flows in the host's table, one in a hundred without an answer. Then as many guests that harm others
- * as it takes to reach the bound of what is sampled.
+  * Processor time of the abuse watch and its processes: all guests have counters, some request pages, and one flow in a
+  * hundred of the host's table has no answer. Then enough guests attack others to reach the sampling limit.
  */
 export async function benchAbuse({ guests, flows }: { guests: number; flows: number }): Promise<Figure[]> {
   const lab = new NetworkLab('btestbench', { subnet: '10.77.0.0/16' })
@@ -77,7 +76,7 @@ async function measure(watch: AgentNetwork, name: string): Promise<Figure[]> {
   const perSecond = ((await seen()) - before) / (measureMs / 1000)
   return [
     figure(`${name}: processor`, '% of one', { Berth: percent }),
-    figure(`packets that it looked at, in a second, of ${mostSampled} at most`, '', { Berth: perSecond }),
+    figure(`packets inspected per second, at most ${mostSampled}`, '', { Berth: perSecond }),
   ]
 }
 

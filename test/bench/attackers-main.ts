@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
 
-/* What somebody does who wants a gateway for himself, until it is killed: `KIND PORT KEY`. */
+/* An attacker who tries to exhaust a gateway, until the process is killed: `KIND PORT KEY`. */
 
 const [kind = '', port = '0', key = ''] = process.argv.slice(2)
 const agent = new Agent({ keepAlive: true, maxSockets: 64 })

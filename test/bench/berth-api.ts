@@ -26,7 +26,7 @@ export class BerthApi {
     return this.#key
   }
 
-  /** Waits as long as it is told to where it asks too often. */
+  /** Sends a request, and obeys Retry-After if the rate limit rejects it. */
   async call<T>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown): Promise<T> {
     const { status, headers, text } = await ask(this.#client, `${this.url}/api/v1${path}`, {
       method,

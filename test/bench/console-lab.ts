@@ -74,7 +74,7 @@ export class ConsoleBench {
     return client
   }
 
-  /** Where a virtual machine of a host shows its screen. */
+  /** Path of the screen socket of a virtual machine. */
   screenSocket({ directory: of }: FleetHost): string {
     const found = readdirSync(join(of, 'run'), { recursive: true, encoding: 'utf8' }).find((path) =>
       /\/vnc$/.test(path),

@@ -20,7 +20,7 @@ export interface ConsoleBenchOptions {
   readonly frames: number
 }
 
-/** Consoles beside `ssh` to the same guest, many at a time, and a screen beside its own socket. */
+/** Consoles compared with `ssh` to the same guest, many at a time, and a screen compared with its own socket. */
 export async function benchConsoles(options: ConsoleBenchOptions): Promise<Figure[]> {
   const bench = new ConsoleBench()
   try {

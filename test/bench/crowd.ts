@@ -1,6 +1,6 @@
 import { timed } from './figures.js'
 
-/** What starts guests one by one: the raw tools, or LXD. */
+/** A system that starts guests one by one: the raw tools, or LXD. */
 export interface Starter {
   create(name: string): Promise<void>
   start(name: string): Promise<void>

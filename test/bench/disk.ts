@@ -6,25 +6,25 @@ import { figure, median, type Figure } from './figures.js'
 
 const run = promisify(execFile)
 const name = 'disk'
-/** Of a guest, in MB/s of 10^6 bytes. */
+/** Disk rates of a guest, in MB/s of 10^6 bytes. */
 const sold = { read: 20, write: 10 } as const
 const diskGb = 2
-/** Of one run of fio. */
+/** Duration of one run of fio. */
 const seconds = 5
 const mostRounds = 3
 const mb = 1_000_000
 const gib = 1024 ** 3
-/** Where the guest has fio: none of Debian's images does. */
+/** Path of fio in the guest. Debian's images do not contain it. */
 const place = '/root/fio'
 
 export interface DiskOptions {
-  /** Where the bench instance keeps lxc's configurations. */
+  /** Directory of lxc's configurations of the bench instance. */
   readonly lxcPath: string
   /** `<prefix>-<id>` of a container's id. */
   readonly lxcName: (id: number) => string
 }
 
-/** What fio reads and writes in a guest beside the rates that were sold, and what fits on its disk. */
+/** Rates that fio reaches in a guest, compared with the configured limits, and the capacity of its disk. */
 export async function benchDisk(api: BerthApi, options: DiskOptions, rounds: number): Promise<Figure[]> {
   const limits = { vcpu: 1, ram_mb: 512, disk_gb: diskGb }
   const body = { name, template_id: 'debian-12', ...limits }

@@ -1,23 +1,23 @@
 import { connect, type Socket } from 'node:net'
 
 /*
- * Listeners of `GET /events` as one process: reads one JSON line, { port, key, listeners, slow }, and prints `listening`;
- * at the next line those that read nothing read again, and it prints `awake` once they were told to start over; ends with
- * its standard input, then prints a line with what came. Reads bytes, no events: it has less time than the gateway.
+  * Listeners of `GET /events` as one process: reads one JSON line, { port, key, listeners, slow }, and prints `listening`.
+  * At the next line the slow listeners resume; it prints `awake` once they received a reset. At the end of its standard
+  * input it prints a line of results. It scans bytes without parsing events, since it has less time than the gateway.
  */
 
 interface Order {
   readonly port: number
   readonly key: string
   readonly listeners: number
-  /** Of them, those that read nothing. */
+  /** Number of listeners that stop reading. */
   readonly slow: number
 }
 
 interface Listening {
   events: number
   last: number
-  /** Where one came that is not the next of its ring. */
+  /** Events that did not follow the previous one in the ring. */
   gaps: number
   resets: number
   rest: Buffer
@@ -28,7 +28,7 @@ interface Listening {
 
 const listeners: Listening[] = []
 const asleep: Socket[] = []
-/** What those that read nothing meanwhile have to be told within. */
+/** Time limit for the reset that slow listeners receive. */
 const patienceMs = 20_000
 const marks = { id: Buffer.from('\nid: '), reset: Buffer.from('event: reset') }
 const sentAt = Buffer.from('"stage":"at ')

@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait.js'
 
 export interface EventLoad {
   readonly listeners: number
-  /** Of them, those that read nothing. */
+  /** Number of listeners that stop reading. */
   readonly slow: number
   readonly changesPerSecond: number
   readonly seconds: number
@@ -108,7 +108,7 @@ function print(
   console.log(`| changes | ${changes} |`)
   console.log(`| listeners that keep up, with all of them in order | ${complete.length} of ${quick.length} |`)
   const restarted = told.told.slice(0, slow).filter(({ resets }) => resets === 1)
-  console.log(`| that read nothing meanwhile, told to start over | ${restarted.length} of ${slow} |`)
+  console.log(`| listeners that stopped reading and received a reset | ${restarted.length} of ${slow} |`)
   console.log(`| from the change to the listener, p50, p99 | ${told.p50} ms, ${told.p99} ms |`)
   console.log(`| processor of the gateway, writing of changes included | ${processorPct.toFixed(0)} % of one |`)
   console.log(`| resident memory before, at most | ${beforeMb} MB, ${peakMb} MB |`)

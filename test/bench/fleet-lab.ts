@@ -21,7 +21,7 @@ export class FleetLab {
     readonly guests: number,
   ) {}
 
-  /** @param changesPerSecond of each host's guests, beside a sample of the host every second */
+  /** @param changesPerSecond of each host's guests, in addition to a sample of the host every second */
   static async start(hosts: number, guestsPerHost: number, changesPerSecond: number): Promise<FleetLab> {
     const directory = mkdtempSync(join(tmpdir(), 'btestbench-fleet-'))
     const gateway = await GatewayProcess.create(join(directory, 'gateway'), '127.0.0.1', {
@@ -61,7 +61,7 @@ export class FleetLab {
     )
   }
 
-  /** Where bare Koa sends what the gateway answers to `path`. */
+  /** Lets bare Koa serve the gateway's answer to `path`. @returns its URL */
   async mirror(name: string, path: string): Promise<string> {
     const answer = await fetch(this.url + path, { headers: { 'x-api-key': this.key } })
     if (answer.status !== 200) throw new Error(`GET ${path}: ${answer.status}`)

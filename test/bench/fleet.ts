@@ -3,12 +3,12 @@ import { load, type Load } from './wrk.js'
 
 const seconds = 5
 const guestsPerHost = 1000
-/** Of every host's guests. */
+/** Per host, among its guests. */
 const changesPerSecond = 2
 
 /**
- * What reading costs with more and more guests: hosts of 1,000 simulated guests with live metrics and changes, the gateway
- * and bare Koa with the same bytes in turn.
+  * The cost of reads with a growing number of guests: hosts of 1,000 simulated guests with live metrics and changes.
+  * The gateway and bare Koa send the same bytes in turn.
  */
 export async function benchFleet(hostCounts: readonly number[] = [1, 20, 100]): Promise<void> {
   for (const hosts of hostCounts) {

@@ -12,7 +12,7 @@ import { silentLog } from '../support/gateway/redis.js'
 import { figure, timed, type Figure } from './figures.js'
 
 const minuteMs = 60_000
-/** Of the guests' sampler, as configured by default. */
+/** Default interval of the guest sampler. */
 const sampleEveryMs = 10_000
 
 /** Minutes of so many guests one after another, on a clock of its own: what a processor does for each, and the disk. */

@@ -50,7 +50,7 @@ export async function benchHttp(): Promise<Figure[]> {
 interface Gateway {
   url: string
   key: string
-  /** Of one guest. */
+  /** Name of one guest. */
   name: string
 }
 

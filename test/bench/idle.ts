@@ -27,7 +27,7 @@ export async function benchIdle(pidFiles: { agent: string; gateway: string }, gu
   return figures
 }
 
-/** Of one processor, with what it starts, while `ms` go by. */
+/** Use of one processor by a process and its children within `ms`. */
 export async function processorPercent(pid: number, ms: number): Promise<number> {
   const before = familyTicks(pid)
   await delay(ms)
@@ -50,7 +50,7 @@ export function rssMb(pid: number): number {
   return readKb(`/proc/${pid}/status`, 'VmRSS') / 1024
 }
 
-/** What it started and keeps: the agent's launcher and tools on pipes, the gateway's Redis. */
+/** Memory of long-lived children: the agent's launcher and tools on pipes, the gateway's Redis. */
 function toolsMb(pid: number): number {
   const tools = readChildren(pid).map((child) => readKb(`/proc/${child}/smaps_rollup`, 'Pss'))
   return tools.reduce((sum, kb) => sum + kb, 0) / 1024

@@ -24,7 +24,7 @@ export interface JournalOptions {
   readonly rounds: number
 }
 
-/** What stopped guests in its journal cost an agent: restart until its first answer, memory and processor when idle. */
+/** The cost of stopped guests in the journal: restart until the agent's first answer, idle memory and processor. */
 export async function benchJournal(api: BerthApi, options: JournalOptions): Promise<Figure[]> {
   const figures: Figure[] = []
   const names: string[] = []

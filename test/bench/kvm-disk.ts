@@ -7,7 +7,7 @@ import { tinyDisk } from '../support/guests/tiny-image.js'
 
 const mib = 1024 ** 2
 const toolsMib = 160
-/** Where of the disk fio reads and writes: behind all partitions. */
+/** Area of the disk for fio: behind all partitions. */
 const area = ['--offset=1g', '--size=256m']
 const seconds = 3
 

@@ -16,9 +16,9 @@ import { RawQemu } from './raw-qemu.js'
 
 const directory = '/var/tmp/btest-kvm-bench'
 const segment = { bridge: 'btest-kvb', prefix: '198.18.12' }
-/** Of each machine. */
+/** Memory of each machine. */
 export const ramMb = 256
-/** A system that boots may take that long beside nineteen others, each instruction translated. */
+/** Time limit of a boot next to nineteen others, with each instruction translated. */
 export const bootMs = 300_000
 const gib = 1024 ** 3
 

@@ -19,7 +19,7 @@ const sections = {
 export type KvmSection = keyof typeof sections
 export const kvmSections = Object.keys(sections) as KvmSection[]
 
-/** Virtual machines through the API of a gateway of their own, beside QEMU started by hand; told as they are measured. */
+/** Virtual machines through the API of a gateway of their own, compared with QEMU started by hand. */
 export async function benchKvm(chosen: readonly KvmSection[], rounds: number): Promise<void> {
   say('making host and gateway')
   const lab = await KvmLab.open()
@@ -34,7 +34,7 @@ export async function benchKvm(chosen: readonly KvmSection[], rounds: number): P
   }
 }
 
-/** What it is at, for who waits. */
+/** Prints the progress. */
 function say(what: string): void {
   console.error(`${new Date().toISOString().slice(11, 19)} kvm: ${what}`)
 }
@@ -52,7 +52,7 @@ async function benchCreate(lab: KvmLab, rounds: number): Promise<Figure[]> {
   return [row('create until the process runs', 'ms', median(times.berth), median(times.raw))]
 }
 
-/** Of a machine that runs, with data in many pieces on its disk and an agent that freezes its file systems. */
+/** A running machine with fragmented data on its disk, and a guest agent that freezes its file systems. */
 async function benchBigDisk(lab: KvmLab, rounds: number): Promise<Figure[]> {
   const { diskGb, dataGb } = big
   say(`a disk of ${diskGb} GB`)
@@ -98,7 +98,7 @@ async function benchMemory(lab: KvmLab): Promise<Figure[]> {
   return [row("memory beyond the machine's own, once it has booted", 'MB', berth, raw)]
 }
 
-/** Of QEMU's process, without the mapping that is the machine's memory. */
+/** Memory of QEMU's process, without the mapping that is the machine's memory. */
 function overheadMb(pid: number): number {
   const mappings = readFileSync(`/proc/${pid}/smaps`, 'utf8').split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m)
   const read = (text: string, key: string): number =>

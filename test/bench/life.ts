@@ -14,7 +14,7 @@ export interface LifeOptions {
 interface System {
   create(name: string): Promise<void>
   snapshot(name: string, snapshot: string): Promise<void>
-  /** Of a guest that runs, until it runs again. */
+  /** Restores a running guest, and waits until it runs again. */
   restore(name: string, snapshot: string): Promise<void>
   drop(name: string, snapshot: string): Promise<void>
   /** Until it runs with a new disk. */

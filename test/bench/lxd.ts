@@ -77,7 +77,7 @@ export class Lxd {
     return this.#operation('POST', `/1.0/instances/${name}/snapshots`, { name: snapshot })
   }
 
-  /** Of one that runs: LXD stops it and starts it again. */
+  /** LXD stops a running instance and starts it again. */
   restore(name: string, snapshot: string): Promise<void> {
     return this.#operation('PUT', `/1.0/instances/${name}`, { restore: snapshot })
   }

@@ -11,7 +11,7 @@ import { benchSettingParts } from './setting-parts.js'
 
 const guest = 'network-bench'
 const path = `/containers/${guest}`
-/** Of its own, without hooks: the instance's agent would mend its tables. */
+/** A separate table without hooks: the instance's agent would repair its own tables. */
 const table = 'btestbench'
 const device = 'bb1'
 const port = 59_000
@@ -23,9 +23,9 @@ interface Row {
 }
 
 /**
- * Port mapping and firewall of a running guest through the API, from the request until the answer, beside nft(8)
- * by hand in an equal table.
- * @returns undefined where the instance has no such routes
+  * Port mapping and firewall of a running guest through the API, from the request until the answer, compared with
+  * nft(8) by hand in an equal table.
+  * @returns undefined if the instance does not have these routes
  */
 export async function benchNetworkHttp(api: BerthApi, rounds: number): Promise<Figure[] | undefined> {
   await removeGuest(api)

@@ -10,7 +10,7 @@ export interface Scenario {
   readonly mappings: number
   /** Those of the guest that is measured; the others' are spread evenly. */
   readonly ownMappings: number
-  /** Of each guest's firewall; 0: it is off. */
+  /** Rules of each guest's firewall; 0: it is off. */
   readonly rules: number
 }
 
@@ -24,7 +24,7 @@ export const actions = [
 export type Action = (typeof actions)[number]
 
 /** Who does it: the agent's setting, its `Network` without journal and checks, and nft(8) by hand. */
-export const systems = ['Berth', 'its network alone', 'nft spawned', 'nft pipe'] as const
+export const systems = ['Berth', 'only its network', 'nft spawned', 'nft pipe'] as const
 export type System = (typeof systems)[number]
 
 /**

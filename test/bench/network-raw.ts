@@ -24,7 +24,7 @@ export class RawNft {
     await this.#apply([`delete element ${this.#ports} { ${protocol} . ${hostPort} }`])
   }
 
-  /** To another target, in one transaction: nft refuses another value for a key that is there. */
+  /** Maps to another target in one transaction: nft refuses another value for an existing key. */
   async moveMapping(protocol: 'tcp' | 'udp', hostPort: number, target: string): Promise<void> {
     await this.#apply([
       `delete element ${this.#ports} { ${protocol} . ${hostPort} }`,

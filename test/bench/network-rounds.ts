@@ -46,7 +46,7 @@ process.exit(0)
 function listContestants(): Map<System, Contestant> {
   return new Map<System, Contestant>([
     ['Berth', host],
-    ['its network alone', networkAlone()],
+    ['only its network', networkAlone()],
     ['nft spawned', byHand(raw.spawned)],
     ['nft pipe', byHand(raw.pipe)],
   ])

@@ -22,8 +22,8 @@ const scenarios: readonly Scenario[] = [
 ]
 
 /**
- * What a change of a port mapping or a firewall costs at the agent, from the request until it is journaled and in
- * force, beside nft(8) by hand in the same tables. In a network namespace, with guests that are simulated.
+  * The cost of changing a port mapping or a firewall at the agent, from the request until it is journaled and in force,
+  * compared with nft(8) by hand in the same tables. In a network namespace, with simulated guests.
  */
 export async function benchNetwork(count: number): Promise<Figure[]> {
   const nat_ports = { start: 20_000, end: 59_999, per_guest: 4000 }
@@ -55,7 +55,7 @@ async function measure(lab: NetworkLab, scenario: Scenario, count: number): Prom
   return rowsOf(scenario.name, JSON.parse(output) as Times)
 }
 
-/** As many as the host has guests: whoever asks for the host's addresses reads them all. */
+/** One address per guest of the host: a query for the host's addresses reads all of them. */
 function addInterfaces({ host, client, config }: NetworkLab, guests: number): void {
   const lines = Array.from({ length: guests }, (_, i) => {
     const device = deviceName(config.interface_prefix, i + 1)

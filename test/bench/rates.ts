@@ -13,12 +13,12 @@ const prefix = 'btestbench'
 const interfacePrefix = 'btb'
 const rates = [10, 100, 1000]
 const ways = ['down', 'up'] as const
-/** Of one run of iperf3; TCP's first one is left out. */
+/** Duration of one run of iperf3, whose first second is left out for TCP. */
 const seconds = 5
 /** They take long, and differ little. */
 const mostRounds = 3
 
-/** What iperf3 carries between a guest and a client outside, beside the rate that was sold. */
+/** Throughput of iperf3 between a guest and an outside client, compared with the configured rate. */
 export async function benchRates(rounds: number): Promise<Figure[]> {
   const lab = new NetworkLab(prefix, { subnet: '10.77.0.0/24', interface_prefix: interfacePrefix })
   lab.build()

@@ -10,7 +10,7 @@ import { figure, median, timed, type Figure } from './figures.js'
 const rounds = 100
 const patienceMs = 10_000
 
-/** What two gateways on one store have in memory of whom they let in. */
+/** Memory that two gateways on one store use for their lists of allowed callers. */
 interface Gateway {
   readonly store: Store
   readonly access: Access

@@ -8,9 +8,9 @@ interface Mapping {
 }
 
 /**
- * Where the time of a port mapping goes: requests that each do one thing more than the one before, in turns. What a
- * request adds to the one above it is what that thing costs.
- * @param path of a running guest, which is left with the mappings it had
+  * The costs within a port mapping: each request does one thing more than the request before it. The difference in time
+  * is the cost of that thing.
+  * @param path of a running guest, whose mappings are the same afterwards
  */
 export async function benchSettingParts(api: BerthApi, path: string, rounds: number): Promise<Figure[]> {
   const mappings = `${path}/port-mappings`

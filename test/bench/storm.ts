@@ -12,7 +12,7 @@ const guests = 100
 const names = Array.from({ length: guests }, (_, i) => `storm-${i}`)
 
 export interface StormOptions {
-  /** Where the bench instance keeps lxc's configurations, to look inside guests. */
+  /** Directory of lxc's configurations of the bench instance, used to run commands in guests. */
   lxcPath: string
   /** `<prefix>-<id>` of a container's id. */
   lxcName: (id: number) => string

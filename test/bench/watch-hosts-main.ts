@@ -15,7 +15,7 @@ interface Order {
     guests: number
     firstId: number
   }[]
-  /** Of each host's guests. */
+  /** Per host, among its guests. */
   readonly changesPerSecond: number
 }
 

@@ -11,7 +11,7 @@ export interface Load {
   readonly failed: number
 }
 
-/** What wrk measures with some connections. */
+/** Results of wrk for a number of connections. */
 export async function load(url: string, options: { key: string; connections: number; seconds: number }): Promise<Load> {
   const { key, connections, seconds } = options
   const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '30s', '--latency']

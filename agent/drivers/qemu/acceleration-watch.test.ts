@@ -25,9 +25,9 @@ describe('the repeated check of a host’s acceleration', () => {
   for (const [what, finds, after] of [
     ['is kvm once it works', [missing, kvm], kvm],
     ['is translation once kvm hangs for good', [kvm, hangs, hangs], hangs],
-    ['is kvm still where it failed once', [kvm, hangs, kvm], kvm],
-    ['has the reason of now', [missing, hangs], hangs],
-    ['is what it was where it cannot be looked at', [kvm, new Error('no memory')], kvm],
+    ['stays kvm after a single failure', [kvm, hangs, kvm], kvm],
+    ['reports the latest reason', [missing, hangs], hangs],
+    ['stays the same if the check fails', [kvm, new Error('no memory')], kvm],
   ] as const)
     it(what, async () => {
       const { watch } = await watchOf(...finds)

@@ -38,7 +38,7 @@ describe('disks and CDs of a virtual machine', () => {
       ['virtio-blk-pci,drive=disk,bootindex=1', 'virtio-blk-pci,drive=seed', 'ide-cd,bus=ide.0,drive=cd,bootindex=0'],
     ],
     [
-      'the disk of a system that mends it first, and its own as the second',
+      'the rescue disk first, its own disk second',
       { mode: 'rescue', volume: '/guests/x.rescue' },
       {},
       ['virtio-blk-pci,drive=rescue,bootindex=0', 'virtio-blk-pci,drive=disk', 'virtio-blk-pci,drive=seed'],

@@ -42,7 +42,7 @@ describe('the reason why a port cannot be reached', () => {
       ],
     ],
     [
-      'it listens for itself alone',
+      'it listens on loopback only',
       { listeners: [{ port: 22, isReachable: false }], ...untried },
       [
         'listening failed listens_on_loopback',
@@ -59,7 +59,7 @@ describe('the reason why a port cannot be reached', () => {
       { outside: { address: '192.0.2.99', isThere: false }, through: undefined },
       ['mapping failed address_missing', 'connection skipped earlier_step_failed'],
     ],
-    ['the firewall drops who asks', { drops: { ...none, caller: true } }, ['firewall failed firewall_drops']],
+    ['the firewall drops the caller', { drops: { ...none, caller: true } }, ['firewall failed firewall_drops']],
     [
       'the firewall lets the caller in, and not the host',
       { drops: { ...none, hostInside: true, hostOutside: true }, ...untried },

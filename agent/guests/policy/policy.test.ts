@@ -41,7 +41,7 @@ describe('policy', () => {
     ['what was sold', record({}, {}, [100, 20]), 100, 20],
     ['no bound', record({}), 0, 0],
     ['a throttle that is not due', record({}, { action: 'throttle', throttleMbps: 2 }, [100, 0]), 100, 0],
-    ['a stop is no throttle', record({ overQuota: true }, { throttleMbps: 2 }, [100, 0]), 100, 0],
+    ['the action "stop" sets no throttle', record({ overQuota: true }, { throttleMbps: 2 }, [100, 0]), 100, 0],
     ['its own throttle', record({ overQuota: true }, { action: 'throttle', throttleMbps: 2 }), 2, 2],
     ['the throttle of the host', record({ overQuota: true }, { action: 'throttle' }), 10, 10],
     ['the lower one', record({ overQuota: true }, { action: 'throttle' }, [5, 100]), 5, 10],

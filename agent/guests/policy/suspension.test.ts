@@ -55,7 +55,7 @@ describe('parseSuspension', () => {
     ['a long message', { message: 'x'.repeat(501) }, 'message'],
     ['an unknown mode', { mode: 'freeze' }, 'mode'],
     ['an end that has passed', { untilMs: nowMs }, 'until'],
-    ['an end that is no time', { untilMs: 1e18 }, 'until'],
+    ['an end that is not a valid time', { untilMs: 1e18 }, 'until'],
   ] as const)
     it(`refuses ${name}`, () => {
       const parse = (): unknown => parseSuspension({ ...order('stop'), ...fields }, nowMs)

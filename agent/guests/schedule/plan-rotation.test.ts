@@ -20,7 +20,7 @@ describe('rotation of scheduled snapshots', () => {
     ['a retention that became smaller', 's s s s s', 10, 1, '0 1 2 3 4'],
     ['a quota that became smaller', 's s s h s', 3, 0, '0 1 2'],
     ['never one made by hand', 'h h s h h', 5, 0, '2'],
-    ['by hand alone: no room', 'h h h h h', 5, 0, 'none'],
+    ['only snapshots made by hand: no room', 'h h h h h', 5, 0, 'none'],
     ['more by hand than the quota: none is dropped', 'h h h s s', 3, 0, 'none'],
     ['no quota: no room', 's s', 0, 0, 'none'],
     ['one that is being deleted makes room', 'h h h h hd', 5, 0, ''],

@@ -72,7 +72,7 @@ describe('times of a snapshot schedule', () => {
       ...(['2026-04-30T23:00Z', ['05-01T03:00', '05-01T08:00', '05-01T13:00', '05-01T18:00']] as const),
     ],
     [
-      ...(['in a zone that is no whole hour away', 'Kathmandu', [12, '06:00', '2026-05-01']] as const),
+      ...(['in a zone whose offset is not a whole hour', 'Kathmandu', [12, '06:00', '2026-05-01']] as const),
       ...(['2026-05-01T00:00Z', ['05-01T00:15', '05-01T12:15', '05-02T00:15']] as const),
     ],
     [

@@ -77,7 +77,7 @@ describe('parseHeader', () => {
 
   for (const [name, bytes, said] of [
     ['a backing file', qcow2((h) => h.writeBigUInt64BE(512n, 8)), 'backing file'],
-    ['the length of a backing file alone', qcow2((h) => h.writeUInt32BE(11, 16)), 'backing file'],
+    ['only the length of a backing file', qcow2((h) => h.writeUInt32BE(11, 16)), 'backing file'],
     ['data elsewhere', qcow2((h) => h.writeBigUInt64BE(0b100n, 72)), 'another file'],
     ['the name of a file of data', qcow2((h) => h.writeUInt32BE(0x44415441, 104)), 'another file'],
     [

@@ -34,7 +34,7 @@ const set = (prefix: string, prefixLen: number, device = 'eth0'): Ipv6Prefix => 
 describe('IPv6 of the host', () => {
   for (const [name, of, sources, reason] of [
     ['no IPv6 in the kernel', facts([], { addresses: undefined }), [], 'the kernel of the host has no IPv6'],
-    ['link-local alone', facts([lo, link]), [], 'the host has no global IPv6 address'],
+    ['only a link-local address', facts([lo, link]), [], 'the host has no global IPv6 address'],
     [
       'no way out',
       facts([own64], { defaultRoute: undefined }),
@@ -43,7 +43,7 @@ describe('IPv6 of the host', () => {
     ],
     ['a /64 on the uplink', facts([lo, link, own64]), ['proxied 2001:db8:1::/64'], 'prefix found on eth0'],
     [
-      'an address alone',
+      'an address without a prefix',
       facts([own128]),
       ['nat66 fd62:6572:7468::/64'],
       'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
@@ -95,7 +95,7 @@ describe('IPv6 of the host', () => {
       'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
     ],
     [
-      'privacy addresses alone',
+      'only privacy addresses',
       facts([row('20010db8000100000000000000000009', '40', 'eth0', '00 01')]),
       [],
       'the host has no global IPv6 address',
@@ -125,7 +125,7 @@ describe('IPv6 of the host', () => {
       '',
     ],
     [
-      'a prefix on an interface that is gone, and one that is there',
+      'a prefix on a missing interface, and one on an existing interface',
       facts([own64], { configured: [set('2001:db8:8::', 48, 'eth7'), set('2001:db8:9::', 48)] }),
       ['missing 2001:db8:8::/48', 'routed 2001:db8:9::/48'],
       'IPv6 prefixes are configured for eth7, which does not exist',

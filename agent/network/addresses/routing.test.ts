@@ -195,7 +195,7 @@ describe('routing', () => {
     expect(routing.getRouting()).to.include({ nat4PortsUsed: 4 })
   })
 
-  it('sets the port range alone without reading the host, and never excludes mapped ports', async () => {
+  it('sets only the port range without reading the host, and never excludes mapped ports', async () => {
     apply = () => Promise.reject(new Error('the host refuses'))
     map(30_500)
     expect(await codeOf({ nat4Ports: { start: 30_000, end: 30_999 } })).to.equal('accepted')

@@ -43,7 +43,7 @@ describe('the SSH command of a guest', () => {
     ],
     ['neither a port nor an address', bare, 'node1', ''],
     ['an own IPv6 address only', { ...bare, ipv6Addresses: ['2001:db8::9'] }, 'node1', 'ssh root@2001:db8::9'],
-    ['a reported address that is none', { ...bare, publicIpv4s: ['$(reboot)'] }, 'node1', ''],
+    ['a reported address that is invalid', { ...bare, publicIpv4s: ['$(reboot)'] }, 'node1', ''],
   ] as const)
     it(`uses ${name}`, () => expect(sshCommand(planSshPlace({ ...guest } as never, hostAddress))).to.equal(command))
 })

@@ -47,7 +47,7 @@ describe('port mappings of sub-users', () => {
       { containerPort: 90 },
     ],
     [
-      'what says nothing',
+      'empty fields',
       { ...everyField, host_ip: '', host_port: 0, host_port_end: 0 },
       { containerPort: 80, protocol: 'tcp', description: 'web' },
       { containerPort: 80 },

@@ -3,7 +3,7 @@ import { withHeld } from './keys.ts'
 
 describe('keys of the bar', () => {
   for (const [name, text, held, sent] of [
-    ['a letter alone', 'c', {}, 'c'],
+    ['a letter without modifiers', 'c', {}, 'c'],
     ['Ctrl and a letter', 'c', { ctrl: true }, '\x03'],
     ['Ctrl and a capital letter', 'C', { ctrl: true }, '\x03'],
     ['Ctrl and [', '[', { ctrl: true }, '\x1b'],

@@ -100,9 +100,9 @@ describe('API keys over HTTP', () => {
     ['a name of two lines', { name: 'a\nb' }, 'invalid_field', 'name'],
     ['a name with a line separator', { name: 'a\u2028b' }, 'invalid_field', 'name'],
     ['a name that is too long', { name: 'x'.repeat(65) }, 'invalid_field', 'name'],
-    ['a name that is no text', { name: 7 }, 'invalid_field', 'name'],
+    ['a name that is not text', { name: 7 }, 'invalid_field', 'name'],
     ['an unknown scope', { name: 'a', scopes: ['container:fly'] }, 'invalid_field', 'scopes'],
-    ['scopes that are no list', { name: 'a', scopes: 5 }, 'invalid_field', 'scopes'],
+    ['scopes that are not a list', { name: 'a', scopes: 5 }, 'invalid_field', 'scopes'],
     ['no scope', { name: 'a', scopes: [] }, 'invalid_field', 'scopes'],
     ['a bad address', { name: 'a', ip_whitelist: '10.0.0.256' }, 'invalid_field', 'ip_whitelist'],
     ['a bad time', { name: 'a', expires_at: '2031-02-30' }, 'invalid_field', 'expires_at'],
@@ -123,7 +123,7 @@ describe('API keys over HTTP', () => {
     ['Unix seconds as text', '1927937106', '2031-02-04 02:05:06'],
     ['nothing', '', ''],
     ['zero', 0, ''],
-    ['the date that is none', '0000-00-00 00:00:00', ''],
+    ['the zero date', '0000-00-00 00:00:00', ''],
   ] as const)
     it(`reads ${why} as expiry`, async () => {
       expect((await keys.find((await keys.make({ expires_at: expires })).id)).expires_at).to.equal(ms)

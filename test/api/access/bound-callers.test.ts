@@ -41,7 +41,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
     const asAdministrator: Caller = (...request) => gateway.request(...request)
     const isClosed = ({ bound, subUser = 'refused' }: Route): boolean =>
       bound === 'refused' || (isSubUser && subUser === 'refused')
-    /** About one's own log-in, which a key has not. */
+    /** These concern the caller's own session. A key has no session. */
     const isOfPeople = ({ scope }: Route): boolean => ['public', 'session'].includes(scope)
     const routesBound = (...words: string[]) =>
       gateway.api.routes.filter((route) => words.includes(route.bound) && !isOfPeople(route) && !isClosed(route))

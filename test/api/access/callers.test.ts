@@ -148,7 +148,7 @@ describe('every route and every kind of caller', function () {
       expected: (route) => (['public', 'any'].includes(route.scope) ? 'in' : refused),
     },
     {
-      name: 'a key with the scope alone',
+      name: 'a key with only the scope',
       of: (route) => keyOf([['public', 'any', 'session'].includes(route.scope) ? 'task:read' : route.scope]),
       expected: (route) => (isFor(route, 'session') ? refused : 'in'),
     },
@@ -198,7 +198,7 @@ describe('every route and every kind of caller', function () {
       expected: (route) => orOpen(route, permissionFor(route) ? 'in' : refused),
     },
     {
-      name: 'a sub-user with the permission alone',
+      name: 'a sub-user with only the permission',
       of: (() => {
         const of = new Map<string, (route: Route) => Promise<Caller>>()
         return (route: Route) => {
@@ -225,7 +225,7 @@ describe('every route and every kind of caller', function () {
       expected: (route) => orOpen(route, takesNone(route) ? 'in' : refused),
     },
     {
-      name: 'a sub-user who may change inner ports alone',
+      name: 'a sub-user who may change only inner ports',
       of: subUser(['container:network:inner']),
       expected: (route) =>
         orOpen(

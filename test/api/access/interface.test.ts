@@ -71,7 +71,7 @@ GET POST /api-keys
 PATCH DELETE /api-keys/{id}
 `
 
-/** What answers have there: names of fields of `data`, or of each of its rows; `a.b` is `b` within `a`. */
+/** Fields of `data`, or of each of its rows, in answers of these routes; `a.b` is `b` within `a`. */
 const fields = `
 GET /dashboard: running stopped total_containers
 GET /host-info: cpu.cores cpu.usage_pct ram.total_mb ram.used_mb ram.free_mb disk.total_gb disk.used_gb disk.free_gb
@@ -181,7 +181,7 @@ describe('the contract of existing clients', () => {
   })
 })
 
-/** The schema at the end of a way through objects; lists and what may be null are looked into. */
+/** The schema at the end of a path through objects, lists and nullable values. */
 function findField(schema: TSchema | undefined, way: readonly string[]): TSchema | undefined {
   const { anyOf, items, properties } = (schema ?? {}) as Partial<Record<'anyOf', TSchema[]>> & {
     readonly items?: TSchema

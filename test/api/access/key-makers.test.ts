@@ -128,7 +128,7 @@ describe('API keys of other keys', () => {
       const child = (await own.request('POST', '/api-keys', { body: { name: 'child', scopes: ['apikey:read'] } })).body
         .data
       const by = { key: heir.key as string }
-      // What the first one made would stop with it, the heir too.
+      // A disabled first key would disable all keys that it created, including the heir.
       const refused = await own.request('PATCH', '/api-keys/1', { ...by, body: { disabled: true } })
       expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])
       expect((await own.request('DELETE', '/api-keys/1', by)).status).to.equal(200)

@@ -4,8 +4,8 @@ import type { Route } from '../../../gateway/http/route.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
- * Every route of the table, against every scope there is: without a key 401, with a key that has everything
- * but the scope 403, with the scope alone neither.
+  * Every route of the table, with every scope: 401 without a key, 403 with a key that has every scope except the
+  * required one, neither with a key that has only the required scope.
  */
 describe('every route and every scope', function () {
   let gateway: TestGateway

@@ -43,7 +43,7 @@ describe('secrets of every kind', function () {
   let wipe: () => void
   const agentLines: string[] = []
   const secrets = new Map<string, string>()
-  /** Of everything that was refused. */
+  /** Answers of all rejected requests. */
   const refusals: string[] = []
 
   before(async () => {
@@ -269,7 +269,7 @@ describe('secrets of every kind', function () {
     keep('webhook secret', secret)
   })
 
-  /** What a key is made of, beside its text. */
+  /** Keeps the text of a key and its private number. */
   function keepKey(name: string, pem: string): void {
     const { d = '' } = createPrivateKey(pem).export({ format: 'jwk' })
     keep(name, pem)

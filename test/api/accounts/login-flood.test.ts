@@ -13,7 +13,7 @@ const unnoticed = 100
 /** Two for each source, then one after a minute, after two more, after four more. */
 const mostChecked = (minutes: number): number => unnoticed + sources * (2 + Math.floor(Math.log2(1 + minutes)))
 
-/** Over HTTP, with each password checked that the limits let through; login-limits.test.ts has the counts alone. */
+/** Over HTTP, with a check of each password within the limits; login-limits.test.ts tests only the counts. */
 describe(`${attempts} wrong passwords from ${sources} addresses`, function () {
   let gateway: TestGateway
   before(async () => {

@@ -5,7 +5,7 @@ import { startTestRedis, type TestRedis } from '../../support/gateway/redis.js'
 
 const attackers = 2500
 
-/** The counts alone, in a real Redis, since ten thousand passwords would take minutes to check. */
+/** Only the counts, in a real Redis: checking ten thousand passwords would take minutes. */
 describe('guesses at one account', function () {
   let redis: TestRedis
   let store: Store

@@ -4,10 +4,10 @@ import { SubUserCalls } from '../../support/gateway/sub-user-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 const rounds = 40
-/** Of two medians: a name for which no hash is checked answers in a tenth of the time. `scripts/bench` has figures. */
+/** Ratio of two medians. Without a hash check the answer takes a tenth of the time; `scripts/bench` has figures. */
 const most = 2.5
 
-/** Whoever has no password cannot tell by the time which names are there. */
+/** The duration of a failed login must not reveal which names exist. */
 describe('the time of a failed login', function () {
   let gateway: TestGateway
   let code = ''

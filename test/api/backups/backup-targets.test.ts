@@ -144,7 +144,7 @@ describe('backup targets over HTTP', function () {
     ['port 0', { ...sftp, port: 0 }, 'invalid_field', 'port'],
     ['no host key', { ...sftp, host_key: undefined }, 'missing_field', 'host_key'],
     ['a host key of another form', { ...sftp, host_key: 'ssh-ed25519 nonsense!' }, 'invalid_field', 'host_key'],
-    ['a private key that is none', { ...sftp, private_key: 'word' }, 'invalid_field', 'private_key'],
+    ['an invalid private key', { ...sftp, private_key: 'word' }, 'invalid_field', 'private_key'],
     ['an endpoint with a path', { ...s3, endpoint: 'https://s3.example.com/x' }, 'invalid_field', 'endpoint'],
     ['an endpoint of a file', { ...s3, endpoint: 'file:///etc' }, 'invalid_field', 'endpoint'],
     ['an endpoint with a user', { ...s3, endpoint: 'https://a:b@s3.example.com' }, 'invalid_field', 'endpoint'],

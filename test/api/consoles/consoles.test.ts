@@ -54,9 +54,9 @@ describe('consoles', () => {
     })
 
     for (const [name, frame] of [
-      ['text that is no message', 'ls\r'],
+      ['text that is not a message', 'ls\r'],
       ['a message of another type', '{"type":"status"}'],
-      ['JSON that is no object', '{"type"'],
+      ['JSON that is not an object', '{"type"'],
       ['a size of 0', '{"type":"resize","cols":0,"rows":10}'],
       ['a size of 1001', '{"type":"resize","cols":80,"rows":1001}'],
       ['a size in words', '{"type":"resize","cols":"80","rows":"24"}'],

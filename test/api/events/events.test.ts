@@ -255,12 +255,12 @@ describe('GET /events with slow clients', function () {
     }
     expect(seen.slice(1)).to.deep.equal(Array.from({ length: rounds }, (_, n) => n))
     expect(gateway.events.ring.bytes).to.be.at.most(1024 ** 2)
-    // What was written is some 25 MB.
+    // About 25 MB were written.
     await waitFor(() => heapUsed() - heap < 15 * 1024 ** 2, {
       what: 'no more memory than the ring and a socket',
     })
     slow.resume()
-    await slow.wait(({ event }) => event === 'reset', 'told to start over')
+    await slow.wait(({ event }) => event === 'reset', 'the reset event')
     change(rounds)
     await slow.wait(({ data }) => isRound(data.data, rounds), 'what happens after it')
     expect(slow.events.length).to.be.lessThan(rounds)

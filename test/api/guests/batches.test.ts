@@ -87,7 +87,7 @@ describe('batches', () => {
     expect(await names()).to.deep.equal(before)
     const twice = await create({ containers: bodies }, { 'idempotency-key': 'room-1' })
     expect(twice.body.code).to.equal('resource_exhausted')
-    // What was held for them is given back.
+    // Their reservations are released.
     const fit = await create({ containers: bodies.slice(0, 4) })
     expect([fit.status, fit.body.data?.length], fit.text).to.deep.equal([202, 4])
     await ended(fit.body.data as string[])
@@ -205,7 +205,7 @@ describe('batches', () => {
   })
 })
 
-/** Of two orders the second fails. */
+/** Lets the second of two orders fail. */
 function failingSecond(error: () => Error): (client: AgentClient) => AgentClient {
   let orders = 0
   return (client) => ({

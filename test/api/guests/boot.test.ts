@@ -6,7 +6,7 @@ import { waitFor } from '../../support/wait.js'
 
 const template = { template_id: 'debian-12', ram_mb: 64, vcpu: 0.1, disk_gb: 1 }
 
-/** What a container boots, over HTTP, on a host in memory. */
+/** The boot settings of a container, over HTTP, on a host in memory. */
 describe('PUT /containers/{id}/boot', () => {
   let gateway: TestGateway
   let host: MemoryHost

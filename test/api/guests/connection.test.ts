@@ -171,7 +171,7 @@ describe('the connection check of a container', function () {
     const key = await gateway.makeKey({ scopes: ['container:read'], container_uuids: [guest.uuid] })
     await send('PUT', '/firewall', { enabled: true, default_action: 'DROP', rules: [] })
     expect((await ask('', { key })).code).to.equal('firewall_drops')
-    expect((await ask('', { key })).repair, 'no rules are told').to.equal(null)
+    expect((await ask('', { key })).repair, 'no rules are shown').to.equal(null)
   })
 
   it('refuses invalid ports and addresses, and hides containers from strangers', async () => {
@@ -230,7 +230,7 @@ describe('the connection check of a container', function () {
     gateway.fleet.twist = (client) => client
     expect(probe.tried).to.have.length(2)
     await ask()
-    expect(probe.tried, 'and anew for who asks later').to.have.length(4)
+    expect(probe.tried, 'runs again for a later caller').to.have.length(4)
   })
 
   it('runs for a limited number of callers at once', async () => {
@@ -275,7 +275,7 @@ describe('the connection check of a container', function () {
 
 const stepsOf = (found: Body) => found.steps as { readonly state: string; readonly code: string }[]
 
-/** Told of each diagnosis that has reached its agent: what was asked after it, on the same connection, is answered. */
+/** Reports each diagnosis that has reached its agent, by the answer to a later call on the same connection. */
 function countCalls(count: () => void): TestGateway['fleet']['twist'] {
   return (client) => ({
     ...client,

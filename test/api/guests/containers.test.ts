@@ -153,7 +153,7 @@ describe('containers over HTTP', () => {
       ['internal', 'agent_error', 502],
       ['internal', 'internal_error', 500],
     ] as const) {
-      gateway.fleet.agentFailure = new BerthError(kind, code, 'told by the agent')
+      gateway.fleet.agentFailure = new BerthError(kind, code, 'sent by the agent')
       const { body, ...reply } = await gateway.request('POST', '/containers/web-1/port-mappings', {
         body: { container_port: 80 },
       })

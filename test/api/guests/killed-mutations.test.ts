@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { killedMutations } from '../../support/gateway/killed-mutations.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-/** Tags of routes about people, access, TLS and abuse; of these, what another test of kills has, and what reads alone. */
+/** Tags of routes about people, access, TLS and abuse; then routes that only read or that another kill test covers. */
 const tags = ['Accounts', 'Settings', 'Security', 'Logs']
 const elsewhere = ['POST /swap', 'POST /setup/link']
 

@@ -193,7 +193,7 @@ describe('settings of a container', function () {
     expect((await send(writes[0]!, guest.id, { headers: { 'if-match': '*' } })).status).to.equal(200)
   })
 
-  /** What its reset changes is seen. */
+  /** Adds a throttled guest, on which a traffic reset has a visible effect. */
   async function addThrottled(): Promise<{ id: number; uuid: string }> {
     const traffic = { ...unlimitedTraffic, monthlyGb: 1, action: 'throttle' as const }
     const guest = await gateway.fleet.addGuest({ traffic })

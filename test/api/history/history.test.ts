@@ -31,7 +31,7 @@ describe('history over HTTP', () => {
   })
   after(() => gateway.close())
 
-  /** What an agent recorded that many steps ago. */
+  /** Writes figures that an agent recorded that many steps ago. */
   function record(key: string, range: keyof typeof tiers, ago: Record<number, Partial<Figures>>): void {
     const now = indexAt(tiers[range], Date.now())
     const points = Object.entries(ago).map(([steps, known]) => ({

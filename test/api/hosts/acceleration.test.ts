@@ -9,7 +9,7 @@ describe('the acceleration of a host', function () {
   before(async () => void (gateway = await startTestGateway()))
   after(() => gateway.close())
 
-  /** Of the only host. */
+  /** The acceleration of the only host, as the API shows it. */
   const shown = async (): Promise<Record<string, unknown>> => {
     const [row] = (await gateway.request('GET', '/hosts')).body.data as Record<string, unknown>[]
     const { kvm, kvm_acceleration: how, kvm_reason: why } = row!

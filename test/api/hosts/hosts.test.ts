@@ -16,7 +16,7 @@ import { shell } from '../../support/host/setup-shell.js'
 import { LabAgent } from '../../support/memory/lab-agent.js'
 import { waitFor } from '../../support/wait.js'
 
-/* The whole gateway, as berth-gateway starts it, and an agent that joins it over the API alone. */
+/* The whole gateway, as berth-gateway starts it, and an agent that joins it only over the API. */
 
 describe('/hosts', function () {
   let directory: string

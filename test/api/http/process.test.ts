@@ -89,7 +89,7 @@ describe('berth-gateway', function () {
     await waitFor(async () => (await call('GET')).body.data.enabled === false)
   }
 
-  /** What a command on the host prints and ends with. */
+  /** The exit code and the output of a command on the host. */
   async function command(...args: string[]): Promise<[number | null, string]> {
     const { ended, output } = run(...args, '--config', join(directory, 'gateway.yaml'))
     return [await ended, output()]

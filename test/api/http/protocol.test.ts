@@ -98,7 +98,7 @@ describe('the HTTP protocol', () => {
     expect([wrong.status, wrong.body.code]).to.deep.equal([400, 'invalid_field'])
   })
 
-  /** Of a container of their own. */
+  /** Routes with an optional body, on a container of their own. */
   async function optionalBodies(name: string): Promise<string[]> {
     await gateway.fleet.addGuest({ name })
     return ['stop', 'restart', 'ipv6'].map((action) => `/containers/${name}/${action}`)

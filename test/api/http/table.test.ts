@@ -32,7 +32,7 @@ describe('the route table', () => {
     ['an empty audit action', { audit: '' }],
     ['a bad path', { path: 'things' }],
     ['no name', { name: undefined }],
-    ['a name that is no function’s', { name: 'Make-Thing' }],
+    ['a name that is not a function name', { name: 'Make-Thing' }],
     ['a body without an example', { body: {} }],
   ] as const)
     it(`refuses a route that has ${name}`, () => {

@@ -4,8 +4,8 @@ import type { Body } from '../../support/body.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
- * What clients read of the network's endpoints, field by field with its type, and how clients in the field ask.
- * Further fields are described by the document, which every answer in these tests is checked against.
+  * The fields that clients read from the network endpoints, with their types, and the requests that clients send.
+  * The API document describes further fields. Every answer in these tests is checked against it.
  */
 
 type Type = 'string' | 'number' | 'boolean' | readonly Fields[]
@@ -46,7 +46,7 @@ const endpoints: readonly {
   readonly path: string
   /** Absent: sent as `[]`, as clients do where they have nothing to say. */
   readonly body?: object
-  /** Absent: a message alone. */
+  /** Absent: the answer has only a message. */
   readonly data?: Fields | readonly Fields[]
 }[] = [
   {

@@ -126,7 +126,7 @@ describe('security over HTTP', () => {
     ['a check of it', 'POST', '/security/check', { body: { container_name: 'none' } }, 404, 'not_found'],
     ['settings without a switch', 'PUT', '/security/settings', { body: {} }, 400, 'missing_field'],
     [
-      'a switch that is none',
+      'a switch that is not a boolean',
       'PUT',
       '/security/settings',
       { body: { auto_shutdown: 'perhaps' } },

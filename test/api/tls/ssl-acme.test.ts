@@ -103,7 +103,7 @@ describe('TLS by an ACME authority', () => {
       await pebble.kill()
       await refused(503, 'acme_unavailable')
       await pebble.run()
-      expect((await obtain()).status, 'and then it is there').to.equal(200)
+      expect((await obtain()).status, 'succeeds once it runs again').to.equal(200)
     })
 
     it('because it is not an ACME server', async () => {

@@ -31,7 +31,7 @@ function indexOf(...guests: GuestNetwork[]): ElementIndex {
 describe('change of elements', () => {
   for (const [name, have, want, remove] of [
     ['a new guest', [], one, []],
-    ['a guest that is there is added again: nft takes what is there', [one], one, []],
+    ['an existing guest is added again: nft accepts existing elements', [one], one, []],
     ['other mappings', [one], guest(1, '10.64.0.2', [[20009, 80]]), ['ports 6 . 20001']],
     ['the same port, another target', [one], guest(1, '10.64.0.2', [[20001, 80]]), ['ports 6 . 20001']],
     [

@@ -38,8 +38,8 @@ describe('planning a Windows container', () => {
 
   for (const [name, body, mode] of [
     ['a key', { ssh_auth_mode: 'key', ssh_public_key: publicKey }, 'auto_password'],
-    ['a key that is none', { ssh_public_key: 'nonsense' }, 'auto_password'],
-    ['a key beside a password', { ssh_public_key: publicKey, ssh_password: 'S3cret-enough' }, 'password'],
+    ['an invalid key', { ssh_public_key: 'nonsense' }, 'auto_password'],
+    ['a key and a password', { ssh_public_key: publicKey, ssh_password: 'S3cret-enough' }, 'password'],
     ['no key in mode key', { ssh_auth_mode: 'key' }, 'auto_password'],
   ] as const)
     it(`ignores ${name}`, () => {
@@ -75,7 +75,7 @@ describe('planning a container from its request', () => {
       { assign_nat: false, port_mapping_count: 3, extra_ports: [], nat_port_mappings: [] },
       [],
     ],
-    ['none without NAT, where extra_ports is no list', { assign_nat: false, extra_ports: 3 }, []],
+    ['none without NAT if extra_ports is not a list', { assign_nat: false, extra_ports: 3 }, []],
     ['no extra port for blank entries', { extra_ports: ['', ' ', null] }, [[22, 0, 'tcp']]],
     [
       'extra ports',
@@ -99,9 +99,9 @@ describe('planning a container from its request', () => {
         [8080, 25080, 'tcp'],
       ],
     ],
-    ['SSH as an extra port alone', { port_mapping_count: 0, extra_ports: [22] }, [[22, 0, 'tcp']]],
+    ['SSH as the only extra port', { port_mapping_count: 0, extra_ports: [22] }, [[22, 0, 'tcp']]],
     [
-      'an extra port beside the same one over UDP',
+      'an extra port that is also mapped over UDP',
       { extra_ports: [53], nat_port_mappings: [{ container_port: 53, protocol: 'udp' }] },
       [
         [22, 0, 'tcp'],
@@ -109,7 +109,7 @@ describe('planning a container from its request', () => {
         [53, 0, 'udp'],
       ],
     ],
-    ['extra_ports that are no list', { extra_ports: 'x' }, [[22, 0, 'tcp']]],
+    ['extra_ports that is not a list', { extra_ports: 'x' }, [[22, 0, 'tcp']]],
     [
       'explicit ones after SSH',
       { nat_port_mappings: [{ container_port: 53, host_port: 25053, protocol: 'udp' }] },
@@ -155,7 +155,7 @@ describe('planning a container from its request', () => {
       'invalid_field',
       'ssh_public_key',
     ],
-    ['a port that is none', { extra_ports: [0] }, 'invalid_field', 'extra_ports'],
+    ['an invalid port', { extra_ports: [0] }, 'invalid_field', 'extra_ports'],
     [
       'a host port twice',
       {
@@ -176,10 +176,10 @@ describe('planning a container from its request', () => {
     ['extra ports without NAT', { assign_nat: false, extra_ports: [80] }, 'invalid_field', 'extra_ports'],
     ['a bad password without a mode', { ssh_password: 'short' }, 'invalid_field', 'ssh_password'],
     ['a bad key without a mode', { ssh_public_key: 'ssh-rsa x' }, 'invalid_field', 'ssh_public_key'],
-    ['an expiry that is no time', { expires_at: 'tomorrow' }, 'invalid_field', 'expires_at'],
+    ['an expiry that is not a valid time', { expires_at: 'tomorrow' }, 'invalid_field', 'expires_at'],
     ['an expiry that no calendar has', { expires_at: '2030-02-30' }, 'invalid_field', 'expires_at'],
     [
-      'a mapping on what is no address',
+      'a mapping on an invalid address',
       { nat_port_mappings: [{ container_port: 80 }, { container_port: 81, host_ip: 'eth0' }] },
       'invalid_field',
       'nat_port_mappings.1.host_ip',
@@ -269,13 +269,13 @@ describe('planning a container from its request', () => {
 
   for (const [name, body, counts] of [
     ['nothing', {}, [0, 0]],
-    ['the flag alone: one', { assign_ipv4: true, assign_ipv6: true }, [1, 1]],
+    ['only the flag: one', { assign_ipv4: true, assign_ipv6: true }, [1, 1]],
     ['the flag with a count of 0: one', { assign_ipv4: true, ipv4_count: 0 }, [1, 0]],
     ['the flag and a count', { assign_ipv6: true, ipv6_count: 3 }, [0, 3]],
-    ['a count alone', { ipv4_count: 2 }, [2, 0]],
+    ['only a count', { ipv4_count: 2 }, [2, 0]],
     ['a count, and the flag off', { assign_ipv4: false, ipv4_count: 2, assign_ipv6: false, ipv6_count: 1 }, [0, 0]],
     ['the flag and a list', { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] }, [0, 0]],
-    ['a count beside a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
+    ['a count and a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
   ] as [string, Partial<CreateBody>, number[]][])
     it(`picks addresses: ${name}`, () => {
       const { spec } = plan(body)

@@ -95,7 +95,7 @@ function planList(field: string, flag: string, { assign, list = [] }: AskedAddre
 }
 
 /**
- * How many addresses to choose. Clients send 0 for fields left open, so the flag alone asks for one. They also send
+ * How many addresses to choose. Clients send 0 for fields left open, so a flag without a count asks for one. They also send
  * counts with the flag off, which ask for nothing.
  */
 function planCount({ assign, count = 0, list = [] }: AskedAddresses): number {
