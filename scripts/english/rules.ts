@@ -26,7 +26,8 @@ export const rules: readonly EnglishRule[] = [
   { name: 'is there', pattern: /\b(?:it|they|that|which) (?:is|are|was|were) there\b/g, advice: '"exists"' },
   {
     name: 'negation',
-    pattern: /\b(?:has|have|had|knows|needs|takes|gets) (?:it |them )?not\b(?! (?:been|yet|only|begun|done|sent|\w+ed)\b)/g,
+    pattern:
+      /\b(?:has|have|had|knows|needs|takes|gets) (?:it |them )?not\b(?! (?:been|yet|only|begun|done|sent|[a-z]+ed)\b)/g,
     advice: '"does not have"',
   },
   { name: 'anew', pattern: /\banew\b/gi, advice: '"again"' },

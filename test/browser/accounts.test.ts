@@ -6,7 +6,7 @@ import { makeAdmin } from '../support/gateway/browser.js'
 import { waitFor } from '../support/wait.js'
 import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'
 
-/** Of a picture given as a data address: its pixels, by what the browser knows of pictures. */
+/** The pixels of an image given as a data URL, decoded by the browser. */
 const pixelsScript = `async (source) => {
   const image = new Image()
   image.src = source
@@ -21,7 +21,7 @@ const pixelsScript = `async (source) => {
 /** Its types tell of another form of module than node imports. */
 const readCode = jsQR as unknown as typeof jsQR.default
 
-/** What a telephone's camera reads. */
+/** The text of the QR code, as a phone's camera reads it. */
 async function readQr(page: Page, picture: Locator): Promise<string> {
   const source = `data:image/png;base64,${(await picture.screenshot()).toString('base64')}`
   const { data, width, height } = await page.evaluate<{ data: number[]; width: number; height: number }>(

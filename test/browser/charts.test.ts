@@ -36,7 +36,7 @@ describe('the charts of a guest in the panel', function () {
   after(() => page.context().close())
   afterEach(() => lab.expectNoComplaints())
 
-  /** What its agent measured in the last minutes. */
+  /** Adds figures that the agent measured in the last minutes. */
   function record({ uuid }: Guest, minutes: number): void {
     const { config } = lab.gateway.fleet.agentOf('host-a').domain.context
     const now = indexAt(tiers.day, Date.now())

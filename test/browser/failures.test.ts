@@ -3,7 +3,7 @@ import type { Page, Route } from 'playwright-core'
 import { waitFor } from '../support/wait.js'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 
-/** What the panel shows where scripts or data do not arrive: never a blank page, never zeros. */
+/** The panel without its scripts or data never shows a blank page or zeros. */
 describe('the panel when something cannot be read', function () {
   let lab: PanelLab
   let page: Page

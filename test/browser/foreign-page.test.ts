@@ -7,14 +7,14 @@ import { ConsoleClient } from '../support/gateway/console-client.js'
 import { waitFor } from '../support/wait.js'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 
-/** What a socket came to: `open`, or why it closed; what was shown on it. */
+/** The result of a connection attempt: whether it opened, its protocol, and its output. */
 interface Outcome {
   readonly opened: boolean
   readonly protocol: string
   readonly shown: string
 }
 
-/** Opens a console from a page and types what it is given once it is told that the shell is ready. */
+/** Opens a console from a page and types the given input once the shell is ready. */
 const openConsole = (address: string, protocols: readonly string[], typed: readonly unknown[] = []): string =>
   `new Promise((resolve) => {
     const socket = new WebSocket(${JSON.stringify(address)}, ${JSON.stringify(protocols)})

@@ -271,7 +271,7 @@ describe('the forms of the panel', function () {
     const [method = '', path = ''] = form.operation.split(' ')
     const wanted = new RegExp(`/api/v1${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`)
     const sent = page.waitForRequest((one) => one.method() === method && wanted.test(one.url()))
-    // Of several forms on a page: the one that has the controls.
+    // A page may have several forms: choose the one with the controls.
     const [first] = Object.keys(form.values)
     const own = form.button === undefined ? page.locator('form').filter({ has: page.locator(`#${first}`) }) : scope
     await own.getByRole('button', { name: form.submit ?? form.button ?? '', exact: true }).click()

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 
-/** Of every form control on the page: its id, and what is in it. */
+/** The id and the value of every form control on the page. */
 const readForm = `[...document.querySelectorAll('#main-content :is(input, select, textarea)')].map((one, at) => [
   one.id || one.name || String(at), one.type === 'radio' || one.type === 'checkbox' ? one.checked : one.value,
 ])`

@@ -2,13 +2,13 @@ import { expect } from 'chai'
 import type { CDPSession, Page } from 'playwright-core'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 
-/** What a page may take on a quarter of a processor. */
+/** Limits for a page on a quarter of a processor. */
 const bounds = {
   1000: { rowsMs: 2000, searchMs: 100, frameMs: 40, heapMb: 60 },
   20_000: { rowsMs: 2000, searchMs: 200, frameMs: 40, heapMb: 60 },
 } as const
 const throttling = 4
-/** A thread takes more time beside others that use the same caches. Work that grows with the list takes 20 times as much. */
+/** A thread is slower next to others that share its caches. Work that grows with the list takes 20 times as long. */
 const slowness = 2.5
 
 /** Types a search into an input and waits until it is drawn. @returns how many keys */
@@ -47,7 +47,7 @@ for (const count of [1000, 20_000] as const)
       const { body } = await lab.gateway.request('GET', `/containers/${id}`)
       const one = body.data as { uuid: string }
       page = await lab.logIn()
-      // What the page makes of them is measured; how soon a gateway has them, test/fleet and the bench measure.
+      // Only the page's work is measured; test/fleet and the bench measure the gateway.
       const rows = Array.from({ length: count }, (_, at): object => ({
         ...one,
         id: at + 1000,
@@ -63,7 +63,7 @@ for (const count of [1000, 20_000] as const)
     })
     after(() => page.context().close())
 
-    /** What the page's own thread worked meanwhile, ms: others on this machine do not count, unlike in time that passed. */
+    /** CPU time of the page's own thread in ms, which other processes on this machine do not affect. */
     async function workOf<T>(run: () => Promise<T>): Promise<{ ms: number; result: T }> {
       const read = async (): Promise<number> =>
         (await devtools.send('Performance.getMetrics')).metrics.find(({ name }) => name === 'TaskDuration')!.value

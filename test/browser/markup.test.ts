@@ -164,7 +164,7 @@ describe('texts with markup in the panel', function () {
       await page.locator(':is(h1, h2)').first().waitFor({ state: 'attached' })
       await expectNoHarm(page, path)
     }
-    // That an address is not there, the browser writes down.
+    // The browser logs each missing address as an error.
     const errors = lab.complaints.errors.filter((text) => !/status of 40[04]/.test(text))
     expect({ ...lab.complaints, errors }).to.deep.equal({ foreign: [], violations: [], errors: [] })
     await page.context().close()

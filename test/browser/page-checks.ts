@@ -21,7 +21,7 @@ export async function settled(page: Page): Promise<void> {
   await page.evaluate(stillScript)
 }
 
-/** What is looked for: contrast is of a theme, the rest of a language. */
+/** The checks to run: contrast depends on the theme, the rest on the language. */
 export type PageCheck = 'all' | 'contrast' | 'all but contrast'
 
 const options: Readonly<Record<PageCheck, object>> = {
@@ -35,7 +35,7 @@ export async function findingsOf(page: Page, looked: PageCheck = 'all'): Promise
   await settled(page)
   const first = await findNow(page, looked)
   if (first.length === 0) return []
-  await settled(page) // a control that changed its colours meanwhile was seen between two of them
+  await settled(page) // the first check may have seen a control in the middle of a colour change
   const again = await findNow(page, looked)
   return first.filter((one) => again.includes(one))
 }
@@ -48,7 +48,7 @@ async function findNow(page: Page, looked: PageCheck): Promise<string[]> {
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`)
 }
 
-/** Lines of Latin words in a row, but for what is no text of the panel: commands, reasons of hosts, of refusals in the log. */
+/** Lines with several Latin words, except texts from elsewhere: commands, reasons from hosts, rejections in the log. */
 export function latinSentences(text: string): string[] {
   return text
     .split('\n')

@@ -21,7 +21,7 @@ const flags = [
   '--host-resolver-rules=MAP *.test 127.0.0.1',
 ]
 
-/** Run in each page. What runs there is text, as its types are none of the tests'. */
+/** Runs in each page. It is text, since the browser's types are not available to the tests. */
 const reportViolations = `document.addEventListener('securitypolicyviolation', (event) => {
   window.reportViolation([event.violatedDirective, event.blockedURI, event.sourceFile, event.lineNumber].join(' '))
 })`
@@ -29,7 +29,7 @@ const reportViolations = `document.addEventListener('securitypolicyviolation', (
 /** Two sizes of screens: a desk, and a small telephone. */
 export const screens = { wide: { width: 1280, height: 800 }, phone: { width: 360, height: 740 } } as const
 
-/** What went wrong on pages: other origins that were asked, what the policy forbade, what was written as an error. */
+/** Problems on pages: requests to other origins, violations of the content security policy, logged errors. */
 export interface Complaints {
   readonly foreign: string[]
   readonly violations: string[]
@@ -40,11 +40,11 @@ export interface OpenOptions {
   readonly screen?: keyof typeof screens
   readonly language?: 'en' | 'zh'
   readonly theme?: 'light' | 'dark'
-  /** Of the administrator who is made to log in. Default: one of its own. */
+  /** Username of the administrator created for the login. Default: a name of its own. */
   readonly username?: string
 }
 
-/** What serves the panel. */
+/** The server of the panel. */
 type PanelServer = Pick<TestGateway, 'url' | 'request' | 'close'>
 
 /** The panel as its build left it, served by a real gateway, and a real Chromium. */
@@ -153,7 +153,7 @@ export async function fillLogin(page: Page, username: string, given = password):
   await page.locator('form button[type=submit]').click()
 }
 
-/** Chromium writes down each answer that is a refusal: what the panel asks to learn whether it may is none of its errors. */
+/** Chromium logs each rejected request. The panel sends some only to learn the caller's permissions: not errors. */
 function isRefusal(text: string): boolean {
   return /status of 4\d\d .*\/api\/v1\//.test(text)
 }

@@ -7,7 +7,7 @@ import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'
 /** As in a train: 400 kbit/s, and 400 ms until an answer begins. */
 const slow = { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 }
 
-/** What goes through such a line in five seconds. */
+/** Bytes that such a line carries in five seconds. */
 const most = { bytes: 250_000 }
 
 describe('the panel on a slow line', function () {

@@ -4,7 +4,7 @@ import type { Body } from '../support/body.js'
 import { waitFor } from '../support/wait.js'
 import type { ClientsHost } from './clients-host.js'
 
-/** What PHP's json_encode makes of it: slashes and what is not ASCII escaped, one empty array for lists and objects. */
+/** Encodes like PHP's json_encode: slashes and non-ASCII escaped, `[]` for empty lists and objects. */
 function jsonEncode(value: unknown): string {
   return JSON.stringify(value)
     .replaceAll('/', '\\/')
@@ -93,7 +93,7 @@ const order = {
   host_id: '',
 }
 
-/** The conversation of a service's life. What comes later (console) joins it. */
+/** The requests in the life of a service. */
 export function describeBillingModule(host: ClientsHost): void {
   const module = new BillingModule(host)
   const of = (path = ''): string => `/containers/${container}${path}`
@@ -240,7 +240,7 @@ export function describeBillingModule(host: ClientsHost): void {
     expect((await module.get(of('/snapshots'))).body.data.schedule).to.include({ enabled: false })
   })
 
-  it('finds that nobody is told of changes yet', async () => {
+  it('finds no webhooks at first', async () => {
     const { status, body } = await module.get('/webhooks')
     expect([status, body.data]).to.deep.equal([200, []])
   })

@@ -36,7 +36,7 @@ export class ClientsHost {
     return apiCall(this.url, [method, path], options)
   }
 
-  /** What the server itself has of a container, to compare with what a client believes. */
+  /** The server's own data of a container, to compare with a client's data. */
   async detail(container: string): Promise<ApiReply['body']> {
     const { status, body, text } = await this.send('GET', `/api/v1/containers/${container}`, {
       headers: { 'x-api-key': this.key },

@@ -1,6 +1,6 @@
 /*
- * What Go's encoding/json would make of an answer, strictly: each field of a struct must be there and have the JSON
- * type of its Go type. Go itself would take null for any of them in silence, and go on with a zero.
+  * Decodes an answer like Go's encoding/json, but strictly: each field of a struct must exist and have the JSON type of
+  * its Go type. Go itself would silently accept null for any of them and continue with a zero value.
  */
 
 export type GoType = 'string' | 'bool' | 'int64' | 'float64' | readonly [GoType] | GoStruct

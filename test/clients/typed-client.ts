@@ -38,7 +38,7 @@ export function describeTypedClient(host: ClientsHost): void {
     copyFileSync(program, file('program.ts'))
   })
 
-  /** What the compiler says of the directory; empty: nothing. */
+  /** Output of the compiler for the directory; empty: no errors. */
   const compile = (): string =>
     spawnSync(process.execPath, [join(nodeModules, 'tsgo/bin/tsc'), '-p', directory()], { encoding: 'utf8' }).stdout
 

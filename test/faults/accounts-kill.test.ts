@@ -50,14 +50,14 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
     const code = generateSync({ secret, epoch: Math.floor(Date.now() / 1000) })
     const set = await lab.attempt(() => browser.request('POST', '/account/totp/confirm', { body: { code } }))
     if (set?.status === 200) return set.body.data.recovery_codes as string[]
-    // Where it was set up all the same nobody has its codes, and the command on the host leads back.
+    // If it was set up nevertheless, nobody has its codes: the command on the host removes it.
     const body = { username: 'bob', password }
     const again = await lab.insist(() => lab.someone().request('POST', '/login', { body }))
     if (again.status === 202) await recoverByCommand('bob', password)
     return undefined
   }
 
-  /** A second factor is set up, its recovery codes made anew, used, and it is removed. */
+  /** Sets up a second factor, renews and uses its recovery codes, and removes it. */
   async function* secondFactors(): AsyncGenerator<void> {
     const password = await lab.makeAdmin('bob')
     const hasFactor = async (browser: Browser): Promise<boolean> =>

@@ -115,10 +115,10 @@ describe(`agent killed ${kills} times`, function () {
     for (const [name, identity] of before) expect(readFirst().get(name), name).to.equal(identity)
   })
 
-  /** Of each guest that runs the first process, or QEMU's. */
+  /** The first process of each running guest, or its QEMU process. */
   const readFirst = () => new Map([...readInits(instance), ...readMachineProcesses(instance)])
 
-  /** While it still recovers, or once it has answered some more, however long that takes it here. */
+  /** Kills the agent during its recovery, or after a few more answers, regardless of how long they take. */
   async function killSoon(answered: () => number): Promise<void> {
     if (randomInt(2) === 0) await delay(randomInt(0, readyMs))
     else {
@@ -138,7 +138,7 @@ describe(`agent killed ${kills} times`, function () {
     await call(routing.setRouting.bind(routing), change).finally(() => routing.close())
   }
 
-  /** Of guests that are there: an order may have deleted one that its customer has left. */
+  /** Only for existing guests: an order may have deleted a guest that its customer has left. */
   async function expectAcknowledged(customers: readonly Customer[]): Promise<void> {
     const watched = new WatchedHost(agent.watch())
     try {
@@ -160,7 +160,7 @@ function withPrefix(settings: object): object {
   return Object.fromEntries(Object.entries(settings).map(([name, value]) => [`settings: ${name}`, value]))
 }
 
-/** What fails is seen later. */
+/** Ignores failures: later checks detect them. */
 function run(program: string, ...args: string[]): string {
   return spawnSync(program, args).stdout.toString()
 }

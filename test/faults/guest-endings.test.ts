@@ -198,7 +198,7 @@ describe('guests that end without a request', function () {
   })
 })
 
-/** What a reboot takes: processes, interfaces, rules, mounts and what lies in /run. */
+/** Removes everything that a reboot removes: processes, interfaces, rules, mounts and files in /run. */
 async function hostGoesDown(instance: Instance): Promise<void> {
   for (const { pid, command } of processes())
     if (command.startsWith(`[lxc monitor] ${join(instance.stateDir, 'lxc')} `)) killIfThere(pid)

@@ -16,10 +16,10 @@ import { WatchedHost } from '../support/host/watched-host.js'
 
 const [tag, templateId, password] = ['hsd', 'debian-12-kvm', 'a-Password-1']
 const login = { sshAuthMode: 'password', sshPassword: password }
-/** Of BusyBox: what it does last shows that nobody killed it. */
+/** An inittab of BusyBox whose last action shows that the guest was not killed. */
 const inittab = '::respawn:/bin/sleep 100000\n::shutdown:/bin/sh -c "echo clean >/root/ended"\n'
 
-/** What the unit berth-guests does when a machine shuts down, as far as it can be without one. */
+/** The effect of the unit berth-guests at shutdown, as far as it can be tested without a shutdown. */
 describe('guests of a host that shuts down', function () {
   let agent: AgentProcess
   const made = new Map<string, Guest>()
@@ -61,7 +61,7 @@ describe('guests of a host that shuts down', function () {
     operations.close()
   }
 
-  /** Starts the guest anew with changed files. */
+  /** Restarts the guest with changed files. */
   async function rewrite(name: string, write: (root: string) => void): Promise<void> {
     await power('stop', name)
     write(rootOf(name))

@@ -58,7 +58,7 @@ describe('a killed agent with virtual machines', function () {
     await open()
   }
 
-  /** Of QEMUs, by the group that the agent put them into. */
+  /** PIDs of QEMU processes, found by their cgroup. */
   const pids = (): number[] =>
     listDirectory('/proc')
       .filter((name) => /^\d+$/.test(name))
@@ -88,7 +88,7 @@ describe('a killed agent with virtual machines', function () {
 
   it('leaves an unresponsive one unchanged, and finds it once it responds', async () => {
     const before = pids()
-    // What is stopped has its sockets open and says nothing at them.
+    // A stopped process keeps its sockets open but does not respond.
     for (const pid of before) process.kill(pid, 'SIGSTOP')
     await again()
     expect(pids()).to.deep.equal(before)

@@ -3,7 +3,7 @@ import { powerCases } from '../support/guests/guest-matrix-cases.js'
 import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
 import { matrixMachine } from '../support/guests/matrix-guests.js'
 
-/* What both drivers do in the same steps is tried for containers alone. */
+/* Steps that both drivers share are tested only for containers. */
 const own: readonly GuestAction[] = ['create', 'start', 'stop', 'delete']
 
 describeGuestMatrix('operations of virtual machines', {

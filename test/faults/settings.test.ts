@@ -121,7 +121,7 @@ describe('settings during failures', function () {
       await waitFor(() => limits().memoryBytes === 200 * mib, { what: 'the new limits' })
       faults({ apply: 'fail', resize: 'fail' })
       expect(await answer).not.to.equal('accepted')
-      expect(limits().memoryBytes, 'nothing has mended it').to.equal(200 * mib)
+      expect(limits().memoryBytes, 'nothing has repaired it').to.equal(200 * mib)
       faults({})
       await waitFor(() => limits().memoryBytes === before.memoryBytes, { what: 'the old limits' })
       const isBack = (): boolean => host.guest(uuid).limits?.ramMb === before.memoryBytes / mib

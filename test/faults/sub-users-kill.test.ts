@@ -17,7 +17,7 @@ const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 12)
 const directory = '/var/tmp/btest-sub-users-kill'
 const customers = 4
 
-/** What of a customer's account was acknowledged last. */
+/** The last acknowledged state of a customer's account. */
 interface CustomerAccount {
   readonly id: string
   readonly username: string

@@ -19,8 +19,8 @@ import { silentLog } from '../support/gateway/redis.js'
 import { scratchDirectory, swapsBelow } from '../support/scratch.js'
 
 /*
- * Every step of every change of the swap, with real swap files: failing, with the agent gone before and after it, run
- * twice, undone twice. What fails leaves the host the swap that it had.
+  * Every step of every change of the swap, with real swap files: it fails, the agent ends before and after it, it runs
+  * twice, and is undone twice. A failure leaves the host's swap unchanged.
  */
 
 interface Wish {

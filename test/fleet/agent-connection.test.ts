@@ -183,10 +183,10 @@ describe('connections to agents', () => {
     }
 
     for (const [what, bytes, code, messages] of [
-      ['that it refuses', [refused], 'not_found', []],
+      ['that the agent rejects', [refused], 'not_found', []],
       ['with a frame that is too long', [opened, Buffer.from('00ffffff', 'hex')], 'agent_timeout', ['opened']],
-      ['with what is no message', [opened, frameOf(Buffer.from('ffff', 'hex'))], 'agent_timeout', ['opened']],
-      ['of which it says no more', [], 'agent_timeout', []],
+      ['with bytes that are not a message', [opened, frameOf(Buffer.from('ffff', 'hex'))], 'agent_timeout', ['opened']],
+      ['without an answer', [], 'agent_timeout', []],
     ] as const)
       it(`reports an error: ${what}`, async () => {
         const close = await openAt((socket) => {

@@ -14,7 +14,7 @@ import {
 } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-/** What of it does not go on. */
+/** The parts of an answer that do not change while the guest is created. */
 function answerOf({ hostId, response: { guest, operation, sshPassword } }: GuestCreation) {
   const { uuid, id, portMappings } = guest!
   return { hostId, uuid, id, portMappings, operation: operation!.id, sshPassword }
@@ -68,7 +68,7 @@ describe('names and ids across the fleet', function () {
     const [first, second] = [await test.fleet.createGuest(same), await test.fleet.createGuest(same)]
     expect(answerOf(second)).to.deep.equal(answerOf(first))
     expect(agent.guests().length).to.equal(1)
-    expect(asked, 'asked of the agent').to.equal(2)
+    expect(asked, 'requests to the agent').to.equal(2)
     const taken = first.response.guest!.portMappings[0]!.hostPort
     const clash = { spec: { ...spec, portMappings: [wireMapping({ containerPort: 22, hostPort: taken })] } }
     expect(await codeOf(test.fleet.createGuest(creationRequest('bad', clash)))).to.equal('port_conflict')

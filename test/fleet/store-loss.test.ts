@@ -42,7 +42,7 @@ describe('a fleet whose store is down or lost its content', function () {
         what: 'guests are back',
       })
       expect((await test.fleet.createGuest(creationRequest('next'))).response.guest?.id).to.equal(901)
-      // Who starts now knows of all of it, the host that is away included.
+      // A gateway that starts now knows everything, including the offline host.
       await waitFor(async () => (await client.hLen(test.store.key('shown-guests', two.hostId))) === 1)
       const other = await test.startGateway()
       await waitFor(() => other.view.findHost(one.hostId)?.state === 'online')

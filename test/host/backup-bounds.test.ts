@@ -76,7 +76,7 @@ describe('restic with a hostile target', function () {
       return true
     }
     expect(await codeOf(repositories.list(repository, watch))).to.equal('backup_memory')
-    expect(peakBytes).to.be.within(mib, 1.25 * boundBytes) // its own code is no data
+    expect(peakBytes).to.be.within(mib, 1.25 * boundBytes) // its code is not counted as data
   })
 
   it('restores sparse files that are together longer than the pool', async () => {
@@ -185,7 +185,7 @@ describe('restic with a hostile target', function () {
   })
 })
 
-/** Of the restic that talks to the server at this URL. */
+/** Resident memory of the restic that talks to the server at this URL. */
 function residentBytes(endpoint: string): number {
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
     try {

@@ -19,7 +19,7 @@ const limitBytes = 1024 * mib
 const slackBytes = 6 * mib
 const imageMib = 64
 
-/** What the owner of a guest puts on its disk, in a directory of its own. */
+/** Files that the owner of a guest puts on its disk, in a directory of their own. */
 const disks: readonly (readonly [string, string])[] = [
   ['that is empty', ':'],
   [

@@ -26,7 +26,7 @@ const machineSpec: Partial<GuestSpec> = {
   limits: { ...plainSpec.limits!, ramMb: 256, diskGb: 1 },
 }
 
-/** What guests boot in place of their disks: a CD that was downloaded, and systems that mend the disk. */
+/** Boot media that replace a guest's disk: a downloaded CD, and rescue systems. */
 describe('the boot source of a guest', function () {
   let server: ImageServer
   let real: RealDomain
@@ -121,15 +121,15 @@ describe('the boot source of a guest', function () {
       expect(await real.domain.imageAdmin.delete(cdId)).to.equal(true)
       expect(login).to.have.length.greaterThan(12)
       expect(await ssh('hostname; ls /data; grep -c . /proc/partitions', login)).to.match(/^vm-1\n/)
-      const mended =
-        'mkdir -p /tmp/d; mount -t ext4 /dev/vdb2 /tmp/d && cat /tmp/d/word && echo mended >/tmp/d/word; umount /tmp/d; sync'
-      expect(await ssh(mended, login)).to.equal('kept')
+      const repaired =
+        'mkdir -p /tmp/d; mount -t ext4 /dev/vdb2 /tmp/d && cat /tmp/d/word && echo repaired >/tmp/d/word; umount /tmp/d; sync'
+      expect(await ssh(repaired, login)).to.equal('kept')
       expect(await refused(resetPasswordOrder(machine).order)).to.equal('invalid_state')
       const again = reinstallOrder(machine, { templateId: 'debian-12-kvm' }).order
       expect(await refused(again)).to.equal('invalid_state')
       expect(await refused(orderOf(machine, { mode: 'rescue' }))).to.equal('invalid_state')
       await boot(machine, { mode: 'disk' })
-      expect(await ssh('cat /data/word; ls /dev/sr0 2>&1 | tail -1')).to.match(/^mended\n.*No such file/)
+      expect(await ssh('cat /data/word; ls /dev/sr0 2>&1 | tail -1')).to.match(/^repaired\n.*No such file/)
       expect(existsSync(rescueOf(machine))).to.equal(false)
     })
   })
@@ -139,7 +139,7 @@ describe('the boot source of a guest', function () {
       real.inside(container, 'echo kept >/root/word; mkdir -p /opt; rm -f /opt/x')
       await boot(container, { mode: 'rescue' })
       expect(real.inside(container, 'hostname; ls /root; cat /mnt/root/word')).to.equal('ct-1\nkept')
-      expect(real.inside(container, 'echo mended >/mnt/root/word; ls -ln /mnt/root/word')).to.match(/ 0 +0 .*word$/)
+      expect(real.inside(container, 'echo repaired >/mnt/root/word; ls -ln /mnt/root/word')).to.match(/ 0 +0 .*word$/)
       const [{ hostPort = 0 } = {}] = real.record(container).portMappings
       const [address = ''] = execFileSync('hostname', ['-I'], { encoding: 'utf8' }).split(' ')
       real.inside(container, '(echo from rescue | nc -l -p 22 >/dev/null 2>&1 &) ')
@@ -148,7 +148,7 @@ describe('the boot source of a guest', function () {
       })
       expect(said).to.equal('from rescue\n')
       await boot(container, { mode: 'disk' })
-      expect(real.inside(container, 'cat /root/word')).to.equal('mended')
+      expect(real.inside(container, 'cat /root/word')).to.equal('repaired')
       expect(existsSync(rescueOf(container))).to.equal(false)
     })
 

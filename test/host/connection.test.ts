@@ -20,7 +20,7 @@ interface ConnectionReport {
   readonly repair: { readonly method: string; readonly path: string; readonly body: unknown } | null
 }
 
-/** What is broken is broken in a real guest, and mended by the request that the diagnosis offers. */
+/** Breaks a real guest, and repairs it with the request that the diagnosis offers. */
 describe('the connection check of a real guest', function () {
   const lab = new ServedHost({ name: 'fwy', prefix })
   const { host } = lab
@@ -125,7 +125,7 @@ describe('the connection check of a real guest', function () {
   it('detects a mapping whose rules the host lost', async () => {
     const nft = (...args: string[]) => spawnSync('ip', ['netns', 'exec', host.namespace, 'nft', ...args])
     const { port } = await diagnose()
-    // Put back by the agent within moments: it is looked for until it is seen.
+    // The agent restores the rules within moments: repeat until the diagnosis sees the loss.
     const code = await waitFor(async () => {
       nft('flush', 'map', 'ip', 'berth', 'ports')
       const found = await diagnose()

@@ -165,7 +165,7 @@ describe('a console of a real guest', function () {
     host.start()
     const { client: again, state } = await comeBack('three', { resume })
     expect(state).to.equal('resumed')
-    await again.shows(/\[J$/) // what was there before, and the prompt drawn anew
+    await again.shows(/\[J$/) // the earlier output, and the prompt drawn again
     expect(await run(again, 'echo $$')).to.equal(pid)
     expect(holders().map((one) => one.pid)).to.deep.equal([holder!.pid])
   })

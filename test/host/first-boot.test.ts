@@ -113,7 +113,7 @@ describe('first boot of an lxc guest', function () {
   it('is on the disk when it returns', async () => {
     const machine = await cloned()
     await host.driver.initialize(machine, login, machine.volume)
-    // What a power loss now would leave: the pool's device without the kernel's memory of it.
+    // The state after a power loss now: the pool's device without the kernel's caches.
     const copy = `${host.path}/after-power-loss`
     sh('cp', '--sparse=always', `${host.path}/pool.img`, `${copy}.img`)
     mkdirSync(copy)

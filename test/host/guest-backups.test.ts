@@ -19,7 +19,7 @@ import { writeVariedTree } from '../support/host/varied-tree.js'
 const password = 'the-password-of-the-vault'
 const sizeMib = 32
 
-/** What a guest of another name has otherwise. */
+/** Files that differ for a guest of another name. */
 const ownFiles = ['etc/hostname', 'etc/hosts', 'etc/resolv.conf', 'etc/shadow', 'etc/passwd']
 
 describe('backups of guests', function () {
@@ -215,7 +215,7 @@ describe('backups of guests', function () {
       const bound = limit + first.record(uuid).extraBytes
       return (await first.host.volumes.ensureLimits(new Map([[uuid, bound]]))).length === 0
     }
-    // What earlier tests gave up counts until the kernel is done with it.
+    // Data that earlier tests deleted counts until the kernel has removed it.
     await waitFor(async () => ((await first.host.volumes.usage()).get(uuid) ?? 0) < 150 * 1024 ** 2, {
       what: 'old disks to vanish',
     })
@@ -231,7 +231,7 @@ describe('backups of guests', function () {
     const { id: snapshotId } = await first.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     const restored = await restore(first, uuid, usual, localTarget())
     expect(restored.status, restored.error).to.equal('done')
-    fill('after', roomMib) // beside the snapshot of a full disk
+    fill('after', roomMib) // in addition to the snapshot of a full disk
     await first.done({ $case: 'snapshotDelete', value: { uuid, snapshotId } })
     await waitFor(async () => (await first.domain.reconciler.pass(), await hasBound()), {
       what: 'the limit to be what the guest bought',
@@ -264,7 +264,7 @@ describe('backups of guests', function () {
       })
       expect([failed.status, failed.errorCode], failed.error).to.deep.equal(['failed', code])
       const checked = await first.carryOut({ $case: 'backupTargetCheck', value: { target: wrong } })
-      // Of nothing that was kept with another password.
+      // The check succeeds if no backup was made with another password.
       if (code !== 'backup_password_wrong') expect(checked.errorCode).to.equal(code)
       expect(backupIds()).to.deep.equal([usual])
     }

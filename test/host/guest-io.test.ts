@@ -38,7 +38,7 @@ describe('I/O rates of a guest', function () {
     expect(rate, what).to.be.at.least(least)
   }
 
-  /** What the kernel writes back by itself, as others fill its memory, is not bounded with cgroup v1: one of five is. */
+  /** With cgroup v1, write-back under memory pressure is not limited, so one limited rate of five is enough. */
   function firstBounded(measure: () => number, most: number): number {
     let rate = measure()
     for (let tries = 1; rate > most && tries < 5; tries++) rate = measure()

@@ -16,7 +16,7 @@ const hostAddress = `${prefix}.11`
 const pool = [50, 51].map((last) => `${prefix}.${last}`)
 const [guestPort, flowPort] = [8081, 5221]
 
-/** What a guest is made of and becomes, by the way it is run. */
+/** Sizes of a guest when created and after a change, by virtualization. */
 const sizes = [
   { kind: lxc, made: { vcpu: 0.5, ram_mb: 64 }, changed: { ram_mb: 96, vcpu: 0.25 }, login: {} },
   {
@@ -66,7 +66,7 @@ describe('the network of a guest, from HTTP to packets', function () {
 
   const detail = async () => (await send('GET', '/containers/web')).data as Record<string, unknown>
 
-  /** What the guest answers; empty: nothing. */
+  /** The guest's answer; empty: none. */
   function ask(address: string, port: number): string {
     const args = [packets, 'ask', 'tcp', address, String(port)]
     return spawnSync('/usr/bin/python3', args, { encoding: 'utf8' }).stdout.trim()

@@ -47,7 +47,7 @@ describe('a hostile guest', function () {
     for (const child of held.splice(0)) child.kill('SIGKILL')
   })
 
-  /** By its own first process: what lxc-attach starts has not all that its guest's processes have. */
+  /** Runs a command through the guest's init: lxc-attach gives fewer rights than the guest's own processes have. */
   const runsItself = (machine: Machine, ...command: string[]): { status: number | null; said: string } => {
     const words = lab.attach(machine, 'systemd-run', '--pipe', '--wait', '--quiet', ...command)
     const { status, stdout, stderr } = spawnSync('lxc-attach', words, { encoding: 'utf8' })
@@ -61,7 +61,7 @@ describe('a hostile guest', function () {
     const result = spawnSync('lxc-attach', lab.attach(machine, 'perl', '-e', code), { encoding: 'utf8' })
     return `${result.stdout}${result.stderr}`.trim()
   }
-  /** What it came to, which it holds until the test ends. */
+  /** The number of things that the code took. It holds them until the test ends. */
   const holds = async (machine: Machine, code: string): Promise<number> => {
     const child = spawn('lxc-attach', lab.attach(machine, 'perl', '-e', `$hold = 1; ${code}`))
     held.push(child)
@@ -132,7 +132,7 @@ describe('a hostile guest', function () {
       const [machine, neighbour] = [await lab.started(), await lab.started()]
       const taken = await holds(machine, code)
       expect(taken).to.be.at.least(least)
-      expect(await holds(neighbour, code), `beside ${taken}`).to.be.at.least(least)
+      expect(await holds(neighbour, code), `next to ${taken}`).to.be.at.least(least)
     })
 
   describe('of devices of the host', () => {

@@ -52,7 +52,7 @@ describe('hostile guests next to a quiet one', function () {
       )
     const beside = await watchQuiet(lab, quiet, seconds)
     console.log(describeQuiet('alone', alone))
-    console.log(describeQuiet(`beside ${guests}`, beside))
+    console.log(describeQuiet(`next to ${guests}`, beside))
     await killQuickly(hostile, lab)
     // One that takes more than 5 s, as happens, is a failed one here; docs/design/guest-confinement.md has figures.
     expect(beside.ssh.failed, 'greetings').to.be.at.most(beside.ssh.count / 2)

@@ -42,7 +42,7 @@ describe('archives of root filesystems', function () {
       () => 'done',
       (error: { code?: string; message: string }) => error.code ?? error.message,
     )
-  /** What an archive could have changed. */
+  /** Everything outside that an archive could have changed. */
   const outside = (): unknown => ({
     canary: readFileSync(canary, 'utf8'),
     beside: readdirSync(`${scratch.path}/outside`),
@@ -64,7 +64,7 @@ describe('archives of root filesystems', function () {
       answers.set(name, await unpack(join(archives, name), path))
       expect(outside(), name).to.deep.equal(before)
       expect(lstatSync(path).isDirectory(), name).to.equal(true)
-      // Anybody may make 0:0, which is no device (overlayfs marks with it what was deleted).
+      // Anybody may create 0:0, which is not a device: overlayfs marks deleted files with it.
       const devices = sh('find', path, '(', '-type', 'b', '-o', '-type', 'c', ')', '!', '-name', 'whiteout')
       expect(devices, name).to.equal('')
     }

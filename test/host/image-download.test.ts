@@ -100,9 +100,9 @@ describe('downloads of images', function () {
       ['are whole with a length', length, large, 'done'],
       ['are whole without one', 'Server: x', large, 'done'],
       ['are whole in chunks', chunked, Buffer.concat([chunk(large), Buffer.from('0\r\n\r\n')]), 'done'],
-      ['fail where they are shorter than told', length, cut, 'download_failed'],
-      ['fail where the last chunk is missing', chunked, chunk(large), 'download_failed'],
-      ['are not taken where nothing told that they were cut', 'Server: x', cut, 'checksum_mismatch'],
+      ['fail if they are shorter than announced', length, cut, 'download_failed'],
+      ['fail if the last chunk is missing', chunked, chunk(large), 'download_failed'],
+      ['are rejected if they were cut without any sign', 'Server: x', cut, 'checksum_mismatch'],
     ] as const)
       it(what, async () => {
         raw = await startRawServer(closing(`200 OK\r\n${head}`, body))

@@ -279,7 +279,7 @@ describe('foreign images and their guests', function () {
       await call(images.removeCustomImage.bind(images), { id })
     })
 
-    /** What our own image does for itself is taken out, and what others' have put in: DHCP, and keys of the builder's. */
+    /** Removes the additions of our own image, and adds those of foreign images: DHCP, and SSH keys of the builder. */
     function asFromElsewhere(root: string): void {
       const units = join(root, 'etc/systemd/system')
       for (const name of ['ssh-host-keys.service', 'ssh.service.wants/ssh-host-keys.service']) rmSync(join(units, name))

@@ -249,7 +249,7 @@ describe('images', function () {
           'active\nactive\nactive\n',
         )
         loginBySsh(guests[0]!, scratch.path)
-        // Started by the first who asks for it.
+        // It starts with the first request to it.
         const [guest] = guests
         expect(guest!.attach('systemctl', 'show', '-PActiveState', 'systemd-logind')).to.equal('inactive\n')
         expect(guest!.attach('loginctl', 'list-users', '--no-legend')).to.equal('')

@@ -10,7 +10,7 @@ import { ServedHost } from '../support/host/served-host.js'
 import { sshInto } from '../support/guests/ssh-into.js'
 import { waitFor } from '../support/wait.js'
 
-/** Gateway and agent as they are installed, a client beside them, and the tutorial's commands with `"virtualization": "kvm"`. */
+/** An installed gateway and agent, a client, and the tutorial's commands with `"virtualization": "kvm"`. */
 describe('a virtual machine over HTTP', function () {
   const lab = new ServedHost({ name: 'kva', prefix: '198.18.143', prepare: (pool) => kvm.installImage(pool) })
   const { host } = lab
@@ -172,7 +172,7 @@ describe('a virtual machine over HTTP', function () {
   })
 })
 
-/** Beside this process, which answers meanwhile. */
+/** Runs the lines without blocking this process, which must answer meanwhile. */
 async function bash(lines: string): Promise<{ code: number; said: string }> {
   const child = spawn('bash', ['-c', lines], { stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''

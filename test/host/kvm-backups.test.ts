@@ -17,7 +17,7 @@ import { waitFor } from '../support/wait.js'
 const mib = 1024 ** 2
 const otherPassword = 'of-the-Other-1'
 
-/** What guest-backups.test.ts has for containers, of virtual machines: the disk is one file, and its system runs. */
+/** Like guest-backups.test.ts, but for virtual machines: the disk is one file, and its system runs. */
 describe('backups of virtual machines', function () {
   const scratch = scratchDirectory('btest-kvb-targets')
   let first: BackupHost
@@ -50,7 +50,7 @@ describe('backups of virtual machines', function () {
   const inside = (at: BackupHost, guest: string, command: string, password = machineAt('').password) =>
     sshInto({ address: at.record(guest).ipv4, password }, command)
 
-  /** As large as it was sold, of little room, of root alone, and without copy-on-write. */
+  /** The disk has its full size, is sparse, is accessible only to root, and has no copy-on-write. */
   function expectWhole(at: BackupHost, guest: string): void {
     const disk = join(at.rootOf(guest), 'disk.raw')
     const { mode, uid, size, blocks } = lstatSync(disk)

@@ -120,10 +120,10 @@ describe('the disks of Debian', function () {
         'hostname',
         'findmnt -no SOURCE /',
         'readlink /dev/disk/by-id/virtio-berth-root',
-        // It was shut down in order: there is nothing to mend.
+        // It was shut down cleanly: there is nothing to repair.
         'e2fsck -fn /dev/vdb1 >/dev/null 2>&1; echo $?',
         'mount /dev/vdb1 /mnt; ls /mnt/root/made*',
-        'echo mended >/mnt/root/mended; umount /mnt; echo on',
+        'echo repaired >/mnt/root/repaired; umount /mnt; echo on',
       ].join('; '),
       sshPassword,
     )

@@ -141,7 +141,7 @@ describe('a virtual machine', function () {
     await waitFor(async () => (await driver.usage(machine(), pid!)).diskBytes !== undefined, {
       what: 'what its file systems hold',
     })
-    // Of its disk of 1 GiB all but some 30 MiB is no file system's.
+    // Only about 30 MiB of its disk of 1 GiB belong to a file system.
     const { diskBytes } = await driver.usage(machine(), pid!)
     expect(diskBytes).to.be.within(1, 32 * 2 ** 20)
   })
@@ -216,7 +216,7 @@ describe('a virtual machine', function () {
     await change({ ramMb: 192 })
     expect(real.record(uuid).atNextStart).to.deep.equal([])
     await waitFor(async () => (await freeMb()) < before - 40, { what: 'its balloon' })
-    // What the balloon holds is not in use.
+    // Memory in the balloon does not count as used.
     await waitFor(async () => (await driver.usage(machine(), pid!)).memoryBytes < 128 * 2 ** 20, {
       what: 'figures of the balloon',
     })

@@ -45,7 +45,7 @@ for attempt in sys.argv[1:]:
     print(attempt)
 `
 
-/** What a guest's agent says instead of what it is asked for: a shell's loop at its port. */
+/** Hostile answers of a guest agent: a shell loop at its port. */
 const port = '/dev/virtio-ports/org.qemu.guest_agent.0'
 const agents: Readonly<Record<string, string>> = {
   'an endless line': `tr '\\0' a </dev/zero >$p`,
@@ -125,7 +125,7 @@ describe('hostile virtual machines', function () {
     ).to.deep.equal(works)
   })
 
-  /** What listens on this host, where another's own processes are reached. */
+  /** Ports that listen on this host, through which processes of others can be reached. */
   function hostPorts(): string[] {
     const text = readFileSync('/proc/net/tcp', 'utf8')
     const listening = [...text.matchAll(/ [0-9A-F]{8}:([0-9A-F]{4}) 00000000:0000 0A /g)]

@@ -76,7 +76,7 @@ describe('disks from a URL', function () {
     return operationId
   }
 
-  /** Of the tiny machine's disk. @param args of qemu-img convert */
+  /** Converts the tiny machine's disk. @param args of qemu-img convert */
   function converted(...args: string[]): Buffer {
     const file = join(scratch.path, randomUUID())
     execFileSync('qemu-img', ['convert', '-f', 'raw', ...args, tinyDisk(), file])

@@ -19,8 +19,8 @@ import { waitFor } from '../support/wait.js'
 const password = 'a-Password-1'
 
 /**
- * What Windows needs of a machine, shown with a Linux that needs it too: Debian's signed boot loader and kernel. Windows
- * itself is no part of the tests.
+  * Features that Windows requires, tested with a Linux that requires them too: Debian's signed boot loader and kernel.
+  * The tests do not include Windows itself.
  */
 describe('a virtual machine with UEFI, secure boot and a TPM', function () {
   let server: ImageServer
@@ -140,7 +140,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       expect(read('meta_data.json')).to.include({ hostname: 'desk-1', admin_pass: password })
       expect(JSON.stringify(read('network_data.json'))).to.contain(record.ipv4)
       expect(lstatSync(place).mode & 0o077).to.equal(0)
-      // What goes into snapshots and backups has it sealed by the host's key.
+      // Snapshots and backups contain it sealed with the host's key.
       const told = readFileSync(join(volumeOf(uuid), 'instance.json'), 'utf8')
       expect(told).to.contain('sealedPassword').and.not.contain(password)
       const [pid] = readGroupPids(groupOf(uuid)).filter((one) => commandOf(one).startsWith('qemu'))

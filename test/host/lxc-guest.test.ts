@@ -89,7 +89,7 @@ describe('a guest of the lxc driver', function () {
     })
   })
 
-  /** What the driver answers, in words. */
+  /** The driver's answer as text. */
   async function resized(machine: Machine): Promise<string> {
     const result = await lab.host.driver.resize(machine)
     if (result.outcome === 'refused') return `refused, ${result.error.code}`

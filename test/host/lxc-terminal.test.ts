@@ -56,7 +56,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     await waitFor(() => seen.code !== undefined, { what: 'the program ends' })
   })
 
-  /** What a shell says of its terminal, and that Ctrl-C ends a program and not the shell. */
+  /** Reads facts about a shell's terminal, and checks that Ctrl-C ends a program and not the shell. */
   async function useShell(machine: Machine): Promise<{ tty: string; leads: boolean }> {
     const { says, seen } = await open(machine, 'shell')
     await says(/# $/, 'echo $(tty) $(stat -c %U $(tty)) $$ $(cut -d" " -f6 /proc/$$/stat) o""k\r')

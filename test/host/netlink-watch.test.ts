@@ -23,7 +23,7 @@ describe('netlink watch', () => {
     await command('nft add table ip berthnlw2')
     watch = new NetlinkWatch(names)
     for (const topic of topics) watch.onChange(topic, () => told.push(topic))
-    await waitFor(() => told.length === topics.length, { what: 'the beginning is told' })
+    await waitFor(() => told.length === topics.length, { what: 'the first report' })
   })
 
   after(async () => {
@@ -70,7 +70,7 @@ describe('netlink watch', () => {
     told.length = 0
     expect(killChildren(process.pid, 'berth-netlink-w')).to.equal(1)
     await waitFor(() => topics.every((topic) => told.filter((t) => t === topic).length === 2), {
-      what: 'its end and its new beginning are told',
+      what: 'reports of its end and its restart',
     })
     told.length = 0
     await command('nft add table ip berthnlw')

@@ -50,7 +50,7 @@ describe('storage pool', function () {
     const pool = await openPool(config)
     writeFileSync(`${pool.path}/mark`, 'kept')
     sh('umount', poolPath)
-    // Whoever has a copy of this mount, as new namespaces do for a moment, delays it.
+    // A copy of this mount delays it, as in a new namespace for a moment.
     await waitFor(() => loopsBelow(scratch.path).length === 0, { what: 'the kernel detaches the loop' })
     rmSync(poolPath, { recursive: true })
     await openPool(config)

@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 const userId = 3_999_000_000
 const namespaces = ['mnt', 'pid', 'net', 'ipc', 'uts'] as const
 
-/** What a program that reads a file from anybody finds around it. */
+/** The environment of a program that reads untrusted files. */
 describe('the sandbox of programs that read foreign files', function () {
   const { path: scratch, wipe } = scratchDirectory('btest-sandbox')
   const input = join(scratch, 'input')

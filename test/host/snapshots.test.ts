@@ -120,7 +120,7 @@ describe('snapshots of volumes', function () {
     await volumes.restore(guest, 'a', 64 * mib)
     await trash.settled()
     expect(await used(), 'after a restore').to.be.within(40 * mib, 42 * mib)
-    expect(() => write(`${root}/more`, 40), 'more than fits beside').to.throw(/quota exceeded/i)
+    expect(() => write(`${root}/more`, 40), 'more than the remaining space').to.throw(/quota exceeded/i)
     for (const name of ['more', 'data']) sh('rm', `${root}/${name}`)
     expect(await used(), 'held by the snapshot').to.be.within(40 * mib, 42 * mib)
     expect([await volumes.deleteSnapshot(guest, 'a'), await volumes.deleteSnapshot(guest, 'a')]).to.deep.equal([
@@ -158,7 +158,7 @@ describe('snapshots of volumes', function () {
   it('are not exchanged back after an exchange that was killed before the old volume was deleted', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     writeFileSync(`${volumes.nextPathOf(guest)}/word`, 'new')
-    // What a kill between the exchange and the trash leaves.
+    // The state after a kill between the exchange and the move to the trash.
     for (const [from, to] of [
       [root, `${root}.old`],
       [volumes.nextPathOf(guest), root],

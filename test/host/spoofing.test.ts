@@ -16,8 +16,8 @@ import { PublicSegment } from '../support/network/public-segment.js'
 import { sh } from '../support/sh.js'
 
 /*
- * What root of a real guest sends in the name of others, by the thousand: none of it reaches a neighbour, the host or
- * what is behind the host. In between goes what is right, so that silence is not mistaken for protection.
+  * Root of a real guest sends thousands of frames in the name of others: none reaches a neighbour, the host or anything
+  * behind the host. Valid frames in between show that silence is due to the protection.
  */
 
 const tag = 'spo'

@@ -52,7 +52,7 @@ describe('swap files on a real host', function () {
   })
   afterEach(async () => {
     await removeSwap(config)
-    expect(existsSync(join(config.state_dir, 'swap')), 'its directory goes with it').to.equal(false)
+    expect(existsSync(join(config.state_dir, 'swap')), 'its directory is deleted too').to.equal(false)
     expect(readdirSync(units).filter((name) => name.endsWith('.swap'))).to.deep.equal([])
   })
   after(() => {

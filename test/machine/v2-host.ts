@@ -71,7 +71,7 @@ async function create(name: string): Promise<void> {
   await follow(id, patience.timeoutMs)
 }
 
-/** What answers at a port of the host. */
+/** The greeting of the service at a port of the host. */
 const bannerAt = (port: number): string =>
   host().try('timeout', '20', 'bash', '-c', `exec 3<>/dev/tcp/10.0.2.15/${port} && head -c 7 <&3`).output
 
@@ -96,7 +96,7 @@ const seen: string[] = []
 const note = (what: string, bound: string | number, result: string): void =>
   void seen.push(`| ${what} | ${bound} | ${result} |`)
 
-describe('a host of cgroup v2 alone', function () {
+describe('a host with only cgroup v2', function () {
   this.bail(true) // each goes on where the one before ended
 
   before(async () => {
@@ -170,7 +170,7 @@ describe('a host of cgroup v2 alone', function () {
     const [made, errno] = said.split(' ').map(Number)
     expect(made).to.be.within(50, pidsMax)
     expect(errno).to.equal(11) // EAGAIN: not for memory
-    note('processes: a loop of forks', pidsMax, `${made}, beside those of the system`)
+    note('processes: a loop of forks', pidsMax, `${made}, besides those of the system`)
   })
 
   it('100,000 control groups are bounded, wherever root in the guest makes them', () => {
@@ -183,7 +183,7 @@ describe('a host of cgroup v2 alone', function () {
     expect(makeGroups('/mnt/own'), 'mounted by itself').to.equal(0)
     tries(`rmdir for glob '/sys/fs/cgroup/attack*'; system('umount /mnt/own')`)
     expect(isBooted(), 'the guest runs on').to.equal(true)
-    note('control groups: 100,000', 512, `${made}, beside those of the system; ${lost} MiB of the host's memory`)
+    note('control groups: 100,000', 512, `${made}, besides those of the system; ${lost} MiB of the host's memory`)
   })
 
   it('root in the guest cannot raise what bounds it', () => {
@@ -201,7 +201,7 @@ describe('a host of cgroup v2 alone', function () {
     note('a service with MemoryMax=: 64 MiB asked for', '24 MiB', 'killed')
   })
 
-  it('limits stay while no agent runs and systemd reads its units anew', async () => {
+  it('limits stay while no agent runs and systemd reloads its units', async () => {
     run('systemctl', 'stop', 'berth-agent', 'berth-gateway')
     run('systemctl', 'daemon-reload')
     run('systemd-run', '--wait', '-q', 'true')

@@ -8,8 +8,8 @@ import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
 /*
- * The access policy over real sockets: clients of many addresses, nginx as proxies, two gateways. What a client may not
- * reach, it may not reach in any way.
+  * The access policy over real sockets: clients with many addresses, nginx as proxies, two gateways. A rejected client
+  * is rejected on every path.
  */
 
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']
@@ -41,7 +41,7 @@ const world = (from: string, headers: Headers = {}): Way => {
   const at = from.includes(':') ? direct6 : direct
   return { place: 'world', from, ...at, headers }
 }
-/** What the machine of the proxy P sends, as another proxy on it would. */
+/** A request from the machine of proxy P that did not pass the proxy. */
 const fromP = (headers: Headers): Way => ({ place: 'p', from: '10.0.0.1', ...direct, headers })
 const proxies = { p: '10.0.0.1', q: '10.0.0.2', gw: '10.0.0.10' } as const
 const through = (
@@ -98,7 +98,7 @@ describe('the access policy, over sockets', function () {
   before(() => lab.start())
   after(() => lab.stop())
 
-  /** Of pages, log-ins, the API, WebSockets, documents and metrics (case 34). */
+  /** Calls to pages, logins, the API, WebSockets, documents and metrics. */
   function surfaces(url: string, headers: Headers): Record<string, PolicyCall> {
     const key = { ...headers, 'x-api-key': lab.adminKey }
     const json = { ...headers, 'content-type': 'application/json' }

@@ -17,7 +17,7 @@ describe('public IPv4 of guests', function () {
   before(async () => {
     await pair.routing({ ipv4Pool: [publicA, publicB, routedA].map(poolItem) })
     lab.in(lab.client, 'ip', 'route', 'add', `${routedA}/32`, 'via', hostAddress)
-    // Who had the address before is still known to others.
+    // Others still remember the previous owner of the address.
     lab.in(lab.client, 'ip', 'neigh', 'replace', publicA, 'lladdr', '02:00:00:00:00:99', 'dev', 'eth0', 'nud', 'stale')
     pair.a = { ...pair.a, publicIpv4s: [publicA, routedA] }
     pair.b = { ...pair.b, publicIpv4s: [publicB] }

@@ -155,7 +155,7 @@ describe('IPv6 of guests', function () {
     const before = await pair.routing({})
     pair.show('link', 'add', 'gone0', 'type', 'bridge')
     const prefix = { interface: 'gone0', address: '', gateway: '', prefix: '2001:db8:99::', prefixLen: 48 }
-    // Beside those that guests have addresses of.
+    // In addition to the prefixes of the guests' addresses.
     await pair.routing({ ipv6Prefixes: [...before.ipv6Prefixes, prefix] })
     const reason = 'IPv6 prefixes are configured for gone0, which does not exist'
     expect((await pair.ipv6Status()).reason).to.not.contain(reason)

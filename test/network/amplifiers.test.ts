@@ -6,8 +6,8 @@ import { guestPrefix6, hostAddress, NetworkLab, type AgentNetwork } from '../sup
 import { waitFor } from '../support/wait.js'
 
 /*
- * Real servers in guests that answer whoever asks, and somebody outside who asks in the name of a victim, for so many
- * seconds. All of it stays in network namespaces of the test.
+  * Real servers in guests answer every request, and an outside attacker sends requests in the name of a victim for some
+  * seconds. All of it stays in network namespaces of the test.
  */
 
 const victim = '198.19.200.9'
@@ -106,7 +106,7 @@ describe('servers in guests that answer a forged victim', function () {
   })
   after(() => lab.remove())
 
-  /** What reaches victims, before it is dropped. */
+  /** Counts packets that reach victims, before they are dropped. */
   function countForVictims(): void {
     const sets = amplifiers.map(({ port, victim: address }) => {
       const family = address.includes(':') ? 'ip6' : 'ip'

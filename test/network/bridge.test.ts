@@ -12,7 +12,7 @@ import {
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-/* What others do to the bridge and to guests' places on it, with real packets. */
+/* Other programs change the bridge and the guests' ports, with real packets. */
 
 const other = 'other0'
 const quick = { timeoutSeconds: 0.3 }

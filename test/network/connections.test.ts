@@ -35,7 +35,7 @@ describe('a limit of connections', function () {
   after(() => lab.remove())
   beforeEach(async () => {
     lab.in(lab.host, 'conntrack', '-F')
-    // Who was over the bound opens none for a second.
+    // A guest that exceeded the limit cannot open a connection for a second.
     await waitFor(() => lab.ask(inMany, `udp:${clientAddress}:53`, { timeoutSeconds: 0.2 }))
     await waitFor(() => lab.ask(lab.client, `tcp:${addresses[0]}:22`, { timeoutSeconds: 0.2 }))
   })
@@ -104,6 +104,6 @@ for source in sys.argv[1:]:
     lab.tool(inMany, 'flood', clientAddress, '40000')
     const count = answers.length
     expect(lab.ask(inMany, `udp:${clientAddress}:53`, { timeoutSeconds: 0.3 })).to.equal('')
-    await waitFor(() => answers.length > count + 10, { what: 'the connection that was there' })
+    await waitFor(() => answers.length > count + 10, { what: 'more answers on the open connection' })
   })
 })

@@ -6,7 +6,7 @@ import { gateway, NetworkPair, tcp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-/* What others do to tables and bridge. */
+/* Other programs change the tables and the bridge. */
 
 describe('damage to the network', function () {
   const pair = new NetworkPair('btestdmg')
@@ -107,7 +107,7 @@ describe('damage to the network', function () {
     await pair.agent.end()
     pair.agent = lab.agent({ watches: true })
     await pair.agent.ensure(all)
-    const mended = (): boolean => sorted(lab.in(lab.host, 'nft', 'list', 'ruleset')).join() === right
+    const isRepaired = (): boolean => sorted(lab.in(lab.host, 'nft', 'list', 'ruleset')).join() === right
     const right = sorted(lab.in(lab.host, 'nft', 'list', 'ruleset')).join()
     for (const by of [
       'delete element ip berth ports { tcp . 20001 }',
@@ -115,8 +115,8 @@ describe('damage to the network', function () {
       'delete table bridge berth',
     ]) {
       lab.in(lab.host, 'nft', by)
-      expect(mended()).to.equal(false)
-      await waitFor(mended, { timeoutMs: deadlineOf(5000), what: `repair after ${by}` })
+      expect(isRepaired()).to.equal(false)
+      await waitFor(isRepaired, { timeoutMs: deadlineOf(5000), what: `repair after ${by}` })
     }
   })
 

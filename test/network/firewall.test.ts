@@ -22,7 +22,7 @@ import {
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-/* Real packets through guests' firewalls, judged beside by a model of what the rules say. */
+/* Real packets through guests' firewalls, compared with a model of the rules. */
 
 const publicAddress = '198.51.100.77'
 const ssh: NatMapping = {

@@ -56,7 +56,7 @@ describe('ICMP errors about foreign connections', function () {
 
   before(async () => {
     lab.build()
-    // Where the bridge applies IP hooks to frames it drops some of this by itself.
+    // A bridge that applies IP hooks to frames drops some of them by itself.
     for (const family of ['ip', 'ip6'])
       lab.in(lab.host, 'sysctl', '-eqw', `net.bridge.bridge-nf-call-${family}tables=0`)
     agent = lab.agent()

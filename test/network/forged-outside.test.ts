@@ -9,7 +9,7 @@ import {
 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* What comes from outside in the name of a guest: another's answers to it would pass the guest's closed firewall. */
+/* Forged packets from outside in the name of a guest: answers to them would pass the guest's closed firewall. */
 
 const publicAddress = '198.51.100.72'
 

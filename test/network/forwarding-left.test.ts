@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { AddressedPair, prefixItem } from '../support/network/addressed-pair.js'
 import { readForwarding } from '../support/host/inventory.js'
 
-/* What guests' IPv6 changes of the host's settings, and what of that is left when they are gone. */
+/* The host settings that guests' IPv6 changes, and those that remain once the guests are gone. */
 
 describe('forwarding of the host', function () {
   const stateDir = mkdtempSync('/tmp/btest-left-')

@@ -3,7 +3,7 @@ import { AddressedPair, failure, poolItem, prefixItem } from '../support/network
 import { clientAddress, clientAddress6, hostAddress6 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* What another program makes on the host, as an interface with a network and a way out, beside a prefix that was found. */
+/* Another program adds things to the host next to a found prefix, such as an interface with a network and a route. */
 
 describe('a detected prefix', function () {
   const pair = new AddressedPair('btestfnd')

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { clientAddress, hostAddress, NetworkLab } from '../support/network/network-lab.js'
 import { gateway, NetworkPair, tcp } from '../support/network/network-pair.js'
 
-/* Who reaches whom: real packets through real tables, in network namespaces of its own. */
+/* Reachability between guests, host and clients: real packets through real tables, in separate network namespaces. */
 
 describe('network', function () {
   const pair = new NetworkPair('btestnet')

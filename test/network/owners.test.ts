@@ -100,10 +100,10 @@ describe('ownership of ports and addresses', function () {
 
   describe('and an interrupted purge', () => {
     it('remember it until it is complete', async () => {
-      // It may still have too many open: now and then one is refused.
+      // It may still have too many open connections: now and then one is refused.
       await waitFor(() => lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4445 }) !== '')
       const fresh = lab.agent()
-      // The elements go, the bridge cannot be mended: it is something else.
+      // The elements are deleted, but the bridge cannot be repaired: its name belongs to something else.
       lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'down')
       lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'name', 'berth9')
       lab.in(lab.host, 'ip', 'link', 'add', 'berth0', 'type', 'veth', 'peer', 'name', 'berth1')

@@ -5,7 +5,7 @@ import { firewallOf } from '../bench/network-plan.js'
 import { checkFirewall } from '../../shared/firewall-rules.js'
 import { expectInTime } from '../support/promised-time.js'
 
-/* What another program flushed is there again within seconds, on a host that is full. */
+/* Rules that another program flushed are restored within seconds, even on a full host. */
 
 const seconds = 5
 

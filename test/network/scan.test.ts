@@ -20,7 +20,7 @@ import { waitFor } from '../support/wait.js'
 const gateway = '10.77.0.1'
 const second = '198.51.100.3'
 const publicAddress = '198.51.100.10'
-/** Of a cloud, at addresses that are closed. */
+/** Resolvers of clouds at closed addresses. */
 const resolvers = ['168.63.129.16', 'fd20:ce::254']
 const mapping = (protocol: 'tcp' | 'udp', hostPort: number): NatMapping => ({
   protocol,
@@ -80,7 +80,7 @@ describe('a guest that scans its host', function () {
     return answers
   }
 
-  // Where clouds serve a machine's user data and credentials.
+  // At these addresses clouds serve a machine's user data and credentials.
   for (const address of ['169.254.169.254', ...lab.config.closed_destinations])
     it(`reaches nothing at ${address} through the host, which does, but names`, async () => {
       lab.in(lab.client, 'ip', 'address', 'add', address, 'dev', 'lo')

@@ -5,7 +5,7 @@ import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 
 /* The addresses of a segment, seen from a namespace on the same segment as the host: real ARP. */
 
-/** Of the pool. */
+/** Addresses of the pool. */
 const [assigned, free] = ['198.51.100.10', '198.51.100.12']
 
 describe('a scan of the segment', function () {

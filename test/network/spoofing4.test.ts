@@ -70,7 +70,7 @@ describe('packets with the source of another guest', function () {
     seenByHost = await lab.sniff(lab.host, 'berth0')
     seenByB = await lab.sniff(inB, 'eth0')
     lab.tool(inA, 'send', 'eth0', ...Object.values(frames))
-    // What follows them and is right tells that all of them were handled.
+    // A valid frame after them shows that all of them were handled.
     lab.tool(inA, 'send', 'eth0', ipv4Frame(toHost, own, 'right'))
     await waitFor(() => seenByHost.has('right'), { what: 'the frame that is right' })
     const toB = { from: bridgeMac, to: b.mac }

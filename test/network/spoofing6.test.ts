@@ -4,7 +4,7 @@ import { discoveryFrame, udp6Frame } from '../support/network/frames.js'
 import { guestPrefix6, NetworkLab, type AgentNetwork } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* What a guest with IPv6 sends in the name of others. That of one without is in network.test.ts. */
+/* Forged frames of a guest with IPv6. network.test.ts has those of a guest without IPv6. */
 
 describe('IPv6 packets with a foreign source', function () {
   const lab = new NetworkLab('btestnd')
@@ -107,7 +107,7 @@ describe('IPv6 packets with a foreign source', function () {
 
   for (const [name, frame] of Object.entries(frames)) {
     const marker = /<<(.*)>>/.exec(Buffer.from(frame, 'hex').toString('latin1'))![1]!
-    // The one that its own guest has to send when it goes to the host reaches the host alone.
+    // The frame that is valid on its way to the host reaches only the host.
     it(`are not delivered: ${name}`, () => {
       if (name !== 'something for another guest') expect([...seenByHost]).to.not.include(marker)
       expect([...seenByB]).to.not.include(marker)

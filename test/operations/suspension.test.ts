@@ -28,7 +28,7 @@ const target: BackupTarget = {
   place: { $case: 'local', value: { path: '/nowhere' } },
 }
 
-/** What a customer may order of a guest; a suspension refuses all of it. */
+/** Orders that a customer may submit; a suspension rejects all of them. */
 const refused: readonly ((uuid: string) => WireOrder)[] = [
   (uuid) => ({ $case: 'start', value: { uuid, liftBlock: false } }),
   (uuid) => ({ $case: 'start', value: { uuid, liftBlock: true } }),

@@ -4,7 +4,7 @@ import { parseExample } from '../../scripts/configuration-docs.js'
 describe('docs/configuration.md', () => {
   for (const [name, text, rows] of [
     ['a comment of several lines', '# a\n# b\nk: 1\n', [{ key: 'k', meaning: 'a b' }]],
-    ['a comment that is no key’s', '# head\n\n# a\nk: 1\n', [{ key: 'k', meaning: 'a' }]],
+    ['a comment that belongs to no key', '# head\n\n# a\nk: 1\n', [{ key: 'k', meaning: 'a' }]],
     [
       'a group and its keys',
       'g:\n  # x\n  a: 1\n  b: 2\nh: 3\n',

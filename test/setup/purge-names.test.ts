@@ -4,8 +4,8 @@ import { expect } from 'chai'
 import { run } from '../support/host/setup-shell.js'
 
 /*
- * Whose bridge, interfaces and tables a purge removes: an instance's own, as its configuration names them, and never
- * the first instance's for want of better knowledge. In network namespaces where things of the first one's names are.
+  * A purge removes only the bridge, interfaces and tables that the instance's configuration names, and never falls back
+  * to those of the first instance. In network namespaces with things of the first instance's names.
  */
 
 const name = 'btestn'
@@ -23,7 +23,7 @@ const unbuilt = mkdtempSync('/tmp/btest-unbuilt-')
 interface Outcome {
   code: number | null
   output: string
-  /** Of all that was there before. */
+  /** Things that still exist, of those before the purge. */
   left: string[]
 }
 

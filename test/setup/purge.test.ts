@@ -77,7 +77,7 @@ function makeNetwork(): void {
   for (const family of ['ip', 'inet', 'bridge']) sh('nft', 'add', 'table', family, 'btestx')
 }
 
-/** Of the agent on the bridge and the host's own interface, and what another put there. */
+/** Addresses on the bridge and the host's interface, of the agent and of another program. */
 function makeAddresses(): void {
   const ip = (command: string): string => sh('ip', ...command.split(' '))
   ip(`link add ${uplink} type veth peer name ${uplink}p`)
@@ -99,7 +99,7 @@ function removeUplink(): void {
   spawnSync('ip', ['link', 'delete', uplink])
 }
 
-/** Runs the script's part alone: the host's own record is shared with other agents. */
+/** Runs only this part of the script: the host's own record is shared with other agents. */
 function restoreKernelSettings(record: string, then = '', inside: string[] = []): string {
   const libraries = ['common', 'instance', 'purge'].map((library) => `. scripts/lib/${library}.sh`).join('; ')
   const lines = `${libraries}; kernel_record=$1; restore_kernel_settings; ${then}`
@@ -131,7 +131,7 @@ async function makeSwap(): Promise<void> {
   writeFileSync(`${swapFile}.2.new`, '')
 }
 
-/** Runs a program named like one of ours in a directory of the instance; it must go with the purge. */
+/** Runs a program named like one of ours in a directory of the instance; the purge must end it. */
 function startStray(): number {
   const directory = join(state, 'gateway', 'redis')
   mkdirSync(directory, { recursive: true })
@@ -145,7 +145,7 @@ function startStray(): number {
 }
 
 describe('scripts/down --purge without a working agent', function () {
-  // What an earlier, killed run left.
+  // Leftovers of an earlier, killed run.
   before(() => {
     removeUplink()
     purge()

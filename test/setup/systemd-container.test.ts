@@ -238,7 +238,7 @@ describe('the units, run by systemd', function () {
 
   it('shut the guest down first in a reboot, and everything is back afterwards, the guest too', async () => {
     await waitForHost('online')
-    // What its init does last. It reads that file when it starts.
+    // The last action of its init, which reads that file when it starts.
     const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'
     run('sh', '-c', `echo '${end}' >>"$(echo /var/lib/berth/pool/guests/*)/etc/inittab"`)
     // The gateway takes the agent for there until it has found that it was restarted.

@@ -144,7 +144,7 @@ describe('scripts/up and scripts/down', function () {
   let names = { bridge: '', table: '', prefix: '' }
   const purge = (): string => script('scripts/down', '--purge')
 
-  // What an earlier, killed run left; mostly nothing, which is refused.
+  // Removes leftovers of an earlier, killed run; usually there are none, and the purge is refused.
   const clear = (): void => void spawnSync('scripts/down', ['--instance', name, '--purge'])
   before(clear)
   after(clear)

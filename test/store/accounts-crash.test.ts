@@ -77,7 +77,7 @@ describe('kill -9 of gateway and Redis while accounts change', () => {
       if (['made', 'logged out'].includes(state)) expect(account?.id, label).to.equal(id)
       if (state === 'disabled') expect(account?.disabled, label).to.equal(true)
       if (['logged out', 'disabled', 'removed'].includes(state)) expect(live, label).to.equal(false)
-      // Of others the next change may have been done and not acknowledged.
+      // For other states the next change may be done but not acknowledged.
       if (state === 'logged in' && staysLoggedIn(username)) expect(live, label).to.equal(true)
     }
     for (const account of await accounts.list('admin'))

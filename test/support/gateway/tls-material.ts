@@ -107,7 +107,7 @@ function ecKey(): KeyObject {
   return generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
 }
 
-/** Of five primes if it is large: finding two of that size takes half a minute. */
+/** A large key has five primes: finding two of that size takes half a minute. */
 function rsaKey(bits: number): KeyObject {
   const size = ['-algorithm', 'RSA', '-pkeyopt', `rsa_keygen_bits:${bits}`]
   const primes = bits > 4096 ? ['-pkeyopt', 'rsa_keygen_primes:5'] : []

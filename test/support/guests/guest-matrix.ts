@@ -117,7 +117,7 @@ export class GuestMatrixHost {
     await this.parts.host.trash.sweep() // older kernels leave the quota groups
     await waitFor(() => this.#isConsistent()).catch(() => undefined)
     const host = readInventory(this.parts.instance)
-    expect(host, 'the host beside the journal').to.deep.equal(readExpected(this.parts.instance))
+    expect(host, 'the host compared with the journal').to.deep.equal(readExpected(this.parts.instance))
     const guests = domain.context.store.list()
     return {
       host: withoutAddresses(host, guests),
