@@ -24,9 +24,19 @@ describe('a finding of a guest that is about to be stopped', () => {
     ['is reported while it continues', {}, pending, true],
     ['is not reported once it has ended', { atMs: nowMs - 16_000 }, pending, false],
     ['is not reported for traffic to another target', { target: '198.18.0.2' }, pending, false],
-    ['is not reported for traffic that began long ago and was recorded late', { outcome: 'unanswered' }, pending, false],
+    [
+      'is not reported for traffic that began long ago and was recorded late',
+      { outcome: 'unanswered' },
+      pending,
+      false,
+    ],
     ['is reported if it has no pending action', { atMs: 0 }, [{ type: 'port_scan', action: '' }], true],
-    ['is reported if the pending action concerns another finding', { atMs: 0 }, [{ type: 'spam', action: 'lifted' }], true],
+    [
+      'is reported if the pending action concerns another finding',
+      { atMs: 0 },
+      [{ type: 'spam', action: 'lifted' }],
+      true,
+    ],
   ] as const)
     it(name, () => expect(isNews(own, finding, { view: view(row), lookMs: 10_000 })).to.equal(isIt))
 })

@@ -16,8 +16,8 @@ const wild = 65
 const mostSampled = 3000
 
 /**
-  * Processor time of the abuse watch and its processes: all guests have counters, some request pages, and one flow in a
-  * hundred of the host's table has no answer. Then enough guests attack others to reach the sampling limit.
+ * Processor time of the abuse watch and its processes: all guests have counters, some request pages, and one flow in a
+ * hundred of the host's table has no answer. Then enough guests attack others to reach the sampling limit.
  */
 export async function benchAbuse({ guests, flows }: { guests: number; flows: number }): Promise<Figure[]> {
   const lab = new NetworkLab('btestbench', { subnet: '10.77.0.0/16' })

@@ -7,8 +7,8 @@ const guestsPerHost = 1000
 const changesPerSecond = 2
 
 /**
-  * The cost of reads with a growing number of guests: hosts of 1,000 simulated guests with live metrics and changes.
-  * The gateway and bare Koa send the same bytes in turn.
+ * The cost of reads with a growing number of guests: hosts of 1,000 simulated guests with live metrics and changes.
+ * The gateway and bare Koa send the same bytes in turn.
  */
 export async function benchFleet(hostCounts: readonly number[] = [1, 20, 100]): Promise<void> {
   for (const hosts of hostCounts) {

@@ -23,9 +23,9 @@ interface Row {
 }
 
 /**
-  * Port mapping and firewall of a running guest through the API, from the request until the answer, compared with
-  * nft(8) by hand in an equal table.
-  * @returns undefined if the instance does not have these routes
+ * Port mapping and firewall of a running guest through the API, from the request until the answer, compared with
+ * nft(8) by hand in an equal table.
+ * @returns undefined if the instance does not have these routes
  */
 export async function benchNetworkHttp(api: BerthApi, rounds: number): Promise<Figure[] | undefined> {
   await removeGuest(api)

@@ -22,8 +22,8 @@ const scenarios: readonly Scenario[] = [
 ]
 
 /**
-  * The cost of changing a port mapping or a firewall at the agent, from the request until it is journaled and in force,
-  * compared with nft(8) by hand in the same tables. In a network namespace, with simulated guests.
+ * The cost of changing a port mapping or a firewall at the agent, from the request until it is journaled and in force,
+ * compared with nft(8) by hand in the same tables. In a network namespace, with simulated guests.
  */
 export async function benchNetwork(count: number): Promise<Figure[]> {
   const nat_ports = { start: 20_000, end: 59_999, per_guest: 4000 }

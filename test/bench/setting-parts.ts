@@ -8,9 +8,9 @@ interface Mapping {
 }
 
 /**
-  * The costs within a port mapping: each request does one thing more than the request before it. The difference in time
-  * is the cost of that thing.
-  * @param path of a running guest, whose mappings are the same afterwards
+ * The costs within a port mapping: each request does one thing more than the request before it. The difference in time
+ * is the cost of that thing.
+ * @param path of a running guest, whose mappings are the same afterwards
  */
 export async function benchSettingParts(api: BerthApi, path: string, rounds: number): Promise<Figure[]> {
   const mappings = `${path}/port-mappings`

@@ -21,8 +21,8 @@ const templates = ['debian-12', 'ubuntu-24.04', 'alpine-3.20', 'rocky-9']
 const capacity = { cpuCores: 4096, ramTotalMb: 8_388_608, diskTotalGb: 1_048_576, natPortsTotal: 40_000 }
 
 /**
-  * A simulated host with many guests, as a gateway sees it: a Watch with live metrics and changes, and creations. It has
-  * no journal and no settings, so that a hundred of them fit into one process.
+ * A simulated host with many guests, as a gateway sees it: a Watch with live metrics and changes, and creations. It has
+ * no journal and no settings, so that a hundred of them fit into one process.
  */
 export class WatchHost {
   readonly #guests = new Map<string, Guest>()

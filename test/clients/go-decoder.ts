@@ -1,6 +1,6 @@
 /*
-  * Decodes an answer like Go's encoding/json, but strictly: each field of a struct must exist and have the JSON type of
-  * its Go type. Go itself would silently accept null for any of them and continue with a zero value.
+ * Decodes an answer like Go's encoding/json, but strictly: each field of a struct must exist and have the JSON type of
+ * its Go type. Go itself would silently accept null for any of them and continue with a zero value.
  */
 
 export type GoType = 'string' | 'bool' | 'int64' | 'float64' | readonly [GoType] | GoStruct

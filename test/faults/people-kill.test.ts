@@ -11,8 +11,8 @@ interface Customer {
 }
 
 /**
-  * Changes that accounts-kill.test.ts does not cover: administrators are disabled and removed, customers log in, end their
-  * sessions and are removed, and all other settings change, while the gateway and its Redis are killed.
+ * Changes that accounts-kill.test.ts does not cover: administrators are disabled and removed, customers log in, end their
+ * sessions and are removed, and all other settings change, while the gateway and its Redis are killed.
  */
 describe(`gateway and Redis killed ${kills} times while accounts are created and removed`, function () {
   let lab: KilledGateway

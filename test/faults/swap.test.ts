@@ -19,8 +19,8 @@ import { silentLog } from '../support/gateway/redis.js'
 import { scratchDirectory, swapsBelow } from '../support/scratch.js'
 
 /*
-  * Every step of every change of the swap, with real swap files: it fails, the agent ends before and after it, it runs
-  * twice, and is undone twice. A failure leaves the host's swap unchanged.
+ * Every step of every change of the swap, with real swap files: it fails, the agent ends before and after it, it runs
+ * twice, and is undone twice. A failure leaves the host's swap unchanged.
  */
 
 interface Wish {

@@ -19,8 +19,8 @@ import { waitFor } from '../support/wait.js'
 const password = 'a-Password-1'
 
 /**
-  * Features that Windows requires, tested with a Linux that requires them too: Debian's signed boot loader and kernel.
-  * The tests do not include Windows itself.
+ * Features that Windows requires, tested with a Linux that requires them too: Debian's signed boot loader and kernel.
+ * The tests do not include Windows itself.
  */
 describe('a virtual machine with UEFI, secure boot and a TPM', function () {
   let server: ImageServer

@@ -16,8 +16,8 @@ import { PublicSegment } from '../support/network/public-segment.js'
 import { sh } from '../support/sh.js'
 
 /*
-  * Root of a real guest sends thousands of frames in the name of others: none reaches a neighbour, the host or anything
-  * behind the host. Valid frames in between show that silence is due to the protection.
+ * Root of a real guest sends thousands of frames in the name of others: none reaches a neighbour, the host or anything
+ * behind the host. Valid frames in between show that silence is due to the protection.
  */
 
 const tag = 'spo'

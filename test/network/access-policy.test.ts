@@ -8,8 +8,8 @@ import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
 /*
-  * The access policy over real sockets: clients with many addresses, nginx as proxies, two gateways. A rejected client
-  * is rejected on every path.
+ * The access policy over real sockets: clients with many addresses, nginx as proxies, two gateways. A rejected client
+ * is rejected on every path.
  */
 
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']

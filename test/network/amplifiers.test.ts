@@ -6,8 +6,8 @@ import { guestPrefix6, hostAddress, NetworkLab, type AgentNetwork } from '../sup
 import { waitFor } from '../support/wait.js'
 
 /*
-  * Real servers in guests answer every request, and an outside attacker sends requests in the name of a victim for some
-  * seconds. All of it stays in network namespaces of the test.
+ * Real servers in guests answer every request, and an outside attacker sends requests in the name of a victim for some
+ * seconds. All of it stays in network namespaces of the test.
  */
 
 const victim = '198.19.200.9'

@@ -4,8 +4,8 @@ import { expect } from 'chai'
 import { run } from '../support/host/setup-shell.js'
 
 /*
-  * A purge removes only the bridge, interfaces and tables that the instance's configuration names, and never falls back
-  * to those of the first instance. In network namespaces with things of the first instance's names.
+ * A purge removes only the bridge, interfaces and tables that the instance's configuration names, and never falls back
+ * to those of the first instance. In network namespaces with things of the first instance's names.
  */
 
 const name = 'btestn'

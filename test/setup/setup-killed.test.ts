@@ -4,8 +4,8 @@ import { expect } from 'chai'
 import { run, shell } from '../support/host/setup-shell.js'
 
 /*
-  * A set-up is killed, and the next one continues. The test calls its functions with directories of its own and programs
-  * that do almost nothing.
+ * A set-up is killed, and the next one continues. The test calls its functions with directories of its own and programs
+ * that do almost nothing.
  */
 
 describe('a set-up that is killed', function () {

@@ -4,8 +4,8 @@ import type { Route } from '../../../gateway/http/route.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
-  * Every route of the table, with every scope: 401 without a key, 403 with a key that has every scope except the
-  * required one, neither with a key that has only the required scope.
+ * Every route of the table, with every scope: 401 without a key, 403 with a key that has every scope except the
+ * required one, neither with a key that has only the required scope.
  */
 describe('every route and every scope', function () {
   let gateway: TestGateway

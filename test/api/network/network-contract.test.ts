@@ -4,8 +4,8 @@ import type { Body } from '../../support/body.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
-  * The fields that clients read from the network endpoints, with their types, and the requests that clients send.
-  * The API document describes further fields. Every answer in these tests is checked against it.
+ * The fields that clients read from the network endpoints, with their types, and the requests that clients send.
+ * The API document describes further fields. Every answer in these tests is checked against it.
  */
 
 type Type = 'string' | 'number' | 'boolean' | readonly Fields[]
