@@ -1,20 +1,20 @@
 # shellcheck shell=bash
-# The HTTP API, as the set-up uses it. Sourced after instance.sh.
+# Calls of the HTTP API by the set-up. Sourced after instance.sh.
 # shellcheck disable=SC2154 # set by instance.sh
 
-# The answer's body; fails on anything but 2xx. The key is passed in a pipe, not in arguments that ps shows.
+# Prints the answer's body; fails unless the status is 2xx. The key is passed through a pipe, since ps shows arguments.
 # api METHOD PATH [JSON]
 api() {
   curl -sS --fail-with-body --max-time 30 -X "$1" -H @<(printf 'X-API-Key: %s\n' "$(cat "$admin_key")") \
     ${3:+-H 'Content-Type: application/json' --data "$3"} "$(api_url)/api/v1$2"
 }
 
-# True if the key is revoked, deleted, disabled or of another store. False if the gateway does not answer.
+# True if the key is revoked, deleted, disabled or from another store. False if the gateway does not answer.
 admin_key_refused() {
   local code
   code=$(curl -s -o /dev/null --max-time 30 -w '%{http_code}' -H @<(printf 'X-API-Key: %s\n' "$(cat "$admin_key")") \
     "$(api_url)/api/v1/hosts") || true
-  # 429: too many failures before; a valid key would be accepted all the same.
+  # 429: too many failures before; a valid key would be accepted nevertheless.
   [[ $code =~ ^(401|403|429)$ ]]
 }
 
@@ -34,7 +34,7 @@ wait_for() {
   local daemon=$1 seconds=$2 label=$3 started=$SECONDS tries=0 dead=0 why
   shift 3
   until "$@"; do
-    # A unit that restarts has no process for a moment; one that stays away has failed.
+    # A restarting unit has no process for a moment; a unit without one for longer has failed.
     if [ -z "$(daemon_pid "$daemon")" ]; then dead=$((dead + 1)); else dead=0; fi
     [ "$dead" -lt 20 ] || fail_with_log "$daemon" "the $daemon ended"
     if [ $((SECONDS - started)) -ge "$seconds" ]; then

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Building the product. Sourced after common.sh.
 
-# Retains compiled output while its inputs do not change, since daemons and tests may run from it. build_product LOG
+# Rebuilds only if the inputs changed, since daemons and tests may run from the compiled output. build_product LOG
 build_product() {
   local inputs
   inputs=$(find agent gateway panel shared proto package.json package-lock.json tsconfig.json buf.gen.yaml \

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Functions of every script here: output, failure, progress, Node, Debian and npm packages. Sourced, not run.
+# Functions for all scripts: output, failure, progress, Node, Debian and npm packages. Sourced, not run.
 
 if [ -t 1 ]; then bold=$'\e[1m' dim=$'\e[2m' red=$'\e[31m' plain=$'\e[0m'; else bold='' dim='' red='' plain=''; fi
 
@@ -22,20 +22,20 @@ replace_file() {
 
 require_root() { [ "$(id -u)" -eq 0 ] || fail "run as root: sudo $0"; }
 
-# Runs one up or down at a time, whatever its instance: they share checkouts, instance numbers, lxcfs, the system user
-# and kernel settings. The lock is descriptor 9 until the script ends or closes it.
+# Lets only one up or down run at a time: instances share checkouts, instance numbers, lxcfs, the system user and kernel
+# settings. Descriptor 9 holds the lock until the script ends or closes it.
 setup_lock=/run/lock/berth-setup.lock
 take_setup_lock() {
   exec 9>"$setup_lock"
   if ! flock -n 9; then
-    say 'Waiting: another scripts/up or scripts/down is at work'
+    say 'Waiting: another scripts/up or scripts/down is running'
     flock 9
   fi
-  # The last purge removes the file: a lock on the removed file excludes nobody.
+  # The last purge removes the file, and a lock on a removed file is useless.
   [ "$setup_lock" -ef /proc/self/fd/9 ] || take_setup_lock
 }
 
-# Runs a command with its output in a file; shows what it is at while it takes long, its end when it fails.
+# Runs a command with its output in a log file. Shows the last line during a long run, the end of the log on failure.
 # run_logged LABEL LOG COMMAND...
 run_logged() {
   local label=$1 log=$2 pid started=$SECONDS shown=0
@@ -53,7 +53,7 @@ run_logged() {
   return 1
 }
 
-# A line that rewrites itself on a terminal; elsewhere a line every ten seconds. Uses the caller's `shown`.
+# Rewrites one line on a terminal; otherwise prints a line every ten seconds. Uses the caller's `shown`.
 show_progress() {
   local last
   if [ -t 1 ]; then
@@ -88,7 +88,7 @@ node_missing() {
 
 package_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# Installs the missing ones of the named Debian packages in one run; their services do not start.
+# Installs the missing Debian packages among PACKAGE in one run, without starting their services.
 # Sets `installed_now`. ensure_debian_packages LOG PACKAGE...
 ensure_debian_packages() {
   local log=$1 package
@@ -116,18 +116,18 @@ install_packages() (
     install "${installed_now[@]}"
 )
 
-# `apt-get update` gives up where another one holds the lock of the lists, whatever the timeout.
+# `apt-get update` ignores the timeout if another apt holds the lock of the package lists.
 update_package_lists() {
   local tries=0
   until LC_ALL=C apt-get -q -o DPkg::Lock::Timeout=600 update; do
     tail -n 5 "$1" | grep -q 'Could not get lock' && [ $((tries += 1)) -lt 120 ] || return 1
-    echo 'another apt is at work: waiting'
+    echo 'waiting for another apt'
     sleep 5
   done
 }
 
-# invoke-rc.d asks /usr/sbin/policy-rc.d whether a package may start its service; 101 is "no".
-# An administrator's own policy is not changed.
+# invoke-rc.d calls /usr/sbin/policy-rc.d before a package starts its service; exit status 101 forbids it.
+# An administrator's own policy stays unchanged.
 policy_file=/usr/sbin/policy-rc.d
 policy_lock=/run/lock/berth-packages.lock
 policy_mark='# written by berth while it installs packages'
@@ -144,8 +144,8 @@ remove_stale_policy() {
   (flock -n 8 && allow_service_starts || true) 8>"$policy_lock"
 }
 
-# Disables the distribution's own Redis server, lxc's own bridge, and a service that waits for that bridge for half a
-# minute at every boot; only if they were installed just now.
+# Disables the distribution's Redis server, lxc's bridge, and a service that waits half a minute for that bridge at
+# every boot; only if this run installed them.
 keep_services_off() {
   local package service
   for package in "${installed_now[@]}"; do
@@ -172,7 +172,7 @@ ensure_npm_packages() {
   say 'Installing npm packages'
   # `npm install`, not `npm ci`: the lock lists one platform's binaries only.
   run_logged 'npm install' "$1" npm install --no-progress --loglevel=http || exit 1
-  npm_packages_wanted >"$mark" # npm may have put the lock in order
+  npm_packages_wanted >"$mark" # after npm, which may have rewritten the lock file
 }
 
 npm_packages_wanted() {

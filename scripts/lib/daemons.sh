@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Installing, starting and stopping the two daemons: as systemd units, or as background processes where systemd
-# does not run the machine. Sourced after common.sh and instance.sh.
+# Installs, starts and stops the two daemons: as systemd units, or as background processes on a machine without
+# systemd. Sourced after common.sh and instance.sh.
 # shellcheck disable=SC2154 # set by those two
 
-# --- the code: a separate copy, so that the daemons run on when a checkout changes, is in /root or is deleted
+# --- the code: a separate copy, since a checkout may change, be deleted, or be in /root
 
-# Digest of what a daemon runs: its code, packages, node and configuration. daemon_digest agent|gateway
+# Digest of a daemon's code, packages, node, unit and configuration. daemon_digest agent|gateway
 daemon_digest() {
   {
     (cd "$lib_dir" && find "dist/$1" package.json -type f ! -name '*.map' -print0 |
@@ -15,7 +15,7 @@ daemon_digest() {
   } | sha256sum | cut -c 1-64
 }
 
-# Copies the built product to lib_dir unless that is up to date. Deletes the old copy once nothing runs from it.
+# Copies the built product to lib_dir if it changed. Deletes the old copy once nothing runs from it.
 install_code() {
   local packages
   packages=$(sha256sum package-lock.json | cut -c 1-64)-$(node -p 'process.version + process.arch')
@@ -46,12 +46,12 @@ copy_build() {
   rm -rf "$1/dist.old"
 }
 
-# Copies the packages that the product runs on, without those that build and test it.
+# Copies the packages that the product needs at run time.
 copy_packages() {
   local root=$PWD list
   list=$(npm ls --omit=dev --all --parseable 2>/dev/null | tail -n +2 | sed "s#^$root/##" | sort -u) || true
   [ -n "$list" ] || fail 'npm ls names no packages; is node_modules complete?'
-  # Nested packages are copied with their parents; the sources of native parts are not needed any more.
+  # Nested packages are copied with their parents. The sources of native parts are no longer needed.
   echo "$list" | grep -vE '^node_modules/(@[^/]+/)?[^/]+/node_modules/' |
     tar -c --exclude='better-sqlite3/deps' --exclude='better-sqlite3/src' --exclude='obj.target' --exclude='obj' \
       --exclude='node-pty/prebuilds' --exclude='node-pty/third_party' --exclude='node-pty/deps' --exclude='node-pty/src' \
@@ -59,7 +59,7 @@ copy_packages() {
   chmod -R a+rX,go-w "$1/node_modules"
 }
 
-# Installs a Node that both daemons can run: from /root or /home it is copied, since the gateway is not root.
+# Chooses a Node that both daemons can run. One in /root or /home is copied, since the gateway does not run as root.
 install_node() {
   local program
   program=$(readlink -f "$(command -v node)")
@@ -117,7 +117,7 @@ start_time_of() { sed -n 's/.*) \([^Z]\)/\1/p' "/proc/$1/stat" 2>/dev/null | cut
 
 environment_of() { echo "$etc_dir/$1.env"; }
 
-# Sets the environment as the unit does, whoever runs this script; call it in a subshell. Values do not appear in
+# Sets the same environment as the unit, whatever the caller's is; call it in a subshell. Values do not appear in
 # arguments, which ps shows.
 daemon_environment() {
   local file name value
@@ -164,7 +164,7 @@ start_in_background() {
   log=$(log_of "$1")
   rotate_log "$log"
   [ "$1" != gateway ] || as=("${as_berth[@]}")
-  # It writes its pid file before it releases the lock (9): if this script is killed, the next one finds the daemon.
+  # The pid file is written before the lock (9) is released: if this script is killed, the next one finds the daemon.
   read -r < <(
     write_pid_file "$1"
     echo 'written'
@@ -189,7 +189,7 @@ close_inherited() {
 
 # Writes the pid of the calling shell, which exec preserves.
 write_pid_file() {
-  local pid=$BASHPID # another one inside $( )
+  local pid=$BASHPID # inside $( ) it would be another pid
   echo "$pid $(start_time_of "$pid")" >"$(pid_file_of "$1").new"
   mv "$(pid_file_of "$1").new" "$(pid_file_of "$1")"
 }
@@ -256,7 +256,7 @@ ensure_daemon() {
   [ "$daemon_change" = none ] || start_daemon "$program"
 }
 
-# Reports another program on the port here, since the message would be hard to find in a log.
+# Reports another program on the port, since the daemon's own message would be hard to find in its log.
 check_port_free() {
   local listen owner
   listen=$(configured_value "$1" listen)
@@ -276,14 +276,14 @@ fail_with_log() {
 
 # --- systemd
 
-# The gateway's unit writes only to its own directories: the configured ones are added.
+# The gateway's unit may write only to its own directories: adds the configured ones.
 # allow_own_directories UNIT-FILE
 allow_own_directories() {
   local directory
   for directory in "$(gateway_state_dir)" "$(gateway_run_dir)"; do
     case $directory in
       "/var/lib/berth$suffix/gateway" | "/run/berth$suffix/gateway") continue ;;
-      # It disappears at a boot: systemd creates it.
+      # A boot empties /run: systemd must create it.
       /run/*) sed -i "s#^RuntimeDirectory=.*#& ${directory#/run/}#" "$1" ;;
       *) sed -i "s#^ProtectSystem=.*#&\nReadWritePaths=$directory#" "$1" ;;
     esac
@@ -310,5 +310,5 @@ install_guests_unit() {
   systemctl -q enable --now "$(unit_of guests)"
 }
 
-# Its guests continue, or have ended already.
+# Guests keep running, or have ended already.
 stop_guests_unit() { systemctl -q disable --now "$(unit_of guests)" 2>/dev/null || true; }

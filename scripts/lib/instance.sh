@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # the sourcing scripts use them
 # The paths of an instance of Berth, and the values of its configuration. Sourced, not run.
-# The first instance has no name; a named one (--instance NAME) exists next to it with its own names.
+# The first instance has no name. A named instance (--instance NAME) has its own names for everything.
 
 berth_user=berth
 
@@ -76,7 +76,7 @@ values_for_down() {
     values=$(cat "$(values_record "$1")")
   elif [ -e "$file" ]; then
     values=$(values_by_shell "$1") || fail "$file, line ${values##*$'\n'}" \
-      'Build the program (npm install && npm run build), which reads all of YAML, or write that line plainly.'
+      'Build the program (npm install && npm run build), which reads all of YAML, or simplify that line.'
     check_own_values "$1" "$values"
   fi
   echo "$values"
@@ -85,7 +85,7 @@ values_for_down() {
 # Stopping needs only the directories, which have defaults.
 values_for_stop() { (values_for_down "$1" 2>/dev/null) || true; }
 
-# values_by_program DIRECTORY PROGRAM; the program itself reports values that it refuses
+# values_by_program DIRECTORY PROGRAM; the program itself reports invalid values
 values_by_program() {
   local json
   [ -e "$1/dist/$2/main.js" ] && command -v node >/dev/null || return 1
@@ -99,7 +99,7 @@ values_by_program() {
     print(JSON.parse(require("node:fs").readFileSync(0, "utf8")), [])' 9>&- <<<"$json"
 }
 
-# An omitted key has the value of the example. Fails with the line that the shell cannot read.
+# Uses the example's value for an omitted key. Fails with the line that the shell cannot read.
 values_by_shell() {
   local values
   if ! values=$(config_lines "$(config_of "$1")"); then echo "$values" && return 1; fi
@@ -131,7 +131,7 @@ config_lines() {
 
 values_record() { echo "$var_dir/.$1-values"; }
 
-# For a purge without program and configuration. A URL may contain a password.
+# Records the values for a purge without program and configuration. A URL may contain a password.
 keep_values() {
   local program key
   for program in agent gateway; do
@@ -145,8 +145,8 @@ keep_values() {
   done
 }
 
-# Keys that two instances must not share: an omitted key in a named one has the first one's value, which is the
-# example's.
+# Keys that two instances must not share. If a named instance omits one, it has the example's value, like the first
+# instance.
 own_keys='^(state_dir|run_dir|network\.(bridge|table|interface_prefix)|storage\.(pool|loop_file))'$'\t'
 
 # check_own_values PROGRAM VALUES
@@ -155,22 +155,22 @@ check_own_values() {
   file=$(config_of "$1")
   if [ -n "$instance" ] && IFS=$'\t' read -r key value < <(
     grep -E "$own_keys" <<<"$2" | grep -xFf <(config_lines "systemd/$1.example.yaml")
-  ); then fail "$file does not set $key: it would be the first instance's $value." 'Nothing was changed.'; fi
+  ); then fail "$file does not set $key: its default, $value, belongs to the first instance." 'Nothing was changed.'; fi
   for records in /var/lib/berth/".$1-values" /var/lib/berth-*/".$1-values"; do
     [ -e "$records" ] && [ "$records" != "$(values_record "$1")" ] || continue
     value=$(grep -m 1 -xFf <(grep -E '^(state_dir|run_dir|storage\.(pool|loop_file))' "$records") <<<"$2") || continue
-    fail "$file: ${value/$'\t'/: } is another instance's, of $(dirname "$records")." 'Nothing was changed.'
+    fail "$file: ${value/$'\t'/: } belongs to another instance, in $(dirname "$records")." 'Nothing was changed.'
   done
 }
 
-# Packets from a guest network that arrive at another bridge are dropped as forged: if two instances shared a network,
-# the guests of one would reach nobody. A purge does not check this. check_own_subnets PROGRAM VALUES
+# Two instances must not share a guest network: packets from it on the other bridge would be dropped as forged.
+# A purge does not check this. check_own_subnets PROGRAM VALUES
 check_own_subnets() {
   local value records
   for records in /var/lib/berth/".$1-values" /var/lib/berth-*/".$1-values"; do
     [ -e "$records" ] && [ "$records" != "$(values_record "$1")" ] || continue
     value=$(grep -m 1 -xFf <(grep -E $'^network\\.subnet6?\t' "$records") <<<"$2") || continue
-    fail "$(config_of "$1"): ${value/$'\t'/: } is another instance's, of $(dirname "$records")." 'Nothing was changed.'
+    fail "$(config_of "$1"): ${value/$'\t'/: } belongs to another instance, in $(dirname "$records")." 'Nothing was changed.'
   done
 }
 
@@ -184,7 +184,7 @@ instance_is_known() {
   return 1
 }
 
-# The API as reached from this host: a wildcard address is reached at loopback.
+# The URL of the API on this host; loopback replaces a wildcard address.
 api_url() {
   local listen
   listen=$(gateway_get listen 127.0.0.1:8080)
@@ -192,14 +192,14 @@ api_url() {
   echo "http://${listen/#\[::\]:/[::1]:}"
 }
 
-# Writes the configurations that are absent, from the commented examples.
+# Writes missing configurations from the commented examples.
 write_configs() {
   local program file
   install -d -m 755 "$etc_dir"
   [ -z "$instance" ] || choose_number
   for program in agent gateway; do
     file=$(config_of "$program")
-    [ -s "$file" ] && continue # an empty one is what a power cut left
+    [ -s "$file" ] && continue # a power cut may leave an empty file
     (
       umask 077
       sed "s#/etc/berth/#$etc_dir/#" "systemd/$program.example.yaml" >"$file.new"
@@ -220,7 +220,7 @@ protect_configs() {
   chmod 640 "$(config_of gateway)"
 }
 
-# Chooses a named instance's number, 1 to 9, from which its distinct addresses, ports and names follow.
+# Chooses the number of a named instance, 1 to 9, from which its addresses, ports and names are derived.
 choose_number() {
   local taken
   [ -s "$etc_dir/number" ] && return 0
@@ -231,7 +231,7 @@ choose_number() {
   fail 'there are nine named instances already'
 }
 
-# Sets its own address, bridge, table, interfaces, subnet, ports and idmaps. give_agent_its_own FILE
+# Sets the instance's address, bridge, table, interfaces, subnet, ports and idmaps. give_agent_its_own FILE
 give_agent_its_own() {
   local n prefix
   n=$(cat "$etc_dir/number")

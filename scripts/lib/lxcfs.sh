@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# lxcfs gives guests their own /proc/meminfo, cpuinfo, loadavg …: -l for load averages, --enable-cfs so that a
-# fraction of a processor counts. One serves all guests of the host, Berth's or not. Sourced.
+# lxcfs gives guests their own /proc/meminfo, cpuinfo, loadavg …: -l adds load averages, --enable-cfs supports
+# fractions of a processor. One lxcfs serves all guests of the host, including foreign ones. Sourced.
 # shellcheck disable=SC2154 # set by instance.sh
 
 lxcfs_mount=/var/lib/lxcfs
@@ -10,7 +10,7 @@ lxcfs_drop_in=/etc/systemd/system/lxcfs.service.d/berth.conf
 
 lxcfs_mounted() { awk -v at="$lxcfs_mount" '$2 == at && $3 == "fuse.lxcfs" { found = 1 } END { exit !found }' /proc/self/mounts; }
 
-# A running one is not restarted: guests have its files open.
+# Does not restart a running lxcfs, since guests have its files open.
 ensure_lxcfs() {
   if runs_systemd; then
     ensure_lxcfs_unit
@@ -25,20 +25,20 @@ ensure_lxcfs_unit() {
     printf '[Service]\nExecStart=\nExecStart=/usr/bin/lxcfs %s %s\n' "${lxcfs_flags[*]}" "$lxcfs_mount" >"$lxcfs_drop_in"
     systemctl daemon-reload
     if guests_of_others; then
-      note 'lxcfs serves running guests: its flags for load averages hold after its next restart'
+      note 'lxcfs serves running guests: load averages take effect at its next restart'
     else
       systemctl -q restart lxcfs || true
     fi
   fi
-  systemctl -q enable --now lxcfs 2>/dev/null || note 'lxcfs does not start: guests see the memory and processors of the host'
+  systemctl -q enable --now lxcfs 2>/dev/null || note 'lxcfs cannot be started: guests see the memory and processors of the host'
 }
 
 guests_of_others() { pgrep -f '^\[lxc monitor\]' >/dev/null; }
 
 start_lxcfs() {
   mkdir -p "$lxcfs_mount"
-  umount -l "$lxcfs_mount" 2>/dev/null || true # a dead one leaves its mount behind
-  # Nothing of ours stays open in it: neither the lock (9) nor a pipe that somebody reads to its end.
+  umount -l "$lxcfs_mount" 2>/dev/null || true # a dead lxcfs leaves its mount behind
+  # lxcfs must inherit neither the lock (9) nor a pipe whose reader waits for its end.
   (
     exec 9>&- </dev/null >>"$log_dir/lxcfs.log" 2>&1
     setsid lxcfs "${lxcfs_flags[@]}" -p "$lxcfs_pid_file" "$lxcfs_mount" &
@@ -47,7 +47,7 @@ start_lxcfs() {
     lxcfs_mounted && return 0
     sleep 0.1
   done
-  note "lxcfs does not start ($log_dir/lxcfs.log): guests see the memory and processors of the host"
+  note "lxcfs cannot be started ($log_dir/lxcfs.log): guests see the memory and processors of the host"
 }
 
 # Removes only what Berth started, and only with the last instance.

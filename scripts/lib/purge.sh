@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Removes what an instance left on the host, using only its configuration: works when the agent cannot run, after
-# crashes and half-finished set-ups, and on an empty host. Sourced after instance.sh.
+# Removes the remains of an instance, using only its configuration: it works without the agent, after crashes and
+# incomplete set-ups, and on an empty host. Sourced after instance.sh.
 # shellcheck disable=SC2154 # set by instance.sh
 
 kernel_record=/var/lib/.berth-kernel-settings.json
@@ -13,7 +13,7 @@ purge_host() {
   purge_storage
 }
 
-# False for a set-up that was killed before it wrote a configuration: nothing else was created then.
+# False if the set-up was killed before it wrote a configuration: it had created nothing else.
 names_known() { [ -n "$(agent_get network.interface_prefix)" ]; }
 
 # Finds guests by their cgroups, which only root on the host can create and enter: lxc.payload.NAME, lxc.monitor.NAME,
@@ -29,7 +29,7 @@ purge_guests() {
   rm -rf "/run/lxc/lock$(agent_state_dir)/lxc"
 }
 
-# Names of this instance's guests: another LXC user might choose similar names.
+# Names of this instance's guests. Other LXC users might choose similar names.
 guest_names() {
   local prefix name
   prefix=$(agent_get network.interface_prefix)
@@ -110,8 +110,8 @@ instance_processes() {
   done
 }
 
-# Removes addresses and the bridge first, then guests' interfaces with the devices of their rates (<prefix><id>u), and
-# nft tables of every family last: a guest that did not end has no network before the rules are removed.
+# Removes addresses and the bridge first, then guests' interfaces with their shaping devices (<prefix><id>u), and nft
+# tables of every family last: a remaining guest must lose its network before its rules are removed.
 purge_network() {
   local table bridge prefix family name
   table=$(agent_get network.table)
@@ -127,9 +127,9 @@ purge_network() {
   done < <(nft list tables 2>/dev/null)
 }
 
-# Public addresses, proxy entries and routes of guests. The agent marks them by a digest of its table's name
-# (agent/network/addresses/mark.ts): addresses by a metric, which foreign /32 do not have, the rest by a routing
-# protocol.
+# Removes public addresses, proxy entries and routes of guests. The agent marks them by a digest of its table's name
+# (agent/network/addresses/mark.ts): addresses by a metric, which foreign /32 addresses do not have, the rest by a
+# routing protocol.
 # purge_addresses TABLE BRIDGE
 purge_addresses() {
   local digest metric protocol address device
@@ -145,8 +145,8 @@ purge_addresses() {
   ip -6 route flush table all dev "$2" proto "$protocol" 2>/dev/null || true
 }
 
-# A pool on a device or in a foreign file system loses what Berth created in it; one on Berth's loop file is deleted
-# completely.
+# Deletes a pool on Berth's loop file completely. In a pool on a device or a foreign file system, deletes only the
+# subvolumes of Berth.
 purge_storage() {
   local pool file device
   pool=$(pool_dir)
@@ -177,14 +177,14 @@ purge_swap() {
     rm -f "$path.new"
     [ "$(blkid -p -o value -s LABEL "$path" 2>/dev/null)" = berth-swap ] || continue
     swapoff "$path" 2>/dev/null || true
-    rm -f "$path" || note "$path is in use as swap and cannot be taken out of it"
+    rm -f "$path" || note "$path is in use as swap and cannot be removed"
   done
   rmdir "$(dirname "$file")" "$units/swap.target.wants" 2>/dev/null || true
 }
 
 pool_is_ours() { [ -e "$(loop_file)" ] && [ -n "$(losetup -n -O NAME -j "$(loop_file)")" ]; }
 
-# Deletes subvolumes in the pool's four folders, those created inside guests first.
+# Deletes subvolumes in the pool's four folders; subvolumes that guests created come first.
 remove_subvolumes() {
   local path folder
   { btrfs subvolume list "$1" 2>/dev/null || true; } | sed -nE 's#.* path (.*/)?((images|guests|snapshots|trash)/.*)#\2#p' | sort -r |
@@ -210,10 +210,10 @@ purge_store() {
   url=$(daemon_environment gateway && printenv BERTH_REDIS_URL || gateway_get redis.url)
   [ -n "$url" ] || return 0
   prefix=$(gateway_get redis.prefix)
-  if [ "${instance:+$prefix}" = berth: ]; then output="the prefix is the first instance's"
+  if [ "${instance:+$prefix}" = berth: ]; then output="the prefix belongs to the first instance"
   elif output=$(remove_keys 2>&1 </dev/null 9>&-); then note "$output" && return 0; fi
   left="the keys $prefix* are left in the Redis server at $(sed -E 's#^[a-z]+://(.*@)?##' <<<"$url")"
-  note "$left: ${output:-the program is not there}"
+  note "$left: ${output:-the program does not exist}"
 }
 
 remove_keys() (
@@ -238,7 +238,7 @@ purge_files() {
   for unit in agent gateway guests; do rm -f "$(unit_file "$unit")" "$(unit_file "$unit").new"; done
 }
 
-# Deletes what Berth creates in a directory of the operator's choice, and the directory itself if it is empty then.
+# Deletes Berth's files in a directory of the operator's choice, and the directory itself if it is empty then.
 # Never crosses a mount that could not be unmounted. remove_made_in DIRECTORY NAME...
 remove_made_in() {
   local directory=$1 name
@@ -256,8 +256,8 @@ check_instance() {
   fi
   read_configs values_for_down
   names_known || [ ! -e "$var_dir" ] ||
-    fail "the names of what ${title:-Berth} made are not known: $(config_of agent) is gone." \
-      "Put it back; or remove $var_dir yourself, then run this script again." 'Nothing was removed.'
+    fail "the names of things that ${title:-Berth} created are unknown: $(config_of agent) is missing." \
+    "Restore that file, or remove $var_dir yourself, then run this script again." 'Nothing was removed.'
   check_directories
 }
 
@@ -269,13 +269,13 @@ check_directories() {
       *//* | */./* | */../*) ;;
       /*/*/) continue ;;
     esac
-    fail "$directory, of the configuration in $etc_dir, is no directory that Berth can have to itself." 'Nothing was removed.'
+    fail "$directory, of the configuration in $etc_dir, cannot be a directory of Berth: it must be an absolute path at least two levels deep." 'Nothing was removed.'
   done
 }
 
-# Restores kernel settings that agents changed, the last first, if they still have the agents' value
-# (agent/daemon/kernel-record.ts). Those of the network, `NAMESPACE:PATH`, are restored once no other agent is in this
-# network namespace; the others once no agent is left. After a boot nothing is restored, since the boot has reset them.
+# Restores kernel settings that agents changed (agent/daemon/kernel-record.ts), the last first, if they still have the
+# agents' value. Network settings, `NAMESPACE:PATH`, are restored once no other agent uses this network namespace; other
+# settings once no agent is left. A boot resets all settings, so nothing is restored after it.
 restore_kernel_settings() {
   local users user own
   [ -r "$kernel_record" ] || return 0
@@ -295,9 +295,9 @@ put_back() {
     path=${key#*:}
     value=$(kernel_record_section set | awk -v key="$key" '$1 == key { print $2 }')
     [[ $path != *..* && $(cat "/proc/sys/$path" 2>/dev/null) == "$value" ]] || continue
-    [ "$before" = "$value" ] || echo "$before" >"/proc/sys/$path" || note "$path is not put back to $before"
+    [ "$before" = "$value" ] || echo "$before" >"/proc/sys/$path" || note "$path could not be restored to $before"
   done < <(kernel_record_section before | grep -E "$1" | tac)
-  # While the record exists: a restored value is not restored again, whoever sets it.
+  # While the record exists, a restored value must not be restored again, whoever sets it.
   sed -i -E "s/^(    \"${1#^}[^\"]*\": )-?[0-9]+/\1-1/" "$kernel_record"
 }
 
@@ -315,7 +315,7 @@ others_are_there() {
   return 1
 }
 
-# Removes what all instances share, with the last one.
+# Removes what all instances share once the last instance is removed.
 purge_shared() {
   restore_kernel_settings
   if others_are_there; then return 0; fi
@@ -326,5 +326,5 @@ purge_shared() {
     userdel "$berth_user" 2>/dev/null || true
     rm -f /var/lib/.berth-made-user
   fi
-  rm -f "$setup_lock" # last: from here on another script may be at work
+  rm -f "$setup_lock" # last: from here on another script may run
 }

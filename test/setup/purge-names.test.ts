@@ -109,7 +109,7 @@ describe('what scripts/down --purge removes', function () {
 
   it('is nothing without a configuration, and the state stays', () => {
     mkdirSync(state)
-    expectRefused(purge(), `${etc}/agent.yaml is gone`)
+    expectRefused(purge(), `${etc}/agent.yaml is missing`)
     expect(existsSync(state)).to.equal(true)
   })
 
@@ -151,12 +151,12 @@ describe('what scripts/down --purge removes', function () {
     ] as const)
       it(`is nothing with a configuration that omits ${what}, ${root === '.' ? 'built' : 'not built'}`, () => {
         writeConfigs(change)
-        expectRefused(purge({ root }), 'it would be the first instance’s'.replace('’', "'"))
+        expectRefused(purge({ root }), 'belongs to the first instance')
       })
 
   it('is nothing with a configuration that names another instance’s directory', () => {
     writeRecord('/var/lib/berth-btesto')
     writeConfigs({ agent: '/var/lib/berth-btesto/agent' })
-    expectRefused(purge(), "is another instance's, of /var/lib/berth-btesto")
+    expectRefused(purge(), 'belongs to another instance, in /var/lib/berth-btesto')
   })
 })

@@ -147,7 +147,7 @@ describe('scripts', () => {
       try {
         const subnet6 = 'network.subnet6\tfd62:6572:7468:6::/64'
         expect(read('values_for_up', 'network.subnet6\tfd62:6572:7468:66::/64')).to.equal('0: ')
-        expect(read('values_for_up', subnet6)).to.match(/^1: .* network\.subnet6: .* is another instance's, of /)
+        expect(read('values_for_up', subnet6)).to.match(/^1: .* network\.subnet6: .* belongs to another instance, in /)
         expect(read('values_for_up', 'network.subnet\t10.70.0.0/16')).to.match(/^1: .* network\.subnet: /)
         expect(read('values_for_down', subnet6)).to.equal('0: ')
       } finally {

@@ -12,7 +12,7 @@ interface RunningScript {
   output: () => string
 }
 
-const waiting = 'Waiting: another scripts/up or scripts/down is at work'
+const waiting = 'Waiting: another scripts/up or scripts/down is running'
 
 describe('concurrent set-ups', function () {
   const started: RunningScript[] = []
