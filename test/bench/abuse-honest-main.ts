@@ -8,7 +8,7 @@ import { begin, guestsOf, honest, makeServers, onlyOurPool, silenceHalf } from '
 import { NetworkLab } from '../support/network/network-lab.js'
 
 /*
- * Guests that are busy and harm nobody, for so many minutes: prints every alert, of which there should be none.
+ * Runs busy but harmless guests for the given minutes, and prints every alert. No alert is expected.
  *   node --import tsx test/bench/abuse-honest-main.ts MINUTES [PART OF A NAME]
  */
 

@@ -9,9 +9,9 @@ import { processorPercent } from './idle.js'
 
 const workloads = fileURLToPath(new URL('../support/attacks/workloads.py', import.meta.url))
 const measureMs = 60_000
-/** Guests that do something, each of them as much as is sampled. */
+/** Guests with as much activity of one kind as is sampled. */
 const busy = 10
-/** Guests that do all that is sampled, so much that no more is: see plan-watch-table.ts. */
+/** Guests with activity of every kind beyond the sampling limits: see plan-watch-table.ts. */
 const wild = 65
 const mostSampled = 3000
 
@@ -27,7 +27,7 @@ export async function benchAbuse({ guests, flows }: { guests: number; flows: num
     const all = Array.from({ length: guests }, (_, index) => guestOf(lab, index))
     const network = lab.agent()
     await network.ensure(all)
-    // Port 25 is open for what is sampled of it.
+    // Port 25 is open, so that its packets are sampled.
     const watch = lab.abuseWatch({ close_smtp: false })
     await watch.call('start', { guests: all, mailServers: [] })
     const addresses = all.map(({ ipv4 }) => ipv4)
@@ -46,7 +46,7 @@ export async function benchAbuse({ guests, flows }: { guests: number; flows: num
   }
 }
 
-/** The first ones have IPv6, too. */
+/** The first guests have IPv6 too. */
 function guestOf(lab: NetworkLab, index: number): GuestNetwork {
   const ipv6Addresses = index < busy + wild ? [`${guestPrefix6}${(index + 16).toString(16)}`] : []
   return lab.guest(index + 11, [], { ipv6Addresses, sendsMail: true })
@@ -80,7 +80,7 @@ async function measure(watch: AgentNetwork, name: string): Promise<Figure[]> {
   ]
 }
 
-/** Has a program in the host's namespace read the text, from a file. */
+/** Passes a text through a file to a program in the host's namespace. */
 function feed(lab: NetworkLab, [program, option]: readonly [string, string], text: string): void {
   const directory = mkdtempSync('/var/tmp/btestbench-abuse-')
   try {
@@ -99,7 +99,7 @@ function countersOf(addresses: readonly string[]): string {
     .join('')
 }
 
-/** As conntrack(8) loads them: connections that are open, and some that nobody answered. */
+/** Lines for conntrack(8): open connections, and some without an answer. */
 function flowsOf(addresses: readonly string[], count: number): string {
   return Array.from({ length: count }, (_, index) => {
     const source = addresses[index % addresses.length]

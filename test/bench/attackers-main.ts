@@ -35,7 +35,7 @@ function lanes(width: number, act: (n: number) => Promise<unknown>): void {
   for (let n = 0; n < width; n++) void lane()
 }
 
-/** Sends 20,000 requests on one connection, which is closed then. */
+/** Sends 20,000 requests on one connection, then closes it. */
 function pipeline(text: string): Promise<void> {
   return new Promise((resolve) => {
     const socket = connect({ host: '127.0.0.1', port: Number(port) })

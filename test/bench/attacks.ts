@@ -20,7 +20,7 @@ interface Latencies {
   readonly login: number[]
 }
 
-/** @returns p50 and p99 of requests of somebody else, with each attack and without */
+/** @returns p50 and p99 of requests of another client, with each attack and without */
 export async function benchAttacks(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'btestbench-attacks-'))
   const gateway = await GatewayProcess.create(directory)
@@ -70,7 +70,7 @@ function attack(kind: string, port: number, key: string): ChildProcess {
   return spawn(process.execPath, ['--import', 'tsx', file, kind, String(port), key], { stdio: 'inherit' })
 }
 
-/** One after another, with a pause, from an address of its own. */
+/** Sends requests one after another, with a pause, from a separate address. */
 async function askFor(gateway: GatewayProcess): Promise<Latencies> {
   const client = createClient()
   const measured: Latencies = { read: [], login: [] }

@@ -18,7 +18,7 @@ const send = (context, body) => {
   context.body = body
 }
 router.get('/:name', (context) => send(context, read(context.params.name)))
-// Without a router: nothing but Koa itself.
+// Without a router: only Koa itself.
 app.use((context, next) => (context.path === '/list' ? send(context, read('list')) : next()))
 app.use(router.routes())
 app.listen(Number(port), '127.0.0.1')

@@ -48,7 +48,7 @@ export class ConsoleBench {
     return answer.data as T
   }
 
-  /** @returns its row once it runs */
+  /** Creates a guest. @returns its row once it runs */
   async create(name: string, fields: object): Promise<{ uuid: string; id: number; ssh_port: number }> {
     const sizes = { template_id: 'debian-12', vcpu: 1, ram_mb: 128, disk_gb: 1 }
     await this.send('POST', '/containers', { name, ...sizes, ...fields })
@@ -82,7 +82,7 @@ export class ConsoleBench {
     return join(of, 'run', found ?? '')
   }
 
-  /** Resident memory of everything that a console goes through, in KiB. */
+  /** Resident memory of all processes on the path of a console, in KiB. */
   memoryKib(): Record<'gateway' | 'agents' | 'consoles', number> {
     const of = (pattern: RegExp): number =>
       processes()
@@ -113,7 +113,7 @@ export class ConsoleBench {
     )
   }
 
-  /** dropbear, with what it needs, and the bench's key. */
+  /** Installs dropbear with its libraries, and the bench's key. */
   #installSsh(tree: string): void {
     const writable = (ro: string): unknown => execFileSync('btrfs', ['property', 'set', tree, 'ro', ro])
     writable('false')

@@ -6,7 +6,7 @@ import { ConsoleBench } from './console-lab.js'
 import { figure, median, type Figure } from './figures.js'
 import { overConsole, overSocket, RfbClient } from './rfb-client.js'
 
-/** Something with a shell at its other end. */
+/** A line to a shell. */
 interface Line {
   type(text: string): void
   onText: (bytes: Buffer) => void
@@ -14,7 +14,7 @@ interface Line {
 }
 
 export interface ConsoleBenchOptions {
-  /** Keys of each system. */
+  /** Measured keys per system. */
   readonly keys: number
   readonly megabytes: number
   readonly frames: number
@@ -73,13 +73,13 @@ function overSsh(keyFile: string, address: string, port: number): Line {
   return line
 }
 
-/** Waits for the shell, which drops what is typed before its prompt. */
+/** Waits for the prompt, since the shell drops earlier input. */
 async function prompted(line: Line): Promise<Line> {
   await until(line, '# ', () => line.type('\r'))
   return line
 }
 
-/** Waits for a text, after something is done. */
+/** Waits for a text after an action. */
 async function until(line: Line, text: string, act: () => void): Promise<void> {
   let shown = ''
   line.onText = (bytes) => (shown = (shown + bytes.toString()).slice(-4000))
@@ -93,7 +93,7 @@ async function until(line: Line, text: string, act: () => void): Promise<void> {
 /** Rounds of ten keys that do not count: programs of Node.js are compiled as they run, as in a gateway that is in use. */
 const warmUpRounds = 600
 
-/** In turns of ten keys, to a `cat`, whose terminal echoes. */
+/** Types ten keys per turn to a `cat`, whose terminal echoes them. */
 async function benchEcho(open: Opener, keys: number): Promise<Figure[]> {
   const systems = ['Berth', 'ssh'] as const
   const lines = new Map(await Promise.all(systems.map(async (name) => [name, await open[name]()] as const)))
@@ -127,7 +127,7 @@ function quantile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN
 }
 
-/** All of a guest's output, compared by digest. */
+/** Compares the complete output of a guest by its digest. */
 async function benchOutput(open: Opener, megabytes: number): Promise<Figure> {
   const seconds = { Berth: 0, ssh: 0 }
   for (const name of ['Berth', 'ssh'] as const) {
@@ -165,13 +165,13 @@ async function outputSeconds(line: Line, bytes: number): Promise<number> {
   })
   const seconds = (performance.now() - started) / 1000
   if (hash.digest('hex') !== createHash('sha256').update(text.repeat(lines)).digest('hex'))
-    throw new Error('the output is not what the guest wrote')
+    throw new Error('the output differs from what the guest wrote')
   return seconds
 }
 
 const many = { guestsPerHost: 10, perGuest: 5, lines: 5000 } as const
 
-/** A hundred at once: each shows its numbered lines, all of which must come. */
+/** A hundred consoles at once: each must show all its numbered lines. */
 async function benchMany(bench: ConsoleBench): Promise<Figure[]> {
   const names: string[] = []
   for (const host of bench.hosts)
@@ -213,7 +213,7 @@ async function showNumbers(client: ConsoleClient): Promise<void> {
     throw new Error(`lines are missing: ${numbers.length} of ${many.lines}`)
 }
 
-/** Whole frames, one after the other, in turns. */
+/** Whole frames one after another; the systems take turns. */
 async function benchScreen(bench: ConsoleBench, frames: number): Promise<Figure[]> {
   const [host] = bench.hosts
   await bench.create('vm', { host_id: bench.hostIds.get(host!.name), virtualization: 'kvm', ram_mb: 256 })

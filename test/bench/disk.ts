@@ -76,7 +76,7 @@ async function measureRates(fio: GuestFio, rounds: number): Promise<Map<string, 
   return rates
 }
 
-/** fio of the host, with its libraries, run inside a guest of the same Debian. */
+/** The host's fio with its libraries, for a guest with the same Debian. */
 class GuestFio {
   /** @param attach arguments of lxc-attach up to the command */
   constructor(private readonly attach: readonly string[]) {}
@@ -94,10 +94,10 @@ class GuestFio {
     })
     tar.stdout.pipe(untar.stdin)
     const [code] = (await once(untar, 'exit')) as [number | null]
-    if (code !== 0) throw new Error(`fio does not get into the guest: ${code}`)
+    if (code !== 0) throw new Error(`fio could not be copied into the guest: ${code}`)
   }
 
-  /** @returns bytes a second, past the page cache */
+  /** @returns bytes per second, without the page cache */
   async rate(of: keyof typeof sold, args: readonly string[]): Promise<number> {
     const { stdout } = await this.#fio([
       '--name=rate',
@@ -123,7 +123,7 @@ class GuestFio {
       () => '',
       (error: { stdout?: string; stderr?: string }) => `${error.stdout}${error.stderr}`,
     )
-    if (!/No space left|Disk quota exceeded/.test(failed)) throw new Error(`the disk is never full: ${failed}`)
+    if (!/No space left|Disk quota exceeded/.test(failed)) throw new Error(`the disk does not become full: ${failed}`)
     return this.usedBytes()
   }
 

@@ -22,7 +22,7 @@ interface Listening {
   resets: number
   rest: Buffer
   ready: boolean
-  /** True if it has stopped reading, once. */
+  /** True once it has stopped reading. */
   isAsleep: boolean
 }
 
@@ -38,7 +38,7 @@ process.stdin.once('data', (chunk: Buffer) => {
   const order = JSON.parse(chunk.toString()) as Order
   const waiting = setInterval(() => {
     if (!listeners.every(({ ready }) => ready)) return
-    // A few at a time: the gateway bounds connections without a request.
+    // Only a few at a time: the gateway limits connections without a request.
     for (let n = 0; n < 50 && listeners.length < order.listeners; n++) listen(order, listeners.length < order.slow)
     if (!listeners.every(({ ready }) => ready)) return
     clearInterval(waiting)
@@ -109,7 +109,7 @@ function note(one: Listening, id: string): void {
   one.events++
 }
 
-/** The first of each piece of a tenth of them: the one that waited for the longest time. */
+/** Records delays of every tenth listener. The first event of a chunk waited for the longest time. */
 function noteDelay(one: Listening, bytes: Buffer): void {
   if (one.isAsleep || listeners.indexOf(one) % 10 !== 0) return
   const at = bytes.indexOf(sentAt)

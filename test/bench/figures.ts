@@ -25,7 +25,7 @@ export function figure(name: string, unit: string, values: Record<string, number
   return { name, unit, values: new Map(known) }
 }
 
-/** A Markdown table: Berth, each other system, and Berth's part of it. */
+/** Prints a Markdown table: Berth, each other system, and Berth's value relative to it. */
 export function printFigures(title: string, figures: readonly Figure[]): void {
   const others = [...new Set(figures.flatMap((f) => [...f.values.keys()]))].filter((name) => name !== 'Berth')
   console.log(`\n### ${title}\n`)

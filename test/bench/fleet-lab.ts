@@ -7,10 +7,10 @@ import { GatewayProcess } from '../support/gateway/gateway-process.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
 
-/** Counted as ever. */
+/** Limits that still count, but are never reached. */
 const neverReached = { key_requests_per_second: 1_000_000, address_requests_per_second: 1_000_000 } as const
 
-/** A gateway with its own Redis before simulated hosts, and bare Koa that sends the same bytes. */
+/** A gateway with its own Redis and simulated hosts, and bare Koa that sends the same bytes. */
 export class FleetLab {
   readonly #children: ChildProcess[] = []
   #koaPort = 0
@@ -48,7 +48,7 @@ export class FleetLab {
     return this.gateway.adminKey
   }
 
-  /** Every guest is in the view, and its host there. */
+  /** Waits until every guest is in the view, with its host online. */
   async complete(intervalMs = 100): Promise<void> {
     await waitFor(
       async () => {

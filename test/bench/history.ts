@@ -15,7 +15,7 @@ const minuteMs = 60_000
 /** Default interval of the guest sampler. */
 const sampleEveryMs = 10_000
 
-/** Minutes of so many guests one after another, on a clock of its own: what a processor does for each, and the disk. */
+/** Records minutes of many guests on a simulated clock: processor time of each minute, and space on the disk. */
 export async function benchHistory({ guests, hours }: { guests: number; hours: number }): Promise<Figure[]> {
   const directory = mkdtempSync('/var/tmp/btestbench-history-')
   const clock = { nowMs: Date.UTC(2026, 0, 1) }

@@ -65,7 +65,7 @@ async function startGateway(directory: string, children: ChildProcess[]): Promis
       listen: `127.0.0.1:${api}`,
       join_listen: `127.0.0.1:${join_}`,
       log_level: 'info',
-      // Counted as ever, and never reached.
+      // The limits still count, but are never reached.
       limits: { key_requests_per_second: 1_000_000, address_requests_per_second: 1_000_000 },
     }),
   )

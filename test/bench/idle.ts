@@ -34,7 +34,7 @@ export async function processorPercent(pid: number, ms: number): Promise<number>
   return ((familyTicks(pid) - before) / ticksPerSecond / (ms / 1000)) * 100
 }
 
-/** Its own, of what it started and has ended, and of the launcher, which starts the rest. */
+/** Ticks of the process, its ended children, and the launcher, which starts all other programs. */
 function familyTicks(pid: number): number {
   return [pid, ...readChildren(pid)].reduce((sum, each) => sum + ticks(each), 0)
 }

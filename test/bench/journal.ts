@@ -41,7 +41,7 @@ export async function benchJournal(api: BerthApi, options: JournalOptions): Prom
     }
     return figures
   } catch (error) {
-    console.error(error) // what follows may fail for it, too
+    console.error(error) // the clean-up may fail for the same reason
     throw error
   } finally {
     await inLanes(names, (name) => api.call('DELETE', `/containers/${name}/delete`))
@@ -49,7 +49,7 @@ export async function benchJournal(api: BerthApi, options: JournalOptions): Prom
   }
 }
 
-/** A machine of this size would not be let to so many guests; they are stopped. */
+/** Lifts the limits on sold resources: this machine is too small for so many guests, which stay stopped. */
 async function sellWithoutBounds(instance: string): Promise<void> {
   const file = `/etc/berth-${instance}/gateway.yaml`
   const config = parse(readFileSync(file, 'utf8')) as object
@@ -67,7 +67,7 @@ async function createUntil(api: BerthApi, names: string[], count: number): Promi
   })
 }
 
-/** The installed agent, ended by kill -9 and started with its own command line: median of the rounds. */
+/** Kills the installed agent with -9 and starts it with its own command line. @returns median of the rounds */
 async function benchStart({ instance, rounds }: JournalOptions): Promise<number> {
   const ask = await connect(`/etc/berth-${instance}`)
   const times: number[] = []
@@ -92,7 +92,7 @@ function readPid(instance: string): number {
   return Number(readFileSync(`/run/berth-${instance}/agent.pid`, 'utf8').split(' ')[0])
 }
 
-/** @returns asks the agent for an operation that does not exist: whether it answers */
+/** @returns a function that requests an unknown operation, and tells whether the agent answers */
 async function connect(configDirectory: string): Promise<() => Promise<boolean>> {
   const read = (name: string) => parse(readFileSync(join(configDirectory, `${name}.yaml`), 'utf8')) as Config
   const [agent, gateway] = [read('agent'), read('gateway')]

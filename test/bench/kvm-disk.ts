@@ -48,7 +48,7 @@ export class SerialShell {
     socket.on('error', () => undefined)
   }
 
-  /** Resolves once it answers, which is when the machine has booted. */
+  /** Resolves once the shell answers: the machine has booted. */
   static async open(path: string, timeoutMs: number): Promise<SerialShell> {
     const shell = new SerialShell(connect(path))
     await waitFor(

@@ -22,10 +22,10 @@ export const ramMb = 256
 export const bootMs = 300_000
 const gib = 1024 ** 3
 
-/** Templates in whose places the lab has disks of its own: one that halts, one with a system, one with fio. */
+/** Templates that the lab replaces with its own disks: one that halts, one with a system, one with fio. */
 export const disks = { idle: 'debian-12-kvm', tiny: 'debian-13-kvm', fio: 'ubuntu-24.04-kvm' } as const
 
-/** A host with an agent of its own in a network namespace, a gateway, and images that boot at once or not at all. */
+/** A host with its own agent in a network namespace, a gateway, and images that boot at once or never. */
 export class KvmLab {
   readonly host = new FleetHost({ name: 'kvb', index: 1, segment, directory, poolGb: 40 })
   readonly raw = new RawQemu(this.host.instance.pool, ramMb, segment.bridge)
@@ -115,7 +115,7 @@ export class KvmLab {
     return rssMb(this.host.pid)
   }
 
-  /** With data all over its disk but its first GB, in pieces: what a snapshot costs is a matter of them. */
+  /** Fills all of its disk except the first GB with fragmented data, which determines the cost of a snapshot. */
   async fill(name: string, { diskGb, dataGb }: { diskGb: number; dataGb: number }): Promise<void> {
     const disk = join(this.host.instance.pool, 'guests', this.#dataOf(name).uuid, 'disk.raw')
     await promisify(execFile)('fio', [

@@ -7,7 +7,7 @@ import { bootMs, disks, KvmLab, ramMb } from './kvm-lab.js'
 const many = 20
 const big = { diskGb: 10, dataGb: 1 }
 
-/** Each measures with as many rounds as it needs, at most those that are asked for. */
+/** The sections. Each runs as many rounds as it needs, at most the requested number. */
 const sections = {
   'kvm-create': ['creation', benchCreate],
   'kvm-snapshot': ['a large disk', benchBigDisk],
@@ -107,7 +107,7 @@ function overheadMb(pid: number): number {
   return others.reduce((sum, text) => sum + read(text, 'Pss'), 0) / 1024
 }
 
-/** Each with as many processors as this machine has: what QEMU itself takes of what was sold is not measured. */
+/** Each machine has all processors of the host, so that QEMU's own share of the limit does not matter. */
 async function benchFio(lab: KvmLab, rounds: number): Promise<Figure[]> {
   say('two machines that boot')
   const processors = cpus().length

@@ -7,7 +7,7 @@ import type { RawTools } from './raw-tools.js'
 
 export interface LifeOptions {
   readonly rounds: number
-  /** Guests of the batch. */
+  /** Number of guests in the batch. */
   readonly batch: number
 }
 
@@ -17,7 +17,7 @@ interface System {
   /** Restores a running guest, and waits until it runs again. */
   restore(name: string, snapshot: string): Promise<void>
   drop(name: string, snapshot: string): Promise<void>
-  /** Until it runs with a new disk. */
+  /** Reinstalls a guest, and waits until it runs with a new disk. */
   reinstall(name: string): Promise<void>
   delete(name: string): Promise<void>
 }

@@ -4,7 +4,7 @@ import type { Lxd } from './lxd.js'
 import type { RawTools } from './raw-tools.js'
 
 interface System {
-  /** Until the guest runs. */
+  /** Creates a guest, and waits until it runs. */
   create(name: string): Promise<void>
   stop(name: string): Promise<void>
   start(name: string): Promise<void>

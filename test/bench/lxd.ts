@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 const run = promisify(execFile)
 const socketPath = '/var/lib/lxd/unix.socket'
 const image = 'berth-bench'
-/** LXD's; it stays, empty, when its last network goes. */
+/** LXD's nftables table, which stays, empty, after its last network is deleted. */
 const table = ['inet', 'lxd']
 
 const preseed = `
@@ -39,7 +39,7 @@ export class Lxd {
   #daemon: ChildProcess | undefined
   #hadTable = true
 
-  /** Undefined where LXD is not installed. */
+  /** Undefined if LXD is not installed. */
   static async open(configDirectory = '/etc/berth-bench'): Promise<Lxd | undefined> {
     if (!existsSync('/usr/sbin/lxd') && !existsSync('/usr/bin/lxd')) return undefined
     const lxd = new Lxd()

@@ -42,10 +42,10 @@ export class SimulatedHost {
   readonly #context: GuestContext
   readonly #mappings: PortMappings
   readonly network: Network
-  /** As in an agent. */
+  /** The same value as in an agent. */
   readonly #watch: NetlinkWatch
 
-  /** @param directory for the journal, on a disk: what is answered is on it */
+  /** @param directory for the journal, on a disk, since each answer waits until the journal is on it */
   constructor(
     private readonly config: AgentConfig['network'],
     directory: string,
@@ -58,7 +58,7 @@ export class SimulatedHost {
       new HostAddressBook({ db: changes.db, config, log, assignInside: () => Promise.resolve() }),
       createShaper(config.interface_prefix, this.#watch),
     )
-    // All that mappings and firewalls need of it.
+    // Mappings and firewalls need no other part of it.
     this.#context = {
       config: { network: config } as AgentConfig,
       store: new GuestStore(changes),
@@ -73,7 +73,7 @@ export class SimulatedHost {
     this.#mappings = new PortMappings(this.#context)
   }
 
-  /** The guests in the journal and on the host. */
+  /** Adds the guests to the journal and to the host. */
   async fill(scenario: Scenario): Promise<void> {
     const { store } = this.#context
     const portsOf = spreadPorts(scenario, this.config.nat_ports.start)
@@ -89,7 +89,7 @@ export class SimulatedHost {
     return networkOf(this.#context.store.get(uuidOf(index)), this.#context)
   }
 
-  /** @returns how to delete it */
+  /** @returns a function that deletes the mapping */
   async addMapping(protocol: 'tcp' | 'udp', hostPort: number): Promise<() => Promise<unknown>> {
     const target = { uuid: uuidOf(0), ifRevision: 0 }
     const { portMappings } = await this.#mappings.add(target, mappingAt(protocol, hostPort))
@@ -107,14 +107,14 @@ export class SimulatedHost {
   }
 }
 
-/** As it is stored. */
+/** A firewall as the journal stores it. */
 export function checkedFirewall(rules: number, version: number): Firewall {
   return checkFirewall(firewallOf(rules, version))
 }
 
 const uuidOf = (index: number): string => `guest-${index}`
 
-/** The measured guest, of index 0, has its own; the rest is spread over the others. */
+/** Mappings of a guest: the measured guest, index 0, has its own; the others share the rest. */
 function spreadPorts({ guests, mappings, ownMappings }: Scenario, first: number) {
   const each = Math.ceil((mappings - ownMappings) / (guests - 1))
   return (index: number): number[] => {

@@ -32,7 +32,7 @@ export async function benchNetworkHttp(api: BerthApi, rounds: number): Promise<F
   await api.create(guest)
   try {
     await api.untilStatus(guest, 'running')
-    // The guest is there: what is not found is the route.
+    // The guest exists, so "not found" concerns the route.
     if (!(await api.exists(`${path}/random-port`))) return undefined
     const parts = await benchSettingParts(api, path, rounds)
     return [...(await beside((nfts) => measure(listRows(api), nfts, rounds))), ...parts]
@@ -43,7 +43,7 @@ export async function benchNetworkHttp(api: BerthApi, rounds: number): Promise<F
 
 type Nfts = ReadonlyMap<System, RawNft>
 
-/** With nft's own table, which is removed afterwards. */
+/** Runs the rounds with a separate nft table, which is removed afterwards. */
 async function beside<T>(work: (nfts: Nfts) => Promise<T>): Promise<T> {
   const nft = new Nft()
   const [spawned, pipe] = [new RawNft('spawned', table), new RawNft('pipe', table)]
@@ -112,7 +112,7 @@ async function measure(rows: readonly Row[], nfts: Nfts, rounds: number): Promis
   return rows.map(({ name }) => figure(name, 'ms', Object.fromEntries(all.map((by) => [by, medianOf(name, by)]))))
 }
 
-/** In the API's spelling. */
+/** The rules as the API spells them. */
 function bodyOf(version: number): unknown {
   const { enabled, defaultAction, rules } = checkedFirewall(50, version)
   const rows = rules.map(({ direction, protocol, action, network, sourceIp, port }) => ({
@@ -126,7 +126,7 @@ function bodyOf(version: number): unknown {
   return { enabled, default_action: defaultAction, rules: rows }
 }
 
-/** Also one that an earlier run left. */
+/** Removes the guest, also that of an earlier run. */
 async function removeGuest(api: BerthApi): Promise<void> {
   if (!(await api.exists(path))) return
   await api.call('DELETE', `${path}/delete`)

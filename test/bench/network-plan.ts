@@ -2,13 +2,13 @@ import { figure, median, type Figure } from './figures.js'
 import type { WantedFirewall } from '../../shared/firewall-rules.js'
 import type { WantedMapping } from '../../shared/port-mapping-rules.js'
 
-/** What is on a simulated host when it is measured. */
+/** Contents of a simulated host during a measurement. */
 export interface Scenario {
   readonly name: string
   readonly guests: number
-  /** Single ports on the whole host. */
+  /** Mapped single ports on the whole host. */
   readonly mappings: number
-  /** Those of the guest that is measured; the others' are spread evenly. */
+  /** Mapped ports of the measured guest; the others are spread evenly. */
   readonly ownMappings: number
   /** Rules of each guest's firewall; 0: it is off. */
   readonly rules: number
@@ -23,20 +23,20 @@ export const actions = [
 ] as const
 export type Action = (typeof actions)[number]
 
-/** Who does it: the agent's setting, its `Network` without journal and checks, and nft(8) by hand. */
+/** The compared systems: the agent's setting, its `Network` without journal and checks, and nft(8) by hand. */
 export const systems = ['Berth', 'only its network', 'nft spawned', 'nft pipe'] as const
 export type System = (typeof systems)[number]
 
 /**
- * Between two calls: what the agent does after its answer, as forgetting the flows of a mapping that went, belongs
- * to no call's time.
+ * Pause between two calls, so that the agent's work after an answer, such as removing flows of a deleted mapping, does
+ * not count for the next call.
  */
 export const restMs = 25
 
 /** Milliseconds of each round. */
 export type Times = Partial<Record<Action, Partial<Record<System, number[]>>>>
 
-/** Keeps the time of one round of an action. */
+/** Records the time of one round of an action. */
 export function note(times: Times, { action, by }: { action: Action; by: System }, ms: number): void {
   const ofAction = (times[action] ??= {})
   ;(ofAction[by] ??= []).push(ms)
@@ -51,7 +51,7 @@ export function rowsOf(scenario: string, times: Times): Figure[] {
   })
 }
 
-/** One port, asked for by its number. */
+/** A mapping of one port, requested by its number. */
 export function mappingAt(protocol: 'tcp' | 'udp', hostPort: number): WantedMapping {
   return { protocol, hostIp: '', hostPort, hostPortEnd: 0, containerPort: 22, containerPortEnd: 0, description: '' }
 }

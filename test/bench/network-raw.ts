@@ -2,7 +2,7 @@ import { Nft } from '../../agent/host/net/nft.js'
 import { run } from '../../agent/host/process/process.js'
 import type { FirewallChains } from '../../agent/network/nft/firewall/plan-firewall.js'
 
-/** The floor: nft(8) itself, told exactly what the agent tells it of a change, and nothing else. */
+/** The floor: nft(8) itself, with exactly the agent's commands for a change and nothing else. */
 export class RawNft {
   readonly #pipe = new Nft()
 
@@ -32,7 +32,7 @@ export class RawNft {
     ])
   }
 
-  /** Both chains in one transaction. */
+  /** Replaces both chains in one transaction. */
   async replaceFirewall(chains: FirewallChains): Promise<void> {
     const each = (['in', 'out'] as const).flatMap((direction) => {
       const chain = `inet ${this.table} ${direction}_${chains.device}`

@@ -8,8 +8,8 @@ import { note, restMs, type Action, type Scenario, type System, type Times } fro
 import { RawNft } from './network-raw.js'
 
 /*
- * One scenario, as a process inside of a network namespace. Argument: `RoundsOrder` in JSON; out: the times of all
- * rounds. It ends with whoever started it.
+ * One scenario, as a process in a network namespace. Argument: `RoundsOrder` in JSON. Output: the times of all rounds.
+ * It ends with its parent.
  */
 
 export interface RoundsOrder {
@@ -23,7 +23,7 @@ export interface RoundsOrder {
 const freePort = 59_000
 
 interface Contestant {
-  /** @returns how to delete it */
+  /** @returns a function that deletes the mapping */
   addMapping(protocol: 'tcp' | 'udp', hostPort: number): Promise<() => Promise<unknown>>
   replaceFirewall(version: number): Promise<unknown>
 }
@@ -52,7 +52,7 @@ function listContestants(): Map<System, Contestant> {
   ])
 }
 
-/** Without journal and validation. */
+/** The agent's network without journal and validation. */
 function networkAlone(): Contestant {
   const guest = host.guest(0)
   return {
@@ -65,7 +65,7 @@ function networkAlone(): Contestant {
   }
 }
 
-/** In the agent's own tables; firewalls in another guest's chains. */
+/** nft(8) in the agent's own tables; firewalls in another guest's chains. */
 function byHand(nft: RawNft): Contestant {
   const [{ ipv4 }, { device }] = [host.guest(0), host.guest(1)]
   return {

@@ -10,7 +10,7 @@ import { rowsOf, type Scenario, type Times } from './network-plan.js'
 import type { RoundsOrder } from './network-rounds.js'
 
 const rounds = fileURLToPath(new URL('network-rounds.ts', import.meta.url))
-/** Swept with what tests leave, should this be killed. */
+/** If this process is killed, the clean-up of tests removes things with this prefix. */
 const prefix = 'btestbench'
 
 const scenarios: readonly Scenario[] = [

@@ -8,14 +8,14 @@ import { AgentNetwork, clientAddress, NetworkLab } from '../support/network/netw
 import { figure, median, type Figure } from './figures.js'
 
 const shaperProcess = fileURLToPath(new URL('../support/network/shaper-process.ts', import.meta.url))
-/** Swept with what tests leave, should this be killed. */
+/** If this process is killed, the clean-up of tests removes things with this prefix. */
 const prefix = 'btestbench'
 const interfacePrefix = 'btb'
 const rates = [10, 100, 1000]
 const ways = ['down', 'up'] as const
 /** Duration of one run of iperf3, whose first second is left out for TCP. */
 const seconds = 5
-/** They take long, and differ little. */
+/** Rounds take long, and their results differ little. */
 const mostRounds = 3
 
 /** Throughput of iperf3 between a guest and an outside client, compared with the configured rate. */
@@ -53,7 +53,7 @@ function startShaper({ host }: NetworkLab): AgentNetwork {
   return new AgentNetwork(spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'] }))
 }
 
-/** Mbit/s of payload that arrived. */
+/** Received payload in Mbit/s. */
 async function measure(lab: NetworkLab, guest: GuestNetwork, way: Way): Promise<number> {
   const serverArgs = ['netns', 'exec', lab.client, 'iperf3', '--server', '--one-off', '--forceflush']
   const server = spawn('ip', serverArgs, { stdio: ['ignore', 'pipe', 'inherit'] })

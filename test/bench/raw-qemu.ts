@@ -7,7 +7,7 @@ import { isThere } from '../../agent/host/process/proc.js'
 
 const run = promisify(execFile)
 
-/** The floor: the same image, a seed, a tap on a bridge and QEMU by hand; no user of its own, groups, bounds, rules or login. */
+/** The floor: the same image, a seed, a tap on a bridge and QEMU by hand, without its own user, cgroups, limits or rules. */
 export class RawQemu {
   /** @param pool with the images, on which clones are made @param ramMb of each machine @param bridge of their taps */
   constructor(
@@ -16,7 +16,7 @@ export class RawQemu {
     private readonly bridge: string,
   ) {}
 
-  /** Returns once its devices are made and its processor runs. */
+  /** Returns once its devices exist and its processor runs. */
   async create(name: string, image: string, diskGb: number, processors = 1): Promise<void> {
     const volume = this.#volume(name)
     await run('btrfs', ['subvolume', 'snapshot', join(this.pool, 'images', image), volume])

@@ -6,7 +6,7 @@ import { parse } from 'yaml'
 
 const run = promisify(execFile)
 
-/** The floor: the same image, snapshot and start by hand with the tools the agent uses. */
+/** The floor: the same image, snapshot and start by hand with the agent's tools. */
 export class RawTools {
   readonly #pool: string
   readonly #lxcPath: string

@@ -17,7 +17,7 @@ interface Gateway {
   readonly policies: AccessPolicies
 }
 
-/** How soon what is changed at one gateway holds at the other, where 2 s are promised. */
+/** Delay until a change at one gateway takes effect at the other; 2 s are promised. */
 export async function benchReach(): Promise<Figure[]> {
   const redis = await startTestRedis()
   const secret = randomBytes(32)
@@ -26,7 +26,7 @@ export async function benchReach(): Promise<Figure[]> {
     for (const { policies } of gateways) await waitFor(() => isKnown(policies), { what: 'the policy' })
     return [
       ...(await figuresOf('access policy in force at another gateway', () => policyReaches(gateways))),
-      ...(await figuresOf('session that ended refused at another gateway', () => endReaches(gateways))),
+      ...(await figuresOf('ended session rejected at another gateway', () => endReaches(gateways))),
     ]
   } finally {
     for (const { access, store } of gateways) {

@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import type { ConsoleClient } from '../support/gateway/console-client.js'
 
-/** A connection that brings the bytes of a screen. */
+/** A connection that transfers the bytes of a screen. */
 export interface RfbTransport {
   send(bytes: Buffer): void
   onBytes(take: (bytes: Buffer) => void): void
@@ -29,7 +29,7 @@ export function overConsole(client: ConsoleClient): RfbTransport {
   }
 }
 
-/** A client of RFB 3.8 that asks for whole frames, one after the other, as they are (Raw). RFC 6143. */
+/** A client of RFB 3.8 that requests whole frames one after another, in Raw encoding. RFC 6143. */
 export class RfbClient {
   #parts: Buffer[] = []
   #length = 0

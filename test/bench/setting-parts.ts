@@ -20,8 +20,8 @@ export async function benchSettingParts(api: BerthApi, path: string, rounds: num
   let index = 0
   const requests: Record<string, () => Promise<unknown>> = {
     'GET of a guest: HTTP, key, limits': () => api.call('GET', path),
-    'refused by the gateway: + body, validation': () => refused(post({ container_port: 0 })),
-    'refused by the agent: + two audit entries, gRPC': () => refused(post({ container_port: 80, host_port: taken })),
+    'rejected by the gateway: + body, validation': () => refused(post({ container_port: 0 })),
+    'rejected by the agent: + two audit entries, gRPC': () => refused(post({ container_port: 80, host_port: taken })),
     'carried out: + journal, nft, event': async () => (index = (await post({ container_port: 80 })).length - 1),
     'carried out: DELETE': () => api.call('DELETE', `${mappings}/${index}`),
   }
@@ -37,11 +37,11 @@ export async function benchSettingParts(api: BerthApi, path: string, rounds: num
   return [...times].map(([name, all]) => figure(name, 'ms', { Berth: median(all) }))
 }
 
-/** @throws {Error} where the request is carried out */
+/** @throws {Error} if the request is carried out */
 async function refused(request: Promise<unknown>): Promise<void> {
   const done = await request.then(
     () => true,
     () => false,
   )
-  if (done) throw new Error('a request that was to be refused was carried out')
+  if (done) throw new Error('a request that should be rejected was carried out')
 }

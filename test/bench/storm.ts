@@ -16,11 +16,11 @@ export interface StormOptions {
   lxcPath: string
   /** `<prefix>-<id>` of a container's id. */
   lxcName: (id: number) => string
-  /** Called while all guests run and nothing else is done. */
+  /** Called while all guests run and nothing else happens. */
   whileIdle: () => Promise<Figure[]>
 }
 
-/** 100 Debian guests with systemd asked for at once: until all run, and until systemd is up in all of them. */
+/** 100 Debian guests with systemd, requested at once: time until all run, and until systemd is up in all of them. */
 export async function benchStorm(
   api: BerthApi,
   raw: RawTools,

@@ -50,7 +50,7 @@ export class WatchHost {
     return host
   }
 
-  /** A sample of the host, and a change of `changes` guests, in turn. */
+  /** Sends a sample of the host and changes of the next `changes` guests. */
   tick(changes: number): void {
     this.#send(0, { $case: 'metrics', value: sampleMetrics() })
     const uuids = [...this.#guests.keys()]

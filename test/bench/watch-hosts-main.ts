@@ -33,7 +33,7 @@ async function serve({ hosts, changesPerSecond }: Order): Promise<void> {
     if (!existsSync(host.identityDir)) await joinGateway(host.token, host.identityDir)
     serving.push(await WatchHost.start(host))
   }
-  // Not all in one moment, as hosts that know nothing of each other.
+  // Spread over time, since real hosts are independent of each other.
   serving.forEach((host, n) =>
     setTimeout(() => setInterval(() => host.tick(changesPerSecond), 1000), (n * 1000) / serving.length),
   )

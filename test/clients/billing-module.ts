@@ -12,8 +12,8 @@ function jsonEncode(value: unknown): string {
 }
 
 /**
- * Requests as a billing module in PHP sends them: a base address that ends in a slash, the key in both headers, a
- * JSON type on reads, `[]` with actions, every field it knows, numbers and flags as text.
+ * Sends requests like a billing module in PHP: a base address that ends in a slash, the key in both headers, a JSON
+ * type on reads, `[]` with actions, every field it knows, numbers and flags as text.
  */
 class BillingModule {
   constructor(private readonly host: ClientsHost) {}
@@ -55,7 +55,7 @@ class BillingModule {
 
 const container = 'svc-1042.example'
 
-/** As its order form fills them in: what was not ordered is off, with the counts left as they were. */
+/** Fields as its order form fills them in: options that were not ordered are off, with unchanged counts. */
 const order = {
   name: container,
   virtualization: 'LXC',
@@ -132,7 +132,7 @@ export function describeBillingModule(host: ClientsHost): void {
     expect(row).to.deep.include({ status: 'running', ssh_port: (await detail()).ssh_port })
   })
 
-  it('asks for a port, maps it, changes the mapping, removes it', async () => {
+  it('requests a port, maps it, changes the mapping, removes it', async () => {
     const { body } = await module.get(of('/random-port?host_ip=0.0.0.0&protocol=TCP'))
     const port = String(body.data.port)
     const fields = { protocol: 'TCP', host_port: port, container_port: '80', description: 'Wéb', host_ip: '' }
@@ -154,7 +154,7 @@ export function describeBillingModule(host: ClientsHost): void {
     expect((await module.get(of('/traffic'))).body.data).to.include({ limit_gb: 500 })
   })
 
-  it('sets the firewall, and switches it off without losing it', async () => {
+  it('sets the firewall, and switches it off without losing its rules', async () => {
     const rule = {
       id: null,
       direction: 'IN',
@@ -203,7 +203,7 @@ export function describeBillingModule(host: ClientsHost): void {
     expect((await module.get(of('/traffic'))).body.data.total_used_bytes).to.be.lessThan(1e6)
   })
 
-  it('switches off, on, and restarts', async () => {
+  it('stops, starts, and restarts', async () => {
     await module.post(of('/stop'))
     await waitForStatus('stopped')
     await module.post(of('/start'))
@@ -213,7 +213,7 @@ export function describeBillingModule(host: ClientsHost): void {
     await waitForStatus('running')
   })
 
-  it('resets the password, and reinstalls with each way in', async () => {
+  it('resets the password, and reinstalls with each SSH login mode', async () => {
     const { data } = await module.post(of('/reset-password'))
     expect(data.password).to.match(/^[A-Za-z0-9]{16}$/)
     const fields = { template_id: 'debian-12', ssh_auth_mode: '', ssh_password: '', ssh_public_key: '' }
@@ -224,7 +224,7 @@ export function describeBillingModule(host: ClientsHost): void {
     await waitForStatus('running')
   })
 
-  it('takes, restores and drops snapshots, and has them taken by themselves', async () => {
+  it('takes, restores and deletes snapshots, and schedules them', async () => {
     const taken = (await module.post(of('/snapshots'))).data
     expect(taken).to.include({ container_name: container, scheduled: false })
     const fields = { enabled: '1', interval_hours: '24', time: '', retention: '' }

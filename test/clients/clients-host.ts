@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { apiCall, type ApiReply } from '../support/gateway/api-call.js'
 import { ServedHost } from '../support/host/served-host.js'
 
-/** A real gateway with a real host, which all conversations share. */
+/** A real gateway with a real host, shared by all conversations. */
 export class ClientsHost {
   readonly #lab = new ServedHost({ name: 'fcl', prefix: '198.18.115' })
 
@@ -27,7 +27,7 @@ export class ClientsHost {
     return this.#lab.gateway.adminKey
   }
 
-  /** One request with bytes as they are; the answer is checked against the document. */
+  /** Sends a request with unchanged bytes, and checks the answer against the API document. */
   send(
     method: string,
     path: string,

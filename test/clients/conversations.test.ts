@@ -4,7 +4,7 @@ import { describeGoClient } from './go-client.js'
 import { describeShellScript } from './shell-client.js'
 import { describeTypedClient } from './typed-client.js'
 
-/** Whole conversations as clients in the field have them, over HTTP against a gateway and a host as installed. */
+/** Complete conversations of real-world clients, over HTTP with an installed gateway and host. */
 describe('existing clients work:', function () {
   const host = new ClientsHost()
   before(() => host.start())

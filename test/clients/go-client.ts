@@ -134,7 +134,7 @@ const quota: GoStruct = {
 }
 const failure: GoStruct = { success: 'bool', message: 'string', code: 'string', request_id: 'string' }
 
-/** Requests as net/http and encoding/json make them: exact types, nil slices as null, no body where there is none. */
+/** Sends requests like net/http and encoding/json: exact types, nil slices as null, no empty bodies. */
 class GoClient {
   constructor(private readonly host: ClientsHost) {}
 
@@ -167,7 +167,7 @@ class GoClient {
   }
 }
 
-/** encoding/json escapes what HTML could take for its own. */
+/** encoding/json escapes the special characters of HTML. */
 function marshal(fields: object): string {
   return JSON.stringify(fields).replace(/[<>&]/g, (sign) => `\\u00${sign.charCodeAt(0).toString(16)}`)
 }
@@ -179,7 +179,7 @@ export function describeGoClient(host: ClientsHost): void {
   const taskDone = (id: string): Promise<unknown> =>
     waitFor(async () => (await client.do('GET', `/tasks/${id}`, task)).status === 'done', {})
 
-  it('refuses what is not of its types', () => {
+  it('rejects values of other types', () => {
     for (const [type, value] of [
       ['int64', null],
       ['int64', 1.5],
@@ -252,7 +252,7 @@ export function describeGoClient(host: ClientsHost): void {
     await client.do('GET', `/containers/${name}`, container)
   })
 
-  it('makes a key, and is refused one whose bounds it left out', async () => {
+  it('creates a key, and gets an error for a key without restrictions', async () => {
     const fields = { name: 'go', scopes: ['container:read'], ip_whitelist: '' }
     const { id } = await client.do('POST', '/api-keys', apiKey, fields)
     for (const field of ['scopes', 'container_uuids', 'ip_whitelist', 'expires_at', 'disabled'])
@@ -260,7 +260,7 @@ export function describeGoClient(host: ClientsHost): void {
     await client.do('DELETE', `/api-keys/${id}`, undefined)
   })
 
-  it('reads refusals', async () => {
+  it('reads error answers', async () => {
     expect(await client.fail('GET', '/containers/none')).to.equal('not_found')
     expect(await client.fail('POST', '/containers', {})).to.equal('missing_field')
     expect(await client.fail('POST', `/containers/${name}/reinstall`, {})).to.equal('missing_field')

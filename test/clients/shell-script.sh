@@ -1,5 +1,5 @@
 #!/bin/sh
-# As an operator's script does it: curl, no library. URL and KEY name the gateway; each answer is kept in TRANSCRIPT.
+# Like an operator's script: curl, no library. URL and KEY identify the gateway; TRANSCRIPT stores each answer.
 set -eu
 
 # api METHOD PATH [JSON]: prints the answer's body.
@@ -21,10 +21,10 @@ api() {
 # field NAME: the last value of that name in the JSON on standard input.
 field() {
   sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p"
-  echo # the answer does not end its line
+  echo # the answer ends without a newline
 }
 
-# follow TASK: waits for its end.
+# follow TASK: waits until the task ends.
 follow() {
   while :; do
     status=$(api GET "/tasks/$1" | field status)

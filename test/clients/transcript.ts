@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import { checkAnswer } from '../support/gateway/api-call.js'
 
 /**
- * Checks the answers that a program of its own kept: for each a line `METHOD PATH`, the status line and headers as
- * they came, an empty line, and the body on one line.
- * @returns how many there were
+ * Checks answers that another program stored: each has a line `METHOD PATH`, the unchanged status line and headers, an
+ * empty line, and the body on one line.
+ * @returns the number of answers
  */
 export async function checkTranscript(url: string, file: string): Promise<number> {
   const exchanges = readFileSync(file, 'utf8').split(/^(?=[A-Z]+ \/)/m)

@@ -18,12 +18,12 @@ const configuration = {
     noEmit: true,
     skipLibCheck: true,
     types: ['node'],
-    // Both tools bring types of the platform's own: an error in them would not be the document's.
+    // Both tools include types of the platform, whose errors do not concern the document.
     exactOptionalPropertyTypes: true,
   },
 }
 
-/** A client that is generated from the published document, and nothing else; a program that is checked against it. */
+/** A client that is generated only from the published document, and a program that is checked against it. */
 export function describeTypedClient(host: ClientsHost): void {
   const directory = (): string => join(host.directory, 'typed')
   const file = (name: string): string => join(directory(), name)
@@ -42,7 +42,7 @@ export function describeTypedClient(host: ClientsHost): void {
   const compile = (): string =>
     spawnSync(process.execPath, [join(nodeModules, 'tsgo/bin/tsc'), '-p', directory()], { encoding: 'utf8' }).stdout
 
-  it('is made without hand work, and the program fits it', () => expect(compile()).to.equal(''))
+  it('is generated without manual work, and the program compiles with it', () => expect(compile()).to.equal(''))
 
   it('creates and deletes a container', async () => {
     const transcript = file('transcript')
@@ -65,7 +65,7 @@ export function describeTypedClient(host: ClientsHost): void {
     expect(await checkTranscript(host.url, transcript)).to.be.greaterThan(5)
   })
 
-  it('has the exact types: what is only taken leniently does not compile', () => {
+  it('has exact types: values that the API only tolerates do not compile', () => {
     const wrong = (body: string): string => {
       const lines = [
         "import type { operations } from './api.js'",

@@ -5,8 +5,8 @@ import { V2Machine } from '../support/host/v2-machine.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Berth on a host whose only hierarchy is cgroup v2, Debian 12's default: a virtual machine. Slow: scripts/v2-host runs
- * it, scripts/test does not.
+ * Berth in a virtual machine with only cgroup v2, Debian 12's default. Slow: only scripts/v2-host runs it, scripts/test
+ * does not.
  */
 
 interface GuestRow {
@@ -32,10 +32,10 @@ const sh = (script: string): string => run('sh', '-c', script)
 const { ask, tryAsk, follow } = machineApi(run)
 const rowOf = (name: string): GuestRow => ask<GuestRow>(`/containers/${name}`)
 
-/** In the first guest, by its root. */
+/** Start of a command that runs as root of the first guest. */
 const attach = ['lxc-attach', '-P', '/var/lib/berth/agent/lxc', '-n', 'bt-1', '--clear-env', '--']
 const inside = (...command: string[]): string => run(...attach, ...command)
-/** All that perl says there, whatever becomes of it. */
+/** The complete output of perl code in the guest, also if it fails. */
 const tries = (code: string): string => {
   const { output, error } = host().try(...attach, 'perl', '-e', code)
   return `${output}${error}`.trim()
@@ -79,11 +79,11 @@ const bannerAt = (port: number): string =>
 const hold = (mibs: number, code: string): string =>
   tries(`my ($n, @kept) = (${mib}); push @kept, 'a' x $n for 1 .. ${mibs}; ${code}`)
 
-/** Makes as many groups as it can of 100,000. */
+/** Tries to create 100,000 groups. @returns how many exist */
 const makeGroups = (path: string): number =>
   Number(tries(`my $made = 0; mkdir "${path}/attack$_" and ++$made for 1 .. 100_000; print $made`))
 
-/** A unit of the guest that says that it was stopped, which a guest that is cut off has no time for. */
+/** A unit of the guest that records its stop. A guest that is killed has no time for it. */
 const endUnit = `[Service]
 Type=oneshot
 RemainAfterExit=yes
@@ -97,7 +97,7 @@ const note = (what: string, bound: string | number, result: string): void =>
   void seen.push(`| ${what} | ${bound} | ${result} |`)
 
 describe('a host with only cgroup v2', function () {
-  this.bail(true) // each goes on where the one before ended
+  this.bail(true) // each test continues after the one before
 
   before(async () => {
     machine = await V2Machine.create('btest-v2')
@@ -108,7 +108,7 @@ describe('a host with only cgroup v2', function () {
     await machine?.destroy()
   })
 
-  it('has no hierarchy of v1, by Debian’s own default', () => {
+  it('has no cgroup v1 hierarchy, by Debian’s default', () => {
     expect(run('stat', '-fc', '%T', '/sys/fs/cgroup')).to.equal('cgroup2fs')
     expect(sh(`awk '$3 == "cgroup"' /proc/mounts`)).to.equal('')
     expect(run('cat', '/proc/cmdline')).not.to.include('cgroup')
@@ -117,7 +117,7 @@ describe('a host with only cgroup v2', function () {
   it('scripts/up brings Berth up; neither it nor the host’s report warns of cgroups', async () => {
     const config = `sed -E 's/^  pids_max: .*/  pids_max: ${pidsMax}/' ${checkout}/systemd/agent.example.yaml`
     sh(`mkdir -p /etc/berth && ${config} >/etc/berth/agent.yaml`)
-    // A translated machine is slower than it waits for; run again, it goes on from there.
+    // On a translated machine it may time out; the next run continues from there.
     const up = (): string => host().try('bash', `${checkout}/scripts/up`, '--no-kvm').output
     const isUp = (text: string): string | undefined => (text.includes('Berth is up') ? text : undefined)
     const output = await waitFor(() => isUp(up()), { ...patience, timeoutMs: 60 * 60_000 })
@@ -139,7 +139,7 @@ describe('a host with only cgroup v2', function () {
     expect(limits()).to.deep.equal(wantedLimits)
   })
 
-  it('memory and swap hold', () => {
+  it('the limits of memory and swap hold', () => {
     const swapped = Number(hold(ramMb, `open(my $f, '<', '/sys/fs/cgroup/memory.swap.current'); print <$f>`))
     expect(swapped).to.be.within(mib, swapMb * mib)
     const killedBefore = groupKey('memory.events', 'oom_kill')
@@ -152,7 +152,7 @@ describe('a host with only cgroup v2', function () {
     expect(isBooted(), 'the guest runs on').to.equal(true)
   })
 
-  it('processors hold', () => {
+  it('the limit of processors holds', () => {
     const [usedBefore, throttledBefore] = ['usage_usec', 'nr_throttled'].map((key) => groupKey('cpu.stat', key))
     const loops = `for i in 1 2 3; do timeout 20 sh -c 'while :; do :; done' & done; wait`
     const begun = Number(run('date', '+%s%6N'))
@@ -164,16 +164,16 @@ describe('a host with only cgroup v2', function () {
     note('processors: 3 loops on 2', vcpu, share.toFixed(2))
   })
 
-  it('processes hold', () => {
+  it('the limit of processes holds', () => {
     const fork = `my $p = fork; defined $p or last; if (!$p) { sleep 900; exit } push @p, $p`
     const said = tries(`my @p; while (1) { ${fork} } print @p + 0, ' ', $! + 0; kill 9, @p`)
     const [made, errno] = said.split(' ').map(Number)
     expect(made).to.be.within(50, pidsMax)
-    expect(errno).to.equal(11) // EAGAIN: not for memory
+    expect(errno).to.equal(11) // EAGAIN: not a lack of memory
     note('processes: a loop of forks', pidsMax, `${made}, besides those of the system`)
   })
 
-  it('100,000 control groups are bounded, wherever root in the guest makes them', () => {
+  it('limits control groups of root in the guest, wherever it creates 100,000', () => {
     const before = availableMib()
     const made = makeGroups('/sys/fs/cgroup')
     const lost = before - availableMib()
@@ -186,7 +186,7 @@ describe('a host with only cgroup v2', function () {
     note('control groups: 100,000', 512, `${made}, besides those of the system; ${lost} MiB of the host's memory`)
   })
 
-  it('root in the guest cannot raise what bounds it', () => {
+  it('root in the guest cannot raise its limits', () => {
     for (const file of limitFiles)
       expect(tries(`print open(my $f, '>', '/sys/fs/cgroup/${file}') ? 'open' : 'closed'`), file).to.equal('closed')
     expect(limits()).to.deep.equal(wantedLimits)
@@ -212,7 +212,7 @@ describe('a host with only cgroup v2', function () {
     await waitFor(() => tryAsk('/host-report'), { ...patience, what: 'the host to be back' })
   })
 
-  it('a reboot: guests shut down first; they are back, with swap, addresses, ports and limits', async () => {
+  it('shuts guests down before a reboot, and restores them with swap, addresses, ports and limits', async () => {
     await create('second')
     await power('second', 'stop')
     inside('sh', '-c', `echo '${endUnit}' >/etc/systemd/system/end.service && systemctl start end`)
