@@ -18,7 +18,7 @@ const pixelsScript = `async (source) => {
   return { data: Array.from(data), width, height }
 }`
 
-/** Its types tell of another form of module than node imports. */
+/** Its types describe another module format than the one that node imports. */
 const readCode = jsQR as unknown as typeof jsQR.default
 
 /** The text of the QR code, as a phone's camera reads it. */
@@ -39,7 +39,7 @@ describe('accounts in the panel', () => {
   const codeOf = (secret: string, steps = 0): string =>
     generateSync({ secret, epoch: Math.floor(Date.now() / 1000) + 30 * steps })
 
-  it('get a second factor by its QR code, which accepts no code twice', async function () {
+  it('set up a second factor by its QR code, and no code works twice', async function () {
     const page = await lab.logIn({ username: 'careful' })
     await lab.show(page, '/account')
     await page.getByRole('button', { name: 'Turn on', exact: false }).first().click()
@@ -97,7 +97,7 @@ describe('accounts in the panel', () => {
     for (const page of [first, second, third]) await page.context().close()
   })
 
-  it('are accepted from another address while one is refused for too many attempts, all in the log', async function () {
+  it('can log in from another address while one is blocked for too many attempts, and the log shows all', async function () {
     await makeAdmin(lab.gateway, 'guessed')
     const from = async (address: string): Promise<Page> => {
       const page = await (await lab.open()).newPage()

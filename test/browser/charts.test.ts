@@ -54,7 +54,7 @@ describe('the charts of a guest in the panel', function () {
     await page.locator('.chart canvas').first().waitFor()
   }
 
-  it('mark its tasks and faults', async () => {
+  it('mark tasks and faults of the guest', async () => {
     await shown()
     const before = await pixels('--line-strong')
     expect(await page.locator('[data-marks]').count(), 'nothing happened yet').to.equal(0)
@@ -76,7 +76,7 @@ describe('the charts of a guest in the panel', function () {
     await page.setViewportSize({ width: 1280, height: 800 })
   })
 
-  it('have an axis of the chosen period that ends now, however young the guest is', async () => {
+  it('have a time axis of the chosen period that ends now, even for a new guest', async () => {
     const young = await lab.gateway.fleet.addGuest({ name: 'young' })
     record(young, 1)
     await lab.show(page, `/containers/${young.id}`)
@@ -91,7 +91,7 @@ describe('the charts of a guest in the panel', function () {
     }
   })
 
-  /** Time axis of the first chart, as it is read out. */
+  /** Time axis of the first chart, as screen readers get it. */
   async function periodOf(): Promise<{ days: number; endMs: number }> {
     const label = (await page.locator('.chart [role=img]').first().getAttribute('aria-label')) ?? ''
     const [from = 0, to = 0] = (label.match(/\d{4}-\d\d-\d\d \d\d:\d\d/g) ?? []).map((text) =>
@@ -143,7 +143,7 @@ describe('the charts of a guest in the panel', function () {
       ).to.deep.equal([taken!.id])
     })
 
-    it('that fails keeps the disk as it is', async () => {
+    it('that fails leaves the disk unchanged', async () => {
       const { faults } = lab.gateway.fleet.agentOf('host-a').host
       await reinstall()
       await waitFor(() => check().isChecked(), { what: 'it is offered' })
@@ -164,7 +164,7 @@ describe('the charts of a guest in the panel', function () {
       expect(await snapshots()).to.deep.equal([])
     })
 
-    it('is not offered where it has no space', async () => {
+    it('is not offered if the snapshot limit is reached', async () => {
       const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
       for (let at = 0; at < body.data.quota; at++)
         await lab.gateway.request('POST', `/containers/${guest.id}/snapshots`, { body: {} })

@@ -58,7 +58,7 @@ describe('a terminal of a real guest in the panel', function () {
     await waitFor(async () => (await view.size()).cols < cols, { what: 'a smaller terminal' })
     const told = async (): Promise<boolean> => {
       const inside = await run(view, 'busybox stty size')
-      const now = await view.size() // it may have been fitted in two steps
+      const now = await view.size() // the terminal may have been resized in two steps
       return inside === `${now.rows} ${now.cols}`
     }
     await waitFor(told, { what: 'the guest knows' })
@@ -73,7 +73,7 @@ describe('a terminal of a real guest in the panel', function () {
     const hash = createHash('sha256')
     let left = count * line.length
     let begun = false
-    // The frames as the browser got them.
+    // The frames that the browser received.
     view.page.on('websocket', (socket) =>
       socket.on('framereceived', ({ payload }) => {
         if (typeof payload === 'string') return
@@ -85,7 +85,7 @@ describe('a terminal of a real guest in the panel', function () {
         hash.update(part)
       }),
     )
-    await view.page.reload() // its socket is one that is listened to
+    await view.page.reload() // opens a socket whose frames are recorded
     await view.state('open')
     const session = await context.newCDPSession(view.page)
     await session.send('Performance.enable')
@@ -145,11 +145,11 @@ describe('a terminal of a real guest in the panel', function () {
       return { view, pid: shellPid || pid }
     }
 
-    /** The screen is there, and behind the editor the same shell. */
+    /** Checks that the screen is complete, and that the same shell runs behind the editor. */
     async function expectSame(view: TerminalPage, pid: string): Promise<void> {
       await view.shows(/an unsaved line *\n~ *\n~/)
       await view.page.keyboard.press('Escape')
-      await view.shows(/^- \/tmp\/draft/m) // an Escape and what follows at once would be one key
+      await view.shows(/^- \/tmp\/draft/m) // an Escape with further bytes right after it would be another key
       await view.type(':q!\n')
       expect(await run(view, 'echo $$')).to.equal(pid)
     }
@@ -213,7 +213,7 @@ describe('a terminal of a real guest in the panel', function () {
         await other.getByRole('menuitem', { name: 'Log out' }).click()
         await other.locator('#username').waitFor()
       })
-      // The log-in may be asked for already: the page's own stream was refused too.
+      // The page may show the login already, since its event stream was rejected too.
       await view.page.getByRole('button', { name: 'Connect again' }).dispatchEvent('click')
       await view.page.getByRole('dialog').locator('#username').waitFor()
     })

@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 import { PanelLab, type OpenOptions } from './panel-lab.js'
 import { TerminalPage } from './terminal-page.js'
 
-/** The panel's terminal, with guests whose terminals say what the test says. */
+/** The panel's terminal, with guests whose terminals print what the test chooses. */
 describe('a terminal in the panel', function () {
   let lab: PanelLab
   let guest: Guest
@@ -74,7 +74,7 @@ describe('a terminal in the panel', function () {
 
   it('continues after a reload, with its former content', async () => {
     const { view, terminal, page } = await open()
-    terminal.show('\x1b[6nbefore the reload\r\n# ') // asks where the cursor is, which is answered once
+    terminal.show('\x1b[6nbefore the reload\r\n# ') // requests the cursor position, which must be answered only once
     await view.shows(/before/)
     await page.reload()
     const again = await shown(page)
@@ -107,10 +107,10 @@ describe('a terminal in the panel', function () {
     await view.shows(/^one\ntwo$/)
     await view.type('y')
     await waitFor(() => terminal.input === 'y', { what: () => JSON.stringify(terminal.input) })
-    lab.complaints.errors.length = 0 // what the browser says of a network that is away
+    lab.complaints.errors.length = 0 // errors that the browser logs without a network
   })
 
-  it('says why it ended, and opens another', async () => {
+  it('shows why it ended, and opens another one', async () => {
     const { view, terminal, page } = await open({ language: 'zh' })
     terminal.show('bye')
     terminal.exit(0)
@@ -122,7 +122,7 @@ describe('a terminal in the panel', function () {
     expect(await view.text()).to.equal('')
   })
 
-  it('is taken over by another window, and says so', async () => {
+  it('is taken over by another window, and shows that', async () => {
     const { view, page, terminal } = await open()
     const other = await page.context().newPage()
     const resume = await page.evaluate<string>(`Object.entries(sessionStorage)[0].join('\\n')`)
@@ -161,7 +161,7 @@ describe('a terminal in the panel', function () {
     expect(await view.page.locator('.console').count()).to.equal(0)
   })
 
-  it('has keys for a telephone, and fits it', async () => {
+  it('has keys for a phone, and fits its screen', async () => {
     const { view, terminal, page } = await open({ screen: 'phone' })
     for (const name of ['Esc', 'Tab', 'ArrowUp', 'Ctrl']) await page.getByRole('button', { name, exact: true }).click()
     await view.type('cd')
@@ -170,7 +170,7 @@ describe('a terminal in the panel', function () {
     await waitFor(() => terminal.input === '\x1b\t\x1b[A\x03d\x1bb', {
       what: () => JSON.stringify(terminal.input),
     })
-    terminal.show('\x1b[?1h') // an editor wants its own arrows
+    terminal.show('\x1b[?1h') // an editor switches to application cursor keys
     await waitFor(() => page.evaluate<boolean>('window.shownTerminal.modes.applicationCursorKeysMode'), {
       what: 'DECCKM',
     })
@@ -222,7 +222,7 @@ describe('a terminal in the panel', function () {
   describe('of a hostile guest', () => {
     const esc = '\x1b'
     const bel = '\x07'
-    /** Undefined where there is no answer for a while. */
+    /** The answer to a request; undefined if there is none for a while. */
     const clipboard = (page: Page, call: string): Promise<string | undefined> =>
       Promise.race([page.evaluate<string>(`navigator.clipboard.${call}`), delay(10_000, undefined)])
 
@@ -256,7 +256,7 @@ describe('a terminal in the panel', function () {
         `${esc}[0m${esc}c`,
       ])
         terminal.show(sequence)
-      terminal.show('x'.repeat(1_048_576)) // and no end of a line
+      terminal.show('x'.repeat(1_048_576)) // without an end of line
       terminal.show(`${esc}]0;never ends ${'y'.repeat(300_000)}`)
       terminal.show(`${esc}\\${esc}c# alive\r\n`)
       await view.shows(/^# alive$/, 30_000)
@@ -264,7 +264,7 @@ describe('a terminal in the panel', function () {
       const kept = await waitFor(() => clipboard(page, 'readText()'), { what: 'the clipboard read' })
       expect(kept).to.equal('mine')
       expect(opened).to.deep.equal([])
-      // Nothing that a guest shows comes back to it as a text of its own choice, but for what terminals always answer.
+      // A guest's output must not return to it as input of its choice, except the usual answers of terminals.
       // eslint-disable-next-line no-control-regex -- an escape sequence is what it is
       const answers = /\x1b\[[?>]?[\d;]*[A-Za-z]/g
       expect(terminal.input.slice(before.length).replaceAll(answers, '')).to.equal('')
@@ -286,7 +286,7 @@ describe('a terminal in the panel', function () {
       await view.shows(/^# alive$/, 60_000)
     })
 
-    it('leaves the page responsive, however much it requests at once', async () => {
+    it('leaves the page responsive, even with many requests at once', async () => {
       const { view, terminal, page } = await open()
       await page.evaluate(
         'let last = performance.now(); window.away = window.turns = 0; ' +
@@ -327,7 +327,7 @@ describe('a terminal in the panel', function () {
       expect([request.url(), request.headers()['referer']]).to.deep.equal(['https://evil.test/a', undefined])
       await dialog.waitFor({ state: 'detached' })
       for (const other of page.context().pages()) if (other !== page) await other.close()
-      lab.forgetComplaints() // it was asked for
+      lab.forgetComplaints() // the test caused them
       for (let n = 0; n < 3; n++) await click(1)
       expect(await dialog.count()).to.equal(0)
     })

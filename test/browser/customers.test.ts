@@ -21,7 +21,7 @@ describe('customers in the panel', () => {
   })
   beforeEach(() => lab.forgetComplaints())
 
-  /** By the link that the customer was sent. */
+  /** Logs in with the link that was sent to the customer. */
   async function enter(options: OpenOptions = {}): Promise<Page> {
     const page = await (await lab.open(options)).newPage()
     await page.goto(`${lab.gateway.url}/u/${made.access_code}`)
@@ -40,7 +40,7 @@ describe('customers in the panel', () => {
     '/account',
   ]
 
-  it('log in by their link, see their own guest at once, and nothing of others', async function () {
+  it('log in by their link, and see their own guest but none of others', async function () {
     const page = await enter()
     await page.getByRole('heading', { name: 'mine' }).waitFor()
     for (const path of paths()) {
@@ -58,7 +58,7 @@ describe('customers in the panel', () => {
       const response = await fetch('/api/v1/containers/' + id)
       return response.status + (await response.text()).replace(/"request_id":"[^"]*"/, '')
     }))`)
-    expect(answers[0], 'a foreign guest is one that is not there').to.equal(answers[1])
+    expect(answers[0], 'a foreign guest is reported like a missing one').to.equal(answers[1])
     await lab.show(page, `/containers/${other.id}`)
     const foreign = await page.locator('#main-content').innerText()
     await lab.show(page, '/containers/999999')
@@ -164,7 +164,7 @@ describe('customers in the panel', () => {
     })
   })
 
-  it('are refused every route that is closed to them', async function () {
+  it('are rejected by every route that is closed to them', async function () {
     const page = await enter()
     const routes = lab.gateway.api.routes.filter(
       ({ subUser = 'refused', scope, bound }) =>

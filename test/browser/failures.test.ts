@@ -24,7 +24,7 @@ describe('the panel when something cannot be read', function () {
   const loadFailed = () => page.getByRole('alert').filter({ hasText: 'This page could not be loaded.' })
   const open = (path: string): Promise<unknown> => page.evaluate(`location.hash = '${path}'`)
 
-  it('says that the script of a page did not load, and loads it when asked again', async () => {
+  it('reports that the script of a page did not load, and loads it on request', async () => {
     await page.route(hostsScript, (route) => route.abort())
     await open('/hosts')
     await loadFailed().waitFor()
@@ -34,7 +34,7 @@ describe('the panel when something cannot be read', function () {
     await page.getByRole('heading', { name: 'Hosts', level: 1 }).waitFor()
   })
 
-  it('reloads the page once where the gateway has another version', async () => {
+  it('reloads the page once if the gateway has another version', async () => {
     let loads = 0
     page.on('load', () => loads++)
     await page.route(hostsScript, (route) => route.abort())
@@ -106,7 +106,7 @@ describe('the panel when something cannot be read', function () {
     await page.locator('#main-content h1').waitFor()
   })
 
-  it('shows dashes, not zeros, where the overview could not be read', async () => {
+  it('shows dashes, not zeros, if the overview could not be read', async () => {
     const read = /\/api\/v1\/(containers|hosts|tasks|security\/summary|host-info)(\?|$)/
     await page.route(read, fails)
     await page.reload()
@@ -122,7 +122,7 @@ describe('the panel when something cannot be read', function () {
     await unread.waitFor({ state: 'detached' })
   })
 
-  it('keeps earlier data, and says that it could not be refreshed', async () => {
+  it('keeps earlier data, and shows that it could not be refreshed', async () => {
     await lab.show(page, '/hosts')
     await page.route('**/api/v1/hosts', fails)
     await page.evaluate('window.dispatchEvent(new Event("focus"))')

@@ -33,7 +33,7 @@ const openConsole = (address: string, protocols: readonly string[], typed: reado
   })`
 
 /**
- * A page of somebody else's in a real browser, which sends the cookies that browsers send: on another port of the same
+ * A foreign page in a real browser, which sends the usual cookies: on another port of the same
  * host, where `SameSite` keeps nothing back, and of another site.
  */
 describe('a page of another origin', function () {
@@ -123,7 +123,7 @@ describe('a page of another origin', function () {
         for (const status of sent) expect(status).to.be.oneOf([401, 403, 405])
         const { body: tasks } = await lab.gateway.request('GET', `/tasks?container_name=${guest.name}`)
         expect(tasks.data).to.deep.equal([])
-        if (what === 'of another site') return // no cookie came: it is nobody's attempt
+        if (what === 'of another site') return // without a cookie the attempt has no account
         const { body: audit } = await lab.gateway.request(
           ...(['GET', '/audit-logs?action=container.stop&success=false'] as const),
         )
@@ -168,7 +168,7 @@ describe('a page of another origin', function () {
             .frames()
             .slice(1)
             .map((frame) => frame.url())
-        // A frame has no URL until the browser tells of its first page, which may be after `onload`.
+        // A frame has no URL until the browser reports its first page, which may be after `onload`.
         await waitFor(() => shown().filter(Boolean).length === paths.length, { what: () => shown().join() })
         expect(shown()).to.deep.equal(refused)
       })

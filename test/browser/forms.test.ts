@@ -20,21 +20,21 @@ interface Document {
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> }
 }
 
-/** A form of the panel: filled in completely, as a person does who has all that it asks for. */
+/** A form of the panel, with values for all its fields. */
 interface Form {
   readonly name: string
   /** `METHOD /path`, as in the document. */
   readonly operation: string
   readonly page: string
-  /** Button that opens it; absent: it is on the page. */
+  /** Button that opens the form; absent: the form is part of the page. */
   readonly button?: string
-  /** By id of the control; ticks are true. Controls that are not named stay as the form presets them. */
+  /** Values by id of the control; true ticks a box. Other controls keep the form's defaults. */
   readonly values: Readonly<Record<string, string | true>>
-  /** Labels of boxes that are ticked. */
+  /** Labels of the boxes to tick. */
   readonly ticks?: readonly string[]
-  /** Button that sends it, where it is not the one that opens it. */
+  /** Button that sends the form, if it differs from the button that opens it. */
   readonly submit?: string
-  /** Optional fields that the form leaves to others, and why. */
+  /** Optional fields that the form does not send, with the reason. */
   readonly without?: Readonly<Record<string, string>>
 }
 
@@ -257,7 +257,7 @@ describe('the forms of the panel', function () {
     }
   }
 
-  /** Opens, fills and sends a form. @returns the request that the panel made of it */
+  /** Opens, fills and sends a form. @returns the panel's request */
   async function send(form: Form): Promise<Request> {
     await lab.show(
       page,

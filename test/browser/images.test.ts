@@ -7,7 +7,7 @@ import { PanelLab, type OpenOptions } from './panel-lab.js'
 
 const id = 'alpine-3.22'
 
-/** Real downloads from a server of the test's, which breaks them off. */
+/** Real downloads from a test server that cuts them off. */
 describe('unavailable images in the panel', function () {
   let lab: PanelLab
   let server: ImageServer
@@ -81,7 +81,7 @@ describe('unavailable images in the panel', function () {
     await create.click()
     await page.getByRole('alert').filter({ hasText: 'unexpected end of file' }).waitFor()
     await lab.picture(page, 'create-failed-wide')
-    expect(await page.locator('[data-secret]').count(), 'no password of what is not there').to.equal(0)
+    expect(await page.locator('[data-secret]').count(), 'no password of a guest that was not created').to.equal(0)
     expect(await page.locator('body').innerText()).to.match(/Task [0-9a-f-]{36}/)
     await page.getByRole('button', { name: 'Back to the form' }).click()
     expect(await page.locator('#name').inputValue()).to.equal('from-broken')

@@ -5,7 +5,7 @@ import { waitFor } from '../support/wait.js'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 import { TerminalPage } from './terminal-page.js'
 
-/** True if one sees what has the focus: a line around it, or around what it is in. */
+/** Reports whether the focus is visible, as an outline around the element or its container. */
 const readFocus = `(() => {
   const one = document.activeElement
   const drawn = (element) => {
@@ -20,7 +20,7 @@ const readFocus = `(() => {
   }
 })()`
 
-/** No mouse: all that is done here is done by keys, and one always sees where one is. */
+/** Everything works without a mouse, and the focus is always visible. */
 describe('the panel with the keyboard only', function () {
   let lab: PanelLab
   let page: Page
@@ -41,7 +41,7 @@ describe('the panel with the keyboard only', function () {
   }
   const press = (key: string): Promise<void> => page.keyboard.press(key)
 
-  /** Presses Tab until it has the focus; each stop on the way is seen. */
+  /** Presses Tab until the element has the focus, and checks that each stop is visible. */
   async function tabTo(target: Locator): Promise<void> {
     await target.waitFor()
     for (let steps = 0; steps < 80; steps++) {
@@ -97,7 +97,7 @@ describe('the panel with the keyboard only', function () {
     expect(await page.evaluate('document.activeElement.matches(".console .bar *")')).to.equal(true)
   })
 
-  it('returns the focus to where a dialog was opened, and deletes', async () => {
+  it('returns the focus to the element that opened a dialog, and deletes', async () => {
     const more = page.getByRole('button', { name: 'Actions for by-keys' })
     await more.focus()
     const openDialog = async (): Promise<void> => {
@@ -129,7 +129,7 @@ describe('the panel with the keyboard only', function () {
     lab.expectNoComplaints()
   })
 
-  it('shows its shortcuts, and searches by them', async () => {
+  it('shows its shortcuts, and opens the search with them', async () => {
     await press('?')
     const help = page.getByRole('dialog', { name: 'Keyboard shortcuts' })
     await help.getByText('Find a page, a guest, an address or a port').waitFor()

@@ -35,7 +35,7 @@ describe(`the live panel with ${count} other guests`, () => {
     page.getByRole('row').filter({ hasText: 'watched' }).getByText(text, { exact: true })
   const settled = (): Promise<unknown> => waitFor(() => lab.gateway.events.listeners === 1, { what: 'one stream' })
 
-  /** Until it says so on every page, from the call on. @returns ms */
+  /** Acts, and waits until every page shows the status. @returns ms */
   const measure = async (pages: readonly Page[], text: string, act: () => Promise<void>): Promise<number> => {
     const begun = performance.now()
     const seen = pages.map((page) => badge(page, text).waitFor())
@@ -50,7 +50,7 @@ describe(`the live panel with ${count} other guests`, () => {
     await page.reload()
     await lab.show(page, '/containers')
     await settled()
-    // The last of the scripts that are loaded after the first page.
+    // The last script that loads after the first page.
     await page.locator('section[aria-label^="Notices"]').waitFor({ state: 'attached' })
     const asked: string[] = []
     page.context().on('request', (request) => asked.push(request.url()))

@@ -52,12 +52,12 @@ describe('logging in to the panel', () => {
     await page.context().close()
   })
 
-  it('continues after the session ended, without clearing what was typed', async function () {
+  it('continues after the end of the session, without clearing the form', async function () {
     const page = await lab.logIn()
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('kept')
     await page.context().clearCookies()
-    // The page may notice by itself, and its dialog is above the button then.
+    // The page may notice by itself, and then its dialog covers the button.
     await page.getByRole('button', { name: 'Create', exact: true }).dispatchEvent('click')
     const dialog = page.getByRole('dialog')
     await dialog.locator('#password').fill(password)
@@ -68,7 +68,7 @@ describe('logging in to the panel', () => {
   })
 
   describe('confirmations above an open dialog', () => {
-    /** True if the middle of an element is what a click would hit. */
+    /** True if a click on the middle of an element would hit it. */
     const isOnTop = (page: Page, selector: string): Promise<boolean> =>
       page.evaluate<boolean>(`(() => {
         const one = document.querySelector('${selector}')
@@ -126,7 +126,7 @@ describe('logging in to the panel', () => {
     })
   })
 
-  /** As ten minutes after the login. */
+  /** Makes the login ten minutes old. */
   async function forgetConfirmation(page: Page): Promise<void> {
     const { store } = lab.gateway
     const cookies = await page.context().cookies()
@@ -135,10 +135,10 @@ describe('logging in to the panel', () => {
     const record = JSON.parse((await store.client.get(key))!) as object
     const old = { ...record, confirmedAtMs: Date.now() - 11 * 60_000 }
     await store.client.set(key, JSON.stringify(old), { expiration: 'KEEPTTL' })
-    await store.ping() // the gateway has heard of the change
+    await store.ping() // the gateway has received the change
   }
 
-  it('accepts a set-up link once, and removes its token from the address', async function () {
+  it('accepts a setup link once, and removes its token from the address', async function () {
     const { body } = await lab.gateway.request('POST', '/admins', { body: { username: 'grace' } })
     const link = `${lab.gateway.url}/setup#${body.data.setup_token}`
     const page = await (await lab.open()).newPage()

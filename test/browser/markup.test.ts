@@ -6,10 +6,10 @@ import { SubUserCalls } from '../support/gateway/sub-user-calls.js'
 import { waitFor } from '../support/wait.js'
 import { fillLogin, PanelLab } from './panel-lab.js'
 
-/** What does something where it is taken for markup, and reads backwards where its direction is obeyed. */
+/** Text that has an effect if a page treats it as markup, or if it obeys its direction marks. */
 const markup = '<img src=x onerror="window.broken=1">{{7*7}}'
 
-/** Texts of others, everywhere where they are shown. */
+/** Texts of other people, on all pages that show them. */
 describe('texts with markup in the panel', function () {
   let lab: PanelLab
   let guest: Guest
@@ -59,7 +59,7 @@ describe('texts with markup in the panel', function () {
     await send('POST', '/login', { username: markup, password: markup })
     const made = await new SubUserCalls(lab.gateway).make({ container_name: 'marked', username: 'carol' })
     customer = made.id
-    // A host that fails, in words of whoever made it fail.
+    // A host that fails with an error text of the attacker.
     lab.gateway.fleet.agentOf('host-a').host.faults.start = () => {
       throw new BerthError('internal', 'guest_start_failed', `the guest says ${markup}`)
     }
@@ -68,7 +68,7 @@ describe('texts with markup in the panel', function () {
       () => lab.gateway.fleet.view.findOperation(String(body.data.task_id))?.operation.status === 'failed',
       { what: 'it fails' },
     )
-    // A browser that says of itself what it likes.
+    // A browser with a forged user agent.
     const context = await lab.browser.newContext({ userAgent: markup, locale: 'en-US' })
     const page = await context.newPage()
     await page.goto(lab.gateway.url)
@@ -130,12 +130,12 @@ describe('texts with markup in the panel', function () {
     await lab.show(page, `/sub-users/${customer}`)
     await page.getByRole('button', { name: 'Logins' }).click()
     await page.getByText(markup, { exact: false }).first().waitFor()
-    await expectNoHarm(page, 'log-ins of a customer')
+    await expectNoHarm(page, 'logins of a customer')
     await page.getByRole('button', { name: 'Show tasks' }).click()
     await page.locator('.drawer').getByText(markup, { exact: false }).first().waitFor()
     await expectNoHarm(page, 'the drawer')
     await lab.picture(page, 'markup-wide')
-    // What is free text is shown; what has a form of its own is refused with it, and nowhere.
+    // Free text is shown. Fields with a fixed format reject it, so no page shows it.
     expect(shown).to.include.members([`${at}/network`, `${at}/snapshots`, '/snapshots', '/tasks', '/api'])
     console.log(`      refused: ${refused.join(', ')}`)
     lab.expectNoComplaints()

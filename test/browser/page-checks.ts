@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** Resolves once nothing of the page has changed for a while, nor moves. */
+/** Resolves once nothing on the page has changed or moved for a while. */
 const stillScript = `new Promise((resolve) => {
   let timer
   const look = () => document.getAnimations().some(({ playState }) => playState === 'running') ? wait() : end()
@@ -16,7 +16,7 @@ const stillScript = `new Promise((resolve) => {
   wait()
 })`
 
-/** Resolves when the page is as it stays: what it asked for is there and drawn, and no transition runs. */
+/** Resolves once the page is stable: its data is loaded and drawn, and no transition runs. */
 export async function settled(page: Page): Promise<void> {
   await page.evaluate(stillScript)
 }

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { findingsOf, latinSentences, tooWide } from './page-checks.js'
 import { screens, sharedLab, type PanelLab } from './panel-lab.js'
 
-/** Every page of an administrator; `{id}` is a guest's, others are what they say. */
+/** Every page of an administrator; `{id}` stands for a guest's id. */
 const pages: readonly (readonly [name: string, path: string])[] = [
   ['overview', '/'],
   ['guests', '/containers'],

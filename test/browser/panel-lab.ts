@@ -17,7 +17,7 @@ const flags = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  // Names of other sites, and of servers that are reached by a name: all are on loopback.
+  // Names of other sites and of servers all resolve to loopback.
   '--host-resolver-rules=MAP *.test 127.0.0.1',
 ]
 
@@ -26,7 +26,7 @@ const reportViolations = `document.addEventListener('securitypolicyviolation', (
   window.reportViolation([event.violatedDirective, event.blockedURI, event.sourceFile, event.lineNumber].join(' '))
 })`
 
-/** Two sizes of screens: a desk, and a small telephone. */
+/** Two screen sizes: a desktop and a small phone. */
 export const screens = { wide: { width: 1280, height: 800 }, phone: { width: 360, height: 740 } } as const
 
 /** Problems on pages: requests to other origins, violations of the content security policy, logged errors. */
@@ -47,7 +47,7 @@ export interface OpenOptions {
 /** The server of the panel. */
 type PanelServer = Pick<TestGateway, 'url' | 'request' | 'close'>
 
-/** The panel as its build left it, served by a real gateway, and a real Chromium. */
+/** The built panel, served by a real gateway, in a real Chromium. */
 export class PanelLab<Server extends PanelServer = TestGateway> {
   readonly complaints: Complaints = { foreign: [], violations: [], errors: [] }
   #admins = 0
@@ -61,7 +61,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     return PanelLab.at(await startTestGateway({ panelDirectory: built, ...options }))
   }
 
-  /** With a gateway that the caller has started. */
+  /** Uses a gateway that the caller has started. */
   static async at<Server extends PanelServer>(gateway: Server): Promise<PanelLab<Server>> {
     mkdirSync(pictures, { recursive: true })
     const browser = await chromium.launch({
@@ -76,7 +76,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     await this.gateway.close()
   }
 
-  /** A browser of its own, where nobody has logged in. */
+  /** A separate browser context without a login. */
   async open({ screen = 'wide', language = 'en', theme = 'light' }: OpenOptions = {}): Promise<BrowserContext> {
     const context = await this.browser.newContext({
       viewport: screens[screen],
@@ -102,7 +102,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     return context
   }
 
-  /** A page of a new administrator, who has logged in by the form. */
+  /** A page of a new administrator, logged in through the form. */
   async logIn(options: OpenOptions = {}): Promise<Page> {
     const { username = `admin${++this.#admins}` } = options
     await makeAdmin(this.gateway, username)
@@ -113,26 +113,26 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     return page
   }
 
-  /** Shows a page of the panel and waits until it has what it shows. */
+  /** Opens a page of the panel and waits until its data is shown. */
   async show(page: Page, path: string): Promise<void> {
     await page.goto(`${this.gateway.url}/#${path}`)
     await page.locator('#main-content :is(h1, .empty)').first().waitFor()
     await waitFor(async () => (await page.locator('.skeleton').count()) === 0, {
       what: `${path} has its data`,
     })
-    await settled(page) // until then it may still be the one before
+    await settled(page) // until then the previous page may be shown
   }
 
   async picture(page: Page, name: string): Promise<void> {
     await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true })
   }
 
-  /** For who shares it with others that do what pages complain of. */
+  /** For a lab that is shared with tests that cause complaints. */
   forgetComplaints(): void {
     for (const list of Object.values(this.complaints) as string[][]) list.length = 0
   }
 
-  /** Nothing may have gone wrong up to now. */
+  /** Fails if any page has complained until now. */
   expectNoComplaints(): void {
     expect(this.complaints).to.deep.equal({ foreign: [], violations: [], errors: [] })
   }
@@ -140,13 +140,13 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
 
 let shared: Promise<PanelLab> | undefined
 
-/** One gateway and one browser for all files that run in this process; they end with it. */
+/** One gateway and one browser for all files in this process; they end with it. */
 export function sharedLab(): Promise<PanelLab> {
   return (shared ??= PanelLab.start({ trustedProxies: ['127.0.0.1'] }))
 }
 after(async () => (await shared)?.close())
 
-/** Fills the form in; whatever language it has. */
+/** Fills in the login form in any language. */
 export async function fillLogin(page: Page, username: string, given = password): Promise<void> {
   await page.locator('#username').fill(username)
   await page.locator('#password').fill(given)

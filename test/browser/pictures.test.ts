@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 
 const hosts = ['frankfurt-1', 'helsinki-2'] as const
 const images = ['debian-12', 'ubuntu-24.04', 'alpine-3.22'] as const
-/** By the names that the form of a new guest has for them. */
+/** Operating systems by their names in the form for a new guest. */
 const sizes = {
   S: { vcpuMilli: 1000, ramMb: 1024, diskGb: 10 },
   M: { vcpuMilli: 2000, ramMb: 2048, diskGb: 20 },
@@ -28,7 +28,7 @@ const guests = [
 const dayMs = 86_400_000
 const mostBytes = 150 * 1024
 
-/** The pictures in README and docs, taken from a fleet of its own; `docs/pictures` has copies. */
+/** Takes the pictures in README and docs from a separate fleet; `docs/pictures` has copies. */
 describe('pictures of the panel', function () {
   let lab: PanelLab
   let page: Page
@@ -74,7 +74,7 @@ describe('pictures of the panel', function () {
   })
   after(() => lab.close())
 
-  /** Until its agent has started it again. */
+  /** Waits until the agent has started it again. */
   async function crash(): Promise<void> {
     const { driver } = lab.gateway.fleet.agentOf(hosts[0]).host
     driver.end(shopUuid, 'crash')

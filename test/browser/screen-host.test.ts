@@ -5,7 +5,7 @@ import { kvm } from '../support/guests/guest-kinds.js'
 import { HostLab } from './host-lab.js'
 import { TerminalPage } from './terminal-page.js'
 
-/** Colours on the canvas that shows the screen; 1: it is all of one. */
+/** Number of colours on the canvas of the screen. */
 const countColors = `(() => {
   const canvas = document.querySelector('.console canvas')
   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
@@ -77,14 +77,14 @@ describe('the screen of a virtual machine in the panel', function () {
     return view
   }
 
-  /** Keeps the first line that is typed at the machine's own keyboard. */
+  /** Stores the first line that is typed on the machine's own keyboard. */
   async function keepTyped(page: Page): Promise<void> {
     const serial = await serialOf(page)
     await serial.type('setsid sh -c "exec head -n 1 </dev/tty1 >/tmp/typed" & \n')
     await serial.shows(/typed/)
   }
 
-  it('is shown to two clients at a time, and fits a telephone', async () => {
+  it('is shown to two clients at a time, and fits a phone', async () => {
     const page = await open()
     await waitFor(async () => (await pictureOf(page)).colors > 1, { what: 'a picture' })
     await lab.panel.picture(page, 'screen-wide')

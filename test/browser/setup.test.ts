@@ -10,7 +10,7 @@ import { fillLogin, PanelLab } from './panel-lab.js'
 const directory = '/var/tmp/btest-psu'
 const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
 
-/** From what `up` prints to the first guest's form, of a gateway that was just made. */
+/** From the link that `up` prints to the form for the first guest, on a new gateway. */
 describe('the first administrator, by the link that is printed', function () {
   let lab: PanelLab<GatewayProcess>
   let wipe: () => void
@@ -27,7 +27,7 @@ describe('the first administrator, by the link that is printed', function () {
     wipe?.()
   })
 
-  /** As `scripts/up` asks for it. @returns the link; empty when there is an administrator */
+  /** Creates the link like `scripts/up`. @returns empty if there is an administrator */
   const printed = (): string => {
     const files = ['--config', join(directory, 'gateway.yaml'), '--url-file', join(directory, 'setup.url')]
     return execFileSync(process.execPath, [program, 'admin', 'first-link', ...files], {
@@ -35,7 +35,7 @@ describe('the first administrator, by the link that is printed', function () {
     }).trim()
   }
 
-  it('is made soon, shown what comes first, and by nobody else with the same link', async () => {
+  it('is created in seconds, sees the first steps, and nobody else can use the link', async () => {
     const link = printed()
     expect(link).to.match(/^http:\/\/127\.0\.0\.1:\d+\/setup#[\w-]{43}$/)
     const begun = performance.now()
@@ -55,7 +55,7 @@ describe('the first administrator, by the link that is printed', function () {
     expect(printed(), 'no further link').to.equal('')
     for (const screen of ['wide', 'phone'] as const) {
       const other = await (await lab.open({ screen })).newPage()
-      expect((await other.goto(link))?.status(), 'as a page that is not there').to.equal(404)
+      expect((await other.goto(link))?.status(), 'as a page that does not exist').to.equal(404)
       await other.getByRole('heading', { name: 'Invalid link' }).waitFor()
       expect(await other.locator('#password').count(), 'nothing to fill in').to.equal(0)
       expect(await tooWide(other)).to.equal(false)
@@ -65,7 +65,7 @@ describe('the first administrator, by the link that is printed', function () {
       await other.locator('#main-content h1').waitFor()
       await other.context().close()
     }
-    lab.complaints.errors.length = 0 // that a page is not there, the browser writes down
+    lab.complaints.errors.length = 0 // the browser logs each missing page as an error
     lab.expectNoComplaints()
   })
 })

@@ -32,7 +32,7 @@ describe('several guests at once, in the panel', function () {
       await fleet.addGuest({ name: `fifty-${at}`, status: at < 30 ? 'stopped' : 'running' })
     const failing = (await list('fifty-7')).find(({ name }) => name === 'fifty-7')
     const block = (expired: boolean): void =>
-      // With the time that makes it so, for the agent judges again now and then.
+      // Changes the reason too, since the agent decides again from time to time.
       fleet.agentOf('host-a').update(failing!.uuid, {
         expiresAtMs: expired ? 1 : 0,
         policy: { expired, overQuota: false },
@@ -62,7 +62,7 @@ describe('several guests at once, in the panel', function () {
   const running = async (prefix: string): Promise<number> =>
     (await list(prefix)).filter(({ status }) => status === 'running').length
 
-  it('are deleted once their number is typed, and nothing else', async () => {
+  it('are deleted once their number is typed, and no others', async () => {
     for (let at = 0; at < 3; at++) await lab.gateway.fleet.addGuest({ name: `heap-${at}`, status: 'stopped' })
     await choose('heap-', 3)
     await region().getByRole('button', { name: 'Delete', exact: true }).click()

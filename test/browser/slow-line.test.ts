@@ -4,7 +4,7 @@ import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'
 
-/** As in a train: 400 kbit/s, and 400 ms until an answer begins. */
+/** A line as in a train: 400 kbit/s, and 400 ms until an answer begins. */
 const slow = { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 }
 
 /** Bytes that such a line carries in five seconds. */

@@ -1,10 +1,10 @@
 import type { BrowserContext, Page } from 'playwright-core'
 import { waitFor } from '../support/wait.js'
 
-/** Run in each page: what a terminal shows are pixels, so the page hands it over. */
+/** Runs in each page. A terminal draws pixels, so the page hands its object over. */
 const takeTerminal = `document.addEventListener('terminal', ({ detail }) => { window.shownTerminal = detail })`
 
-/** All that a terminal has, line by line; what was wrapped is one line. */
+/** The complete text of a terminal, with wrapped lines joined. */
 const readText = `(() => {
   const { active } = window.shownTerminal?.buffer ?? { active: { length: 0 } }
   const lines = []
@@ -21,7 +21,7 @@ const readText = `(() => {
 export class TerminalPage {
   constructor(readonly page: Page) {}
 
-  /** Before its pages are opened. */
+  /** Must be called before pages are opened. */
   static async prepare(context: BrowserContext): Promise<void> {
     await context.addInitScript({ content: takeTerminal })
   }
@@ -30,18 +30,18 @@ export class TerminalPage {
     return this.page.evaluate<string>(readText)
   }
 
-  /** Waits until a text is shown, and returns all that is. */
+  /** Waits until a text is shown. @returns the complete text */
   async shows(pattern: RegExp, timeoutMs = 60_000): Promise<string> {
     let text = ''
     await waitFor(async () => pattern.test((text = await this.text())), {
       timeoutMs,
-      intervalMs: 200, // each reading of it takes the page from what it draws
+      intervalMs: 200, // each read interrupts the drawing of the page
       what: () => `${String(pattern)} in ${JSON.stringify(text.slice(-1500))}`,
     })
     return text
   }
 
-  /** As from the keyboard, to whoever has the focus. */
+  /** Types on the keyboard, into the element with the focus. */
   async type(text: string): Promise<void> {
     await this.page.keyboard.type(text)
   }

@@ -4,7 +4,7 @@ import { startTestGateway, type TestGateway } from '../support/gateway/test-gate
 
 type Texts = Readonly<Record<string, string>>
 
-/** The panel is compiled by a configuration of its own: it is loaded, not imported. */
+/** The panel has its own compiler configuration, so its texts are loaded, not imported. */
 async function textsOf(language: 'en' | 'zh'): Promise<Texts> {
   const file = moduleUrl(`panel/src/i18n/${language}/index.ts`)
   return ((await import(file)) as Record<string, Texts>)[language] ?? {}

@@ -29,7 +29,7 @@ describe('the panel under TLS', function () {
   })
   after(() => lab.close())
   beforeEach(async () => {
-    // The authority is a test's: Chromium knows it as little as a reader's browser would.
+    // Chromium does not trust the test's certificate authority, like a user's browser.
     context = await lab.browser.newContext({ ignoreHTTPSErrors: true, locale: 'en-US' })
     context.setDefaultTimeout(15_000)
   })
@@ -39,7 +39,7 @@ describe('the panel under TLS', function () {
     await makeAdmin(lab.gateway, username)
     const page = await context.newPage()
     await page.goto(`${url}/`)
-    expect(await page.locator('.banner.warn').count(), 'nothing is said of encryption').to.equal(0)
+    expect(await page.locator('.banner.warn').count(), 'no hint about encryption').to.equal(0)
     await fillLogin(page, username)
     await page.locator('#main-content h1').waitFor()
     return page

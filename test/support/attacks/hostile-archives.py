@@ -1,8 +1,8 @@
-"""Writes archives as somebody makes them who wants out of the directory they are unpacked in, one file each, to a
-directory. Arguments: the directory, a path on the host that nothing may change (the canary)."""
+"""Writes hostile archives, which try to escape from the directory they are unpacked in, one file each, to a directory.
+Arguments: the directory, a path on the host that nothing may change (the canary)."""
 import bz2, gzip, io, lzma, os, struct, sys, tarfile, warnings, zipfile, zlib
 
-warnings.simplefilter('ignore')  # equal names in a zip archive are on purpose
+warnings.simplefilter('ignore')  # equal names in a zip archive are intended
 
 out, canary = sys.argv[1:]
 up = '../' * 12
@@ -56,7 +56,7 @@ def raw_header(name, typeflag, size=0, linkname=b'', uid=b'0000000\0'):
 
 
 def with_dictionary(packed, code):
-    """An xz file whose first block asks for another dictionary: of 4 GiB with 40. The xz file format, 3.1 and 5.3.1."""
+    """An xz file whose first block requests another dictionary size: 40 means 4 GiB. The xz file format, 3.1 and 5.3.1."""
     length = (packed[12] + 1) * 4
     header = bytearray(packed[12:12 + length - 4])
     header[header.index(bytes([0x21, 1])) + 2] = code

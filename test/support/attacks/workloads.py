@@ -1,4 +1,4 @@
-"""What guests do in tests of the watch for abuse: bad and honest, each bounded. Standard library only.
+"""Workloads of guests in tests of the abuse watch: harmful and honest ones, all limited. Standard library only.
 
 Run inside a network namespace: workloads.py NAME ARGUMENTS...
 """
@@ -33,7 +33,7 @@ def talk(host, port, data=b"", timeout=1.0):
 
 
 def listen(port, answer):
-    """A TCP server of both families; `answer` gets each connection in a thread of its own."""
+    """A TCP server for IPv4 and IPv6; calls `answer` with each connection in its own thread."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
     sock = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=512)
     print("ready", flush=True)
@@ -63,7 +63,7 @@ def web(port):
 
 
 def login(port):
-    """Refuses every password, shortly."""
+    """A login server that rejects every password with a short answer."""
 
     def answer(conn):
         conn.sendall(b"220 login\r\n")
@@ -77,7 +77,7 @@ def login(port):
 
 
 def smtp(port):
-    """Takes mail, and forgets it."""
+    """Accepts mail and discards it."""
 
     def answer(conn):
         conn.sendall(b"220 sink ESMTP\r\n")
@@ -102,7 +102,7 @@ def smtp(port):
 
 
 def pool(port):
-    """A miners' pool that says hello."""
+    """A mining pool that only greets."""
 
     def answer(conn):
         conn.recv(4096)
@@ -113,7 +113,7 @@ def pool(port):
 
 
 def socks(port, way="0"):
-    """A SOCKS 5 proxy that lets everybody in, or by WAY 2 asks for a password; it leads nowhere."""
+    """A SOCKS 5 proxy without targets that accepts everybody, or with WAY 2 requires a password."""
 
     def answer(conn):
         conn.recv(512)
@@ -124,7 +124,7 @@ def socks(port, way="0"):
 
 
 def amplifier(port, size, packets):
-    """Answers every datagram with many of `size` bytes."""
+    """Answers every datagram with many datagrams of `size` bytes."""
     sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     sock.bind(("::", int(port)))
     print("ready", flush=True)
@@ -135,7 +135,7 @@ def amplifier(port, size, packets):
 
 
 def forged(source, target, port, payload, rate, seconds):
-    """Requests by UDP in the name of SOURCE, so many a second. PAYLOAD in hexadecimal."""
+    """Sends UDP requests in the name of SOURCE at a given rate. PAYLOAD is in hexadecimal."""
     data = bytes.fromhex(payload)
     family = family_of(source)
     src, dst = socket.inet_pton(family, source), socket.inet_pton(family, target)
@@ -161,7 +161,7 @@ def sum_of(data):
 
 
 def keep_in_memcached(name, size):
-    """Puts a value of SIZE bytes into the memcached of this machine, once it answers."""
+    """Stores a value of SIZE bytes in the memcached of this machine, once it answers."""
     while True:
         try:
             with socket.create_connection(("127.0.0.1", 11211), 2) as sock:
@@ -174,9 +174,9 @@ def keep_in_memcached(name, size):
 
 
 def names(port):
-    """Answers every datagram with one."""
+    """Answers every datagram with one datagram."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setsockopt(socket.IPPROTO_IP, 8, 1)  # IP_PKTINFO: answers from the address that was asked
+    sock.setsockopt(socket.IPPROTO_IP, 8, 1)  # IP_PKTINFO: answers from the requested address
     sock.bind(("0.0.0.0", int(port)))
     print("ready", flush=True)
     while True:
@@ -217,7 +217,7 @@ def through(host, port):
 
 
 def request(host, port, count, seconds):
-    """Datagrams, evenly over time; what comes back is read."""
+    """Sends datagrams evenly over time, and reads the answers."""
     sock = socket.socket(family_of(host), socket.SOCK_DGRAM)
     sock.setblocking(False)
     for _ in range(int(count)):
@@ -231,7 +231,7 @@ def request(host, port, count, seconds):
 
 
 def attempt(prefix, ports, rate, seconds, timeout="0.3"):
-    """Connects to ports FIRST-LAST of an address, so many a second, and waits for none."""
+    """Connects to ports FIRST-LAST of an address at a given rate, without waiting for results."""
     first, last = (int(part) for part in ports.split("-"))
     end = time.monotonic() + float(seconds)
     port = first
@@ -246,7 +246,7 @@ def attempt(prefix, ports, rate, seconds, timeout="0.3"):
 
 
 def crawl(network, hosts, dead, rate, seconds):
-    """Pages of many hosts, a few of them dead. NETWORK and DEAD are prefixes of /24."""
+    """Requests pages from many hosts, some of which are dead. NETWORK and DEAD are prefixes of /24."""
     end = time.monotonic() + float(seconds)
     while time.monotonic() < end:
         if random.random() < 0.05:
@@ -258,7 +258,7 @@ def crawl(network, hosts, dead, rate, seconds):
 
 
 def saturate(rate, seconds, *hosts):
-    """All that is sampled, so many times a second at each host: refused, logins, mail, errors, first bytes."""
+    """Creates all sampled events at each host at a given rate: refusals, logins, mail, errors, first bytes."""
     tcp = [4444, 22, 25, 80]
     kept = []
     for _ in ticks(rate, seconds):
@@ -281,7 +281,7 @@ def saturate(rate, seconds, *hosts):
 
 
 def ticks(rate, seconds):
-    """So many a second, evenly; what is late is made up for."""
+    """Yields at an even rate, and makes up for delays."""
     start = time.monotonic()
     for count in range(int(float(rate) * float(seconds))):
         wait = start + count / float(rate) - time.monotonic()
@@ -293,13 +293,13 @@ def ticks(rate, seconds):
 
 
 def fetch(host, port, rate, seconds):
-    """Short connections to one server, as of a pool or of a proxy."""
+    """Short connections to one server, like those of a pool or a proxy."""
     for _ in ticks(rate, seconds):
         talk(host, int(port), b"GET / HTTP/1.0\r\n\r\n", 3)
 
 
 def web_clients(host, port, clients, rate, seconds):
-    """Requests over connections that are kept, as of a load balancer."""
+    """Requests over persistent connections, like those of a load balancer."""
     share = float(rate) / int(clients)
     work = lambda: one_web_client(host, int(port), share, seconds)
     threads = [threading.Thread(target=work) for _ in range(int(clients))]
@@ -322,7 +322,7 @@ def one_web_client(host, port, rate, seconds):
 
 
 def stream(host, port, mbit, seconds):
-    """Datagrams of a video or a backup, which nobody answers."""
+    """Datagrams of a video or a backup, without answers."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.connect((host, int(port)))
     payload = b"v" * 1400
@@ -336,7 +336,7 @@ def stream(host, port, mbit, seconds):
 
 
 def tunnel(port):
-    """Two packets for each one that comes, as of a download through a VPN."""
+    """Sends two packets for each received one, like a download through a VPN."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(("0.0.0.0", int(port)))
     print("ready", flush=True)
@@ -347,7 +347,7 @@ def tunnel(port):
 
 
 def download(host, port, mbit, seconds):
-    """Acknowledges what comes from such a tunnel, so that so much comes."""
+    """Acknowledges packets of such a tunnel, so that its rate stays high."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.connect((host, int(port)))
     sock.setblocking(False)
@@ -363,7 +363,7 @@ def download(host, port, mbit, seconds):
 
 
 def sink(port):
-    """Takes datagrams, and forgets them."""
+    """Receives datagrams and discards them."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(("0.0.0.0", int(port)))
     buffer = bytearray(65536)
@@ -372,7 +372,7 @@ def sink(port):
 
 
 def resolve(network, hosts, rate, seconds):
-    """Questions to many name servers, which answer."""
+    """Queries to many name servers, which answer."""
     end = time.monotonic() + float(seconds)
     while time.monotonic() < end:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -386,7 +386,7 @@ def resolve(network, hosts, rate, seconds):
 
 
 def peers(network, count, seconds):
-    """Peers of a torrent at ports of their own; all of them are gone."""
+    """Connects to peers of a torrent at different ports; all of them are offline."""
     kept = []
     for index in range(int(count)):
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -397,7 +397,7 @@ def peers(network, count, seconds):
 
 
 def node(network, port, rate, seconds):
-    """A peer of a currency that looks for others; most of them are gone."""
+    """A peer of a cryptocurrency that searches for others; most of them are offline."""
     kept = []
     for count in ticks(rate, seconds):
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -407,7 +407,7 @@ def node(network, port, rate, seconds):
 
 
 def run_briefly(*command):
-    """One that hangs is ended: the next one is due."""
+    """Ends a command that hangs, since the next one is due."""
     try:
         subprocess.run(command, check=False, stdin=subprocess.DEVNULL, timeout=10)
     except subprocess.TimeoutExpired:
@@ -415,14 +415,14 @@ def run_briefly(*command):
 
 
 def mail(host, rate, seconds):
-    """Mail by swaks, evenly."""
+    """Sends mail with swaks at an even rate."""
     addresses = ["--from", "a@example.org", "--to", "b@example.org"]
     for _ in ticks(rate, seconds):
         run_briefly("swaks", "--silent", "3", "--server", host, *addresses)
 
 
 def log_in(network, hosts, rate, seconds, *ssh):
-    """Short commands on many machines by SSH. The rest: its program and options."""
+    """Short commands on many machines by SSH. The remaining arguments are its program and options."""
     for count in ticks(rate, seconds):
         host = f"{network}.{2 + count % int(hosts)}"
         run_briefly(*ssh, host, "true")
@@ -438,7 +438,7 @@ def knock(host, port, rate, seconds):
 
 
 def monitor(up, down, seconds):
-    """Looks at two machines every second, one of which is down."""
+    """Checks two machines every second, one of which is down."""
     end = time.monotonic() + float(seconds)
     while time.monotonic() < end:
         for host in (up, down):

@@ -18,7 +18,7 @@ import time
 
 
 def listeners(ports):
-    """Sockets of both families for each of tcp:22 udp:53 tcp:3000-3999, with what they are."""
+    """Sockets for IPv4 and IPv6 for each of tcp:22 udp:53 tcp:3000-3999, with their names."""
     for port in ports:
         kind, numbers = port.split(":")
         first, _, last = numbers.partition("-")
@@ -49,7 +49,7 @@ def serve(name, *ports):
                 conn.close()
             else:
                 data, peer = key.fileobj.recvfrom(2048)
-                # What was asked comes back for `stream`, which asks by number.
+                # The request is returned for `stream`, which numbers its requests.
                 asked = f" {data.decode()}" if data.isdigit() else ""
                 key.fileobj.sendto(f"{name} {peer[0]}{asked}".encode(), peer)
 
@@ -72,7 +72,7 @@ def ask(kind, host, port, sport="0", timeout="1"):
 
 
 def probe(*targets):
-    """Asks all at once, each as tcp,HOST,PORT udp,HOST,PORT or icmp,HOST; prints a 1 or a 0 for each."""
+    """Sends all requests at once, each as tcp,HOST,PORT udp,HOST,PORT or icmp,HOST; prints 1 or 0 for each."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
     sel = selectors.DefaultSelector()
     answered = [0] * len(targets)
@@ -98,7 +98,7 @@ def probe(*targets):
             sel.unregister(key.fileobj)
             try:
                 answered[key.data] = 1 if key.fileobj.recv(2048) else 0
-                end = time.time() + 1  # a second without any
+                end = time.time() + 1  # a second without an answer
             except OSError:
                 pass
     for index, ping in pings:
@@ -107,7 +107,7 @@ def probe(*targets):
 
 
 def stream(host, interval, *ports):
-    """Asks datagram ports in turn without end; prints "port seconds-since-the-epoch answered" of each."""
+    """Sends requests to datagram ports in turn until killed; prints "port seconds-since-the-epoch answered" for each."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_DGRAM)
     sock.setblocking(False)
@@ -136,19 +136,19 @@ def stream(host, interval, *ports):
             sock.sendto(str(number).encode(), (host, port))
         except OSError:
             pass
-        if time.time() - waiting[number][1] > 0.05:  # nobody knows when it was sent
+        if time.time() - waiting[number][1] > 0.05:  # the time of sending is unknown
             del waiting[number]
         until = time.time() + float(interval)
         while (left := until - time.time()) > 0 and sel.select(left):
             drain()
         now = time.time()
-        drain()  # what came while the processor was elsewhere
+        drain()  # answers that arrived while the processor ran something else
         for key in [key for key, (_, sent) in waiting.items() if now - sent > 0.5]:
             print(*waiting.pop(key), 0, flush=True)
 
 
 def echo(port):
-    """Sends back what comes in over each connection."""
+    """Echoes the data of each connection."""
     server = socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
     print("ready", flush=True)
     while True:
@@ -168,7 +168,7 @@ def talk(host, port):
 
 
 def tick(port):
-    """Sends to each connection without being asked."""
+    """Sends to each connection without a request."""
     server = socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
     print("ready", flush=True)
 
@@ -182,7 +182,7 @@ def tick(port):
 
 
 def hear(host, port):
-    """Sends nothing; prints when something comes over one connection."""
+    """Sends nothing; prints the time of each arrival on one connection."""
     sock = socket.create_connection((host, int(port)))
     print("ready", flush=True)
     while sock.recv(64):
@@ -190,16 +190,16 @@ def hear(host, port):
 
 
 def taken_in(sock):
-    """When, in seconds, and the bytes of payload the kernel had taken in by then, read by the program or not."""
+    """The time in seconds and the payload bytes that the kernel had received by then, read or unread."""
     while True:
         begin = time.monotonic()
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
-        if time.monotonic() - begin < 0.002:  # else the processor was elsewhere in between
+        if time.monotonic() - begin < 0.002:  # otherwise the processor ran something else in between
             return begin, struct.unpack_from("Q", info, 128)[0]  # tcpi_bytes_received
 
 
 def rates(sock, seconds):
-    """Mbit/s that arrive, for windows of that length without end; TCP's first half second is left out.
+    """Received Mbit/s per window of that length, until killed; TCP's first half second is left out.
 
     Windows end when something has just arrived in order: what a lost packet holds up counts where it belongs.
     """
@@ -227,7 +227,7 @@ def answer_flow(conn):
             pour(conn)
         for mbps in rates(conn, seconds):
             conn.sendall(f"{mbps}\n".encode())
-    except OSError:  # it has seen enough
+    except OSError:  # the other end has closed
         pass
 
 
@@ -246,12 +246,12 @@ def flows(port):
 
 
 def end_with_parent():
-    """Whatever it waits for, as on a connection that was cut. Source: prctl(2), PR_SET_PDEATHSIG."""
+    """Ends this process with its parent, even while it waits. Source: prctl(2), PR_SET_PDEATHSIG."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def flow(host, port, way, seconds):
-    """One TCP connection, way "down" (to here) or "up": prints the Mbit/s of payload that arrive, window by window."""
+    """One TCP connection, way "down" (to here) or "up": prints the received payload in Mbit/s per window."""
     sock = socket.create_connection((host, int(port)), timeout=10)
     sock.settimeout(None)
     sock.sendall(f"{way} {seconds}\n".encode())
@@ -265,7 +265,7 @@ def flow(host, port, way, seconds):
 
 
 def sink(port):
-    """Takes in connections one after another, each to its end, and answers how many bytes came."""
+    """Reads connections one after another to their end, and answers the number of received bytes."""
     server = socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
     print("ready", flush=True)
     buffer = bytearray(1 << 20)
@@ -279,7 +279,7 @@ def sink(port):
 
 
 def upload(host, port, count):
-    """Sends that many bytes to `sink`; prints how many arrived."""
+    """Sends a number of bytes to `sink`; prints how many arrived."""
     sock = socket.create_connection((host, int(port)), timeout=30)
     sock.sendall(bytes(int(count)))
     sock.shutdown(socket.SHUT_WR)
@@ -287,7 +287,7 @@ def upload(host, port, count):
 
 
 def send(dev, *frames):
-    """Sends frames given in hex as they are."""
+    """Sends unchanged frames, given in hex."""
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     sock.bind((dev, 0))
     for frame in frames:
@@ -295,7 +295,7 @@ def send(dev, *frames):
 
 
 def burst(dev):
-    """Sends the frames that come in as lines of hex, as they are; prints how many since the last empty line at each."""
+    """Sends unchanged frames from lines of hex; at each empty line prints the number of frames since the last one."""
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     sock.bind((dev, 0))
     sent = 0
@@ -316,14 +316,14 @@ def burst(dev):
 
 
 def sniff(dev):
-    """Prints each marker <<...>> in a frame that comes in at the device."""
+    """Prints each marker <<...>> in a frame that arrives at the device."""
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
     sock.bind((dev, 3))
     print("ready", flush=True)
     while True:
         try:
             data, address = sock.recvfrom(65535)
-        except OSError:  # the device is gone
+        except OSError:  # the device was deleted
             return
         marker = re.search(rb"<<([^<>\0]*)>>", data)
         if marker and address[2] != 4:  # 4: outgoing
@@ -331,7 +331,7 @@ def sniff(dev):
 
 
 def flood(targets, count, size="1", *sources):
-    """Opens that many datagram flows, spread over targets (A,B,C) and own addresses; prints the seconds it took."""
+    """Opens a number of datagram flows, spread over targets (A,B,C) and own addresses; prints the duration in seconds."""
     begin = time.time()
     targets = targets.split(",")
     family = socket.AF_INET6 if ":" in targets[0] else socket.AF_INET
@@ -343,7 +343,7 @@ def flood(targets, count, size="1", *sources):
         sock, target = ways[index % len(ways)]
         try:
             sock.sendto(b"x" * int(size), (target, 1024 + index // len(ways)))
-        except OSError:  # dropped: the kernel may say so
+        except OSError:  # dropped: the kernel may report it
             pass
     print(time.time() - begin)
 
@@ -355,7 +355,7 @@ def checksum(data):
 
 
 def scan(source, target, first="1", last="65535"):
-    """Sends a SYN to every port; prints the ports that answer with anything at all."""
+    """Sends a SYN to every port; prints the ports that answer in any way."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
     sock.setblocking(False)
@@ -368,7 +368,7 @@ def scan(source, target, first="1", last="65535"):
                 packet = sock.recv(65535)
             except BlockingIOError:
                 return
-            # Its own SYN comes back by way of the host when a port is mapped to the scanner itself.
+            # The scanner's own SYN returns through the host if a port is mapped to the scanner itself.
             if packet[12:16] == dst and packet[22:24] == struct.pack("!H", 61234):
                 seen.add(struct.unpack("!H", packet[20:22])[0])
 
@@ -386,12 +386,12 @@ def scan(source, target, first="1", last="65535"):
 
 
 def describe(packet):
-    """What an IP packet is, from where: (source, "tcp:22" | "udp:53" | "icmp:3" | "ip:47"); None: nothing that answers."""
+    """Source and kind of an IP packet: (source, "tcp:22" | "udp:53" | "icmp:3" | "ip:47"); None: not an answer."""
     if packet[0] >> 4 == 4:
         source, kind, body = socket.inet_ntop(socket.AF_INET, packet[12:16]), packet[9], packet[(packet[0] & 15) * 4 :]
     else:
         source, kind, body = socket.inet_ntop(socket.AF_INET6, packet[8:24]), packet[6], packet[40:]
-    if kind == 58 and 130 <= body[0] <= 137:  # neighbours find one another
+    if kind == 58 and 130 <= body[0] <= 137:  # neighbour discovery
         return None
     if kind in (6, 17):
         return source, f"{'tcp' if kind == 6 else 'udp'}:{struct.unpack('!H', body[:2])[0]}"
@@ -399,7 +399,7 @@ def describe(packet):
 
 
 def knock(dev, *targets):
-    """Tries every TCP and UDP port and every other protocol of each target; prints what answers, as "target answer"."""
+    """Tries every TCP and UDP port and every other protocol of each target; prints each answer as "target answer"."""
     listen = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
     listen.setsockopt(socket.SOL_SOCKET, 33, 1 << 25)  # SO_RCVBUFFORCE
     listen.bind((dev, 3))
@@ -413,14 +413,14 @@ def knock(dev, *targets):
                 packet, address = listen.recvfrom(65535)
             except BlockingIOError:
                 return
-            # 0: to this host alone; answers are.
+            # 0: addressed to this host, like answers.
             if address[2] == 0 and address[1] in (0x0800, 0x86DD) and (answer := describe(packet)):
                 answers.add(answer)
 
     def send(sock, data, address):
         try:
             sock.sendto(data, address)
-        except OSError:  # no way there
+        except OSError:  # no route
             pass
 
     for target in targets:
@@ -454,7 +454,7 @@ def knock(dev, *targets):
 
 
 def fdb(bridge):
-    """Prints "mac port-number" of each learnt entry of the bridge."""
+    """Prints "mac port-number" for each learned entry of the bridge."""
     with open(f"/sys/class/net/{bridge}/brforward", "rb") as file:
         data = file.read()
     for at in range(0, len(data), 16):
