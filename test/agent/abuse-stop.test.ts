@@ -12,8 +12,8 @@ import { SettingsHost } from '../support/host/settings-host.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * A guest of BusyBox scans a machine outside, a network namespace, at 25 ports a second: the agent tells, waits, cuts it
- * off and stops it, though it is killed meanwhile; an administrator's start lifts that.
+ * A BusyBox guest scans an outside machine, a network namespace, at 25 ports a second. The agent reports it, waits,
+ * disconnects and stops it, although the agent is killed meanwhile. An administrator's start ends the suspension.
  */
 
 const outside = '198.18.29.2'
@@ -60,7 +60,7 @@ describe('a guest that is stopped for abuse', function () {
     segment.remove()
   })
 
-  /** As lxc knows them, by uuid. */
+  /** lxc's names of guests, by uuid. */
   const names = new Map<string, string>()
   async function create(id: number, name: string): Promise<string> {
     const made = await host.create(id, name)
@@ -75,7 +75,7 @@ describe('a guest that is stopped for abuse', function () {
     await call(client.setSecuritySettings.bind(client), { settings: { autoShutdown } }).finally(() => client.close())
   }
 
-  /** As journaled, whether the agent runs or not. */
+  /** Alerts in the journal, whether or not the agent runs. */
   function alerts(): AlertState[] {
     const db = new Database(join(instance.stateDir, 'journal.db'), { readonly: true })
     try {
@@ -118,10 +118,10 @@ describe('a guest that is stopped for abuse', function () {
     expect(await pidOf(uuid)).to.equal(init)
     await host.start()
     expect(alert()).to.include({ action: 'stop_pending', stopAtMs })
-    expect(await pidOf(uuid), 'it is taken up again').to.equal(init)
+    expect(await pidOf(uuid), 'the alert continues').to.equal(init)
   })
 
-  it('is disconnected and stopped, although the agent is killed as it begins', async () => {
+  it('is disconnected and stopped, although the agent is killed during it', async () => {
     const { stopAtMs } = alert()!
     await reach('stopped', 60_000)
     host.disconnect()
@@ -129,7 +129,7 @@ describe('a guest that is stopped for abuse', function () {
     expect(Date.now(), 'not before its end').to.be.at.least(stopAtMs)
     await host.start()
     await waitFor(() => initOf(uuid) === undefined, { what: 'its processes ended' })
-    await waitFor(() => host.guest(uuid)?.status === 'stopped', { what: 'told as stopped' })
+    await waitFor(() => host.guest(uuid)?.status === 'stopped', { what: 'reported as stopped' })
     expect(host.guest(uuid)).to.include({ policyBlocked: true, policyReason: 'security: port_scan' })
     await pidOf(quiet)
     expect(host.guest(quiet)).to.include({ status: 'running', policyBlocked: false })
@@ -137,7 +137,7 @@ describe('a guest that is stopped for abuse', function () {
     scan?.kill('SIGKILL')
   })
 
-  it('stays suspended for callers who may not lift that, and starts for those who may', async () => {
+  it('starts only for callers who may lift the suspension', async () => {
     expect(await host.power('start', uuid)).to.equal('policy_blocked')
     expect(initOf(uuid)).to.equal(undefined)
     const operations = host.agent.operations()
@@ -149,7 +149,7 @@ describe('a guest that is stopped for abuse', function () {
     await reach('lifted', 10_000)
   })
 
-  it('is not stopped again for what it did before', async () => {
+  it('is not stopped again for its earlier scan', async () => {
     const seen = alert()!.count
     const client = host.agent.security()
     for (let looks = 0; looks < 3; looks++) {

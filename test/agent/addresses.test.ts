@@ -8,7 +8,7 @@ import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-/* Public addresses and IPv6 of real guests, from the order to the packet. */
+/* Public addresses and IPv6 of real guests, from the request to the packet. */
 
 const pool = Array.from({ length: 8 }, (_, i) => `198.18.7.${10 + i}`)
 
@@ -33,7 +33,7 @@ describe('addresses of real guests', function () {
   describe('a pool of 8', () => {
     let holders: string[]
 
-    it('gives one each to exactly 8 of 40 concurrent requests, and leaves nothing of the others', async () => {
+    it('gives one each to exactly 8 of 40 concurrent requests, and leaves no trace of the others', async () => {
       const results = await Promise.all(Array.from({ length: 40 }, () => host.create({ ipv4Count: 1, start: false })))
       holders = results.filter((result) => result.includes('-'))
       expect(holders).to.have.length(8)
@@ -46,7 +46,7 @@ describe('addresses of real guests', function () {
       for (const address of pool) expect(shown()).to.contain(`${address}/32`)
     })
 
-    it('gets an address back once its guest is deleted, and removes it from the host', async () => {
+    it('frees an address once its guest is deleted, and removes it from the host', async () => {
       const [first = '', ...rest] = holders
       const { publicIpv4s } = await host.guest(first)
       expect(await host.create({ publicIpv4s })).to.equal('address_in_use')
@@ -59,9 +59,9 @@ describe('addresses of real guests', function () {
     })
 
     for (const [name, spec, code] of [
-      ['an address of no pool', { publicIpv4s: ['198.18.7.99'] }, 'invalid_field'],
-      ['more than there are', { ipv4Count: 9 }, 'resource_exhausted'],
-      ['IPv6 of no prefix', { ipv6Addresses: ['2001:db8:8::1'] }, 'invalid_field'],
+      ['an address outside the pool', { publicIpv4s: ['198.18.7.99'] }, 'invalid_field'],
+      ['more addresses than the pool has', { ipv4Count: 9 }, 'resource_exhausted'],
+      ['IPv6 outside the prefixes', { ipv6Addresses: ['2001:db8:8::1'] }, 'invalid_field'],
     ] as const)
       it(`refuses: ${name}`, async () => {
         expect(await host.create({ ...spec, start: false } as Partial<GuestSpec>)).to.equal(code)
@@ -94,20 +94,20 @@ describe('addresses of real guests', function () {
         expect(host.ask(uuid, 'tcp', outside6, '8081')).to.equal(`outside ${ipv6}`)
       })
 
-      /** A system asks first whether somebody else has an address that it is given. */
+      /** Waits, since a system first checks whether another machine uses its new address. */
       const allAnswer = async (addresses: readonly string[], answer: string): Promise<void> => {
         for (const address of addresses)
           await waitFor(() => host.ask(undefined, 'tcp', address, '8081') === answer, { what: address })
       }
 
-      it('gets other addresses while it runs, retains them over a restart, and uses one as source', async () => {
+      it('gets other addresses while it runs, keeps them after a restart, and uses one as source', async () => {
         const { ipv6: first } = await host.guest(uuid)
         const leaves = async (): Promise<string> => host.ask(uuid, 'tcp', outside6, '8081')
         const value = { count: 3, addresses: [`${guestPrefix}99`] }
         const { ipv6Addresses } = await changeSetting(host.settings, { $case: 'assignIpv6', value }, { uuid })
         expect(ipv6Addresses).to.have.length(5).and.include(`${guestPrefix}99`)
         expect(ipv6Addresses[0]).to.equal(first)
-        // Cloud-init has no word for an address that is not to be left with: a machine's system chooses.
+        // Cloud-init cannot exclude addresses as source, so the system of a virtual machine chooses.
         const ways = (kind === lxc ? [first] : ipv6Addresses).map((address) => `outside ${address}`)
         await allAnswer(ipv6Addresses, `inside ${outside6}`)
         expect(await leaves()).to.be.oneOf(ways)
@@ -117,7 +117,7 @@ describe('addresses of real guests', function () {
         expect(await leaves()).to.be.oneOf(ways)
       })
 
-      it('gets its addresses repaired within 5 s, also by an agent that was killed', async () => {
+      it('has its addresses repaired within 5 s, also after a kill of the agent', async () => {
         const { publicIpv4s, ipv6 } = await host.guest(uuid)
         for (const kill of [false, true]) {
           if (kill) {
@@ -168,7 +168,7 @@ describe('addresses of real guests', function () {
             expect(host.ask(uuid, 'tcp', outside6, '8081')).to.contain('outside ')
             for (const lines of streams) {
               const count = lines.length
-              await waitFor(() => lines.length > count + 100, { what: 'what was asked meanwhile' })
+              await waitFor(() => lines.length > count + 100, { what: 'the requests in the meantime' })
               expect(lines.filter((line) => line.endsWith(' 1'))).to.deep.equal([])
             }
             expect(addresses[1].some((address) => host.isReached(address))).to.equal(false)

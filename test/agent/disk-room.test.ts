@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import { createGuest, createRequest, plainSpec } from '../support/host/agent-calls.js'
 import { AgentProcess } from '../support/host/agent-process.js'
 
-describe('room for a disk', function () {
-  it('is checked before a guest is accepted: no disk is larger than the pool', async () => {
+describe('space for a disk', function () {
+  it('is checked before a guest is accepted: a disk cannot be larger than the pool', async () => {
     const agent = await AgentProcess.create('d')
     try {
       await agent.start()

@@ -15,8 +15,8 @@ import { SettingsHost } from '../support/host/settings-host.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Updates of a running guest's firewall without end, most of them wrong, while datagrams ask at its ports: what is
- * wrong is refused by name and changes nothing, and no packet meets anything but the old rules or the new ones.
+ * Endless updates of a running guest's firewall, most of them invalid, while datagrams test its ports. Invalid updates
+ * are rejected with the name of the field and change nothing. Each packet meets either the old or the new rules.
  */
 
 const tag = 'fwu'
@@ -83,7 +83,7 @@ const valid: fc.Arbitrary<ValidCase> = fc
     }
   })
 
-/** A rule that is wrong, and the field that is. */
+/** An invalid rule, and its invalid field. */
 const wrongRules: readonly (readonly [field: keyof FirewallRule, wrong: Partial<FirewallRule>])[] = [
   ...['0', '65536', '80-79', 'http', '80;drop', '1,,2', '-1', '80-', '1e3', '0x50', '80 90', '٨٠', '80\n'].map(
     (port) => ['port', { port }] as const,
@@ -217,7 +217,7 @@ describe('concurrent firewall updates', function () {
     expect(chainOf()).to.equal(chain)
   })
 
-  /** Nothing open but what is always. */
+  /** The first firewall: only the permanent port is open. */
   function first(): ValidCase {
     const rules = [rule({ port: String(always) })]
     return { firewall: { enabled: true, defaultAction: 'DROP', rules }, open: new Set([always]) }

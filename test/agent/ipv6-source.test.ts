@@ -4,7 +4,7 @@ import { changeSetting, wireMapping } from '../support/host/agent-calls.js'
 import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'
 
-/* Which of its IPv6 addresses a guest leaves with, however it came by them: real guests and packets. */
+/* The IPv6 source address of a guest with several addresses, with real guests and packets. */
 
 describe('a guest whose later addresses are nearer to its clients (RFC 6724)', function () {
   const host = new AddressedHost()
@@ -26,13 +26,13 @@ describe('a guest whose later addresses are nearer to its clients (RFC 6724)', f
     return sh('nsenter', `--net=/proc/${await host.pidOf(uuid)}/ns/net`, 'ip', '-6', '-oneline', ...args)
   }
 
-  /** Its addresses in the kernel's order, with flags and lifetimes, and its way out; no index of an interface. */
+  /** Its addresses in the kernel's order, with flags and lifetimes, and its routes, without interface numbers. */
   async function readNetwork(): Promise<string> {
     const addresses = await inside('address', 'show', 'dev', 'eth0', 'scope', 'global')
     return addresses.replaceAll(/^\d+: /gm, '') + (await inside('route', 'show', 'default'))
   }
 
-  /** By a server that leaves the choice of its address to the kernel. */
+  /** Expects answers of a server that leaves the choice of its address to the kernel. */
   async function expectAnswers(name: string): Promise<void> {
     await host.serve(uuid, name)
     const { hostPort } = (await host.guest(uuid)).portMappings[0]!
@@ -42,7 +42,7 @@ describe('a guest whose later addresses are nearer to its clients (RFC 6724)', f
     expect(await inside('route', 'get', outside6)).to.contain(` src ${first} `)
   }
 
-  it('uses its first address as source, and answers a mapping with it, once it is given the others', async () => {
+  it('uses its first address as source, also for a mapping, after it got the others', async () => {
     const value = { count: 0, addresses: nearer }
     await changeSetting(host.settings, { $case: 'assignIpv6', value }, { uuid })
     given = await readNetwork()

@@ -42,7 +42,7 @@ describe('kernel settings of the host', () => {
     expect(existsSync(file)).to.equal(false)
   })
 
-  it('that somebody else changed since stay', async () => {
+  it('that somebody else changed later are not restored', async () => {
     expect(original, path).to.be.a('number')
     await writeSysctl(path, 200)
     await recordKernelSettings(first, 'btestkr', file)
@@ -52,7 +52,7 @@ describe('kernel settings of the host', () => {
     expect(findSysctl(path)).to.equal(300)
   })
 
-  it('of an uplink are recorded when they are written, and not before', async () => {
+  it('of an uplink are recorded when they are written, not earlier', async () => {
     const setting = 'net/ipv4/neigh/lo/proxy_delay'
     const own = findSysctl(setting)
     expect(own, setting).to.be.a('number').that.is.not.equal(0)
@@ -76,7 +76,7 @@ describe('kernel settings of the host', () => {
       await ensureSysctl({ path: '${setting}', value: ${own} })`
     await recordKernelSettings(first, 'btestkr', file)
     sh('unshare', '-n', process.execPath, ...nodeEval(lines))
-    expect(Object.values(readRecord().before), 'noted there').to.include(own + 1)
+    expect(Object.values(readRecord().before), 'recorded there').to.include(own + 1)
     await restoreKernelSettings(second, log, file)
     await restoreKernelSettings(first, log, file)
     expect(findSysctl(setting), 'here it is the host’s own').to.equal(own)

@@ -15,8 +15,8 @@ import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
 /*
- * An agent of its own with a guest of BusyBox, and a client outside in a network namespace: what packets add up to,
- * and what becomes of a guest that has used its quota or its time.
+ * A separate agent with a BusyBox guest, and an outside client in a network namespace: the counts of packets, and the
+ * suspension of a guest that has used up its quota or its time.
  */
 
 const clientAddress = '198.18.8.2'
@@ -27,7 +27,7 @@ const exec = promisify(execFile)
 const dayMs = 86_400_000
 const fakeClock = '/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1'
 
-/** Bytes of the IP packets of one exchange: 20 of IP, 8 of UDP, and what they hold. */
+/** Bytes of the IP packets of one exchange: 20 of IP, 8 of UDP, and the payload. */
 const sentBytes = 28 + 972
 const answeredBytes = 28 + 100
 const echo = `import socket
@@ -74,7 +74,7 @@ describe('traffic, quota and expiry of a guest', function () {
     segment.remove()
   })
 
-  it('counts a known number of bytes exactly, over kill -9 and a restart of the guest', async () => {
+  it('counts a known number of bytes exactly, despite kill -9 and a restart of the guest', async () => {
     await exchangePackets(500)
     await expectUse(500)
     const running = exchangePackets(20_000)
@@ -110,10 +110,10 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('sends nothing more from then on, however long the guest takes to stop', async () => {
+  it('sends nothing more from then on, even if the guest stops slowly', async () => {
     await resetTraffic()
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
-    process.kill(await initPid(), 'SIGSTOP') // it does not hear that it is to halt
+    process.kill(await initPid(), 'SIGSTOP') // it does not receive the signal to halt
     await whileFlooding(async () => {
       await waitFor(() => guest().policyBlocked)
       const before = countSent()
@@ -125,7 +125,7 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('throttles instead where configured, until the quota is raised', async () => {
+  it('throttles instead if configured, until the quota is raised', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'throttle' })
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)
@@ -137,7 +137,7 @@ describe('traffic, quota and expiry of a guest', function () {
     await expectMore(await flow('up'), 100)
   })
 
-  it('applies rates to a running guest, over restarts of guest and agent, and removes them', async () => {
+  it('applies rates to a running guest, keeps them after restarts of guest and agent, and removes them', async () => {
     await setRates(30, 20)
     await expectRates('live', 30, 20)
     await host.power('restart', uuid)
@@ -198,7 +198,7 @@ describe('traffic, quota and expiry of a guest', function () {
 
   it('keeps a suspended guest stopped after any crash, and starts it again afterwards', async () => {
     await suspend('stop')
-    await host.agent.kill() // between the journal and what follows from it
+    await host.agent.kill() // after the write to the journal, before its effects
     await reconnect()
     await waitFor(() => guest().status === 'stopped', { what: 'its end' })
     for (const action of ['start', 'restart'] as const)
@@ -212,7 +212,7 @@ describe('traffic, quota and expiry of a guest', function () {
     await exchangePackets(5)
   })
 
-  it('resets a month once, though the clock jumps back and forth', async () => {
+  it('resets a month once, although the clock jumps back and forth', async () => {
     const nextMonth = { FAKETIME: `+${daysToNextMonth()}d` }
     await exchangePackets(10)
     await waitFor(async () => (await use())[1] >= 10 * sentBytes)
@@ -236,13 +236,13 @@ describe('traffic, quota and expiry of a guest', function () {
     await reconnect()
   })
 
-  /** To an agent of now, once it tells of the guest. */
+  /** Connects to an agent with the right clock, and waits until it reports the guest. */
   async function reconnect(): Promise<void> {
     await host.restart()
     await host.seen(uuid, 1)
   }
 
-  /** With another clock certificates are not valid: what it does is read from its journal. */
+  /** Restarts the agent with another clock. Certificates are not valid then, so tests read its journal. */
   async function restartAt(clock: Record<string, string>): Promise<void> {
     await host.agent.kill('SIGTERM')
     const faked = { ...clock, LD_PRELOAD: fakeClock, FAKETIME_DONT_FAKE_MONOTONIC: '1' }
@@ -288,7 +288,7 @@ describe('traffic, quota and expiry of a guest', function () {
     await host.seen(uuid, (await host.change(uuid, { $case: 'unsuspend', value: {} })).revision)
   }
 
-  /** Nothing of the guest's has a way out, even where the host's end of its interface is up. */
+  /** Fails if the guest's packets get out, although the host's end of its interface is up. */
   async function expectSilent(): Promise<void> {
     const isSent = await exchangePackets(1).then(
       () => true,
@@ -318,12 +318,12 @@ describe('traffic, quota and expiry of a guest', function () {
     return Number(init.split(':')[0])
   }
 
-  /** Put before a program of the host's, runs it with the guest's interfaces. */
+  /** Command prefix that runs a program of the host in the guest's network. */
   async function atGuest(): Promise<string[]> {
     return ['nsenter', '-t', String(await initPid()), '-n']
   }
 
-  /** While the guest sends as much as it can. */
+  /** Works while the guest sends as much as it can. */
   async function whileFlooding(work: () => Promise<void>): Promise<void> {
     const [program = '', ...args] = [...(await atGuest()), '/usr/bin/python3', '-c', flood]
     const sender = spawn(program, args, { stdio: 'ignore' })
@@ -334,7 +334,7 @@ describe('traffic, quota and expiry of a guest', function () {
     }
   }
 
-  /** As the kernel counts at this moment. */
+  /** The kernel's count at this moment. */
   function countSent(): number {
     const set = execFileSync('nft', ['list', 'set', 'inet', instance.table, 'sent']).toString()
     return Number(/ bytes (\d+)/.exec(set)?.[1])
@@ -349,7 +349,7 @@ describe('traffic, quota and expiry of a guest', function () {
     return { at: await atGuest(), host: clientAddress, port: flowPort, way }
   }
 
-  /** Uploads until the agent has done what it does then. */
+  /** Uploads until the quota is used up and the agent has reacted. */
   async function useQuota(isDone: () => boolean): Promise<void> {
     const upload = new Flow(await flow('up'))
     await waitFor(isDone, { what: 'the quota used up' }).finally(() => upload.end())

@@ -9,10 +9,10 @@ import { waitFor } from '../support/wait.js'
 
 const tag = 'sp'
 
-/** Against an agent of its own, with guests of BusyBox. */
+/** On a separate agent with BusyBox guests. */
 describe('port mappings of a guest', function () {
   let host: SettingsHost
-  /** One that runs, one that never did. */
+  /** A running guest, and one that never ran. */
   let running: string
   let stopped: string
   let gateway: string
@@ -30,7 +30,7 @@ describe('port mappings of a guest', function () {
   after(() => host?.destroy())
   afterEach(() => Promise.all([running, stopped].map((uuid) => host.removeMappings(uuid))))
 
-  it('are added, changed and removed, and watchers see the answered state', async () => {
+  it('are added, changed and removed, and watchers see the same state as the answer', async () => {
     const one = await host.addMapping(stopped, { containerPort: 80, description: 'web' })
     const [web] = one.portMappings
     expect(web!.hostPort).to.be.within(20000, 29999)
@@ -61,7 +61,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(host.addMapping(stopped, { ...range, protocol: 'udp' }))).to.equal('accepted')
   })
 
-  it('are limited per guest, over all of them and both protocols', async () => {
+  it('are limited per guest, in total and for both protocols', async () => {
     const range = { containerPort: 20000, containerPortEnd: 20999 }
     const { portMappings: mappings } = await host.addMapping(running, range)
     expect(await codeOf(host.addMapping(running, { ...range, protocol: 'udp' }))).to.equal('resource_exhausted')
@@ -74,7 +74,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(host.addMapping(running, { containerPort: 22 }))).to.equal('resource_exhausted')
   })
 
-  it('refuse ports that are in use, out of range or malformed, and change nothing then', async () => {
+  it('reject ports that are in use, out of range or malformed, without a change', async () => {
     const { portMappings: mappings } = await host.addMapping(running, { containerPort: 22, hostPort: 25022 })
     const server = await listen(25555)
     try {
@@ -98,7 +98,7 @@ describe('port mappings of a guest', function () {
     expect(host.guest(stopped).portMappings).to.deep.equal([])
   })
 
-  it('retain their ports although a program of the host listens there since', async () => {
+  it('keep their ports although a program of the host listens there later', async () => {
     await host.addMapping(stopped, { containerPort: 22, hostPort: 25556 })
     const server = await listen(25556)
     try {
@@ -111,7 +111,7 @@ describe('port mappings of a guest', function () {
     }
   })
 
-  it('lose none where two requests remove the first at once; one of two with the same revision wins', async () => {
+  it('lose only one if two requests remove the first at once; one of two with the same revision wins', async () => {
     const ports = [25001, 25002, 25003, 25004]
     let revision = 0
     for (const hostPort of ports) ({ revision } = await host.addMapping(running, { containerPort: 1, hostPort }))
@@ -169,7 +169,7 @@ describe('port mappings of a guest', function () {
       await waitFor(answers(hostPort), { what: 'an answer' })
       sh('ip', 'link', 'delete', `x${tag}1`)
       expect(await answers(hostPort)()).to.equal(false)
-      await waitFor(answers(hostPort), { what: 'an answer by another interface' })
+      await waitFor(answers(hostPort), { what: 'an answer through another interface' })
       await host.removeMapping(running, 0)
     } finally {
       echo.kill('SIGKILL')

@@ -12,10 +12,10 @@ import { waitFor } from '../support/wait.js'
 const tag = 'st'
 const day = 86_400_000
 
-/** Against an agent of its own, with guests of BusyBox. Ports are in port-mappings.test.ts. */
+/** On a separate agent with BusyBox guests. port-mappings.test.ts tests ports. */
 describe('settings of a guest', function () {
   let host: SettingsHost
-  /** One that runs, one that never did. */
+  /** A running guest, and one that never ran. */
   let running: string
   let stopped: string
 
@@ -51,7 +51,7 @@ describe('settings of a guest', function () {
       expect(again.rules.slice(0, 2)).to.deep.equal(stored.rules)
     })
 
-    it('stays unchanged where the new rules are wrong or another request was faster', async () => {
+    it('stays unchanged if the new rules are invalid or another request was faster', async () => {
       const stored = await set(stopped, {
         enabled: true,
         defaultAction: 'DROP',
@@ -63,7 +63,7 @@ describe('settings of a guest', function () {
       expect(await host.firewall(stopped)).to.deep.equal(stored)
     })
 
-    it('is in force when answered', async () => {
+    it('is in force when the answer arrives', async () => {
       const echo = host.answerInside(`x${tag}-1`, 8082)
       const address = host.guest(running).ipv4
       try {
@@ -79,7 +79,7 @@ describe('settings of a guest', function () {
   })
 
   describe('limits', () => {
-    it('apply at once to a running guest, and fields that are not sent stay', async () => {
+    it('apply at once to a running guest, and omitted fields stay', async () => {
       const before = host.guest(running).limits!
       const { limits, revision } = await host.setLimits(running, { ramMb: 128, networkDownMbps: 50 })
       expect(limits).to.deep.equal({ ...before, ramMb: 128, networkDownMbps: 50 })
@@ -90,7 +90,7 @@ describe('settings of a guest', function () {
       expect(rateMbps(1)).to.equal(undefined)
     })
 
-    it('are refused beyond the host and its rules, and change nothing then', async () => {
+    it('are rejected beyond the host’s capacity and rules, without a change', async () => {
       const before = host.guest(running).limits!
       expect(await codeOf(host.setLimits(running, { vcpuMilli: 250_000 }))).to.equal('resource_exhausted')
       expect(await codeOf(host.setLimits(running, { ramMb: 4_000_000 }))).to.equal('resource_exhausted')
@@ -98,7 +98,7 @@ describe('settings of a guest', function () {
       expect(host.guest(running).limits).to.deep.equal(before)
     })
 
-    it('that exceed the host by now stay, and do not block others', async () => {
+    it('that exceed a host that became smaller stay, and do not block others', async () => {
       const { vcpuMilli, ramMb } = host.guest(stopped).limits!
       const tooLarge = { vcpuMilli: 250_000, ramMb: 4_000_000 }
       await rewriteLimits(stopped, tooLarge)
@@ -118,7 +118,7 @@ describe('settings of a guest', function () {
       expect(await host.power('stop', stopped)).to.equal('done')
     })
 
-    /** As ordered when the host was larger. */
+    /** Changes limits as if they were set when the host was larger. */
     async function rewriteLimits(uuid: string, change: Record<string, number>): Promise<void> {
       host.disconnect()
       await host.agent.kill('SIGTERM')
@@ -154,7 +154,7 @@ describe('settings of a guest', function () {
       expect(await codeOf(host.setExpiry(running, -5))).to.equal('invalid_field')
     })
 
-    it('retain the fields of a quota that are not sent', async () => {
+    it('keep omitted fields of a quota', async () => {
       await host.setTrafficLimit(stopped, { monthlyGb: 100, resetDay: 5 })
       const { traffic } = await host.setTrafficLimit(stopped, { monthlyGb: 50 })
       expect(traffic).to.include({ monthlyGb: 50, resetDay: 5 })

@@ -26,7 +26,7 @@ describe('the swap of a killed agent', function () {
     expect([swapsBelow(directory), existsSync(directory)], 'the purge leaves nothing').to.deep.equal([[], false])
   })
 
-  /** Journaled when this resolves; the agent may be killed then. */
+  /** Submits a change; once it resolves, it is journaled and the agent may be killed. */
   async function order(action: SwapAction, sizeMb = 0): Promise<string> {
     const [client, operationId] = [agent.operations(), randomUUID()]
     const value = { action, sizeMb }
@@ -64,7 +64,7 @@ describe('the swap of a killed agent', function () {
     expect(await read()).to.include({ enabled: true, fileBytes: 64 * mib })
   })
 
-  it('is in use at any moment of a resize, and has the new size in the end', async () => {
+  it('is in use at every moment of a resize, and has the new size at the end', async () => {
     let longestMs = 60
     for (let round = 0; round < rounds; round++) {
       const sizeMb = round % 2 === 0 ? 96 : 64
@@ -84,7 +84,7 @@ describe('the swap of a killed agent', function () {
     }
   })
 
-  it('is activated by the agent where no boot did it, unless it is disabled', async () => {
+  it('is activated by the agent if the boot did not, unless it is disabled', async () => {
     sh('swapoff', swapsBelow(agent.directory)[0]!)
     await restart()
     expect(swapsBelow(agent.directory)).to.have.length(1)

@@ -23,7 +23,7 @@ describe('expiry and traffic with a wrong clock', () => {
     await host.keeper.look()
   })
 
-  /** Lets time pass, with looks as the agent takes them. */
+  /** Lets time pass, with the agent's regular checks. */
   async function pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= 10_000) {
       host.nowMs += 10_000

@@ -122,7 +122,7 @@ describe('traffic', () => {
     ])
   })
 
-  it('counts what was received until a guest stopped, but nothing sent to a stopped guest', async () => {
+  it('counts received bytes until a guest stops, but nothing sent to a stopped guest', async () => {
     const uuid = host.guest(1)
     await host.keeper.look()
     host.receive(uuid, 1000)
@@ -134,7 +134,7 @@ describe('traffic', () => {
       await host.keeper.look()
       expect(host.used(uuid)).to.deep.equal([1000, 0])
     }
-    // It ran in between, as what it sent tells.
+    // It ran in between, since it has sent something.
     host.receive(uuid, 60, 40)
     await host.keeper.look()
     expect(host.used(uuid)).to.deep.equal([1060, 40])
@@ -168,7 +168,7 @@ describe('traffic', () => {
     expect(host.keeper.readUse(host.store.get(uuid)).periodStart).to.equal('2026-11-01')
   })
 
-  it('counts what was received until a reset in the former period, read or not', async () => {
+  it('counts bytes before a reset in the former period, read or not', async () => {
     const [a, b] = [host.guest(1), host.guest(2)]
     host.receive(a, 1000, 200)
     await host.keeper.look()
@@ -266,7 +266,7 @@ describe('traffic', () => {
     expect(host.stopped, 'now it has one').to.deep.equal([uuid])
   })
 
-  it('stops an expired guest on time, also where counters cannot be read', async () => {
+  it('stops an expired guest on time, even if counters cannot be read', async () => {
     const uuid = host.guest(1, { expiresAtMs: at('2026-11-21 12:00:10') })
     host.countersFail = true
     host.nowMs = at('2026-11-21 12:00:09')

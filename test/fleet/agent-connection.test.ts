@@ -29,7 +29,7 @@ describe('connections to agents', () => {
   let agent: RogueAgent
   let proxy: Server
   const dialled: Socket[] = []
-  /** Between the proxy and the agent: paused, nothing passes. */
+  /** Connections between the proxy and the agent; paused ones pass nothing. */
   const passed: Socket[] = []
   let asked = 0
 
@@ -55,7 +55,7 @@ describe('connections to agents', () => {
     await pki.remove()
   })
 
-  it('stay closed when closed while the agent is away', async () => {
+  it('stay closed if they are closed while the agent is offline', async () => {
     const port = await freePort()
     const connection = await open(port)
     const ended = await new Promise<unknown>((done) => {
@@ -135,7 +135,7 @@ describe('connections to agents', () => {
       expect(await sent).to.equal('agent_timeout')
     })
 
-    it('that was never sent is reported as an offline host, whatever it waited for', async () => {
+    it('that was never sent fails as an offline host, whatever it waited for', async () => {
       const away = await open(await freePort())
       expect(await codeOf(clientOn(away, 10_000).guests.getGuestUsage({ uuid: '' }))).to.equal('host_offline')
       away.close()
@@ -168,7 +168,7 @@ describe('connections to agents', () => {
       ;[ended, heard, isRevoked] = [undefined, [], false]
     })
 
-    /** An agent that has but consoles, and treats them as it likes. */
+    /** Opens a console at a simulated agent that only has consoles, with a behaviour of the test. */
     async function openAt(onConsole: ((socket: Socket) => void) | undefined): Promise<() => void> {
       const { identityDir } = await pki.enrol(hostId)
       const rogue = await RogueAgent.start(identityDir, onConsole ? { onConsole } : {})
@@ -198,7 +198,7 @@ describe('connections to agents', () => {
         expect(heard).to.deep.equal(messages)
       })
 
-    it('at an agent of another version reports that, not an offline host', async () => {
+    it('at an agent of another version reports the version, not an offline host', async () => {
       const close = await openAt(undefined)
       await waitFor(() => ended !== undefined).finally(close)
       expect(fromServiceError(ended, { step: 'open', left: false }).code).to.equal('agent_error')
@@ -227,7 +227,7 @@ describe('connections to agents', () => {
     })
   })
 
-  /** A client whose host gets no other connection. */
+  /** A client whose host never gets another connection. */
   function clientOn(connection: AgentConnection, timeoutMs: number): GrpcAgentClient {
     const record = { id: hostId, version: 1, name: 'one', address: '', draining: false }
     const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })
@@ -236,7 +236,7 @@ describe('connections to agents', () => {
     return new GrpcAgentClient(new AgentLink({ ...parts, connection: () => connection }), timeoutMs)
   }
 
-  /** It never answers. */
+  /** Handles creations without an answer. */
   function onCreate(): Promise<void> {
     asked++
     return new Promise(() => undefined)

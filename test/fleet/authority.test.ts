@@ -18,7 +18,7 @@ describe('the private CA', function () {
   })
   afterEach(() => rmSync(directory, { recursive: true, force: true }))
 
-  it('is created once, by one of many, readable by root only', async () => {
+  it('is created once by concurrent gateways, readable only by root', async () => {
     const made = await Promise.all(Array.from({ length: 8 }, () => ensureAuthority(join(directory, 'pki'), 10)))
     expect(new Set(made.map(({ fingerprint }) => fingerprint)).size).to.equal(1)
     expect(readdirSync(join(directory, 'pki'))).to.deep.equal(['authority.pem'])
@@ -26,7 +26,7 @@ describe('the private CA', function () {
     expect(statSync(join(directory, 'pki/authority.pem')).mode & 0o777).to.equal(0o600)
   })
 
-  it('is reported when damaged, never replaced', async () => {
+  it('is reported if damaged, but never replaced', async () => {
     await ensureAuthority(directory, 10)
     truncateSync(join(directory, 'authority.pem'), 300)
     for (const attempt of [1, 2])
@@ -56,7 +56,7 @@ describe('the private CA', function () {
     }
   })
 
-  it('uses only the key of a request, backdates for clock differences, and never outlives itself', async () => {
+  it('uses only the key of a request, backdates certificates, and never issues one beyond its own end', async () => {
     const authority = await ensureAuthority(directory, 1)
     const issued = await authority.signRequest(await createCsrPem(createPrivateKeyPem()), agent, 30 * 24 * 3_600_000)
     const certificate = new X509Certificate(issued.certificatePem)

@@ -28,11 +28,11 @@ describe('names and ids across the fleet', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('are free at once after a deletion that ended while no gateway watched', async () => {
+  it('are free immediately after a deletion without a watching gateway', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 3 })
     const { response } = await test.fleet.createGuest(creationRequest('web'))
     const shown = test.store.key('shown-guests', hostId)
-    await waitFor(async () => (await test.store.client.hLen(shown)) === 4, { what: 'last states kept' })
+    await waitFor(async () => (await test.store.client.hLen(shown)) === 4, { what: 'last states stored' })
     await test.fleet.close()
     agent.removeGuest(response.guest!.uuid)
     const next = await test.startGateway()
@@ -43,7 +43,7 @@ describe('names and ids across the fleet', function () {
     expect(await test.store.client.hLen(test.store.key('guests'))).to.equal(4)
   })
 
-  it('stay reserved over a full sync while the host has not been seen with them', async () => {
+  it('stay reserved during a full sync until the host has reported them', async () => {
     const { hostId, agent } = await test.addHost('one')
     const registry = new GuestRegistry(test.store)
     await registry.reserve({ name: 'coming', hostId, operationId: randomUUID() }, () => false)
@@ -85,7 +85,7 @@ describe('names and ids across the fleet', function () {
     expect([...test.fleet.view.guests()]).to.have.length(1)
   })
 
-  it('stay unique with two gateways on one store, which notice hosts', async () => {
+  it('stay unique with two gateways on one store', async () => {
     await test.addHost('a')
     const other = await test.startGateway()
     await waitFor(() => other.view.hosts()[0]?.state === 'online')
@@ -109,7 +109,7 @@ describe('names and ids across the fleet', function () {
     expect(test.fleet.view.findHost(hostId)?.warnings).to.deep.equal([])
   })
 
-  it('belong to the first owner where two hosts claim a guest, and the other is warned of', async () => {
+  it('belong to the first owner if two hosts claim a guest, with a warning for the other host', async () => {
     const a = await test.addHost('a', { guests: 3 })
     const b = await test.addHost('b', { guests: 2, firstId: 3 })
     const shown = [...test.fleet.view.guests()].map(({ hostId, guest }) => [hostId, guest.name])
@@ -120,13 +120,13 @@ describe('names and ids across the fleet', function () {
       [b.hostId, 'sim-4'],
     ])
     expect(test.fleet.view.findHost(b.hostId)?.warnings.join()).to.contain('sim-3')
-    // A gateway that meets them in the other order decides the same: the store knows the owner.
+    // A gateway that meets the hosts in the other order decides the same, since the store knows the owner.
     await a.agent.stop()
     const other = await test.startGateway()
     await waitFor(() => other.view.findHost(b.hostId)?.state === 'online')
-    // Its last state may be known from before.
+    // It may still know its last state.
     expect(other.view.findGuest('sim-3')?.hostId).not.to.equal(b.hostId)
-    // Nor can it take one over by a change.
+    // The host cannot take over a guest by a change either.
     b.agent.addGuest({ id: 1, uuid: uuidOf(1), name: 'sim-1', userIdSlot: 9 })
     b.agent.update(uuidOf(1), { statusReason: 'stolen' })
     await waitFor(() => test.fleet.view.findHost(b.hostId)?.warnings.join().includes('sim-1'))

@@ -39,7 +39,7 @@ describe('joining', function () {
     }
   }
 
-  /** The endpoint without the agent's code. */
+  /** Calls the endpoint without the agent's code. */
   function post(body: string, path = joinPath): Promise<{ status: number; text: string }> {
     const [host, port] = test.fleet.joinAddress.split(':')
     return new Promise((resolve, reject) => {
@@ -53,7 +53,7 @@ describe('joining', function () {
     })
   }
 
-  it('handles one request per connection and closes it, however many arrive together', async () => {
+  it('handles one request per connection and closes it, even if several arrive together', async () => {
     const [host, port] = test.fleet.joinAddress.split(':')
     const socket = connect({ host, port: Number(port), rejectUnauthorized: false })
     let text = ''
@@ -66,7 +66,7 @@ describe('joining', function () {
     expect(text.match(/HTTP\/1\.1 404/g)).to.have.length(1)
   })
 
-  it('issues a certificate for the host, readable by root only', async () => {
+  it('issues a certificate for the host, readable only by root', async () => {
     const identity = await joinGateway(await newToken(), directory())
     expect(identity.hostId).to.equal(hostId)
     expect(getIdentity(directory()).serial).to.equal(identity.serial)
@@ -102,7 +102,7 @@ describe('joining', function () {
     expect(await joinError(token)).to.contain('already used')
   })
 
-  it('voids the earlier token with a new one, and all with the removal of the host', async () => {
+  it('invalidates the earlier token with a new one, and all with the removal of the host', async () => {
     const [first, second] = [await newToken(), await newToken()]
     expect(await joinError(first)).to.contain('replaced by a newer one')
     await test.fleet.hosts.removeHost(hostId, { force: false })
@@ -155,7 +155,7 @@ describe('joining', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('does not use up the token for a bad request; sizes and paths are limited', async () => {
+  it('does not consume the token for a bad request; sizes and paths are limited', async () => {
     const token = await newToken()
     expect(await post(JSON.stringify({ token, csr: 'junk' }))).to.include({ status: 400 })
     expect((await post('{')).text).to.contain('invalid_json')
@@ -178,7 +178,7 @@ describe('joining', function () {
       .and.to.contain('ECONNREFUSED')
   })
 
-  it('voids the former certificate on a second join; the running agent uses the new one', async () => {
+  it('revokes the former certificate on a second join; the running agent uses the new one', async () => {
     const { hostId: id, agent } = await test.addHost('again')
     const identityDir = join(test.directory, 'agent-again')
     const before = readFileSync(join(identityDir, 'identity.pem'))
@@ -198,7 +198,7 @@ describe('joining', function () {
     expect(test.fleet.view.findHost(id)?.state).to.equal('offline')
   })
 
-  it('binds an address to one host until that host is offline, since its machine may be set up again', async () => {
+  it('binds an address to one host until that host is offline, since the machine may be reinstalled', async () => {
     const { hostId: id, agent } = await test.addHost('there')
     const add = (name: string): Promise<string> => codeOf(test.fleet.hosts.createHost({ name, address: agent.address }))
     expect(await add('second')).to.equal('address_in_use')
@@ -206,7 +206,7 @@ describe('joining', function () {
     await agent.stop()
     await waitFor(() => test.fleet.view.findHost(id)?.state === 'offline')
     expect(await add('anew')).to.equal('ok')
-    expect(await add('another'), 'of one that has not joined yet').to.equal('address_in_use')
+    expect(await add('another'), 'of a host that has not joined yet').to.equal('address_in_use')
   })
 
   it('limits attempts per address', async () => {

@@ -33,7 +33,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     expect([...test.fleet.view.guests()]).to.deep.equal([])
     expect(await codeOf(test.fleet.hosts.createJoinToken(hostId))).to.equal('not_found')
     expect(() => test.fleet.agent(hostId)).to.throw(BerthError)
-    // Not even an agent that is asked by another record's name can speak for it.
+    // Not even an agent that is contacted under another host's name can act for it.
     const { id } = await test.fleet.hosts.createHost({ name: 'two', address: agent.address })
     expect(test.fleet.view.findHost(id)?.state).to.equal('pending')
   })
@@ -91,7 +91,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     expect(problems[0]).to.contain('another host')
   })
 
-  it('are offline after the permitted silence, and online when they continue', async () => {
+  it('are offline after the allowed silence, and online when they continue', async () => {
     await test.close()
     test = await startTestFleet({ agents: { silence_ms: 3000 } }, { log, redis })
     const { id } = await test.fleet.hosts.createHost({ name: 'still', address: '127.0.0.1:1' })
@@ -124,7 +124,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
       await waitFor(() => test.fleet.view.findHost(bad.id)?.state === 'online')
       collectGarbage()
       const before = process.memoryUsage().heapUsed
-      // As long as the flood goes on, each call is answered before its timeout.
+      // During the flood, each call is answered before its timeout.
       for (const until = Date.now() + 4000; Date.now() < until;) {
         await test.fleet.agent(good.hostId).guests.getGuestUsage({ uuid })
         await new Promise((resolve) => setTimeout(resolve, 50))

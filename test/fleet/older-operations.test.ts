@@ -35,7 +35,7 @@ describe('operations that the gateway does not list', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('are older than those of one host that an agent sends, which are all listed', () => {
+  it('are older than the operations that an agent sends, which are all listed', () => {
     const { kinds, ids } = journalOf(listedOperations + older)
     const sent = kinds.operation.list(-1)
     expect(sent).to.have.length(listedOperations)
@@ -46,7 +46,7 @@ describe('operations that the gateway does not list', function () {
     expect(view.operations().map(({ operation }) => operation.id)).to.have.members(ids.slice(older))
   })
 
-  it('are requested a few at a time, one id once, to spare the agents', async () => {
+  it('are requested a few at a time, each id once, to spare the agents', async () => {
     await test.addHost('one')
     const askAll = (ids: readonly string[]): Promise<string[]> =>
       Promise.all(ids.map((id) => codeOf(test.fleet.findOperation(id))))
@@ -55,7 +55,7 @@ describe('operations that the gateway does not list', function () {
     expect(new Set(await askAll(Array(40).fill(randomUUID())))).to.deep.equal(new Set(['ok']))
   })
 
-  it('can be found and removed all the same, after a restart of the gateway too', async () => {
+  it('can be found and removed, also after a restart of the gateway', async () => {
     let ids: string[] = []
     await test.addHost('other')
     const { hostId } = await test.addHost('one', {
@@ -63,7 +63,7 @@ describe('operations that the gateway does not list', function () {
     })
     const next = await test.startGateway()
     for (const fleet of [test.fleet, next]) {
-      await waitFor(() => fleet.view.operations().length === listedOperations, { what: 'what is listed' })
+      await waitFor(() => fleet.view.operations().length === listedOperations, { what: 'the listed operations' })
       expect(ids.filter((id) => !fleet.view.findOperation(id))).to.deep.equal(ids.slice(0, older))
       expect(await fleet.findOperation(ids[0]!)).to.deep.include({ hostId })
       expect((await fleet.findOperation(ids[0]!))?.operation.subject?.name).to.equal('old')
@@ -79,7 +79,7 @@ describe('operations that the gateway does not list', function () {
     }
   })
 
-  it('are not found while their host is offline or does not answer, and delay nobody for long', async () => {
+  it('are not found while their host is offline or unresponsive, without long delays', async () => {
     const id = randomUUID()
     const never = new Promise<Operation>(() => undefined)
     await test.addRogue('stalled', { onGetOperation: () => never })
@@ -116,7 +116,7 @@ describe('operations that the gateway does not list', function () {
     expect(new Set(asked)).to.deep.equal(new Set([id]))
   })
 
-  it('belong to nobody where two hosts claim one, and both are warned of', async () => {
+  it('belong to no host if two hosts claim one, with a warning for both', async () => {
     let ids: string[] = []
     const good = await test.addHost('good', {
       prepare: (agent) => (ids = endOperations(agent, listedOperations + older)),
@@ -124,7 +124,7 @@ describe('operations that the gateway does not list', function () {
     const bad = await test.addRogue('bad', { onGetOperation: (id) => made(id) })
     expect(await test.fleet.findOperation(ids[0]!)).to.equal(undefined)
     for (const { hostId } of [good, bad]) expect(test.fleet.view.findHost(hostId)?.warnings.join()).to.include(ids[0])
-    // What is listed is not asked for.
+    // The gateway does not request listed operations.
     expect(await test.fleet.findOperation(ids.at(-1)!)).to.include({ hostId: good.hostId })
   })
 })
@@ -138,7 +138,7 @@ function endOperations({ domain }: LabAgent, count: number): string[] {
   return journalEnded(domain.engine.store, count)
 }
 
-/** An agent's journal of so many ended operations. */
+/** An agent's journal with that many ended operations. */
 function journalOf(count: number) {
   const changes = new Changes(openDatabase(':memory:'))
   const operations = new OperationStore(changes)

@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 /** An agent waits up to 15 s for the answer to a ping: it gives up the connection meanwhile. */
 const pauseMs = 17_000
 
-/** Two hosts: at one, the gateway finds its connection closed after the pause; at the other it never hears of that. */
+/** Two hosts: after the pause the gateway finds one connection closed. It never learns that the other one is closed. */
 describe('a gateway that was paused', function () {
   let directory: string
   let gateway: GatewayProcess

@@ -31,7 +31,7 @@ describe('reservations of guests', function () {
     }
   }
 
-  /** No key but the counter is left. */
+  /** Remaining keys except the counter. */
   async function keysLeft(): Promise<string[]> {
     const keys = await stores[0]!.client.sendCommand<string[]>([
       'SCAN',
@@ -44,7 +44,7 @@ describe('reservations of guests', function () {
     return (keys[1] as unknown as string[]).filter((key) => !key.endsWith('next-guest-id'))
   }
 
-  it('give one of 50 equal names at two gateways to one; 50 names get 50 ids', async () => {
+  it('give a name to one of 50 requests at two gateways; 50 names get 50 ids', async () => {
     const same = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt(n % 2 ? 'web' : 'WEB', `o${n}`, n % 2)))
     expect(same.filter((result) => typeof result === 'number')).to.have.length(1)
     expect(same.filter((result) => result === 'name_conflict')).to.have.length(49)
@@ -52,7 +52,7 @@ describe('reservations of guests', function () {
     expect(new Set(ids).size).to.equal(50)
   })
 
-  it('are made once for 50 concurrent attempts of one operation', async () => {
+  it('are created once for 50 concurrent attempts of one operation', async () => {
     const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt('web', 'o', n % 2)))
     expect(new Set(ids)).to.deep.equal(new Set([1]))
     expect((await registries[1]!.findByOperation('o'))?.name).to.equal('web')
@@ -68,7 +68,7 @@ describe('reservations of guests', function () {
     expect(await attempt('web', 'p')).to.equal(2)
   })
 
-  it('include guests of agents, count above their ids, and do not change owners', async () => {
+  it('include guests of agents, assign ids above theirs, and do not change owners', async () => {
     const claims = Array.from({ length: 450 }, (_, n) => ({ uuid: `u${n}`, id: n + 10, name: `Sim-${n}` }))
     expect((await registries[0]!.claim('a', claims)).size).to.equal(0)
     expect((await registries[1]!.claim('a', claims)).size).to.equal(0)

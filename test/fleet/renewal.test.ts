@@ -17,7 +17,7 @@ describe('renewal of certificates', function () {
   afterEach(() => test.close())
 
   it('keeps calls and the view working through several lifetimes of seconds', async () => {
-    // A certificate is renewed after two thirds of it: the rest is for machines that stall.
+    // A certificate is renewed after two thirds of its lifetime. The rest is for machines that stall.
     const lifetimeMs = 9000
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })
     const { view } = test.fleet
@@ -73,7 +73,7 @@ describe('renewal for an agent whose certificate is not valid', function () {
     readonly failed?: number
   }
 
-  /** Has a host that was away come back with a certificate as given. */
+  /** Lets an offline host return with the given certificate. */
   async function comeBack(name: string, { issuedDaysAgo, issuer = 'own', known = true, failed = 0 }: Given) {
     const { hostId, agent } = await test.addHost(name, { guests: 1, firstId: ++hosts })
     const { view } = test.fleet
@@ -121,13 +121,13 @@ describe('renewal for an agent whose certificate is not valid', function () {
     const cases = [
       ['that expired 181 days ago', { issuedDaysAgo: 211 }],
       ['that expired and is revoked', { issuedDaysAgo: 40, known: false }],
-      ['that expired and is of another authority', { issuedDaysAgo: 40, issuer: 'foreign' }],
+      ['that expired and was issued by another authority', { issuedDaysAgo: 40, issuer: 'foreign' }],
       ['of another authority', { issuedDaysAgo: 1, issuer: 'foreign' }],
     ] as const
     let refused: Awaited<ReturnType<typeof comeBack>>[]
     before(async () => {
       refused = await Promise.all(cases.map(([, given], index) => comeBack(`refused${index}`, given)))
-      // Nothing is to happen: time for several attempts, of which there is one each second at least.
+      // Nothing may happen: wait for several attempts, at least one per second.
       await new Promise((resolve) => setTimeout(resolve, 3000))
     })
 

@@ -57,7 +57,7 @@ describe('settings of a guest, gateway to agent', function () {
     expect(portMappings[1]).to.include({ description: '', containerPort: 80, protocol: 'tcp' })
   })
 
-  it('that a host cannot apply: the answer says that the former ones stay in force, without details', async () => {
+  it('that a host cannot apply: the answer reports that the former ones stay in force, without details', async () => {
     const { uuid } = seen('sim-3')
     let refused = 0
     agent.host.wire.onAttach = () => {
@@ -71,7 +71,7 @@ describe('settings of a guest, gateway to agent', function () {
     })
   })
 
-  it('are refused with the agent’s codes', async () => {
+  it('are rejected with the agent’s codes', async () => {
     const { uuid, revision, portMappings } = seen('sim-3')
     const taken = { ...mapping, hostPort: portMappings[0]!.hostPort }
     const rule = FirewallRule.create({
@@ -99,7 +99,7 @@ describe('settings of a guest, gateway to agent', function () {
     expect(seen('sim-3').revision).to.equal(revision)
   })
 
-  it('block a start as a policy, not as a fault of the agent', async () => {
+  it('block a start with a policy code, not with an agent error', async () => {
     const { uuid } = seen()
     expect(await failureOf(client.operations.submitOperation(powerOrder('start', uuid)))).to.deep.equal([
       'forbidden',

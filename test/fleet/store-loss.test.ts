@@ -28,7 +28,7 @@ describe('a fleet whose store is down or lost its content', function () {
       if (loss === 'the whole store') await test.redis.wipe()
       else await test.store.client.del(test.store.key('hosts'))
       const { client } = test.store
-      // At once, before anything has come back: neither a name nor an id is given twice.
+      // Even before anything is recovered, neither a name nor an id is given twice.
       expect(await codeOf(test.fleet.createGuest(creationRequest('SIM-500')))).to.equal('name_conflict')
       await waitFor(async () => (await client.hLen(test.store.key('hosts'))) === 2, {
         what: 'hosts are back',
@@ -48,7 +48,7 @@ describe('a fleet whose store is down or lost its content', function () {
       await waitFor(() => other.view.findHost(one.hostId)?.state === 'online')
       expect(other.view.findGuest('sim-900')?.hostId).to.equal(two.hostId)
       expect(other.view.findHost(one.hostId)?.warnings).to.deep.equal([])
-      // What is removed stays removed, at both.
+      // A removed host stays removed at both gateways.
       await test.fleet.hosts.removeHost(two.hostId, { force: true })
       await waitFor(() => other.view.findHost(two.hostId) === undefined, { what: 'removal noticed' })
       await test.redis.wipe()
@@ -56,7 +56,7 @@ describe('a fleet whose store is down or lost its content', function () {
       expect(other.view.findHost(two.hostId)).to.equal(undefined)
     })
 
-  it('writes a host again that the store has only in an older version', async () => {
+  it('writes a host again if the store has only an older version of it', async () => {
     const { hostId } = await test.addHost('one')
     const key = test.store.key('hosts')
     const old = (await test.store.client.hGet(key, hostId)) ?? ''

@@ -14,8 +14,8 @@ import { startTestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Connections of nobody: they do not keep out who has something to say, whether they are silent before TLS, within
- * it, or with certificates that are worth nothing.
+ * Idle connections do not lock out legitimate peers, whether they are silent before TLS, within it, or with worthless
+ * certificates.
  */
 describe('idle connections of strangers', function () {
   const sockets = new Set<Socket>()
@@ -24,7 +24,7 @@ describe('idle connections of strangers', function () {
     sockets.clear()
   })
 
-  /** @returns how many of them are still open */
+  /** @returns a function that counts the open connections */
   async function flood(address: string, from: readonly string[], perSource: number): Promise<() => number> {
     const { host, port } = splitHostPort(address)
     let open = 0
@@ -78,7 +78,7 @@ describe('idle connections of strangers', function () {
   })
 
   describe('at the agent’s port', () => {
-    it('do not lock the gateway out, nor end its open connections', async () => {
+    it('do not lock the gateway out or end its open connections', async () => {
       const pki = await createTestPki()
       const tls = createServerCredentials((await pki.enrol('h-1')).identityDir)
       const server = new Server()

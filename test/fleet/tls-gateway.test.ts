@@ -43,7 +43,7 @@ describe('certificates of peers', function () {
   after(() => pki.remove())
 
   describe('at the gateway', () => {
-    /** A server with any certificate, and how many calls reached it. */
+    /** Starts a server with any certificate, and counts the calls that reach it. */
     async function serveAs(
       pair: Pair | undefined,
     ): Promise<{ address: string; calls: () => number; stop: () => void }> {
@@ -115,7 +115,7 @@ describe('certificates of peers', function () {
       dnsNames: [identityDnsName({ role: 'join' })],
     }
 
-    /** Joins a gateway with any certificate. @returns the error, and what was sent there */
+    /** Joins a gateway with any certificate. @returns the error, and the bytes that were sent */
     async function joinAt(pair: Pair): Promise<{ sent: string; error: string }> {
       let sent = ''
       const own = { key: pair.privateKeyPem, cert: pair.certificatePem + ca.certificatePem }

@@ -96,7 +96,7 @@ describe('certificates of peers at the agent', function () {
     return seen.answers.join()
   }
 
-  /** A stream of the agent that was called, and how it ends. */
+  /** Opens a stream of the agent, and observes its end. */
   function openWatch(pair: Pair): { heard: () => number; ended: Promise<number> } {
     const client = new WatchServiceClient(agent.address, clientCredentials(ca.certificatePem, pair), {
       'grpc.use_local_subchannel_pool': 1,

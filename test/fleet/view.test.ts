@@ -49,7 +49,7 @@ describe('the gateway’s view of its hosts', function () {
     await waitFor(async () => (await codeOf(test.fleet.createGuest(creationRequest('WEB')))) === 'ok')
   })
 
-  it('spreads guests over two hosts with unique names; offline ones are unknown, then right again', async () => {
+  it('spreads guests over two hosts with unique names; an offline host’s are unknown until it returns', async () => {
     const a = await test.addHost('a')
     const b = await test.addHost('b')
     const made = await Promise.all(
@@ -64,7 +64,7 @@ describe('the gateway’s view of its hosts', function () {
     await a.agent.stop()
     await waitFor(() => test.fleet.view.findHost(a.hostId)?.state === 'offline', {
       timeoutMs: deadlineOf(5000),
-      what: 'it is away, 5 s are promised',
+      what: 'it is offline, 5 s are promised',
     })
     expect(test.fleet.view.guestsVersion).to.be.greaterThan(version)
     const online = [...test.fleet.view.guests()].map((guest) => [guest.hostId, guest.online])
@@ -98,7 +98,7 @@ describe('the gateway’s view of its hosts', function () {
     await patient.close()
   })
 
-  it('resumes from its revision, and starts over with another journal', async () => {
+  it('resumes from its revision, and starts over if the journal was replaced', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 5 })
     const first = agent.guests().map(({ uuid }) => uuid)
     await agent.stop()
@@ -152,7 +152,7 @@ describe('the gateway’s view of its hosts', function () {
       domain.changes.onChange = () => () => undefined
     }
     await test.close()
-    // The creation waits as long as for a call until the guest is in the view.
+    // The creation waits for the guest in the view, at most as long as for a call.
     test = await startTestFleet({ agents: { call_timeout_ms: 2000 } }, { redis })
     const { agent } = await test.addHost('one', { prepare: tellNothing })
     const { response } = await test.fleet.createGuest(creationRequest('untold'))
@@ -171,7 +171,7 @@ describe('the gateway’s view of its hosts', function () {
     expect([...other.view.guests()].filter(({ online }) => online)).to.have.length(1000)
   })
 
-  it('dials a changed address at once; a draining host gets no new guests', async () => {
+  it('connects to a changed address at once; a draining host gets no new guests', async () => {
     const { hostId, agent } = await test.addHost('one')
     await agent.restart(`127.0.0.1:${await freePort()}`)
     await test.fleet.hosts.updateHost(hostId, { address: agent.address })

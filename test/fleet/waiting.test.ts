@@ -9,7 +9,7 @@ import { RogueAgent } from '../support/attacks/rogue-agent.js'
 import { codeOf, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-/** Far longer than any of these tests takes. */
+/** Far longer than the duration of any of these tests. */
 const long = 600_000
 const refuse = (): never => {
   throw notFound('container')

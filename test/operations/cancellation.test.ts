@@ -67,7 +67,7 @@ describe('operations cancelled and removed', () => {
     expectRefused(() => engine.cancel('1'), 'invalid_state')
   })
 
-  it('is effective also where the step succeeds in spite of it', async () => {
+  it('is effective even if the step succeeds', async () => {
     const gate = new Gate()
     const undone: string[] = []
     const deaf = { ...gate.step, cancelable: true, undo: async () => void undone.push('gate') }
@@ -80,7 +80,7 @@ describe('operations cancelled and removed', () => {
     expect(undone).to.deep.equal(['gate'])
   })
 
-  it('is a failure where it cannot be undone', async () => {
+  it('is a failure if the operation cannot be undone', async () => {
     const gate = new Gate()
     const stuck = { ...gate.step, cancelable: true, undo: async () => fail('stuck') }
     const engine = lab.start([define('a', [stuck])])
@@ -92,7 +92,7 @@ describe('operations cancelled and removed', () => {
     expect([status, error]).to.deep.equal(['failed', 'canceled; undo of gate failed: stuck'])
   })
 
-  it('is remembered by the next agent when one ends before the step is notified', async () => {
+  it('is carried out by the next agent if one ends before it notifies the step', async () => {
     const gate = new Gate()
     const runs: string[] = []
     const deaf = {

@@ -4,7 +4,7 @@ import type { OperationDefinition, Step } from '../../agent/operations/types.js'
 import { define, fail, Gate, order, step, useEngines } from '../support/operations/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/** Creations as agent/guests/operations/create.ts composes them, of guests that are lines of a log. */
+/** Creations composed like agent/guests/operations/create.ts, of guests that are lines of a log. */
 class Creations {
   readonly log: string[] = []
   readonly #disksFirst = new DisksFirst()
@@ -28,7 +28,7 @@ class Creations {
     ])
   }
 
-  /** How many disks were there before the first boot. */
+  /** Number of disks that existed before the first boot. */
   get disksFirst(): number {
     return this.log.slice(0, this.#firstBoot()).filter((line) => line.startsWith('configure')).length
   }
@@ -58,7 +58,7 @@ const named = (count: number): string[] => Array.from({ length: count }, (_, n) 
 describe('disks before boots', () => {
   const lab = useEngines()
 
-  it('gives all concurrently requested guests their disks before the first boots', async () => {
+  it('gives all concurrently requested guests their disks before the first one boots', async () => {
     const creations = new Creations()
     const engine = lab.start([creations.definition], { parallel: 3 })
     const guests = named(30)
@@ -68,7 +68,7 @@ describe('disks before boots', () => {
     expect(creations.count('boot')).to.equal(30)
   })
 
-  it('puts later disks before waiting boots, too', async () => {
+  it('puts later disks before waiting boots', async () => {
     const gates = new Map(['g0', 'g1', 'g2'].map((guest) => [guest, new Gate()]))
     const creations = new Creations({ disk: (guest) => gates.get(guest)!.pass() })
     const engine = lab.start([creations.definition], { parallel: 2 })
@@ -84,7 +84,7 @@ describe('disks before boots', () => {
     expect(creations.disksFirst).to.equal(3)
   })
 
-  it('puts a disk that gets its place at the same moment as a boot first', async () => {
+  it('puts a disk first that gets its slot at the same moment as a boot', async () => {
     const configure = async (guest: string): Promise<void> => {
       if (guest === 'g0') engine.submit(order('g1', 'create', 'g1'))
     }
@@ -96,7 +96,7 @@ describe('disks before boots', () => {
     expect(creations.disksFirst).to.equal(2)
   })
 
-  it('lets a single creation wait for nothing, whatever else runs', async () => {
+  it('does not let a single creation wait, whatever else runs', async () => {
     const gate = new Gate()
     const creations = new Creations()
     const engine = lab.start([creations.definition, define('other', [gate.step])], { parallel: 2 })
@@ -107,7 +107,7 @@ describe('disks before boots', () => {
     gate.open()
   })
 
-  it('lets waiting and booting guests release their place among operations', async () => {
+  it('frees the operation slots of waiting and booting guests', async () => {
     const [disk, boot] = [new Gate(), new Gate()]
     const slow = (gate: Gate) => async (guest: string) => (guest === 'slow' ? gate.pass() : undefined)
     const creations = new Creations({ disk: slow(disk), boot: slow(boot) })
@@ -127,7 +127,7 @@ describe('disks before boots', () => {
     expect((await engine.wait('slow')).status).to.equal('done')
   })
 
-  it('ends the wait even when more and more are requested', async () => {
+  it('ends the wait even if more guests are requested continuously', async () => {
     const begun: string[] = []
     let going = true
     const disk = async (guest: string): Promise<void> => {
@@ -181,7 +181,7 @@ describe('disks before boots', () => {
     expect(creations.disksFirst).to.equal(2)
   })
 
-  it('permits cancellation during the wait where the start may be canceled', async () => {
+  it('permits cancellation during the wait if the start can be canceled', async () => {
     const gate = new Gate()
     const undone: string[] = []
     const creations = new Creations({ disk: async (guest) => (guest === 'slow' ? gate.pass() : undefined) })
@@ -198,7 +198,7 @@ describe('disks before boots', () => {
     expect([undone, creations.count('boot g')]).to.deep.equal([['start'], 0])
   })
 
-  it('continues where an agent ended that had created some disks and booted none', async () => {
+  it('continues after an agent ended with some disks created and no guest booted', async () => {
     const gate = new Gate()
     const before = new Creations({ disk: async (guest) => (guest === 'g2' ? gate.pass() : undefined) })
     const engine = lab.start([before.definition], { parallel: 2 })

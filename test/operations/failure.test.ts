@@ -32,7 +32,7 @@ describe('failing operations', () => {
     ['a known error', conflict('port_conflict', 'taken'), 'port_conflict', 'taken'],
     ['text', 'plain', 'internal_error', 'plain'],
     ['nothing', undefined, 'internal_error', 'failed without a message'],
-    ['what refers to itself', selfReferring(), 'internal_error', '[object Object]'],
+    ['a value that refers to itself', selfReferring(), 'internal_error', '[object Object]'],
     ['much', new Error('x'.repeat(5000)), 'internal_error', `${'x'.repeat(1999)}…`],
   ] as const)
     it(`record ${name} thrown by a synchronous step`, async () => {
@@ -75,7 +75,7 @@ describe('failing operations', () => {
     expect(seen).to.deep.equal([false, true, true])
   })
 
-  it('retry what only goes forward, with growing waits, and never undo it', async () => {
+  it('retry forward-only steps with growing delays, and never undo them', async () => {
     const waits: number[] = []
     const repeats: boolean[] = []
     const clock = { now: Date.now, sleep: async (ms: number) => void waits.push(ms) }
@@ -96,7 +96,7 @@ describe('failing operations', () => {
     expect(repeats).to.deep.equal([false, ...Array.from({ length: 8 }, () => true)])
   })
 
-  it('end although settle throws: as a failure that can be settled, else without', async () => {
+  it('end although settle throws: settled as a failure if possible, otherwise without settling', async () => {
     const outcomes: string[] = []
     const settle =
       (times: number) =>
@@ -113,7 +113,7 @@ describe('failing operations', () => {
     expect(engine.stats()).to.include({ failed: 2, running: 0 })
   })
 
-  it('pause while the journal is full, and continue when there is room', async () => {
+  it('pause while the journal is full, and continue once it has space', async () => {
     const { db } = lab.changes
     const big = 'x'.repeat(100_000)
     db.exec('CREATE TABLE btest (x)')

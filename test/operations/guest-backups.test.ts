@@ -21,8 +21,8 @@ import { waitFor } from '../support/wait.js'
 import { describeOperationMatrix, type MatrixSubject } from '../support/operations/operation-matrix.js'
 
 /*
- * Every step of what is done with backups, on a host and at a target in memory: failing, with the agent gone, run and
- * undone twice. The guest runs; its disk had `first` on it when the backup was made, and has `second`.
+ * Every step of operations on backups, on a host and at a target in memory: it fails, the agent ends, it is run and
+ * undone twice. The guest runs. Its disk contained `first` at the backup, and contains `second` now.
  */
 
 const backupId = '00000000-0000-4000-8000-00000000000b'
@@ -39,7 +39,7 @@ describe('operations with backups', () => {
     undone: ['snapshot', 'send'],
     undoneFrom: 'verify',
     prepare: prepareScheduled,
-    // What is dropped is gone; its own step never fails.
+    // A dropped backup cannot be restored, but its own step never fails.
     checkFailed: (after, before, { step, phase }) => {
       if (step !== 'rotate' || phase !== 'after-run') expect(after).to.deep.equal(before)
     },
@@ -57,7 +57,7 @@ describe('operations with backups', () => {
     undone: ['fetch', 'stop', 'keep', 'exchange', 'start'],
     undoneFrom: 'start',
     prepare: () => prepare('backupRestore', ({ uuid, target }) => ({ uuid, target, backupId, sourceUuid: uuid })),
-    // Once what the disk was is gone there is no way back: the guest has the restored one, and runs.
+    // Once the former disk is deleted, the guest keeps the restored disk and runs.
     checkFailed: (after, before, { step, phase }) => {
       const isOver = step === 'forget' && phase === 'after-run'
       expect(after).to.deep.equal(isOver ? { ...(before as object), content: 'first' } : before)
@@ -65,7 +65,7 @@ describe('operations with backups', () => {
   })
 })
 
-describe('the room of a restore', () => {
+describe('the space of a restore', () => {
   const gib = 1024 ** 3
   let guest: MemoryGuest
   before(async () => {
@@ -82,7 +82,7 @@ describe('the room of a restore', () => {
     await waitFor(() => guest.host.freedChecks >= before + times, { what: 'checks of the deleted disk' })
   }
 
-  it('is lowered by the operation only after the space of the old disk is free', async () => {
+  it('is reduced by the operation only after the space of the old disk is free', async () => {
     const { host, uuid, domain } = guest
     const { context } = domain
     const soldBytes = context.store.get(uuid).spec.limits.diskGb * gib
@@ -100,7 +100,7 @@ describe('the room of a restore', () => {
     expect(room()).to.deep.equal({ fetchedBytes: 0, extraBytes: 100, boundBytes: soldBytes + 100 })
   })
 
-  it('is lowered by a comparison with the host where the operation did not wait for it', async () => {
+  it('is reduced by a comparison with the host if the operation did not wait for it', async () => {
     const { host, uuid, domain } = guest
     await raiseBound(domain.context, uuid, 1000)
     host.areFreed = false
@@ -167,7 +167,7 @@ async function prepare(name: BackupOrder, valueOf: (about: About) => object): Pr
   }
 }
 
-/** One that drops the one there is. */
+/** A scheduled backup that drops the existing one. */
 async function prepareScheduled(): Promise<MatrixSubject> {
   const subject = await prepare('backupDelete', () => ({}))
   const { domain, uuid, target } = subject

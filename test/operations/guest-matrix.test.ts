@@ -3,7 +3,7 @@ import { prepareInMemory } from '../support/memory/memory-matrix.js'
 import { describeOperationMatrix } from '../support/operations/operation-matrix.js'
 
 /*
- * Every fault of every step of the operations on a guest, its disk and what it boots, on a host in memory.
+ * Every fault of every step of the operations on a guest, its disk and its boot source, on a host in memory.
  * test/faults/guest-*.test.ts and kvm-*.test.ts try one fault of each step on a real host.
  */
 describe('operations on guests in memory', () => {

@@ -14,8 +14,8 @@ import {
 import { describeOperationMatrix, type MatrixSubject } from '../support/operations/operation-matrix.js'
 
 /*
- * Every step of what is done with snapshots, on a host in memory: failing, with the agent gone, run and undone twice.
- * The guest runs; its disk had `first` on it when the snapshot was taken, and has `second`.
+ * Every step of operations on snapshots, on a host in memory: it fails, the agent ends, it is run and undone twice. The
+ * guest runs. Its disk contained `first` at the snapshot, and contains `second` now.
  */
 
 const snapshotId = '00000000-0000-4000-8000-00000000000a'
@@ -40,7 +40,7 @@ describe('operations with snapshots', () => {
     undone: ['prepare', 'stop', 'keep', 'exchange', 'start'],
     undoneFrom: 'start',
     prepare: () => prepare('snapshotRestore', (uuid) => ({ uuid, snapshotId })),
-    // Once what the disk was is gone there is no way back: the guest has the restored one, and runs.
+    // Once the former disk is deleted, the guest keeps the restored disk and runs.
     checkFailed: (after, before, { step, phase }) => {
       const isOver = step === 'forget' && phase === 'after-run'
       expect(after).to.deep.equal(isOver ? { ...(before as object), content: 'first' } : before)
@@ -48,13 +48,13 @@ describe('operations with snapshots', () => {
   })
 })
 
-/** The guest keeps one, and has it. */
+/** The guest has one snapshot, and its limit is one. */
 describe('a scheduled snapshot', () => {
   describeOperationMatrix('take', {
     steps: ['room', 'snapshot', 'drop'],
     undone: ['snapshot'],
     prepare: prepareScheduled,
-    // What is dropped is gone; its own step never fails.
+    // A dropped snapshot cannot be restored, but its own step never fails.
     checkFailed: (after, before, { step, phase }) => {
       if (step === 'drop' && phase === 'after-run') return
       expect(after).to.deep.equal(before)

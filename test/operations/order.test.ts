@@ -50,7 +50,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('1')).status).to.equal('failed')
   })
 
-  it('gives the place of an operation that waits for its next attempt to others', async () => {
+  it('gives the slot of an operation that waits for its next attempt to others', async () => {
     let healed = false
     const remove = define('delete', [step('x', () => void (healed || fail()))], { forwardOnly: true })
     const engine = lab.start([remove, define('a', [])], { parallel: 1, retry: { ...retry, maxMs: 30 } })
@@ -66,7 +66,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('later')).status).to.equal('done')
   })
 
-  it('gives places of operations that wait for a shared resource to others, and respects the limit after', async () => {
+  it('gives slots of operations that wait for a shared resource to others, within the limit', async () => {
     let arrive = (): void => undefined
     const shared = new Promise<void>((resolve) => (arrive = resolve))
     let going = 0
@@ -110,7 +110,7 @@ describe('the order of operations', () => {
     expect(engine.get('2').status).to.equal('running')
   })
 
-  it('holds with the limit and every operation in random interleavings', async () => {
+  it('holds in random interleavings, with the limit and every operation', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(command, { maxLength: 40 }), fc.integer({ min: 1, max: 5 }), interleave),
       { numRuns: 60 },

@@ -93,7 +93,7 @@ describe('operations during shutdown and recovery', () => {
     engine.submit(order('1', 'delete', 'g'))
     engine.submit(order('2', 'busy', 'h'))
     await waitFor(() => engine.get('2').status === 'running')
-    await new Promise((done) => setTimeout(done, 20)) // the attempt is due, its place taken
+    await new Promise((done) => setTimeout(done, 20)) // the attempt is due, its slot is taken
     expect(await engine.close(2000)).to.equal(true)
   })
 
@@ -104,7 +104,7 @@ describe('operations during shutdown and recovery', () => {
     for (let n = 0; n < 4; n++) first.submit(order(`${n}`, `a${n}`, `g${n}`))
     await Promise.all(gates.map((gate) => gate.entered(1)))
     first.submit(order('later', 'a0', 'h'))
-    await first.close(5) // the gates do not listen: as if killed there
+    await first.close(5) // the gates ignore the shutdown, like a kill
     const begun: string[] = []
     const observer = ({ operationId, phase }: { operationId: string; phase: string }): void => {
       if (phase === 'before-run') begun.push(operationId)
@@ -138,7 +138,7 @@ describe('operations during shutdown and recovery', () => {
       expectRefused(() => second.submit({ ...order('1', 'a', 'g'), hashOf: { x: 2 } }), 'operation_conflict')
     })
 
-  it('end what the journal refuses for another reason than room, and continue with its guest', async () => {
+  it('end operations that the journal refuses for another reason than space, and continue with the guest', async () => {
     lab.changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF step ON operations WHEN new.id = '1'
       BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
     const engine = lab.start([define('a', [step('one', () => undefined)])])
@@ -149,7 +149,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('release the callers of what cannot even be ended', async () => {
+  it('release the callers of operations that cannot be ended', async () => {
     lab.changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF finished_at_ms ON operations WHEN new.id = '1'
       BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
     const engine = lab.start([define('a', [step('one', () => undefined)])])
@@ -159,7 +159,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('fail one of another version clearly, and continue', async () => {
+  it('fail an operation of another version with a clear error, and continue', async () => {
     const first = lab.start([define('new', [])], { parallel: 1 })
     first.submit(order('1', 'new', 'g'))
     await first.close()

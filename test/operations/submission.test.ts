@@ -60,7 +60,7 @@ describe('the submission of operations', () => {
     for (const [how, remove] of [
       ['by request', async (engine) => engine.remove('1')],
       [
-        'for its age',
+        'because of its age',
         async (engine) => {
           nowMs += dayMs + 1
           expect(await engine.prune(1)).to.equal(1)
@@ -109,7 +109,7 @@ describe('the submission of operations', () => {
     })
   })
 
-  it('leaves nothing behind when its reserve refuses it', async () => {
+  it('leaves nothing behind if its reserve function rejects it', async () => {
     const engine = lab.start([define('a', [])])
     lab.changes.db.exec('CREATE TABLE btest (x)')
     const reserve = (): never => {
@@ -125,7 +125,7 @@ describe('the submission of operations', () => {
     expect(await engine.wait('1')).to.include({ status: 'done' })
   })
 
-  it('is refused before recovery, after close, inside a transaction and without a definition', async () => {
+  it('is rejected before recovery, after close, inside a transaction and without a definition', async () => {
     const engine = new OperationEngine({
       changes: lab.changes,
       definitions: [define('a', [])],

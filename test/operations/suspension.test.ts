@@ -14,8 +14,8 @@ import {
 import { waitFor } from '../support/wait.js'
 
 /*
- * Suspensions of a guest on a host in memory: which orders they refuse, in whatever order they arrive, and what the
- * guest is afterwards.
+ * Suspensions of a guest on a host in memory: the orders that they reject in any sequence, and the resulting state of
+ * the guest.
  */
 
 const snapshotId = '00000000-0000-4000-8000-00000000000a'
@@ -90,7 +90,7 @@ describe('a suspended guest', function () {
       return runs() && record().status === 'running'
     })
 
-  /** @returns the code that refused it, at the order or by its operation */
+  /** @returns the error code, of the submission or of the operation */
   async function codeOf(order: WireOrder): Promise<string> {
     const { domain } = guest
     try {
@@ -151,7 +151,7 @@ describe('a suspended guest', function () {
     expect([runs(), record().wanted]).to.deep.equal([false, 'stopped'])
   })
 
-  it('is started by its host’s reboot in mode network only, and stays cut off', async () => {
+  it('is started by its host’s reboot only in mode network, and stays disconnected', async () => {
     await suspend('network')
     guest.host.driver.running.clear()
     await runsAgain()

@@ -21,23 +21,23 @@ type Case = readonly [
 
 const cases: readonly Case[] = [
   ['is off', out4, {}, true, { enabled: false }],
-  ['an allowed one', in4, {}, true],
-  ['another', out4, {}, false],
-  ['an IPv4-mapped one', `::ffff:${in4}`, {}, true],
-  ['an allowed IPv6 one', '2001:db8:a::1', {}, true],
-  ['another IPv6 one', '2001:db8:b::1', {}, false],
-  ['one that claims to be another', out4, { [xff]: in4 }, false],
-  ['one that claims it otherwise', out4, { [xri]: in4, [cf]: in4 }, false],
+  ['an allowed address', in4, {}, true],
+  ['another address', out4, {}, false],
+  ['an allowed IPv4-mapped address', `::ffff:${in4}`, {}, true],
+  ['an allowed IPv6 address', '2001:db8:a::1', {}, true],
+  ['another IPv6 address', '2001:db8:b::1', {}, false],
+  ['a client that claims an allowed address', out4, { [xff]: in4 }, false],
+  ['a client that claims it in other headers', out4, { [xri]: in4, [cf]: in4 }, false],
   ['behind a proxy', listed, { [xff]: in4 }, true],
-  ['behind a proxy, having claimed another', listed, { [xff]: `${in4}, ${out4}` }, false],
-  ['behind a proxy, having claimed one that is not', listed, { [xff]: `${out4}, ${in4}` }, true],
+  ['behind a proxy, claiming an allowed address', listed, { [xff]: `${in4}, ${out4}` }, false],
+  ['behind a proxy, claiming another address', listed, { [xff]: `${out4}, ${in4}` }, true],
   ['behind two proxies', listed, { [xff]: `${in4}, ${second}` }, true],
   ['behind a proxy that adds a port', listed, { [xff]: `${in4}:4711` }, true],
   ['behind a proxy, IPv6 with a port', listed, { [xff]: '[2001:db8:a::9]:443' }, true],
-  ['behind a proxy that does not know', listed, { [xff]: `${in4}, unknown` }, false],
-  ['an address with a zero before', listed, { [xff]: '192.0.02.5' }, false],
+  ['behind a proxy that does not know the address', listed, { [xff]: `${in4}, unknown` }, false],
+  ['an address with a leading zero', listed, { [xff]: '192.0.02.5' }, false],
   ['a proxy behind a proxy', listed, { [xff]: second }, false],
-  ['more hops than anybody has', listed, { [xff]: `${`${second},`.repeat(40)}${in4}` }, false],
+  ['too many hops', listed, { [xff]: `${`${second},`.repeat(40)}${in4}` }, false],
   ['X-Real-IP of a proxy', listed, { [xri]: in4 }, true],
   ['X-Forwarded-For before X-Real-IP', listed, { [xff]: out4, [xri]: in4 }, false],
   ['X-Forwarded-For before CF-Connecting-IP', listed, { [xff]: out4, [cf]: in4 }, false],
@@ -48,9 +48,9 @@ const cases: readonly Case[] = [
   ['this machine, mapped', '::ffff:127.0.0.1', { host: '127.0.0.1' }, true],
   ['this machine over IPv6', '::1', { host: '[::1]:8080' }, true],
   ['a proxy on this machine that is not trusted', loopback, { host: 'localhost', [xff]: in4 }, false],
-  ['a proxy on this machine that says it in Via', loopback, { host: 'localhost', via: '1.1 x' }, false],
+  ['a proxy on this machine that announces itself in Via', loopback, { host: 'localhost', via: '1.1 x' }, false],
   [
-    'a trusted proxy on this machine, for another',
+    'a trusted proxy on this machine, for another address',
     loopback,
     { host: 'localhost', [xff]: out4 },
     false,
@@ -63,9 +63,9 @@ const cases: readonly Case[] = [
     true,
     { trustedProxies: [loopback] },
   ],
-  ['this machine under a name of somebody’s', loopback, { host: 'panel.test' }, false],
-  ['IPv4 where all of IPv6 is allowed', '1.2.3.4', {}, false, { allowedSources: ['::/0'] }],
-  ['IPv6 where all of IPv4 is allowed', '2001:db8::1', {}, false, { allowedSources: ['0.0.0.0/0'] }],
+  ['this machine under a foreign name', loopback, { host: 'panel.test' }, false],
+  ['IPv4 if all of IPv6 is allowed', '1.2.3.4', {}, false, { allowedSources: ['::/0'] }],
+  ['IPv6 if all of IPv4 is allowed', '2001:db8::1', {}, false, { allowedSources: ['0.0.0.0/0'] }],
 ]
 
 describe('the access policy', () => {
@@ -85,7 +85,7 @@ describe('the access policy', () => {
     const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })
     const policies = new AccessPolicies({ store, trustedProxies, log: silentLog })
     stores.push(store)
-    expect(policies.judge(self).allowed, 'this machine, before the store is there').to.equal(true)
+    expect(policies.judge(self).allowed, 'this machine, before the store is available').to.equal(true)
     expect(policies.judge({ peer: in4, headers: {} }).allowed, 'another, then').to.equal(false)
     store.start()
     await waitFor(() => policies.judge({ peer: loopback, headers: { host: 'x' } }).valid && isKnown(policies))
@@ -109,13 +109,13 @@ describe('the access policy', () => {
     }
   })
 
-  it('uses the proxies of the configuration too, also while it is off', async () => {
+  it('also uses the proxies of the configuration, even while it is off', async () => {
     const policies = await open(['10.9.0.0/16'])
     await policies.disable()
     expect(policies.judge({ peer: '10.9.1.1', headers: { [xff]: in4 } }).address).to.equal(in4)
   })
 
-  it('cannot be changed by a caller it would lock out, nor so that it refuses everybody', async () => {
+  it('cannot be set to lock out the caller, or to reject everybody', async () => {
     const policies = await open()
     await policies.change({ ...base, enabled: false }, self)
     const outside = { peer: out4, headers: {} }

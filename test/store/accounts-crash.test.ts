@@ -40,7 +40,7 @@ describe('kill -9 of gateway and Redis while accounts change', () => {
     return child
   }
 
-  it(`retains what was acknowledged in ${kills} kills, and no partial change`, async function () {
+  it(`keeps acknowledged changes and no partial ones in ${kills} kills`, async function () {
     worker = startWorker()
     for (let kill = 0; kill < kills; kill++) {
       const count = messages

@@ -14,7 +14,7 @@ describe('audit store', () => {
   })
   after(() => redis.stop())
 
-  /** A store with nothing in it. */
+  /** An empty store. */
   const openStore = () => redis.openStore(`btest${++count}:`)
 
   const caller = administratorOf(1)
@@ -37,7 +37,7 @@ describe('audit store', () => {
     expect((await audit.read(all)).records[1]).to.include({ target: 'lost', success: true, detail: 'late' })
   })
 
-  it('counts only as many entries as necessary', async () => {
+  it('counts only the necessary entries', async () => {
     const audit = new AuditStore(await openStore(), 100, silentLog)
     for (let i = 0; i < 9; i++) await audit.begin(start(`${i}`))
     const read = async (size: number, bounds: object) => {
@@ -73,7 +73,7 @@ describe('audit store', () => {
     }
     await waitFor(async () => (await audit.read(all)).total <= 3000, { what: 'the oldest are gone' })
     const { records, total } = await audit.read(all)
-    // Some more are given up at a time.
+    // Some more are removed at a time.
     expect(total).to.be.within(2990, 3000)
     expect(records.map((record) => Number(record.target))).to.deep.equal(
       Array.from({ length: total }, (_, i) => 4999 - i),

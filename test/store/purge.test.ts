@@ -10,7 +10,7 @@ describe('the data of a gateway in a store', () => {
   after(() => redis.stop())
 
   async function keys(): Promise<string[]> {
-    const found = new Set<string>() // SCAN may tell of one twice
+    const found = new Set<string>() // SCAN may return a key twice
     for await (const some of (await redis.openStore()).client.scanIterator()) some.forEach((key) => found.add(key))
     return [...found].toSorted()
   }
@@ -28,20 +28,20 @@ describe('the data of a gateway in a store', () => {
   })
 
   for (const prefix of ['', 'btest'])
-    it(`stays where others may have keys of the prefix '${prefix}'`, async () => {
+    it(`is kept if others may have keys with the prefix '${prefix}'`, async () => {
       const before = await keys()
       expect(await refusal(purgeStore(redis.url, prefix))).to.include('store_shared')
       expect(await keys()).to.deep.equal(before)
     })
 
-  it('stays while another gateway uses it', async () => {
+  it('is kept while another gateway uses it', async () => {
     const store = await redis.openStore('btest-c:')
     const gateway = new GatewayInstance(store)
     await store.client.set('btest-c:instance:another machine/1/2/3', '1')
     expect(await refusal(purgeStore(redis.url, 'btest-c:'))).to.include('store_shared')
     await store.client.del('btest-c:instance:another machine/1/2/3')
     await store.client.set(`btest-c:instance:${gateway.id.replace(/\/\d+\//, '/1/')}`, '1')
-    expect(await purgeStore(redis.url, 'btest-c:'), 'of one that was killed').to.equal(1)
+    expect(await purgeStore(redis.url, 'btest-c:'), 'of a killed gateway').to.equal(1)
   })
 
   it('cannot be deleted when the server is unreachable', async () =>

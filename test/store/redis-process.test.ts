@@ -24,7 +24,7 @@ describe('private Redis', () => {
       extraConfig,
     })
 
-  it('has a directory, socket and configuration for its owner only', async () => {
+  it('has a directory, socket and configuration that only its owner can access', async () => {
     const modes = await Promise.all(
       [
         join(redis.stateDir, 'redis'),
@@ -51,7 +51,7 @@ describe('private Redis', () => {
     }
   })
 
-  it('is started again after a kill, with everything acknowledged', async () => {
+  it('is started again after a kill, with all acknowledged data', async () => {
     const store = await redis.openStore()
     await store.run('set', (client) => client.set('btest:a', 'kept'))
     const pid = await redis.pid()
@@ -72,7 +72,7 @@ describe('private Redis', () => {
     expect(await second.findPid()).not.to.equal(pid)
   })
 
-  it('ends within a stop that begins while it is starting a server', async () => {
+  it('ends completely if the stop begins while it starts a server', async () => {
     for (let round = 0; round < 20; round++) {
       const second = another()
       await second.start()
@@ -159,7 +159,7 @@ describe('private Redis', () => {
     await rm(stateDir, { recursive: true })
   })
 
-  it('refuses writes on a full disk, loses no acknowledged one, and continues when there is room', async function () {
+  it('rejects writes on a full disk, loses no acknowledged one, and continues once there is space', async function () {
     const stateDir = await redisDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'btest', stateDir])
     const small = await startTestRedis({ stateDir })

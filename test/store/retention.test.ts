@@ -34,7 +34,7 @@ describe('the retention of a gateway', () => {
       requestId: '',
     }) as never
 
-  /** An entry with its outcome, of that many days ago. */
+  /** Adds an entry with its outcome that is that many days old. */
   async function addAged(target: string, days: number): Promise<void> {
     const id = `${Date.now() - days * dayMs}-0`
     const entry = { by: 'key:1', action: 'a', target, user: 'u', address: '', request_id: '' }
@@ -45,7 +45,7 @@ describe('the retention of a gateway', () => {
   const targets = async (audit: AuditStore): Promise<string[]> =>
     (await audit.read({ guests: 'all' })).records.map(({ target }) => target)
 
-  it('limits the audit log to a number of days, with outcomes, also those of earlier versions', async () => {
+  it('limits the audit log with its outcomes to a number of days, also entries of earlier versions', async () => {
     const audit = new AuditStore(store, 1000, silentLog)
     for (const [target, days] of [
       ['oldest', 40],
@@ -61,7 +61,7 @@ describe('the retention of a gateway', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('retains outcomes of the audit log that wait up to an hour for their entry', async () => {
+  it('keeps outcomes of the audit log for up to an hour without their entry', async () => {
     const audit = new AuditStore(store, 1000, silentLog)
     const add = (stream: string, id: string, fields: Record<string, string>) =>
       store.client.xAdd(store.key(stream), id, { e: JSON.stringify(fields) })
@@ -85,12 +85,12 @@ describe('the retention of a gateway', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('counts a caller that adds something while the callers without anything are removed', async () => {
+  it('counts a caller that adds an entry while callers without entries are removed', async () => {
     const names = { callers: store.key('callers'), by: (ref: string) => store.key('by', ref) }
     const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
     await store.client.sAdd(names.callers, members)
     let added = false
-    /** Adds something just before the removal is carried out. */
+    /** Adds an entry just before the removal is carried out. */
     const racing = new Proxy(store, {
       get: (target, name) =>
         name !== 'transact'
@@ -138,7 +138,7 @@ describe('the retention of a gateway', () => {
       return found
     }
 
-    it('keeps the newest, and those that run', async () => {
+    it('keeps the newest, and those in progress', async () => {
       const idempotency = open()
       await idempotency.begin(request('runs'))
       for (let n = 0; n < 10; n++) {
@@ -156,7 +156,7 @@ describe('the retention of a gateway', () => {
     })
     let last = 0
 
-    it('is limited to a number of hours, and their list is no longer', async () => {
+    it('is limited to a number of hours, also in their list', async () => {
       await answered(open(3), 'k')
       const [key = ''] = await kept()
       expect(await store.client.pTTL(key)).to.be.within(3 * 3_600_000 - 60_000, 3 * 3_600_000)
@@ -177,7 +177,7 @@ describe('the retention of a gateway', () => {
       expect(await idempotency.begin(request('other', 'key:2'))).to.have.property('replay')
     })
 
-    it('trims them without the list that earlier versions wrote', async () => {
+    it('trims them even if the list of earlier versions is missing', async () => {
       await store.client.zAdd(store.key('idempotency-ages'), { score: 1, value: 'old' })
       await open().trim(1000)
       expect(await store.client.exists(store.key('idempotency-ages'))).to.equal(0)

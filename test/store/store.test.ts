@@ -9,7 +9,7 @@ describe('store', () => {
   let redis: TestRedis
   afterEach(async () => redis.stop())
 
-  it('fails at once while nothing listens, with that reason', async () => {
+  it('fails at once with a reason while the server is not running', async () => {
     redis = await startTestRedis()
     const store = new Store({ url: 'unix:///tmp/btest-no-such.sock', prefix: 'x:', log: silentLog })
     store.start()
@@ -23,7 +23,7 @@ describe('store', () => {
     await store.close()
   })
 
-  it('notices a hanging server within 2 s and recovers within 5 s', async () => {
+  it('detects a hanging server within 2 s and recovers within 5 s', async () => {
     redis = await startTestRedis()
     const store = await redis.openStore()
     const pid = await redis.pid()
@@ -81,7 +81,7 @@ describe('store', () => {
     expect(await one.run('read', (client) => client.get('sum'))).to.equal('60')
   })
 
-  it('reports changes below a prefix, whoever makes them, and a loss of contact', async () => {
+  it('reports changes below a prefix by any client, and a lost connection', async () => {
     redis = await startTestRedis()
     const writer = await redis.openStore()
     const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })

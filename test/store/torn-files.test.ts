@@ -13,8 +13,8 @@ import { LabAgent } from '../support/memory/lab-agent.js'
 import { createTestPki, type TestPki } from '../support/gateway/pki.js'
 
 /*
- * Every file of agent and gateway that a power cut can tear, torn in ten ways: the program recovers by itself with all
- * data, or refuses to start with a sentence that says what to do. The store's files are in torn-store.test.ts.
+ * Every file of agent and gateway that a power cut can damage, damaged in ten ways: the program recovers by itself with
+ * all data, or refuses to start with instructions. torn-store.test.ts tests the store's files.
  */
 
 const flipAt = (bytes: Buffer, at: number): Buffer => {
@@ -23,7 +23,7 @@ const flipAt = (bytes: Buffer, at: number): Buffer => {
   return copy
 }
 
-/** Content before to content after; undefined: the file is missing. */
+/** Ways to damage a file: from its content to the damaged content; undefined: the file is missing. */
 const tears: readonly (readonly [string, (bytes: Buffer) => Buffer | undefined])[] = [
   ['empty', () => Buffer.alloc(0)],
   ['half', (bytes) => bytes.subarray(0, bytes.length >> 1)],
@@ -46,7 +46,7 @@ function tearFile(path: string, change: (bytes: Buffer) => Buffer | undefined): 
   else rmSync(path)
 }
 
-/** Says what to do: a command, or what to restore. */
+/** Instructions in an error: a command to run, or files to restore. */
 const advice = /restore .* from (a|the same) backup|let this host join again|join a gateway with the command/
 
 describe('torn files', function () {
@@ -71,7 +71,7 @@ describe('torn files', function () {
       guests = stateOf()
       await createSigningRequest(identityDir)
       good = mkdtempSync(join(tmpdir(), 'btest-torn-'))
-      // While it runs, as a power cut finds it: with the write-ahead log.
+      // Copied while the agent runs, with the write-ahead log, as after a power cut.
       cpSync(agent.stateDir, join(good, 'state'), { recursive: true, dereference: false, filter: isFile })
       cpSync(identityDir, join(good, 'identity'), { recursive: true })
       await agent.stop()
@@ -112,7 +112,7 @@ describe('torn files', function () {
           const failure = await agent.resume().then(() => undefined, describeError)
           try {
             if (failure !== undefined) return void expect(failure).to.match(advice)
-            // A log that lost its end has what was committed before: SQLite's checksums decide.
+            // A log without its end keeps the earlier commits: SQLite's checksums decide.
             if (acknowledged) expect(stateOf()).to.deep.equal(guests)
             await createSigningRequest(identityDir)
           } finally {
@@ -131,7 +131,7 @@ describe('torn files', function () {
     })
     afterEach(() => rmSync(directory, { recursive: true, force: true }))
 
-    /** As the gateway does at its start. */
+    /** Reads the state like a starting gateway. */
     async function openState(): Promise<unknown> {
       checkStateComplete(directory)
       const { fingerprint, publicKeyPem } = await ensureAuthority(join(directory, 'pki'), 30)
@@ -139,7 +139,7 @@ describe('torn files', function () {
       return [fingerprint, publicKeyPem, secret.toString('hex')]
     }
 
-    /** One that is well-formed is not known to be another: nothing but the store was sealed with it. */
+    /** Not detected: the secret is well-formed, and only data in the store was sealed with it. */
     const undetected = 'secret with a flipped byte in its middle'
     for (const file of ['pki/authority.pem', 'secret'])
       for (const [how, change] of tears.filter(([name]) => `${file} ${name}` !== undetected))

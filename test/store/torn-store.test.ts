@@ -12,7 +12,7 @@ const record = '*3\r\n$3\r\nSET\r\n$7\r\nbtest:x\r\n$2\r\nno\r\n'
 const multi = '*1\r\n$5\r\nMULTI\r\n'
 
 interface Files {
-  /** The file that commands are appended to. */
+  /** The append-only file. */
   readonly increment: string
   readonly base: string
   readonly manifest: string
@@ -50,7 +50,7 @@ const repaired: Tear[] = [
     cut: 333,
   },
   {
-    name: 'a value of which only zeros arrived',
+    name: 'a value of which only zeros were written',
     tear: ({ increment }) => appendFile(increment, record.slice(0, 26) + '$4000\r\n' + '\0'.repeat(100)),
     cut: 133,
   },
@@ -211,7 +211,7 @@ describe('store after a power cut', function () {
       })
     })
 
-  it('waits where the disk is full at its start, reports it, and starts once there is space', async () => {
+  it('waits if the disk is full at its start, reports it, and starts once there is space', async () => {
     const directory = await redisDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'btest', directory])
     stateDir = directory

@@ -33,7 +33,7 @@ const host = {
   certificateNotAfterMs: 1,
 }
 
-describe('an event that webhooks missed while no gateway delivered', () => {
+describe('an event that happened while no gateway delivered webhooks', () => {
   let redis: TestRedis
   let queue: DeliveryQueue
   let view: FleetState
@@ -57,7 +57,7 @@ describe('an event that webhooks missed while no gateway delivered', () => {
     deliverer = new Deliverer({ ...parts, records: () => [hook] })
   }
   const told = async (): Promise<string[]> => (await queue.load(hook.id)).map(({ type }) => type)
-  /** Until all that is known now has been looked through. */
+  /** Waits until all present states have been compared. */
   const lookedThrough = async (): Promise<void> => {
     for (const type of ['first', 'second']) {
       const about = { id: type, eventId: type, type, key: host.id, guestUuid: '', body: '{}' }

@@ -8,12 +8,12 @@ import type { WebhookRecord } from '../../gateway/webhooks/webhook-record.js'
 import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 
-/** Fails as often as is said, as a store that is away for a moment. */
+/** Fails a number of times, like a store that is unavailable for a moment. */
 class FailingQueue extends DeliveryQueue {
   failures = 0
 
   override async remove(webhookId: string): Promise<void> {
-    if (this.failures-- > 0) throw new Error('the store is away')
+    if (this.failures-- > 0) throw new Error('the store is unavailable')
     await super.remove(webhookId)
   }
 }
@@ -38,7 +38,7 @@ describe('the remains of a removed webhook', () => {
     await redis.stop()
   })
 
-  /** As the gateway that takes over, of a fleet without hosts. */
+  /** Starts the deliverer like the next gateway, for a fleet without hosts. */
   const deliver = (): Deliverer => {
     const view = { hosts: () => [], changes: { listen: () => () => undefined } } as unknown as FleetView
     const send = () => new Promise<never>(() => undefined)
@@ -79,7 +79,7 @@ describe('the remains of a removed webhook', () => {
     expect(queue.failures).to.be.lessThan(0)
   })
 
-  it('stay with a webhook whose removal was interrupted', async () => {
+  it('are kept for a webhook whose removal was interrupted', async () => {
     await queue.noteRemoved('kept')
     await remove()
     deliver()
