@@ -26,7 +26,7 @@ describe('first admin key', () => {
   const keyFile = () => join(stateDir, 'etc', 'admin.key')
   const readKeys = async (of = store) => [...(await readAllKeys(of.client, keyNames(of))).values()]
 
-  it('is readable by its owner only, and the state directory stores only a digest', async () => {
+  it('is readable only by its owner, and the state directory stores only a digest', async () => {
     await createAdminKey(stateDir, keyFile())
     const key = (await readFile(keyFile(), 'utf8')).trim()
     expect(isKeySecret(key)).to.equal(true)
@@ -36,7 +36,7 @@ describe('first admin key', () => {
     expect(record).to.contain(digestKey(key)).and.not.to.contain(key.slice(15))
   })
 
-  it('is adopted once, by any number of gateways at once', async () => {
+  it('is adopted once by any number of concurrent gateways', async () => {
     await createAdminKey(stateDir, keyFile())
     const other = await redis.openStore()
     await Promise.all(Array.from({ length: 20 }, (_, i) => importAdminKey(i % 2 ? store : other, stateDir)))
@@ -46,7 +46,7 @@ describe('first admin key', () => {
     ])
   })
 
-  it('does nothing without a file, and refuses a file with other content', async () => {
+  it('does nothing without a file, and rejects a file with other content', async () => {
     await importAdminKey(store, stateDir)
     expect(await readKeys()).to.deep.equal([])
     await writeFile(adminKeyFile(stateDir), '{"id":"x","digest":"none"}')

@@ -138,7 +138,7 @@ describe('API keys over HTTP', () => {
         ).to.deep.equal([404, 'not_found'])
   })
 
-  it('rejects a key from the next request on: disabled, expired, deleted', async () => {
+  it('rejects a disabled, expired or deleted key from the next request on', async () => {
     const { id, key } = await keys.make({ scopes: ['apikey:read'] })
     expect(await keys.admits(key)).to.equal(200)
     await gateway.request('PATCH', `/api-keys/${id}`, { body: { disabled: true } })
@@ -161,7 +161,7 @@ describe('API keys over HTTP', () => {
     await waitFor(async () => (await keys.admits(key)) === 'key_expired')
   })
 
-  it('accepts a key from its addresses only', async () => {
+  it('accepts a key only from its addresses', async () => {
     const { key } = await keys.make({ scopes: ['apikey:read'], ip_whitelist: '192.0.2.0/24' })
     expect(await keys.answerTo('GET', '/api-keys', { key })).to.deep.equal([403, 'ip_not_allowed'])
     expect(

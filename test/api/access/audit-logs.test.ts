@@ -30,7 +30,7 @@ describe('audit log over HTTP', () => {
     return reply.body.data as Row[]
   }
 
-  /** While the agents fail so. */
+  /** Works while the agents fail with this error. */
   const failingWith = async (failure: BerthError, work: () => Promise<unknown>): Promise<void> => {
     gateway.fleet.agentFailure = failure
     await work().finally(() => (gateway.fleet.agentFailure = undefined))
@@ -90,7 +90,7 @@ describe('audit log over HTTP', () => {
     ])
   })
 
-  it('records neither reads nor requests that are refused before they begin', async () => {
+  it('records neither reads nor requests that are rejected before they begin', async () => {
     const before = await read()
     await gateway.request('GET', '/api-keys')
     await gateway.request('POST', '/api-keys', { body: {} })
@@ -152,7 +152,7 @@ describe('audit log over HTTP', () => {
 
   it('shows a key that is bound to containers only the code of a failure', async () => {
     const { uuid } = await gateway.fleet.addGuest({ name: 'failing' })
-    const failure = new BerthError('conflict', 'invalid_state', 'other is in the way')
+    const failure = new BerthError('conflict', 'invalid_state', 'blocked by other')
     await failingWith(failure, () => gateway.request('POST', '/containers/failing/stop'))
     const key = await gateway.makeKey({ scopes: ['audit:read'], container_uuids: [uuid] })
     const detail = async (as?: string) => (await read('?action=container.stop', as))[0]?.detail

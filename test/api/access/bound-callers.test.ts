@@ -5,8 +5,8 @@ import { SubUserCalls, type Caller } from '../../support/gateway/sub-user-calls.
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
- * Every route of the table, for a key that is bound to one container, and for a sub-user of it: nothing tells of
- * another. Routes that are added are covered without a line here.
+ * Every route of the table, for a key that is bound to one container, and for a sub-user of it: no answer reveals
+ * another container. The test covers new routes automatically.
  */
 for (const who of ['a key bound to one container', 'a sub-user of one container'])
   describe(`${who}, on every route`, function () {
@@ -32,7 +32,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
     })
     after(() => gateway.close())
 
-    /** With one request id for all: answers have to be the same to the byte. */
+    /** Sends a fixed request id, since answers must be identical byte for byte. */
     const call = async (route: Route, values: Record<string, string>, as = ask) => {
       const path = route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? '0')
       const headers = { 'x-request-id': 'the-same-for-all' }
@@ -113,7 +113,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
         ['address_in_use', 'conflict'],
         ['resource_exhausted', 'exhausted'],
       ] as const) {
-        gateway.fleet.agentFailure = new BerthError(kind, code, '10.9.8.7 is of foreign-guest, 3 left')
+        gateway.fleet.agentFailure = new BerthError(kind, code, '10.9.8.7 is used by foreign-guest, 3 left')
         const { status, body: refusal, text } = await ask('POST', `/containers/${own.id}/${path}`, { body })
         const told = await gateway.request('POST', `/containers/${own.id}/${path}`, { body })
         gateway.fleet.agentFailure = undefined

@@ -14,12 +14,12 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']
 const past = '2001-01-01 00:00:00'
 
-/** `in`: neither 401, 403 nor 500, whatever else it answers where nothing is there. */
+/** `in`: any status except 401, 403 and 500; missing objects may cause others. */
 type ExpectedAnswer = 'in' | readonly [status: number, code: string]
 
 interface Kind {
   readonly name: string
-  /** Requests by one of the kind that may do what this route needs, as far as its kind can. */
+  /** Creates a caller of this kind with as many of the rights for this route as the kind can have. */
   readonly of: (route: Route) => Promise<Caller>
   readonly expected: (route: Route) => ExpectedAnswer
 }
@@ -27,7 +27,7 @@ interface Kind {
 const refused = [403, 'insufficient_scope'] as const
 const unknown = [401, 'unauthorized'] as const
 
-/** All that a sub-user may call, with the permission for it; `any` and `session` take none. */
+/** All routes for sub-users, with the required permission; `any` and `session` require none. */
 const forSubUsers: Readonly<Record<string, string>> = {
   'GET /containers': 'container:read',
   'GET /containers/list': 'container:read',
@@ -112,7 +112,7 @@ describe('every route and every kind of caller', function () {
     keyWith.set(scopes.join(), found)
     return found
   }
-  /** A session of its own, of an account of its own, for what is about sessions. */
+  /** Routes about sessions get a separate account and session for each call. */
   const bySession = (begin: () => () => Promise<Caller>) => {
     const [shared, own] = [begin(), begin()]
     let made: Promise<Caller> | undefined
@@ -247,7 +247,7 @@ describe('every route and every kind of caller', function () {
 
   const pathOf = ({ path }: Route): string => path.replaceAll(/\{\w+\}/g, '999999')
 
-  /** The older one has the same routes. */
+  /** The older prefix has the same routes. */
   const prefixes = ['/api/v1', '/api']
 
   for (const kind of kinds)
@@ -258,14 +258,14 @@ describe('every route and every kind of caller', function () {
           const { status, body, text } = await caller(route.method, `${prefix}${pathOf(route)}`)
           const label = `${prefix}: ${nameOf(route)}: ${status} ${text.slice(0, 200)}`
           const expected = kind.expected(route)
-          // What is open to anybody refuses by itself what was not sent.
+          // Public routes themselves reject missing credentials.
           if (isOpen(route)) expect([403, 500], label).not.to.include(status)
           else if (expected === 'in') expect([401, 403, 500], label).not.to.include(status)
           else expect([status, body?.code], label).to.deep.equal(expected)
         }
     })
 
-  it('has a route for each that is for sub-users, and no other is open to them', () => {
+  it('lists exactly the routes that are open to sub-users', () => {
     const open = gateway.api.routes.filter(
       ({ scope, subUser = 'refused' }) => scope !== 'public' && subUser !== 'refused',
     )
@@ -275,7 +275,7 @@ describe('every route and every kind of caller', function () {
     expect([inner, others]).to.deep.equal(['PUT /containers/{id}/port-mappings/{index}', []])
   })
 
-  it('refuses everybody at an address that the access policy excludes', async () => {
+  it('rejects every caller at an address that the access policy excludes', async () => {
     const admin = await calls.admin('at-the-door')
     const via = (address: string) => ({ headers: { 'x-forwarded-for': address } })
     const policy = { enabled: true, allowed_sources: [inside] }

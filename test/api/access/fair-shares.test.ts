@@ -40,7 +40,7 @@ describe('keys with the same maker share', function () {
     }
   }
 
-  it('the room for event streams, of which a part is reserved for others', async () => {
+  it('the number of event streams, with a part reserved for others', async () => {
     const keys = [bound]
     for (let n = 0; n < 4; n++) keys.push((await makeChild(keys.at(-1)!)).body.data.key as string)
     const answers = []
@@ -69,10 +69,10 @@ describe('keys with the same maker share', function () {
     }
     expect([refused?.status, refused?.body.code]).to.deep.equal([409, 'key_limit_reached'])
     expect(refused?.body.message).to.include(String(mostKeys))
-    expect((await makeChild(gateway.adminKey)).status, 'others go on').to.equal(201)
+    expect((await makeChild(gateway.adminKey)).status, 'others continue').to.equal(201)
     const { body } = await gateway.request('GET', '/api-keys', { key: bound })
     const rows = body.data as { id: number }[]
     await gateway.request('DELETE', `/api-keys/${rows.at(-1)!.id}`, { key: bound })
-    await waitFor(async () => (await makeChild(bound)).status === 201, { what: 'room after a deletion' })
+    await waitFor(async () => (await makeChild(bound)).status === 201, { what: 'a free slot after a deletion' })
   })
 })

@@ -26,7 +26,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
     return left
   }
 
-  /** The next API key is made, and then `work` happens before the request goes on. */
+  /** Runs `work` after the next API key is created, before the request continues. */
   const afterNextKey = (work: () => Promise<void>) => {
     const { keys } = gateway.access
     const create = keys.create.bind(keys)
@@ -76,7 +76,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
     expect((await gateway.request('GET', '/containers', { key: data.key })).status).to.equal(401)
   })
 
-  it('remembers for two days which repeatable request created an API key', async () => {
+  it('remembers for two days which idempotent request created an API key', async () => {
     await gateway.request('POST', '/api-keys', { body: { name: 'without' } })
     expect(await markers()).to.deep.equal([])
     const { key } = (await send('/api-keys', { name: 'with' })).body.data

@@ -45,7 +45,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect(body.data).to.have.length(1)
   })
 
-  it('separates callers, and refuses another body', async () => {
+  it('separates callers, and rejects another body', async () => {
     await post('a-2', { name: 'two' })
     const other = await post('a-2', { name: 'three' })
     expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
@@ -145,7 +145,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await create('idem-3', 'order-4713')).status).to.equal(202)
   })
 
-  it('is ignored by the list by POST, which shows the present state and leaves no audit entry', async () => {
+  it('is ignored by the POST list, which shows the present state and writes no audit entry', async () => {
     const headers = { 'idempotency-key': 'listing' }
     const ask = (body: unknown) => gateway.request('POST', '/containers/list', { headers, body })
     expect((await ask({})).status).to.equal(200)
@@ -189,7 +189,7 @@ describe('idempotency store', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('reports that the first request still runs, here and in another process', async () => {
+  it('reports that the first request is in progress, here and in another process', async () => {
     const [one, two] = [await open(), await open()]
     const claim = await claimOf(one.idempotency, 'k')
     expect(await codeOf(one.idempotency.begin(request('k')))).to.equal('task_running')
@@ -225,7 +225,7 @@ describe('idempotency store', () => {
     expect(await claimOf(idempotency, 'k')).to.deep.equal(claim)
   })
 
-  it('creates one API key per operation, however many gateways try at once', async () => {
+  it('creates one API key per operation, even if many gateways try at once', async () => {
     await createAdminKey(redis.stateDir, join(redis.stateDir, 'admin.key'))
     const options = { secret, stateDir: redis.stateDir, auditKeep: 100, limits: noLimits, log: silentLog }
     const stores = await Promise.all([1, 2, 3].map(() => redis.openStore(prefix)))

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { TSchema } from 'typebox'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-/** The interface that billing systems and panels of the field know: methods and path. */
+/** The routes that existing billing systems and panels use: methods and path. */
 const endpoints = `
 GET /dashboard
 GET /host-info
@@ -151,7 +151,7 @@ POST /api-keys: id name key prefix ip_whitelist scopes expires_at disabled conta
 PATCH /api-keys/{id}: id name prefix scopes expires_at disabled container_uuids
 `
 
-/** Without the names of parameters. */
+/** The path without the names of its parameters. */
 const plain = (path: string): string => path.replace(/\{[^}]*\}/g, '{}')
 
 describe('the contract of existing clients', () => {

@@ -11,7 +11,7 @@ import { Store, type StoreClient } from '../../../gateway/store/store.js'
 import { silentLog, startTestRedis, type TestRedis } from '../../support/gateway/redis.js'
 import { waitFor } from '../../support/wait.js'
 
-/** A store whose replies to GET, once read, can be held back, and that can claim to be out of touch. */
+/** A store whose replies to GET can be held back, and that can pretend to be disconnected. */
 class HeldStore extends Store {
   gate = Promise.resolve()
   reads = 0
@@ -96,7 +96,7 @@ describe('key cache', () => {
     expect(cache.get(record.digest)?.rights.disabled).to.equal(true)
   })
 
-  it('drops a key together with the record of its maker', async () => {
+  it('drops a key together with the record of its creator', async () => {
     const child = createKeySecret()
     await insertKey(writer.client, keyNames(writer), {
       ...record,
@@ -112,7 +112,7 @@ describe('key cache', () => {
     expect((await cache.load(digestKey(child)))?.rights.disabled).to.equal(true)
   })
 
-  it('refuses a record of another digest, and a broken chain of makers', async () => {
+  it('rejects a record of another digest, and a broken chain of creators', async () => {
     const stray = createKeySecret()
     await writer.client.set(keyNames(writer).digest(digestKey(stray)), '1')
     expect(await cache.load(digestKey(stray))).to.equal(undefined)
@@ -133,7 +133,7 @@ describe('key cache', () => {
     let failures = 0
     other.run = () => Promise.reject(new Error(`away ${++failures}`))
     usage.note(7, 1_700_000_000_000, '192.0.2.1')
-    await waitFor(() => failures >= 2, { what: 'another try' })
+    await waitFor(() => failures >= 2, { what: 'another attempt' })
     other.run = run
     await waitFor(async () => (await other.client.hGet(keyNames(other).used, '7')) !== null)
     await usage.close()
@@ -158,7 +158,7 @@ describe('key cache', () => {
     await ask()
     const before = store.pings
     await ask()
-    expect(store.pings - before).to.be.at.most(1) // the store's own
+    expect(store.pings - before).to.be.at.most(1) // at most the store's own ping
     store.outOfTouch = true
     await ask()
     expect(store.pings).to.be.greaterThan(before)

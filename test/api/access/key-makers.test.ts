@@ -11,7 +11,7 @@ describe('API keys of other keys', () => {
   })
   after(() => gateway.close())
 
-  it('work, or are never created, when their unlimited maker is deleted meanwhile', async () => {
+  it('work, or are never created, if their unlimited creator is deleted meanwhile', async () => {
     for (let round = 0; round < 30; round++) {
       const maker = await keys.make({ scopes: ['*'] })
       const making = gateway.request('POST', '/api-keys', { key: maker.key, body: { name: 'late' } })
@@ -77,7 +77,7 @@ describe('API keys of other keys', () => {
       for (const key of [child.key, grandchild.key]) expect(await keys.admits(key)).to.equal('unauthorized')
     })
 
-    it('are the only keys it sees, limited to its containers, when it is bound to containers', async () => {
+    it('are the only keys it sees, and limited to its containers, if it is bound to containers', async () => {
       const parent = await keys.make(grants)
       const within = await keys.make({ ...grants, scopes: ['container:read'], container_uuids: [uuids[0]] })
       const outside = await keys.make({ scopes: ['container:read'] })

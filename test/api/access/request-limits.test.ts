@@ -50,7 +50,7 @@ describe('request limits', () => {
     expect((await gateway.request('GET', '/healthz', viaProxy('2001:db8::1'))).status).to.equal(200)
   })
 
-  it('bound concurrent requests, and release the places of ended ones', async () => {
+  it('limit concurrent requests, and free the slots of ended ones', async () => {
     gateway = await startTestGateway({ limits: { caller: { perSecond: 0, atOnce: 1 } } })
     const { port, hostname } = new URL(gateway.url)
     const begin = () => {
@@ -63,7 +63,7 @@ describe('request limits', () => {
     }
     const status = async () => (await gateway.request('GET', '/containers')).status
     let slow = begin()
-    // It is refused itself if it arrives during a request of this test.
+    // This request itself is rejected if it arrives during a request of this test.
     const isHeld = async () => {
       if (!slow.closed) return (await status()) === 429
       slow = begin()
@@ -77,11 +77,11 @@ describe('request limits', () => {
     for (let i = 0; i < 5; i++) expect(await status()).to.equal(200)
   })
 
-  it('count an answer that its reader does not read until it hangs up', async () => {
+  it('count an unread answer until the client disconnects', async () => {
     gateway = await startTestGateway({
       limits: { caller: { perSecond: 0, atOnce: 1 } },
     })
-    // More than the kernel takes for a reader who does not read.
+    // More than the kernel buffers for a client that does not read.
     const portMappings = Array.from({ length: 1000 }, (_, n) => ({
       containerPort: n + 1,
       containerPortEnd: n + 1,
@@ -102,7 +102,7 @@ describe('request limits', () => {
     await waitFor(async () => (await status()) === 200, { what: 'it is over' })
   })
 
-  it('count nothing where they are not configured', async () => {
+  it('count nothing if they are not configured', async () => {
     gateway = await startTestGateway({ limits: { caller: none, address: none } })
     const { headers } = await gateway.request('GET', '/containers')
     expect(Object.keys(headers).filter((name) => name.startsWith('ratelimit'))).to.deep.equal([])

@@ -23,7 +23,7 @@ describe('every route and every scope', function () {
   it('has a scope of the catalogue on each route', () => {
     for (const route of gateway.api.routes)
       if (!['/language', '/version', '/batch-action'].includes(route.path))
-        // the latter asks for that of its action
+        // /batch-action requires the scope of its action
         expect([...scopeCatalogue, '*', 'session', 'public'], `${route.method} ${route.path}`).to.include(route.scope)
   })
 
@@ -33,7 +33,7 @@ describe('every route and every scope', function () {
         expect((await call(route, prefix, '')).status, `${route.method} ${prefix}${route.path}`).to.equal(401)
   })
 
-  it('answers 403 for each scope but the route’s own', async () => {
+  it('answers 403 for each scope except the route’s own', async () => {
     for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public'))
       for (const [scope, key] of keys) {
         const prefix = scope.length % 2 ? '/api' : '/api/v1'

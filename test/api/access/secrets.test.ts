@@ -78,7 +78,7 @@ describe('secrets of every kind', function () {
   })
 
   const keep = (name: string, value: unknown): void => void secrets.set(`${name} ${secrets.size}`, String(value))
-  /** One that was made up, in the form that is asked for. */
+  /** Makes up a secret in the required form. */
   const makeUp = (name: string, bytes = 12): string => {
     const value = randomBytes(bytes).toString('hex')
     keep(name, value)
@@ -122,7 +122,7 @@ describe('secrets of every kind', function () {
     const config = ['--config', join(gateway.directory, 'gateway.yaml')]
     const output = execFileSync(process.execPath, [program, 'admin', 'first-link', '--url-file', urlFile, ...config])
     const token = /#(\S+)/.exec(output.toString() + readFiles(directory))![1]!
-    keep('set-up link', token)
+    keep('setup link', token)
     const ada = browser()
     expect(
       (await ada.request('POST', '/setup', { body: { token, username: 'ada', password: first } })).status,
@@ -145,7 +145,7 @@ describe('secrets of every kind', function () {
     for (const recovery of [...codes, ...renewed]) keep('recovery code', recovery)
     const half = browser()
     await half.login('ada', next)
-    keep('half a log-in', half.token)
+    keep('incomplete login', half.token)
     await half.request('POST', '/login/otp', { body: { recovery_code: codes[0] } })
     expect((await half.request('POST', '/login/otp', { body: { recovery_code: renewed[0] } })).status).to.equal(200)
     const invited = await ada.request('POST', '/admins', { body: { username: 'carol' } })
@@ -278,7 +278,7 @@ describe('secrets of every kind', function () {
   }
 
   it('are used in refused requests', async () => {
-    const wrong = () => makeUp('what was sent wrongly')
+    const wrong = () => makeUp('a secret in a rejected request')
     await refused('GET', '/containers', { key: `berth_sk_${wrong()}` })
     await refused('GET', '/containers', { key: '', headers: { authorization: `Bearer ${wrong()}` } })
     await refused('GET', '/session', {

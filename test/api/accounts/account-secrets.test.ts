@@ -6,7 +6,7 @@ import { Browser, makeAdmin, password } from '../../support/gateway/browser.js'
 import { startTestGateway } from '../../support/gateway/test-gateway.js'
 
 describe('secrets of people', () => {
-  it('appear in no log, audit entry, metric or login log, and never in clear in the store', async () => {
+  it('appear in no log, audit entry, metric or login log, and never in plain text in the store', async () => {
     const lines: string[] = []
     const sink = new Writable({
       write: (chunk: Buffer, _, done) => {
@@ -47,7 +47,7 @@ describe('secrets of people', () => {
       for (const [at, recovery] of codes.entries()) keep(`recovery code ${at}`, recovery)
       const half = new Browser(gateway)
       await half.login('ada', next)
-      keep('half a log-in', half.token)
+      keep('incomplete login', half.token)
       expect((await half.request('POST', '/login/otp', { body: { recovery_code: codes[0] } })).status).to.equal(200)
       await ada.readCsrf()
       await ada.request('POST', '/account/confirm', { body: { password: next } })
@@ -57,7 +57,7 @@ describe('secrets of people', () => {
       const kept = {
         'the log': lines.join(''),
         'audit entries': (await gateway.request('GET', '/audit-logs/export')).text,
-        'the log of log-ins': (await gateway.request('GET', '/login-logs/export')).text,
+        'the login log': (await gateway.request('GET', '/login-logs/export')).text,
         metrics: (await gateway.request('GET', '/metrics')).text,
         'the store': await gateway.redis.readAof(),
       }

@@ -23,7 +23,7 @@ describe('administrators', () => {
   after(() => gateway.close())
 
   describe('the first administrators', () => {
-    // The product keeps one who can log in.
+    // The gateway always keeps one administrator who can log in.
     beforeEach(async () => {
       const { accounts } = gateway.access.accounts
       for (const { id } of await admins().list()) await accounts.remove('admin', id)
@@ -96,13 +96,13 @@ describe('administrators', () => {
         gateway
           .request('POST', '/setup/link', { key: '', body: { token } })
           .then(({ status, body }) => [...([status, body.data?.username ?? body.code] as unknown[])])
-      expect(await admins().hasLink(), 'none was made').to.equal(false)
+      expect(await admins().hasLink(), 'no account was created').to.equal(false)
       const token = (await admins().firstLink())!
       expect(await admins().hasLink()).to.equal(true)
       for (let times = 0; times < 3; times++) expect(await look(token)).to.deep.equal([200, ''])
       expect(await look('A'.repeat(43))).to.deep.equal([404, 'not_found'])
-      await makeAdmin(gateway, 'ada') // by another way
-      expect(await look(token), 'somebody is there').to.deep.equal([404, 'not_found'])
+      await makeAdmin(gateway, 'ada') // without the link
+      expect(await look(token), 'an administrator exists').to.deep.equal([404, 'not_found'])
       expect(await admins().hasLink()).to.equal(false)
       const invited = await admins().invite('bob')
       expect(await look(invited.token)).to.deep.equal([200, 'bob'])
@@ -118,7 +118,7 @@ describe('administrators', () => {
         expect((await setUp(token, { username: 'ada' }))[0], token).to.be.oneOf([400, 404])
     })
 
-    it('always include one who can log in, also when two remove each other at once', async () => {
+    it('always include one who can log in, even if two remove each other at once', async () => {
       const [ada, bob] = [await makeAdmin(gateway, 'ada'), await makeAdmin(gateway, 'bob')]
       await admins().invite('carol') // who cannot log in yet
       const removals = [ada, bob].map((id) => gateway.request('DELETE', `/admins/${id}`))
@@ -140,7 +140,7 @@ describe('administrators', () => {
   })
 
   describe('further administrators', () => {
-    it('are invited by others with a link of their own', async () => {
+    it('are invited by others with a separate link', async () => {
       const ada = await adminBrowser(gateway, 'ada1')
       const { status, body } = await ada.request('POST', '/admins', { body: { username: 'bob1' } })
       expect([status, body.data.invited]).to.deep.equal([201, true])
@@ -211,7 +211,7 @@ describe('administrators', () => {
       expect(await make({ scopes: ['*'], container_uuids })).to.equal('insufficient_scope')
     })
 
-    it('are recovered on the host, which voids password, second factor and sessions at once', async () => {
+    it('are recovered on the host, which at once invalidates password, second factor and sessions', async () => {
       const ada = await adminBrowser(gateway, 'ada6')
       const { admin, token } = await admins().recover('ada6')
       expect(admin.username).to.equal('ada6')

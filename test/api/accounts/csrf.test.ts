@@ -25,14 +25,14 @@ describe('pages of other sites', () => {
   const language = async () => (await gateway.request('GET', '/language')).body.data.language as string
 
   const refused: [string, () => Record<string, string>][] = [
-    ['nothing but the cookie', () => ({})],
+    ['only the cookie', () => ({})],
     ['an own origin without the value', () => ({ origin: gateway.url })],
     ['the value without an origin', () => ({ 'x-berth-csrf': csrf })],
     ['a wrong value', () => ({ origin: gateway.url, 'x-berth-csrf': 'A'.repeat(43) })],
     ['an empty value', () => ({ origin: gateway.url, 'x-berth-csrf': '' })],
     ['another site’s origin', () => ({ origin: 'https://evil.example', 'x-berth-csrf': csrf })],
     ['another port', () => ({ origin: 'http://127.0.0.1:1', 'x-berth-csrf': csrf })],
-    ['no origin, as of a sandboxed frame', () => ({ origin: 'null', 'x-berth-csrf': csrf })],
+    ['no origin, like a sandboxed frame', () => ({ origin: 'null', 'x-berth-csrf': csrf })],
     ['an origin with a user', () => ({ origin: `http://${host()}@evil.example`, 'x-berth-csrf': csrf })],
     [
       'an own origin, sent across sites',
@@ -63,7 +63,7 @@ describe('pages of other sites', () => {
     const { name } = await gateway.fleet.addGuest()
     const path = `/containers/${name}/stop`
     const stop = await gateway.request('POST', path, { key: '', headers: { ...own, ...form }, body: '{}' })
-    expect(stop.status, 'where a body may be absent').to.equal(415)
+    expect(stop.status, 'an optional body').to.equal(415)
     expect(await language()).to.equal('en')
     const taken = await gateway.request('POST', '/language', { headers: form, body })
     expect(taken.status, taken.text).to.equal(200)
@@ -102,7 +102,7 @@ describe('pages of other sites', () => {
 
   for (const [what, headers] of [
     ['its origin', () => ({ origin: gateway.url })],
-    ['the browser’s word', () => ({ 'sec-fetch-site': 'same-origin' })],
+    ['the Sec-Fetch-Site header', () => ({ 'sec-fetch-site': 'same-origin' })],
     ['both', () => ({ origin: gateway.url, 'sec-fetch-site': 'same-origin' })],
   ] as const)
     it(`are foreign pages, which cannot change anything with ${what} and the CSRF token`, async () => {

@@ -5,12 +5,12 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 const attempts = 10_000
 const sources = 500
 const lanes = 32
-/** The owner is in within one minute whatever goes on, and within three on a machine with other work. */
+/** The owner must log in within one minute, and within three on a busy machine. */
 const deadlineMs = 180_000
-/** Let through before the account counts as attacked, with those that were being checked then. */
+/** Attempts that are checked before the account counts as attacked, including those in progress then. */
 const unnoticed = 100
 
-/** Two for each source, then one after a minute, after two more, after four more. */
+/** Two attempts per source, then one after a minute, after two more, after four more. */
 const mostChecked = (minutes: number): number => unnoticed + sources * (2 + Math.floor(Math.log2(1 + minutes)))
 
 /** Over HTTP, with a check of each password within the limits; login-limits.test.ts tests only the counts. */
@@ -35,7 +35,7 @@ describe(`${attempts} wrong passwords from ${sources} addresses`, function () {
     }
   }
 
-  /** As a person does: again, after the time that is asked for. */
+  /** Logs in like a person, and tries again after the requested delay. */
   async function enter(browser: Browser): Promise<number> {
     const begunMs = performance.now()
     while (performance.now() - begunMs < deadlineMs) {

@@ -20,7 +20,7 @@ describe('guesses at one account', function () {
 
   const trier = (address: string, device?: string): Trier => ({ username: 'Owner', address, device })
   const addressOf = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`
-  /** True if an attempt is let through. */
+  /** True if an attempt is checked. */
   const enters = (who: Trier) =>
     limits.enter(who).then(
       (attempt) => attempt,
@@ -36,7 +36,7 @@ describe('guesses at one account', function () {
             if (await enters(trier(addressOf(n + at)))) through++
           }),
         )
-    // Once they are noticed each address has two attempts, not five.
+    // Once the attack is detected, each address has two attempts instead of five.
     expect(through).to.be.within(2 * attackers, 2 * attackers + 500)
     const owner = await enters(trier('203.0.113.9'))
     expect(owner, 'from a place of his own').to.not.equal(undefined)
@@ -65,7 +65,7 @@ describe('guesses at one account', function () {
     expect(left).to.equal('12')
   })
 
-  it('do not count when they were not checked', async () => {
+  it('do not count if they were not checked', async () => {
     const who = { username: 'crowded', address: '192.0.2.78', device: undefined }
     for (let n = 0; n < 20; n++) await (await limits.enter(who)).abandoned()
     await limits.enter(who)
@@ -86,7 +86,7 @@ describe('guesses at one account', function () {
     expect(recovery, 'a recovery code').to.not.equal(undefined)
   })
 
-  it('leave no counter in the store for ever', async () => {
+  it('leave no permanent counter in the store', async () => {
     const client = store.client
     for await (const names of client.scanIterator({ MATCH: store.key('login-*') }))
       for (const name of names) expect(await client.pTTL(name), name).to.be.greaterThan(0)

@@ -97,7 +97,7 @@ describe('the login log', () => {
     }
   })
 
-  it('shows people their own entries only', async () => {
+  it('shows users only their own entries', async () => {
     const ada = await adminBrowser(gateway, 'own1')
     await adminBrowser(gateway, 'own2')
     await stranger().login('own1', 'wrong horse battery')
@@ -112,7 +112,7 @@ describe('the login log', () => {
     expect((await gateway.request('GET', '/account/audit-logs')).status, 'a key').to.equal(403)
   })
 
-  it('retains older failures during a flood of others', async () => {
+  it('keeps older failures during a flood of others', async () => {
     const redis = await startTestRedis()
     const store = await redis.openStore()
     const log = new LoginLog(store, { keep: 1000, days: 90 })

@@ -15,7 +15,7 @@ describe('logging in', () => {
   after(() => gateway.close())
 
   let address = 0
-  /** A browser at an address of its own, as log-ins are counted by address. */
+  /** A browser at a separate address, since logins are counted by address. */
   const stranger = () => new Browser(gateway, { 'x-forwarded-for': `198.51.100.${++address}` })
 
   it('begins a session that gives an administrator every right', async () => {
@@ -31,7 +31,7 @@ describe('logging in', () => {
     expect(audit.data[0]).to.include({ user: 'ada', target: 'by ada', key_id: 0 })
   })
 
-  it('accepts a known address and refuses unknown ones early, in a flood of new names and sources', async function () {
+  it('accepts a known address and rejects unknown ones early in a flood of new names and sources', async function () {
     const home = { 'x-forwarded-for': '192.0.2.10' }
     expect((await new Browser(gateway, home).login('ada', password)).status).to.equal(200)
     const client = createClient({ maxConnections: 60 })
@@ -120,7 +120,7 @@ describe('logging in', () => {
     expect(await browser.answerTo('GET', '/session', { headers: wrong })).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('refuses the sixth wrong password within a minute, and says for how long', async () => {
+  it('rejects the sixth wrong password within a minute, and reports the delay', async () => {
     await makeAdmin(gateway, 'guessed')
     const guesser = stranger()
     for (let n = 1; n <= 5; n++)
@@ -177,7 +177,7 @@ describe('logging in', () => {
     expect((await browser.login('crowded', password)).status).to.equal(200)
   })
 
-  it('and sessions are limited to addresses that the access policy allows', async () => {
+  it('is limited to addresses that the access policy allows, like sessions', async () => {
     const inside = stranger()
     await inside.login('ada', password)
     const outside = new Browser(gateway, { 'x-forwarded-for': '203.0.113.5' })

@@ -16,7 +16,7 @@ import { BerthError } from '../../../shared/errors.js'
 import { startTestRedis, type TestRedis } from '../../support/gateway/redis.js'
 
 const password = 'correct horse battery'
-/** Hashes in a millisecond: what is counted does not depend on the cost. */
+/** Hashes in a millisecond: the counts do not depend on the cost. */
 const cheap = { memoryCost: 64, timeCost: 1, parallelism: 1 } as const
 const mostOfPlace = 5
 const mostOfStrangers = 30
@@ -24,7 +24,7 @@ const mostOfStrangers = 30
 type Place = 'device' | 'first stranger' | 'second stranger'
 type Step = 'right password' | 'wrong password' | 'wrong code' | 'wrong recovery code' | 'complete login'
 
-/** Wrong codes that were checked: few from each place since the last complete login from there, and few in all. */
+/** Counts checked wrong codes: few from each place since the last complete login from there, and few in total. */
 class Guesses {
   readonly #counts = new Map<string, number>()
   #strangers = 0
@@ -68,7 +68,7 @@ describe('guesses at a second factor', function () {
   })
   after(() => redis.stop())
 
-  /** A user with a second factor, and the places that are tried from, which nobody used before. */
+  /** A user with a second factor, and new places for the attempts. */
   async function makeVictim() {
     const [number, { twoFactor, devices }] = [++made, parts]
     const passwordHash = await parts.passwords.hash(password, { account: 'test', source: '' })
@@ -99,7 +99,7 @@ describe('guesses at a second factor', function () {
     return 'pendingToken' in step ? step.pendingToken : ''
   }
 
-  /** True if what was given was checked, and not refused before. */
+  /** True if the attempt was checked instead of rejected. */
   async function isChecked(attempt: Promise<unknown>): Promise<boolean> {
     try {
       await attempt
@@ -110,7 +110,7 @@ describe('guesses at a second factor', function () {
     }
   }
 
-  /** Has a fresh log-in between password and code, which a place gets that may not try passwords. */
+  /** Tries a code in a new incomplete login, also from a place that may not try passwords. */
   const tryCode = async (victim: Victim, place: LoginPlace, given: { code: string } | { recoveryCode: string }) =>
     isChecked(logins.second(await parts.pending.begin(victim.account, false), given, place))
 
@@ -133,7 +133,7 @@ describe('guesses at a second factor', function () {
     }
   }
 
-  it('are limited per source until a login from there is complete, whatever else is tried in between', async () => {
+  it('are limited per source until a login from there is complete, whatever happens in between', async () => {
     const place = fc.constantFrom<Place>('device', 'first stranger', 'second stranger')
     const step = fc.oneof(
       { weight: 6, arbitrary: fc.constantFrom<Step>('wrong code', 'wrong recovery code') },

@@ -67,7 +67,7 @@ describe('sessions', () => {
     expect(await alive(one.browser)).to.equal(true)
   })
 
-  it('can be ended all but the current one', async () => {
+  it('can all be ended except the current one', async () => {
     const { username, browser } = await newAdmin()
     const others = [await again(username), await again(username)]
     expect((await browser.request('DELETE', '/account/sessions')).body.data).to.deep.equal({ ended: 2 })
@@ -138,7 +138,7 @@ describe('sessions', () => {
     const store = await gateway.redis.openStore()
     const account = (await gateway.access.accounts.accounts.findByName(username))!
     expect(await alive(browser)).to.equal(true)
-    // As another gateway writes it, unknown to this one.
+    // Written like another gateway, unknown to this one.
     await store.client.set(store.key('account', account.id), JSON.stringify({ ...account, disabled: true }))
     await waitFor(async () => !(await alive(browser)), { timeoutMs: deadlineOf(2000) })
   })
@@ -152,7 +152,7 @@ describe('sessions', () => {
     expect(await gateway.access.accounts.sessions.list(account!)).to.have.length(50)
   })
 
-  it('end after two hours without a request or a week; twelve hours where the user stays logged in', async () => {
+  it('end after a week, or two hours without a request; twelve hours if the user stays logged in', async () => {
     const { username, browser } = await newAdmin()
     const { sessions, accounts } = gateway.access.accounts
     const account = (await accounts.findByName(username))!

@@ -14,7 +14,7 @@ describe('second factors', () => {
   })
   after(() => gateway.close())
 
-  /** A code of some steps from now: the gateway takes one before and one after, and none twice. */
+  /** The code of a later or earlier step: the gateway accepts one before and one after, and none twice. */
   const codeOf = (secret: string, steps = 0) =>
     generateSync({ secret, epoch: Math.floor(Date.now() / 1000) + 30 * steps })
 
@@ -37,7 +37,7 @@ describe('second factors', () => {
     }
   }
 
-  /** After the password. */
+  /** A login after the password and before the code. */
   async function halfway(username: string) {
     const browser = new Browser(gateway, { 'x-forwarded-for': `198.51.100.${++count}` })
     const { status, body } = await browser.login(username, password)
@@ -172,7 +172,7 @@ describe('second factors', () => {
     expect((await browser.request('GET', '/session')).body.data.two_factor).to.equal(false)
   })
 
-  it('must be set up before anything else where they are required', async () => {
+  it('must be set up before anything else if they are required', async () => {
     const browser = await adminBrowser(gateway, `user${++count}`)
     const rule = (require_2fa: string) => gateway.request('PUT', '/login-settings', { body: { require_2fa } })
     expect((await rule('admins')).status).to.equal(200)

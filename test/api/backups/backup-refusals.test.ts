@@ -106,8 +106,8 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect((await ask()).body.code).to.equal('backup_target_missing')
   })
 
-  it('are refused for a container that is broken, being created or being deleted', async () => {
-    await agent.domain.reconciler.close() // it would put right what the host does not bear out
+  it('are rejected for a container that is broken, being created or being deleted', async () => {
+    await agent.domain.reconciler.close() // it would correct states that differ from the host
     for (const status of ['error', 'creating', 'deleting'] as const) {
       agent.update(guest.uuid, { status })
       await gateway.fleet.caughtUp('host-a')
@@ -117,7 +117,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     for (const state of ['offline', 'online'] as const) await gateway.fleet.setHostState('host-a', state)
   })
 
-  it('write no target in clear to the journal', async () => {
+  it('write no target in plain text to the journal', async () => {
     const id = await backUp()
     const { input } = agent.domain.engine.store.findJournaled(id)!
     expect(JSON.stringify(input)).not.to.include('a-password-of-it')

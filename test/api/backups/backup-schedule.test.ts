@@ -75,7 +75,7 @@ describe('backup schedules over HTTP', function () {
     expect([status, body.code, body.details?.field]).to.deep.equal([400, 'invalid_field', 'target_id'])
   })
 
-  it('require a target, by name where there are several', async () => {
+  it('require a target, by name if there are several', async () => {
     const other = await addTarget('tape')
     const several = await set(daily)
     expect([several.body.code, several.body.details?.field]).to.deep.equal(['missing_field', 'target_id'])
@@ -83,7 +83,7 @@ describe('backup schedules over HTTP', function () {
     expect(await isSet({ ...daily, target_id: other })).to.include({ backup_schedule_target_id: other })
   })
 
-  it('store backups at the target that can be read back', async () => {
+  it('store readable backups at the target', async () => {
     await isSet(daily)
     await lookAt(lab.nextMs - 1000)
     expect(keptAt()).to.deep.equal([])
@@ -92,7 +92,7 @@ describe('backup schedules over HTTP', function () {
     expect((await read()).copies[0]!['verified_at']).to.match(/^20/)
   })
 
-  it('delete their oldest backups beyond the retention at the target, never manual ones', async () => {
+  it('delete the oldest scheduled backups beyond the retention at the target, never manual ones', async () => {
     const hand = await backUp()
     await isSet({ ...daily, retention: 2 })
     for (const text of ['a', 'b', 'c', 'd']) {
@@ -118,7 +118,7 @@ describe('backup schedules over HTTP', function () {
     expect(keptAt()).to.deep.equal(['second'])
   })
 
-  it('retain the older backups when the new one is incomplete', async () => {
+  it('keep the older backups if the new one is incomplete', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     const [{ id } = {}] = (await read()).copies
@@ -137,7 +137,7 @@ describe('backup schedules over HTTP', function () {
     expect(keptAt()).to.deep.equal(['first'])
   })
 
-  it('use the changed target, even when the host learns of it later', async () => {
+  it('use the changed target, even if the host receives it later', async () => {
     await isSet(daily)
     const before = lab.record.backupSchedule
     const change = { body: { path: '/srv/elsewhere' } }
@@ -153,7 +153,7 @@ describe('backup schedules over HTTP', function () {
     expect(lab.record.revision).to.equal(revision)
   })
 
-  it('prevent the removal of a target; removal by force turns them off and leaves no trace of it', async () => {
+  it('prevent the removal of a target; a forced removal switches them off and leaves no trace', async () => {
     await isSet(daily)
     const refused = await lab.gateway.request('DELETE', `/backup-targets/${targetId}`)
     expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])

@@ -127,7 +127,7 @@ describe('backup targets over HTTP', function () {
     ['another type', { ...local, type: 'ftp' }, 'invalid_field', 'type'],
     ['no path', { ...local, path: undefined }, 'missing_field', 'path'],
     ['a relative path', { ...local, path: 'srv' }, 'invalid_field', 'path'],
-    ['a path that leads up', { ...local, path: '/srv/../etc' }, 'invalid_field', 'path'],
+    ['a path with ..', { ...local, path: '/srv/../etc' }, 'invalid_field', 'path'],
     ['a path with a quote', { ...local, path: "/srv/'x" }, 'invalid_field', 'path'],
     ['a short password', { ...local, encryption_password: 'short' }, 'invalid_field', 'encryption_password'],
     [
@@ -138,9 +138,9 @@ describe('backup targets over HTTP', function () {
     ],
     ['no password', { ...local, encryption_password: undefined }, 'missing_field', 'encryption_password'],
     ['too much to verify', { ...local, verify_percent: 101 }, 'invalid_field', 'verify_percent'],
-    ['a host that is an option', { ...sftp, host: '-oProxyCommand=x' }, 'invalid_field', 'host'],
+    ['a host that starts like an option', { ...sftp, host: '-oProxyCommand=x' }, 'invalid_field', 'host'],
     ['a host with a blank', { ...sftp, host: 'a b' }, 'invalid_field', 'host'],
-    ['a user that is an option', { ...sftp, user: '-l' }, 'invalid_field', 'user'],
+    ['a user that starts like an option', { ...sftp, user: '-l' }, 'invalid_field', 'user'],
     ['port 0', { ...sftp, port: 0 }, 'invalid_field', 'port'],
     ['no host key', { ...sftp, host_key: undefined }, 'missing_field', 'host_key'],
     ['a host key of another form', { ...sftp, host_key: 'ssh-ed25519 nonsense!' }, 'invalid_field', 'host_key'],
@@ -149,7 +149,7 @@ describe('backup targets over HTTP', function () {
     ['an endpoint of a file', { ...s3, endpoint: 'file:///etc' }, 'invalid_field', 'endpoint'],
     ['an endpoint with a user', { ...s3, endpoint: 'https://a:b@s3.example.com' }, 'invalid_field', 'endpoint'],
     ['a bucket in capitals', { ...s3, bucket: 'Bucket' }, 'invalid_field', 'bucket'],
-    ['a prefix that leads up', { ...s3, prefix: '../x' }, 'invalid_field', 'prefix'],
+    ['a prefix with ..', { ...s3, prefix: '../x' }, 'invalid_field', 'prefix'],
     ['a secret of two lines', { ...s3, secret_access_key: 'a\nHOME=/x' }, 'invalid_field', 'secret_access_key'],
     ['no access key', { ...s3, access_key_id: undefined }, 'missing_field', 'access_key_id'],
   ]
@@ -172,7 +172,7 @@ describe('backup targets over HTTP', function () {
     expect((await list()).length).to.equal(1)
   })
 
-  it('retain the fields that a change does not send, secrets above all', async () => {
+  it('keep the fields that a change omits, including secrets', async () => {
     const id = await added(s3)
     const change = (body: unknown): Promise<Reply> => gateway.request('PATCH', `/backup-targets/${id}`, { body })
     const { status, body } = await change({
@@ -191,7 +191,7 @@ describe('backup targets over HTTP', function () {
     expect((await gateway.request('PATCH', '/backup-targets/none', { body: { name: 'x' } })).status).to.equal(404)
   })
 
-  it('are checked by a host, which reports what is wrong', async () => {
+  it('are checked by a host, which reports the error', async () => {
     const id = await added(local)
     const check = async (body?: object): Promise<unknown> =>
       (await gateway.request('POST', `/backup-targets/${id}/check`, body ? { body } : {})).body.data

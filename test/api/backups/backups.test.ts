@@ -59,7 +59,7 @@ describe('backups over HTTP', function () {
     expect(snapshotsLeft()).to.equal(0)
   })
 
-  it('contain the disk as it was when they began', async () => {
+  it('contain the disk as of their beginning', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -71,7 +71,7 @@ describe('backups over HTTP', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('let the container be started and stopped meanwhile', async () => {
+  it('do not prevent starts and stops of the container', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -82,7 +82,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('and their source snapshot cannot be deleted during their creation', async () => {
+  it('cannot be deleted during their creation, nor can their source snapshot', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -164,7 +164,7 @@ describe('backups over HTTP', function () {
     expect((await gateway.request('POST', url, { body, key: bound })).status).to.equal(404)
   })
 
-  it('are found at the target and deleted there when the container is deleted', async () => {
+  it('are found and deleted at the target when the container is deleted', async () => {
     const id = await backUp({ body: { description: 'the last one' } })
     await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))
     const containers = await gateway.request('GET', `/backup-targets/${targetId}/containers`)
@@ -220,7 +220,7 @@ describe('backups over HTTP', function () {
     expect(agent.guests().find(({ uuid }) => uuid === guest.uuid)?.fetchedBytes).to.equal(0)
   })
 
-  it('larger than the disk are refused with that reason', async () => {
+  it('larger than the disk are rejected with that reason', async () => {
     const id = await backUp()
     agent.host.backupBytes = 10 * 1024 ** 3 + 1
     const failed = await ended(await restore(id))
@@ -243,7 +243,7 @@ describe('backups over HTTP', function () {
     expect((await restore(id)).status).to.equal(404)
   })
 
-  it('are listed again when the target does not delete them', async () => {
+  it('are listed again if the target does not delete them', async () => {
     const id = await backUp()
     agent.host.backupFaults.forget = () => {
       throw conflict('backup_target_unreachable', 'the target cannot be reached')

@@ -34,7 +34,7 @@ describe('console access', () => {
   }
 
   describe('a ticket', () => {
-    it('works once, also for two concurrent attempts', async () => {
+    it('works once, even for two concurrent attempts', async () => {
       const ticket = await lab.ticket(guest.name)
       const clients = [use(ticket), use(ticket)]
       await waitFor(() => clients.some(({ closed }) => closed), { what: 'one is refused' })
@@ -51,7 +51,7 @@ describe('console access', () => {
       expect((await use(late).ended()).code).to.equal(4401)
     })
 
-    it('is bound to one container and one kind, and used up by an attempt', async () => {
+    it('is bound to one container and one kind, and consumed by an attempt', async () => {
       const other = await lab.addGuest()
       const ticket = await lab.ticket(guest.name)
       expect((await use(ticket, other.name).ended()).code).to.equal(4401)
@@ -61,7 +61,7 @@ describe('console access', () => {
       expect((await use(forScreens, machine.name).ended()).code).to.equal(4401)
     })
 
-    it('cannot be guessed, nor read from the store', async () => {
+    it('can be neither guessed nor read from the store', async () => {
       const ticket = await lab.ticket(guest.name)
       expect(ticket).to.match(/^[\w-]{43}$/)
       expect((await use(randomBytes(32).toString('base64url')).ended()).code).to.equal(4401)

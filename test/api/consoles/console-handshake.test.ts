@@ -7,7 +7,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ConsoleLab, ownProtocol } from '../../support/gateway/console-lab.js'
 import { waitFor } from '../../support/wait.js'
 
-/** More than one caller may have of a guest. */
+/** More consoles than one caller may have to a guest. */
 const tries = 7
 
 describe('the opening of a console', () => {
@@ -58,20 +58,20 @@ describe('the opening of a console', () => {
       })
 
     for (const protocol of ['binary', ownProtocol])
-      it(`that offers ${protocol} twice takes no place of another console`, async () => {
+      it(`that offers ${protocol} twice, without taking a slot of another console`, async () => {
         for (let n = 0; n < tries; n++) {
           const answer = await ask(await lab.ticket(guest.name), {
             'Sec-WebSocket-Protocol': `${protocol}, ${protocol}`,
           })
           expect(answer).to.match(/^HTTP\/1\.1 400 /)
         }
-        await waitFor(() => lab.gateway.api.consoles.size === 0, { what: 'no place is taken' })
+        await waitFor(() => lab.gateway.api.consoles.size === 0, { what: 'no slot is taken' })
         await lab.opened(guest)
       })
   })
 
   describe('is limited in number', () => {
-    it('to five per caller and ten per container; a closed one frees its place', async () => {
+    it('to five per caller and ten per container; a closed one frees its slot', async () => {
       const clients = []
       for (let n = 0; n < 5; n++) clients.push((await lab.opened(guest)).client)
       const refused = await lab.open(guest.name)
@@ -85,7 +85,7 @@ describe('the opening of a console', () => {
       await lab.opened(guest, { key: third })
     })
 
-    it('and unused consoles are closed for new ones', async () => {
+    it('and closes unused consoles for new ones', async () => {
       const { client, terminal } = await lab.opened(guest)
       for (let n = 0; n < 9; n++) {
         const key = n < 4 ? undefined : await lab.gateway.makeKey({ scopes: ['terminal:ssh'] })
@@ -152,7 +152,7 @@ describe('the opening of a console', () => {
       expect(terminal.sizes).to.deep.equal(['80x24', '90x20'])
     })
 
-    it('delivers all output, however much and without input', async () => {
+    it('delivers all output of any amount, without input', async () => {
       const ticket = await lab.ticket(guest.name)
       const client = lab.connect('/api/v1/ssh', { query: { container: guest.name, ticket } })
       await waitFor(() => client.texts.length === 2, { what: 'ready' })

@@ -97,7 +97,7 @@ describe('consoles of logged-in people', function () {
     })
   })
 
-  it('give a sub-user tickets for its containers, and reveal nothing about others', async () => {
+  it('give a sub-user tickets only for its containers, and reveal nothing about others', async () => {
     const other = await lab.addGuest()
     const as = await headersOf(await makeSubUser())
     const ask = (container_name: string) =>
@@ -149,7 +149,7 @@ describe('consoles of logged-in people', function () {
 
       it('when he is disabled', () =>
         thrownOut(as, async () => {
-          await makeAdmin() // one has to be left
+          await makeAdmin() // one administrator must remain
           await lab.gateway.access.accounts.admins.setDisabled(account.id, true)
         }))
 

@@ -59,9 +59,9 @@ describe('consoles', () => {
       ['JSON that is not an object', '{"type"'],
       ['a size of 0', '{"type":"resize","cols":0,"rows":10}'],
       ['a size of 1001', '{"type":"resize","cols":80,"rows":1001}'],
-      ['a size in words', '{"type":"resize","cols":"80","rows":"24"}'],
-      ['what was never sent', '{"type":"ack","bytes":1}'],
-      ['less than nothing', '{"type":"ack","bytes":-1}'],
+      ['a size as text', '{"type":"resize","cols":"80","rows":"24"}'],
+      ['an acknowledgement of unsent output', '{"type":"ack","bytes":1}'],
+      ['a negative acknowledgement', '{"type":"ack","bytes":-1}'],
     ] as const)
       it(`ends with ${name}`, async () => {
         const { client, terminal } = await lab.opened(guest)
@@ -107,7 +107,7 @@ describe('consoles', () => {
       client.socket.terminate()
     })
 
-    it('stops reading input at the bound of a guest that does not take it', async () => {
+    it('stops reading input at the limit if the guest does not accept it', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.takes = false
       const sent = 2_000_000
@@ -185,7 +185,7 @@ describe('consoles', () => {
     })
   })
 
-  it('pass on all bytes of a screen, and none of Berth’s own', async () => {
+  it('pass on all bytes of a screen, and add none', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'btest-vnc-'))
     const server = createServer((socket) => {
       socket.write('RFB 003.008\n')

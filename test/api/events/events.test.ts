@@ -42,7 +42,7 @@ describe('GET /events', function () {
     gateway.fleet.agentOf('host-a').update(uuid, { statusReason: text })
     return gateway.fleet.caughtUp('host-a')
   }
-  /** A change of each guest; every listener that may see either has it then. */
+  /** Changes both guests. Resolves once every listener has the changes that it may see. */
   const changeBoth = async (text: string): Promise<void> => {
     await rename(other.uuid, text)
     await rename(guest.uuid, text)
@@ -83,7 +83,7 @@ describe('GET /events', function () {
     expect(numbers).to.deep.equal(numbers.toSorted((a, b) => a - b))
   })
 
-  it('resumes after the last event of a client, and reports where it cannot', async () => {
+  it('resumes after the last event of a client, and reports if it cannot', async () => {
     const first = await stream()
     await rename(guest.uuid, 'one')
     const { id } = await first.type('guest.updated')
@@ -103,7 +103,7 @@ describe('GET /events', function () {
     }
   })
 
-  it('sends a bound key only its container, and each key only what it may read', async () => {
+  it('sends a bound key only its container, and each key only readable events', async () => {
     const bound = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const tasks = await gateway.makeKey({ scopes: ['task:read'] })
     const [all, own, few] = [await stream(), await stream(bound), await stream(tasks)]
@@ -201,7 +201,7 @@ describe('GET /events', function () {
         body: { enabled, allowed_sources: ['192.0.2.5'] },
         headers: via('192.0.2.5'),
       })
-    // The connection is shut with all others of the address: nothing is said any more.
+    // The connection is closed with all others of the address, without an event.
     expect(await endOf(listening, () => set(true))).to.equal(undefined)
     expect((await set(false)).status).to.equal(200)
   })
@@ -230,7 +230,7 @@ describe('GET /events with slow clients', function () {
   })
   after(() => gateway.close())
 
-  it('makes a slow client start over, bounds its memory, and serves everything to the others', async () => {
+  it('resets a slow client, limits its memory, and sends everything to the others', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'changing' })
     const key = { 'x-api-key': gateway.adminKey }
     const [quick, slow] = [
@@ -262,13 +262,13 @@ describe('GET /events with slow clients', function () {
     slow.resume()
     await slow.wait(({ event }) => event === 'reset', 'the reset event')
     change(rounds)
-    await slow.wait(({ data }) => isRound(data.data, rounds), 'what happens after it')
+    await slow.wait(({ data }) => isRound(data.data, rounds), 'later changes')
     expect(slow.events.length).to.be.lessThan(rounds)
     for (const one of [quick, slow]) one.close()
   })
 })
 
-/** Bytes outside the heap, without what nobody needs any more. */
+/** Memory outside the heap, after a garbage collection. */
 function heapUsed(): number {
   setFlagsFromString('--expose-gc')
   ;(runInNewContext('gc') as () => void)()

@@ -20,7 +20,7 @@ describe('batches', () => {
     const { body } = await gateway.request('GET', '/containers/list')
     return (body.data as { name: string }[]).map(({ name }) => name)
   }
-  /** Agents carry out what was ordered until now. */
+  /** Lets agents carry out all orders until now. */
   const ended = async (taskIds: string[]): Promise<void> => {
     await gateway.fleet.work('host-a')
     for (const id of taskIds) {
@@ -29,7 +29,7 @@ describe('batches', () => {
     }
   }
 
-  it('create every described guest, and answer its task, port and password', async () => {
+  it('create every described guest, and answer with its task, port and password', async () => {
     const { status, body } = await create({
       containers: [
         { ...template, name: 'each-a' },
@@ -57,7 +57,7 @@ describe('batches', () => {
     ])
   })
 
-  it('with one invalid creation queue nothing, and name it', async () => {
+  it('with one invalid creation queue nothing, and name the invalid one', async () => {
     const before = await names()
     const good = { ...template, name: 'none-1' }
     for (const [bodies, code, field] of [
@@ -125,7 +125,7 @@ describe('batches', () => {
     expect((await act({ action: 'delete', containers: [own!.name] }, key)).status).to.equal(202)
   })
 
-  it('report what was refused after the check, and are refused as a whole where nothing was queued', async () => {
+  it('report rejections after the check, and are rejected as a whole if nothing was queued', async () => {
     const { body: made } = await create({ ...template, name: 'late', count: 2 })
     await ended(made.data as string[])
     await gateway.request('PUT', '/containers/late-1/expiry', { body: { expires_at: '2020-01-01' } })
@@ -138,7 +138,7 @@ describe('batches', () => {
     expect((await act({ action: 'explode', containers: ['late-2'] })).body.details.field).to.equal('action')
   })
 
-  it('with transient failures are not stored: a repetition does the rest, also for guests it deleted', async () => {
+  it('with transient failures are not stored: a repetition does the rest, also of deletions', async () => {
     const { body: made } = await create({ ...template, name: 'again', count: 2 })
     await ended(made.data as string[])
     const headers = { 'idempotency-key': 'again-1' }
@@ -164,14 +164,14 @@ describe('batches', () => {
     const { body: made } = await create({ ...template, name: 'inside', count: 2 })
     await ended(made.data as string[])
     const plain = gateway.fleet.twist
-    gateway.fleet.twist = failingSecond(() => new Error('secret of ours'))
+    gateway.fleet.twist = failingSecond(() => new Error('internal secret'))
     const { body } = await act({ action: 'start', containers: ['inside-1', 'inside-2'] })
     gateway.fleet.twist = plain
     expect(body.failed[0]).to.include({ name: 'inside-2', code: 'internal_error' })
     expect(body.failed[0].message).to.match(/^internal error/)
   })
 
-  it('that are repeated are not refused because of their own guests when their tasks are forgotten', async () => {
+  it('do not collide with their own guests on a repetition after their tasks were removed', async () => {
     const headers = { 'idempotency-key': 'forgotten-1' }
     const body = { ...template, name: 'forgotten', count: 2 }
     const plain = gateway.fleet.reached

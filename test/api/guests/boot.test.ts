@@ -60,7 +60,7 @@ describe('PUT /containers/{id}/boot', () => {
       expect(host.rescues.has(uuid)).to.equal(false)
     })
 
-  it('is rolled back where the host cannot start the guest, and the login stays', async () => {
+  it('is rolled back if the host cannot start the guest, and the login stays', async () => {
     const { name, uuid } = await make()
     let starts = 0
     host.faults.start = (id) => {
@@ -85,7 +85,7 @@ describe('PUT /containers/{id}/boot', () => {
       expect([reply.status, reply.body.code]).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('is refused where it makes no sense', async () => {
+  it('is rejected with an invalid mode or image', async () => {
     const fields = { mode: 'disk', image: 'debian-12' }
     for (const [body, field] of [
       [{}, 'mode'],

@@ -34,7 +34,7 @@ describe('the connection check of a container', function () {
     const { status, text } = await gateway.request(method, `/containers/${guest.id}${end}`, { body })
     expect(status, text).to.be.lessThan(300)
   }
-  /** Sends what the diagnosis offers, as it says. */
+  /** Sends the repair request that the diagnosis offers. */
   async function repair(found: Body): Promise<void> {
     const { method, path: where, body, if_match: ifMatch } = found.repair
     const headers = { ...(ifMatch && { 'If-Match': String(ifMatch) }) }
@@ -42,7 +42,7 @@ describe('the connection check of a container', function () {
     expect(status, text).to.be.lessThan(300)
   }
 
-  it('reports success after a try from the host', async () => {
+  it('reports success after an attempt from the host', async () => {
     const found = await ask()
     expect(found).to.include({
       reachable: true,
@@ -57,7 +57,7 @@ describe('the connection check of a container', function () {
     expect(probe.tried).to.deep.equal([`${guest.ipv4}:22`, `192.0.2.10:${guest.sshPort}`])
   })
 
-  it('offers a start of a stopped guest, and tries nothing', async () => {
+  it('offers to start a stopped guest, without an attempt', async () => {
     guest = await gateway.fleet.addGuest({ status: 'stopped' })
     path = `/containers/${guest.id}/connection`
     const found = await ask()
@@ -71,7 +71,7 @@ describe('the connection check of a container', function () {
     await repair(found)
   })
 
-  it('reports what listens instead', async () => {
+  it('reports other listening ports', async () => {
     probe.listeners = [8080, 80].map((port) => ({ port, isReachable: true }))
     const found = await ask()
     expect(found).to.include({ failed_step: 'listening', code: 'nothing_listens' })
@@ -90,7 +90,7 @@ describe('the connection check of a container', function () {
     expect(mended.port).to.be.greaterThan(0)
   })
 
-  it('recognises a port within a range, and an own address', async () => {
+  it('recognises a port within a range, and a mapping on an own address', async () => {
     await send('POST', '/port-mappings', {
       container_port: 7000,
       container_port_end: 7009,
@@ -125,10 +125,10 @@ describe('the connection check of a container', function () {
       body: found.repair.body,
       headers: { 'If-Match': String(found.repair.if_match) },
     })
-    expect([again.status, again.body.code], 'rules of now').to.deep.equal([412, 'precondition_failed'])
+    expect([again.status, again.body.code], 'the present rules').to.deep.equal([412, 'precondition_failed'])
   })
 
-  it('distinguishes silence inside from packets that the host drops', async () => {
+  it('distinguishes an unresponsive guest from packets that the host drops', async () => {
     probe.outcomes.set(`${guest.ipv4}:22`, 'silent')
     expect(await ask()).to.include({ failed_step: 'guest', code: 'guest_silent', repair: null })
     probe.outcomes.set(`${guest.ipv4}:22`, 'open').set(`192.0.2.10:${guest.sshPort}`, 'silent')
@@ -138,7 +138,7 @@ describe('the connection check of a container', function () {
   it('reports quota, expiry and abuse first', async () => {
     const state = (policy: object): void =>
       gateway.fleet.agentOf('host-a').update(guest.uuid, { policy: { expired: false, overQuota: false, ...policy } })
-    // The agent judges its guests every few seconds and corrects what is set here.
+    // The agent decides every few seconds, and corrects the values that are set here.
     const found = async (policy: object, code: string): Promise<Body> => {
       let answer: Body
       await waitFor(async () => (state(policy), (answer = await ask()).code === code), { what: code })
@@ -239,7 +239,7 @@ describe('the connection check of a container', function () {
     const of = (source: number) => gateway.request('GET', `${path}?source=192.0.2.${source}`)
     const first = [of(1), of(2)]
     try {
-      await waitFor(() => probe.tried.length === 2, { what: 'two look' })
+      await waitFor(() => probe.tried.length === 2, { what: 'two checks' })
       const third = await of(3)
       expect([third.status, third.body.code]).to.deep.equal([429, 'rate_limited'])
     } finally {
@@ -248,7 +248,7 @@ describe('the connection check of a container', function () {
     expect((await Promise.all(first)).map(({ status }) => status)).to.deep.equal([200, 200])
   })
 
-  it('refuses unknown answers of an agent', async () => {
+  it('rejects unknown answers of an agent', async () => {
     gateway.fleet.twist = (client) => ({
       ...client,
       guests: {

@@ -16,7 +16,7 @@ describe('containers over HTTP', () => {
   })
   after(() => gateway.close())
 
-  it('answers a creation with what the owner needs, and lists the row at once', async () => {
+  it('answers a creation with the data for the owner, and lists the row at once', async () => {
     const { status, body } = await gateway.request('POST', '/containers', { body: create })
     expect(status).to.equal(202)
     expect(body.data).to.include({ name: 'web-1', status: 'creating', action: 'create' })
@@ -44,20 +44,20 @@ describe('containers over HTTP', () => {
         expect((await gateway.request('GET', `${prefix}/containers/${ref}`)).body.data.uuid).to.equal(guest.uuid)
   })
 
-  /** Numbers as languages write them, which some read as the container's id. */
+  /** Other spellings of numbers, which some languages would read as the container's id. */
   for (const [what, refOf] of [
-    ['a zero before it', (id) => `0${id}`],
+    ['a leading zero', (id) => `0${id}`],
     ['a sign', (id) => `+${id}`],
     ['an encoded sign', (id) => `%2B${id}`],
     ['a fraction', (id) => `${id}.0`],
     ['an exponent', (id) => `${id}e0`],
-    ['a space before it', (id) => `%20${id}`],
-    ['a space after it', (id) => `${id}%20`],
+    ['a leading space', (id) => `%20${id}`],
+    ['a trailing space', (id) => `${id}%20`],
     ['hexadecimal', (id) => `0x${id.toString(16)}`],
     ['other digits', (id) => encodeURIComponent(String.fromCodePoint(0x660 + (id % 10)))],
-    ['a null after it', (id) => `${id}%00`],
+    ['a trailing null', (id) => `${id}%00`],
   ] as readonly (readonly [string, (id: number) => string])[])
-    it(`accepts a number in no other form as an id: ${what}`, async () => {
+    it(`does not accept another spelling of a number as an id: ${what}`, async () => {
       const { id } = await gateway.fleet.addGuest({ status: 'running' })
       const path = `/containers/${refOf(id)}`
       for (const [method, asked] of [
@@ -176,7 +176,7 @@ describe('containers over HTTP', () => {
       const seen = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
       await gateway.request('PUT', `/containers/${guest.id}/expiry`, { body: { expires_at: '2040-01-01' } })
       const now = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
-      // A state to come is waited for, as long as an agent's answer.
+      // The gateway waits for a future state as long as for an agent's answer.
       const toCome = method === 'DELETE' ? ['"999999999.x"'] : []
       for (const stale of [seen, `W/${seen}`, '"x"', ...toCome, `${seen}, "1.x"`]) {
         const { status, body } = await act(stale)
@@ -184,7 +184,7 @@ describe('containers over HTTP', () => {
       }
       expect(gateway.fleet.operations().filter((one) => one.operation.subject?.number === guest.id)).to.be.empty
       expect((await act(`${seen}, ${now}`)).status, path).to.equal(202)
-      // One that is about to be deleted is not deleted again.
+      // A container with a pending deletion is not deleted again.
       expect((await act('*')).status, path).to.equal(method === 'DELETE' ? 409 : 202)
     }
   })

@@ -21,7 +21,7 @@ describe('limits, expiry and traffic over HTTP', () => {
   const start = () => gateway.request('POST', `/containers/${guest.id}/start`)
 
   describe('resource-limit', () => {
-    it('changes the fields sent and no other, and answers only a message', async () => {
+    it('changes only the sent fields, and answers with only a message', async () => {
       const { status, body } = await put('resource-limit', { vcpu: 1.5, network_down_mbps: 100 })
       expect([status, body.success, body.data]).to.deep.equal([200, true, undefined])
       expect(body.message).to.be.a('string')
@@ -54,7 +54,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect(await detail()).to.deep.equal(before)
     })
 
-    it('names the ignored fields, whether or not something else changes', async () => {
+    it('names ignored fields, whether or not another field changes', async () => {
       const nothing = (await put('resource-limit', { swap_mb: 99, cpu_percent: 5 })).body
       expect(nothing).to.deep.equal({
         success: true,
@@ -93,11 +93,11 @@ describe('limits, expiry and traffic over HTTP', () => {
       })
 
       for (const [what, disk, usedGb, code] of [
-        ['less than it is', 9, 1, 'disk_shrink'],
-        ['more than the pool has', 501, 1, 'resource_exhausted'],
-        ['more while the pool is full', 11, 499, 'resource_exhausted'],
+        ['a smaller disk', 9, 1, 'disk_shrink'],
+        ['a disk larger than the pool', 501, 1, 'resource_exhausted'],
+        ['a larger disk while the pool is full', 11, 499, 'resource_exhausted'],
       ] as const)
-        it(`refuses ${what}, and changes nothing else either`, async () => {
+        it(`rejects ${what}, and changes no other limit either`, async () => {
           host().pool.usedBytes = usedGb * gib
           const { status, body } = await put('resource-limit', { disk_gb: disk, ram_mb: 1024 })
           expect([status, body.code, body.details?.field]).to.deep.equal([409, code, 'disk_gb'])
@@ -105,12 +105,12 @@ describe('limits, expiry and traffic over HTTP', () => {
           expect(await detail()).to.include({ disk_gb: 10, ram_mb: 512 })
         })
 
-      it('changes others while the pool is full', async () => {
+      it('lets other limits change while the pool is full', async () => {
         host().pool.usedBytes = 499 * gib
         expect((await put('resource-limit', { disk_gb: 10, ram_mb: 1024 })).status).to.equal(200)
       })
 
-      it('stays unchanged where the host refuses', async () => {
+      it('stays unchanged if the host rejects the change', async () => {
         host().faults.resize = (_uuid, bytes) => {
           if (bytes === 20 * gib) throw new Error('no')
         }
@@ -170,7 +170,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect((await start()).status).to.equal(202)
     })
 
-    it('blocks starts from creation on when it has passed', async () => {
+    it('blocks starts from creation on if it has passed', async () => {
       const body = { name: 'over', template_id: 'debian-12', expires_at: '2020-01-01' }
       expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
       const isBlocked = async (): Promise<boolean> =>
@@ -220,7 +220,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       [0, 99_999, '+14:00', '2026-12-01 14:00:00'],
       [0, -99_999, '-14:00', '2026-11-30 10:00:00'],
     ] as const)
-      it(`resets at midnight where its host is, ${offset} of UTC, wherever the gateway is`, async () => {
+      it(`resets at midnight of its host’s time zone, ${offset} of UTC, whatever the gateway’s is`, async () => {
         const { policy } = gateway.fleet.agentOf('host-a').domain
         const readUse = policy.readUse.bind(policy)
         const resetsAtMs = Date.UTC(2026, 11, 1) + hour * 3_600_000
@@ -233,7 +233,7 @@ describe('limits, expiry and traffic over HTTP', () => {
     it('is unlimited by default', async () =>
       expect(await read()).to.include({ mode: 'total', limit_gb: 0, total_used_bytes: 0, used_pct: 0 }))
 
-    it('counts the fuller direction in split mode, by either name', async () => {
+    it('counts the direction with more traffic in split mode, by either name', async () => {
       for (const mode of ['split', 'in_out']) {
         await put('traffic-limit', { traffic_mode: mode, traffic_in_gb: 10, traffic_out_gb: 2 })
         expect(await read()).to.include({ mode: 'split', in_limit_gb: 10, out_limit_gb: 2 })
@@ -282,7 +282,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect((await start()).status).to.equal(202)
     })
 
-    it('throttles, or does nothing, where that is set', async () => {
+    it('throttles or does nothing, as configured', async () => {
       await put('traffic-limit', { monthly_traffic_gb: 1, traffic_action: 'throttle' })
       await use(2 * gb, 0)
       expect(await detail()).to.include({ policy_blocked: false, throttled: true })

@@ -18,7 +18,7 @@ describe('addresses of the hosts’ pools', function () {
   const hosts: { hostId: string; agent: LabAgent }[] = []
   before(async () => {
     test = await startTestFleet()
-    // The emptier, the earlier asked.
+    // Emptier hosts are asked first.
     for (const [index, name] of ['empty', 'fuller', 'fullest'].entries())
       hosts.push(
         await test.addHost(name, {
@@ -35,7 +35,7 @@ describe('addresses of the hosts’ pools', function () {
   beforeEach(() => (asked = []))
   afterEach(async () => {
     for (const [index, { hostId, agent }] of hosts.entries()) {
-      await waitFor(() => agent.domain.engine.stats().running === 0, { what: 'the end of its orders' })
+      await waitFor(() => agent.domain.engine.stats().running === 0, { what: 'the end of its operations' })
       for (const { uuid, name } of agent.guests()) if (!name.startsWith('sim-')) agent.removeGuest(uuid)
       await setPools(index, {})
       await test.fleet.reached(hostId, agent.revision)
@@ -72,7 +72,7 @@ describe('addresses of the hosts’ pools', function () {
     ['a named IPv4', { publicIpv4s: [ipv4] }],
     ['a named IPv6', { ipv6Addresses: ['2001:db8::1'] }],
   ] as const)
-    it(`are found on the host that has them: ${name}`, async () => {
+    it(`are taken from the host that has them: ${name}`, async () => {
       await setPools(2, { ipv4, prefix: '2001:db8::' })
       const { hostId, response } = await create(`wants-${name.replaceAll(' ', '-')}`, spec)
       expect(asked).to.deep.equal(['empty', 'fuller', 'fullest'])
@@ -91,7 +91,7 @@ describe('addresses of the hosts’ pools', function () {
     expect(asked).to.deep.equal(['empty', 'empty', 'empty', 'fuller'])
   })
 
-  it('are refused where no host has them, and nothing stays reserved', async () => {
+  it('are rejected if no host has them, and nothing stays reserved', async () => {
     await setPools(1, { ipv4 })
     expect(await refusalOf(create('two', { ipv4Count: 2 }))).to.deep.equal(['resource_exhausted', undefined])
     expect(await refusalOf(create('two', { publicIpv4s: ['198.51.100.1'] }))).to.deep.equal([
@@ -111,7 +111,7 @@ describe('addresses of the hosts’ pools', function () {
     expect(asked).to.deep.equal(['empty'])
   })
 
-  it('are limited to 16 MiB of answer, or 1 MiB about guests', async () => {
+  it('are limited to answers of 16 MiB, or 1 MiB about guests', async () => {
     const { hostId, agent } = hosts[1]!
     const { settings, routing } = test.fleet.agent(hostId)
     const { routing: pools, policy } = agent.domain

@@ -60,7 +60,7 @@ describe('a full pool over HTTP', function () {
       expect(agent.domain.engine.stats()).to.deep.equal(tasks)
     })
 
-  it('permits deletion, running guests, and restores', async () => {
+  it('permits deletions and restores, and running guests continue', async () => {
     for (const action of ['stop', 'start', `snapshots/${snapshot}/restore`])
       expect((await post(action)).status, action).to.be.within(200, 202)
     expect((await gateway.request('DELETE', `/containers/${guest.id}/snapshots/${snapshot}`)).status).to.equal(200)
@@ -68,7 +68,7 @@ describe('a full pool over HTTP', function () {
     await waitFor(() => agent.guests().every(({ uuid }) => uuid !== guest.uuid), { what: 'the guest gone' })
   })
 
-  it('fails a scheduled snapshot as a task, and takes it once there is room', async () => {
+  it('fails a scheduled snapshot as a task, and takes it once there is space', async () => {
     const body = { enabled: true, interval_hours: 1, time: '00:00' }
     expect((await post('snapshots/schedule', body)).status).to.equal(200)
     const run = async (): Promise<unknown> => {
@@ -85,7 +85,7 @@ describe('a full pool over HTTP', function () {
     await post('snapshots/schedule', { enabled: false })
   })
 
-  it('causes a warning beforehand, in the report and in metrics', async () => {
+  it('causes an early warning, in the report and in metrics', async () => {
     for (const [usedGb, expected] of [
       [400, []],
       [460, ['storage pool 92 % full, 40.0 of 500.0 GiB are free']],

@@ -73,7 +73,7 @@ describe('reset-password and reinstall', () => {
       expect(again.body.data).to.deep.equal(first.body.data)
     })
 
-    it('retains the SSH key of a guest, and reports that there is a password now', async () => {
+    it('keeps the SSH key of a guest, and shows that a password exists now', async () => {
       const { name, uuid } = await make({ ssh_auth_mode: 'key', ssh_public_key: publicKey })
       const { body } = await post(name, 'reset-password')
       const record = agent.guests().find((guest) => guest.uuid === uuid)!
@@ -81,7 +81,7 @@ describe('reset-password and reinstall', () => {
       expect(agent.domain.context.openLogin(record)).to.deep.equal({ publicKey, password: body.data.password })
     })
 
-    it('is refused with the guest’s reason, and leaves the login in the journal unchanged', async () => {
+    it('fails with the guest’s reason, and leaves the login in the journal unchanged', async () => {
       const { name, uuid, ssh_password: first } = await make()
       host.faults.setPassword = () => {
         throw conflict('guest_refused', 'the password could not be set in the guest: full')
@@ -148,7 +148,7 @@ describe('reset-password and reinstall', () => {
         expect(host.snapshots.get(uuid)?.size ?? 0).to.equal(0)
       })
 
-    it('accepts every login; keep means the present login, after a reset too', async () => {
+    it('accepts every login mode; keep means the present login, also after a reset', async () => {
       const { name, uuid } = await make()
       const ways = [
         [{ ssh_auth_mode: 'password', ssh_password: 'S3cret/pass' }, 'S3cret/pass', { password: 'S3cret/pass' }],
@@ -169,7 +169,7 @@ describe('reset-password and reinstall', () => {
       expect(loginOf(uuid)).to.deep.equal({ password })
     })
 
-    it('retains the login that the owner set inside the guest', async () => {
+    it('keeps the login that the owner set inside the guest', async () => {
       const { name, uuid } = await make()
       const current = {
         passwordHash: '$y$j9T$salt$hash',
@@ -181,7 +181,7 @@ describe('reset-password and reinstall', () => {
       expect(loginOf(uuid)).to.deep.equal(current)
     })
 
-    it('writes no password in clear to the journal, and answers a repetition with the first one', async () => {
+    it('writes no password in plain text to the journal, and answers a repetition with the first one', async () => {
       const { name } = await make()
       const headers = { 'idempotency-key': 're-1' }
       const body = { ...reinstall, ssh_auth_mode: 'password', ssh_password: 'Journ4l-word' }
@@ -192,7 +192,7 @@ describe('reset-password and reinstall', () => {
       expect(JSON.stringify(input)).not.to.contain('Journ4l-word')
     })
 
-    it('that fails restores the old disk and login, and the guest runs', async () => {
+    it('restores the old disk and login after a failure, and the guest runs', async () => {
       for (const fault of ['initialize', 'prepare', 'snapshot', 'exchange'] as const) {
         const { name, uuid, ssh_password: first } = await make()
         host.faults[fault] = () => {
@@ -209,7 +209,7 @@ describe('reset-password and reinstall', () => {
       }
     })
 
-    it('whose new disk does not start restores the old one', async () => {
+    it('restores the old disk if the new one does not start', async () => {
       const { name, uuid } = await make({ template_id: 'debian-12' })
       host.contents.set(uuid, 'old content')
       let starts = 0
@@ -223,7 +223,7 @@ describe('reset-password and reinstall', () => {
       expect(host.driver.running.has(uuid)).to.equal(true)
     })
 
-    it('of a suspended guest succeeds and leaves it stopped', async () => {
+    it('succeeds for a suspended guest and leaves it stopped', async () => {
       const { name, uuid } = await make()
       await gateway.request('PUT', `/containers/${name}/expiry`, { body: { expires_at: '2020-01-01' } })
       await waitFor(async () => (await detail(name)).status === 'stopped', { what: 'stopped' })
@@ -232,7 +232,7 @@ describe('reset-password and reinstall', () => {
       expect(host.driver.running.has(uuid)).to.equal(false)
     })
 
-    it('is refused for what breaks a rule, before anything is queued', async () => {
+    it('is rejected for invalid fields, before anything is queued', async () => {
       const { name, uuid } = await make()
       for (const [fields, code, field] of [
         [{}, 'missing_field', 'template_id'],
@@ -253,7 +253,7 @@ describe('reset-password and reinstall', () => {
       expect((await post(name, 'reinstall', reinstall, { headers: { 'if-match': '"1.x"' } })).status).to.equal(412)
     })
 
-    it('of several guests is a batch, checked before any is queued, with a login each', async () => {
+    it('works in a batch, which is checked before any is queued, with a login for each guest', async () => {
       const guests = [await make(), await make()]
       const containers = guests.map(({ name }) => name)
       const batch = (body: object, key?: string): Promise<Reply> =>

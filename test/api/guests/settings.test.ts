@@ -5,7 +5,7 @@ import { BerthError } from '../../../shared/errors.js'
 import { scopeCatalogue } from '../../../gateway/access/scopes.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-/** Every setting of a container: a valid request, its scope, and what its audit entry is called. */
+/** Every setting of a container: a valid request, its scope, and the action in the audit log. */
 const settings: readonly {
   readonly method: string
   readonly path: string
@@ -91,7 +91,7 @@ describe('settings of a container', function () {
       ({ tag, conditional, statuses }) =>
         (conditional && !statuses?.includes(202)) || ['Ports', 'Firewall', 'Traffic'].includes(tag),
     )
-    // These have files of their own.
+    // Other test files cover these.
     const elsewhere = ['Snapshots', 'Backups', 'Security']
     const ours = routes.filter(
       ({ tag, path }) => !elsewhere.includes(tag) && !/\/(reset-password|suspend|unsuspend|devices)$/.test(path),
@@ -156,7 +156,7 @@ describe('settings of a container', function () {
     expect((await gateway.request('GET', `/containers/${theirs.id}`)).text).to.equal(before)
   })
 
-  it('write an audit entry each, with the container’s name, also where they are refused', async () => {
+  it('write an audit entry each, with the container’s name, also if they are rejected', async () => {
     for (const setting of writes) {
       const guest = await gateway.fleet.addGuest()
       await send(setting, guest.id)
@@ -184,7 +184,7 @@ describe('settings of a container', function () {
         expect([status, body.code], `${setting.path} ${value}`).to.deep.equal([412, 'precondition_failed'])
       }
       expect(await read(), setting.path).to.equal(seen)
-      // A proxy that compresses makes tags weak.
+      // A compressing proxy makes tags weak.
       expect((await ifMatch(`"1.x", W/${seen}`)).status, setting.path).to.equal(200)
       expect((await ifMatch(seen)).status, `${setting.path} again`).to.equal(412)
       expect(await read(), setting.path).not.to.equal(seen)
@@ -201,7 +201,7 @@ describe('settings of a container', function () {
     return guest
   }
 
-  it('lose none of many concurrent changes: one of each round with the same If-Match wins', async () => {
+  it('lose none of many concurrent changes: one per round with the same If-Match wins', async () => {
     const guest = await gateway.fleet.addGuest()
     for (let round = 0; round < 5; round++) {
       const { headers } = await gateway.request('GET', `/containers/${guest.id}`)
@@ -214,7 +214,7 @@ describe('settings of a container', function () {
     expect(body.data.port_mappings).to.have.length(6)
   })
 
-  it('answer host_offline while the host is away, and change nothing', async () => {
+  it('answer host_offline while the host is offline, and change nothing', async () => {
     const guest = await gateway.fleet.addGuest({}, 'host-b')
     await gateway.fleet.setHostState('host-b', 'offline')
     for (const setting of settings) {
@@ -236,7 +236,7 @@ describe('settings of a container', function () {
     expect(body.data.port_mappings).to.have.length(2)
   })
 
-  it('are not applied twice where the answer was lost', async () => {
+  it('are not applied twice if the answer was lost', async () => {
     const guest = await gateway.fleet.addGuest()
     const headers = { 'idempotency-key': 'lost-mapping' }
     gateway.fleet.twist = losingAnswers

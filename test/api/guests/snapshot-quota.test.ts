@@ -20,7 +20,7 @@ describe('the quota of snapshots over HTTP', function () {
   })
   afterEach(() => lab.endFaults())
 
-  it('limits the space that snapshots retain, and refuses a snapshot that would exceed it', async () => {
+  it('limits the space of snapshots, and rejects a snapshot that would exceed it', async () => {
     const set = await setQuota({ space_limit_bytes: 2_500_000 })
     expect(set.body.data.container).to.include({ snapshot_limit: 5, snapshot_space_limit_bytes: 2_500_000 })
     const [first] = [await taken(), await taken()]
@@ -32,7 +32,7 @@ describe('the quota of snapshots over HTTP', function () {
     await taken()
   })
 
-  it('uses the default space with 0, retains what is not sent, and refuses more than the pool has', async () => {
+  it('uses the default space for 0, keeps omitted fields, and rejects more than the pool has', async () => {
     await setQuota({ snapshot_limit: 3, space_limit_bytes: 5_000_000 })
     expect((await setQuota({ quota: 4 })).body.data.container).to.include({
       snapshot_limit: 4,
@@ -68,7 +68,7 @@ describe('the quota of snapshots over HTTP', function () {
     expect((await set({ snapshot_limit: 2 })).body.data.quota).to.equal(2)
   })
 
-  it('is set by either name, shown, and unlimited where it is 0', async () => {
+  it('is set by either name, shown, and unlimited if it is 0', async () => {
     for (const [body, limit] of [
       [{ snapshot_limit: 3 }, 3],
       [{ quota: '2' }, 2],
@@ -88,13 +88,13 @@ describe('the quota of snapshots over HTTP', function () {
   for (const body of [{}, { snapshot_limit: -1 }, { quota: 1001 }, { snapshot_limit: 'many' }])
     it(`refuses ${JSON.stringify(body)}`, async () => expect((await setQuota(body)).status).to.equal(400))
 
-  it('retains existing snapshots beyond it', async () => {
+  it('keeps existing snapshots beyond it', async () => {
     const id = await taken()
     await setQuota({ quota: 0 })
     expect(await ids()).to.deep.equal([id])
   })
 
-  it('gives one of thirty concurrent requests the last place', async () => {
+  it('gives the last free place to one of thirty concurrent requests', async () => {
     await setQuota({ quota: 2 })
     await taken()
     const replies = await Promise.all(Array.from({ length: 30 }, () => take()))

@@ -64,7 +64,7 @@ describe('snapshot schedules over HTTP', function () {
     ])
   })
 
-  it('fail as a task where manual snapshots fill the quota, and delete nothing', async () => {
+  it('fail as a task if manual snapshots fill the quota, and delete nothing', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { snapshot_limit: 2 } })
     const hand = [await take(), await take()]
     await isSet(daily)
@@ -74,7 +74,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).copies.map(({ id }) => id)).to.have.members(hand)
   })
 
-  it('delete their oldest first where the space limit would be exceeded, never manual ones', async () => {
+  it('delete their oldest first if the space limit would be exceeded, never manual ones', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 3 * gib } })
     const hand = await take()
     await isSet(daily)
@@ -87,7 +87,7 @@ describe('snapshot schedules over HTTP', function () {
     expect(copies[1]!.id).to.equal(hand)
   })
 
-  it('fail as a task where manual snapshots leave no room within the space limit', async () => {
+  it('fail as a task if manual snapshots use up the space limit', async () => {
     const hand = [await take(), await take()]
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 2_000_000 } })
     await isSet(daily)
@@ -97,7 +97,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).copies.map(({ id }) => id)).to.have.members(hand)
   })
 
-  it('retain the only snapshot where the space limit is below the size of the disk', async () => {
+  it('keep the only snapshot if the space limit is below the size of the disk', async () => {
     await isSet(daily)
     await runNext()
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 1_000_000 } })
@@ -106,7 +106,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).copies.map(({ created_at: at }) => at)).to.deep.equal(['2027-05-04 03:30:00'])
   })
 
-  it('retain the old snapshots where the new one cannot be taken', async () => {
+  it('keep the old snapshots if the new one cannot be taken', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     const [first] = (await read()).copies
@@ -120,7 +120,7 @@ describe('snapshot schedules over HTTP', function () {
     expect(copies[0]!.id).to.not.equal(first!.id)
   })
 
-  it('retain the new one where an old one cannot be deleted, and delete the old one the next time', async () => {
+  it('keep the new one if an old one cannot be deleted, and delete the old one the next time', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     lab.agent.host.faults.deleteSnapshot = () => Promise.reject(new Error('no'))
@@ -160,7 +160,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).schedule.next_run).to.equal('2027-05-25 03:30:00')
   })
 
-  it('of many containers at one time run two at once, until all are done', async () => {
+  it('run two at once if many are due at the same time, until all are done', async () => {
     const guests = [lab.guest]
     while (guests.length < 25) guests.push(await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }))
     for (const { id } of guests)

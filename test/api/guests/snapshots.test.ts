@@ -77,7 +77,7 @@ describe('snapshots over HTTP', function () {
     expect(page.headers['x-total-count']).to.equal('2')
   })
 
-  it('are taken once where the request is repeated', async () => {
+  it('are taken once if the request is repeated', async () => {
     const headers = { 'idempotency-key': randomUUID() }
     const [first, again] = [await taken({ headers }), await taken({ headers })]
     expect(again).to.equal(first)
@@ -93,7 +93,7 @@ describe('snapshots over HTTP', function () {
       expect([status, body.details?.field]).to.deep.equal([400, 'description'])
     })
 
-  it('freeze a running guest, which continues afterwards even where freezing fails', async () => {
+  it('freeze a running guest, which continues afterwards even if freezing fails', async () => {
     await run()
     const calls: string[] = []
     const { faults } = agent.host
@@ -108,7 +108,7 @@ describe('snapshots over HTTP', function () {
     expect(calls).to.deep.equal(['snapshot', 'thaw'])
   })
 
-  it('are taken and removed again when the guest does not thaw', async () => {
+  it('are taken and removed again if the guest does not thaw', async () => {
     await run()
     agent.host.faults.thaw = () => Promise.reject(new Error('silent'))
     const id = await taken()
@@ -120,7 +120,7 @@ describe('snapshots over HTTP', function () {
     expect([await ids(), removed]).to.deep.equal([[id], [guest.uuid]])
   })
 
-  it('that fail leave nothing behind and do not count in the quota', async () => {
+  it('leave nothing behind on failure and do not count in the quota', async () => {
     await setQuota({ snapshot_limit: 1 })
     agent.host.faults.snapshot = () => Promise.reject(new Error('no'))
     const { status, body } = await take()
@@ -156,7 +156,7 @@ describe('snapshots over HTTP', function () {
     })
 
     for (const fault of ['prepare', 'stop', 'exchange', 'start'] as const)
-      it(`leaves the guest unchanged where ${fault} fails`, async () => {
+      it(`leaves the guest unchanged if ${fault} fails`, async () => {
         await run()
         const id = await taken()
         write('second')
@@ -172,7 +172,7 @@ describe('snapshots over HTTP', function () {
         expect((await detail()).status).to.equal('running')
       })
 
-    it('offers no retained disk where the old disk is back, even though nothing starts', async () => {
+    it('offers no retained disk if the old disk is restored, even if the guest does not start', async () => {
       await run()
       const id = await taken()
       write('second')
@@ -183,7 +183,7 @@ describe('snapshots over HTTP', function () {
       expect([content(), kept(), await ids()]).to.deep.equal(['second', ['first'], [id]])
     })
 
-    it('offers the former disk where neither disk starts', async () => {
+    it('offers the former disk if neither disk starts', async () => {
       await run()
       const id = await taken()
       write('second')
@@ -202,7 +202,7 @@ describe('snapshots over HTTP', function () {
     })
   })
 
-  it('are deleted, and then neither restored nor deleted', async () => {
+  it('are deleted, and can then be neither restored nor deleted', async () => {
     const id = await taken()
     const { status, body } = await remove(id)
     expect([status, body.data]).to.deep.equal([200, undefined])
@@ -211,14 +211,14 @@ describe('snapshots over HTTP', function () {
       expect([reply.status, reply.body.code]).to.deep.equal([404, 'not_found'])
   })
 
-  it('that cannot be deleted are listed again', async () => {
+  it('are listed again if they cannot be deleted', async () => {
     const id = await taken()
     agent.host.faults.deleteSnapshot = () => Promise.reject(new Error('no'))
     expect((await remove(id)).status).to.equal(502)
     expect(await ids()).to.deep.equal([id])
   })
 
-  it('of foreign containers are hidden from a bound key', async () => {
+  it('are hidden from a key that is bound to other containers', async () => {
     const [other, own] = [guest, await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })]
     const foreign = await taken()
     path = lab.path = `/containers/${own.id}/snapshots`

@@ -51,7 +51,7 @@ describe('suspension over HTTP', () => {
     expect((await post('unsuspend')).body.message).to.equal('the container was not suspended')
   })
 
-  it('refuses every way to use the container, even to an administrator', async () => {
+  it('rejects every use of the container, even by an administrator', async () => {
     await suspend()
     const { name } = guest
     for (const [path, body] of [
@@ -67,7 +67,7 @@ describe('suspension over HTTP', () => {
       const ticket = gateway.request('POST', path, { body: { container_name: name } })
       expect(await codeOf(ticket), path).to.deep.equal([403, 'policy_blocked'])
     }
-    expect((await put('expiry', { expires_at: '2031-01-01' })).status, 'settings stay open').to.equal(200)
+    expect((await put('expiry', { expires_at: '2031-01-01' })).status, 'settings can still be changed').to.equal(200)
     expect((await start()).body.message).to.equal('the container is suspended: unsuspend it first')
   })
 

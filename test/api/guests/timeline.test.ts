@@ -82,7 +82,7 @@ describe('the timeline of a container', function () {
     expect(stopped).to.include({ action: 'stop', user: 'system' })
   })
 
-  it('and a customer’s own log survive when another customer floods the audit log', async () => {
+  it('survives a flood of the audit log by another customer, like a customer’s own log', async () => {
     const seen = async () => [
       (await read()).filter(({ kind }) => kind === 'change').map(({ action }) => action),
       ((await customer('GET', '/account/audit-logs')).body.data as unknown[]).length,
@@ -91,7 +91,7 @@ describe('the timeline of a container', function () {
     expect(before[1]).to.be.greaterThan(0)
     const calls = new SubUserCalls(gateway)
     const attacker = await calls.loggedIn(await calls.make({ container_name: 'other' }))
-    // More than the log has room for.
+    // More entries than the log can hold.
     for (let n = 0; n < 1200; n += 20)
       await Promise.all(
         Array.from({ length: 20 }, (_, at) => attacker('POST', `/containers/none-${n + at}/start`, { body: {} })),
@@ -99,7 +99,7 @@ describe('the timeline of a container', function () {
     expect(await seen()).to.deep.equal(before)
   })
 
-  it('is limited to own containers, and to a bounded length', async () => {
+  it('is limited to the caller’s containers, and in length', async () => {
     expect((await customer('GET', '/containers/other/timeline')).status).to.equal(404)
     for (const limit of ['0', '201', 'x'])
       expect((await gateway.request('GET', `/containers/told/timeline?limit=${limit}`)).status).to.equal(400)

@@ -48,7 +48,7 @@ describe('history over HTTP', () => {
     expect(await read(`/containers/${other}/history?range=month`)).to.deep.equal(expected)
   })
 
-  it('has a step a minute with nulls for missing values', async () => {
+  it('has one step per minute, with null for missing values', async () => {
     record(uuid, 'day', {
       5: { cpuPercent: 12.345, rxBytesPerSec: 10.4 },
       3: { memoryBytes: 1024, diskBytes: 0 },

@@ -127,7 +127,7 @@ describe('/hosts', function () {
       expect((await call(method, path, method === 'GET' ? undefined : {})).status, `${method} ${path}`).to.equal(404)
   })
 
-  it('changes name and draining; only the fields sent', async () => {
+  it('changes name and draining, but only the sent fields', async () => {
     const renamed = await call('PATCH', `/hosts/${hostId}`, { name: 'uno' })
     expect(renamed.body.data).to.include({ name: 'uno', draining: false, status: 'online' })
     const draining = await call('PATCH', `/hosts/${hostId}`, { draining: true })
@@ -143,7 +143,7 @@ describe('/hosts', function () {
     await call('PATCH', `/hosts/${hostId}`, { draining: false })
   })
 
-  it('accepts a public address, and detects one where none is set', async () => {
+  it('accepts a public address, and detects one if none is set', async () => {
     const guess = (await call('GET', `/hosts/${hostId}`)).body.data
     expect(guess.public_address_source).to.be.oneOf(['guess', 'none'])
     expect(guess.public_address, 'never loopback').not.to.match(/^127\./)
@@ -210,7 +210,7 @@ describe('/hosts', function () {
     expect(answer.body.code).to.equal('insufficient_scope')
   })
 
-  it('shows a bound key how many of its own containers are on a host', async () => {
+  it('shows a bound key the number of its own containers on a host', async () => {
     const { uuid } = agent!.guests()[0]!
     const bound = await call('POST', '/api-keys', {
       name: 'one',
@@ -224,7 +224,7 @@ describe('/hosts', function () {
   })
 
   it('logs only the documented fields of a change', async () => {
-    const body = { draining: false, note: 'not meant', password: 'very secret' }
+    const body = { draining: false, note: 'not documented', password: 'very secret' }
     expect((await call('PATCH', `/hosts/${hostId}`, body)).status).to.equal(200)
     const [entry] = (await call('GET', '/audit-logs')).body.data
     expect(entry).to.include({ action: 'host.update', detail: `id ${hostId}, draining false` })

@@ -36,7 +36,7 @@ describe('overview, templates and tasks over HTTP', () => {
     expect([status, body.data]).to.deep.equal([200, { version: '0.0.0-test' }])
   })
 
-  it('reports the named host, else the first, and names it', async () => {
+  it('reports the named host, or else the first, with its name', async () => {
     const info = (await data('/host-info')) as Record<'cpu' | 'ram', Record<string, number>>
     expect(info).to.include({ host_id: 'host-a', online: true })
     expect(info.cpu['cores']).to.equal(8)
@@ -75,7 +75,7 @@ describe('overview, templates and tasks over HTTP', () => {
     await gateway.fleet.warn('host-a')
   })
 
-  it('lists a template once, whichever hosts have it', async () => {
+  it('lists a template once, even if several hosts have it', async () => {
     const templates = (await data('/templates')) as { id: string; available: boolean }[]
     expect(templates.filter(({ available }) => available).map(({ id }) => id)).to.deep.equal(['debian-12'])
     expect(new Set(templates.map(({ id }) => id)).size).to.equal(templates.length)

@@ -63,7 +63,7 @@ describe('swap over HTTP', () => {
     expect(effects).to.deep.equal(['use 1', 'release 0'])
   })
 
-  it('is created by a resize where there is none, and stays disabled by one', async () => {
+  it('is created by a resize if there is none, and stays disabled during one', async () => {
     expect((await post({ size_mb: '256' })).body.data).to.include({ size_mb: 256, enabled: true })
     await post({ action: 'disable' })
     expect((await post({ size_mb: 512 })).body.data).to.include({ size_mb: 512, enabled: false, total_mb: 0 })
@@ -127,7 +127,7 @@ describe('swap over HTTP', () => {
     expect(swap.files.get(0)).to.include({ sizeBytes: 1024 * mib, active: true })
   })
 
-  it('stays where memory has no room for its content', async () => {
+  it('stays if memory has no space for its content', async () => {
     await post({ action: 'create', size_mb: 1024 })
     swap.files.set(0, { ...swap.files.get(0)!, usedBytes: 900 * mib })
     const { memory } = swap
@@ -147,7 +147,7 @@ describe('swap over HTTP', () => {
     ['keep', 'agent_error', 502],
     ['release', 'agent_error', 502],
   ] as const)
-    it(`stays unchanged where ${call} fails, without details of the failure`, async () => {
+    it(`stays unchanged if ${call} fails, without details of the failure`, async () => {
       await post({ action: 'create', size_mb: 64 })
       let failures = 1
       swap.faults[call] = (slot) => {
@@ -172,7 +172,7 @@ describe('swap over HTTP', () => {
     expect((await first).body.data).to.include({ size_mb: 64 })
   })
 
-  it('changes once by a repeated request', async () => {
+  it('changes once if a request is repeated', async () => {
     const headers = { 'idempotency-key': 'swap-1' }
     const first = await post({ action: 'create', size_mb: 64 }, { headers })
     const again = await post({ action: 'create', size_mb: 64 }, { headers })
@@ -181,7 +181,7 @@ describe('swap over HTTP', () => {
     expect(swap.calls.filter((call) => call === 'make 0')).to.have.length(1)
   })
 
-  it('belongs to the named host, and shows as a task of it', async () => {
+  it('belongs to the named host, and appears as its task', async () => {
     const { body } = await post({ action: 'create', size_mb: 64 }, {}, '/swap?host_id=host-b')
     expect(body.data).to.include({ host_id: 'host-b', size_mb: 64 })
     expect(await read('/swap?host_id=host-b')).to.include({ size_mb: 64 })
@@ -226,7 +226,7 @@ describe('swap over HTTP', () => {
     })
   })
 
-  it('is activated when the agent starts, where booting did not do it', async () => {
+  it('is activated when the agent starts, if the boot did not activate it', async () => {
     await post({ action: 'create', size_mb: 64 })
     swap.files.set(0, { ...swap.files.get(0)!, active: false })
     swap.files.set(1, { ...swap.files.get(0)!, slot: 1, kept: false })

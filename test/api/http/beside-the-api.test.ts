@@ -25,7 +25,7 @@ describe('the endpoints next to the API', () => {
     expect(text).to.include('berth_host_disk_used_bytes{host="host-a"} 1500000000')
   })
 
-  it('show metrics through a proxy only to a key with their scope', async () => {
+  it('show metrics through a proxy only to a key with the scope', async () => {
     const ask = (key: string) =>
       gateway.request('GET', '/metrics', { key, headers: { 'x-forwarded-for': '127.0.0.1' } })
     expect((await ask('')).status).to.equal(401)
@@ -40,7 +40,7 @@ describe('the endpoints next to the API', () => {
     ['key', 401, 200, 200],
     ['loopback', 200, 200, 403],
   ] as const)
-    it(`show metrics only to ${metricsFor} where it is configured so`, async () => {
+    it(`show metrics only to ${metricsFor} if configured`, async () => {
       const other = await startTestGateway({ metricsFor })
       try {
         const ask = async (key: string, headers = {}) =>
@@ -62,7 +62,7 @@ describe('the endpoints next to the API', () => {
     expect((await gateway.request('GET', '/docs/../../package.json')).status).to.equal(404)
   })
 
-  it('redirect from the addresses that people try first', async () => {
+  it('redirect from addresses that users try first', async () => {
     const home = await fetch(gateway.url, { redirect: 'manual' })
     expect([home.status, home.headers.get('location')]).to.deep.equal([302, '/docs'])
     for (const path of ['/api/v1', '/api', '/api/v1/'])

@@ -18,7 +18,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 
 type Check = (body: Record<string, unknown>) => Record<string, unknown>
 
-/** Every field of every body, in the forms that clients have for it: by the type that its schema gives it. */
+/** Every field of every body, in the forms that clients send for the type in its schema. */
 describe('tolerated forms of values, in every field of every body', () => {
   let gateway: TestGateway
   before(async () => {
@@ -36,7 +36,7 @@ describe('tolerated forms of values, in every field of every body', () => {
     expect(bodies().flatMap(({ schema }) => fieldsOf(schema))).to.have.length.greaterThan(100)
   })
 
-  it('mean the same as the proper form', () => {
+  it('are equivalent to the proper form', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
         const right = rightValue(field.schema)
@@ -46,7 +46,7 @@ describe('tolerated forms of values, in every field of every body', () => {
       }
   })
 
-  it('count as absent where they are empty', () => {
+  it('count as absent if they are empty', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
         if (!field.optional || field.schema.restricts) continue
@@ -56,7 +56,7 @@ describe('tolerated forms of values, in every field of every body', () => {
       }
   })
 
-  it('are refused where they are ambiguous, naming the field', () => {
+  it('are rejected if they are ambiguous, with the name of the field', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema))
         for (const form of hostileForms(field.schema)) {
@@ -66,7 +66,7 @@ describe('tolerated forms of values, in every field of every body', () => {
         }
   })
 
-  it('leave restrictions unchanged in a change, and are refused in a creation, where they are empty', () => {
+  it('leave restrictions unchanged in a change and are rejected in a creation if they are empty', () => {
     let restricting = 0
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
@@ -147,7 +147,7 @@ describe('tolerated forms of values, in every field of every body', () => {
       return reply.body.data
     }
 
-    it('leave rules and a default unchanged that are not sent', async () => {
+    it('leave omitted rules and the default unchanged', async () => {
       await gateway.fleet.addGuest({ name: 'walled' })
       const stored = await put({ enabled: true, default_action: 'DROP', rules: [rule] })
       for (const rules of [null, '', ',,,', {}, [''], [null], undefined])
@@ -160,7 +160,7 @@ describe('tolerated forms of values, in every field of every body', () => {
       expect((await put({ enabled: true, default_action: 'DROP', rules: [] })).rules).to.deep.equal([])
     })
 
-    it('are refused where one of several rules is empty', async () => {
+    it('are rejected if one of several rules is empty', async () => {
       for (const bad of [null, {}, '']) {
         const body = { enabled: true, default_action: 'ACCEPT', rules: [rule, bad] }
         expect((await gateway.request('PUT', '/containers/walled/firewall', { body })).status).to.equal(400)

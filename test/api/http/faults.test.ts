@@ -66,7 +66,7 @@ describe('HTTP under faults', function () {
     const [running, stopped] = guests.map(({ id }) => `/containers/${id}`)
     const paths = [`${running}/reset-password`, `${stopped}/snapshots`, '/swap']
     const body = { action: 'create', size_mb: 64 }
-    // The agent journals them and carries none out.
+    // The agent journals the operations, but does not run them.
     const replies = paths.map((path) => gateway.request('POST', path, path === '/swap' ? { body } : {}))
     const actions = ['reset-password', 'snapshot-create', 'swap']
     const isShown = (action: string): boolean => fleet.operations().some(({ operation }) => operation.action === action)
@@ -87,12 +87,12 @@ describe('HTTP under faults', function () {
     await fleet.setHostState('host-a', 'online')
   })
 
-  it('answers 503 with Retry-After and refuses everybody while the store is down, and recovers', async () => {
+  it('answers 503 with Retry-After to everybody while the store is down, and recovers', async () => {
     const pid = await gateway.redis.pid()
     process.kill(pid, 'SIGSTOP')
     try {
       await waitFor(async () => (await gateway.request('GET', '/dashboard')).status === 503, {
-        what: 'the loss is noticed',
+        what: 'the loss is detected',
       })
       for (const [method, path] of [
         ['GET', '/containers'],
@@ -155,7 +155,7 @@ describe('HTTP under faults', function () {
     for (const secret of ['Topsecret4711', key, gateway.adminKey]) expect(logged).not.to.include(secret)
   })
 
-  it('survives a client that disconnects in the middle', async () => {
+  it('survives a client that disconnects during a request', async () => {
     for (const text of [
       `GET /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n\r\n`,
       `POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\nContent-Length: 50\r\n\r\n{`,
@@ -190,7 +190,7 @@ describe('shutdown', () => {
     await gateway.close()
   })
 
-  it('aborts what does not end in time', async () => {
+  it('aborts requests that do not end in time', async () => {
     const gateway = await startTestGateway()
     gateway.fleet.reached = () => new Promise(() => undefined)
     await gateway.fleet.addGuest({ name: 'for-ever' })
@@ -214,7 +214,7 @@ function connects(gateway: TestGateway): Promise<boolean> {
   })
 }
 
-/** Sends the beginning of a request and then nothing; resolves with what comes until the server hangs up. */
+/** Sends only the beginning of a request. Resolves with everything received until the server disconnects. */
 function sendSlowly(gateway: TestGateway, begun: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1', () => socket.write(begun))

@@ -41,7 +41,7 @@ const nasty = [
   '550e8400-e29b-41d4-a716-446655440000',
 ]
 const text = fc.oneof(fc.constantFrom(...nasty), fc.string(), fc.string({ unit: 'binary' }))
-/** Without lone surrogates, which no URL can carry. */
+/** Replaces lone surrogates, which a URL cannot contain. */
 const wellFormed = (value: string): string => Buffer.from(value).toString()
 const scalar = fc.oneof(
   text,
@@ -75,7 +75,7 @@ describe('hostile input', function () {
           body: { name, template_id: 'debian-12' },
         })
         if (reply.status === 202) {
-          const meant = name.trim() // blanks around it mean nothing
+          const meant = name.trim() // surrounding blanks are ignored
           expect(meant).to.match(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/)
           const found = await gateway.request('GET', `/containers/${meant}`)
           expect(found.body.data.name).to.equal(meant)

@@ -26,7 +26,7 @@ describe('the OpenAPI document', () => {
     expect(valid, JSON.stringify(errors)).to.equal(true)
   })
 
-  it('describes every route once, with an operation id of its own', () => {
+  it('describes every route once, with a unique operation id', () => {
     const { paths } = gateway.api.document as {
       paths: Record<string, Record<string, { operationId: string }>>
     }

@@ -9,7 +9,7 @@ import { freePort } from '../../support/ports.js'
 import { nodeArguments } from '../../support/programs.js'
 import { waitFor } from '../../support/wait.js'
 
-/** The program as it is started, with a private Redis and no host. */
+/** The real program with a private Redis and no host. */
 describe('berth-gateway', function () {
   let directory: string
   let port: number
@@ -62,7 +62,7 @@ describe('berth-gateway', function () {
     expect(JSON.parse(output())).to.have.nested.property('http.max_body_bytes', 1048576)
   })
 
-  it('creates its secrets once, readable by its owner only', async () => {
+  it('creates its secrets once, readable only by its owner', async () => {
     const keyFile = join(directory, 'admin.key')
     const init = async () => run('init', '--config', join(directory, 'gateway.yaml'), '--admin-key-file', keyFile).ended
     expect(await init()).to.equal(0)
@@ -80,7 +80,7 @@ describe('berth-gateway', function () {
       ...(body && { body: JSON.stringify(body) }),
     })
 
-  /** As somebody does who locked himself out. */
+  /** Disables the policy like an administrator who is locked out. */
   async function expectPolicyDisabled(key: string): Promise<void> {
     const call = (method: 'GET' | 'PUT', body?: object) => settingCall(key, [method, '/access-policy'], body)
     expect((await call('PUT', { enabled: true, allowed_sources: ['192.0.2.1'] })).status).to.equal(200)
@@ -95,7 +95,7 @@ describe('berth-gateway', function () {
     return [await ended, output()]
   }
 
-  /** As the operator does on the host, while the gateway runs. */
+  /** Runs commands of an operator on the host while the gateway runs. */
   async function expectAdminCommands(key: string): Promise<void> {
     const linkFile = join(directory, 'panel-setup.url')
     const passwordFile = join(directory, 'password')

@@ -40,7 +40,7 @@ describe('the HTTP protocol', () => {
     expect(head.headers['content-length']).to.equal(String(get.text.length))
   })
 
-  it('adopts a client’s request id where it is valid', async () => {
+  it('adopts a client’s request id if it is valid', async () => {
     const ask = async (id: string) =>
       (await gateway.request('GET', '/dashboard', { headers: { 'x-request-id': id } })).headers['x-request-id']
     expect(await ask('client-id.0001')).to.equal('client-id.0001')
@@ -48,7 +48,7 @@ describe('the HTTP protocol', () => {
       expect(await ask(id)).to.match(/^[0-9a-f-]{36}$/)
   })
 
-  it('reads either key header, and refuses missing, wrong and contradicting ones', async () => {
+  it('reads either key header, and rejects missing, wrong and contradictory ones', async () => {
     const ask = (headers: Record<string, string>) => gateway.request('GET', '/dashboard', { key: '', headers })
     const bearer = `Bearer ${gateway.adminKey}`
     expect((await ask({ authorization: bearer })).status).to.equal(200)
@@ -71,7 +71,7 @@ describe('the HTTP protocol', () => {
       expect((await gateway.request('POST', '/containers/proto/start', { body: ignored })).status).to.equal(202)
   })
 
-  it('treats nothing and an empty list as no body where it is optional, whatever the type', async () => {
+  it('treats an empty list like no body if the body is optional, whatever the content type', async () => {
     const prefix = { interface: 'eth0', prefix: '2001:db8:1::/64' }
     const { status } = await gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [prefix] } })
     expect(status).to.equal(200)
@@ -83,7 +83,7 @@ describe('the HTTP protocol', () => {
         }
   })
 
-  it('treats anything but an object as no body where it is optional', async () => {
+  it('treats anything but an object like no body if the body is optional', async () => {
     for (const path of await optionalBodies('bodies'))
       for (const body of ['null', '[1]', '[{"ipv6_count":3}]', '"x"', '5', 'no json', 'force=true', '{"force":']) {
         const reply = await gateway.request('POST', path, { body })
@@ -125,7 +125,7 @@ describe('the HTTP protocol', () => {
       expect([reply.status, reply.body.code]).to.deep.equal([status, code])
     })
 
-  it('names the field it refuses', async () => {
+  it('names the invalid field', async () => {
     for (const [change, code, field] of [
       [{ name: undefined }, 'missing_field', 'name'],
       [{ ram_mb: '512 MB' }, 'invalid_field', 'ram_mb'],
@@ -191,7 +191,7 @@ describe('the HTTP protocol', () => {
     expect([again.text, again.headers['idempotency-replayed']]).to.deep.equal([first.text, 'true'])
   })
 
-  it('explains errors in words: the field, the rule, an example', async () => {
+  it('explains errors with the field, the rule and an example', async () => {
     const refuse = async (body: object) =>
       (await gateway.request('POST', '/containers', { body })).body.message as string
     expect(await refuse({ ...create, template_id: '../etc' })).to.equal(

@@ -26,7 +26,7 @@ describe('raw requests', function () {
     ['an asterisk', 'OPTIONS * HTTP/1.1'],
     ['an unknown method', 'PROPFIND /api/v1/containers HTTP/1.1'],
     ['__proto__', 'GET /api/v1/containers/__proto__ HTTP/1.1'],
-    ['a query of junk', 'GET /api/v1/containers/x?%%%&&==&a[b]=c&__proto__=1 HTTP/1.1'],
+    ['an invalid query', 'GET /api/v1/containers/x?%%%&&==&a[b]=c&__proto__=1 HTTP/1.1'],
   ] as const)
     for (const host of ['x', 'a b', '"><script>', '[::1', 'x:99999999'])
       it(`${name}, Host ${host}`, async () => {
@@ -73,7 +73,7 @@ describe('raw requests', function () {
     expect(await exchange(gateway, `${good}hello\r\n\r\n`), 'at once').not.to.match(/^HTTP\/1.1 400 /)
   })
 
-  it('are refused by Berth where Node would refuse them in its own form', async () => {
+  it('are rejected in Berth’s own format where Node would reject them', async () => {
     const ask = (lines: string) => exchange(gateway, `${lines}\r\nX-Request-Id: named-by-client\r\n\r\n`)
     const noHost = await ask('GET /api/v1/dashboard HTTP/1.1')
     expect(noHost)
@@ -86,7 +86,7 @@ describe('raw requests', function () {
     for (const answer of [noHost, expects]) expect(answer).to.include('X-Request-Id: named-by-client')
   })
 
-  it('end the connection with a refusal while the body still arrives', async () => {
+  it('end the connection with an error while the body still arrives', async () => {
     const head = `Host: x\r\nContent-Type: application/json\r\nX-API-Key: ${gateway.adminKey}\r\n`
     const long = await exchange(gateway, `POST /api/v1/containers HTTP/1.1\r\n${head}Content-Length: 99999\r\n\r\n{`)
     expect(long)
@@ -102,7 +102,7 @@ describe('raw requests', function () {
       .and.not.to.include('Connection: close')
   })
 
-  it('bound the idle connections of one source', async () => {
+  it('cannot exceed a number of idle connections per source', async () => {
     const { hostname, port } = new URL(gateway.url)
     const sockets = Array.from({ length: 400 }, () => connect(Number(port), hostname).resume())
     for (const socket of sockets) socket.on('error', () => undefined)
@@ -123,10 +123,10 @@ describe('raw requests', function () {
     const sent = () => ({ 'x-api-key': gateway.adminKey, 'content-type': 'application/json' })
 
     for (const [name, more] of [
-      ['on a connection that stays', {}],
-      ['on one that closes', { connection: 'close' }],
+      ['on a persistent connection', {}],
+      ['on a connection that closes', { connection: 'close' }],
     ] as const)
-      it(`for a client that writes all of it before it reads, ${name}`, async () => {
+      it(`for a client that writes the complete body before it reads, ${name}`, async () => {
         const { hostname, port } = new URL(gateway.url)
         const socket = connect(Number(port), hostname)
         const fields = Object.entries({ host: 'x', ...sent(), ...more, 'content-length': bytes })
@@ -150,7 +150,7 @@ describe('raw requests', function () {
     })
   })
 
-  it('with an unannounced length are bounded too', async () => {
+  it('with an unannounced length are limited too', async () => {
     const reply = await exchange(
       gateway,
       'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n' +

@@ -10,20 +10,20 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 import { waitFor } from '../../support/wait.js'
 
 /*
- * A connection costs the same however many requests came over it: what a request added to its socket would be walked
- * through when the socket closes, by everybody's event loop.
+ * The cost of a connection does not depend on its number of requests. Listeners that each request added to the socket
+ * would block the event loop when the socket closes.
  */
 
 /** Requests on one connection, sent a few at a time. */
 const many = 1000
 const together = 16
-/** Nothing may follow an ignored offer before its answer. */
+/** Requests that are sent together: nothing may follow an ignored upgrade offer before its answer. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
-/** Bodies that are sent one by one take long, since each is audited. */
+/** Fewer requests if they are sent one by one with a body, since each one is audited. */
 const countOf = (request: string): number => (togetherOf(request) === 1 && request.startsWith('POST') ? 100 : many)
 
-/** Sockets of this process's servers, raw and behind TLS, with what listens to each. */
+/** Sockets of this process's servers, raw and behind TLS, with the listeners of each. */
 class ServerSockets {
   readonly #sockets = new Set<Socket>()
   readonly #note = (message: unknown): void => void this.#sockets.add((message as { socket: Socket }).socket)
@@ -50,7 +50,7 @@ class ServerSockets {
 
 const channels = ['net.server.socket', 'http.server.request.start']
 
-/** A client that counts answers and reads nothing else of them. */
+/** A client that counts answers and ignores their contents. */
 class Talk {
   #answers = 0
   #tail = ''
@@ -152,7 +152,7 @@ describe('the cost of a connection', function () {
     return [first, last]
   }
 
-  /** Once the last answer is behind the server: it has ended only after the client has it. */
+  /** Waits until the server has ended its last answer, which may be after the client received it. */
   async function settled(isOf: (port: number, remotePort: number) => boolean): Promise<Record<string, number>> {
     let before = '{}'
     await waitFor(
@@ -182,7 +182,7 @@ describe('the cost of a connection', function () {
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`stays low: an ignored offer is answered, and more in the same packet closes it: ${port}`, async () => {
+    it(`stays low: an ignored upgrade offer is answered, and further data in its packet ends the connection: ${port}`, async () => {
       const offer = requests('x', '')['a refused upgrade to h2c']!
       const { talk, closed } = open(ports[port], offer.repeat(200))
       await closed
@@ -237,7 +237,7 @@ describe('the cost of a connection', function () {
     expect(await settled(isAgent)).to.deep.equal(first)
   })
 
-  it('leaves no error in the log when a client resets it, whatever is under way', async () => {
+  it('leaves no error in the log if a client resets it at any moment', async () => {
     lines.length = 0
     const key = gateway.adminKey
     for (const text of [

@@ -34,11 +34,11 @@ describe('images and their guests over HTTP', function () {
         expect([reply.status, reply.body.code]).to.deep.equal([409, 'image_in_use'])
       expect((await lab.download('alpine-3.22')).body.code).to.equal('task_running')
       lab.server.manners = {}
-      await lab.restartAgent() // ends the connection that stands still
+      await lab.restartAgent() // ends the stalled connection
       expect((await lab.ended(body.data.task_id as string)).status).to.equal('done')
     })
 
-    it('are not created where their image is unavailable, and leave nothing behind', async () => {
+    it('are not created if their image is unavailable, and leave nothing behind', async () => {
       lab.server.manners = { cutAfter: 0 }
       const { body } = await lab.create('never', 'alpine-3.22')
       expect((await lab.ended(body.data.task_id as string)).status).to.equal('failed')
@@ -88,7 +88,7 @@ describe('images and their guests over HTTP', function () {
       expect((await lab.create('after', 'debian-12')).status).to.equal(202)
     })
 
-    it('are refused by the agent, too', async () => {
+    it('are also rejected by the agent', async () => {
       lab.agent.domain.imageAdmin.setEnabled('debian-12', false)
       expect(() => lab.agent.domain.images.checkUsable('debian-12', 'lxc')).to.throw(/disabled/)
       expect(() => lab.agent.domain.images.checkUsable('debian-12-kvm', 'lxc')).to.throw(/kvm/)
@@ -117,7 +117,7 @@ describe('images and their guests over HTTP', function () {
       for (const { id } of await lab.rows('?custom=true')) expect((await drop(id as string)).status).to.equal(200)
     })
 
-    it('are added, downloaded, used and removed, and guests made from them survive', async () => {
+    it('are added, downloaded, used and removed, and guests created from them survive', async () => {
       const { status, body } = await add()
       expect(status).to.equal(201)
       const { id } = body.data as { id: string }

@@ -101,7 +101,7 @@ describe('images on several hosts', function () {
     return body.data.id as string
   }
 
-  it('that were added on all hosts are added once to a host that joins later', async () => {
+  it('of all hosts are added once to a host that joins later', async () => {
     await gateway.fleet.setHostState('host-b', 'offline')
     const id = await addCustom('late')
     await gateway.upkeep.run()
@@ -114,7 +114,7 @@ describe('images on several hosts', function () {
     expect(gateway.fleet.agentOf('host-b').domain.images.get(id).revision).to.equal(revision)
   })
 
-  it('that were added on one host stay there, and removed ones stay removed', async () => {
+  it('of one host stay only there, and removed ones stay removed', async () => {
     const one = await addCustom('of one', { host_id: 'host-a' })
     const all = await addCustom('of all')
     await gateway.request('DELETE', `/images/custom?id=${all}&host_id=host-b`)
@@ -125,7 +125,7 @@ describe('images on several hosts', function () {
     expect(await holders(all)).to.deep.equal([])
   })
 
-  it('that one host refuses are still added on the others', async () => {
+  it('are added on the other hosts even if one host rejects them', async () => {
     const taken = await addCustom('taken')
     gateway.fleet.agentOf('host-b').domain.images.store.forget(taken)
     await gateway.fleet.caughtUp('host-b')

@@ -58,12 +58,12 @@ describe('images over HTTP', function () {
       const rescue = await lab.rows('?kind=rescue')
       expect(rescue.length).to.be.greaterThan(0)
       for (const found of rescue) expect(found).to.include({ type: 'kvm', kind: 'rescue' })
-      expect(await lab.rows('?type=rescue'), 'as older clients ask').to.deep.equal(rescue)
+      expect(await lab.rows('?type=rescue'), 'as older clients request it').to.deep.equal(rescue)
       expect(await lab.rows('?type=lxc&kind=rescue')).to.deep.equal([])
       expect((await gateway.request('GET', '/images?host_id=nothing')).status).to.equal(400)
     })
 
-    it('of enabled images contain the downloaded ones that may be used', async () => {
+    it('of enabled images contain the usable downloaded ones', async () => {
       expect(await lab.enabledIds()).to.deep.equal(['debian-12'])
       expect(await lab.enabledIds('?type=kvm')).to.deep.equal([])
       const { data } = (await gateway.request('GET', '/images/enabled?type=lxc')).body
@@ -115,7 +115,7 @@ describe('images over HTTP', function () {
       expect([again.status, again.body.message]).to.deep.equal([200, 'the image is already downloaded'])
     })
 
-    it('runs once, however often its request is repeated', async () => {
+    it('runs once, even if its request is repeated', async () => {
       const headers = { 'idempotency-key': randomUUID() }
       const [first, again] = [
         await lab.download('alpine-3.22', { headers }),
@@ -141,7 +141,7 @@ describe('images over HTTP', function () {
       expect(server.asked.filter((asked) => asked.includes('bytes='))).to.have.length.of.at.least(2)
     })
 
-    it('that is canceled leaves nothing behind, and can be started again', async () => {
+    it('leaves nothing behind if it is canceled, and can be started again', async () => {
       const task = await lab.stalled('alpine-3.22')
       expect(lab.left()).not.to.deep.equal([])
       expect((await lab.cancel('alpine-3.22')).status).to.equal(200)
@@ -160,14 +160,14 @@ describe('images over HTTP', function () {
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('done')
     })
 
-    it('can be canceled as a task, too', async () => {
+    it('can also be canceled as a task', async () => {
       const task = await lab.stalled('alpine-3.22')
       expect((await gateway.request('DELETE', `/tasks/${task}`)).status).to.equal(200)
       expect((await lab.ended(task)).status).to.equal('canceled')
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('with another checksum is refused, and leaves nothing behind', async () => {
+    it('fails with another checksum, and leaves nothing behind', async () => {
       const task = await lab.downloaded('fedora-43')
       expect(task.status).to.equal('failed')
       expect(task.error).to.contain('SHA-256')
@@ -180,20 +180,20 @@ describe('images over HTTP', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('that breaks off repeatedly fails, and leaves nothing behind', async () => {
+    it('fails if it is repeatedly cut off, and leaves nothing behind', async () => {
       server.manners = { cutAfter: 0 }
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('failed')
       expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, error: 'download_failed' })
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('of a missing file, or from an unreachable server, fails with that reason', async () => {
+    it('fails for a missing file or an unreachable server, with that reason', async () => {
       expect((await lab.downloaded('arch')).status).to.equal('failed')
       expect((await lab.row('arch')).error).to.equal('release_missing')
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('is refused where there is no room', async () => {
+    it('is rejected without free space', async () => {
       const { pool } = agent.host
       agent.host.pool = { ...pool, usedBytes: pool.totalBytes }
       const { status, body } = await lab.download('alpine-3.22')
@@ -204,7 +204,7 @@ describe('images over HTTP', function () {
       expect((await lab.row('alpine-3.22')).error).to.equal('storage_full')
     })
 
-    it('is finished by the next agent where one dies in the middle', async () => {
+    it('is finished by the next agent if one dies in the middle', async () => {
       const task = await lab.stalled('alpine-3.22')
       server.manners = {}
       server.asked.length = 0
@@ -215,7 +215,7 @@ describe('images over HTTP', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('that nobody finishes is cleaned up by the next agent', async () => {
+    it('is cleaned up by the next agent if nobody finishes it', async () => {
       const task = await lab.stalled('alpine-3.22')
       await gateway.fleet.setHostState('host-a', 'offline')
       agent.journal(({ changes: { db } }) =>
@@ -227,8 +227,8 @@ describe('images over HTTP', function () {
     })
 
     for (const [what, id, status, code] of [
-      ['what is not known', 'nothing', 404, 'not_found'],
-      ['what the host cannot use', 'debian-12-kvm', 400, 'unsupported'],
+      ['an unknown image', 'nothing', 404, 'not_found'],
+      ['an image that the host cannot use', 'debian-12-kvm', 400, 'unsupported'],
       ['no id', undefined, 400, 'missing_field'],
       ['a path', '../../etc', 400, 'invalid_field'],
     ] as const)

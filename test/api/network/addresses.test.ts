@@ -50,7 +50,7 @@ describe('addresses of containers over HTTP', () => {
     expect((await scan({})).body.code).to.equal('missing_field')
   })
 
-  it('reports whether IPv6 is available, and why not', async () => {
+  it('reports whether IPv6 is available, with the reason if not', async () => {
     const status = async () => (await gateway.request('GET', '/ipv6/status')).body.data as object
     expect(await status()).to.deep.equal({
       host_id: 'host-a',

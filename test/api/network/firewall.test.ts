@@ -42,7 +42,7 @@ describe('the firewall of a container over HTTP', () => {
     expect((await read()).body.data).to.deep.equal(body.data)
   })
 
-  it('retains the id of a known rule, and replaces an unknown one', async () => {
+  it('keeps the id of a known rule, and replaces an unknown id', async () => {
     const [first] = (await put(closed([rule]))).body.data.rules as { id: string }[]
     const again = (
       await put(
@@ -73,7 +73,7 @@ describe('the firewall of a container over HTTP', () => {
     })
   })
 
-  it('names the refused field of a rule, and leaves the old rules in force', async () => {
+  it('names the invalid field of a rule, and leaves the old rules in force', async () => {
     const before = (await put(closed([rule]))).body.data
     for (const [change, field] of [
       [{ port: '80;drop' }, 'rules.1.port'],

@@ -40,11 +40,11 @@ const rule: Fields = {
 }
 const firewall: Fields = { enabled: 'boolean', default_action: 'string', rules: [rule] }
 
-/** In this order: each finds what the ones before it made. */
+/** In this order, since each uses the results of earlier ones. */
 const endpoints: readonly {
   readonly method: string
   readonly path: string
-  /** Absent: sent as `[]`, as clients do where they have nothing to say. */
+  /** Absent: sent as `[]`, like clients without content. */
   readonly body?: object
   /** Absent: the answer has only a message. */
   readonly data?: Fields | readonly Fields[]
@@ -191,7 +191,7 @@ describe('the network endpoints, as clients know them', () => {
         })
     })
 
-  it('show reset_date as a month, and quantities of pools as numbers in text or a word', async () => {
+  it('show reset_date as a month, and pool sizes as text with a number or a word', async () => {
     const read = async (path: string): Promise<Body> => (await gateway.request('GET', path)).body.data
     expect((await read(`/containers/${guest.id}/traffic`)).reset_date).to.match(/^\d{4}-\d{2}$/)
     const { nat4, ipv4, ipv6 } = await read('/routing')

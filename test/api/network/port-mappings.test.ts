@@ -13,7 +13,7 @@ describe('port mappings over HTTP', () => {
   beforeEach(async () => {
     guest = await gateway.fleet.addGuest()
   })
-  // Ports that one test maps are free in the next.
+  // Frees the mapped ports for the next test.
   afterEach(() => new RoutingClient(gateway).clear())
 
   const path = (rest = '') => `/containers/${guest.name}/port-mappings${rest}`
@@ -22,14 +22,14 @@ describe('port mappings over HTTP', () => {
   const stored = async () =>
     (await gateway.request('GET', `/containers/${guest.name}`)).body.data.port_mappings as object[]
 
-  it('adds one, answers all of them, and the detail shows them at once', async () => {
+  it('adds one, answers with all of them, and the detail shows them at once', async () => {
     const web = { protocol: 'tcp', host_port: 25_080, container_port: 80, description: 'web' }
     const { status, body } = await add(web)
     expect([status, body.data]).to.deep.equal([200, [ssh(), web]])
     expect(await stored()).to.deep.equal(body.data)
   })
 
-  it('picks the host port where none, or 0, is sent, and accepts udp', async () => {
+  it('picks the host port if none or 0 is sent, and accepts udp', async () => {
     await add({ container_port: 80 })
     const { body } = await add({ container_port: 53, host_port: 0, protocol: 'udp' })
     const [, web, dns] = body.data as { host_port: number; protocol: string }[]
@@ -86,7 +86,7 @@ describe('port mappings over HTTP', () => {
     expect([conflict.status, conflict.body.code]).to.deep.equal([409, 'port_conflict'])
   })
 
-  it('removes by position, and answers the remaining ones', async () => {
+  it('removes by position, and answers with the remaining ones', async () => {
     for (const port of [81, 82]) await add({ container_port: port })
     const { status, body } = await gateway.request('DELETE', path('/1'))
     expect(status).to.equal(200)
@@ -98,7 +98,7 @@ describe('port mappings over HTTP', () => {
       }
   })
 
-  it('names the field that is missing, or refused by the schema or by the rules', async () => {
+  it('names a field that is missing, or rejected by the schema or the rules', async () => {
     for (const [body, code, field] of [
       [{}, 'missing_field', 'container_port'],
       [{ container_port: 0 }, 'invalid_field', 'container_port'],
@@ -124,7 +124,7 @@ describe('port mappings over HTTP', () => {
     expect(full.body.data.ports).to.have.length(1000)
   })
 
-  it('finds free ports of an address in any spelling; 409 where there are none', async () => {
+  it('finds free ports of an address in any spelling; 409 if there are none', async () => {
     const there = await gateway.fleet.addGuest({ portMappings: [], ipv6Addresses: ['2001:db8:1::7'] }, 'host-b')
     const ask = (query: string) => gateway.request('GET', `/containers/${there.id}/random-port${query}`)
     const setPorts = (start: number, end: number) =>
@@ -144,7 +144,7 @@ describe('port mappings over HTTP', () => {
     }
   })
 
-  it('moves a range, with both first ports too', async () => {
+  it('moves a range, also by both first ports', async () => {
     await add({ container_port: 8000, host_port: 46_000, host_port_end: 46_009 })
     const put = (body: object) => gateway.request('PUT', path('/1'), { body })
     const moved = (await put({ container_port: 9000, host_port: 47_000 })).body.data[1]

@@ -44,11 +44,11 @@ describe('routing over HTTP', () => {
   it('counts the addresses of a small prefix', async () => {
     const small = { ...prefix, address: '2001:db8::2', prefix: '2001:db8::', prefix_len: 120 }
     await routing.put({ ipv6_prefixes: [small] })
-    // 256 without the network's own and the host's.
+    // 256 without the network's own address and the host's.
     expect((await routing.get()).ipv6).to.deep.equal({ used: 0, remaining: '254', total: '254' })
   })
 
-  it('replaces the lists sent and leaves the others', async () => {
+  it('replaces the sent lists and leaves the others', async () => {
     const first = await routing.put({ public_ipv4_addresses: [address(10)], ipv6_prefixes: [prefix] })
     expect(first.status).to.equal(200)
     expect(first.body.data).to.deep.include({
@@ -80,10 +80,10 @@ describe('routing over HTTP', () => {
     ])
   })
 
-  it('counts a port that tcp and udp share once, for all and for a key bound to containers', async () => {
+  it('counts a port once that tcp and udp share, for all and for a key bound to containers', async () => {
     const ports = { container_port: 1, host_port: 30_000, host_port_end: 30_009 }
     const mappings = [ports, { ...ports, protocol: 'udp', host_port: 30_005, host_port_end: 30_014 }]
-    const body = { name: 'shares', nat_port_mappings: mappings } // and one to SSH
+    const body = { name: 'shares', nat_port_mappings: mappings } // and one mapping to SSH
     const { data } = (await routing.create(body)).body
     expect((await routing.get()).nat4).to.deep.equal({ used: 16, remaining: '39984', total: '40000' })
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [data.uuid as string] })
@@ -173,7 +173,7 @@ describe('routing over HTTP', () => {
     }
   })
 
-  it('shows a bound key only what its containers use', async () => {
+  it('shows a bound key only addresses and ports of its containers', async () => {
     await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
     const mine = (await routing.create({ name: 'mine', ipv4_count: 1, ipv6_count: 1 })).body.data
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid as string] })
@@ -199,7 +199,7 @@ describe('routing over HTTP', () => {
   })
 
   for (const [name, body, field] of [
-    ['an address that is not one', { items: [{ address: '203.0.113.256' }] }, 'items.0.address'],
+    ['an invalid address', { items: [{ address: '203.0.113.256' }] }, 'items.0.address'],
     ["the host's own address", { items: [{ address: '192.0.2.10' }] }, 'items.0.address'],
     ['a prefix without a length', { ipv6_prefixes: [{ prefix: '2001:db8::' }] }, 'ipv6_prefixes.0.prefix'],
     ['half a range of ports', { nat4_port_range: { start: 30_009 } }, 'nat4_port_range.end'],

@@ -69,7 +69,7 @@ describe('settings of the installation', () => {
       expect((await put('/access-policy', on, via(inside))).status).to.equal(200)
     })
 
-    it('stays unchanged where a list is empty', async () => {
+    it('stays unchanged if a list is empty', async () => {
       await put('/access-policy', { enabled: true, allowed_sources: sources })
       for (const nothing of [null, ',,,', '', [''], ['', ' ']]) {
         const { body } = await put('/access-policy', { allowed_sources: nothing })
@@ -125,7 +125,7 @@ describe('settings of the installation', () => {
       expect(body.data).to.deep.equal({ public_url: '', effective_url: '', source: 'none' })
     })
 
-    it('is the start of the links for customers and new administrators', async () => {
+    it('begins the links for customers and new administrators', async () => {
       const { body } = await put('/public-url', { public_url: 'https://Panel.example.com/' })
       const url = 'https://panel.example.com'
       expect(body.data).to.deep.equal({ public_url: url, effective_url: url, source: 'set' })
@@ -144,7 +144,7 @@ describe('settings of the installation', () => {
       expect(admin.body.data.setup_link).to.equal(`${url}/setup#${admin.body.data.setup_token}`)
     })
 
-    it('is refused where nobody else could reach it', async () => {
+    it('is rejected if nobody else could reach it', async () => {
       for (const bad of ['http://127.0.0.1:8080', 'http://localhost', 'panel.example.com', 'ftp://x', 'https://x/y'])
         expect(await refusalOf(put('/public-url', { public_url: bad })), bad).to.deep.equal([
           400,

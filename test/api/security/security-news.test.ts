@@ -28,7 +28,7 @@ describe('an alert', () => {
     gateway.fleet.agentOf('host-a').host.sensor.scanPorts(address, target, ports)
     const { status, text } = await gateway.request('POST', '/security/check')
     expect(status, text).to.equal(200)
-    agentClockMs += 6000 // a check within five seconds has the outcome of the last one
+    agentClockMs += 6000 // a check within five seconds returns the result of the last one
   }
   const metrics = async (): Promise<string[]> => {
     const { text } = await gateway.request('GET', '/metrics')

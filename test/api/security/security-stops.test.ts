@@ -71,8 +71,8 @@ describe('the automatic security stop', () => {
     await shutdown(false)
   })
 
-  it('spares a guest that ended the abuse at once, however often it is checked until then', async () => {
-    // Judged as where looks are as far apart as on hosts; still none comes by itself.
+  it('spares a guest that ended the abuse at once, even after many checks', async () => {
+    // Checks count as far apart as on real hosts, although the test triggers each of them.
     const { security } = (agent as unknown as { config: { security: { interval_seconds: number } } }).config
     security.interval_seconds = 10
     await shutdown(true)
@@ -88,7 +88,7 @@ describe('the automatic security stop', () => {
     security.interval_seconds = 60
   })
 
-  it('is not triggered by one burst, however often it is checked', async () => {
+  it('is not triggered by one burst, even after many checks', async () => {
     await shutdown(true)
     lab.clockMs += 10_000
     agent.host.sensor.scanPorts(address, target, 1000)
@@ -108,7 +108,7 @@ describe('the automatic security stop', () => {
     agent.removeGuest(former.uuid)
     const later = await gateway.fleet.addGuest({ name: 'later-guest', ipv4 })
     const ofLater = (): Promise<Body[]> => alerts('?container_name=later-guest')
-    /** As the kernel has them of ports that nobody answered. */
+    /** Adds flows like the kernel's for ports without an answer. */
     const leave = (ageSeconds: number): void => {
       agent.host.sensor.flows = Array.from({ length: 200 }, (_, index) => ({
         source: ipv4,

@@ -122,8 +122,15 @@ describe('security over HTTP', () => {
 
   for (const [name, method, path, options, status, code] of [
     ['logs of an unknown host', 'GET', '/security/logs?host_id=none', {}, 400, 'invalid_field'],
-    ['logs of a container that is not there', 'GET', '/security/logs?container=none', {}, 404, 'not_found'],
-    ['a check of it', 'POST', '/security/check', { body: { container_name: 'none' } }, 404, 'not_found'],
+    ['logs of a missing container', 'GET', '/security/logs?container=none', {}, 404, 'not_found'],
+    [
+      'a check of a missing container',
+      'POST',
+      '/security/check',
+      { body: { container_name: 'none' } },
+      404,
+      'not_found',
+    ],
     ['settings without a switch', 'PUT', '/security/settings', { body: {} }, 400, 'missing_field'],
     [
       'a switch that is not a boolean',
@@ -135,7 +142,7 @@ describe('security over HTTP', () => {
     ],
     ['an unknown host', 'GET', '/security/alerts?host_id=none', {}, 400, 'invalid_field'],
     ['an unknown type', 'GET', '/security/alerts?type=none', {}, 400, 'invalid_field'],
-    ['a word for mail', 'PUT', '/containers/bad-guest/security', { body: { smtp: 'ajar' } }, 400, 'invalid_field'],
+    ['text for mail', 'PUT', '/containers/bad-guest/security', { body: { smtp: 'ajar' } }, 400, 'invalid_field'],
   ] as const)
     it(`refuses ${name}`, async () => {
       const answer = await call(method, path, options)

@@ -36,7 +36,7 @@ describe('the login of a sub-user', function () {
   for (const [name, path, body] of [
     ['its name', '/sub-user/login', () => ({ username: made.username, password: made.password })],
     ['the code of its link', '/sub-user/access', () => ({ code: made.access_code, password: made.password })],
-    ['its name, as everybody', '/login', () => ({ username: made.username, password: made.password })],
+    ['its name, on the page for everybody', '/login', () => ({ username: made.username, password: made.password })],
   ] as const)
     it(`works by ${name}: a cookie, with which the containers are visible`, async () => {
       const browser = new Browser(gateway)
@@ -52,7 +52,7 @@ describe('the login of a sub-user', function () {
       expect((await browser.request('GET', '/containers')).status).to.equal(401)
     })
 
-  it('gives one refusal for wrong password, name or code, and for disabled, expired and unknown ones', async () => {
+  it('fails with one error for a wrong password, name or code, and for disabled, expired and unknown users', async () => {
     await gateway.request('POST', '/admins', {
       body: { username: 'root', password: 'correct horse battery' },
     })
@@ -115,7 +115,7 @@ describe('the login of a sub-user', function () {
     expect((audit.body.data as { action: string }[]).map(({ action }) => action)).to.include('container.stop')
   })
 
-  it('has a link to it, the same for every code, which is in no log', async () => {
+  it('has a link that answers the same for every code, and is in no log', async () => {
     const [known, unknown] = [await fetchOnce(`/u/${made.access_code}`), await fetchOnce(`/u/${'A'.repeat(22)}`)]
     expect([known.status, known.headers.get('location')]).to.deep.equal([302, `/login#code=${made.access_code}`])
     expect(known.headers.get('referrer-policy')).to.equal('no-referrer')

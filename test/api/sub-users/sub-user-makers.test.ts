@@ -26,7 +26,7 @@ describe('sub-users of limited callers', function () {
   }
   const all = ['subuser:*', 'container:*', 'snapshot:*', 'image:read', 'task:read', 'terminal:*', 'audit:read']
 
-  it('never have more rights than their maker, and by default all of its rights', async () => {
+  it('never have more rights than their creator, and by default all of its rights', async () => {
     const key = await gateway.makeKey({ scopes: ['subuser:create', 'container:read', 'snapshot:*'] })
     expect(await refusalOf(create({ container_name: 'one', permissions: ['container:power'] }, { key }))).to.deep.equal(
       [403, 'insufficient_scope', 'permissions'],
@@ -67,7 +67,7 @@ describe('sub-users of limited callers', function () {
     expect(rotated.status).to.equal(200)
   })
 
-  it('of a key’s own containers are visible to it; others do not exist for it', async () => {
+  it('are visible to a key only for its own containers', async () => {
     const mine = await calls.make({ container_name: 'one' })
     const others = [await calls.make({ container_name: 'two' }), await calls.make({ container_names: ['one', 'two'] })]
     const key = await gateway.makeKey({ scopes: all, container_uuids: [one!.uuid] })

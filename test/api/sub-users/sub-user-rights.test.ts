@@ -52,7 +52,7 @@ describe('the rights of a sub-user', function () {
     expect((await ask('GET', '/containers')).status).to.equal(401)
   })
 
-  it('end with a deleted container: a new one with its name is another container', async () => {
+  it('end with a deleted container; a new one with the same name is another container', async () => {
     const { uuid } = await gateway.fleet.addGuest({ name: 'gone' }, 'host-b')
     await change({ container_names: ['gone'] })
     expect(await names()).to.deep.equal(['gone'])
@@ -182,7 +182,7 @@ describe('the rights of a sub-user', function () {
     expect(await answerOf(ask('PUT', `${path}/quota`, limit))).to.deep.equal([403, 'insufficient_scope', undefined])
   })
 
-  it('let it view a suspended container, but change nothing of it', async () => {
+  it('let it view a suspended container, but not change it', async () => {
     await gateway.request('PUT', '/containers/own/expiry', { body: { expires_at: '2001-01-01' } })
     await waitFor(() => gateway.fleet.view.findGuest(own.uuid)!.guest.policyBlocked, {
       what: 'it is blocked',
@@ -208,7 +208,7 @@ describe('the rights of a sub-user', function () {
   })
 })
 
-/** Valid ones, so that nothing else is refused first. */
+/** Valid bodies, so that no other check fails first. */
 const bodies: Readonly<Record<string, object>> = {
   '/containers/{id}/reinstall': { template_id: 'debian-12' },
   '/containers/{id}/boot': { mode: 'disk' },

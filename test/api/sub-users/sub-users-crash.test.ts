@@ -19,7 +19,7 @@ describe('sub-users when the store dies under a request', function () {
   afterEach(() => gateway.close())
 
   const back = () => waitFor(() => gateway.store.ready(), { what: 'the store is back' })
-  /** Once: the store takes it, and then dies; `tell` says whether this gateway still learns that it took it. */
+  /** Once, the store accepts the step and then dies. `tell`: the gateway still receives the confirmation. */
   const dieAfter = (step: Step, tell: boolean): void => {
     const { subUsers } = gateway.access
     const work = subUsers[step].bind(subUsers) as (...args: unknown[]) => Promise<unknown>
@@ -48,7 +48,7 @@ describe('sub-users when the store dies under a request', function () {
   const count = async (): Promise<number> => ((await gateway.request('GET', '/sub-users')).body.data as object[]).length
 
   for (const tell of [true, false])
-    it(`creates one with a password, where the answer ${tell ? 'could not be kept' : 'did not come'}`, async () => {
+    it(`creates one with a password if the answer ${tell ? 'could not be stored' : 'did not arrive'}`, async () => {
       dieAfter('create', tell)
       const first = await send('POST', '/sub-user/create', { container_name: 'own' })
       expect(first.status, first.text).to.equal(tell ? 200 : 503)
@@ -63,7 +63,7 @@ describe('sub-users when the store dies under a request', function () {
     })
 
   for (const tell of [true, false])
-    it(`gives a rotated password again, where the answer ${tell ? 'could not be kept' : 'did not come'}`, async () => {
+    it(`returns a rotated password again if the answer ${tell ? 'could not be stored' : 'did not arrive'}`, async () => {
       const made = await calls.make({ container_name: 'own' })
       const caller = await calls.loggedIn(made)
       dieAfter('rotate', tell)
@@ -79,7 +79,7 @@ describe('sub-users when the store dies under a request', function () {
       expect((await caller('GET', '/containers')).status).to.equal(401)
     })
 
-  it('does not show a password again that was changed since', async () => {
+  it('does not show a password again after a later change', async () => {
     const made = await calls.make({ container_name: 'own' })
     const path = `/sub-users/${made.id}/rotate-password`
     dieAfter('rotate', false)
@@ -89,7 +89,7 @@ describe('sub-users when the store dies under a request', function () {
     expect([again.status, again.body.code]).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('retains what was acknowledged: a change, a removal', async () => {
+  it('keeps an acknowledged change and removal', async () => {
     const made = await calls.make({ container_name: 'own' })
     dieAfter('update', true)
     expect((await send('PATCH', `/sub-users/${made.id}`, { disabled: true })).status).to.equal(200)

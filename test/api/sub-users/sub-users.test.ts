@@ -80,7 +80,7 @@ describe('a sub-user', function () {
     ])
   })
 
-  it('has neither password nor code in clear in the store or in any log', async () => {
+  it('has neither password nor code in plain text in the store or in any log', async () => {
     const made = await calls.make({ container_name: 'one' }, { headers: { 'idempotency-key': 'k' } })
     const rotated = await gateway.request('POST', `/sub-users/${made.id}/rotate-password`, {
       body: { rotate_code: true },
@@ -94,7 +94,7 @@ describe('a sub-user', function () {
     expect(stored).to.include(made.username)
   })
 
-  it('is returned again without its password when it exists for the same containers', async () => {
+  it('is returned again without its password if it exists for the same containers', async () => {
     const first = await calls.make({ container_names: ['one', 'two'] })
     for (const body of [
       { container_names: ['two', 'one', String(one!.id)] },
@@ -109,7 +109,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one' })).id).not.to.equal(first.id)
   })
 
-  it('is refused where one with other terms exists, or the name is used by another', async () => {
+  it('is rejected if one with other terms exists, or the name is used by another', async () => {
     const { username } = await calls.make({ container_name: 'one' })
     expect(await refusalOf(create({ container_name: 'one', permissions: ['container:read'] }))).to.deep.equal([
       409,
@@ -124,7 +124,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one', username: 'other' })).username).to.equal('other')
   })
 
-  it('of a bound key gets its own name, which reveals nothing about others', async () => {
+  it('gets a name from a bound key that reveals nothing about others', async () => {
     await calls.make({ container_name: 'one', username: 'taken' })
     const key = await gateway.makeKey({ scopes: ['subuser:*', 'container:read'], container_uuids: [two!.uuid] })
     for (const username of ['taken', 'free', 'x'.repeat(64)]) {
@@ -141,7 +141,7 @@ describe('a sub-user', function () {
     expect(made.filter(({ password }) => password !== '')).to.have.length(1)
   })
 
-  it('is accepted in the form of older clients, and refused by field', async () => {
+  it('is accepted in the form of older clients, and errors name the field', async () => {
     const lenient = {
       container_name: ' one ',
       container_names: [],
@@ -168,7 +168,7 @@ describe('a sub-user', function () {
       expect(await refusalOf(create(body)), JSON.stringify(body)).to.deep.equal(refusal)
   })
 
-  it('changes only in the fields sent', async () => {
+  it('changes only the sent fields', async () => {
     const { id } = await calls.make({ container_name: 'one' })
     const before = await calls.find(id)
     for (const [body, change] of [
@@ -254,7 +254,7 @@ describe('a sub-user', function () {
       const account = await gateway.access.accounts.accounts.find(Number(made.id))
       return account?.kind === 'sub_user' ? account.containerUuids : []
     }
-    await waitFor(async () => (await stored()).length === 1, { what: 'the record has let go of it' })
+    await waitFor(async () => (await stored()).length === 1, { what: 'the record does not contain it any more' })
     expect(await stored()).to.deep.equal([two!.uuid])
     expect((await calls.make({ container_name: 'two' })).id).to.equal(made.id)
   })

@@ -63,14 +63,14 @@ describe('TLS by an ACME authority', () => {
         expect(gateway.tls.documents.challenge.value).to.equal(null)
       })
 
-    it('by TLS-ALPN-01 where another program uses port 80', async () => {
+    it('by TLS-ALPN-01 if another program uses port 80', async () => {
       await start({ httpListen: { host: '127.0.0.1', port: pebble.port } })
       const { status, text } = await obtain()
       expect(status, text).to.equal(200)
     })
   })
 
-  it('does not order again what it has, and uses one account', async () => {
+  it('does not order an existing certificate again, and uses one account', async () => {
     await start()
     const { status, text, body } = await obtain()
     expect(status, text).to.equal(200)
@@ -164,7 +164,7 @@ describe('TLS by an ACME authority', () => {
       await refused(409, 'acme_refused')
     })
 
-    it('but obtains one when it is slow, and tells another request so meanwhile', async () => {
+    it('but obtains one if it is slow, and reports that to another request meanwhile', async () => {
       proxy.delayMs = 150
       const slow = obtain()
       await waitFor(() => gateway.tls.documents.challenge.value, { what: 'a challenge is open' })
@@ -177,7 +177,7 @@ describe('TLS by an ACME authority', () => {
     const pauses = { firstMs: 60, lastMs: 200 }
     const timing = { checkEveryMs: 30, pauses }
 
-    /** As if the certificate had lived for most of its life. */
+    /** Makes the certificate close to its expiry. */
     async function makeOld(): Promise<void> {
       const { settings } = gateway.tls.documents
       const dayMs = 86_400_000
@@ -218,7 +218,7 @@ describe('TLS by an ACME authority', () => {
       agent.destroy()
     })
 
-    it('retries later after a failure, as the authority says, and warns', async () => {
+    it('retries after a failure with the authority’s delay, and warns', async () => {
       await start({ timing })
       await obtain()
       await pebble.kill()
@@ -233,7 +233,7 @@ describe('TLS by an ACME authority', () => {
       expect((await gateway.request('GET', '/ssl')).body.data.warnings).to.deep.equal([])
       proxy.meddle = () => ({ status: 503, headers: { 'retry-after': '600' }, problem: problem('x') })
       await makeOld()
-      await waitFor(() => renewal.value!.nextMs > Date.now() + 590_000, { what: 'the pause asked for' })
+      await waitFor(() => renewal.value!.nextMs > Date.now() + 590_000, { what: 'the requested delay' })
     })
   })
 })

@@ -73,7 +73,7 @@ describe('TLS of several gateways', () => {
   const shown = async (tls: Tls): Promise<string> =>
     (await shownCertificate(await waitFor(() => tls.address))).fingerprint256
 
-  it('applies a change at all at once, and at one that starts', async () => {
+  it('applies a change at all gateways at once, and at one that starts', async () => {
     const [one, two] = [await open(), await open()]
     for (const tls of [one, two]) {
       const wanted = await upload(tls)
@@ -101,7 +101,7 @@ describe('TLS of several gateways', () => {
     for (const tls of [one, two]) await waitFor(async () => (await shown(tls)) === wanted)
   })
 
-  it('warns where a port is in use, and listens once it is free', async () => {
+  it('warns if a port is in use, and listens once it is free', async () => {
     const port = await freePort()
     const taken = createServer()
     await new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
@@ -114,7 +114,7 @@ describe('TLS of several gateways', () => {
     expect(two.warnings).to.deep.equal([])
   })
 
-  it('rolls back where the listener does not show the new certificate', async () => {
+  it('rolls back if the listener does not show the new certificate', async () => {
     let isBroken = false
     const tls = await open({
       probe: async (...asked) => {
@@ -131,7 +131,7 @@ describe('TLS of several gateways', () => {
     expect(await upload(tls)).to.not.equal(former)
   })
 
-  it('uses the former certificate where the current one cannot be read', async () => {
+  it('uses the former certificate if the current one cannot be read', async () => {
     const tls = await open()
     const former = await upload(tls)
     await upload(tls)
@@ -143,11 +143,11 @@ describe('TLS of several gateways', () => {
     await waitFor(async () => (await shown(tls)) === former, { what: 'the former certificate' })
   })
 
-  it('sends HSTS where nobody can be locked out by it, at most until the certificate ends', async () => {
+  it('sends HSTS if it can lock nobody out, at most until the certificate ends', async () => {
     const dayMs = 86_400_000
     const of = async (tls: Tls, target: string, more: LeafOptions = {}): Promise<string | undefined> => {
       const { certPem, keyPem } = await authority.issue(target, more)
-      // With its root, a certificate is complete, whether that root is known or not.
+      // A certificate with its root is complete, even if the root is unknown.
       await change(tls, { mode: 'uploaded', target, certPem: certPem + authority.rootPem, keyPem })
       return tls.hsts
     }
@@ -159,7 +159,7 @@ describe('TLS of several gateways', () => {
     expect(Number(soon?.slice('max-age='.length)), 'one that ends soon').to.be.within(1, dayMs / 2000)
     await change(tls, { mode: 'self_signed' })
     expect(tls.hsts, 'self-signed').to.equal(undefined)
-    expect(await of(await open({ roots: [] }), name), 'one that nobody knows').to.equal(undefined)
+    expect(await of(await open({ roots: [] }), name), 'one of an unknown authority').to.equal(undefined)
     expect(await of(await open({ plainIsPublic: true }), name), 'listen is public').to.equal(undefined)
   })
 
@@ -181,17 +181,17 @@ describe('TLS of several gateways', () => {
     expect(await ask(), 'off').to.equal(0)
     const one = await open()
     await upload(one)
-    await waitFor(async () => (await ask()) === 404, { what: 'it leads nowhere' })
+    await waitFor(async () => (await ask()) === 404, { what: 'it does not redirect' })
     await new Promise<void>((done) => void taken.close(() => done()))
-    await waitFor(async () => (await ask()) === 308, { what: 'it leads to TLS' })
+    await waitFor(async () => (await ask()) === 308, { what: 'it redirects to TLS' })
     expect(two.address?.port).to.equal(port)
     await change(one, { enabled: false })
     await waitFor(async () => (await ask()) === 0, { what: 'off again' })
   })
 
-  it('renews once for all', async () => {
+  it('renews once for all gateways', async () => {
     const ports = { http: await freePort(), tls: await freePort() }
-    // By itself it refuses one nonce in twenty, and what is asked again would count as another order.
+    // By default it rejects one nonce in twenty, and the repeated request would count as another order.
     const env = { PEBBLE_WFE_NONCEREJECT: '0' }
     const pebble = await Pebble.start({ httpPort: ports.http, tlsPort: ports.tls, env })
     const proxy = await AcmeProxy.start(pebble.port)

@@ -36,7 +36,7 @@ describe('the listeners of HTTPS and of port 80', () => {
       expect((await get()).enabled).to.equal(false)
     })
 
-    it('may have port 80 in use by another program: TLS is on, with a warning', async () => {
+    it('work without port 80, if another program uses it: TLS is on, with a warning', async () => {
       await waitFor(() =>
         overHttp('/', name).then(
           () => false,
@@ -78,14 +78,14 @@ describe('the listeners of HTTPS and of port 80', () => {
         })
       })
 
-    it('retains method and body, and answers only open challenges', async () => {
+    it('keeps method and body, and answers only open challenges', async () => {
       expect((await overHttp('/api/v1/containers', name, 'POST')).status).to.equal(308)
       expect((await overHttp('/.well-known/acme-challenge/x', name)).status).to.equal(404)
     })
   })
 
   describe('HSTS', () => {
-    it('is not sent where the certificate is not trusted', async () => {
+    it('is not sent if the certificate is not trusted', async () => {
       await put({ mode: 'self_signed', target: name })
       const agent = new HttpsAgent({ rejectUnauthorized: false })
       expect(await overTls('/healthz', { agent })).to.deep.equal({ status: 200, hsts: undefined })

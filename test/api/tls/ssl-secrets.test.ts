@@ -9,7 +9,7 @@ import { encrypted, TestAuthority } from '../../support/gateway/tls-material.js'
 
 const name = 'panel.example'
 
-/** Every form in which a key could be written somewhere: a part of each is enough. */
+/** Every form in which a key could be written; a part of each is enough. */
 function formsOf(pem: string): string[] {
   const key = createPrivateKey(pem)
   const { d = '' } = key.export({ format: 'jwk' })
@@ -18,7 +18,7 @@ function formsOf(pem: string): string[] {
   return [d, raw.toString('base64'), raw.toString('hex'), raw.toString('latin1'), ...lines.slice(1)]
 }
 
-/** Arguments and environment of every process that this one may look at. */
+/** Arguments and environment of every process that this one may read. */
 function processTexts(): string {
   const read = (path: string): string => {
     try {
@@ -63,7 +63,7 @@ describe('private keys of TLS', () => {
     if (status === 200) keys.set(String(keys.size), gateway.tls.documents.opened(settings.value!.current!).keyPem)
   }
 
-  it('appear in no answer, log line, audit entry, process, nor in clear in Redis', async () => {
+  it('appear in no answer, log line, audit entry or process, and not in plain text in Redis', async () => {
     const authority = await TestAuthority.create()
     const { certPem, keyPem } = await authority.issue(name)
     const [other, ended] = [

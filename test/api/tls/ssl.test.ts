@@ -33,7 +33,7 @@ describe('TLS of the API', () => {
       expect(await isRefused(ports.tls)).to.equal(true)
     })
 
-    it('self-signed: for the chosen name, retained when it is requested again', async () => {
+    it('self-signed: for the chosen name, kept if it is requested again', async () => {
       const { status, text, body } = await put({ mode: 'self-signed', target: 'Panel.Example.' })
       expect(status, text).to.equal(200)
       expect(body.data).to.include({ enabled: true, mode: 'self_signed', target: name, port: ports.tls })
@@ -67,7 +67,7 @@ describe('TLS of the API', () => {
       }
     })
 
-    it('uploaded: in use at once, in the right order, with HSTS where the certificate is trusted', async () => {
+    it('uploaded: in use at once, in the right order, with HSTS if the certificate is trusted', async () => {
       const { certPem, keyPem } = await authority.issue(name)
       const [leaf, middle] = certPem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n/g)!
       const { status, text, body } = await put({
@@ -146,7 +146,7 @@ describe('TLS of the API', () => {
       await refused({ ...one, key_pem: other.key_pem }, 'private_key_mismatch', 'key_pem')
     })
 
-    it('half of an upload, an invalid target, and being on without a mode', async () => {
+    it('an incomplete upload, an invalid target, and TLS without a mode', async () => {
       const { cert_pem, key_pem } = await pair(name)
       await refused({ cert_pem }, 'missing_field', 'key_pem')
       await refused({ key_pem }, 'missing_field', 'cert_pem')

@@ -27,7 +27,7 @@ describe('rules of webhooks', () => {
       await call('DELETE', `/webhooks/${String(id)}`)
   })
 
-  /** Which of its addresses it is, is found out when it is asked. */
+  /** A name whose address is only known once it is resolved. */
   const url = (): string => `http://localhost:${receiver.port}/`
   const call = (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<Reply> =>
     gateway.request(method, path, body ? { body } : {})
@@ -51,7 +51,7 @@ describe('rules of webhooks', () => {
       expect(refused.body.details.field).to.equal(field)
     })
 
-  it('give nobody data by a webhook that he could not read', async () => {
+  it('send nobody data by a webhook that the owner may not read', async () => {
     const key = await gateway.makeKey({ scopes: ['webhook:manage', 'task:read'] })
     const post = (events: string[]) =>
       gateway.request('POST', '/webhooks', {
@@ -75,7 +75,7 @@ describe('rules of webhooks', () => {
     expect((await gateway.request('GET', '/webhooks', { key: bound })).status).to.equal(403)
   })
 
-  it('require unique names, and bound their number', async () => {
+  it('require unique names, and limit their number', async () => {
     await make({ name: 'Twin' })
     const twin = await call('POST', '/webhooks', { name: 'twin', url: url() })
     expect([twin.status, twin.body.code]).to.deep.equal([409, 'name_conflict'])
@@ -84,7 +84,7 @@ describe('rules of webhooks', () => {
     expect([full.status, full.body.code]).to.deep.equal([409, 'resource_exhausted'])
   })
 
-  it('refuse the gateway’s own machine, and do not connect to a name that resolves to it', async () => {
+  it('reject the gateway’s own machine, and do not connect to a name that resolves to it', async () => {
     const refused = await gateway.request('POST', '/webhooks', { body: { name: 'own', url: receiver.url } })
     expect([refused.status, refused.body.code]).to.deep.equal([400, 'invalid_field'])
     const { body } = await gateway.request('POST', '/webhooks', { body: { name: 'by-name', url: url() } })

@@ -135,12 +135,12 @@ describe('webhooks', function () {
     await elsewhere.down()
   })
 
-  it('trust only the status of a lying receiver, and read little of its answer', async () => {
+  it('use only the status of a receiver’s answer, and read little of the rest', async () => {
     const { id } = await make({ events: ['guest.*'] })
     let sent = 0
     for (const [name, answer] of [
       [
-        'less than it says',
+        'less than announced',
         (r: Parameters<typeof takes>[0]) => (
           r.writeHead(200, { 'content-length': '999' }),
           r.write('x'),
@@ -181,7 +181,7 @@ describe('webhooks', function () {
     ] as const) {
       const raw = await startRawServer((socket) => {
         closing(`200 OK\r\n${headers}`, Buffer.alloc(bytes))(socket)
-        // What is not read meanwhile comes at once, and the end with it.
+        // Unread data then arrives at once, together with the end.
         for (const endMs = performance.now() + 20; performance.now() < endMs;);
       })
       const { id } = await make({ events: ['task.pending'], url: raw.url })
@@ -193,7 +193,7 @@ describe('webhooks', function () {
     }
   })
 
-  it('deliver an ended event once more on request', async () => {
+  it('deliver an event again on request', async () => {
     const { id } = await make({ events: ['guest.*'] })
     await change('by hand')
     const first = await ended(id, 'delivered')
@@ -206,7 +206,7 @@ describe('webhooks', function () {
     expect([unknown.status, unknown.body.code]).to.deep.equal([404, 'not_found'])
   })
 
-  it('redeliver nothing to those who could not read it', async () => {
+  it('do not redeliver events that the caller may not read', async () => {
     const { id } = await make({ events: ['guest.*'] })
     await change('not for all')
     const first = await ended(id, 'delivered')
@@ -221,7 +221,7 @@ describe('webhooks', function () {
     expect(taken?.status).to.equal(202)
   })
 
-  it('log the destination without possible secrets', async () => {
+  it('log the destination without secrets', async () => {
     const { id } = await make({ url: `${receiver.url}/SECRET-1?key=SECRET-2` })
     await call('PATCH', `/webhooks/${id}`, { url: `${receiver.url}/SECRET-3` })
     await call('PATCH', `/webhooks/${id}`, { url: 'https:// SECRET-4' })
