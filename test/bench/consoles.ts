@@ -90,7 +90,7 @@ async function until(line: Line, text: string, act: () => void): Promise<void> {
   })
 }
 
-/** Rounds of ten keys that do not count: programs of Node.js are compiled as they run, as in a gateway that is in use. */
+/** Ten warm-up keys per round: Node.js compiles programs while they run, as in a gateway in use. */
 const warmUpRounds = 600
 
 /** Types ten keys per turn to a `cat`, whose terminal echoes them. */

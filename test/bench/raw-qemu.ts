@@ -7,7 +7,7 @@ import { isThere } from '../../agent/host/process/proc.js'
 
 const run = promisify(execFile)
 
-/** The floor: the same image, a seed, a tap on a bridge and QEMU by hand, without its own user, cgroups, limits or rules. */
+/** The floor: the same image, a seed, a tap on a bridge and QEMU by hand, without user, cgroups, limits or rules. */
 export class RawQemu {
   /** @param pool with the images, on which clones are made @param ramMb of each machine @param bridge of their taps */
   constructor(

@@ -10,8 +10,8 @@ import { expectMutationsAsked } from '../support/gateway/killed-mutations.js'
 const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
 
 /**
- * A real gateway and its Redis are killed while people change what is theirs, and administrators what is everybody's:
- * what was acknowledged is kept, what was cut off was done or was not, and the audit log does not say otherwise.
+ * A real gateway and its Redis are killed while people change their accounts, and administrators the settings.
+ * Acknowledged changes are kept, interrupted ones are done or not done, and the audit log agrees.
  */
 describe(`gateway and Redis killed ${kills} times while accounts and settings change`, function () {
   let lab: KilledGateway
@@ -21,7 +21,7 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
   })
   after(() => lab?.close())
 
-  /** Password changes. */
+  /** Changes passwords. */
   async function* passwords(): AsyncGenerator<void> {
     let known = [await lab.makeAdmin('ada')]
     for (;;) {
@@ -36,13 +36,13 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
         const thief = lab.someone()
         thief.cookies.set('berth', old)
         const { status } = await lab.insist(() => thief.request('GET', '/session'))
-        expect(status, 'a session of before the change').to.equal(401)
+        expect(status, 'a session from before the change').to.equal(401)
       }
       yield
     }
   }
 
-  /** @returns recovery codes; `undefined`: not acknowledged, and none is left */
+  /** @returns recovery codes; `undefined`: not acknowledged, and no second factor remains */
   async function setUpFactor(browser: Browser, password: string): Promise<string[] | undefined> {
     const begun = await lab.attempt(() => browser.request('POST', '/account/totp'))
     if (begun?.status !== 200) return undefined
@@ -65,13 +65,13 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
     const recover = async (codes: readonly string[]): Promise<Browser> => {
       for (const code of codes) {
         const { browser, wantsCode } = await lab.enter('bob', [password])
-        expect(wantsCode, 'a code is wanted').to.equal(true)
+        expect(wantsCode, 'a code is required').to.equal(true)
         const reply = await lab.attempt(() => browser.request('POST', '/login/otp', { body: { recovery_code: code } }))
         if (reply?.status !== 200) continue
         await lab.readCsrf(browser)
         return browser
       }
-      throw new Error('none of the recovery codes that were acknowledged leads in')
+      throw new Error('no acknowledged recovery code works')
     }
     for (;;) {
       let { browser } = await lab.enter('bob', [password])
@@ -90,7 +90,7 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
     }
   }
 
-  /** By a link of the command on the host; whatever is cut off is done again. */
+  /** Recovers by a link of the command on the host, and repeats interrupted steps. */
   async function recoverByCommand(username: string, password: string): Promise<void> {
     const args = [program, 'admin', 'link', username, '--config', join(lab.gateway.directory, 'gateway.yaml')]
     for (;;) {
@@ -99,12 +99,12 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
       const token = /#(\S+)/.exec(output?.stdout ?? '')?.[1]
       if (token === undefined) continue
       const reply = await lab.attempt(() => lab.someone().request('POST', '/setup', { body: { token, password } }))
-      if (reply) expect(reply.status, 'the link leads in').to.equal(201)
+      if (reply) expect(reply.status, 'the link works').to.equal(201)
       if (reply) return
     }
   }
 
-  /** Invitations, redeemed once. */
+  /** Creates invitations, and redeems each once. */
   async function* links(): AsyncGenerator<void> {
     for (let n = 0; ; n++) {
       const username = `guest-${n}`
@@ -115,14 +115,14 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
       const redeem = () => lab.someone().request('POST', '/setup', { body: { token, password } })
       const first = await lab.attempt(redeem)
       const second = await lab.insist(redeem)
-      if (first) expect([first.status, second.status], 'good once').to.deep.equal([201, 404])
-      else expect(second.status, 'used, or good still').to.be.oneOf([201, 404])
+      if (first) expect([first.status, second.status], 'valid once').to.deep.equal([201, 404])
+      else expect(second.status, 'used, or still valid').to.be.oneOf([201, 404])
       await lab.enter(username, [password])
       yield
     }
   }
 
-  /** Log-ins, and log-outs. */
+  /** Logs in and out. */
   async function* sessions(): AsyncGenerator<void> {
     const password = await lab.makeAdmin('carol')
     for (;;) {
@@ -137,7 +137,7 @@ describe(`gateway and Redis killed ${kills} times while accounts and settings ch
     }
   }
 
-  it('retains what was acknowledged, and reports the rest as unknown', async () => {
+  it('keeps acknowledged changes, and reports the rest as unknown', async () => {
     await lab.run([
       ...([passwords, secondFactors, links, sessions] satisfies Lane[]),
       lab.setting({

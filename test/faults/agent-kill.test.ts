@@ -23,12 +23,12 @@ import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/host/watched-host.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 40)
-/** How many guests of each kind stay, and how many customers' come and go. */
+/** Number of permanent guests of each kind, and of customers whose guests are created and deleted. */
 const guests = [
   { steady: 3, busy: 6, spec: {} },
   { steady: 2, busy: 3, spec: matrixMachine.spec },
 ]
-/** Guests' IPv6 addresses are of its prefix; no packet leaves by it. */
+/** An interface for the prefix of the guests' IPv6 addresses; no packet leaves through it. */
 const uplink = 'btestk0'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 
@@ -39,7 +39,7 @@ describe(`agent killed ${kills} times`, function () {
   let operations: OperationServiceClient
   let forwardedBefore = ''
   let stopped = false
-  /** From its start until it answers. */
+  /** Time from its start until it answers. */
   let readyMs = 0
 
   before(async () => {
@@ -60,7 +60,7 @@ describe(`agent killed ${kills} times`, function () {
     installIdleImage(instance.pool, 'debian-12-kvm')
   })
 
-  // On a failure, too: open clients and busy customers would keep the process alive.
+  // Also on a failure, since open clients and busy customers would keep the process alive.
   after(async () => {
     stopped = true
     for (const open of [settings, operations]) open?.close()
@@ -91,7 +91,7 @@ describe(`agent killed ${kills} times`, function () {
     const customers = specs.map((spec, slot) => new Customer({ ...parts, slot, spec }))
     const runs = customers.map((customer) => customer.run())
     const answered = (): number => customers.reduce((sum, { settingsAnswered }) => sum + settingsAnswered, 0)
-    // Those that are killed as they recover answer nobody: until enough were.
+    // Agents that are killed during recovery answer nobody, so continue until enough have answered.
     for (let kill = 0; !stopped && (kill < kills || answered() <= kills); kill++) {
       await killSoon(answered)
       const now = readFirst()
@@ -155,7 +155,7 @@ describe(`agent killed ${kills} times`, function () {
   }
 })
 
-/** Fields of both inventories have names of their own. */
+/** Makes the field names of both inventories different. */
 function withPrefix(settings: object): object {
   return Object.fromEntries(Object.entries(settings).map(([name, value]) => [`settings: ${name}`, value]))
 }

@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 20)
 const customers = 6
-/** Most orders of a customer between two kills, which are far apart on a slow machine. */
+/** Maximum number of a customer's orders between two kills, which are far apart on a slow machine. */
 const mostPerKill = 2
 
 interface CreatedContainer {
@@ -62,7 +62,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
     return gateway.request('POST', '/containers', { body, headers }).catch(() => undefined)
   }
 
-  /** As a client does it: the same key until there is an answer. */
+  /** Repeats with the same key until there is an answer, like a client. */
   async function order(name: string): Promise<Order> {
     const key = randomUUID()
     for (let attempts = 1; ; attempts++) {
@@ -99,7 +99,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
     })
     const over = Promise.all(runs)
     over.catch(() => (stopped = true))
-    // On a busy host fewer are answered between two kills: until enough are.
+    // On a busy host fewer orders are answered between two kills, so continue until there are enough.
     for (; (round < kills || orders.length < kills) && !stopped; round++) {
       await delay(randomInt(50, 600))
       await killOne(round)
@@ -138,7 +138,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
     }
   }
 
-  /** By what is on the host, and in the host's journal, and in the API. */
+  /** Compares the host, its journal and the API. */
   async function expectOnce(orders: readonly Order[]): Promise<void> {
     const uuids = orders.map(({ created }) => created.uuid).sort()
     const ids = orders.map(({ created }) => created.id)

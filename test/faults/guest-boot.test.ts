@@ -2,4 +2,4 @@ import { bootCases } from '../support/guests/guest-matrix-cases.js'
 import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
 import { matrixContainer } from '../support/guests/matrix-guests.js'
 
-describeGuestMatrix('what guests boot', { tag: 'mb', guest: matrixContainer, cases: bootCases })
+describeGuestMatrix('boot sources of guests', { tag: 'mb', guest: matrixContainer, cases: bootCases })

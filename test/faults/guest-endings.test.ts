@@ -83,7 +83,7 @@ describe('guests that end without a request', function () {
     await untilStatus(2, 'running')
   })
 
-  /** Fills the guest's memory; /dev/zero has no end of a line. */
+  /** Fills the guest's memory, since /dev/zero has no end of line. */
   const eat = 'exec /bin/busybox tail /dev/zero'
 
   it('are reported and started again after their first process ran out of memory', async () => {
@@ -165,7 +165,7 @@ describe('guests that end without a request', function () {
     operations.close()
   })
 
-  it('are thawed after a killed agent left them frozen', async () => {
+  it('are thawed by the next agent if a killed one left them frozen', async () => {
     await untilStatus(3, 'running')
     expect(await freezeGuest(readCgroupLayout(), 'xe-3', 5000)).to.equal(true)
     await agent.kill('SIGKILL')

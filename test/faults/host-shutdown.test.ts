@@ -69,14 +69,14 @@ describe('guests of a host that shuts down', function () {
   }
 
   const rootOf = (name: string): string => join(agent.directory, 'pool/guests', guest(name).uuid)
-  /** Their groups, which only root of the host makes. */
+  /** Cgroups of running guests, which only root on the host can create. */
   const running = (): string[] => {
     const groups = readCgroupLayout().hierarchies.flatMap(listDirectory)
     const names = groups.flatMap((group) => /^(?:lxc|kvm)\.payload\.(xhsd-.*)$/.exec(group)?.[1] ?? [])
     return [...new Set(names)].sort()
   }
   const namesOf = (...names: string[]): string[] => names.map((name) => `x${tag}-${guest(name).id}`).sort()
-  /** True if its file system has a journal to be replayed, as one that is cut off has. */
+  /** True if its file system needs a journal replay, as after a power cut. */
   const needsRecovery = (name: string): boolean => {
     const superblock = Buffer.alloc(1024)
     const disk = openSync(join(rootOf(name), 'disk.raw'), 'r')
@@ -99,14 +99,14 @@ describe('guests of a host that shuts down', function () {
     await waitFor(isSo, { what: () => JSON.stringify(statuses()) }).finally(() => watched.close())
   }
 
-  it('stay while their agent runs, which would treat their end as a power-off from inside', () => {
+  it('keep running while their agent runs, which would treat their end as a power-off from inside', () => {
     const { status, stderr } = stopGuests()
     expect(status).to.equal(1)
     expect(stderr).to.include('another berth-agent holds')
     expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
   })
 
-  it('stay unless the whole machine shuts down: the unit may be stopped for another reason', async () => {
+  it('keep running unless the whole machine shuts down, since the unit may be stopped for another reason', async () => {
     await rewrite('clean', (root) => writeFileSync(join(root, 'etc/inittab'), inittab))
     await rewrite('deaf', (root) => {
       rmSync(join(root, 'sbin/init'))
@@ -121,7 +121,7 @@ describe('guests of a host that shuts down', function () {
     expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
   })
 
-  it('end by themselves or are killed, without remains; so do virtual machines, also when disabled', () => {
+  it('end by themselves or are killed, without remains, including virtual machines, even if disabled', () => {
     const config = parse(readFileSync(agent.configPath, 'utf8')) as Record<string, object>
     writeFileSync(agent.configPath, stringify({ ...config, kvm: { ...config['kvm'], enabled: false } }))
     const { status, stdout, stderr } = stopGuests()

@@ -20,7 +20,7 @@ import { scratchDirectory, testStorage } from '../support/scratch.js'
 
 const id = 'alpine-3.22'
 
-/** The step of an image's download against a real pool and a server on loopback: whole or absent, nothing left over. */
+/** The download step of an image with a real pool and a server on loopback: the image is complete or absent. */
 describe('image downloads', function () {
   const scratch = scratchDirectory('btest-image-faults')
   let pool: Pool

@@ -20,7 +20,7 @@ import { WatchedHost } from '../support/host/watched-host.js'
 const [templateId, password] = ['debian-12-kvm', 'a-Password-1']
 const login = { sshAuthMode: 'password', sshPassword: password }
 
-/** Virtual machines are nobody's children: the agent is killed, and finds them again. */
+/** Virtual machines are not children of the agent: a killed agent finds them again. */
 describe('a killed agent with virtual machines', function () {
   let agent: AgentProcess
   let watched: WatchedHost
@@ -103,7 +103,7 @@ describe('a killed agent with virtual machines', function () {
   it('notices that one shut down meanwhile, and does not start it', async () => {
     await again(async () => {
       await ssh('(sleep 1; poweroff -f) >/dev/null 2>&1 &')
-      // `poweroff -f` does not take its network down first.
+      // `poweroff -f` does not shut its network down first.
       const isDown = (): boolean => spawnSync('ping', ['-c1', '-W1', guest.ipv4]).status !== 0
       await waitFor(isDown, { what: 'it to shut down' })
     })
@@ -123,13 +123,13 @@ describe('a killed agent with virtual machines', function () {
     await waitFor(() => pids().length === 1, { what: 'its process to be back' })
   })
 
-  it('finishes or undoes its operation, whenever it is killed: none is lost, nothing is left', async () => {
+  it('finishes or undoes its operation, whenever it is killed, without leftovers', async () => {
     await waitFor(() => shown()?.status === 'running', { what: 'it to run' })
     for (const [round, action] of (['stop', 'start', 'stop', 'start', 'stop', 'start'] as const).entries()) {
       const operations = agent.operations()
       const { operation } = await submit(operations, powerOrder(action, guest.uuid))
       operations.close()
-      await new Promise((resolve) => setTimeout(resolve, round * 60)) // at another step each time
+      await new Promise((resolve) => setTimeout(resolve, round * 60)) // at a different step each time
       await again()
       const after = agent.operations()
       await operationEnded(after, operation!.id)

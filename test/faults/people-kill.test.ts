@@ -11,15 +11,15 @@ interface Customer {
 }
 
 /**
- * Changes that accounts-kill.test.ts does not cover: administrators are disabled and removed, customers log in, end their
- * sessions and are removed, and all other settings change, while the gateway and its Redis are killed.
+ * Changes that accounts-kill.test.ts does not cover: administrators are disabled and removed, customers log in, end
+ * their sessions and are removed, and all other settings change, while the gateway and its Redis are killed.
  */
 describe(`gateway and Redis killed ${kills} times while accounts are created and removed`, function () {
   let lab: KilledGateway
 
   before(async () => {
     lab = await KilledGateway.start('btest-people-kill')
-    await lab.makeAdmin('stays') // of the others each is the last one at times
+    await lab.makeAdmin('stays') // each of the others may be the last one at times
     lab.agent.addGuest({ name: 'guest-0', id: 1 })
     await waitFor(async () => (await lab.asAdmin('GET', '/containers/guest-0')).status === 200, {
       what: 'the guest is there',
@@ -33,7 +33,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
     return status < 300
   }
 
-  /** Administrators that are disabled, enabled and removed. */
+  /** Disables, enables and removes administrators. */
   async function* administrators(): AsyncGenerator<void> {
     for (let n = 0; ; n++) {
       const username = `dora-${n}`
@@ -61,7 +61,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
     return (body.data as { id: number; username: string }[]).find((row) => row.username === username)!.id
   }
 
-  /** Until it is acknowledged: the same name again is the same account, but for its password. */
+  /** Repeats until it is acknowledged: the same name gives the same account, but no password. */
   async function makeCustomer(username: string): Promise<Customer> {
     for (;;) {
       const body = { container_name: 'guest-0', username }
@@ -73,7 +73,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
     }
   }
 
-  /** It was made by a request that was cut off. */
+  /** Rotates the password of an account that an interrupted request created. */
   async function rotated({ id, username }: Customer): Promise<Customer> {
     const path = `/sub-users/${id}/rotate-password`
     for (;;) {
@@ -83,7 +83,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
     }
   }
 
-  /** Logs in as often as it takes: a session whose cookie was cut off is one more. */
+  /** Logs in until it succeeds; an interrupted login leaves an additional session. */
   async function session({ username, password }: Customer): Promise<Browser> {
     const browser = lab.someone()
     const body = { username, password }
@@ -96,7 +96,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
   const statusOf = async (browser: Browser): Promise<number> =>
     (await lab.insist(() => browser.request('GET', '/session'))).status
 
-  /** Sessions that are ended one by one, and all others; the one that ends them goes on. */
+  /** Ends sessions one by one, and all others; the session that ends them continues. */
   async function* sessions(): AsyncGenerator<void> {
     const customer = await makeCustomer('with-sessions')
     for (;;) {
@@ -113,7 +113,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
       const proof = { body: { password: customer.password } }
       const confirmed = await lab.attempt(() => own.request('POST', '/account/confirm', proof))
       if (confirmed) expect(confirmed.status, confirmed.text).to.equal(200)
-      expect(await statusOf(own), 'its own goes on').to.equal(200)
+      expect(await statusOf(own), 'its own continues').to.equal(200)
       yield
     }
   }
@@ -123,7 +123,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
     return (body.data as { id: string; current: boolean }[]).find(({ current }) => current)!.id
   }
 
-  /** Customers that are removed, with their sessions. */
+  /** Removes customers with their sessions. */
   async function* customers(): AsyncGenerator<void> {
     for (let n = 0; ; n++) {
       const { id, username, password } = await makeCustomer(`leaves-${n}`)
@@ -138,7 +138,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
     }
   }
 
-  /** Which keep nothing. */
+  /** Runs checks that store nothing. */
   async function* checks(): AsyncGenerator<void> {
     for (;;) {
       const reply = await lab.attempt(() => lab.asAdmin('POST', '/security/check'))
@@ -147,7 +147,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
     }
   }
 
-  it('retain what was acknowledged, and report the rest as unknown', async () => {
+  it('keep acknowledged changes, and report the rest as unknown', async () => {
     await lab.run([
       ...([administrators, sessions, customers, checks] satisfies Lane[]),
       lab.setting({

@@ -13,12 +13,12 @@ import { sh } from '../support/sh.js'
 
 const tag = 'sf'
 const prefix = '2001:db8:5f:1::'
-/** The prefix has to be of some interface; no packet leaves by it. */
+/** The prefix requires an interface; no packet leaves through it. */
 const uplink = 'btestsf0'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 const mib = 1024 ** 2
 
-/** Settings of guests whose agent is killed, or whose host refuses, at the worst moment. */
+/** Settings of guests whose agent is killed, or whose host rejects them, at the worst moment. */
 describe('settings during failures', function () {
   let host: SettingsHost
   let instance: Instance
@@ -46,7 +46,7 @@ describe('settings during failures', function () {
   })
   afterEach(() => setFaults(host.agent, {}))
 
-  /** By method, of guest 1, or by `METHOD ID`. */
+  /** Sets faults by method, for guest 1, or by `METHOD ID`. */
   const faults = (given: Readonly<Record<string, Fault>>): void => {
     const named = Object.entries(given).map(([at, fault]) => {
       const [method, id = '1'] = at.split(' ')
@@ -57,7 +57,7 @@ describe('settings during failures', function () {
   const limits = () => readGuestLimits(`x${tag}-1`)
 
   describe('killed between journal and host', () => {
-    /** A comparison may come to the same place before the order: then it is killed again. */
+    /** Repeats the kill if a comparison reached the same place before the order. */
     async function killedAt(
       method: string,
       order: () => Promise<unknown>,
@@ -125,7 +125,7 @@ describe('settings during failures', function () {
       faults({})
       await waitFor(() => limits().memoryBytes === before.memoryBytes, { what: 'the old limits' })
       const isBack = (): boolean => host.guest(uuid).limits?.ramMb === before.memoryBytes / mib
-      await waitFor(isBack, { what: 'the old limits in what is reported' })
+      await waitFor(isBack, { what: 'the old limits in the report' })
       expect(host.guest(uuid).limits).to.include({ networkDownMbps: 33 })
     })
   })
@@ -160,7 +160,7 @@ describe('settings during failures', function () {
       for (const of of [uuid, other]) await host.removeMappings(of)
     })
 
-    it('frees a port only once the host has followed, and returns it where the host refuses', async () => {
+    it('frees a port only once the host has applied it, and returns it if the host rejects it', async () => {
       const { revision } = await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.seen(uuid, revision)
       faults({ attach: 'hold' })
@@ -171,7 +171,7 @@ describe('settings during failures', function () {
       faults({ attach: 'fail' })
       expect(await changed).not.to.be.oneOf(['accepted', 'port_conflict'])
       faults({})
-      await waitFor(() => ports(uuid)[0] === 25_001, { what: 'the journal to go back' })
+      await waitFor(() => ports(uuid)[0] === 25_001, { what: 'the rollback of the journal' })
       await expectConsistent()
       const { revision: removed } = await host.removeMapping(uuid, 0)
       await host.seen(uuid, removed)
@@ -202,8 +202,8 @@ describe('settings during failures', function () {
     })
   })
 
-  describe('refused for what the guest is', () => {
-    it('for memory in use: nothing changes', async () => {
+  describe('rejected because of the guest’s state', () => {
+    it('memory in use: nothing changes', async () => {
       const { revision } = await host.setLimits(uuid, { ramMb: 256, vcpuMilli: 1000 })
       const before = (await host.seen(uuid, revision)).limits
       const eater = spawn('lxc-attach', [
@@ -222,7 +222,7 @@ describe('settings during failures', function () {
       expect(limits()).to.include({ memoryBytes: 256 * mib, quotaUsec: 100_000 })
     })
 
-    it('during creation: limits cannot be changed, everything else can', async () => {
+    it('creation: limits cannot be changed, everything else can', async () => {
       faults({ 'initialize 3': 'hold' })
       const created = await host.orderCreate(3, 'three')
       await host.seen(created.uuid, 1)
@@ -235,7 +235,7 @@ describe('settings during failures', function () {
       expect(await host.firewall(created.uuid)).to.include({ enabled: true })
     })
 
-    it('during deletion', async () => {
+    it('deletion', async () => {
       const { uuid: deleted } = host.guests().find(({ id }) => id === 3)!
       faults({ 'delete 3': 'hold' })
       const operation = await host.order('delete', deleted)
@@ -246,7 +246,7 @@ describe('settings during failures', function () {
       expect(new Set(await Promise.all(settingsOf(deleted).map(codeOf)))).to.deep.equal(new Set(['not_found']))
     })
 
-    it('for a broken guest: it can only be deleted', async () => {
+    it('a broken guest: it can only be deleted', async () => {
       faults({ 'initialize 4': 'fail', 'delete 4': 'fail' })
       const { uuid: broken } = await host.orderCreate(4, 'four')
       await host.seen(broken, 1)
@@ -257,7 +257,7 @@ describe('settings during failures', function () {
     })
   })
 
-  /** One of each kind. */
+  /** Sends one setting of each kind. */
   function settingsOf(of: string, { round = 0, ifRevision = 0 } = {}): Promise<unknown>[] {
     const firewall = { enabled: true, defaultAction: round % 2 ? 'ACCEPT' : 'DROP', rules: [] }
     return [
@@ -285,7 +285,7 @@ describe('settings during failures', function () {
   const config = (): string => readFileSync(join(instance.stateDir, 'lxc', `x${tag}-1`, 'config'), 'utf8')
   const initOf = (): string => readInits(instance).get(`x${tag}-1`) ?? ''
 
-  /** Nothing of a guest that is about to boot. */
+  /** Addresses inside the guest; none while it boots. */
   const addressesInside = (): string => {
     const namespace = `--net=/proc/${initOf().split(':')[0]}/ns/net`
     return spawnSync('nsenter', [namespace, 'ip', '-6', 'address', 'show']).stdout.toString()

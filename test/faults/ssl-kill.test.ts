@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 12)
 const name = 'panel.example'
-/** The last kills come once their changes were answered. */
+/** The last kills happen only after their changes were answered. */
 const answered = 3
 
 /** A real gateway and its Redis are killed while the certificate is changed. */
@@ -52,7 +52,7 @@ describe(`gateway and Redis killed ${kills} times while TLS is changed`, functio
     return { wanted: factsOf(certPem).fingerprint, work }
   }
 
-  /** Answers come from memory while Redis returns: a change is refused meanwhile, and ordered again. */
+  /** Repeats a change until it is acknowledged: changes are rejected while Redis restarts. */
   const acknowledgedChange = (): ReturnType<typeof change> =>
     waitFor(
       async () => {
@@ -78,7 +78,7 @@ describe(`gateway and Redis killed ${kills} times while TLS is changed`, functio
     await gateway.ready()
   }
 
-  it('retains what was acknowledged, and serves the configured certificate', async () => {
+  it('keeps acknowledged changes, and serves the configured certificate', async () => {
     expect(await (await change()).work).to.equal(200)
     const first = await change()
     const begunMs = performance.now()

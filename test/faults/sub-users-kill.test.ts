@@ -26,7 +26,7 @@ interface CustomerAccount {
   limit: number
 }
 
-/** A real gateway and its Redis are killed while sub-users are made, changed and given new passwords. */
+/** A real gateway and its Redis are killed while sub-users are created, changed and get new passwords. */
 describe(`gateway and Redis killed ${kills} times while sub-users are created and changed`, function () {
   let gateway: GatewayProcess
   let redis: RedisProcess
@@ -66,7 +66,7 @@ describe(`gateway and Redis killed ${kills} times while sub-users are created an
 
   const get = async <R>(path: string): Promise<R> => ((await gateway.request('GET', path)).body as { data: R }).data
 
-  /** As a client does it: the same key until there is an answer. */
+  /** Repeats with the same key until there is an answer, like a client. */
   async function insist<R>(method: 'POST' | 'PATCH', path: string, body: object): Promise<R> {
     asked.add(`${method} ${path}`)
     const headers = method === 'POST' ? { 'idempotency-key': randomUUID() } : {}
@@ -77,7 +77,7 @@ describe(`gateway and Redis killed ${kills} times while sub-users are created an
         .catch(() => undefined)
       if (reply?.status === 200) return (reply.body as { data: R }).data
       const { code = '' } = (reply?.body ?? {}) as { code?: string }
-      // The view of a gateway that has just begun may lack the guests still.
+      // The view of a gateway that has just started may not have the guests yet.
       if (reply && reply.status < 500 && !['task_running', 'not_found'].includes(code))
         throw new Error(`${method} ${path}: ${reply.status} ${reply.text}`)
       await delay(randomInt(20, 150))
@@ -114,7 +114,7 @@ describe(`gateway and Redis killed ${kills} times while sub-users are created an
     await gateway.ready()
   }
 
-  it('retain what was acknowledged, and create each account once', async () => {
+  it('keep acknowledged changes, and create each account once', async () => {
     const all: CustomerAccount[] = []
     let stopped = false
     const runs = Array.from({ length: customers }, async (_, customer) => {

@@ -48,7 +48,7 @@ describe('changes of the swap', function () {
       { action: 'enable', sizeMb: 0 },
     ],
     [
-      'another size of one that is not in use',
+      'another size of an inactive one',
       [
         { action: 'create', sizeMb: 64 },
         { action: 'disable', sizeMb: 0 },
@@ -70,7 +70,7 @@ async function prepare(path: string, before: readonly Wish[], wish: Wish): Promi
   mkdirSync(units, { recursive: true })
   const given = { state_dir: directory, run_dir: join(directory, 'run'), swap: { unit_dir: units } }
   const config = validateConfig(AgentConfigSchema, given, 'test')
-  // A journal that waits for no disk; swap files are on one.
+  // The journal is in memory; swap files are on a disk.
   const stateDir = mkdtempSync(join(memoryDirectory, 'btest-swap-journal-'))
   const closers = new Closers()
   const host = { ...new MemoryHost().open(config), swap: new SwapFiles(config) }
@@ -95,7 +95,7 @@ async function prepare(path: string, before: readonly Wish[], wish: Wish): Promi
   }
 }
 
-/** Files with their sizes, what the kernel uses, and units with what a boot takes. */
+/** Files with their sizes, swap in use, and units with the swap that a boot activates. */
 function inventoryOf(directory: string, units: string): unknown {
   const relative = (file: string): string => file.slice(directory.length + 1)
   const wants = join(units, 'swap.target.wants')

@@ -12,7 +12,7 @@ const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 6)
 const guests = 8
 const root = 'btest-webhooks-kill'
 
-/** A real gateway is killed while it delivers, to a receiver that fails now and then; its Redis goes on. */
+/** A real gateway is killed while it delivers to a receiver that fails occasionally; its Redis continues. */
 describe(`gateway killed ${kills} times while it delivers webhooks`, function () {
   let gateway: GatewayProcess
   let agent: LabAgent

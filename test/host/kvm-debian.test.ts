@@ -16,8 +16,8 @@ const password = 'a-Password-1'
 const bootMs = 400_000
 
 /**
- * The disks that are built from Debian's packages, by the product's own builder: the usual one and the rescue system boot
- * once each. Built once, then kept.
+ * The disks that the product builds from Debian's packages: the usual one and the rescue system boot once each. They are
+ * built once, then cached.
  */
 describe('the disks of Debian', function () {
   const real = new RealDomain('kvd')

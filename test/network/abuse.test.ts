@@ -38,33 +38,33 @@ const refusing = '198.19.1.1'
 const silent = '198.19.200.1'
 const refusing6 = '2001:db8:99::1'
 const silent6 = '2001:db8:98::1'
-/** An alert comes within this time on a machine that is not busy; when it came is printed. */
+/** An alert is raised within this time on an idle machine; the actual time is printed. */
 const promisedMs = 30_000
 const deadlineMs = 120_000
 
 interface Attack extends Case {
-  /** At least this severe, of this type, target and port. */
+  /** Expected alert: minimum severity, type, target and port. */
   readonly alert: readonly [severity: Severity, type: AbuseType, target: string, port: number]
 }
 
 const attacks: readonly Attack[] = [
   {
-    name: 'a scan by connections that are refused',
+    name: 'a scan by refused connections',
     work: nmap('-sT', '-p1-400', refusing),
     alert: ['high', 'port_scan', refusing, 0],
   },
   {
-    name: 'a scan by SYN that nobody answers',
+    name: 'a scan by unanswered SYN packets',
     work: nmap('-sS', '-p1-120', silent),
     alert: ['high', 'port_scan', silent, 0],
   },
   {
-    name: 'a scan by UDP that is refused',
+    name: 'a scan by refused UDP packets',
     work: nmap('-sU', '-p1-60', refusing),
     alert: ['medium', 'port_scan', refusing, 0],
   },
   {
-    name: 'a scan by UDP that nobody answers',
+    name: 'a scan by unanswered UDP packets',
     work: nmap('-sU', '-p1-60', silent),
     alert: ['medium', 'port_scan', silent, 0],
   },
@@ -74,7 +74,7 @@ const attacks: readonly Attack[] = [
     alert: ['high', 'port_scan', refusing6, 0],
   },
   {
-    name: 'a scan in IPv6 that nobody answers',
+    name: 'an unanswered scan in IPv6',
     work: nmap('-6', '-sS', '-p1-120', silent6),
     alert: ['high', 'port_scan', silent6, 0],
   },
@@ -84,7 +84,7 @@ const attacks: readonly Attack[] = [
     alert: ['high', 'horizontal_scan', '*', 445],
   },
   {
-    name: 'a sweep of a network that is silent',
+    name: 'a sweep of a silent network',
     work: nmap('-sS', '-p3389', '198.19.201.0/25'),
     alert: ['high', 'horizontal_scan', '*', 3389],
   },
@@ -118,7 +118,7 @@ const attacks: readonly Attack[] = [
     alert: ['medium', 'spam', '198.19.4.4', 25],
   },
   {
-    name: 'work for a pool',
+    name: 'mining for a pool',
     work: python('mine', '198.19.5.5', '9876'),
     alert: ['high', 'mining', '198.19.5.5', 9876],
   },
@@ -142,7 +142,7 @@ const attacks: readonly Attack[] = [
     alert: ['high', 'ddos', silent, 80],
   },
   {
-    name: 'a flood with the address of another',
+    name: 'a flood with a foreign source address',
     work: ['hping3', '-q', '-S', '-p', '80', '-a', '203.0.113.66', '-i', 'u4000', '-c', '5500', refusing],
     alert: ['high', 'ddos', '*', 0],
   },
@@ -153,7 +153,7 @@ const attacks: readonly Attack[] = [
   },
 ]
 
-/** In short: of each ten minutes is scripts/abuse-workloads. */
+/** A short version; scripts/abuse-workloads runs each for ten minutes. */
 const usual = honest(28)
 
 describe('abuse by guests', function () {
@@ -208,17 +208,17 @@ describe('abuse by guests', function () {
       })
       expect([...new Set(seen.map((one) => one.type))]).to.deep.equal([type])
       const first = Math.min(...seen.map(({ firstAtMs }) => firstAtMs))
-      console.log(`      told after ${((first - startedAtMs) / 1000).toFixed(1)} s`)
+      console.log(`      reported after ${((first - startedAtMs) / 1000).toFixed(1)} s`)
     })
 
-  it('is not reported where nobody is harmed', async () => {
+  it('is not reported for harmless guests', async () => {
     const enoughMs = promisedMs + 2000
     await waitFor(() => performance.now() - startedMs > enoughMs, { timeoutMs: 2 * enoughMs })
     await watch.call('look')
     for (const { name } of usual) expect(await alertsOf(name), name).to.deep.equal([])
   })
 
-  it('cannot reach foreign port 25 unless that is permitted', async () => {
+  it('cannot reach foreign port 25 without permission', async () => {
     const guest = guests.get('a slow scan')!
     const reaches = (): boolean[] =>
       lab.probe(lab.namespaceOf(guest), ['tcp,198.19.4.4,25', `tcp,${clientAddress6},25`, 'tcp,198.19.3.3,21'])
@@ -241,7 +241,7 @@ describe('abuse by guests', function () {
     expect(lab.in(lab.host, 'nft', 'list', 'table', 'inet', 'berth_watch')).to.contain('chain opening')
   })
 
-  it('leaves no detection rules once that is switched off, and the guests’ rules unchanged', async () => {
+  it('leaves only the guests’ rules once detection is switched off', async () => {
     const tables = (): string => lab.in(lab.host, 'nft', 'list', 'tables')
     expect(tables()).to.contain('table inet berth_watch')
     await watch.end()

@@ -20,16 +20,16 @@ const base = {
   trusted_proxies: ['10.0.0.1', '10.0.0.2'],
 }
 const withLocalProxy = { ...base, trusted_proxies: ['127.0.0.1'] }
-/** The promise is 2 s, on a machine that is not busy: `scripts/bench --only access` measures it. */
+/** 2 s are promised on an idle machine: `scripts/bench --only access` measures it. */
 const withinMs = 10_000
 
 type Headers = OutgoingHttpHeaders
 
-/** How a request reaches a gateway. */
+/** The path of a request to a gateway. */
 interface Way {
   readonly place: Place
   readonly from?: string
-  /** Host as in a URL, and the port for each gateway. */
+  /** Host in the form of a URL, and the port for each gateway. */
   readonly to: string
   readonly ports: readonly number[]
   readonly headers?: Headers
@@ -53,43 +53,51 @@ const here = (to: string, headers: Headers = {}): Way => ({ place: 'gw', to, por
 
 const [xff, xri, cf] = ['x-forwarded-for', 'x-real-ip', 'cf-connecting-ip'] as const
 
-/** Numbered as in the table of the design. */
+/** Cases with the numbers of the table in the design. */
 const cases: readonly (readonly [what: string, way: Way, isAllowed: boolean, policy?: object])[] = [
-  ['1 anybody while it is off', world(outside), true, { ...base, enabled: false }],
-  ['2 one that is allowed', world(inside), true],
+  ['1 any address while it is off', world(outside), true, { ...base, enabled: false }],
+  ['2 an allowed address', world(inside), true],
   ['3 another', world(outside), false],
-  ['4 IPv4 at a socket of IPv6', { ...world(`::ffff:${inside}`), to: '[::ffff:10.0.0.10]' }, true],
-  ['5 an allowed one of IPv6', world(inside6), true],
+  ['4 IPv4 at an IPv6 socket', { ...world(`::ffff:${inside}`), to: '[::ffff:10.0.0.10]' }, true],
+  ['5 an allowed IPv6 address', world(inside6), true],
   ['6 another of IPv6', world(outside6), false],
-  ['7 one that claims to be another', world(outside, { [xff]: inside }), false],
-  ['8 one that claims it otherwise', world(outside, { [xri]: inside, [cf]: inside }), false],
+  ['7 a client that claims an allowed address', world(outside, { [xff]: inside }), false],
+  ['8 a client that claims it in other headers', world(outside, { [xri]: inside, [cf]: inside }), false],
   ['9 behind a proxy', through('p', inside), true],
-  ['10 another behind a proxy that claims to be one', through('p', outside, { headers: { [xff]: inside } }), false],
-  ['11 behind a proxy, having claimed another', through('p', inside, { headers: { [xff]: outside } }), true],
+  [
+    '10 a client behind a proxy that claims an allowed address',
+    through('p', outside, { headers: { [xff]: inside } }),
+    false,
+  ],
+  [
+    '11 an allowed client behind a proxy that claims another address',
+    through('p', inside, { headers: { [xff]: outside } }),
+    true,
+  ],
   ['12 behind two proxies', through('q', inside), true],
-  ['13 two headers, of which the last is another', fromP({ [xff]: [inside, outside] }), false],
+  ['13 two headers, the last with another address', fromP({ [xff]: [inside, outside] }), false],
   ['14 behind a proxy that adds a port', through('p', inside, { style: 'port' }), true],
   [
     '15 IPv6 behind a proxy that adds a port',
     through('p', '2001:db8:a::9', { style: 'ipv6Port', to: '[2001:db8:f::1]' }),
     true,
   ],
-  ['16 behind a proxy that does not know', fromP({ [xff]: `${inside}, unknown` }), false],
-  ['17 an address with a zero before', fromP({ [xff]: '192.0.02.5' }), false],
+  ['16 behind a proxy that does not know the address', fromP({ [xff]: `${inside}, unknown` }), false],
+  ['17 an address with a leading zero', fromP({ [xff]: '192.0.02.5' }), false],
   ['18 a proxy behind a proxy', { ...through('p', '10.0.0.2'), place: 'q' }, false],
-  ['19 behind a proxy that says X-Real-IP', through('p', inside, { style: 'real' }), true],
-  ['20 another that adds X-Real-IP', through('p', outside, { headers: { [xri]: inside } }), false],
-  ['21 another that adds CF-Connecting-IP', through('p', outside, { headers: { [cf]: inside } }), false],
-  ['22 behind a proxy that says CF-Connecting-IP', through('p', inside, { style: 'cloudflare' }), true],
+  ['19 behind a proxy that sends X-Real-IP', through('p', inside, { style: 'real' }), true],
+  ['20 another client that adds X-Real-IP', through('p', outside, { headers: { [xri]: inside } }), false],
+  ['21 another client that adds CF-Connecting-IP', through('p', outside, { headers: { [cf]: inside } }), false],
+  ['22 behind a proxy that sends CF-Connecting-IP', through('p', inside, { style: 'cloudflare' }), true],
   ['23 the proxy’s own machine', { ...through('p', '127.0.0.1', { to: '127.0.0.1' }), place: 'p' }, false],
   ['24 this machine', here('127.0.0.1', { host: 'localhost' }), true],
   ['25 this machine over IPv6', here('[::1]', { host: 'localhost' }), true],
   ['26 a proxy on this machine that is not trusted', through('gw', inside), false],
-  ['27 another at one that is', through('gw', outside), false, withLocalProxy],
-  ['28 behind one that is', through('gw', inside), true, withLocalProxy],
-  ['29 this machine under a name of somebody’s', here('127.0.0.1', { host: 'panel.test' }), false],
-  ['30 IPv4 where all of IPv6 is allowed', world('1.2.3.4'), false, { ...base, allowed_sources: ['::/0'] }],
-  ['31 IPv6 where all of IPv4 is allowed', world(outside6), false, { ...base, allowed_sources: ['0.0.0.0/0'] }],
+  ['27 another client behind a trusted proxy', through('gw', outside), false, withLocalProxy],
+  ['28 behind a trusted proxy', through('gw', inside), true, withLocalProxy],
+  ['29 this machine under a foreign name', here('127.0.0.1', { host: 'panel.test' }), false],
+  ['30 IPv4 if all of IPv6 is allowed', world('1.2.3.4'), false, { ...base, allowed_sources: ['::/0'] }],
+  ['31 IPv6 if all of IPv4 is allowed', world(outside6), false, { ...base, allowed_sources: ['0.0.0.0/0'] }],
 ]
 
 describe('the access policy, over sockets', function () {
@@ -121,7 +129,7 @@ describe('the access policy, over sockets', function () {
       'the API without a key': { url: `${url}/api/v1/containers`, headers },
       metrics: { url: `${url}/metrics`, headers: key },
       'a WebSocket': { url: `${url}/api/v1/ssh?container=sim-1`, headers: { ...headers, ...socket } },
-      'what is not there': { url: `${url}/nothing`, headers },
+      'a missing page': { url: `${url}/nothing`, headers },
     }
   }
   const served = ['a page', 'the documents', 'the API', 'the older API', 'metrics']
@@ -139,7 +147,7 @@ describe('the access policy, over sockets', function () {
     expect(status, 'health').to.equal(200)
   }
 
-  /** Changes it at the first gateway; resolves once the second one has it. */
+  /** Changes the policy at the first gateway; resolves once the second one applies it. */
   async function setPolicy(policy: object): Promise<void> {
     if (current === JSON.stringify(policy)) return
     const { status, text } = await lab.admin('PUT', '/access-policy', policy)
@@ -186,13 +194,13 @@ describe('the access policy, over sockets', function () {
     return lab.ask(way.place, { method: 'PUT', url, headers, from: way.from, body: JSON.stringify(body) })
   }
 
-  it('cannot be changed so that it refuses everybody (32)', async () => {
+  it('cannot be set to reject everybody (32)', async () => {
     await setPolicy(base)
     const { status, code } = await put({ allowed_sources: [] })
     expect([status, code]).to.deep.equal([400, 'access_policy_lockout'])
   })
 
-  it('cannot be changed so that it locks out its caller (33)', async () => {
+  it('cannot be set to lock out the caller (33)', async () => {
     await setPolicy(base)
     for (const way of [world(inside), through('p', inside)]) {
       const { status, code, text } = await put({ allowed_sources: ['203.0.113.0/24'] }, way)
@@ -204,7 +212,7 @@ describe('the access policy, over sockets', function () {
     expect(await secondHas(base)).to.equal(true)
   })
 
-  /** A console of the guest. */
+  /** Opens a console of the guest. */
   async function consoleAt({ to, ports, headers = {} }: Way, gateway: number): Promise<PolicyCall> {
     const { text } = await lab.admin('POST', '/ssh-ticket', { container_name: 'sim-1' })
     const { ticket } = (JSON.parse(text) as { data: { ticket: string } }).data
@@ -241,8 +249,8 @@ describe('the access policy, over sockets', function () {
     current = JSON.stringify(base)
     const out = shut.filter(([, , stays]) => !stays)
     const isShut = async () => (await Promise.all(out.map(([, ended]) => ended()))).every(Boolean)
-    await waitFor(isShut, { timeoutMs: deadlineOf(withinMs), what: 'all are shut' })
-    console.log(`      shut after ${Math.round(performance.now() - begunMs)} ms`)
+    await waitFor(isShut, { timeoutMs: deadlineOf(withinMs), what: 'all are closed' })
+    console.log(`      closed after ${Math.round(performance.now() - begunMs)} ms`)
     for (const [what, ended, stays] of shut) {
       if (stays) expect(await ended(), what).to.equal(null)
       else if (what.startsWith('a console'))

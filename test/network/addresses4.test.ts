@@ -3,7 +3,7 @@ import { AddressedPair, failure, poolItem } from '../support/network/addressed-p
 import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* Public IPv4 seen from a namespace on the same segment as the host: real ARP and packets. */
+/* Public IPv4 from a namespace on the host's segment: real ARP and packets. */
 
 const [publicA, publicB, routedA] = ['198.51.100.10', '198.51.100.11', '203.0.113.9']
 
@@ -25,20 +25,20 @@ describe('public IPv4 of guests', function () {
     await pair.attach(pair.b)
   })
 
-  it('is announced, so that neighbours drop the former owner', async () => {
+  it('is announced, so that neighbours forget the former owner', async () => {
     const mac = lab.in(lab.host, 'cat', '/sys/class/net/up0/address').trim()
     const known = (): string => lab.in(lab.client, 'ip', 'neigh', 'show', publicA)
     await waitFor(() => known().includes(mac), { what: () => `the host's mac for ${publicA}: ${known()}` })
   })
 
-  it('leads each address to its guest, which sees the client', () => {
+  it('leads to its guest, which sees the client', () => {
     expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `udp:${publicA}:53`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
     expect(lab.ask(lab.client, `tcp:${routedA}:22`)).to.equal(`bt11 ${clientAddress}`)
   })
 
-  it('is the guest’s source address, the first of several', () => {
+  it('is the guest’s source address; the first one if there are several', () => {
     expect(lab.ask(pair.inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
     expect(lab.ask(pair.inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
   })
@@ -65,7 +65,7 @@ describe('public IPv4 of guests', function () {
     expect(pair.show('address', 'show', 'dev', 'up0')).to.contain('203.0.113.78/32')
   })
 
-  it('remains when the operator configured it himself', async () => {
+  it('remains if the operator configured it', async () => {
     pair.show('address', 'delete', `${publicB}/32`, 'dev', 'up0')
     pair.show('address', 'add', `${publicB}/24`, 'dev', 'up0')
     expect(await pair.repairs()).to.deep.equal([])
@@ -113,7 +113,7 @@ describe('public IPv4 of guests', function () {
     expect(ipv4Assignments).to.deep.include({ ...poolItem(publicB), guestUuid: pair.b.uuid })
   })
 
-  it('is given to exactly as many guests as there are addresses', async () => {
+  it('is given to exactly one guest per address', async () => {
     const order = { ipv4Count: 2, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: [] }
     expect(await failure(pair.book.call('choose', order))).to.contain('2 public IPv4 addresses requested, 1 left')
     expect(await pair.book.call('choose', { ...order, ipv4Count: 1 })).to.deep.equal({

@@ -3,7 +3,7 @@ import { AddressedPair, failure, prefixItem } from '../support/network/addressed
 import { clientAddress6, hostAddress6 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* IPv6 seen from a namespace on the same segment as the host: real neighbour discovery and packets. */
+/* IPv6 from a namespace on the host's segment: real neighbour discovery and packets. */
 
 describe('IPv6 of guests', function () {
   const pair = new AddressedPair('btestadr6')
@@ -14,7 +14,7 @@ describe('IPv6 of guests', function () {
 
   const [proxied, routed] = ['2001:db8:51::a:1', '2001:db8:77::7']
 
-  it('is found where the host has a prefix, with the router’s announcement', async () => {
+  it('is detected if the host has a prefix, with the router’s announcement', async () => {
     const { reason, ...found } = await pair.ipv6Status()
     expect(found).to.deep.equal({
       available: true,
@@ -33,8 +33,8 @@ describe('IPv6 of guests', function () {
     expect(reason).to.equal('prefix found on up0')
   })
 
-  it('works with a prefix on the segment: the host answers for the guest, on a running one at once', async () => {
-    // As of a host that has not forwarded before, and learns its routes from a router.
+  it('works with a prefix on the segment: the host answers for the guest, at once for a running one', async () => {
+    // Like a host that has not forwarded before, and learns its routes from a router.
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
     pair.a = { ...pair.a, ipv6Addresses: [proxied] }
     await pair.attach(pair.a)
@@ -45,7 +45,7 @@ describe('IPv6 of guests', function () {
     expect(lab.ask(pair.inA, `tcp:${clientAddress6}:80`)).to.equal(`client ${proxied}`)
   })
 
-  it('is not replaced by a configured prefix where this one was found', async () => {
+  it('is not replaced if the same prefix is configured', async () => {
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(proxied)
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
     expect(await pair.ipv6Status()).to.include({ mode: 'proxied', reason: 'prefix found on up0' })
@@ -106,7 +106,7 @@ describe('IPv6 of guests', function () {
     await waitFor(() => lab.ask(lab.client, `tcp:${routed}:22`))
   })
 
-  it('cannot be lost by removing its prefix', async () => {
+  it('prevents the removal of its prefix', async () => {
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(proxied)
     expect(await failure(pair.routing({ ipv6Prefixes: [] }))).to.contain('is assigned to a container')
     const { ipv6Assignments } = await pair.readRouting()
@@ -120,7 +120,7 @@ describe('IPv6 of guests', function () {
     const failing = { ...lab.guest(14), mac: 'none', ipv6Addresses: ['2001:db8:77::14'] }
     pair.show('link', 'add', 'up1', 'type', 'veth', 'peer', 'name', 'up2')
     await pair.book.call('store', failing)
-    await pair.attach(pair.a) // comes after the one that fails
+    await pair.attach(pair.a) // after the failing one
     const moved = { ...prefixItem('2001:db8:51::a:0', 112), interface: 'up1' }
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64), moved] }))).to.contain('none')
     const { ipv6Prefixes } = await pair.readRouting()
@@ -142,7 +142,7 @@ describe('IPv6 of guests', function () {
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
   })
 
-  it('is removed with its guest also where parts are already gone', async () => {
+  it('is removed with its guest, even if parts are already missing', async () => {
     pair.show('-6', 'neigh', 'delete', 'proxy', proxied, 'dev', 'up0')
     pair.show('-6', 'neigh', 'delete', proxied, 'dev', 'berth0')
     await pair.book.call('detach', pair.a)
@@ -151,7 +151,7 @@ describe('IPv6 of guests', function () {
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
   })
 
-  it('reports an interface that is gone, with its prefix', async () => {
+  it('reports a missing interface, with its prefix', async () => {
     const before = await pair.routing({})
     pair.show('link', 'add', 'gone0', 'type', 'bridge')
     const prefix = { interface: 'gone0', address: '', gateway: '', prefix: '2001:db8:99::', prefixLen: 48 }
@@ -167,7 +167,7 @@ describe('IPv6 of guests', function () {
     await pair.routing({ ipv6Prefixes: before.ipv6Prefixes })
   })
 
-  it('reports a router that does not answer, no route, nothing', async () => {
+  it('reports an unresponsive router and a missing route', async () => {
     lab.in(lab.client, 'ip', '-6', 'address', 'delete', `${clientAddress6}/64`, 'dev', 'eth0')
     expect(await pair.ipv6Status()).to.include({ available: true, reachable: false })
     expect((await pair.ipv6Status()).reason).to.equal(`the router ${clientAddress6} on up0 does not answer`)

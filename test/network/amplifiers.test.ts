@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 const victim = '198.19.200.9'
 const victim6 = '2001:db8:98::9'
 const seconds = 40
-/** As promised on an idle machine; how long it took is printed. */
+/** Promised time on an idle machine; the actual time is printed. */
 const promisedMs = 30_000
 const alertMs = 3 * promisedMs
 
@@ -21,7 +21,7 @@ const valueBytes = 100_000
 const getValue = Buffer.concat([Buffer.from('0001000000010000', 'hex'), Buffer.from('get v\r\n')])
 const bigName = 'big.example'
 
-/** Asks for all texts of a name, in one datagram of 4,096 bytes at most (EDNS 0). */
+/** Requests all texts of a name, in one datagram of at most 4,096 bytes (EDNS 0). */
 function dnsQuestion(name: string): Buffer {
   const labels = name.split('.').flatMap((label) => [Buffer.from([label.length]), Buffer.from(label)])
   const head = Buffer.from('123401000001000000000001', 'hex')
@@ -31,7 +31,7 @@ function dnsQuestion(name: string): Buffer {
 interface Amplifier extends Case {
   readonly port: number
   readonly victim: string
-  /** Times the bytes that were asked for, at least. */
+  /** Minimum ratio of answered to requested bytes. */
   readonly factor: number
 }
 
@@ -51,7 +51,7 @@ const dnsmasq = [
   `--txt-record=${bigName},${texts.join(',')}`,
 ] as const
 
-/** Asks in the name of FROM, so many times a second. */
+/** Sends requests in the name of FROM at a given rate. */
 const forged = (from: string, to: readonly [address: string, port: number], payload: Buffer, rate: number) =>
   python('forged', from, to[0], String(to[1]), payload.toString('hex'), String(rate), String(seconds))
 
@@ -135,7 +135,7 @@ describe('servers in guests that answer a forged victim', function () {
         what: () => `an alert; the victim has ${reached(hit)}`,
       })
       const tookMs = performance.now() - begunMs
-      console.log(`      told after ${(tookMs / 1000).toFixed(1)} s: ${seen[0]!.detail}`)
+      console.log(`      reported after ${(tookMs / 1000).toFixed(1)} s: ${seen[0]!.detail}`)
       expect(
         seen.map(({ severity, type, targetIp, targetPort }) => [severity, type, targetIp, targetPort]),
       ).to.deep.equal([['medium', 'reflection', '*', port]])

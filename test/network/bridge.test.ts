@@ -17,7 +17,7 @@ import { deadlineOf } from '../support/promised-time.js'
 const other = 'other0'
 const quick = { timeoutSeconds: 0.3 }
 
-describe('a guest that somebody detaches from the bridge', function () {
+describe('a guest that another program detaches from the bridge', function () {
   const lab = new NetworkLab('btestport')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const closed = { enabled: true, defaultAction: 'DROP', rules: [] } as const
@@ -75,7 +75,7 @@ describe('a guest that somebody detaches from the bridge', function () {
         expect(answered).to.deep.equal([])
       })
 
-      it('reaches nobody through the host', () => {
+      it('reaches nothing through the host', () => {
         expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal('')
         expect(lab.ask(inA, `tcp:${b.ipv4}:22`)).to.equal('')
       })
@@ -113,11 +113,11 @@ describe('a guest that somebody detaches from the bridge', function () {
         const hasLeft = (): boolean => lab.ask(inA, `tcp:${clientAddress}:80`, quick) !== ''
         await waitFor(hasLeft, {
           timeoutMs: deadlineOf(5000),
-          what: 'the guest, which had learnt another mac for the gateway',
+          what: 'the guest, which had learned another MAC for the gateway',
         })
       })
 
-      it('reaches nothing on the host while rules are missing, either', async () => {
+      it('also reaches nothing on the host while rules are missing', async () => {
         onHost('nft', 'flush', 'ruleset')
         onHost('ip', 'link', 'set', a.device, ...move)
         for (const to of [`${linkLocal}%eth0`, hostAddress]) expect(lab.ask(inA, `udp:${to}:53`), to).to.equal('')
@@ -135,8 +135,8 @@ describe('a guest that somebody detaches from the bridge', function () {
     })
 
     for (const [what, line] of [
-      ['taken off', `ip link set ${a.device} nomaster`],
-      ['put on another bridge', `ip link set ${a.device} master ${other}`],
+      ['detached', `ip link set ${a.device} nomaster`],
+      ['attached to another bridge', `ip link set ${a.device} master ${other}`],
       ['the bridge deleted', 'ip link delete berth0'],
       ['the bridge down', 'ip link set berth0 down'],
     ] as const)
@@ -153,7 +153,7 @@ describe('a guest that somebody detaches from the bridge', function () {
         expect(lab.ask(inA, `tcp:${hostAddress}:8080`)).to.equal('')
       })
 
-    it('stays detached while it is down: about to start, or disconnected on purpose', async () => {
+    it('stays detached while it is down: about to start, or disconnected intentionally', async () => {
       onHost('ip', 'link', 'set', a.device, 'nomaster', 'down')
       onHost('ip', 'link', 'set', b.device, 'nomaster')
       await waitFor(() => answering().includes('bt12'), { timeoutMs: deadlineOf(5000), what: 'the other' })
@@ -168,13 +168,13 @@ describe('a guest that somebody detaches from the bridge', function () {
     })
   })
 
-  /** Whom the host reaches. */
+  /** Guests that the host reaches. */
   function answering(): string[] {
     const asked = all.map(({ ipv4 }) => lab.ask(lab.host, `tcp:${ipv4}:22`, quick))
     return asked.filter(Boolean).map((answer) => answer.split(' ')[0]!)
   }
 
-  /** Once nobody else turned out to have it. */
+  /** The link-local address, once the kernel has found no duplicate. */
   function findLinkLocal(device: string): string | undefined {
     const [shown] = JSON.parse(onHost('ip', '-json', '-6', 'address', 'show', 'dev', device)) as ShownInterface[]
     return shown?.addr_info.find(({ scope, tentative }) => scope === 'link' && !tentative)?.local

@@ -9,7 +9,7 @@ import {
 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* Guests that open connections without end, and are opened them to: real packets through real tables. */
+/* Guests with endless connections in both directions: real packets through real tables. */
 
 describe('a limit of connections', function () {
   const lab = new NetworkLab('btestcon')
@@ -62,13 +62,13 @@ describe('a limit of connections', function () {
       expectOthersServed()
     })
 
-  it('counts both families together', () => {
+  it('counts IPv4 and IPv6 together', () => {
     lab.tool(inMany, 'flood', clientAddress, '20000')
     lab.tool(inMany, 'flood', clientAddress6, '20000', '1', ...addresses)
     expect(countFlows()).to.be.within(14_000, 19_000)
   })
 
-  it('drops connections with their guest, and nobody else’s', async () => {
+  it('drops connections with their guest, and no others', async () => {
     lab.tool(inMany, 'flood', clientAddress6, '5000', '1', ...addresses)
     lab.tool(inMany, 'flood', clientAddress, '5000')
     expectOthersServed()
@@ -80,7 +80,7 @@ describe('a limit of connections', function () {
     ]
     expect(countFlows()).to.be.greaterThan(9000)
     await agent.call('detach', many)
-    await agent.call('attach', many) // its flows are forgotten before anybody can have its addresses
+    await agent.call('attach', many) // its flows are removed before its addresses are reused
     expect(countFlows()).to.be.lessThan(100)
     for (const filter of others) expect(listed(...filter)).to.not.equal('')
   })

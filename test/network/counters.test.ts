@@ -10,7 +10,7 @@ import {
 import { tcp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
-/* What is counted of real packets, and over what it goes on. */
+/* Counts of real packets, and the events that must not reset them. */
 
 const publicA = '198.51.100.71'
 
@@ -69,7 +69,7 @@ describe('byte counters', function () {
 
   for (const [name, segments, least] of [
     ['in single packets', 1, 1.03],
-    ['in pieces to be segmented later', 65_535, 1],
+    ['in large pieces that are segmented later', 65_535, 1],
   ] as const)
     for (const [from, to, way] of [
       [inA, clientAddress, 'txBytes'],
@@ -101,7 +101,7 @@ describe('byte counters', function () {
     await agent.call('attach', a)
   })
 
-  it('include traffic between guests of the host where configured', async () => {
+  it('include traffic between guests of the host if configured', async () => {
     await agent.end()
     agent = lab.agent({ countInternal: true })
     await agent.ensure(all)
@@ -114,7 +114,7 @@ describe('byte counters', function () {
     expect(await grown(() => ping(inB, publicA, 972))).to.deep.equal({ rxBytes: 0, txBytes: 0 })
   })
 
-  it('continue over changes, another process, and a repair after a flush', async () => {
+  it('continue after changes, another process, and a repair after a flush', async () => {
     ping(lab.client, publicA, 972)
     const before = await read()
     await agent.call('attach', { ...a, portMappings: [] })
@@ -148,7 +148,7 @@ describe('byte counters', function () {
 
   for (const [name, leave] of [
     ['went', () => agent.call('detach', plain)],
-    ['was forgotten', () => agent.ensure(all.filter(({ uuid }) => uuid !== plain.uuid))],
+    ['was removed', () => agent.ensure(all.filter(({ uuid }) => uuid !== plain.uuid))],
   ] as const)
     it(`start at zero for the next owner of an address whose guest ${name} while there were no tables`, async () => {
       lab.ask(inPlain, `udp:${clientAddress}:53`)

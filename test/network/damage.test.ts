@@ -48,7 +48,7 @@ describe('damage to the network', function () {
       by: `delete element ip berth ports { tcp . 20001 }; add element ip berth ports { tcp . 20001 : ${b.ipv4} . 22 }`,
       repairs: ['1 nft elements removed', '1 nft elements added'],
     },
-    'elements of nobody': {
+    'elements without a guest': {
       by: 'add element ip berth ports { udp . 29000 : 10.77.0.99 . 22 }; add element bridge berth guests { "bt99" . 02:be:00:00:00:99 . 10.77.0.99 }',
       repairs: ['2 nft elements removed'],
     },
@@ -82,7 +82,7 @@ describe('damage to the network', function () {
     lab.unplug(low)
   })
 
-  it('does not prevent an attachment although the tables were flushed', async () => {
+  it('does not prevent an attachment after a flush of the tables', async () => {
     lab.in(lab.host, 'nft', 'delete table bridge berth; delete table ip berth; delete table inet berth')
     await pair.agent.call('attach', a)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
@@ -90,7 +90,7 @@ describe('damage to the network', function () {
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('is survived when nft is killed', async () => {
+  it('is not caused by a kill of nft', async () => {
     killChildren(pair.agent.child.pid!, 'nft')
     await pair.agent.call('attach', a)
     expect(await pair.agent.ensure(all)).to.deep.equal([])
@@ -144,7 +144,7 @@ describe('damage to the network', function () {
   })
 })
 
-/** Elements that packets add, and that end by themselves. */
+/** Elements that packets add and that expire. */
 const fleeting = /^[\da-f.:]+ .*(?:ct count|limit rate|expires)/
 
 /** Elements and tables come in any order. */

@@ -135,14 +135,14 @@ describe('firewall', function () {
     )
   })
 
-  it('closed: blocks requests to the guest, and permits answers to its own', async () => {
+  it('closed: blocks requests to the guest, and permits answers to its own requests', async () => {
     await set(firewall([{ direction: 'out' }]))
     const probes = families.map((family) => ({ protocol: 'udp', family, port: 4000 }) as const)
     expect(ask('out', probes)).to.deep.equal([true, true])
     expect(ask('in', probes)).to.deep.equal([false, false])
   })
 
-  it('applies to mappings, the host itself and other guests; the remote side is the real one', async () => {
+  it('applies to mappings, the host itself and other guests, by the real remote address', async () => {
     const reach = (): string[] => [
       lab.ask(lab.client, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
       lab.ask(lab.host, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
@@ -175,7 +175,7 @@ describe('firewall', function () {
   const icmpv6 = (from: string, to: string, types: readonly number[]): void =>
     void lab.in(from, 'python3', '-c', icmpv6Program, to, ...types.map(String))
 
-  it('closed: blocks what the kernel does not track', async () => {
+  it('closed: blocks untracked packets', async () => {
     await set(firewall([]))
     const untracked = [128, 130, 131, 132, 133, 134, 135, 136, 137, 143, 200]
     const seen = [await lab.sniff(inA, 'eth0'), await lab.sniff(lab.client, 'eth0')]
@@ -186,7 +186,7 @@ describe('firewall', function () {
     sendAll(untracked)
     await set(firewall([], 'ACCEPT'))
     sendAll([128])
-    await waitFor(() => seen.every((markers) => markers.has('type 128')), { what: 'what is let through' })
+    await waitFor(() => seen.every((markers) => markers.has('type 128')), { what: 'permitted packets' })
     for (const markers of seen) expect([...markers].sort()).to.deep.equal(['type 128'])
   })
 
@@ -237,7 +237,7 @@ describe('firewall', function () {
       ['a rule inserted', 'insert rule inet berth in_bt11 return', ['1 firewalls set']],
       ['a chain emptied', 'flush chain inet berth in_bt11', ['1 firewalls set']],
       ['a verdict deleted', `delete element inet berth firewall_in { ${a.ipv4} }`, ['1 nft elements added']],
-      ['chains of nobody', 'add chain inet berth in_bt99', ['1 firewalls removed']],
+      ['chains without a guest', 'add chain inet berth in_bt99', ['1 firewalls removed']],
     ] as [string, string, string[]][])
       it(`repairs ${name}`, async () => {
         await agent.call('attach', closed)
@@ -293,7 +293,7 @@ describe('firewall', function () {
     const answered = streams.map((lines) =>
       lines.filter((line) => line.endsWith(' 1')).map((line) => line.split(' ')[0]),
     )
-    await agent.end() // one that repairs by itself is in the way of what follows
+    await agent.end() // automatic repairs would disturb the following tests
     agent = lab.agent()
     await agent.ensure([a, b])
     expect(new Set(answered[0])).to.deep.equal(new Set(['4000']))
@@ -336,7 +336,7 @@ describe('firewall', function () {
       return !inForce.some(({ open }) => open.has(port) === (answered === 1))
     })
     expect(wrong).to.deep.equal([])
-    // Those that every version agrees on.
+    // Packets with the same verdict in every version.
     expect(judged.filter(([port, , answered]) => port === always && !answered)).to.deep.equal([])
     expect(judged.filter(([port, , answered]) => port === never && answered)).to.deep.equal([])
   })

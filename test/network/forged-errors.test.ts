@@ -15,8 +15,8 @@ import { gateway, udp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Errors (ICMP) that a guest sends about flows of others. Conntrack takes them for related to the flow, whoever sends
- * them: "packet too big" would narrow the path of another guest, of the host or of a client for ten minutes.
+ * ICMP errors that a guest sends about foreign flows. Conntrack relates them to the flow, whoever sends them: "packet
+ * too big" would lower the path MTU of another guest, of the host or of a client for ten minutes.
  */
 
 const publicAddress = '198.51.100.73'
@@ -76,7 +76,7 @@ describe('ICMP errors about foreign connections', function () {
   })
   after(() => lab.remove())
 
-  /** Each is in use, so that it is tracked for minutes. */
+  /** Opens flows in both directions, so that they are tracked for minutes. */
   async function openFlows(): Promise<void> {
     for (const [name, target, sport] of [
       [inA, `udp:${clientAddress}:53`, 5001],
@@ -104,7 +104,7 @@ describe('ICMP errors about foreign connections', function () {
   const error = ([from, to]: Ends, quoted: QuotedDatagram, marker: string, kind?: IcmpError): string =>
     icmpErrorFrame(fromB, { from, to }, { error: kind ?? (to.includes(':') ? tooBig6 : tooBig), quoted }, marker)
 
-  /** Sends forged errors as B, and then right ones, which tell that the former were handled. */
+  /** Sends forged errors as B, then valid ones, which show that the forged ones were handled. */
   async function sendAsB(...frames: readonly string[]): Promise<void> {
     for (const markers of Object.values(seen)) markers.clear()
     const right = [
@@ -120,15 +120,15 @@ describe('ICMP errors about foreign connections', function () {
   const pathTo = (name: string, address: string): string => lab.in(name, 'ip', 'route', 'get', address)
 
   for (const [name, [from, to], quoted] of [
-    ['a flow of another, to its far end', [b.ipv4, clientAddress], flow(clientAddress, 53, a.ipv4, 5001)],
-    ['a flow of another, to its guest', [b.ipv4, hostAddress], flow(hostAddress, 5001, clientAddress, 53)],
+    ['a flow of another guest, to its far end', [b.ipv4, clientAddress], flow(clientAddress, 53, a.ipv4, 5001)],
+    ['a flow of another guest, to that guest', [b.ipv4, hostAddress], flow(hostAddress, 5001, clientAddress, 53)],
     ['a mapping, to its client', [b.ipv4, clientAddress], flow(clientAddress, 6001, a.ipv4, 53)],
     ['a mapping, to its guest', [b.ipv4, hostAddress], flow(hostAddress, 20001, clientAddress, 6001)],
     ['a public address, to its guest', [b.ipv4, publicAddress], flow(publicAddress, 5003, clientAddress, 53)],
     ['a public address, to its client', [b.ipv4, clientAddress], flow(clientAddress, 6003, p.ipv4, 53)],
-    ['an IPv6 flow of another, to its far end', [hostile6, clientAddress6], flow(clientAddress6, 53, own6, 5001)],
-    ['an IPv6 flow of another, to its guest', [hostile6, own6], flow(own6, 5001, clientAddress6, 53)],
-    ['an IPv6 flow to another, to its client', [hostile6, clientAddress6], flow(clientAddress6, 6001, own6, 53)],
+    ['an IPv6 flow of another guest, to its far end', [hostile6, clientAddress6], flow(clientAddress6, 53, own6, 5001)],
+    ['an IPv6 flow of another guest, to that guest', [hostile6, own6], flow(own6, 5001, clientAddress6, 53)],
+    ['an IPv6 flow to another guest, to its client', [hostile6, clientAddress6], flow(clientAddress6, 6001, own6, 53)],
   ] as const)
     it(`are dropped: ${name}`, async () => {
       await sendAsB(error([from, to], quoted, 'forged'))

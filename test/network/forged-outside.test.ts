@@ -43,7 +43,7 @@ describe('packets from outside with a guest’s source', function () {
     ['its IPv6 address', () => from6(`${guestPrefix6}11`, 'forged 6'), () => from6(clientAddress6, 'right 6')],
     ['the private IPv6 network', () => from6('fd77::11', 'forged fd'), () => from6(clientAddress6, 'right fd')],
   ] as const)
-    it(`reach nobody: ${name}`, async () => {
+    it(`are not delivered: ${name}`, async () => {
       seen.clear()
       await waitFor(
         () => {
@@ -51,7 +51,7 @@ describe('packets from outside with a guest’s source', function () {
           send(right())
           return seen.size > 0
         },
-        { what: 'what is right' },
+        { what: 'the valid packets' },
       )
       expect([...seen].filter((marker) => marker.startsWith('forged'))).to.deep.equal([])
     })

@@ -22,7 +22,7 @@ describe('forwarding of the host', function () {
 
   before(async () => {
     await pair.open()
-    // As of a host that forwards nothing in IPv6 and learns its routes from a router.
+    // Like a host that does not forward IPv6 and learns its routes from a router.
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
     found = settings()
     await pair.routing({
@@ -46,7 +46,7 @@ describe('forwarding of the host', function () {
     expect(settings()).to.deep.equal(found)
   })
 
-  it('stays for the remaining guests, except what none of their prefixes needs', async () => {
+  it('stays for the remaining guests, except settings that none of their prefixes needs', async () => {
     await give([proxied, routed])
     await pair.repairs()
     await give([routed])

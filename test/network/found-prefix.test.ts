@@ -12,13 +12,13 @@ describe('a detected prefix', function () {
 
   before(async () => {
     await pair.open()
-    // As DHCP and router advertisements make them: any other may come first.
+    // Routes like those of DHCP and router advertisements: others may have priority.
     pair.show('route', 'replace', 'default', 'via', clientAddress, 'metric', '100')
     pair.show('route', 'delete', 'default', 'metric', '0')
   })
   after(() => lab.remove())
 
-  /** Another program's veth, with a network and a default route that comes before the host's. */
+  /** Creates another program's veth, with a network and a default route with priority over the host's. */
   function makeStranger(): void {
     pair.show('link', 'add', 'veth9', 'type', 'veth', 'peer', 'name', 'veth8')
     for (const device of ['veth9', 'veth8']) pair.show('link', 'set', device, 'up')
@@ -69,7 +69,7 @@ describe('a detected prefix', function () {
   })
 
   it('can be changed by an administrator', async () => {
-    // Also on an interface that is not found by itself.
+    // Also on an interface that is not detected automatically.
     const more = { ...prefixItem('2001:db8:bad::', 64), interface: 'veth9' }
     expect(await failure(pair.routing({ ipv6Prefixes: [more] }))).to.contain(own)
     await pair.routing({ ipv6Prefixes: [more, prefixItem('2001:db8:51::', 64)] })

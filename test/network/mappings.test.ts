@@ -47,7 +47,7 @@ describe('mappings and addresses', function () {
     },
   )
   const plain = lab.guest(13, [map(20003, 22), map(2500, 2500)])
-  /** In the private IPv6 network: leaves in the host's name. */
+  /** In the private IPv6 network: leaves with the host's source. */
   const hidden = lab.guest(14, [map(20014, 22)], { ipv6Addresses: ['fd77::14'] })
   const all = [a, b, plain, hidden]
   const [inA, inB, inPlain, inHidden] = all.map((guest) => lab.namespaceOf(guest)) as [string, string, string, string]
@@ -78,7 +78,7 @@ describe('mappings and addresses', function () {
   after(() => lab.remove())
 
   describe('ranges', () => {
-    it('of 1,000 ports are one element each and all answer', () => {
+    it('of 1,000 ports are one element each, and all ports answer', () => {
       const ports = Array.from({ length: 1000 }, (_, i) => 3000 + i)
       for (const protocol of ['tcp', 'udp']) {
         const answers = lab.probe(
@@ -91,7 +91,7 @@ describe('mappings and addresses', function () {
       expect(elements.match(/3000-3999/g)).to.have.lengthOf(2)
     })
 
-    it('answer the host and other guests, and end where they end', () => {
+    it('answer the host and other guests, and have exact limits', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:3999`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.host, `tcp:${hostAddress}:3500`)).to.equal(`bt11 ${hostAddress}`)
       expect(lab.ask(inPlain, `udp:${hostAddress}:3500`)).to.equal(`bt11 ${plain.ipv4}`)
@@ -104,12 +104,12 @@ describe('mappings and addresses', function () {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:21020`)).to.equal('')
     })
 
-    it('of one host address answer only there', () => {
+    it('of one host address answer only at that address', () => {
       expect(lab.ask(lab.client, `tcp:${secondAddress}:5009`)).to.equal(`bt12 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:5009`)).to.equal('')
     })
 
-    it('give no old flow to another guest', async () => {
+    it('do not pass an old flow to another guest', async () => {
       const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:3700`, { sport: 5353 })
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
       const moved = map(3700, 3700, { hostPortEnd: 3709, protocol: 'udp' })
@@ -137,7 +137,7 @@ describe('mappings and addresses', function () {
       expect(lab.ask(lab.client, `tcp:${publicB}:8080`)).to.equal('')
     })
 
-    it("are the source of the guest's own traffic, the first of several", () => {
+    it("are the source of the guest's own traffic; the first one of several", () => {
       expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
       expect(lab.ask(inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
       expect(lab.ask(inPlain, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
@@ -160,7 +160,7 @@ describe('mappings and addresses', function () {
     })
   })
 
-  it('cut their connections when removed, even when the guest continues to send', async () => {
+  it('cut their connections when removed, even if the guest continues to send', async () => {
     await lab.follow(inPlain, 'tick', '2500')
     const heard = await lab.follow(lab.client, 'hear', hostAddress, '2500')
     await waitFor(() => heard.length > 5)
@@ -170,7 +170,7 @@ describe('mappings and addresses', function () {
   })
 
   describe('IPv6', () => {
-    it('lead to their guest and from it, each by its own', () => {
+    it('are the destination and the source of their guest', () => {
       expect(lab.ask(lab.client, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `udp:${guestPrefix6}12:3005`)).to.equal(`bt12 ${clientAddress6}`)
       expect(lab.ask(inB, `tcp:${clientAddress6}:80`)).to.equal(`client ${guestPrefix6}12`)
@@ -194,7 +194,7 @@ describe('mappings and addresses', function () {
       expect(lab.ask(lab.client, 'tcp:fd77::14:22', { timeoutSeconds: 0.5 })).to.equal('')
     })
 
-    it('show a guest only the ping of the host', () => {
+    it('let a guest only ping the host', () => {
       expect(lab.ask(inA, `tcp:${hostAddress6}:8080`, { timeoutSeconds: 0.5 })).to.equal('')
       expect(lab.probe(inA, [`icmp,${hostAddress6}`])).to.deep.equal([false])
       lab.in(inA, 'ping', '-c1', '-W1', '-I', `${guestPrefix6}11`, 'fe80::1%eth0')
@@ -210,7 +210,7 @@ describe('mappings and addresses', function () {
       return text
     }
     expect(await warnings()).to.not.contain('DOCKER-USER')
-    // As Docker and ufw set it up; nft warns of what it cannot show of such a table.
+    // The setup of Docker and ufw; nft warns about parts of such a table that it cannot show.
     lab.in(lab.host, 'iptables-nft', ...'-P FORWARD DROP'.split(' '))
     lab.in(lab.host, 'iptables-nft', ...'-A FORWARD -m conntrack --ctstate INVALID -j DROP'.split(' '))
     expect(await warnings()).to.contain('table ip filter, chain FORWARD')
@@ -222,7 +222,7 @@ describe('mappings and addresses', function () {
     )
     expect(await warnings()).to.not.contain('DOCKER-USER')
     expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
-    // As firewalld sets it up: the policy accepts, the last rule rejects.
+    // The setup of firewalld: the policy accepts, the last rule rejects.
     lab.in(
       lab.host,
       'nft',

@@ -10,7 +10,7 @@ import {
 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* A host with one IPv6 address and no prefix, as many providers give: guests share it. */
+/* A host with one IPv6 address and no prefix, as with many providers: guests share it. */
 
 describe('NAT66', function () {
   const lab = new NetworkLab('btestn66')
@@ -42,7 +42,7 @@ describe('NAT66', function () {
 
   after(() => lab.remove())
 
-  it('is reported as available, or the reason why it is not', async () => {
+  it('is reported as available, or unavailable with the reason', async () => {
     const { prefixes, ...status } = (await book.call('status')) as Ipv6Status
     expect(status).to.deep.equal({
       available: true,

@@ -27,7 +27,7 @@ describe('network', function () {
       expect(lab.ask(lab.host, `tcp:${gateway}:20001`)).to.match(/^bt11 /)
     })
 
-    // 1 is what the kernel begins with, and what Docker and Kubernetes set.
+    // 1 is the kernel's default, and set by Docker and Kubernetes.
     for (const filtered of [0, 1])
       describe(`bridge-nf-call-iptables ${filtered}`, () => {
         before(() => setBridgeFilter(filtered))
@@ -46,7 +46,7 @@ describe('network', function () {
           expect(lab.ask(inB, `udp:${hostAddress}:53`)).to.equal('')
         })
 
-        it('reports what does not work', async () => {
+        it('reports broken reachability', async () => {
           lab.in(lab.host, 'nft', 'insert rule inet berth guest_to_host accept')
           await pair.agent.ensure(all)
           expect(String(await pair.agent.call('warnings')).includes('its own mapped ports')).to.equal(filtered === 1)
@@ -64,7 +64,7 @@ describe('network', function () {
       lab.in(lab.host, 'sysctl', '-qw', ...names)
     }
 
-    it('lets guests reach no other guest past the mappings', () => {
+    it('does not let guests reach other guests past the mappings', () => {
       expect(lab.ask(inB, `tcp:${a.ipv4}:22`)).to.equal('')
       expect(lab.ask(inB, `udp:${a.ipv4}:53`)).to.equal('')
     })
@@ -74,17 +74,17 @@ describe('network', function () {
       expect(lab.ask(inA, `udp:${clientAddress}:53`)).to.equal(`client ${hostAddress}`)
     })
 
-    it('refuses those who route to a guest past the mappings', () => {
+    it('rejects clients that route to a guest past the mappings', () => {
       lab.in(lab.client, 'ip', 'route', 'replace', '10.77.0.0/24', 'via', hostAddress)
       expect(lab.ask(lab.client, `tcp:${a.ipv4}:22`)).to.equal('')
       expect(lab.ask(lab.host, `tcp:${a.ipv4}:22`)).to.equal(`bt11 ${gateway}`)
     })
 
-    it('leaves programs of the host reachable for others', () => {
+    it('leaves programs of the host reachable for clients', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:8080`)).to.equal(`host ${clientAddress}`)
     })
 
-    it('answers the ping of a guest at the gateway address only', () => {
+    it('answers the ping of a guest only at the gateway address', () => {
       const ping = (address: string): boolean => {
         try {
           lab.in(inA, 'ping', '-c1', '-W1', address)

@@ -6,7 +6,7 @@ import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 import { NetworkPair, tcp, udp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
-/* Ports and addresses that change hands, and flows of those who had them. */
+/* Ports and addresses that change their owner, and flows of former owners. */
 
 const deleteAgain = 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do conntrack -D "$0" "$1"; done'
 
@@ -44,7 +44,7 @@ describe('ownership of ports and addresses', function () {
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
     })
 
-    it('takes a port from an earlier guest that was never detached', async () => {
+    it('moves a port from an earlier guest that was never detached', async () => {
       await attach({ ...b, portMappings: [tcp(20002), tcp(20001)] })
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt12 ${clientAddress}`)
       await attach(b)
@@ -92,7 +92,7 @@ describe('ownership of ports and addresses', function () {
         const ended = others.map((child) => once(child, 'exit'))
         await pair.agent.call('detach', a)
         await attach(a)
-        expect(flowsOf(a.ipv4)).to.equal('') // gone before anybody can have the address again
+        expect(flowsOf(a.ipv4)).to.equal('') // removed before the address is reused
         await Promise.all(ended)
       }
     })

@@ -29,7 +29,7 @@ describe('the repair of a full host', function () {
     lab.in(lab.host, 'nft', 'flush', 'ruleset')
     const begin = performance.now()
     expect(await agent.ensure(guests)).to.deep.equal(['nft tables created'])
-    expectInTime(begin, seconds * 1000, 'all is there again')
+    expectInTime(begin, seconds * 1000, 'everything is restored')
     expect(await agent.ensure(guests)).to.deep.equal([])
   })
 

@@ -13,8 +13,8 @@ import {
 import { waitFor } from '../support/wait.js'
 
 /*
- * A guest that tries all there is of the host: each address of both families, all ports, all protocols. Programs of
- * the host listen on all its addresses.
+ * A guest that scans everything of the host: each IPv4 and IPv6 address, all ports, all protocols. Programs of the host
+ * listen on all its addresses.
  */
 
 const gateway = '10.77.0.1'
@@ -40,7 +40,7 @@ describe('a guest that scans its host', function () {
   const neighbour = lab.guest(11, [mapping('tcp', 20001), mapping('udp', 20001)], {
     publicIpv4s: [publicAddress],
     ipv6Addresses: [`${guestPrefix6}11`],
-    // Its own kernel would answer for every port that is closed.
+    // Its own kernel would answer for every closed port.
     firewall: { enabled: true, defaultAction: 'DROP', rules: open },
   })
   const scanner = lab.guest(12, [], { ipv6Addresses: [`${guestPrefix6}12`] })
@@ -67,7 +67,7 @@ describe('a guest that scans its host', function () {
 
   after(() => lab.remove())
 
-  /** By target, those that answered. */
+  /** The answering ports and protocols, by target. */
   function knock(...targets: string[]): Record<string, string[]> {
     const answers: Record<string, string[]> = {}
     for (const line of lab
@@ -82,7 +82,7 @@ describe('a guest that scans its host', function () {
 
   // At these addresses clouds serve a machine's user data and credentials.
   for (const address of ['169.254.169.254', ...lab.config.closed_destinations])
-    it(`reaches nothing at ${address} through the host, which does, but names`, async () => {
+    it(`reaches only DNS at ${address} through the host, which reaches it itself`, async () => {
       lab.in(lab.client, 'ip', 'address', 'add', address, 'dev', 'lo')
       expect(lab.ask(lab.host, `tcp:${address}:80`)).to.match(/^client /)
       const open: Firewall = { enabled: true, defaultAction: 'ACCEPT', rules: [] }

@@ -3,7 +3,7 @@ import type { ScannedAddress } from '../../agent/network/addresses/plan-scan.js'
 import { AddressedPair, failure, poolItem } from '../support/network/addressed-pair.js'
 import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 
-/* The addresses of a segment, seen from a namespace on the same segment as the host: real ARP. */
+/* The addresses of a segment, from a namespace on the host's segment: real ARP. */
 
 /** Addresses of the pool. */
 const [assigned, free] = ['198.51.100.10', '198.51.100.12']
@@ -48,7 +48,7 @@ describe('a scan of the segment', function () {
     })
   })
 
-  it('finds the owner of an address of a network that the host is not in', async () => {
+  it('finds the owner of an address outside the host’s networks', async () => {
     lab.in(lab.client, 'ip', 'address', 'add', '203.0.113.50/32', 'dev', 'eth0')
     const items = await found({ cidr: '203.0.113.48/30', interface: 'up0' })
     expect([...items.values()].map(({ status, usable }) => [status, usable])).to.deep.equal([
@@ -67,7 +67,7 @@ describe('a scan of the segment', function () {
     lab.in(lab.client, 'ip', 'address', 'delete', `${free}/32`, 'dev', 'eth0')
   })
 
-  it('probes nobody unless requested, and leaves nothing behind', async () => {
+  it('probes only on request, and leaves nothing behind', async () => {
     const items = await found({ cidr: '198.51.100.20/30', verify: false, limit: 2 })
     expect([...items.values()].map(({ status }) => status)).to.deep.equal(['unknown', 'unknown'])
     expect(pair.show('neigh', 'show', 'dev', 'up0')).to.not.match(/FAILED|INCOMPLETE/)

@@ -16,7 +16,7 @@ import { nodeArguments } from '../support/programs.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-/* Rates as TCP reaches them, between guests and a client outside, through the agent's own tables. */
+/* TCP rates between guests and an outside client, through the agent's own tables. */
 
 const port = 5201
 
@@ -129,7 +129,7 @@ describe('rates', function () {
     await waitFor(reached, { what: 'the client' })
   })
 
-  it('are repaired after a notification of the kernel where only a full check finds the damage', async () => {
+  it('are repaired after a kernel notification, even if only a full check finds the damage', async () => {
     const all = [rates(a, 20, 20)]
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')
@@ -145,7 +145,7 @@ describe('rates', function () {
     await expectBoth(20)
   })
 
-  it('that were set halfway are completed by the next comparison', async () => {
+  it('are completed by the next comparison if they were set halfway', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')
     const [before, wanted] = [[rates(a, 100, 0)], [rates(a, 20, 0)]]
@@ -163,7 +163,7 @@ describe('rates', function () {
     await expectRate(flow(a, 'down'), 20)
   })
 
-  it('are repaired by the first comparison of another agent where only a full check finds the damage', async () => {
+  it('are repaired by the first comparison of another agent, even if only a full check finds the damage', async () => {
     const all = [rates(a, 20, 20)]
     await shaper.call('ensure', all)
     lab.in(lab.host, 'tc', ...`class change dev ${a.device} classid d0:1 htb rate 900mbit`.split(' '))
@@ -186,7 +186,7 @@ describe('rates', function () {
     expect(await shaper.call('ensure', all)).to.deep.equal([])
   })
 
-  it('are set at once on an interface that appears without the agent, as when a guest reboots by itself', async () => {
+  it('are set at once on an interface that appears without the agent, as after a reboot from inside', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('follow')
     try {
@@ -199,7 +199,7 @@ describe('rates', function () {
       })
       await expectBoth(20)
     } finally {
-      shaper.child.kill('SIGKILL') // one that repairs by itself is in the way of what follows
+      shaper.child.kill('SIGKILL') // automatic repairs would disturb the following tests
       shaper = startShaper()
     }
   })

@@ -19,7 +19,7 @@ describe('packets with the source of another guest', function () {
     "the gateway's mac": ipv4Frame({ from: bridgeMac, to: b.mac }, own, 'mac-gw'),
     "another guest's address": ipv4Frame(toHost, { ...own, from: b.ipv4 }, 'ip-b'),
     "another guest's mac and address": ipv4Frame({ from: b.mac, to: bridgeMac }, { ...own, from: b.ipv4 }, 'both-b'),
-    'an address out of the subnet': ipv4Frame(toHost, { ...own, from: '192.0.2.7' }, 'ip-out'),
+    'an address outside the subnet': ipv4Frame(toHost, { ...own, from: '192.0.2.7' }, 'ip-out'),
     'no address': ipv4Frame(toHost, { ...own, from: '0.0.0.0' }, 'ip-0'),
     "a DHCP server's answer": ipv4Frame(
       { from: a.mac, to: 'ff:ff:ff:ff:ff:ff' },
@@ -51,7 +51,7 @@ describe('packets with the source of another guest', function () {
     IPv6: rawFrame(toHost, 0x86dd, 'ipv6', '6000000000003a40'),
     'a router advertisement': rawFrame({ from: a.mac, to: '33:33:00:00:00:01' }, 0x86dd, 'ra', '6000000000003aff'),
     'a VLAN tag': tagged(ipv4Frame(toHost, { ...own, from: b.ipv4 }, 'vlan')),
-    'a VLAN tag on what would be right': tagged(ipv4Frame(toHost, own, 'vlan-own')),
+    'a VLAN tag on a valid packet': tagged(ipv4Frame(toHost, own, 'vlan-own')),
     'two VLAN tags': tagged(tagged(ipv4Frame(toHost, own, 'qinq')), 0x88a8),
     'another ether type': rawFrame(toHost, 0x88b5, 'type'),
     "another guest's mac to the bridge group": rawFrame({ from: b.mac, to: '01:80:c2:00:00:0e' }, 0x88cc, 'lldp'),
@@ -72,7 +72,7 @@ describe('packets with the source of another guest', function () {
     lab.tool(inA, 'send', 'eth0', ...Object.values(frames))
     // A valid frame after them shows that all of them were handled.
     lab.tool(inA, 'send', 'eth0', ipv4Frame(toHost, own, 'right'))
-    await waitFor(() => seenByHost.has('right'), { what: 'the frame that is right' })
+    await waitFor(() => seenByHost.has('right'), { what: 'the valid frame' })
     const toB = { from: bridgeMac, to: b.mac }
     lab.tool(lab.host, 'send', 'berth0', ipv4Frame(toB, { from: gateway, to: b.ipv4 }, 'from-host'))
     await waitFor(() => seenByB.has('from-host'), { what: "the host's frame" })

@@ -33,9 +33,9 @@ describe('IPv6 packets with a foreign source', function () {
       [4000, 9],
       'both-b',
     ),
-    'an address nobody has': udp6Frame(toHost, { ...own, from: `${guestPrefix6}99` }, [4000, 9], 'ip-99'),
+    'an unused address': udp6Frame(toHost, { ...own, from: `${guestPrefix6}99` }, [4000, 9], 'ip-99'),
     "the gateway's address": udp6Frame(toHost, { ...own, from: 'fe80::1' }, [4000, 9], 'ip-gw'),
-    'a link-local address not of its mac': udp6Frame(toHost, { ...own, from: 'fe80::99' }, [4000, 9], 'll'),
+    'a link-local address of another MAC': udp6Frame(toHost, { ...own, from: 'fe80::99' }, [4000, 9], 'll'),
     'no address': udp6Frame(toHost, { ...own, from: '::' }, [4000, 9], 'ip-0'),
     "a DHCPv6 server's answer": udp6Frame(toAll, toNodes, [547, 546], 'dhcp-server'),
     "a DHCPv6 client's request": udp6Frame(toAll, toNodes, [546, 547], 'dhcp-client'),
@@ -72,7 +72,7 @@ describe('IPv6 packets with a foreign source', function () {
       { type: 135, target: 'fe80::1', linkAddress: a.mac },
       'ns-long',
     ),
-    'a solicitation from afar': discoveryFrame(
+    'a solicitation from a remote network': discoveryFrame(
       toHost,
       { ...own, hopLimit: 64 },
       { type: 135, target: 'fe80::1' },
@@ -97,7 +97,7 @@ describe('IPv6 packets with a foreign source', function () {
     await waitFor(() => (lab.tool(inA, 'send', 'eth0', right), seenByHost.has('right')))
     seenByHost.clear()
     lab.tool(inA, 'send', 'eth0', ...Object.values(frames), right)
-    await waitFor(() => seenByHost.has('right'), { what: 'the frame that is right' })
+    await waitFor(() => seenByHost.has('right'), { what: 'the valid frame' })
     const toB = { from: bridgeMac, to: b.mac }
     const fromHost = udp6Frame(toB, { from: 'fe80::1', to: otherAddress }, [4000, 9], 'from-host')
     lab.tool(lab.host, 'send', 'berth0', fromHost)

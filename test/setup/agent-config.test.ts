@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/* The agent's configuration as its own program reads it. */
+/* The agent's configuration, read by its own program. */
 
 describe('berth-agent', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-config-'))
@@ -38,7 +38,7 @@ describe('berth-agent', () => {
       ['a value out of range', 'operations: { parallel: 0 }', 'operations.parallel: '],
       ['no YAML', '{', 'agent.yaml: '],
     ] as const)
-      // The unit does not start it again after code 2.
+      // The unit does not restart it after exit code 2.
       it(`${command} refuses ${name} in one line, with code 2`, () => {
         const { status, stdout, stderr } = run(command, yaml)
         expect([status, stdout]).to.deep.equal([2, ''])

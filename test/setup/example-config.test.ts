@@ -22,7 +22,7 @@ function findValue(root: unknown, path: string): unknown {
 }
 
 const examples: [name: string, schema: TSchema, withoutDefault: string[]][] = [
-  // `up` takes the example as it is, and wants the first image built at once.
+  // `up` uses the unchanged example, which requests the first image at once.
   ['agent', AgentConfigSchema, ['images.prefetch']],
   ['gateway', GatewayConfigSchema, []],
 ]

@@ -11,8 +11,8 @@ import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 
 /*
- * A fresh Debian 12 that systemd runs, as a privileged container: nothing of what Berth needs is installed,
- * the checkout is in /root. It is set up as README and tutorial describe.
+ * A fresh Debian 12 with systemd, as a privileged container. None of Berth's packages is installed, and the checkout is
+ * in /root. The set-up follows README and tutorial.
  */
 
 const { path, wipe } = scratchDirectory('btest-fresh')
@@ -37,7 +37,7 @@ function config(): string {
     'lxc.apparmor.profile = unconfined',
     'lxc.cgroup.devices.allow = a',
     'lxc.cgroup2.devices.allow = a',
-    // The kernel lets a namespace inside mount proc and sysfs only where one is seen whole.
+    // Namespaces inside may only mount proc and sysfs if the container has complete mounts of them.
     'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
     'lxc.mount.entry = sys dev/.lxc/sys sysfs create=dir 0 0',
     'lxc.mount.entry = /dev/fuse dev/fuse none bind,create=file 0 0',
@@ -48,11 +48,11 @@ function config(): string {
   ].join('\n')
 }
 
-/** Packages that an image has and a plain Debian does not need to have. */
+/** Packages of images that a plain Debian may lack. */
 const notFresh = ['ca-certificates', 'curl', 'openssl', 'tzdata', 'less', 'nano', 'vim-tiny', 'vim-common']
 
 async function makeMachine(): Promise<void> {
-  // Its mark says that packages are those of the lock file; inside they are read only.
+  // Creates the mark that packages match the lock file; inside they are read-only.
   sh('bash', '-c', '. scripts/lib/common.sh; ensure_npm_packages /dev/null')
   scratch = memoryDirectory(path)
   root = join(scratch, 'root')
@@ -82,7 +82,7 @@ function startMachine(): void {
   )
 }
 
-/** For others: as it is, without what the set-up did not make there. */
+/** Stores the machine for other tests, without the test's own files. */
 function keepMachine(): void {
   sh('lxc-stop', '-k', '-P', join(scratch, 'lxc'), '-n', 'fresh')
   const ours = ['root/berth', 'root/tutorial.sh', 'usr/local/bin', 'usr/local/lib/node_modules']
@@ -129,7 +129,7 @@ describe('a fresh Debian 12 with systemd', function () {
   })
   after(removeMachine)
 
-  it('gets what is missing by up, which starts both units and builds the first image', () => {
+  it('gets missing packages by up, which starts both units and builds the first image', () => {
     const output = succeed('/root/berth/scripts/up')
     expect(output).to.match(/Installing \d+ Debian packages: .*lxc.*redis-server/)
     expect(output).to.include('Berth is up').and.include('journalctl -u berth-agent')
@@ -142,7 +142,7 @@ describe('a fresh Debian 12 with systemd', function () {
     expect(tasks.map(({ action, status }) => `${action} ${status}`)).to.deep.equal(['image_build done'])
   })
 
-  it('runs nothing of installed packages: no Redis of the distribution, no bridge of lxc', () => {
+  it('runs no services of installed packages: no Redis of the distribution, no bridge of lxc', () => {
     expect(inside('systemctl is-enabled redis-server lxc-net').output).to.equal('disabled\ndisabled\n')
     expect(inside('ip link show lxcbr0').code).not.to.equal(0)
   })

@@ -7,8 +7,8 @@ import { createTestPki, hourMs, type TestPki } from '../support/gateway/pki.js'
 import { shell } from '../support/host/setup-shell.js'
 
 /*
- * True if `up` lets this host join the gateway of this machine. Its functions, with authorities and identities as both
- * daemons keep them, and an API that says which hosts it knows.
+ * Decisions of `up` to let this host join the gateway of this machine. The test calls its functions, with authorities
+ * and identities like those of both daemons, and a simulated API that knows some hosts.
  */
 
 describe('scripts/up', function () {

@@ -27,7 +27,7 @@ interface Outcome {
   left: string[]
 }
 
-/** Runs the script where the first instance's things and ours are. */
+/** Runs the script next to things of the first instance and of this one. */
 function purge({ root = '.', instance = name } = {}): Outcome {
   const lines = `
     for bridge in berth0 btestnbr; do ip link add $bridge type bridge; done
@@ -56,7 +56,7 @@ function writeConfigs(change: Partial<typeof blocks> & { agent?: string } = {}):
   writeFileSync(join(etc, 'gateway.yaml'), gateway)
 }
 
-/** As `up` keeps them. */
+/** Writes the record of values like `up`. */
 function writeRecord(directory = state): void {
   mkdirSync(directory, { recursive: true })
   const values = [`state_dir ${directory}/agent`, `run_dir /run/${name}`, `storage.pool ${directory}/pool`]
@@ -94,7 +94,7 @@ describe('what scripts/down --purge removes', function () {
   it('is nothing for a missing instance', () =>
     expectRefused(purge(), `there is no instance '${name}' on this machine`))
 
-  it('is nothing at the second time', () => {
+  it('is nothing the second time', () => {
     writeConfigs()
     expectPurged(purge())
     expectRefused(purge(), `there is no instance '${name}' on this machine`)

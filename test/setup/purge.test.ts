@@ -16,7 +16,7 @@ const etc = `/etc/berth-${name}`
 const state = `/var/lib/berth-${name}`
 const pool = `${state}/pool`
 const loopFile = `${state}/pool.img`
-/** An interface of the host's own, which stays. */
+/** An interface of the host, which stays. */
 const uplink = 'btestxup'
 const mark = markOf('btestx')
 const others = markOf('btesty')
@@ -28,7 +28,7 @@ function purge(): { code: number | null; output: string } {
   return { code: status, output: stdout + stderr }
 }
 
-/** Everything on the host that names the instance, or that its configuration names. */
+/** Everything on the host with the name of the instance, or with a name in its configuration. */
 function traces(): string[] {
   const links = sh('ip', '-o', 'link').split('\n')
   const list = (command: string): string[] =>
@@ -121,7 +121,7 @@ const units = '/etc/systemd/system'
 const unit = join(units, `var-lib-berth\\x2d${name}-agent-swap-swapfile.swap`)
 const swapFile = `${state}/agent/swap/swapfile`
 
-/** As the agent leaves them: one in use with its unit, one that is its successor, one that is not whole. */
+/** Creates swap like the agent: a file in use with its unit, its successor, and an incomplete one. */
 async function makeSwap(): Promise<void> {
   const given = { state_dir: `${state}/agent`, swap: { unit_dir: units } }
   const swap = new SwapFiles(validateConfig(AgentConfigSchema, given, 'test'))
@@ -171,13 +171,13 @@ describe('scripts/down --purge without a working agent', function () {
     const stray = startStray()
     await waitFor(() => existsSync(join(state, 'gateway/redis/s')), { what: 'stray redis' })
     for (const directory of directories) mkdirSync(join(directory, 'agent'), { recursive: true })
-    writeFileSync(`/run/berth-${name}/agent.pid`, '1 1\n') // of a process that is another's by now
+    writeFileSync(`/run/berth-${name}/agent.pid`, '1 1\n') // the pid belongs to another process now
     expect(traces()).to.have.length.greaterThan(14)
     const { code, output } = purge()
     expect(code, output).to.equal(0)
     expect(traces()).to.deep.equal([])
     const foreign = ['198.51.100.8', '198.51.100.9', '2001:db8:7::8', '2001:db8:7::9']
-    // The kernel leaves entries out of a list that changes meanwhile, and other tests have proxies, too.
+    // The kernel omits entries of a list that changes meanwhile, and other tests also add proxies.
     await waitFor(() => foreign.every((other) => keptAddresses().includes(other)), {
       what: () => `${foreign.join()} to be kept: ${keptAddresses()}`,
     })
@@ -227,13 +227,13 @@ describe('scripts/down --purge without a working agent', function () {
   describe('and kernel settings', () => {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const netns = statSync('/proc/self/ns/net').ino
-    /** A limit of the kernel, and settings of the network. */
+    /** A kernel limit, and network settings. */
     const [pids, queue, other] = ['kernel/pid_max', 'net/ipv4/neigh/lo/proxy_qlen', 'net/ipv4/neigh/lo/mcast_solicit']
     const has = (at: string): number => Number(readFileSync(`/proc/sys/${at}`, 'utf8'))
     const directory = mkdtempSync('/tmp/btest-purge-kernel-')
     const record = join(directory, 'record.json')
     const own = new Map([pids, queue, other].map((path) => [path, has(path)]))
-    /** All were one less; the last was changed by somebody else since. */
+    /** The former values, one lower; somebody else changed the last setting later. */
     const lowered = [pids, queue, other].map((path) => has(path) - (path === other ? 0 : 1))
 
     function write(of: string, users: Record<string, number>, place = netns): void {
@@ -263,19 +263,19 @@ describe('scripts/down --purge without a working agent', function () {
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, true])
     })
 
-    it('leaves them over a boot, which has reset them', () => {
+    it('leaves them unchanged after a boot, which has reset them', () => {
       write('another boot', { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, false])
     })
 
-    it('restores those of the network with the last agent of their network namespace, and once', () => {
+    it('restores network settings once, with the last agent of their network namespace', () => {
       write(boot, { '/gone': netns, [directory]: 1 })
       restoreKernelSettings(record)
       expect(now()).to.deep.equal([unchanged[0], ...lowered.slice(1)])
       writeFileSync(`/proc/sys/${queue}`, String(own.get(queue)))
       restoreKernelSettings(record)
-      expect(now(), 'set by somebody else since').to.deep.equal(unchanged)
+      expect(now(), 'set by somebody else later').to.deep.equal(unchanged)
     })
 
     it('does not restore those of another network namespace in this one', () => {

@@ -22,7 +22,7 @@ describe('scripts', () => {
   after(() => rmSync(dir, { recursive: true, force: true }))
 
   describe('Node.js', () => {
-    /** All of /usr/bin and /usr/sbin but node and npm, and a `node` of our own if `version` is given. */
+    /** A PATH with /usr/bin and /usr/sbin except node and npm, and a fake `node` if `version` is given. */
     function pathWithNode(version?: string): string {
       const bin = mkdtempSync(join(dir, 'bin-'))
       for (const source of ['/usr/sbin', '/usr/bin'])
@@ -44,7 +44,7 @@ describe('scripts', () => {
         expect(output).to.include('Node.js is not installed').and.include('20.19')
       })
 
-    it('is refused by up when it is too old', () => {
+    it('is rejected by up if it is too old', () => {
       const { code, output } = run('scripts/up', [], { PATH: pathWithNode('18.19.0') })
       expect(code).to.equal(1)
       expect(output).to.include('Node.js 18.19.0 is too old')
@@ -121,7 +121,7 @@ describe('scripts', () => {
       }
     })
 
-    it('are refused by up where the configuration omits the bridge, or the program refuses it', () => {
+    it('are rejected by up if the configuration omits the bridge or is invalid', () => {
       makeInstance('own', 5)
       const file = join(dir, 'own', 'agent.yaml')
       const whole = readFileSync(file, 'utf8')
@@ -135,7 +135,7 @@ describe('scripts', () => {
       expect(read(`${whole}\nelse: 1\n`)).to.match(/^1: .* else: must NOT have additional properties/)
     })
 
-    it('are refused by up with a guest network of another one, which a purge does not remove', () => {
+    it('are rejected by up with a guest network of another one, but not by a purge', () => {
       makeInstance('net', 6)
       const other = '/var/lib/berth-btestnet'
       mkdirSync(other, { recursive: true })
@@ -161,7 +161,7 @@ describe('scripts', () => {
       const files = ['agent.yaml', 'gateway.yaml', 'gateway.env']
       const modes = (): string[] => files.map((file) => (statSync(join(etc, file)).mode & 0o777).toString(8))
       shell(`set_instance ''; etc_dir=${etc}; write_configs; echo BERTH_REDIS_URL=x >${etc}/gateway.env`)
-      expect(modes().slice(0, 2), 'as they are written').to.deep.equal(['600', '600'])
+      expect(modes().slice(0, 2), 'new files').to.deep.equal(['600', '600'])
       for (const file of files) chmodSync(join(etc, file), 0o644)
       const { code, output } = shell(`set_instance ''; etc_dir=${etc}; berth_user=nogroup; protect_configs`)
       expect(code, output).to.equal(0)
@@ -248,7 +248,7 @@ describe('scripts', () => {
       })
 
     for (const program of ['agent', 'gateway'])
-      it(`are read by the shell from the ${program}'s example as by the program`, () => {
+      it(`have the same values in the ${program}'s example for the shell and the program`, () => {
         const read = (reader: string): string[] => {
           const etc = `etc_dir=$PWD/systemd; config_of() { echo "$etc_dir/$1.example.yaml"; }`
           const { output } = shell(`set_instance ''; ${etc}; ${reader} ${program}`)

@@ -28,7 +28,7 @@ describe('a set-up that is killed', function () {
 
   const daemon = (): string => join(dir, 'lib/dist/agent/main.js')
 
-  /** Holding the lock: what a killed one began has let go of it by then. */
+  /** Runs lines with the lock, which the processes of a killed set-up have released by then. */
   function inSetup(lines: string): { code: number | null; output: string } {
     const own = ['etc_dir', 'run_base', 'var_dir', 'log_dir', 'lib_dir']
     const directories = own.map((name) => `${name}=${dir}/${name.split('_')[0]}`).join('; ')
@@ -63,7 +63,7 @@ describe('a set-up that is killed', function () {
   })
 
   it('while it copies the first admin key lets the next one get the whole key', () => {
-    // As install is, killed when it has made the file.
+    // Like an install(1) that is killed after it created the file.
     const killed = inSetup('install() { : >"${@: -1}"; kill -KILL $$; }; initialise_gateway')
     expect(killed.code, killed.output).to.equal(null)
     const { output } = inSetup('initialise_gateway; cat "$admin_key"; stat -c " %a" "$admin_key"')

@@ -6,7 +6,7 @@ import { expect } from 'chai'
 import { run as runProgram, shell, withSetupFunctions } from '../support/host/setup-shell.js'
 import { waitFor } from '../support/wait.js'
 
-/** A script that runs, with what it has said so far. */
+/** A running script with its output so far. */
 interface RunningScript {
   process: ChildProcess
   output: () => string
@@ -35,7 +35,7 @@ describe('concurrent set-ups', function () {
     return running
   }
 
-  /** With all that it started. */
+  /** Ends a script with all processes that it started. */
   async function end({ pid, exitCode, signalCode }: ChildProcess): Promise<void> {
     if (pid === undefined || exitCode !== null || signalCode !== null) return
     process.kill(-pid, 'SIGKILL')
@@ -54,7 +54,7 @@ describe('concurrent set-ups', function () {
     ['scripts/down', '--instance', 'btestl'],
     ['scripts/down', '--instance', 'btestl', '--purge'],
   ] as const)
-    it(`wait for another instance and say so: ${script} ${args.join(' ')}`, async () => {
+    it(`wait for another instance and report it: ${script} ${args.join(' ')}`, async () => {
       await says(hold('/run/lock/berth-setup.lock'), 'taken')
       const second = start(script, ...args)
       await says(second, waiting)

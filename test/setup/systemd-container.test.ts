@@ -4,8 +4,7 @@ import { SystemdMachine, checkout } from '../support/host/systemd-machine.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * scripts/up and the units on a machine that systemd runs: what holds there, and that guests outlive whatever
- * happens to the daemons.
+ * scripts/up and the units on a machine with systemd: guests survive every restart and failure of the daemons.
  */
 
 let machine: SystemdMachine | undefined
@@ -57,23 +56,23 @@ function guestLimits(): string {
 
 const newKey = { name: 'kept', scopes: ['host:read'] }
 
-/** Runs it, then expects the same guest processes, the host online, and the guest in its hands. */
+/** Runs an action, then expects the same guest processes, and the host online and in control of the guest. */
 async function expectGuestsToOutlive(deed: () => void | Promise<void>): Promise<void> {
   const before = guestInits()
   expect(before).to.have.length(1)
   await deed()
   expect(guestInits()).to.deep.equal(before)
   await waitFor(() => hostStatus() === 'online' && guestStatus() === 'running', {
-    what: 'the host online, its guest in its hands',
+    what: 'the host online and in control of its guest',
   })
   expect(guestInits()).to.deep.equal(before)
 }
 
 describe('the units, run by systemd', function () {
-  this.bail(true) // each goes on where the one before ended
+  this.bail(true) // each test continues after the one before
 
   before(async function () {
-    this.timeout(500_000) // the first time ever it fetches Debian
+    this.timeout(500_000) // the first run downloads Debian
     machine = await SystemdMachine.create('btest-systemd')
     await host().start()
   })
@@ -139,10 +138,10 @@ describe('the units, run by systemd', function () {
   it('give a guest its normal rights, without the unit’s confinement', () => {
     const pid = guestPid()
     expect(statusOf(pid, 'NoNewPrivs')).to.equal('0')
-    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // of lxc and of sockets; the unit's would be a third
+    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // of lxc and of sockets; a filter of the unit would be a third
     expect(statusOf(pid, 'Umask')).to.equal('0022')
     expect(run('cat', `/proc/${pid}/oom_score_adj`).trim()).to.equal('0')
-    // cap_sys_nice: one that a guest keeps, cap_sys_time: one that the unit and the guest lack.
+    // A guest keeps cap_sys_nice; the unit and the guest lack cap_sys_time.
     const has = (bit: bigint): boolean => ((BigInt(`0x${statusOf(pid, 'CapBnd')}`) >> bit) & 1n) === 1n
     expect([has(23n), has(25n)]).to.deep.equal([true, false])
   })
@@ -155,8 +154,8 @@ describe('the units, run by systemd', function () {
 
   const deeds: [name: string, command: string[]][] = [
     ['systemctl restart', ['restart', 'berth-agent']],
-    ['systemctl kill -s KILL, of all in the unit', ['kill', '-s', 'KILL', 'berth-agent']],
-    ['systemctl kill -s SEGV, of its first process', ['kill', '-s', 'SEGV', '--kill-whom=main', 'berth-agent']],
+    ['systemctl kill -s KILL, all processes of the unit', ['kill', '-s', 'KILL', 'berth-agent']],
+    ['systemctl kill -s SEGV, its first process', ['kill', '-s', 'SEGV', '--kill-whom=main', 'berth-agent']],
   ]
   for (const [name, command] of deeds)
     it(`keep the guest’s processes and restart the agent: ${name}`, async () => {
@@ -191,7 +190,7 @@ describe('the units, run by systemd', function () {
     it(`leave guests running after ${verb} of the guests’ unit, since the machine runs on`, () =>
       expectGuestsToOutlive(() => void run('systemctl', verb, 'berth-guests')))
 
-  it('retain the guest’s limits over daemon-reload and daemon-reexec of systemd', async () => {
+  it('keep the guest’s limits after daemon-reload and daemon-reexec of systemd', async () => {
     const before = guestLimits()
     expect(before).to.include('268435456')
     await expectGuestsToOutlive(() => {
@@ -201,7 +200,7 @@ describe('the units, run by systemd', function () {
     expect(guestLimits()).to.equal(before)
   })
 
-  it('restore a killed gateway with everything it acknowledged, and one Redis', async () => {
+  it('restore a killed gateway with all acknowledged changes, and one Redis', async () => {
     const { id } = api<{ id: string }>('/api-keys', { method: 'POST', body: newKey })
     const redis = (): string => run('pgrep', '-x', 'redis-server').trim()
     const before = redis()
@@ -223,7 +222,7 @@ describe('the units, run by systemd', function () {
     expect(mainPid('berth-gateway')).to.equal(gateway)
   })
 
-  it('report a refused configuration once without a retry; a crash is always retried', () => {
+  it('report an invalid configuration once without a restart; a crash always causes one', () => {
     const file = '/etc/berth/agent.yaml'
     run('sh', '-c', `cp ${file} /root/kept && echo 'nonsense: 1' >>${file} && systemctl restart berth-agent`)
     const state = (): string => show('berth-agent', 'ActiveState')
@@ -236,12 +235,12 @@ describe('the units, run by systemd', function () {
     })
   })
 
-  it('shut the guest down first in a reboot, and everything is back afterwards, the guest too', async () => {
+  it('shut the guest down first in a reboot, and start everything again afterwards', async () => {
     await waitForHost('online')
     // The last action of its init, which reads that file when it starts.
     const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'
     run('sh', '-c', `echo '${end}' >>"$(echo /var/lib/berth/pool/guests/*)/etc/inittab"`)
-    // The gateway takes the agent for there until it has found that it was restarted.
+    // The gateway considers the agent online until it detects the restart.
     const restart = () => tryApi<{ task_id: string }>('/containers/first/restart', { method: 'POST', body: {} })
     const { task_id: id } = await waitFor(restart, { what: 'a restart' })
     await followTask(id)

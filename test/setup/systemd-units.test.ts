@@ -48,15 +48,15 @@ describe('systemd units', () => {
       expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
     })
 
-  it('stop guests after the agent, and before what they need; once the machine ends', () => {
+  it('stop guests after the agent, before the services they need, and only when the machine shuts down', () => {
     const settings = parseUnit(readFileSync('systemd/berth-guests.service', 'utf8'))
     expect(settings.get('Before')).to.deep.equal(['berth-agent.service'])
     const before = settings.get('After')?.join(' ').split(' ')
     expect(before).to.include.members(['network.target', 'lxcfs.service', 'local-fs.target', 'swap.target'])
     expect(settings.get('RequiresMountsFor')).to.deep.equal(['/var/lib/berth/agent /var/lib/berth/pool'])
-    expect(before, 'held up by nothing that waits for a link').not.to.include('network-online.target')
+    expect(before, 'does not wait for units that need a link').not.to.include('network-online.target')
     const agent = parseUnit(readFileSync('systemd/berth-agent.service', 'utf8'))
-    expect(agent.get('Wants'), 'back with each start of the agent').to.include('berth-guests.service')
+    expect(agent.get('Wants'), 'started with each start of the agent').to.include('berth-guests.service')
     expect(settings.get('ExecStop')?.join()).to.include(' stop-guests --with-machine ')
     expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
     // The longest that agent.yaml may give guests is 10 min; killing them takes up to 90 s.
@@ -71,7 +71,7 @@ describe('systemd units', () => {
     expect(settings.get('TasksMax')).to.deep.equal(['infinity'])
   })
 
-  it('give the agent nothing that guests would inherit, and no mount namespace', () => {
+  it('set no restrictions on the agent that guests would inherit, and no mount namespace', () => {
     const settings = parseUnit(readFileSync('systemd/berth-agent.service', 'utf8'))
     const harmful = [...settings.keys()].filter((key) =>
       /^(NoNewPrivileges|SystemCall|Restrict|LockPersonality|Protect|Private(?!Net)|ReadWrite|ReadOnly|OOMScore|Memory)/.test(

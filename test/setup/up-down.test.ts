@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 
 /*
- * The set-up scripts as an operator uses them, on an instance of its own, whose pool has an image already.
+ * The set-up scripts as an operator uses them, on a separate instance, whose pool has an image already.
  * fresh-machine.test.ts has the first image built, and runs the tutorial.
  */
 
@@ -37,7 +37,7 @@ const pidOf = (program: 'agent' | 'gateway'): number =>
 
 async function api<T>(path: string, init: { method?: string; body?: unknown } = {}): Promise<T> {
   const { body } = await apiCall(apiUrl(), [init.method ?? 'GET', `/api/v1${path}`], {
-    // Kept connections would be those of a gateway that was restarted meanwhile.
+    // A persistent connection might belong to a gateway that was restarted meanwhile.
     headers: { 'X-API-Key': adminKey(), 'Content-Type': 'application/json', Connection: 'close' },
     ...(init.body === undefined ? {} : { body: JSON.stringify(init.body) }),
   })
@@ -95,7 +95,7 @@ async function seedPool(
   await makePool(`/var/lib/berth-${instance}/pool.img`, `${path}/pool`, installImage).finally(wipe)
 }
 
-/** Has the instance's host join the gateway of another instance. */
+/** Lets the instance's host join the gateway of another instance. */
 async function joinOther(other: string): Promise<void> {
   const url = `http://${(parse(readFileSync(`/etc/berth-${other}/gateway.yaml`, 'utf8')) as { listen: string }).listen}`
   const { body } = await apiCall(url, ['POST', '/api/v1/hosts'], {
@@ -123,7 +123,7 @@ function guestInits(): string[] {
     })
 }
 
-/** Whatever on the host carries a name of the instance's; `names` from its configuration. */
+/** Everything on the host with a name of the instance; `names` are from its configuration. */
 function traces(names: { bridge: string; table: string; prefix: string }): string[] {
   const having = (text: string, pattern: RegExp): string[] => text.split('\n').filter((line) => pattern.test(line))
   const groups = sh('find', '/sys/fs/cgroup', '-maxdepth', '2', '-name', `lxc.*.${names.prefix}*`)
@@ -149,7 +149,7 @@ describe('scripts/up and scripts/down', function () {
   before(clear)
   after(clear)
 
-  it('set up a host that is online from nothing, without building an existing image', async () => {
+  it('set up an online host from scratch, without building an existing image', async () => {
     await seedPool(name, installDebian)
     const output = script('scripts/up')
     const network = configOf('agent')['network'] as Record<string, string>
@@ -164,7 +164,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await api<unknown[]>('/tasks')).to.deep.equal([])
   })
 
-  it('make the admin key readable by root only; the gateway is not root and may only use low ports', () => {
+  it('make the admin key readable only by root; the gateway is not root and may only use low ports', () => {
     expect((statSync(`${etc}/admin.key`).mode & 0o777).toString(8)).to.equal('600')
     const status = readFileSync(`/proc/${pidOf('gateway')}/status`, 'utf8')
     expect(/^Uid:\s+(\d+)/m.exec(status)?.[1]).to.equal(sh('id', '-u', 'berth').trim())
@@ -223,11 +223,11 @@ describe('scripts/up and scripts/down', function () {
     expect(pidOf('gateway')).to.equal(before.gateway)
     expect(pidOf('agent')).not.to.equal(before.agent)
     expect(guestInits()).to.deep.equal(inits)
-    await api('/routing') // from the agent itself: the gateway shows a host as online over a short break
+    await api('/routing') // from the agent itself: the gateway shows a host as online during a short break
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('leave guests running after down, and up finds them again', async () => {
+  it('leave guests running after down, and find them again with up', async () => {
     const inits = guestInits()
     expect(inits).to.have.length(1)
     script('scripts/down')
@@ -239,7 +239,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('repair with up what was killed', async () => {
+  it('restart killed daemons with up', async () => {
     const inits = guestInits()
     for (const program of ['agent', 'gateway'] as const) process.kill(pidOf(program), 'SIGKILL')
     script('scripts/up')
@@ -248,7 +248,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('create another admin key when it is lost', async () => {
+  it('create another admin key if it is lost', async () => {
     const lost = adminKey()
     rmSync(`${etc}/admin.key`)
     expect(script('scripts/up')).to.include(adminKey())
@@ -278,7 +278,7 @@ describe('scripts/up and scripts/down', function () {
     expect(traces(names)).to.deep.equal([])
   })
 
-  it('bring up two instances at once with own numbers; a host that joins the other stays there', async () => {
+  it('bring up two instances at once with different numbers; a host that joined the other one stays there', async () => {
     const instances = [name, 'btestw']
     for (const each of instances) await seedPool(each)
     try {
@@ -296,7 +296,7 @@ describe('scripts/up and scripts/down', function () {
     }
   })
 
-  it('purge without a trace in the middle of the first image build, and up explains its end', async () => {
+  it('purge without a trace during the first image build, and up explains its end', async () => {
     const up = promisify(execFile)('scripts/up', ['--instance', name])
     const error = up.then(
       () => '',

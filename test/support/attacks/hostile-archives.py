@@ -56,7 +56,7 @@ def raw_header(name, typeflag, size=0, linkname=b'', uid=b'0000000\0'):
 
 
 def with_dictionary(packed, code):
-    """An xz file whose first block requests another dictionary size: 40 means 4 GiB. The xz file format, 3.1 and 5.3.1."""
+    """An xz file whose first block requests another dictionary size: 40 is 4 GiB. The xz file format, 3.1, 5.3.1."""
     length = (packed[12] + 1) * 4
     header = bytearray(packed[12:12 + length - 4])
     header[header.index(bytes([0x21, 1])) + 2] = code

@@ -107,7 +107,7 @@ def probe(*targets):
 
 
 def stream(host, interval, *ports):
-    """Sends requests to datagram ports in turn until killed; prints "port seconds-since-the-epoch answered" for each."""
+    """Sends requests to datagram ports in turn until killed; prints "port seconds-since-1970 answered" for each."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_DGRAM)
     sock.setblocking(False)
@@ -331,7 +331,7 @@ def sniff(dev):
 
 
 def flood(targets, count, size="1", *sources):
-    """Opens a number of datagram flows, spread over targets (A,B,C) and own addresses; prints the duration in seconds."""
+    """Opens many datagram flows, spread over targets (A,B,C) and own addresses; prints the duration in seconds."""
     begin = time.time()
     targets = targets.split(",")
     family = socket.AF_INET6 if ":" in targets[0] else socket.AF_INET

@@ -95,8 +95,8 @@ function planList(field: string, flag: string, { assign, list = [] }: AskedAddre
 }
 
 /**
- * How many addresses to choose. Clients send 0 for fields left open, so a flag without a count asks for one. They also send
- * counts with the flag off, which ask for nothing.
+ * How many addresses to choose. Clients send 0 for fields left open, so a flag without a count requests one. They also
+ * send counts with the flag off, which request nothing.
  */
 function planCount({ assign, count = 0, list = [] }: AskedAddresses): number {
   if (assign === false) return 0
