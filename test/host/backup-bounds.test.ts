@@ -48,7 +48,7 @@ describe('restic with a hostile target', function () {
       (error: { code?: string; message: string }) => error.code ?? error.message,
     )
 
-  it('uses no more memory than it is given, whatever is sent', async () => {
+  it('stays within its memory limit, whatever the target sends', async () => {
     const repository = at()
     const sent = {
       id: randomUUID(),
@@ -79,7 +79,7 @@ describe('restic with a hostile target', function () {
     expect(peakBytes).to.be.within(mib, 1.25 * boundBytes) // its code is not counted as data
   })
 
-  it('restores sparse files that are together longer than the pool', async () => {
+  it('restores sparse files whose total length exceeds the pool', async () => {
     const pool = join(scratch.path, 'pool')
     mkdirSync(pool)
     sh('truncate', '-s', '700M', `${pool}.img`)

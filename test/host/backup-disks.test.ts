@@ -15,7 +15,7 @@ import { waitFor } from '../support/wait.js'
 
 const mib = 1024 ** 2
 const limitBytes = 1024 * mib
-/** Free space may differ by as much, for btrfs packs metadata differently each time. */
+/** Tolerance of the free space, since btrfs packs metadata differently each time. */
 const slackBytes = 6 * mib
 const imageMib = 64
 
@@ -72,7 +72,7 @@ describe('a backup of a disk', function () {
   const restore = (uuid: string, backupId: string) =>
     host.carryOut({ $case: 'backupRestore', value: { uuid, target, backupId, sourceUuid: guest } })
 
-  /** Bytes that the guest may still write; negative: it is over its bound. */
+  /** Bytes that the guest may still write; negative: it is over its limit. */
   async function freeBytes(uuid: string): Promise<number> {
     sh('btrfs', 'filesystem', 'sync', host.config.storage.pool)
     const used = (await host.host.volumes.usage()).get(uuid) ?? 0
@@ -90,11 +90,11 @@ describe('a backup of a disk', function () {
     const data = join(host.rootOf(guest), 'data')
     rmSync(data, { recursive: true, force: true })
     mkdirSync(data)
-    spawnSync('/bin/bash', ['-c', script], { cwd: data, stdio: 'ignore' }) // it fails where the disk is full
+    spawnSync('/bin/bash', ['-c', script], { cwd: data, stdio: 'ignore' }) // fails on a full disk
     sh('sync', '-f', data)
   }
 
-  /** Contents, times, links and sizes of what the owner has put there. */
+  /** Contents, times, links and sizes of the owner's files. */
   function describeData(uuid: string): string {
     const list = `find . -printf '%p %y %s %m %T@ %n\\n' | grep -v ' d ' | sort; find . -type f -print0 | sort -z | xargs -0 -r cat | md5sum`
     return execFileSync('/bin/bash', ['-c', list], {
@@ -105,7 +105,7 @@ describe('a backup of a disk', function () {
   }
 
   for (const [name, script] of disks)
-    it(`${name} is restored onto its own and another guest with the same free space`, async () => {
+    it(`${name} is restored onto its own guest and another one, with the same free space`, async () => {
       fill(script)
       const [before, data] = [await freeBytes(guest), describeData(guest)]
       const id = await host.backUp(guest, target)

@@ -90,7 +90,7 @@ describe('the boot source of a guest', function () {
     sshInto({ address: real.record(machine).ipv4, password: login }, command)
   const rescueOf = (uuid: string): string => real.host.volumes.rescuePathOf(uuid)
 
-  /** What is said at the serial port from now on. */
+  /** Waits for a text at the serial port. */
   async function hears(wanted: string): Promise<void> {
     const { context } = real.domain
     const place = await context.drivers.kvm!.findConsole(context.machineOf(real.record(machine)), 'serial')
@@ -102,7 +102,7 @@ describe('the boot source of a guest', function () {
   }
 
   describe('for a virtual machine', () => {
-    it('is a CD that is downloaded for it', async () => {
+    it('is a CD that is downloaded on request', async () => {
       await ssh('echo kept >/data/word; sync')
       await boot(machine, { mode: 'cdrom', image: cdId })
       await hears('I AM THE CD')
@@ -169,7 +169,7 @@ describe('the boot source of a guest', function () {
       ['a CD', { mode: 'cdrom', image: cdId }, 'invalid_field'],
       ['an unknown mode', { mode: 'net' }, 'invalid_field'],
       ['an image for its disk', { mode: 'disk', image: 'debian-12' }, 'invalid_field'],
-      ['an image that is not there', { mode: 'rescue', image: 'no-such' }, 'invalid_field'],
+      ['a missing image', { mode: 'rescue', image: 'no-such' }, 'invalid_field'],
       ["a virtual machine's", { mode: 'rescue', image: 'debian-12-kvm' }, 'invalid_field'],
       ['a path', { mode: 'rescue', image: '../../etc' }, 'invalid_field'],
     ] as const)
@@ -177,7 +177,7 @@ describe('the boot source of a guest', function () {
   })
 
   describe('that does not start', () => {
-    it('is rolled back, and nothing is left of it', async () => {
+    it('is rolled back completely', async () => {
       const uuid = await real.create('ct-3')
       real.inside(uuid, 'echo kept >/root/word')
       const broken = join(real.config.storage.pool, 'images', 'debian-13')

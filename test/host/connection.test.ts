@@ -56,7 +56,7 @@ describe('the connection check of a real guest', function () {
     if (data?.task_id !== undefined) await taskDone(data.task_id as string)
   }
 
-  /** A server in the guest's network. */
+  /** Starts a server in the guest's network. */
   async function serve(...listen: string[]): Promise<void> {
     await quiet()
     const args = [...inGuest(await guestPid()), '/usr/bin/python3', packets, 'serve', 'web', ...listen]
@@ -111,7 +111,7 @@ describe('the connection check of a real guest', function () {
     expect((await diagnose()).reachable).to.equal(true)
   })
 
-  it('reports success for a permitted client where the host itself is not permitted', async () => {
+  it('reports success for a permitted client even if the host itself is not permitted', async () => {
     const rules = [{ direction: 'in', protocol: 'tcp', action: 'ACCEPT', source_ip: client, port: '22' }]
     await send('PUT', '/containers/web/firewall', { enabled: true, default_action: 'DROP', rules })
     const found = await diagnose(`?source=${client}`)
@@ -138,7 +138,7 @@ describe('the connection check of a real guest', function () {
     expect((await diagnose()).port).to.equal(port)
   })
 
-  it('offers a start of a stopped guest', async () => {
+  it('offers to start a stopped guest', async () => {
     const { data } = await send('POST', '/containers/web/stop', { force: true })
     await taskDone(data.task_id as string)
     await quiet()

@@ -16,7 +16,7 @@ const windowBytes = 512 * 1024
 // eslint-disable-next-line no-control-regex -- an escape sequence is what it is
 const prompt = /# (\x1b\[6n)?$/
 
-/** From a WebSocket at a real gateway through a real agent and the process that holds terminals to a real guest. */
+/** From a WebSocket through a real gateway, a real agent and its console process to a real guest. */
 describe('a console of a real guest', function () {
   const lab = new ServedHost({ name: 'fcn', prefix: '198.18.137' })
   const { host } = lab
@@ -26,7 +26,7 @@ describe('a console of a real guest', function () {
   before(async () => {
     await lab.start()
     gateway = lab.gateway
-    // There are ten tickets a minute for each, and who comes back asks for several.
+    // Each guest has ten tickets per minute, and a reconnecting client requests several.
     for (const name of ['one', 'two', 'three', 'four']) await lab.create(name)
   })
   after(async () => {
@@ -47,7 +47,7 @@ describe('a console of a real guest', function () {
     return client
   }
 
-  /** As a client does whose socket was lost: it tries until it gets in. */
+  /** Reconnects like a client that lost its socket: repeats until it succeeds. */
   async function comeBack(container: string, query: Record<string, string>) {
     return waitFor(
       async () => {
@@ -63,7 +63,7 @@ describe('a console of a real guest', function () {
     )
   }
 
-  /** With a shell that waits for a command. */
+  /** Opens a console with a shell at its prompt. */
   async function shell(container: string, query: Record<string, string> = {}) {
     const client = await open(container, query)
     const { resume } = await client.ready(30_000)
@@ -71,7 +71,7 @@ describe('a console of a real guest', function () {
     return { client, resume }
   }
 
-  /** Runs a command; what it shows, up to the next prompt. */
+  /** Runs a command. @returns its output up to the next prompt */
   async function run(client: ConsoleClient, command: string, timeoutMs?: number): Promise<string> {
     client.bytes = Buffer.alloc(0)
     client.type(`${command}; echo d''one\r`)
@@ -204,10 +204,10 @@ describe('a console of a real guest', function () {
     expect(cpuOf(holder!.pid) - time, 'hundredths of a second').to.be.below(60)
   })
 
-  it('leaves nothing on the host where its process is killed', async () => {
+  it('leaves nothing on the host if its process is killed', async () => {
     const { client: first } = await shell('two')
     await run(first, 'busybox ln -s "$(command -v busybox)" /bin/setsid')
-    const { client } = await shell('two') // leads a session: a hang-up does not reach what is on the host
+    const { client } = await shell('two') // leads a session: a hang-up does not reach processes on the host
     client.type(`trap '' HUP; echo re""ady; exec busybox sleep 600\r`)
     await client.shows(/ready/)
     const attached = () => processes().filter(({ command }) => /^\/usr\/bin\/lxc-attach .*fcn/.test(command))
@@ -234,7 +234,7 @@ describe('a console of a real guest', function () {
   })
 })
 
-/** Resident, in KiB. */
+/** Resident memory in KiB. */
 function memoryOf(pid: number): number {
   return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
 }

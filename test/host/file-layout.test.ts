@@ -25,7 +25,7 @@ describe('the layout of a tree', function () {
     sh('mkfs.btrfs', '-q', `${pool}.img`)
     sh('mount', '-o', 'loop', `${pool}.img`, pool)
     sh('btrfs', '-q', 'subvolume', 'create', join(pool, 'volume'))
-    // The first files share a block 3,000 times each; the last ones take the least room in a layout.
+    // The first files share a block 3,000 times each; the last ones use the least space in a layout.
     run(
       'volume',
       `perl -e '
@@ -102,7 +102,7 @@ describe('the layout of a tree', function () {
     expect(await restore('little-memory')).to.be.below(80 * mib)
   })
 
-  it('lists a file with large holes without its ranges, where these need too much memory', async () => {
+  it('lists a file with large holes without its ranges if these need too much memory', async () => {
     run(
       'volume',
       `perl -e '

@@ -51,7 +51,7 @@ describe('first boot of an lxc guest', function () {
   }
   const passwordOf = (text: string): string => /^root:([^:]*):/m.exec(text)?.[1] ?? ''
 
-  it('sets host name, hosts, resolv.conf and login, twice the same', async () => {
+  it('sets host name, hosts, resolv.conf and login, with the same result when repeated', async () => {
     const machine = await cloned()
     const shadowMode = modeOf(machine, 'etc/shadow')
     await host.driver.initialize(machine, login, machine.volume)
@@ -68,7 +68,7 @@ describe('first boot of an lxc guest', function () {
     expect(leftOver).to.deep.equal([])
   })
 
-  it('stores the password as a hash that others compute likewise', async () => {
+  it('stores the password as a standard hash', async () => {
     const machine = await cloned()
     await host.driver.initialize(machine, login, machine.volume)
     const shadow = rootFile(machine, 'etc/shadow')
@@ -110,7 +110,7 @@ describe('first boot of an lxc guest', function () {
     )
   })
 
-  it('is on the disk when it returns', async () => {
+  it('is written to the disk when the call returns', async () => {
     const machine = await cloned()
     await host.driver.initialize(machine, login, machine.volume)
     // The state after a power loss now: the pool's device without the kernel's caches.
@@ -130,7 +130,7 @@ describe('first boot of an lxc guest', function () {
     }
   })
 
-  it('without a shadow file stores the password where the image does', async () => {
+  it('stores the password in the passwd file if there is no shadow file', async () => {
     const machine = await cloned()
     rmSync(`${machine.volume}/etc/shadow`)
     await host.driver.initialize(machine, login, machine.volume)
@@ -192,7 +192,7 @@ describe('first boot of an lxc guest', function () {
         }
       })
 
-    it('retains its own lines of /etc/hosts and name servers, and generates machine-id and SSH host keys', async () => {
+    it('keeps its own lines of /etc/hosts and name servers, and generates machine-id and SSH host keys', async () => {
       const machine = await cloned()
       const root = machine.volume
       writeFileSync(`${root}/etc/hosts`, '127.0.0.1 localhost\n127.0.1.1 old.example.com old\n192.0.2.7 database')
@@ -284,7 +284,7 @@ describe('first boot of an lxc guest', function () {
         expect(hostFiles()).to.equal(before)
       })
 
-    it('follows no etc out of the guest that appears and disappears', async () => {
+    it('does not follow an etc link out of the guest that appears and disappears', async () => {
       const machine = await cloned()
       const root = machine.volume
       const outside = `${host.path}/outside`
@@ -299,7 +299,7 @@ describe('first boot of an lxc guest', function () {
         swapping.kill('SIGKILL')
       }
       expect(readdirSync(outside)).to.deep.equal([])
-      expect([...outcomes].some((outcome) => outcome !== 'done')).to.equal(true) // it did get in the way
+      expect([...outcomes].some((outcome) => outcome !== 'done')).to.equal(true) // the link had an effect
     })
   })
 })

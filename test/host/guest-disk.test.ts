@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait.js'
 const gib = 1024 ** 3
 const mib = 1024 ** 2
 
-/** Real guests of LXC on btrfs, by the agent's own operations and settings. */
+/** Real LXC guests on btrfs, through the agent's own operations and settings. */
 describe('disks of guests', function () {
   const real = new RealDomain('gdk')
   let uuid: string
@@ -35,7 +35,7 @@ describe('disks of guests', function () {
     )
   const usage = async (): Promise<number> => (await real.host.volumes.usage()).get(uuid) ?? 0
 
-  it('end at their sold size, and harm no other guest', async () => {
+  it('are limited to their size, without effect on other guests', async () => {
     const told = fill('first')
     expect(told).to.match(/Disk quota exceeded|No space left on device/)
     expect(sizeOf(told)).to.be.within(900 * mib, gib)
@@ -46,7 +46,7 @@ describe('disks of guests', function () {
     expect(real.tries(uuid, 'cat /etc/hostname; echo $?')).to.match(/0$/m)
   })
 
-  it('that are full are retained, restored and started like any other', async () => {
+  it('are snapshotted, restored and started even if they are full', async () => {
     const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     await real.done(powerOrder('restart', uuid).order)
     await real.done({ $case: 'snapshotRestore', value: { uuid, snapshotId } })
@@ -57,7 +57,7 @@ describe('disks of guests', function () {
   let stuckGuests = 0
   for (const [what, command] of [
     [
-      'blocks, with a program that goes on writing',
+      'blocks, with a program that continues to write',
       'dd if=/dev/zero of=/root/all bs=1M count=3000; (while :; do echo word >>/root/log; done) >/dev/null 2>&1 & true',
     ],
     [
@@ -105,12 +105,12 @@ describe('disks of guests', function () {
       expect(real.inside(stuck, written)).to.equal(String(500 * mib))
       expect(real.record(stuck)).to.include({ fetchedBytes: 0, extraBytes: 0 })
       await waitFor(async () => (await real.host.volumes.ensureLimits(new Map([[stuck, gib]]))).length === 0, {
-        what: 'its bound to be as sold',
+        what: 'its original limit',
       })
       await real.done(powerOrder('delete', stuck).order)
     })
 
-  it('grow while the guest runs, to just the new size', async () => {
+  it('grow to exactly the new size while the guest runs', async () => {
     await grow(2)
     expect(real.record(uuid).spec.limits.diskGb).to.equal(2)
     const told = fill('second')
@@ -125,7 +125,7 @@ describe('disks of guests', function () {
     expect(real.record(uuid).spec.limits.diskGb).to.equal(2)
   })
 
-  it('have room again once something is deleted', async () => {
+  it('have free space again after a deletion', async () => {
     real.inside(uuid, 'rm /root/first /root/second')
     const write = (): string => real.tries(uuid, 'echo word >/root/small && sync && cat /root/small')
     await waitFor(() => write() === 'word\n', { what: write })

@@ -8,7 +8,7 @@ import { useLxcHost } from '../support/host/lxc-lab.js'
 const mb = 1_000_000
 const bytesEach = 24 * 1024 ** 2
 
-/** MB/s of a guest of LXC on btrfs on a loop device. */
+/** MB/s of an LXC guest on btrfs on a loop device. */
 describe('I/O rates of a guest', function () {
   const lab = useLxcHost({ name: 'btest-gio', prefix: 'xio', subnet: '10.214.78' })
 
@@ -28,7 +28,7 @@ describe('I/O rates of a guest', function () {
     rateOf(machine, 'if=/dev/zero', 'of=/root/io', 'count=24', ...flags)
   const read = (machine: Machine): number => rateOf(machine, 'if=/root/io', 'of=/dev/null', 'iflag=direct')
 
-  /** It is never more; less only while the machine has other work. */
+  /** The rate is never above the limit, and below it only on a busy machine. */
   function expectRate(measure: () => number, [least, most]: readonly [number, number], what = ''): void {
     let rate = 0
     for (let tries = 0; rate < least && tries < 5; tries++) {
@@ -45,7 +45,7 @@ describe('I/O rates of a guest', function () {
     return rate
   }
 
-  it('bound writes and reads of the disk separately', async () => {
+  it('limit writes and reads of the disk separately', async () => {
     const machine = await lab.started({ limits: limited(12, 6) })
     expectRate(() => write(machine, 'oflag=direct'), [4, 7])
     expectRate(() => read(machine), [8, 14])
@@ -61,18 +61,18 @@ describe('I/O rates of a guest', function () {
         outcome: 'applied',
         changed: true,
       })
-      write(machine, 'oflag=direct') // the kernel carries over what it had allowed before
+      write(machine, 'oflag=direct') // the kernel carries over the former allowance
       expectRate(() => write(machine, 'oflag=direct'), range)
     }
   })
 
-  it('bound every way of writing that a program waits for', async () => {
+  it('limit every kind of synchronous write', async () => {
     const machine = await lab.started({ limits: limited(0, 6) })
     for (const flags of [['conv=fsync,notrunc'], ['oflag=sync', 'conv=notrunc']])
       expectRate(() => firstBounded(() => write(machine, ...flags), 7), [3.5, 7], flags.join())
   })
 
-  it('cause a warning for the operator where they cannot bound everything', () => {
+  it('cause a warning for the operator if they cannot limit everything', () => {
     const place = { pool: `${lab.host.path}/pool`, loop_file: `${lab.host.path}/pool.img` }
     const told = lab.host.driver.ensureSeparation(place)
     expect(told.some((line) => line.includes('io_write_mbps'))).to.equal(readCgroupLayout().version === 1)

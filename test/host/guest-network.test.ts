@@ -34,8 +34,8 @@ while True:
     s.sendto(bytes(60000), (sys.argv[1], 9))`
 
 /**
- * Every setting of the API through a real gateway to a real agent, and what becomes of it in packets: the client
- * is this machine, on the public segment of the host. The same for containers and virtual machines.
+ * Every setting of the API through a real gateway to a real agent, with its effect on packets. The client is this
+ * machine, on the public segment of the host. The tests are the same for containers and virtual machines.
  */
 describe('the network of a guest, from HTTP to packets', function () {
   const lab = new ServedHost({ name: 'fgn', prefix, prepare: (at) => kvm.installImage(at) })
@@ -79,7 +79,7 @@ describe('the network of a guest, from HTTP to packets', function () {
       let hostPort: number
       let sshPort: number
 
-      /** Put before a program, runs it in the guest's network. */
+      /** Command prefix that runs a program in the guest's network. */
       function inGuest(): string[] {
         if (kind.name === 'kvm') return inMachine(machineAt(hostAddress, sshPort))
         return inContainer([...readInits(host.instance).values()][0]!.split(':')[0]!)
@@ -90,7 +90,7 @@ describe('the network of a guest, from HTTP to packets', function () {
       const isThere = (name: string): boolean =>
         spawnSync('ip', ['-n', host.namespace, 'link', 'show', name]).status === 0
 
-      /** A server in the guest's network that tells each client its address. */
+      /** Starts a server in the guest's network that answers with the address of the client. */
       async function serve(): Promise<void> {
         if (kind.name === 'kvm') await installTools(machineAt(hostAddress, sshPort))
         else await waitFor(() => readInits(host.instance).size > 0)
@@ -171,7 +171,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect([absent.status, absent.body.code]).to.deep.equal([404, 'not_found'])
       })
 
-      it('gives ports of the configured range, and 409 where the host or a guest uses them otherwise', async () => {
+      it('assigns ports of the configured range, and 409 if the host or a guest uses them otherwise', async () => {
         const path = '/containers/web/port-mappings'
         const refused = async (method: string, to: string, body: object) => {
           const { status, body: answer } = await request(method, to, body)
@@ -182,14 +182,14 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(before.nat4).to.deep.equal({ used: 2, remaining: '39998', total: '40000' })
         const mapped = (before.nat4_mappings as { host_port: number }[]).map((one) => one.host_port)
         const [low, high] = [Math.min(...mapped), Math.max(...mapped)]
-        // What is mapped already would be outside.
+        // Existing mappings would be outside.
         for (const range of [setPorts(low + 1, 65_535), setPorts(1024, high - 1), setPorts(high + 1, high + 9)])
           expect(await refused('PUT', '/routing', range)).to.deep.equal([409, 'port_conflict'])
         expect(await refused('PUT', '/routing', setPorts(1023, 65_535))).to.deep.equal([400, 'invalid_field'])
         expect((await send('GET', '/routing')).data).to.deep.equal(before)
         const { data: all } = await send('PUT', '/routing', setPorts(1024, 65_535))
         expect(all.nat4).to.deep.equal({ used: 2, remaining: '64510', total: '64512' })
-        // The agent's own port is of the range now, and no mapping takes it.
+        // The agent's own port is now inside the range, but not available for mappings.
         const own = Number(host.address.split(':')[1])
         expect(await refused('POST', path, { container_port: 1, host_port: own })).to.deep.equal([409, 'port_conflict'])
         const { data: narrow } = await send('PUT', '/routing', setPorts(low, high))
@@ -205,7 +205,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      it('uses a host address for mappings while one names it, and for guests while the pool has it', async () => {
+      it('uses a host address either for mappings that name it, or for guests as part of the pool', async () => {
         const second = `${prefix}.12`
         const ip = (...args: string[]) => spawnSync('ip', ['-n', host.namespace, 'address', ...args])
         expect(ip('add', `${second}/24`, 'dev', 'up0').status).to.equal(0)
@@ -325,7 +325,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      // A virtual machine is stopped, blocked and started again for its quota, above: by the same order.
+      // For a virtual machine the quota test above covers the same operations.
       const itForContainers = kind.name === 'lxc' ? it : () => undefined
       itForContainers('ends at its expiry, is blocked, and starts again once that is put off', async () => {
         await send('PUT', '/containers/web/expiry', { expires_at: '2020-01-01' })
@@ -367,7 +367,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         const warnings = async () => (await send('GET', '/host-report')).data.warnings as string[]
         const warned = async () => (await warnings()).some((text) => text.includes('table inet other'))
         expect(nft(`${foreign} ${head}`).status).to.equal(0)
-        // The kernel tells of tables of others, the network is compared every 3 s, and the report follows every 5.
+        // The kernel reports foreign tables, the network is compared every 3 s, and the report is sent every 5 s.
         await waitFor(warned, { what: 'a warning' })
         expect((await send('GET', '/host-report')).data.summary.status).to.equal('warning')
         expect(ask(hostAddress, hostPort)).to.equal('')

@@ -9,7 +9,7 @@ import { powerOrder, reinstallOrder, resetPasswordOrder } from '../support/host/
 import { RealDomain } from '../support/host/real-domain.js'
 import { waitFor } from '../support/wait.js'
 
-/** Real guests of LXC on btrfs, by the agent's own operations. */
+/** Real LXC guests on btrfs, through the agent's own operations. */
 describe('snapshots of guests', function () {
   const real = new RealDomain('gsn')
   let nowMs = Date.now()
@@ -32,7 +32,7 @@ describe('snapshots of guests', function () {
   const file = (name: string): string => join(host.volumes.pathOf(uuid), 'root', name)
   const record = () => real.record(uuid)
 
-  it('restore the former content, and nothing later, for a guest that writes', async () => {
+  it('restore exactly the former content, for a guest that writes', async () => {
     inside('echo before >/root/data; (i=0; while :; do i=$((i+1)); echo $i >>/root/log; done) >/dev/null 2>&1 &')
     const id = await take()
     inside('echo after >/root/data; echo new >/root/later')
@@ -62,7 +62,7 @@ describe('snapshots of guests', function () {
     expect(inside('cat /root/data')).to.equal('before')
   })
 
-  it('leave a guest its sold space: through a rewrite, a restore, a reinstall and a deletion', async () => {
+  it('leave a guest its full disk size after a rewrite, a restore, a reinstall and a deletion', async () => {
     const bought = 1024
     const own = await real.create('full')
     const run = (command: string): string => real.inside(own, command)
@@ -77,7 +77,7 @@ describe('snapshots of guests', function () {
     const snapshotId = await order('snapshotCreate', { description: '' })
     expect(limitMib()).to.be.within(bought + 600, bought + 610)
     expect(fill('data', 600)).to.match(/600\+0 records out/) // all of it rewritten
-    expect(fill('more', 400)).to.match(/400\+0 records out/) // up to what was bought
+    expect(fill('more', 400)).to.match(/400\+0 records out/) // up to the disk size
     expect(fill('beyond', 200)).to.match(/quota exceeded/i)
     await order('snapshotRestore', { snapshotId })
     expect(run('ls /root')).to.equal('data')

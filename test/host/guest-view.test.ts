@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 
 const mib = 1024 ** 2
 
-/** A guest of LXC sees what was sold, and root in it changes nothing of that. */
+/** An LXC guest sees its limits, and its root cannot change them. */
 describe('the processors that a guest sees', function () {
   const lab = useLxcHost({ name: 'btest-view', prefix: 'xvw', subnet: '10.214.77', lxcfs: true })
   const online = readOnlineCpus(undefined)
@@ -21,12 +21,12 @@ describe('the processors that a guest sees', function () {
   const withCpus = (cpus: readonly number[], vcpuMilli: number): Partial<Machine> => ({
     limits: { ...lab.host.machine().limits, cpus, vcpuMilli },
   })
-  /** As programs count them: by affinity, by /proc, by /sys. */
+  /** Counts processors like programs: by affinity, by /proc, by /sys. */
   const counts = (machine: Machine): string =>
     inside(machine, 'nproc; grep -c ^processor /proc/cpuinfo; grep -c "^cpu[0-9]" /proc/stat').replaceAll('\n', ' ')
 
   before(function () {
-    if (online.length < 2) this.skip() // a guest of one processor looks like its host there
+    if (online.length < 2) this.skip() // with one processor, guest and host look the same
   })
 
   for (const [what, vcpuMilli] of [
@@ -90,7 +90,7 @@ describe('processors that guests share', function () {
   const uuids: string[] = []
 
   before(async function () {
-    if (online.length < 2) this.skip() // a guest of one processor looks like its host there
+    if (online.length < 2) this.skip() // with one processor, guest and host look the same
     await real.open()
     for (const name of ['first', 'second', 'third', 'fourth'])
       uuids.push(await real.create(name, { limits: { ...plainSpec.limits!, vcpuMilli: 1000 } }))

@@ -16,7 +16,7 @@ const prefix = 'bthx'
 const newNet = 0x40000000
 const errno = { ENOSYS: 38, ENOPROTOOPT: 92 }
 
-/** Has CAP_SYS_RESOURCE, without which the host's root has no more message queues than one guest may have. */
+/** True with CAP_SYS_RESOURCE: without it the host's root has no more message queues than one guest. */
 function mayRaiseLimits(): boolean {
   const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]
   return ((BigInt(`0x${capabilities ?? '0'}`) >> 24n) & 1n) === 1n
@@ -26,7 +26,7 @@ function filtersOf(pid: number): number {
   return Number(/^Seccomp_filters:\s*(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
 }
 
-/** Root inside an unprivileged guest tries what costs the host or its neighbours. */
+/** Root inside an unprivileged guest attacks the host and its neighbours. */
 describe('a hostile guest', function () {
   const lab = useLxcHost({ name: 'btest-hostile', prefix, subnet: '10.214.41', lxcfs: true })
   const held: ChildProcess[] = []
@@ -69,7 +69,7 @@ describe('a hostile guest', function () {
     return Number(said.toString())
   }
 
-  it('creates no more cgroups than the kernel bounds', async () => {
+  it('cannot create more cgroups than its limit', async () => {
     const machine = await lab.started()
     const words = tries(machine, attacks.groups).split(' ')
     const made = new Map(words.flatMap((word, at) => (at % 2 === 0 ? [[word, Number(words[at + 1])]] : [])))
@@ -82,7 +82,7 @@ describe('a hostile guest', function () {
     expect(Number(bound)).to.equal(subgroups.most)
   })
 
-  it('opens sockets of the families that servers use, by any system call', async () => {
+  it('can only open sockets of the families that servers use, by any system call', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     expect(runsPerl(machine, attacks.families)).to.equal('1 2 10 16 17')
@@ -95,11 +95,11 @@ describe('a hostile guest', function () {
       return runsItself(machine, `/root/socket-${family}`).status
     }
     const [unix, vsock] = [1, 40]
-    expect(opened(unix), 'the direct call, of a family that is open').to.equal(1)
+    expect(opened(unix), 'the direct call, with a permitted family').to.equal(1)
     expect(opened(vsock)).to.equal(0)
   })
 
-  it('creates no packet rings, whose memory is charged to nobody', async () => {
+  it('cannot create packet rings, whose memory counts for no cgroup', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     expect(runsPerl(machine, attacks.packetRings)).to.equal(`${errno.ENOPROTOOPT} ${errno.ENOPROTOOPT}`)
@@ -143,7 +143,7 @@ describe('a hostile guest', function () {
       kvm: [10, 232],
       ptmx: [5, 2],
     }
-    /** A node in an image from elsewhere is on the disk already. */
+    /** Creates a device node on the disk, as in a foreign image. */
     const plant = ({ volume }: Machine, [major, minor]: Node): void => {
       spawnSync('mknod', ['-m', '666', `${volume}/root/planted`, 'c', `${major}`, `${minor}`])
     }
@@ -160,7 +160,7 @@ describe('a hostile guest', function () {
       expect(tries(machine, attacks.fuse)).to.equal('open: No such file or directory')
     })
 
-    it('creates tun interfaces in its own network only, where it is allowed to', async () => {
+    it('creates tun interfaces only in its own network, if permitted', async () => {
       const machine = await lab.started({ devices: ['tun'] })
       const words = lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.tun}`)
       const child = spawn('lxc-attach', words)
@@ -184,13 +184,13 @@ describe('a hostile guest', function () {
       expect(readFileSync('/proc/self/mountinfo', 'utf8')).to.not.contain(' - fuse attack ')
       const { pid } = await lab.observed(machine)
       expect(readFileSync(`/proc/${pid}/mountinfo`, 'utf8')).to.contain(' - fuse attack ')
-      // Even the host's root is refused by the kernel, instead of waiting for an answer of the guest's.
+      // The kernel rejects even the host's root instead of waiting for an answer of the guest.
       expect(() => readdirSync(`/proc/${pid}/root/mnt`)).to.throw(/EACCES/)
       expect(tries(machine, attacks.tun)).to.match(/^open: /)
     })
   })
 
-  it('sees no command line of the host, and runs on after a reboot within the same bounds', async () => {
+  it('sees no command line of the host, and has the same limits after a reboot', async () => {
     const machine = await lab.started()
     expect(lab.host.inside(machine, 'cat', '/proc/cmdline')).to.equal('')
     const { startTime, pid } = await lab.observed(machine)

@@ -9,7 +9,7 @@ import { attack, describeQuiet, killQuickly, startHostile, watchQuiet } from '..
 import { useLxcHost } from '../support/host/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/** HOSTILE_GUESTS=24 HOSTILE_SECONDS=30 are the figures of docs/design/guest-confinement.md. */
+/** docs/design/guest-confinement.md used HOSTILE_GUESTS=24 HOSTILE_SECONDS=30. */
 const guests = Number(env.HOSTILE_GUESTS ?? 3)
 const seconds = Number(env.HOSTILE_SECONDS ?? 10)
 
@@ -54,7 +54,7 @@ describe('hostile guests next to a quiet one', function () {
     console.log(describeQuiet('alone', alone))
     console.log(describeQuiet(`next to ${guests}`, beside))
     await killQuickly(hostile, lab)
-    // One that takes more than 5 s, as happens, is a failed one here; docs/design/guest-confinement.md has figures.
+    // An attempt of more than 5 s counts as failed; docs/design/guest-confinement.md has figures.
     expect(beside.ssh.failed, 'greetings').to.be.at.most(beside.ssh.count / 2)
     expect(beside.ping.failed, 'pings').to.be.at.most(beside.ping.count / 10)
     expect(beside.fsync.count).to.be.above(0)

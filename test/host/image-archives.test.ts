@@ -30,7 +30,7 @@ describe('archives of root filesystems', function () {
   })
   after(() => scratch.wipe())
 
-  /** An empty subvolume that holds so much. */
+  /** An empty subvolume with this size limit. */
   async function target(bytes: number): Promise<string> {
     const path = join(pool.images, `.unpacked-${next++}`)
     sh('btrfs', '-q', 'subvolume', 'create', path)
@@ -54,7 +54,7 @@ describe('archives of root filesystems', function () {
     modes: ['/etc', '/dev', '/sys'].map((place) => statSync(place).mode),
   })
 
-  it('that are hostile change nothing outside, and end within their bound', async () => {
+  it('change nothing outside if they are hostile, and stay within their limit', async () => {
     const names = readdirSync(archives)
     expect(names).to.have.length.of.at.least(60)
     const before = outside()
@@ -77,7 +77,7 @@ describe('archives of root filesystems', function () {
     expect([...answersOf(/^device-(null|mem|loop)$/)]).to.deep.equal(['image_invalid'])
   })
 
-  it('that are valid retain owners, modes, capabilities and links; /dev is omitted', async () => {
+  it('keep owners, modes, capabilities and links; /dev is omitted', async () => {
     const source = `${scratch.path}/source`
     for (const directory of ['bin', 'dev', 'etc', 'home/user']) mkdirSync(join(source, directory), { recursive: true })
     writeFileSync(join(source, 'bin/su'), 'su')
@@ -120,7 +120,7 @@ describe('archives of root filesystems', function () {
   })
 
   describe('in other formats', () => {
-    /** A root filesystem with what formats may lose, in a folder. */
+    /** Creates a root filesystem with attributes that formats may lose. */
     function fill(root: string): void {
       for (const directory of ['bin', 'dev', 'etc', 'home/user', 'rootfs-of-others'])
         mkdirSync(join(root, directory), { recursive: true })
@@ -176,7 +176,7 @@ describe('archives of root filesystems', function () {
         expectFilled(path)
       })
 
-    it('retain a folder called rootfs that is not an export', async () => {
+    it('keep a folder called rootfs that is not an export', async () => {
       const other = `${scratch.path}/no-export`
       mkdirSync(join(other, 'rootfs/etc'), { recursive: true })
       mkdirSync(join(other, 'etc'))
@@ -187,7 +187,7 @@ describe('archives of root filesystems', function () {
     })
   })
 
-  it('in progress end with their operation and all processes they started', async () => {
+  it('end with their operation, including all processes they started', async () => {
     const stop = new AbortController()
     const path = await target(1024 * mib)
     const archive = `${scratch.path}/long.tar`

@@ -42,7 +42,7 @@ describe('downloads of images', function () {
     answer = serve({})
   })
 
-  /** The content with ranges, as a good server has it. */
+  /** Serves the content with ranges, like a good server. */
   function serve({ cutAfter = Infinity, etag = '"v1"', body = content }): Answer {
     return (request, response) => {
       const from = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0)
@@ -84,7 +84,7 @@ describe('downloads of images', function () {
     expect(asked.slice(1).every(({ range }) => range !== undefined)).to.equal(true)
   })
 
-  describe('from a server that ends its connections, faster than the disk takes them', () => {
+  describe('from a server that ends its connections, and sends faster than the disk writes', () => {
     const large = randomBytes(24_000_000)
     const cut = large.subarray(0, 20_000_000)
     const length = `Content-Length: ${large.length}`
@@ -111,7 +111,7 @@ describe('downloads of images', function () {
       })
   })
 
-  it('resume after a cancel in the middle', async () => {
+  it('resume after a cancellation in the middle', async () => {
     const stop = new AbortController()
     answer = (_, response) => {
       response.writeHead(200, { etag: '"v1"', 'content-length': content.length })
@@ -129,14 +129,14 @@ describe('downloads of images', function () {
     expect(isWhole()).to.equal(true)
   })
 
-  it('start over where the file on the server has changed', async () => {
+  it('start over if the file on the server has changed', async () => {
     answer = serve({ cutAfter: 1_000_000, etag: '"old"', body: randomBytes(3_000_000) })
     server.once('request', () => (answer = serve({})))
     expect(await get()).to.equal('done')
     expect(isWhole()).to.equal(true)
   })
 
-  it('start over, once, where the earlier part turns out to be wrong', async () => {
+  it('start over once if the earlier part is wrong', async () => {
     answer = serve({})
     await get()
     truncateSync(file, 2_000_000)
@@ -145,13 +145,13 @@ describe('downloads of images', function () {
     expect(isWhole()).to.equal(true)
   })
 
-  it('with another checksum are deleted', async () => {
+  it('are deleted if the checksum differs', async () => {
     answer = serve({ body: randomBytes(1000) })
     expect(await get()).to.equal('checksum_mismatch')
     expect(existsSync(file)).to.equal(false)
   })
 
-  it('that are too large, as announced or as sent, are aborted', async () => {
+  it('are aborted if they are too large, as announced or as sent', async () => {
     expect(await get({ maxBytes: 2_000_000 })).to.equal('download_too_large')
     answer = (_, response) => {
       response.writeHead(200)
@@ -160,12 +160,12 @@ describe('downloads of images', function () {
     expect(await get({ maxBytes: 2_000_000 })).to.equal('download_too_large')
   })
 
-  it('that no disk has room for are refused before they begin', async () => {
+  it('are rejected at the start without enough free space', async () => {
     answer = (_, response) => void response.writeHead(200, { 'content-length': 2 ** 50 }).write('x')
     expect(await get({ maxBytes: 2 ** 51 })).to.equal('storage_full')
   })
 
-  it('fail at once when the server refuses, and after some attempts when it breaks', async () => {
+  it('fail at once if the server rejects them, and after some attempts if it breaks', async () => {
     answer = (_, response) => response.writeHead(404).end()
     expect(await get()).to.equal('download_failed')
     expect(asked).to.have.length(1)
@@ -174,7 +174,7 @@ describe('downloads of images', function () {
     expect(asked.length).to.be.greaterThan(3)
   })
 
-  it('follow a limited number of redirects, to permitted addresses only', async () => {
+  it('follow a limited number of redirects, only to permitted addresses', async () => {
     answer = (request, response) =>
       request.url === '/image' ? response.writeHead(302, { location: '/moved' }).end() : serve({})(request, response)
     expect(await get()).to.equal('done')
@@ -196,7 +196,7 @@ describe('downloads of images', function () {
     }
   })
 
-  it("connect to none of the host's own addresses, in the URL or a redirect", async () => {
+  it("do not connect to the host's own addresses, in the URL or a redirect", async () => {
     const own = { readOwn: () => ['127.0.0.3', '2001:4860::8'] }
     const open = { allowHttp: true, allowedTargets: ['127.0.0.1'], setting: 'images.allowed_targets' }
     for (const url of ['http://[2001:4860::8]:9/image', 'http://127.0.0.3:9/']) {
@@ -206,7 +206,7 @@ describe('downloads of images', function () {
     }
   })
 
-  it('abort when a server sends next to nothing, however long it continues', async () => {
+  it('abort if a server sends almost nothing, even if it continues', async () => {
     const drips = new Set<NodeJS.Timeout>()
     answer = (_, response) => {
       response.writeHead(200, { 'content-length': content.length, etag: '"v1"' })
@@ -219,7 +219,7 @@ describe('downloads of images', function () {
     for (const drip of drips) clearInterval(drip)
   })
 
-  it('connect to the checked address of a name, and to no name with a refused address', async () => {
+  it('connect to the checked address of a name, and to no name with a rejected address', async () => {
     const port = new URL(base).port
     const names = (...addresses: string[]): { lookup: typeof lookup } => {
       const resolve = (_: string, __: object, done: (error: null, found: object[]) => void): void =>

@@ -80,7 +80,7 @@ describe('foreign images and their guests', function () {
   }
   const remove = (templateId: string): Promise<unknown> => call(images.deleteImage.bind(images), { templateId })
 
-  /** A tree of busybox with what a test adds, as an archive. */
+  /** Creates an archive of a busybox tree with additions of a test. */
   function archiveOf(name: string, add: (root: string) => void = () => undefined, compress = '--xz'): Buffer {
     const root = `${scratch.path}/${name}`
     mkdirSync(root, { recursive: true })
@@ -123,10 +123,10 @@ describe('foreign images and their guests', function () {
     ...command,
   ]
   const attach = (id: number, ...command: string[]): string => sh('lxc-attach', ...attachArguments(id, command))
-  /** Whatever it exits with. */
+  /** Output of a command in the guest, whatever its exit code. */
   const tryAttach = (id: number, ...command: string[]): string =>
     spawnSync('lxc-attach', attachArguments(id, command), { encoding: 'utf8' }).stdout
-  /** A guest that runs. */
+  /** Creates a running guest. */
   async function make(templateId: string, spec: object = {}): Promise<{ id: number; uuid: string }> {
     const request = createRequest(nextId++, `img-${nextId}`, { templateId, ...spec })
     await createGuest(operations, request)
@@ -181,7 +181,7 @@ describe('foreign images and their guests', function () {
       await remove('alpine-3.22')
     })
 
-    it('are canceled in the middle, and nothing is left', async () => {
+    it('can be canceled in the middle, without leftovers', async () => {
       server.manners = { stallAfter: 1_000_000 }
       const operation = await download('alpine-3.22')
       await waitFor(() => left().length > 0 && server.stalled > 0, { what: 'the download in the middle' })
@@ -191,7 +191,7 @@ describe('foreign images and their guests', function () {
       expect(existsSync(imagesOf('alpine-3.22'))).to.equal(false)
     })
 
-    it('are finished by the next agent where one is killed in the middle', async () => {
+    it('are finished by the next agent if one is killed in the middle', async () => {
       server.manners = { stallAfter: 1_000_000 }
       const operation = await download('alpine-3.22')
       await waitFor(() => sizeOf('alpine-3.22') === 1_000_000, { what: 'the download in the middle' })
@@ -206,14 +206,14 @@ describe('foreign images and their guests', function () {
       await remove('alpine-3.22')
     })
 
-    it('with another checksum are never available', async () => {
+    it('are never available with another checksum', async () => {
       expect(await failed('fedora-43')).to.equal('checksum_mismatch')
       expect([left(), existsSync(imagesOf('fedora-43'))]).to.deep.equal([[], false])
     })
   })
 
   describe('from a URL', () => {
-    it('boot, with a key, without a shadow file and without anything of a network', async () => {
+    it('boot with a key, even without a shadow file and network configuration', async () => {
       const id = await addCustom(archiveOf('plain', (root) => rmSync(join(root, 'etc/shadow')), '--gzip'))
       await operationDone(operations, await download(id))
       const login = { sshAuthMode: 'key', sshPublicKey: publicKey }
@@ -226,7 +226,7 @@ describe('foreign images and their guests', function () {
       await drop(guest)
     })
 
-    it('boot from an export of LXD or Incus, in a zip archive too', async () => {
+    it('boot from an export of LXD or Incus, even in a zip archive', async () => {
       const exported = `${scratch.path}/exported`
       mkdirSync(join(exported, 'rootfs'), { recursive: true })
       fillBusyboxTree(join(exported, 'rootfs'), 'exported')
@@ -245,7 +245,7 @@ describe('foreign images and their guests', function () {
       }
     })
 
-    it('with a complete Debian retain their address and permit root login, each with its own host keys', async () => {
+    it('keep their address with a complete Debian and permit root login, each with its own host keys', async () => {
       const root = `${scratch.path}/debian`
       mkdirSync(root)
       await unpackTestImage(root)
@@ -296,7 +296,7 @@ describe('foreign images and their guests', function () {
       writeFileSync(join(root, 'etc/machine-id'), `${'ab'.repeat(16)}\n`)
     }
 
-    /** From within the guest's network. */
+    /** Runs ssh from within the guest's network. */
     function sshInside(id: number, password: string): string {
       const pid = sh('lxc-info', '-P', join(agent.directory, 'state/lxc'), '-n', `x${tag}-${id}`, '-pH').trim()
       const options = ['StrictHostKeyChecking=no', `UserKnownHostsFile=${scratch.path}/known-${id}`]
@@ -326,7 +326,7 @@ describe('foreign images and their guests', function () {
         expect([left(), existsSync(imagesOf(id))]).to.deep.equal([[], false])
       })
 
-    it('change nothing of the host where their configuration is links', async () => {
+    it('change nothing on the host if their configuration files are links', async () => {
       const outside = `${scratch.path}/outside`
       mkdirSync(outside)
       const id = await addCustom(
@@ -342,7 +342,7 @@ describe('foreign images and their guests', function () {
       await call(images.removeCustomImage.bind(images), { id })
     })
 
-    it('are refused where they are not an archive, and where they do not fit', async () => {
+    it('are rejected if they are not an archive, or do not fit', async () => {
       const garbage = await addCustom(randomBytes(100_000))
       expect(await failed(garbage)).to.equal('image_invalid')
       const bomb = await addCustom(

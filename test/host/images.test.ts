@@ -59,7 +59,7 @@ describe('images', function () {
     scratch.wipe()
   })
 
-  /** Processes of builds in this test's pool, by the folder for temporary files they were given. */
+  /** Processes of builds in this test's pool, found by their folder for temporary files. */
   function builders(): string[] {
     return readdirSync('/proc').filter((pid) => {
       try {
@@ -196,7 +196,7 @@ describe('images', function () {
       expect(statSync(pool.images).mode & 0o777).to.equal(0o700)
     })
 
-    it('contains nothing of the machine it was built on', () => {
+    it('contains no data of the machine it was built on', () => {
       for (const path of ['etc/machine-id', 'etc/resolv.conf', 'etc/fstab']) {
         expect(lstatSync(image(path)).isFile(), path).to.equal(true)
         expect(readFileSync(image(path), 'utf8'), path).to.equal('')
@@ -220,7 +220,7 @@ describe('images', function () {
       expect(sh('find', image(''), '-xdev', '-perm', '-o+w', '!', '-type', 'l', '!', '-perm', '-1000')).to.equal('')
     })
 
-    it('is readable where Debian’s is', () => {
+    it('has the same read permissions as Debian’s files', () => {
       const closed = sh('find', image(''), '-xdev', '-type', 'd', '!', '-perm', '-005', '-printf', '%P\n')
       expect(closed.trim().split('\n').sort()).to.deep.equal(debianClosed)
     })
@@ -263,7 +263,7 @@ describe('images', function () {
       }
     })
 
-    it('is reported as unavailable when it vanished from the pool', async () => {
+    it('is reported as unavailable if it disappears from the pool', async () => {
       sh('btrfs', '-q', 'subvolume', 'delete', `${pool.images}/debian-12`)
       const seen: string[] = []
       const stop = changes.onChange(({ kind, key, removed }) => seen.push(`${kind} ${key} ${removed}`))
@@ -303,7 +303,7 @@ const debianSetuid = [
   'usr/sbin/unix_chkpwd 0 2755',
 ]
 
-/** From within the guest's network, where nothing but its loopback is. */
+/** Logs in from within the guest's network, which has only its loopback. */
 function loginBySsh(guest: HandmadeGuest, directory: string): void {
   const askpass = `${directory}/askpass`
   writeFileSync(askpass, '#!/bin/sh\necho s3cret-word\n', { mode: 0o700 })
@@ -329,7 +329,7 @@ function loginBySsh(guest: HandmadeGuest, directory: string): void {
   expect(output.toString().trim()).to.equal(guest.name)
 }
 
-/** As at the start of an agent. */
+/** Opens the images like a starting agent. */
 async function startImages(parts: ImagesParts): Promise<Images> {
   const images = new Images(parts)
   await images.sweep()

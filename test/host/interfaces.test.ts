@@ -21,7 +21,7 @@ describe('reading the interfaces of the kernel', () => {
   beforeEach(removeAll)
   afterEach(removeAll)
 
-  it('reports one that is being deleted as absent, and never fails', async () => {
+  it('reports an interface as absent while it is being deleted, and never fails', async () => {
     batch(pairs.map(([one, other]) => `link add ${one} type veth peer name ${other}`))
     expect(left()).to.have.length(100)
     const deletion = spawn('ip', ['-batch', '-'])

@@ -51,7 +51,7 @@ describe('a virtual machine over HTTP', function () {
     expect(acceleration === 'kvm' ? reason === '' : String(reason).length > 0).to.equal(true)
   })
 
-  it('is created from the name of the system, and answers SSH at its NAT port', async () => {
+  it('is created by the name of the system, and answers SSH at its NAT port', async () => {
     const answer = await done(
       await gateway.request('POST', '/containers', {
         body: {
@@ -127,7 +127,7 @@ describe('a virtual machine over HTTP', function () {
     expect(await ssh('echo in')).to.equal('in')
   })
 
-  it('is stopped by a suspension, which refuses every use of it, and runs again afterwards', async () => {
+  it('is stopped by a suspension, which rejects every use, and runs again afterwards', async () => {
     const post = (path: string, body: object = {}): Promise<GatewayReply> => gateway.request('POST', path, { body })
     const isStatus = (status: string): Promise<unknown> =>
       waitFor(async () => (await row())['status'] === status, { what: status })

@@ -83,7 +83,7 @@ describe('backups of virtual machines', function () {
     expectWhole(second, other)
   })
 
-  it('are refused where the disk is larger than the sold one, or the password is wrong', async () => {
+  it('are rejected if the disk is larger than the guest’s, or the password is wrong', async () => {
     const id = first.record(uuid).backups.at(-1)!.id
     const wrong = { ...target, password: 'another-password' }
     const refused = await second.carryOut({

@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait.js'
 
 const mib = 1024 ** 2
 const gib = 1024 ** 3
-/** Blocks of btrfs' own trees, which count for the guest as well: 4,000 extents take less than 1 MiB of them. */
+/** Blocks of btrfs' own trees, which also count for the guest: 4,000 extents need less than 1 MiB. */
 const treesMib = 8
 const [imageMib, imageDataMib] = [64, 8]
 
@@ -27,17 +27,17 @@ const randomAt = (seekMib: number, megabytes: number): string =>
   `dd if=/dev/urandom of="$1" bs=1M seek=${seekMib} count=${megabytes} conv=notrunc oflag=direct status=none`
 
 interface Disk {
-  /** MiB of its own data that are not zeros. */
+  /** MiB of non-zero data. */
   readonly dataMib: number
-  /** The same in its blocks, if ranges share their data. */
+  /** MiB in allocated blocks, if ranges share their data. */
   readonly blocksMib?: number
-  /** MiB from its beginning that contain all of it. */
+  /** MiB from the beginning that contain all data. */
   readonly usedMib: number
-  /** A script that gets the disk. */
+  /** A script with the disk as its argument. */
   readonly fill: string
 }
 
-/** Disks as guests have written them. */
+/** Disks in states that guests can create. */
 const disks: Readonly<Record<string, Disk>> = {
   'an empty disk': { dataMib: 0, usedMib: 64, fill: ':' },
   'a disk with holes': {
@@ -73,7 +73,7 @@ const disks: Readonly<Record<string, Disk>> = {
   'a full disk': { dataMib: 1024 - imageDataMib, usedMib: 1024, fill: randomAt(0, 1024) },
 }
 
-/** Stopped guests, whose disks the test writes as QEMU would. */
+/** Stopped guests, whose disks the test writes like QEMU. */
 describe('disks of virtual machines and their space', function () {
   const scratch = scratchDirectory('btest-kds-targets')
   let host: BackupHost
@@ -140,7 +140,7 @@ describe('disks of virtual machines and their space', function () {
     })
   }
 
-  /** As its system does, which the disk's own size limits and nothing else. */
+  /** Rewrites the disk like its system, limited only by the disk's own size. */
   async function rewrite(uuid: string, megabytes: number): Promise<void> {
     expect(lstatSync(diskOf(uuid)).size).to.equal(gib)
     bash(
@@ -150,7 +150,7 @@ describe('disks of virtual machines and their space', function () {
     await expectCounted(uuid, megabytes, allocatedMib(uuid) + retainedMib(uuid) + treesMib)
   }
 
-  /** The same content in no more room, and as it was sold. */
+  /** Expects the same content in the same space, with the full disk size. */
   function expectWhole(uuid: string, copy: string, megabytes: number): void {
     expectSame(uuid, copy)
     expect(allocatedMib(uuid)).to.be.within(megabytes - 1, megabytes + 1)
@@ -228,7 +228,7 @@ describe('disks of virtual machines and their space', function () {
       })
     })
 
-  it('refuses a snapshot beyond the limit of space before it is exceeded', async () => {
+  it('rejects a snapshot that would exceed the space limit', async () => {
     const uuid = await create()
     await setSnapshotQuota(parts(), { uuid, ifRevision: 0 }, { spaceBytes: gib })
     bash(randomAt(0, 600), diskOf(uuid))

@@ -27,7 +27,7 @@ const spec: Partial<GuestSpec> = {
   limits: { ...plainSpec.limits!, ramMb: 256, vcpuMilli: 1000, diskGb: 1 },
 }
 
-/** A virtual machine of a test image, by the agent's own operations, on real QEMU. */
+/** A virtual machine from a test image, through the agent's own operations, on real QEMU. */
 describe('a virtual machine', function () {
   const real = new RealDomain('kvg')
   let uuid = ''
@@ -59,7 +59,7 @@ describe('a virtual machine', function () {
   }
   const diskOf = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
 
-  it('passes the probe with translation, and reports the reason where KVM is unavailable', async () => {
+  it('passes the probe with translation, and reports the reason if KVM is unavailable', async () => {
     expect(await probeAccelerator('tcg', 20_000)).to.equal(undefined)
     const { available, acceleration, accelerationReason } = await driver.describe()
     expect(available).to.equal(true)
@@ -72,7 +72,7 @@ describe('a virtual machine', function () {
     )
   })
 
-  it('answers at its NAT port, and its packets with a forged source are dropped', async () => {
+  it('answers at its NAT port, and cannot send packets with a forged source', async () => {
     const [address = ''] = execFileSync('hostname', ['-I'], { encoding: 'utf8' }).split(' ')
     const port = real.record(uuid).portMappings[0]!.hostPort
     expect(await sshInto({ address, port, password }, 'echo through')).to.equal('through')
@@ -85,7 +85,7 @@ describe('a virtual machine', function () {
     expect(said).to.equal('yes\nno')
   })
 
-  it('runs as its own user, in its own groups, without capabilities, sandboxed', async () => {
+  it('runs as its own user, in its own cgroups, without capabilities, sandboxed', async () => {
     const { pid } = (await observed())!
     const status = readFileSync(`/proc/${pid}/status`, 'utf8')
     const { userIdBase } = machine().isolation
@@ -117,7 +117,7 @@ describe('a virtual machine', function () {
     expect(links.filter((link) => !isOwn(link))).to.deep.equal([])
   })
 
-  it("keeps its sockets from others, and QEMU's user out of all that is not its own", async () => {
+  it("protects its sockets from others, and everything else from QEMU's user", async () => {
     const { userIdBase } = machine().isolation
     for (const name of ['qmp', 'qmp2', 'serial', 'agent', 'work/vnc'])
       expect(lstatSync(runFile(name)).mode & 0o077, name).to.equal(0)
@@ -139,7 +139,7 @@ describe('a virtual machine', function () {
     expect(sample.cpuUsec).to.be.greaterThan(100_000)
     expect([sample.rxBytes > 0, sample.txBytes > 0]).to.deep.equal([true, true])
     await waitFor(async () => (await driver.usage(machine(), pid!)).diskBytes !== undefined, {
-      what: 'what its file systems hold',
+      what: 'the usage of its file systems',
     })
     // Only about 30 MiB of its disk of 1 GiB belong to a file system.
     const { diskBytes } = await driver.usage(machine(), pid!)
@@ -170,7 +170,7 @@ describe('a virtual machine', function () {
     stream.destroy()
   })
 
-  it('has a kernel whose cgroup v2 reports a memory kill as the agent reads it on a host', async () => {
+  it('has a kernel whose cgroup v2 reports a memory kill in the form that the agent reads', async () => {
     const group = '/run/v2/kvm.payload.one'
     const said = await inside(
       `mkdir /run/v2 && mount -t cgroup2 none /run/v2 && echo +memory >/run/v2/cgroup.subtree_control &&
@@ -195,7 +195,7 @@ describe('a virtual machine', function () {
     await real.done(resetPasswordOrder(uuid, { password }).order)
   })
 
-  it('grows its disk and its rates while it runs, and reports what waits for its next start', async () => {
+  it('grows its disk and its rates while it runs, and reports changes that wait for its next start', async () => {
     await change({ diskGb: 2, ioReadMbps: 10 })
     expect(await inside('cat /sys/block/vda/size')).to.equal(`${(2 * 1024 ** 3) / 512}`)
     expect(real.record(uuid).atNextStart).to.deep.equal([])
@@ -225,7 +225,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).atNextStart).to.deep.equal([])
   })
 
-  it('is limited to its requests per second, past all caches, and unlimited with 0', async () => {
+  it('is limited to its requests per second, without caches, and unlimited with 0', async () => {
     const read = 'dd if=/dev/vda of=/dev/null bs=4k count=150 iflag=direct 2>/dev/null'
     const up = 'cut -d" " -f1 /proc/uptime'
     const seconds = async (): Promise<number> => {
@@ -233,7 +233,7 @@ describe('a virtual machine', function () {
       return ended - begun
     }
     await change({ ioReadIops: 50 })
-    const held = await seconds() // 3 s, less what it may have at once
+    const held = await seconds() // 3 s, minus the initial burst
     expect(held, 'seconds of 150 requests').to.be.greaterThan(2)
     await change({ ioReadIops: 0 })
     expect(await seconds(), 'seconds without a limit').to.be.lessThan(held)
@@ -294,16 +294,16 @@ describe('a virtual machine', function () {
     real.domain.reconciler.listen()
     await inside('(sleep 1; poweroff -f) >/dev/null 2>&1 </dev/null &')
     await waitFor(() => real.record(uuid).status === 'stopped', {
-      what: 'its end to be seen',
+      what: 'its end',
     })
     expect(real.record(uuid)).to.include({ wanted: 'stopped', statusReason: 'shut down from inside' })
     await real.done(powerOrder('start', uuid).order)
     const { pid } = (await observed())!
     process.kill(pid!, 'SIGKILL')
-    await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), { what: 'it to come back' })
+    await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), { what: 'its restart' })
   })
 
-  /** Leaves QEMU no more memory than it has now and no swap: the kernel kills it when the guest uses more. */
+  /** Limits QEMU to its present memory without swap: the kernel kills it when the guest uses more. */
   function starve(): void {
     const { version, controllers } = readCgroupLayout()
     const group = join(controllers.get('memory')!, `kvm.payload.xkvg-${real.record(uuid).id}`)
@@ -315,7 +315,7 @@ describe('a virtual machine', function () {
       writeFileSync(join(group, swap), '0')
       writeFileSync(join(group, limit), readFileSync(join(group, used)))
     } catch {
-      return // it has taken more meanwhile, or is gone
+      return // it has allocated more meanwhile, or has ended
     }
   }
 
@@ -331,14 +331,14 @@ describe('a virtual machine', function () {
     )
     expect(alert).to.include({ type: 'out_of_memory', severity: 'high', count: 1 })
     expect(alert.detail).to.equal('the guest was killed: the memory limit of 256 MB was reached')
-    await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), { what: 'it to come back' })
+    await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), { what: 'its restart' })
     expect(real.record(uuid).wanted).to.equal('running')
   })
 
   it('shows a kernel panic', async () => {
     await waitFor(() => real.record(uuid).status === 'running', { what: 'it to run' })
     await inside('echo 0 >/proc/sys/kernel/panic; (sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &')
-    await waitFor(() => real.record(uuid).statusReason === 'its system panicked', { what: 'its panic to be seen' })
+    await waitFor(() => real.record(uuid).statusReason === 'its system panicked', { what: 'the report of its panic' })
     expect(real.record(uuid)).to.include({ status: 'running', wanted: 'running' })
   })
 

@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait.js'
 
 const python = '/usr/bin/python3'
 
-/** As QEMU tells of what it has open. */
+/** An open block device, as QEMU describes it. */
 interface BlockNode {
   readonly 'node-name': string
   readonly drv: string
@@ -25,8 +25,8 @@ interface BlockNode {
 }
 
 /**
- * Tries everything of argv as itself, in its QEMU's namespaces: prints what worked. `read PATH`, `list PATH`,
- * `connect PATH`, `kill PID`, `trace PID`, `reach ADDRESS PORT`.
+ * Tries each action in argv in QEMU's namespaces, and prints the successful ones: `read PATH`, `list PATH`, `connect
+ * PATH`, `kill PID`, `trace PID`, `reach ADDRESS PORT`.
  */
 const tries = `
 import ctypes, os, signal, socket, sys
@@ -53,14 +53,14 @@ const agents: Readonly<Record<string, string>> = {
   'answers without end': `yes '{"return":1,"id":1}' >$p`,
   'objects without end': `yes '{"return":[[[[[[[[{}]]]]]]]]}' >$p`,
   'nothing at all': `cat $p >/dev/null`,
-  'who it is, and then nothing': loop(`sync 0`),
-  'who it is, too late': loop(`sync 3`),
-  'who it is, and then an endless line': loop(`sync 0; tr '\\0' a </dev/zero >&3`),
-  'that all is frozen, and then nothing': loop(`sync 0; freeze`),
+  'its sync id, and then nothing': loop(`sync 0`),
+  'its sync id, too late': loop(`sync 3`),
+  'its sync id, and then an endless line': loop(`sync 0; tr '\\0' a </dev/zero >&3`),
+  'that everything is frozen, and then nothing': loop(`sync 0; freeze`),
   'that it freezes nothing, and thaws nothing': loop(`sync 0; refuse`),
 }
 
-/** Answers each line by shell functions: `sync SECONDS`, `freeze`, `refuse`. */
+/** Answers each line with shell functions: `sync SECONDS`, `freeze`, `refuse`. */
 function loop(answer: string): string {
   return `exec 3<>$p
 number() { echo "$line" | sed -n "s/.*\\"$1\\":\\([0-9]*\\).*/\\1/p"; }
@@ -68,7 +68,7 @@ sync() { case $line in *sync-delimited*) sleep $1; id=$(echo "$line" | sed 's/.*
   n=$(echo "$line" | sed 's/.*"arguments":{"id":\\([0-9]*\\)}.*/\\1/'); printf '\\377{"return":%s,"id":%s}\\n' $n $id >&3;; esac; }
 freeze() { case $line in *fsfreeze-freeze*) printf '{"return":1,"id":%s}\\n' $(number id) >&3;; esac; }
 refuse() { case $line in *fsfreeze*) printf '{"error":{"class":"CommandNotFound","desc":"no"},"id":%s}\\n' $(number id) >&3;; esac; }
-while :; do if read -r line <&3; then ${answer}; else sleep 0.05; fi; done` // a port nobody has open has an end
+while :; do if read -r line <&3; then ${answer}; else sleep 0.05; fi; done` // a port that nobody has open returns an end of file
 }
 
 describe('hostile virtual machines', function () {
@@ -90,7 +90,7 @@ describe('hostile virtual machines', function () {
     return seen.find((one) => one.uuid === uuid)!.pid!
   }
 
-  it("whose QEMU is taken over reads, reaches, sees and ends nothing of another's or the host's", async () => {
+  it('whose QEMU is taken over cannot read, reach, see or end anything of another guest or the host', async () => {
     const [own, other] = [uuids[0]!, uuids[1]!]
     const [pid, otherPid] = [await pidOf(own), await pidOf(other)]
     const { state_dir: state, run_dir: run, storage } = real.config
@@ -116,7 +116,7 @@ describe('hostile virtual machines', function () {
       ...hostPorts(),
     ]
     expect(tryAs(pid, own, attempts)).to.deep.equal([])
-    // The same as root works: each is there to be tried.
+    // Everything works as root, so each target exists.
     const works = attempts.filter((attempt) => /^(read|list)/.test(attempt) && !attempt.includes('/proc/'))
     expect(
       spawnSync(python, ['-c', tries, ...works], { encoding: 'utf8' })
@@ -132,7 +132,7 @@ describe('hostile virtual machines', function () {
     return listening.map(([, port = '']) => `reach 127.0.0.1 ${Number.parseInt(port, 16)}`)
   }
 
-  /** As the user of a guest's QEMU, in its namespaces and directory, with its groups. */
+  /** Tries attempts as the user of a guest's QEMU, in its namespaces and directory, with its groups. */
   function tryAs(pid: number, uuid: string, attempts: readonly string[]): string[] {
     const uid = String(real.domain.context.machineOf(real.record(uuid)).isolation.userIdBase)
     const enter = ['--target', `${pid}`, '--net', '--ipc', '--uts', '--wd', '--']
@@ -194,7 +194,7 @@ describe('hostile virtual machines', function () {
         })
         const { status } = await real.domain.engine.wait(operation.id)
         expect(status).to.equal('done')
-        expectInTime(began, 30_000, 'all is done')
+        expectInTime(began, 30_000, 'everything is done')
         expect(beside, 'ms of another, 10 s are promised').to.be.lessThan(deadlineOf(10_000))
         expect(await inside(uuid, 'echo on')).to.equal('on')
         await inside(uuid, 'kill -9 -$(cat /run/pid) 2>/dev/null; kill -9 $(cat /run/pid); true')
@@ -208,19 +208,19 @@ describe('hostile virtual machines', function () {
       expect((process.memoryUsage().rss - bytesBefore) / 2 ** 20, 'MiB').to.be.lessThan(100)
     })
 
-    it('refuse a setting, which is reported as waiting, and have it after their next boot', async () => {
+    it('reject a setting, which is reported as waiting, and get it at their next boot', async () => {
       const uuid = uuids[0]!
       expect(real.record(uuid).atNextStart).to.include('password')
       real.domain.reconciler.listen()
       const before = await pidOf(uuid)
       await inside(uuid, '(sleep 1; sync; reboot -f) >/dev/null 2>&1 &')
-      await waitFor(() => real.record(uuid).atNextStart.length === 0, { what: 'its reboot to be seen' })
+      await waitFor(() => real.record(uuid).atNextStart.length === 0, { what: 'the report of its reboot' })
       expect(await inside(uuid, 'hostname')).to.equal('one')
       expect(await pidOf(uuid)).to.equal(before)
     })
   })
 
-  /** Its machine does nothing: what is on the disk is what a system in it could have written there. */
+  /** The machine does nothing: the test writes the disk like a system in it. */
   describe('that own their disks', () => {
     let uuid = ''
     const disk = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
@@ -230,7 +230,7 @@ describe('hostile virtual machines', function () {
       uuid = await real.create('idle', { ...kvm.spec, templateId: 'debian-13-kvm' })
     })
 
-    it('get a raw disk, and nothing of the host, whatever they write at its beginning', async () => {
+    it('get only their raw disk, and nothing of the host, whatever they write at its beginning', async () => {
       await real.done(powerOrder('stop', uuid).order)
       const header = join(real.config.run_dir, 'header.qcow2')
       execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', '/etc/shadow', header, '8G'])
@@ -251,7 +251,7 @@ describe('hostile virtual machines', function () {
       expect(execFileSync('head', ['-c', '3', disk()], { encoding: 'latin1' })).to.equal('QFI')
     })
 
-    it('are killed at their deadline where they ignore the power button', async () => {
+    it('are killed at their deadline if they ignore the power button', async () => {
       const pid = await pidOf(uuid)
       await real.done({ $case: 'stop', value: { uuid, force: false } })
       expect([real.record(uuid).status, findLiveProcess(pid)]).to.deep.equal(['stopped', undefined])

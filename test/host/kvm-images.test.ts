@@ -16,7 +16,7 @@ import { sshInto } from '../support/guests/ssh-into.js'
 import { tinyDisk } from '../support/guests/tiny-image.js'
 import { waitFor } from '../support/wait.js'
 
-/** From a URL on loopback to a virtual machine of it; the headers themselves are in kvm-disks.test.ts. */
+/** From a URL on loopback to a running virtual machine; kvm-disks.test.ts tests disk headers. */
 describe('disks from a URL', function () {
   const scratch = scratchDirectory('btest-kvm-images')
   let agent: AgentProcess
@@ -99,7 +99,7 @@ describe('disks from a URL', function () {
     expect(await sshInto(machineAt(guest!.ipv4), 'echo on')).to.equal('on')
   })
 
-  it('are finished by the next agent where one is killed in the middle', async () => {
+  it('are finished by the next agent if one is killed in the middle', async () => {
     const id = await addCustom(converted('-O', 'qcow2'))
     server.manners = { stallAfter: 1_000_000 }
     const operation = await download(id)
@@ -114,7 +114,7 @@ describe('disks from a URL', function () {
     await call(images.removeCustomImage.bind(images), { id })
   })
 
-  it('are imported from the upload directory, packed as they are', async () => {
+  it('are imported from the upload directory, packed or not', async () => {
     const packed = join(scratch.path, 'tiny.qcow2')
     execFileSync('qemu-img', ['convert', '-f', 'raw', '-O', 'qcow2', tinyDisk(), packed])
     execFileSync('zstd', ['-q', packed])
@@ -144,7 +144,7 @@ describe('disks from a URL', function () {
       content: qcow2('backing', '-F', 'raw', '-b', '/etc/shadow', '1M'),
       code: 'image_invalid',
     }),
-    'more than is taken': () => ({ content: qcow2('large', '2G'), code: 'image_too_large' }),
+    'more than the limit': () => ({ content: qcow2('large', '2G'), code: 'image_too_large' }),
     'no system to boot': () => ({ content: Buffer.alloc(1_000_000), code: 'image_invalid' }),
   }
   for (const [what, make] of Object.entries(wrong))

@@ -25,7 +25,7 @@ const drive = {
   ],
 } as const
 
-/** As others read it; what the kernel reads of it, machines that boot show (kvm-guest, kvm-debian). */
+/** Read by other programs here. kvm-guest and kvm-debian test that kernels can read it. */
 describe("a guest's CD", () => {
   const { path: directory, wipe } = scratchDirectory('btest-kvm-seed')
   const file = join(directory, 'seed.iso')
@@ -46,7 +46,7 @@ describe("a guest's CD", () => {
       ['Rock Ridge', '-R'],
       ['Joliet', '-J'],
     ] as const)
-      it(`${what} has its files by the names of ${names}`, () => {
+      it(`${what} has its files with the names of ${names}`, () => {
         writeFileSync(file, planIso(label, files))
         const listed = sh('isoinfo', option, '-f', '-i', file).trim().split('\n')
         for (const { name, content } of files) {
@@ -56,7 +56,7 @@ describe("a guest's CD", () => {
       })
   }
 
-  it('retains its size and place when it is rewritten, and is readable by root only', async () => {
+  it('keeps its size and inode when it is rewritten, and is readable only by root', async () => {
     await writeSeed(cloud, kept)
     const before = statSync(kept)
     await writeSeed({ label: 'cidata', files: [{ name: 'meta-data', content: 'shorter' }] }, kept)
@@ -66,7 +66,7 @@ describe("a guest's CD", () => {
     expect(sh('isoinfo', '-J', '-f', '-i', kept).trim()).to.equal('/meta-data')
   })
 
-  it('accepts only what fits', async () => {
+  it('accepts only data that fits', async () => {
     const huge = [{ name: 'user-data', content: 'x'.repeat(2 ** 20) }]
     const refusal = await writeSeed({ label: 'cidata', files: huge }, kept).catch((error: Error) => error.message)
     expect(refusal).to.match(/a seed of \d+ bytes/)

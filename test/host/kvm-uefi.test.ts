@@ -108,7 +108,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       }
     })
 
-    it('retains both over a stop, and leaves no process', async () => {
+    it('keeps both after a stop, and leaves no process', async () => {
       const vars = join(volumeOf(uuid), 'vars.fd')
       const first = lstatSync(vars).ino
       expect(readFileSync(vars).equals(readFileSync('/usr/share/OVMF/OVMF_VARS_4M.ms.fd'))).to.equal(false)
@@ -147,18 +147,18 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).to.contain('ide-cd,bus=ide.1,drive=drivers')
       const image = await context.drivers.kvm!.screenshot(context.machineOf(record))
       expect(image.toString('latin1', 1, 4)).to.equal('PNG')
-      // The same kernel as above: it runs, though it sees nothing of a CD.
+      // The same kernel as above: it runs, although it does not see the CD.
       await waitFor(async () => (await pings(record.ipv4)) || (await usesProcessor(uuid)), {
         what: 'a sign of life',
       })
     })
 
-    it('gets a new password by its guest agent, and reports where there is none', async () => {
+    it('gets a new password by its guest agent, and reports if there is no such user', async () => {
       const order = resetPasswordOrder(uuid, { password: 'Another-Pass-2' }).order!
       const asked = { operationId: randomUUID(), requestedBy: 'test', order }
       const { operation } = await real.domain.orders.submit(asked)
       const ended = await real.domain.engine.wait(operation.id)
-      // Its agent is a Linux's, which knows no Administrator.
+      // Its agent runs on Linux, which does not have an Administrator.
       expect([ended.status, ended.errorCode]).to.deep.equal(['failed', 'guest_refused'])
       await real.done(powerOrder('stop', uuid).order)
       const again = await real.domain.orders.submit({ ...asked, operationId: randomUUID() })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { growDisk, readInstance, writeInstance } from '../../agent/drivers/qemu/disk.js'
 
-/** Volumes whose files came from a backup that anybody may have made. */
+/** Volumes with files from an untrusted backup. */
 describe('a foreign volume of a virtual machine', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-kvm-volume-'))
   const canary = join(directory, 'canary')
@@ -28,7 +28,7 @@ describe('a foreign volume of a virtual machine', () => {
   }
 
   for (const [what, make] of Object.entries(disks)) {
-    it(`has no disk where that is ${what}`, async () => {
+    it(`has no disk if that is ${what}`, async () => {
       make(join(volume, 'disk.raw'))
       const refusal = await growDisk(volume, 1024).then(
         () => 'taken',
@@ -38,7 +38,7 @@ describe('a foreign volume of a virtual machine', () => {
       expect(readFileSync(canary, 'utf8')).to.equal('{"id":"of-the-host"}')
     })
 
-    it(`is not followed or read where its instance is ${what}`, async () => {
+    it(`is not followed or read if its instance file is ${what}`, async () => {
       for (const name of ['instance.json', 'instance.json.new']) make(join(volume, name))
       expect((await readInstance(volume)).id).to.match(/^iid-/)
       await writeInstance(volume, { id: 'iid-new' })

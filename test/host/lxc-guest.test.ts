@@ -68,7 +68,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('is held to its swap, process and processor limits', async () => {
+    it('cannot exceed its swap, process and processor limits', async () => {
       const machine = await started()
       const { version, controllers } = readCgroupLayout()
       const read = (controller: string, file: string): string =>
@@ -117,7 +117,7 @@ describe('a guest of the lxc driver', function () {
       writeFileSync(`${controllers.get('pids')}/lxc.payload.${prefix}-${machine.id}/pids.max`, '77')
       expect([await resized(machine), await resized(machine)]).to.deep.equal(['applied, changed', 'applied'])
       const bound = `${unified}/lxc.payload.${prefix}-${machine.id}/cgroup.max.descendants`
-      writeFileSync(bound, 'max') // as an older agent left it
+      writeFileSync(bound, 'max') // like an older agent
       expect([await resized(machine), await resized(machine)]).to.deep.equal(['applied, changed', 'applied'])
       expect(readFileSync(bound, 'utf8').trim()).to.equal('512')
     })
@@ -128,7 +128,7 @@ describe('a guest of the lxc driver', function () {
       expect([await resized(wanted), await resized(wanted)]).to.deep.equal(['at_next_start, changed', 'at_next_start'])
     })
 
-    it('refuses less memory than is in use', async () => {
+    it('rejects less memory than in use', async () => {
       const machine = await started()
       await booted(machine)
       const fill = attach(machine, '/bin/sh', '-c', 'head -c 200m /dev/zero | tail | sleep 30')

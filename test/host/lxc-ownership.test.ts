@@ -12,10 +12,10 @@ describe('ownership of the lxc driver', function () {
   const signal = new AbortController().signal
 
   describe('removeAll', () => {
-    it('leaves nothing of running or stopped guests, nor of the driver', async () => {
+    it('leaves no trace of running or stopped guests, or of the driver', async () => {
       const other = await openLxcHost({ name: 'btest-lxc-all', prefix: 'btm', subnet: '10.214.7' })
       try {
-        expect(other.driver.hasLxcfs(), 'it does without lxcfs').to.equal(false)
+        expect(other.driver.hasLxcfs(), 'it works without lxcfs').to.equal(false)
         for (const start of [true, false]) {
           const machine = other.machine()
           other.clone(machine)
@@ -42,7 +42,7 @@ describe('ownership of the lxc driver', function () {
 
     for (const [what, hide] of [
       ['known by its configuration', false],
-      ['of which nothing is known', true],
+      ['without any known facts', true],
     ] as const)
       it(`leaves that guest unchanged: ${what}`, async () => {
         const machine = await started()
@@ -86,7 +86,7 @@ describe('ownership of the lxc driver', function () {
       await waitFor(async () => (await lab.host.driver.listTraces()).length === 0, { what: 'no traces' })
     })
 
-    it('has a configuration that is readable by root only and replaced atomically', async () => {
+    it('has a configuration that is readable only by root and replaced atomically', async () => {
       const machine = await prepared()
       const path = `${lab.host.path}/state/lxc/${prefix}-${machine.id}`
       expect(statSync(`${path}/config`).mode & 0o777).to.equal(0o600)

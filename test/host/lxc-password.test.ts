@@ -27,14 +27,14 @@ describe('password and freezing of an lxc guest', function () {
   }
   const start = (machine: Machine): Promise<void> => lab.host.driver.start(machine, signal)
   const set = (machine: Machine, password: string): Promise<unknown> => lab.host.driver.setPassword(machine, password)
-  /** True if root's hash is that of the password, as others compute it. */
+  /** Fails unless root's hash matches the password, computed by openssl. */
   function expectPassword({ volume }: Machine, password: string): void {
     const shadow = readFileSync(`${volume}/etc/shadow`, 'utf8')
     const [, , salt = '', hash = ''] = (/^root:([^:]*):/m.exec(shadow)?.[1] ?? '').split('$')
     const wanted = sh('openssl', 'passwd', '-6', '-salt', salt, password).trim()
     expect(`$6$${salt}$${hash}`).to.equal(wanted)
   }
-  /** A program of the guest's in place of its chpasswd, which tells in /root what it got. */
+  /** Replaces the guest's chpasswd by a script. */
   function plant({ volume }: Machine, script: string): void {
     rmSync(`${volume}/usr/sbin/chpasswd`, { force: true })
     writeFileSync(`${volume}/usr/sbin/chpasswd`, `#!/bin/sh\n${script}\n`)
@@ -44,7 +44,7 @@ describe('password and freezing of an lxc guest', function () {
   describe('setPassword', () => {
     const odd = `a$'"\\\`:b ä1`
 
-    it('works in Debian, stopped and running, for its own login', async () => {
+    it('works in Debian for its login, stopped and running', async () => {
       const machine = await lab.prepared()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')
@@ -56,7 +56,7 @@ describe('password and freezing of an lxc guest', function () {
       expect(readFileSync(`${machine.volume}/etc/shadow`, 'utf8')).to.match(/^daemon:\*:/m)
     })
 
-    it('works in a guest of busybox, which has no chpasswd, stopped and running', async () => {
+    it('works in a busybox guest without chpasswd, stopped and running', async () => {
       const machine = await busybox()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')
@@ -75,7 +75,7 @@ describe('password and freezing of an lxc guest', function () {
       expect(told).to.not.contain('secret-word-1')
     })
 
-    it('fails in bounded time where the guest’s program fails, hangs or prints endlessly', async () => {
+    it('fails within a time limit if the guest’s program fails, hangs or prints endlessly', async () => {
       const programs = [
         [
           'echo no such luck >&2; printf "\\033[31mred" >&2; exit 1',
@@ -95,12 +95,12 @@ describe('password and freezing of an lxc guest', function () {
           expect(refused, script).to.match(said)
           expect(refused, script).to.not.match(/\p{Cc}/u)
           const title = `^lxc-attach .*${prefix}-${machine.id} `
-          expect(spawnSync('pgrep', ['-f', title]).stdout.toString(), 'lxc-attach that stays').to.equal('')
+          expect(spawnSync('pgrep', ['-f', title]).stdout.toString(), 'remaining lxc-attach').to.equal('')
         }),
       )
     })
 
-    it('is refused where the files of a stopped guest lead elsewhere, and changes nothing there', async () => {
+    it('is rejected if the files of a stopped guest are links, whose targets stay unchanged', async () => {
       const machine = await lab.prepared()
       const canary = `${lab.host.path}/canary`
       writeFileSync(canary, 'root:*:1::::::\n')
@@ -110,7 +110,7 @@ describe('password and freezing of an lxc guest', function () {
       expect(readFileSync(canary, 'utf8')).to.equal('root:*:1::::::\n')
     })
 
-    it('works from outside where the guest left stale locks, but not during vipw', async () => {
+    it('works from outside despite stale locks of the guest, but not during vipw', async () => {
       const machine = await lab.prepared()
       for (const name of ['passwd.lock', 'shadow.lock']) mkdirSync(`${machine.volume}/etc/${name}`)
       sh('cp', `${machine.volume}/bin/sleep`, `${machine.volume}/root/vipw`)
@@ -123,7 +123,7 @@ describe('password and freezing of an lxc guest', function () {
       expectPassword(machine, 'second-word-2')
     })
 
-    it('refuses more than one line', async () => {
+    it('rejects more than one line', async () => {
       const machine = await lab.prepared()
       expect(await refusal(set(machine, 'first\ndaemon:x'))).to.match(/not one line/)
     })
@@ -142,7 +142,7 @@ describe('password and freezing of an lxc guest', function () {
       expect(await read(machine)).to.deep.equal({ passwordHash: '$y$j9T$salt$hash', authorizedKeys: [key] })
     })
 
-    it('follows links inside the guest, and none to the host', async () => {
+    it('follows links inside the guest, but none to the host', async () => {
       const machine = await lab.prepared()
       const root = machine.volume
       mkdirSync(`${root}/root/keys`, { recursive: true })
@@ -185,7 +185,7 @@ describe('password and freezing of an lxc guest', function () {
       return existsSync(path) ? readFileSync(path, 'utf8') : ''
     }
 
-    /** A guest that counts as fast as it can. */
+    /** Starts a guest that counts as fast as it can. */
     async function counting(): Promise<Machine> {
       const machine = await busybox()
       const count = 'i=0; while :; do i=$((i+1)); echo $i >/root/count.new; mv /root/count.new /root/count; done'
@@ -196,7 +196,7 @@ describe('password and freezing of an lxc guest', function () {
     }
     const goesOn = (machine: Machine): Promise<unknown> => {
       const before = counter(machine)
-      return waitFor(() => counter(machine) !== before, { what: 'the guest to go on' })
+      return waitFor(() => counter(machine) !== before, { what: 'the guest to continue' })
     }
 
     it('holds all processes until thaw; both can be repeated', async () => {

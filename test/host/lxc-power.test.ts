@@ -24,7 +24,7 @@ describe('power of lxc guests', function () {
     writeFileSync(init, `#!/bin/sh\n${script}\n`, { mode: 0o755 })
   }
 
-  /** As its owner does it: answered at once, whether or not the guest has a logind. */
+  /** Runs systemctl like the owner; it returns at once, with or without a logind in the guest. */
   function systemctl(machine: Machine, verb: 'poweroff' | 'reboot'): void {
     const { error } = spawnSync('lxc-attach', attach(machine, 'systemctl', verb), { timeout: 60_000 })
     expect(error, verb).to.equal(undefined)
@@ -76,7 +76,7 @@ describe('power of lxc guests', function () {
       nic: { ...lab.host.machine().nic, ipv6Addresses },
     })
 
-    it('gives a guest as many IPv6 addresses as it may have, usable before its first process runs', async () => {
+    it('gives a guest the maximum number of IPv6 addresses, usable before its first process runs', async () => {
       const { max } = networkLimits.addresses
       const addresses = Array.from({ length: max }, (_, i) => `2001:db8::${(i + 1).toString(16)}`)
       const machine = await prepared(nicWith(addresses))
@@ -88,7 +88,7 @@ describe('power of lxc guests', function () {
       expect([count('\n'), count(' deprecated '), count(' tentative ')]).to.deep.equal([max, max - 1, 0])
     })
 
-    it('fails where an address is refused, and leaves nothing', async () => {
+    it('fails if an address is rejected, and leaves nothing', async () => {
       const machine = await prepared(nicWith(['2001:db8::5', '2001:db8::5']))
       const error: Error = await lab.host.driver.start(machine, signal).then(
         () => expect.fail('started'),
@@ -133,7 +133,7 @@ describe('power of lxc guests', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('powers off an init that knows SIGPWR only', async () => {
+    it('powers off an init that only handles SIGPWR', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "exit 0" PWR; while :; do sleep 0.1; done')
       await lab.host.driver.start(machine, signal)
@@ -141,7 +141,7 @@ describe('power of lxc guests', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('ends with the caller’s signal, and the guest continues', async () => {
+    it('ends when the caller aborts, and the guest continues', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "" PWR; while :; do sleep 1; done')
       await lab.host.driver.start(machine, signal)
@@ -173,7 +173,7 @@ describe('power of lxc guests', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('reports a guest at the next agent that ended without one', async () => {
+    it('reports a guest to the next agent if it ended without an agent', async () => {
       const machine = await started()
       const mark = `${lab.host.path}/run/lxc-stopped/${prefix}-${machine.id}`
       await booted(machine)
@@ -220,7 +220,7 @@ describe('power of lxc guests', function () {
   })
 
   describe('the agent’s end', () => {
-    it('does not affect a guest: monitor and guest are in groups of their own', async () => {
+    it('does not affect a guest: monitor and guest have their own cgroups', async () => {
       const machine = await started()
       const { pid } = await observed(machine)
       const own = readFileSync('/proc/self/cgroup', 'utf8').split('\n')

@@ -16,7 +16,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     for (const terminal of terminals.splice(0)) terminal.close()
   })
 
-  /** Opens a console of the guest, as berth-console does. */
+  /** Opens a console of the guest like berth-console. */
   async function open(machine: Machine, mode: ConsoleMode) {
     const place = await lab.host.driver.findConsole(machine, mode)
     const seen: { text: string; code?: number } = { text: '' }
@@ -78,24 +78,24 @@ describe('a terminal in a guest of the lxc driver', function () {
     expect(leads, 'leads its session').to.equal(true)
   })
 
-  it('has a shell where no program creates a session', async () => {
+  it('has a shell even if no program creates a session', async () => {
     const machine = await started()
     await booted(machine)
     lab.host.inside(machine, 'rm', '/usr/bin/setsid')
     expect((await useShell(machine)).leads).to.equal(false)
   })
 
-  /** As root of the guest does it. */
+  /** Attacks by root of the guest on /dev/pts. */
   const hostile = {
     'a file': 'touch /root/file && mount --bind /root/file /dev/pts/ptmx',
     'a terminal': 'mount --bind /dev/console /dev/pts/ptmx',
-    'terminals of its own making':
+    'its own terminals':
       'mount -t devpts -o newinstance,ptmxmode=666 none /mnt && mount --bind /mnt/ptmx /dev/pts/ptmx',
-    'a link to what the host has': `ln -s /dev/ptmx /root/link && perl -e '
+    'a link to the host’s device': `ln -s /dev/ptmx /root/link && perl -e '
        my ($link, $ptmx, $here) = ("/root/link", "/dev/pts/ptmx", "");
        my $tree = syscall(428, -100, $link, 0x101); # open_tree, AT_SYMLINK_NOFOLLOW | OPEN_TREE_CLONE
        exit(syscall(429, $tree, $here, -100, $ptmx, 4) != 0)'`, // move_mount, MOVE_MOUNT_F_EMPTY_PATH
-    'no more': `perl -e 'for (1 .. 3) {
+    'no free terminals': `perl -e 'for (1 .. 3) {
        pipe(my $done, my $busy);
        if (!fork) {
          my @all;
@@ -109,7 +109,7 @@ describe('a terminal in a guest of the lxc driver', function () {
      }'`,
   }
 
-  it('has a shell whatever the guest has in place of new terminals, which is not opened', async () => {
+  it('has a shell and opens nothing that the guest puts in place of new terminals', async () => {
     const machine = await started()
     await booted(machine)
     const clean = await lab.host.driver.findConsole(machine, 'shell')
@@ -141,7 +141,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     await says(/42x/, '')
   })
 
-  it('hangs up where nobody holds the terminal any more', async () => {
+  it('hangs up when nobody holds the terminal any more', async () => {
     const machine = await started()
     await booted(machine)
     const { terminal, says, seen } = await open(machine, 'shell')
@@ -153,9 +153,9 @@ describe('a terminal in a guest of the lxc driver', function () {
     terminal.close()
     await waitFor(() => seen.code !== undefined, { what: 'the program ends' })
     await waitFor(() => !/^sleep (12345|23456)$/m.test(readProcesses()), {
-      what: 'what the shell ran ends',
+      what: 'the command of the shell ends',
     })
-    await waitFor(() => keepers().length === 0, { what: 'what keeps it open ends' })
+    await waitFor(() => keepers().length === 0, { what: 'the process that keeps it open ends' })
   })
 
   it('reports why there is none', async () => {

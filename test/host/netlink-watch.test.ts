@@ -43,7 +43,7 @@ describe('netlink watch', () => {
     it(`ignores ${what}`, () => expectSilence(() => command(line)))
 
   for (const [what, line, topic] of [
-    ['a table made', 'nft add table ip berthnlw', 'tables'],
+    ['a new table', 'nft add table ip berthnlw', 'tables'],
     ['a rule in it', 'nft add chain ip berthnlw c; add rule ip berthnlw c accept', 'tables'],
     ['an element', 'nft add set ip berthnlw s { type mark ; }; add element ip berthnlw s { 7 }', 'tables'],
     ['all tables flushed', 'nft delete table ip berthnlw', 'tables'],
@@ -53,11 +53,11 @@ describe('netlink watch', () => {
     ['a class', 'tc class add dev nlw1 parent 1: classid 1:1 htb rate 1mbit', 'rates'],
     ['a guest up', 'ip link set nlw1 up', 'links'],
     ['the bridge', 'ip link add nlwbr type bridge', 'links'],
-    ['a guest put on it', 'ip link set nlw1 master nlwbr', 'links'],
-    ['a guest taken off', 'ip link set nlw1 nomaster', 'links'],
+    ['a guest attached to it', 'ip link set nlw1 master nlwbr', 'links'],
+    ['a guest detached', 'ip link set nlw1 nomaster', 'links'],
     ['an address', 'ip address add 198.18.77.1/32 dev nlwpeer', 'links'],
-    ['an interface that shapes', 'ip link add nlw1u type ifb', 'links'],
-    ['a guest gone', 'ip link delete nlw1', 'links'],
+    ['a shaping interface', 'ip link add nlw1u type ifb', 'links'],
+    ['a deleted guest interface', 'ip link delete nlw1', 'links'],
   ] as [string, string, NetlinkTopic][])
     it(`reports ${what}`, async () => {
       told.length = 0
@@ -77,7 +77,7 @@ describe('netlink watch', () => {
     await waitFor(() => told.includes('tables'), { what: 'tables' })
   })
 
-  /** Notices come in their order, those of tables before the others: an address marks the end of what was said. */
+  /** Notices arrive in order, those of tables before the others, so an address marks the end of the notices. */
   async function expectSilence(change: () => Promise<void>): Promise<void> {
     told.length = 0
     await change()

@@ -10,7 +10,7 @@ import { CommandError } from '../../agent/host/process/process.js'
 import { killChildren } from '../support/kill.js'
 import { waitFor } from '../support/wait.js'
 
-/* In the host's own namespace, in a table of its own that no packet meets. */
+/* In the host's own namespace, in a separate table that no packet traverses. */
 const table = 'btest_nft'
 
 describe('nft and ip on a pipe', () => {
@@ -33,7 +33,7 @@ describe('nft and ip on a pipe', () => {
   })
 
   it('keeps no history of its commands on the disk', async () => {
-    const history = '/.nft.history' // where nft keeps it without a HOME
+    const history = '/.nft.history' // its path without HOME
     const before = readFileSync(history, { flag: 'a+' })
     const own = new Nft()
     await own.apply([`add chain ip ${table} remembered`, `delete chain ip ${table} remembered`])
@@ -69,7 +69,7 @@ describe('nft and ip on a pipe', () => {
     expect(await nft.readTable('ip', 'btest_none')).to.equal(undefined)
   })
 
-  it('identifies its own processes, that of a pipe and that of a long transaction', async () => {
+  it('identifies its own processes, of a pipe and of a long transaction', async () => {
     const monitor = spawn('nft', ['monitor'], { stdio: ['ignore', 'pipe', 'inherit'] })
     const pids: number[] = []
     createInterface({ input: monitor.stdout }).on('line', (line) => {
@@ -130,7 +130,7 @@ describe('nft and ip on a pipe', () => {
     await Promise.resolve()
     expect(killChildren(process.pid, 'nft')).to.equal(1)
     await during
-    // Its death may be noticed only now.
+    // Its end may be detected only now.
     await failure(nft.apply([`add chain ip ${table} during`]))
     await nft.apply([`add chain ip ${table} during`])
     expect(await nft.readTable('ip', table))

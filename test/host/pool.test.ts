@@ -58,7 +58,7 @@ describe('storage pool', function () {
   })
 
   for (const [name, prepare] of [
-    ['an unfinished loop file lies there', () => writeFileSync(`${loopFile}.new`, 'half')],
+    ['an unfinished loop file exists', () => writeFileSync(`${loopFile}.new`, 'half')],
     ['the loop file is not formatted', () => (writeFileSync(loopFile, ''), truncateSync(loopFile, 4 * gib))],
     [
       'it is formatted but not mounted',

@@ -42,7 +42,7 @@ describe('the sandbox of programs that read foreign files', function () {
       expect(await said(`cat ${path} 2>&1 || true`), path).to.match(/No such file/)
   })
 
-  it('gives its user the devices also with the umask of the agent', () => {
+  it('gives its user the devices, even with the umask of the agent', () => {
     const args = [`${userId}`, input, directory, '', '1000', '/bin/sh', '-c', 'echo x >/dev/null; umask; ls /dev']
     const script = 'umask 0077; exec perl "$@"'
     const said = execFileSync('sh', ['-c', script, 'sh', perlProgram('in-sandbox'), ...args], {
@@ -51,7 +51,7 @@ describe('the sandbox of programs that read foreign files', function () {
     expect(said).to.equal('0077\nnull\nstdin\nurandom\nzero\n')
   })
 
-  it('is writable in its directory only', async () => {
+  it('is writable only in its directory', async () => {
     for (const path of ['/x', '/usr/x', '/dev/x', '/dev/stdin', '/bin/x'])
       expect(await said(`echo x 2>&1 >${path} || true`), path).to.match(/Read-only|Permission denied/)
   })
@@ -76,7 +76,7 @@ describe('the sandbox of programs that read foreign files', function () {
       const pid = await waitFor(() => findProcess('/bin/sleep\x0027182'), {
         what: 'the program',
       })
-      expect(descriptorsOf(agent.pid!)).to.include(`${scratch}/secret`) // else this would show nothing
+      expect(descriptorsOf(agent.pid!)).to.include(`${scratch}/secret`) // otherwise this would prove nothing
       const fds = descriptorsOf(pid)
       expect(fds).to.have.length(3)
       expect(fds[0]).to.equal(input)
@@ -113,7 +113,7 @@ function descriptorsOf(pid: number): string[] {
   return readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`))
 }
 
-/** The process whose command line begins so. */
+/** The process whose command line begins with this text. */
 function findProcess(command: string): number | undefined {
   const pid = readdirSync('/proc').find((name) => {
     try {

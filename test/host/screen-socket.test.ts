@@ -11,14 +11,14 @@ import { waitFor } from '../support/wait.js'
 
 const keys = { ctrl: 0xffe3, alt: 0xffe9, delete: 0xffff } as const
 
-/** A key that goes down. RFC 6143, 7.5.4. */
+/** The message for a pressed key. RFC 6143, 7.5.4. */
 function press(key: number): Buffer {
   const event = Buffer.from([4, 1, 0, 0, 0, 0, 0, 0])
   event.writeUInt32BE(key, 4)
   return event
 }
 
-/** QEMU with a screen and a keyboard, and no program that runs: it says what keys it gets. */
+/** QEMU with a screen and a keyboard, without a running program, reports the keys that it gets. */
 describe('the socket of a screen', function () {
   const folder = mkdtempSync('/tmp/btest-screen-')
   const path = join(folder, 'vnc.sock')
@@ -82,7 +82,7 @@ describe('the socket of a screen', function () {
     }
     const before = used()
     const piece = Buffer.from('x')
-    terminal.write(Buffer.alloc(2 ** 20)) // more than the kernel takes
+    terminal.write(Buffer.alloc(2 ** 20)) // more than the kernel buffers
     for (let count = 0; count < 250_000; count++) terminal.write(piece)
     const grownMib = (used() - before) / 2 ** 20
     await waitFor(() => other, { what: 'a connection' })

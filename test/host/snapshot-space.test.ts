@@ -29,13 +29,13 @@ const mib = 1024 ** 2
 const gib = 1024 ** 3
 const boughtMib = 32
 const boughtBytes = boughtMib * mib
-/** btrfs counts blocks of its trees, too, and reserves some before it writes. */
+/** btrfs also counts blocks of its trees, and reserves some before it writes. */
 const slackMib = 5
 
 const write = (path: string, megabytes: number): void =>
   void sh('dd', 'if=/dev/urandom', `of=${path}`, 'bs=1M', `count=${megabytes}`, 'conv=fsync')
 
-/** What is on a disk before its snapshots, and how many megabytes of it count. */
+/** Contents of a disk before its snapshots, and the megabytes that count. */
 const disks: readonly (readonly [name: string, megabytes: number, fill: (root: string) => void])[] = [
   ['an empty disk', 0, () => undefined],
   ['a full disk', boughtMib - slackMib, (root) => write(join(root, 'old-0'), boughtMib - slackMib)],
@@ -99,7 +99,7 @@ describe('the space that snapshots retain', function () {
         const ids = await lab.takeSeveral(uuid, count, (i) => write(join(root, `own-${i}`), 1))
         for (const file of readdirSync(root)) rmSync(join(root, file), { recursive: true })
         lab.sync()
-        write(join(root, 'new'), boughtMib - slackMib) // everything rewritten, up to what was bought
+        write(join(root, 'new'), boughtMib - slackMib) // everything rewritten, up to the disk size
         const allowance = lab.allowanceMib(uuid)
         expect(allowance).to.be.within(count === 0 ? 0 : megabytes - 1, count === 0 ? 0 : megabytes + count + 2)
         expect(() => write(join(root, 'more'), allowance + slackMib + 8)).to.throw(/quota exceeded/i)
@@ -107,7 +107,7 @@ describe('the space that snapshots retain', function () {
         if (ids[0] !== undefined) {
           await lab.restore(uuid, ids[0])
           rmSync(join(root, 'old-0'), { force: true })
-          write(join(root, 'after'), boughtMib - slackMib) // a restored disk has what was bought, too
+          write(join(root, 'after'), boughtMib - slackMib) // a restored disk has the full size too
         }
         for (const id of ids) await lab.delete(uuid, id)
         expect(lab.allowanceMib(uuid)).to.equal(0)
@@ -127,14 +127,14 @@ describe('the space that snapshots retain', function () {
     expect(lab.record(uuid).snapshotSpace.retainedBytes / mib).to.be.within(19, 23)
   })
 
-  it('never raises the limit beyond one disk more than the limit of snapshots, whatever a guest writes', async () => {
+  it('never raises the limit by more than one disk beyond the limit of snapshots, whatever a guest writes', async () => {
     const uuid = await lab.create(boughtBytes)
     const root = lab.volumes.pathOf(uuid)
     for (let round = 0; round < 5; round++) {
       const grow = (): void => write(join(root, `more-${round}`), 200)
       expect(grow).to.throw(/quota exceeded/i)
       lab.sync()
-      await lab.takeOwn(uuid, 'before-1') // as the agent does for a backup
+      await lab.takeOwn(uuid, 'before-1') // like the agent for a backup
       expect(lab.allowanceMib(uuid)).to.be.at.most(2 * boughtMib)
       await lab.volumes.deleteSnapshot(uuid, 'before-1')
       await lab.settled(uuid)
@@ -142,7 +142,7 @@ describe('the space that snapshots retain', function () {
     }
   })
 
-  it('lets a full guest write while the agent keeps a snapshot of its own', async () => {
+  it('lets a full guest write while the agent holds its own snapshot', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), boughtMib - slackMib)
@@ -151,7 +151,7 @@ describe('the space that snapshots retain', function () {
     write(join(root, 'data'), boughtMib - slackMib)
   })
 
-  it('is lowered to what the others retain, whichever snapshot is deleted', async () => {
+  it('is reduced to the space of the others, whichever snapshot is deleted', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), 12)
@@ -185,7 +185,7 @@ describe('the space that snapshots retain', function () {
     write(join(root, 'data'), boughtMib - slackMib)
   })
 
-  it('is limited with classic quotas as well, where it never counts for the disk', async () => {
+  it('is also limited with classic quotas, where it never counts for the disk', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     truncateSync(theirs.loop_file, 2 * gib)
@@ -282,7 +282,7 @@ class Lab {
   limitMib = (uuid: string): number => volumeLimitOf(this.#context, this.record(uuid)) / mib
   allowanceMib = (uuid: string): number => Math.ceil(this.limitMib(uuid) - boughtMib)
 
-  /** As the operation does, which shows the snapshot afterwards. */
+  /** Takes a snapshot like the operation, and lists it afterwards. */
   async take(uuid: string, id: string): Promise<void> {
     const { sizeBytes = 0 } = await takeCounted(this.#context, uuid, id)
     this.note(uuid, id, sizeBytes)
@@ -321,7 +321,7 @@ class Lab {
     })
   }
 
-  /** As a restore does: the old disk is kept until the new one works. */
+  /** Restores like the operation: the old disk is kept until the new one works. */
   async restore(uuid: string, id: string): Promise<void> {
     await this.volumes.prepare(uuid, { snapshot: id }, volumeLimitOf(this.#context, this.record(uuid)))
     await this.takeOwn(uuid, 'before-restore')

@@ -74,7 +74,7 @@ describe('snapshots of volumes', function () {
     expect(readdirSync(root).sort()).to.deep.equal(['etc', 'word'])
   })
 
-  it('are refused by name and for a missing volume', async () => {
+  it('are rejected for an invalid name and for a missing volume', async () => {
     for (const id of ['', '.', '..', 'a/b', 'A', `${'a'.repeat(64)}`, 'x.next'])
       expect(await refusal(volumes.snapshot(guest, id)), id).to.match(/invalid_field/)
     expect(await refusal(volumes.snapshot(randomUUID(), 'a'))).to.match(/volume_missing/)
@@ -83,13 +83,13 @@ describe('snapshots of volumes', function () {
     expect(readdirSync(pool.guests)).to.deep.equal([guest])
   })
 
-  it('record how much was counted when they were taken', async () => {
+  it('record the counted space at their creation', async () => {
     write(`${root}/data`, 16)
     const { sizeBytes } = await volumes.snapshot(guest, 'a')
     expect(sizeBytes).to.be.within(16 * mib, 17 * mib)
   })
 
-  it('restore the volume, bounded and writable, and remain themselves', async () => {
+  it('restore the volume, limited and writable, and remain', async () => {
     await volumes.snapshot(guest, 'a')
     put('second')
     for (let i = 0; i < 2; i++) {
@@ -114,7 +114,7 @@ describe('snapshots of volumes', function () {
     await trash.sweep()
   })
 
-  it('count for the guest’s bound, before and after a restore, until nothing references the data', async () => {
+  it('count for the guest’s limit, before and after a restore, until nothing references the data', async () => {
     write(`${root}/data`, 40)
     await volumes.snapshot(guest, 'a')
     await volumes.restore(guest, 'a', 64 * mib)
@@ -169,14 +169,14 @@ describe('snapshots of volumes', function () {
     expect(word()).to.equal('new')
   })
 
-  it('of a prepared but unused volume are deleted', async () => {
+  it('are deleted for a prepared but unused volume', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect([await volumes.discardNext(guest), await volumes.discardNext(guest)]).to.deep.equal([true, false])
     expect(await volumes.list()).to.deep.equal([guest])
     expect(word()).to.equal('first')
   })
 
-  it('are deleted with their guest, also where the volume is missing; their quota groups too', async () => {
+  it('are deleted with their guest and their quota groups, even if the volume is missing', async () => {
     const before = groups().length
     const other = randomUUID()
     await volumes.clone(other, 'small-1', gib)
@@ -194,7 +194,7 @@ describe('snapshots of volumes', function () {
     })
   })
 
-  it('with classic quotas count what the volume references, and the restored one is bounded likewise', async () => {
+  it('count the referenced data with classic quotas, and the restored volume has the same limit', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     sh('truncate', '-s', '1G', theirs.loop_file)

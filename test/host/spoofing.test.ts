@@ -22,13 +22,13 @@ import { sh } from '../support/sh.js'
 
 const tag = 'spo'
 const bridge = `btest-${tag}`
-/** How many forged frames of each kind a guest sends; every instruction of a virtual machine may be translated. */
+/** Forged frames of each kind per guest; fewer for a virtual machine, whose instructions may be translated. */
 const attackers = [
   { kind: lxc, id: 11, own6: '2001:db8:9:1::11', ofKind: 1000 },
   { kind: kvm, id: 13, own6: '2001:db8:9:1::13', ofKind: 200 },
 ]
 const neighbourId = 12
-/** A right one follows that many forged ones. */
+/** Number of forged frames before a valid one. */
 const rightAfter = 50
 const [hostAddress, outside] = ['198.18.9.1', '198.18.9.2']
 const [hostAddress6, outside6] = ['2001:db8:9::1', '2001:db8:9::2']
@@ -100,7 +100,7 @@ describe('a guest that sends in the name of others', function () {
               ])
               expect(await sender.send(lines)).to.equal(ofKind + controls.length)
               const arrived = (markers: Set<string>) => controls.every((marker) => markers.has(marker))
-              await waitFor(() => arrived(seen.host) && arrived(seen.outside), { what: 'what is right' })
+              await waitFor(() => arrived(seen.host) && arrived(seen.outside), { what: 'the valid frames' })
               await toNeighbour(frames)
               for (const [who, markers] of Object.entries(seen)) {
                 const got = [...markers].filter((marker) => marker.startsWith('forged'))
@@ -109,7 +109,7 @@ describe('a guest that sends in the name of others', function () {
             })
         })
 
-      it('attracts nobody’s traffic by all that', () => {
+      it('attracts no traffic of others', () => {
         const ways = new Map<string, string>()
         for (const line of sh(python, packets, 'fdb', bridge).trim().split('\n')) {
           const [mac = '', port = ''] = line.split(' ')
@@ -122,7 +122,7 @@ describe('a guest that sends in the name of others', function () {
         expect([...ways.values()].filter((port) => port === portOf(id))).to.have.length(1)
       })
 
-      /** All before it was handled once this is seen: the bridge keeps the order of what it sends to a guest. */
+      /** All earlier frames were handled once this one arrives, since the bridge keeps the order of frames to a guest. */
       async function toNeighbour(marker: string): Promise<void> {
         const { gateway, neighbour } = scene
         const link = { ...scene, own: gateway, gateway: neighbour, outside: neighbour }
@@ -130,7 +130,7 @@ describe('a guest that sends in the name of others', function () {
         await waitFor(() => seen.neighbour.has(marker), { what: "the host's own frame" })
       }
 
-      /** A guest's interface begins to forward a moment after it is up, and the way out is looked up by then. */
+      /** Waits until the guest's interface forwards, and until the host has resolved the route. */
       async function findWay(): Promise<void> {
         const isOpen = async (marker: string, n: number): Promise<boolean> => {
           await sender.send([right(scene, marker, n)])
@@ -142,8 +142,8 @@ describe('a guest that sends in the name of others', function () {
     })
 
   /**
-   * Put before its arguments, runs packets.py as root of the guest in its own network. In a container with all the
-   * capabilities there are in its user namespace: more than its processes have, and with none of the host's files.
+   * Command prefix that runs packets.py as root of the guest in its network. In a container it has all capabilities of the
+   * user namespace, which are more than its processes have, and none of the host's files.
    */
   async function asRoot(uuid: string): Promise<string[]> {
     const { virtualization, ipv4 } = await waitFor(() => host.guest(uuid))
@@ -197,14 +197,14 @@ describe('a guest that sends in the name of others', function () {
   }
 })
 
-/** A process in a guest that sends frames as they are. */
+/** A process in a guest that sends unchanged frames. */
 class Sender {
   private constructor(
     private readonly child: ChildProcess,
     private readonly lines: Interface,
   ) {}
 
-  /** @param at put before its arguments, runs packets.py in the guest */
+  /** @param at command prefix that runs packets.py in the guest */
   static async start(at: readonly string[], children: ChildProcess[]): Promise<Sender> {
     const [name = '', ...args] = [...at, 'burst', 'eth0']
     const child = spawn(name, args, { stdio: ['pipe', 'pipe', 'inherit'], cwd: '/' })
@@ -214,7 +214,7 @@ class Sender {
     return new Sender(child, lines)
   }
 
-  /** @returns how many it has sent */
+  /** @returns the number of sent frames */
   async send(frames: readonly string[]): Promise<number> {
     const answer = once(this.lines, 'line')
     this.child.stdin!.write(`${frames.join('\n')}\n\n`)

@@ -34,7 +34,7 @@ describe('swap files on a real host', function () {
     swap = new SwapFiles(config)
   }
 
-  /** A file system of its own in a file. */
+  /** Mounts a separate file system in a file. */
   function mount(type: string, mb: number, options = 'loop'): string {
     const [image, target] = [join(scratch.path, `fs-${++count}.img`), join(scratch.path, `fs-${count}`)]
     mkdirSync(target)
@@ -94,13 +94,13 @@ describe('swap files on a real host', function () {
         stderr.split('\n').filter((line) => line.includes(unit)),
         `${status}`,
       ).to.deep.equal([])
-    await ensureSwap(swap, silentLog) // as after a boot without systemd
+    await ensureSwap(swap, silentLog) // like a boot without systemd
     expect(swapsBelow(scratch.path)).to.deep.equal([fileOf(0)])
     await swap.keep(0, false)
     expect(existsSync(link)).to.equal(false)
   })
 
-  it('that are not recorded stay inactive at a start, and remains of a change are deleted', async () => {
+  it('stay inactive at a start if they are not recorded, and remains of a change are deleted', async () => {
     await swap.make(0, 64 * mib, signal)
     await swap.make(1, 96 * mib, signal)
     await swap.use(1)
@@ -112,7 +112,7 @@ describe('swap files on a real host', function () {
     expect(swapsBelow(scratch.path)).to.deep.equal([])
   })
 
-  it('are found through links, too', async () => {
+  it('are also found through links', async () => {
     const real = join(scratch.path, `real-${count}`)
     mkdirSync(real)
     sh('ln', '-s', real, join(scratch.path, `link-${count}`))
@@ -122,7 +122,7 @@ describe('swap files on a real host', function () {
     expect((await swap.read()).files[0]).to.include({ active: true })
   })
 
-  it('in a directory of the operator’s leave it unchanged', async () => {
+  it('leave a directory of the operator unchanged', async () => {
     const directory = join(scratch.path, `shared-${count}`)
     mkdirSync(directory, { mode: 0o755 })
     writeFileSync(join(directory, 'other'), '')
@@ -138,7 +138,7 @@ describe('swap files on a real host', function () {
     expect(readdirSync(directory)).to.deep.equal(['other'])
   })
 
-  it('of other owners are not touched', async () => {
+  it('do not affect those of other owners', async () => {
     mkdirSync(join(config.state_dir, 'swap'))
     sh('fallocate', '-l', '1M', fileOf(0))
     sh('chmod', '600', fileOf(0))
@@ -153,7 +153,7 @@ describe('swap files on a real host', function () {
     sh('rm', fileOf(0))
   })
 
-  it('on btrfs are neither copied on write nor compressed, and do not block snapshots around them', async () => {
+  it('are neither copied on write nor compressed on btrfs, and do not block snapshots around them', async () => {
     const top = mount('btrfs', 512, 'loop,compress-force=zstd')
     open(join(top, 'state'))
     mkdirSync(config.state_dir)
@@ -173,10 +173,10 @@ describe('swap files on a real host', function () {
       await swap.use(0)
       expect(await refusal(swap.make(1, 120 * mib, signal))).to.match(/^storage_full:/)
       expect(readdirSync(join(config.state_dir, 'swap'))).to.deep.equal(['swapfile'])
-      expect(swapsBelow(scratch.path), 'the old one is in use still').to.deep.equal([fileOf(0)])
+      expect(swapsBelow(scratch.path), 'the old one is still in use').to.deep.equal([fileOf(0)])
     })
 
-  it('are refused by an unsupported file system', async () => {
+  it('are rejected on an unsupported file system', async () => {
     const target = join(scratch.path, 'tmpfs')
     mkdirSync(target)
     sh('mount', '-t', 'tmpfs', '-o', 'size=100M', 'tmpfs', target)
@@ -192,7 +192,7 @@ describe('swap files on a real host', function () {
     const layout = readCgroupLayout()
     const v1 = layout.version === 1
 
-    /** A process of 96 MB in a group that has memory for half of it. */
+    /** Starts a process of 96 MB in a cgroup with memory for half of it. */
     async function fill(): Promise<void> {
       group = join(layout.controllers.get('memory') ?? '', 'btest-swap')
       mkdirSync(group, { recursive: true })
@@ -211,13 +211,13 @@ describe('swap files on a real host', function () {
 
     afterEach(async () => {
       child?.kill('SIGKILL')
-      if (group) await waitFor(() => removed(group), { what: 'the group to go' })
+      if (group) await waitFor(() => removed(group), { what: 'the removal of the group' })
     })
 
     const used = async (slot: 0 | 1): Promise<number> =>
       (await swap.read()).files.find((file) => file.slot === slot)?.usedBytes ?? 0
 
-    it('return them unchanged, to another swap file or to memory', async () => {
+    it('preserve them on the move to another swap file or to memory', async () => {
       await swap.make(0, 128 * mib, signal)
       await swap.use(0)
       await fill()
@@ -235,7 +235,7 @@ describe('swap files on a real host', function () {
       expect(digest.toString().trim()).to.equal(expected())
     })
 
-    it('stay in use where a release is aborted', async () => {
+    it('stay in use if a release is aborted', async () => {
       await swap.make(0, 128 * mib, signal)
       await swap.use(0)
       await fill()

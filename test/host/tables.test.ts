@@ -3,10 +3,10 @@ import { execFileSync } from 'node:child_process'
 import { Nft } from '../../agent/host/net/nft.js'
 import { Tables } from '../../agent/network/nft/tables/tables.js'
 
-/* In the host's own namespace, of a bridge that is not there. */
+/* In the host's own namespace, for a missing bridge. */
 const table = 'btest_tables'
 
-/** Another program deletes a table as soon as they are all made, before anybody reads them. */
+/** Deletes a table like another program, after all are created and before they are read. */
 class MeddledNft extends Nft {
   meddles = true
 
@@ -40,7 +40,7 @@ describe('tables during their creation', () => {
   it('are compared without another program’s concurrent change', async () => {
     await tables.ensure([])
     expect(await exists()).to.equal(false)
-    tables.disturbed() // as the kernel's notices say
+    tables.disturbed() // like a notice of the kernel
     expect((await tables.ensure([])).repairs).to.deep.equal(['nft tables rebuilt'])
     expect(await exists()).to.equal(true)
     expect((await tables.ensure([])).repairs).to.deep.equal([])

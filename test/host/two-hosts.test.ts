@@ -28,7 +28,7 @@ interface Task {
   error: string
 }
 
-/** Two real agents in network namespaces of their own, one real gateway, all as they are installed. */
+/** Two real installed agents in separate network namespaces, and one real gateway. */
 describe('one gateway, two hosts', function () {
   const hosts = ['fha', 'fhb'].map((name, index) => new FleetHost({ name, index, segment, directory })) as [
     FleetHost,
@@ -99,7 +99,7 @@ describe('one gateway, two hosts', function () {
     expect(task?.status, JSON.stringify(task)).to.equal('done')
   }
 
-  /** Host, journal and what the API shows of it are one. */
+  /** Expects the same state on the host, in the journal and in the API. */
   async function expectInOrder(host: FleetHost): Promise<void> {
     const { instance } = host
     await finishDeletions(instance)
@@ -159,7 +159,7 @@ describe('one gateway, two hosts', function () {
     expect(readInits(first.instance)).to.deep.equal(inits)
   })
 
-  it('recover by themselves once the agent is back', async () => {
+  it('recover automatically once the agent is back', async () => {
     const inits = readInits(first.instance)
     first.start()
     await waitFor(async () => (await listRows()).every(({ status }) => status === 'running'), {
@@ -183,7 +183,7 @@ describe('one gateway, two hosts', function () {
     await expectSoon(listRows, () => rows)
   })
 
-  it('let a running host join another gateway, and the former one loses it', async () => {
+  it('let a running host join another gateway; the former one loses it', async () => {
     another = await GatewayProcess.create(join(directory, 'another'), `${segment.prefix}.1`)
     another.start()
     await another.ready()

@@ -70,14 +70,14 @@ describe('volumes of guests', function () {
     expect(existsSync(`${pool.images}/small-1/etc/hostname`)).to.equal(true)
   })
 
-  it('are bounded: a guest that writes beyond gets EDQUOT, neighbours do not', async () => {
+  it('are limited: a guest that writes beyond gets EDQUOT, neighbours do not', async () => {
     const [guest, neighbour] = [randomUUID(), randomUUID()]
     await volumes.clone(guest, 'small-1', 64 * mib)
     await volumes.clone(neighbour, 'small-1', gib)
     expect(() => write(`${volumes.pathOf(guest)}/big`, 128 * mib)).to.throw(/quota exceeded/i)
     expect(statSync(`${volumes.pathOf(guest)}/big`).size).to.be.within(32 * mib, 64 * mib)
     write(`${volumes.pathOf(neighbour)}/big`, 128 * mib)
-    await volumes.resize(guest, 256 * mib) // full as it is
+    await volumes.resize(guest, 256 * mib) // although it is full
     write(`${volumes.pathOf(guest)}/big`, 128 * mib)
     sh('btrfs', 'filesystem', 'sync', pool.path)
     const usage = await volumes.usage()
@@ -85,7 +85,7 @@ describe('volumes of guests', function () {
     expect(usage.get(neighbour)).to.be.within(128 * mib, 145 * mib)
   })
 
-  it('count written data at once, before it is on the disk', async () => {
+  it('count data at once, even before it is on the disk', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     writeFileSync(`${volumes.pathOf(guest)}/big`, Buffer.alloc(64 * mib, 1))
@@ -94,7 +94,7 @@ describe('volumes of guests', function () {
     expect((await volumes.usage([guest])).get(guest)).to.be.within(64 * mib, 70 * mib)
   })
 
-  it('are bounded from their first moment, by classic quotas too', async () => {
+  it('are limited from their first moment, also with classic quotas', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     expect(await volumes.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([])
@@ -115,7 +115,7 @@ describe('volumes of guests', function () {
     await removePool(theirs, log)
   })
 
-  it('get a lost bound again', async () => {
+  it('get a lost limit again', async () => {
     const guest = randomUUID()
     sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, volumes.pathOf(guest))
     expect(await volumes.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([guest])
@@ -124,7 +124,7 @@ describe('volumes of guests', function () {
     expect(await volumes.ensureLimits(new Map([[guest, 2 * gib]]))).to.deep.equal([])
   })
 
-  it('of a missing template are refused', async () => {
+  it('are rejected for a missing template', async () => {
     for (const template of ['absent', '.building', '../guests', 'small-1/etc'])
       expect(await refusal(volumes.clone(randomUUID(), template, gib))).to.match(/image_missing/)
     expect(() => volumes.pathOf('../images')).to.throw(/not a uuid/)
@@ -154,7 +154,7 @@ describe('volumes of guests', function () {
     })
   })
 
-  it('in the trash at a power loss are deleted by the sweep', async () => {
+  it('are deleted by the sweep if they were in the trash at a power loss', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     renameSync(volumes.pathOf(guest), `${pool.trash}/${guest}.aa`)
@@ -162,7 +162,7 @@ describe('volumes of guests', function () {
     expect(readdirSync(pool.trash)).to.deep.equal([])
   })
 
-  it('leave no quota group, nor does a deleted image that they were created from', async () => {
+  it('leave no quota group, like a deleted image that they were created from', async () => {
     const image = `${pool.images}/old`
     sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, image)
     writeFileSync(`${image}/own`, Buffer.alloc(mib, 2))
@@ -179,7 +179,7 @@ describe('volumes of guests', function () {
     })
   })
 
-  it('in the trash are deleted once by concurrent sweeps while more are added', async () => {
+  it('are deleted once from the trash by concurrent sweeps while more are added', async () => {
     const warnings: string[] = []
     const heard = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) })
     const shared = new Trash(pool, heard)
@@ -202,7 +202,7 @@ describe('volumes of guests', function () {
     expect(await volumes.list()).to.deep.equal([])
   })
 
-  it('fail with a reason in a full pool, which can still delete, and recovers', async () => {
+  it('fail with a reason in a full pool, which can still delete and recovers', async () => {
     const small = testStorage(`${scratch.path}/small`, 1)
     mkdirSync(`${scratch.path}/small`)
     const pool = await openPool(small)
@@ -231,7 +231,7 @@ describe('volumes of guests', function () {
   })
 })
 
-/** Directories inside each other, more than a path can name. */
+/** Creates nested directories, deeper than the longest path. */
 function makeDeep(path: string, bytes: number, atBottom: () => void): void {
   const home = process.cwd()
   process.chdir(path)

@@ -29,9 +29,8 @@ const target = 'panel.example'
 const program = resolve(import.meta.dirname, '../../../dist/gateway/main.js')
 
 /*
- * A run of real processes that uses a secret of every kind, rightly and wrongly; then all is searched in which one could
- * have been left. Files that have secrets by design (the gateway's secret, its authority, the administrator's key) are
- * left out.
+ * Real processes use a secret of every kind, correctly and wrongly. Then the test searches every place that could contain
+ * one, except files with secrets by design (the gateway's secret, its authority, the administrator's key).
  */
 describe('secrets of every kind', function () {
   let gateway: GatewayProcess

@@ -78,8 +78,8 @@ describe('tolerated forms of values, in every field of every body', () => {
           else expect(work(), label(route, field, form)).to.deep.equal(check(bodyWith(schema, field, undefined)))
         }
       }
-    // Five of a key and seven of a sub-user, twice; the rules of a firewall; two of the access policy; WebSSH origins; an
-    // administrator who is off; the public address of a host.
+    // Five of a key and seven of a sub-user, twice; firewall rules; two of the access policy; WebSSH origins; a disabled
+    // administrator; the public address of a host.
     expect(restricting).to.equal(30)
   })
 
