@@ -9,17 +9,17 @@ const held = (text: string): Holding[] =>
     return Array.from({ length: Number(count) }, () => ({ share, unlimited: share === 'admin' }))
   })
 
-describe('shared room', () => {
+describe('shared capacity', () => {
   for (const [what, before, share, full] of [
-    ['has room for the first', '', 'a', undefined],
-    ['bounds one caller', 'a5', 'a', 'share'],
-    ['has room for the next caller', 'a5', 'b', undefined],
-    ['keeps a reserve from callers that have some', 'a5 b3', 'b', 'room'],
-    ['lets a caller without any into half of the reserve', 'a5 b3', 'c', undefined],
-    ['keeps the other half from everybody who is limited', 'a5 b3 c1', 'd', 'room'],
+    ['accepts the first', '', 'a', undefined],
+    ['limits one caller', 'a5', 'a', 'share'],
+    ['accepts the next caller', 'a5', 'b', undefined],
+    ['reserves capacity from callers that already have some', 'a5 b3', 'b', 'room'],
+    ['gives half of the reserve to callers without any', 'a5 b3', 'c', undefined],
+    ['reserves the other half for unlimited callers', 'a5 b3 c1', 'd', 'room'],
     ['lets an unlimited caller use all', 'a5 b3 c1', 'admin', undefined],
-    ['keeps no reserve that unlimited callers use already', 'admin5 a4', 'a', undefined],
-    ['bounds an unlimited caller by the room', 'admin10', 'admin', 'room'],
+    ['has no reserve that unlimited callers already use', 'admin5 a4', 'a', undefined],
+    ['limits an unlimited caller by the capacity', 'admin10', 'admin', 'room'],
   ] as const)
     it(what, () => {
       const one = { share, unlimited: share === 'admin' }

@@ -28,14 +28,14 @@ describe('the verdict of a firewall', () => {
     ['another port', [{ port: '23,80' }], 'default'],
     ['all protocols', [{ protocol: 'all' }], 'passes'],
     ['another protocol', [{ protocol: 'udp' }, { protocol: 'icmp' }], 'default'],
-    ['what it opens itself', [{ direction: 'out' }], 'default'],
-    ['the other family', [{ network: 'ipv6' }], 'default'],
+    ['its own connections', [{ direction: 'out' }], 'default'],
+    ['another address family', [{ network: 'ipv6' }], 'default'],
     ['its address', [{ sourceIp: '198.51.100.7' }], 'passes'],
     ['its network', [{ sourceIp: '198.51.100.0/29' }], 'passes'],
     ['a range', [{ sourceIp: '198.51.100.5-198.51.100.7' }], 'passes'],
-    ['beyond a range', [{ sourceIp: '198.51.100.5-198.51.100.6' }], 'default'],
+    ['outside a range', [{ sourceIp: '198.51.100.5-198.51.100.6' }], 'default'],
     ['an address of the other family', [{ sourceIp: '2001:db8::/32' }], 'default'],
-    ['the first that matches', [{ id: 'no', action: 'DROP' }, {}], 'no'],
+    ['the first matching rule', [{ id: 'no', action: 'DROP' }, {}], 'no'],
   ] as const)
     it(name, () => expect(verdict([...rules])).to.equal(said))
 

@@ -55,7 +55,7 @@ describe('a framed connection', () => {
       expect(heard).to.deep.equal([])
     })
 
-  it('ends where the other side is silent, and sends its own keep-alives', async () => {
+  it('ends if the other side is silent, and sends its own keep-alives', async () => {
     let signs = 0
     other.on('data', (chunk: Buffer) => (signs += chunk.length / 4))
     await waitFor(() => ended !== undefined)
@@ -63,7 +63,7 @@ describe('a framed connection', () => {
     expect(signs).to.equal(2)
   })
 
-  it('ends in time where the other side has ended and its last bytes were not read', async () => {
+  it('ends in time if the other side has ended and its last bytes were not read', async () => {
     framed.pause()
     other.write(frameOf(Buffer.from('late')))
     other.end()
@@ -71,15 +71,15 @@ describe('a framed connection', () => {
     await waitFor(() => ended !== undefined)
   })
 
-  it('ends in time where the other side continues', async () => {
-    other.pause() // its end is not noticed
+  it('ends in time if the other side continues', async () => {
+    other.pause() // its end is not detected
     const signs = setInterval(() => other.write(frameOf(Buffer.alloc(0))), 20)
     framed.end() // an agent that stops uses a shorter time
     framed.end(100)
     await waitFor(() => ended !== undefined).finally(() => clearInterval(signs))
   })
 
-  it('does not end where it does not read itself', async () => {
+  it('does not end if its own reader pauses', async () => {
     const startedMs = performance.now()
     framed.pause()
     await waitFor(() => performance.now() - startedMs > 300)

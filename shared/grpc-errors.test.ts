@@ -32,7 +32,7 @@ describe('errors over gRPC', () => {
       ])
     })
 
-  it('reveal nothing of the host’s failure except that the change was rolled back', () => {
+  it('reveal no detail of the host’s failure except that the change was rolled back', () => {
     const failure = Object.assign(new BerthError('internal', 'internal_error', 'nft died'), { undone: true })
     const { code, message } = fromServiceError(toServiceError(failure), { step: 'set firewall', left: true })
     expect([code, message]).to.deep.equal([
@@ -41,7 +41,7 @@ describe('errors over gRPC', () => {
     ])
   })
 
-  it('reveal nothing of internal errors', () => {
+  it('reveal no detail of internal errors', () => {
     const sent = toStatus(new Error('secret path /etc/shadow'))
     expect([sent.code, sent.details]).to.deep.equal([status.INTERNAL, 'internal error'])
   })

@@ -45,7 +45,7 @@ describe('outbound requests', function () {
       ['a length', `Content-Length: ${large.length}`, large, 'whole'],
       ['no length', 'Server: x', large, 'whole'],
       ['chunks', 'Transfer-Encoding: chunked', `${inChunks(large)}0\r\n\r\n`, 'whole'],
-      ['a length that is longer', `Content-Length: ${large.length + 1}`, large, 'answer_cut'],
+      ['a too large length', `Content-Length: ${large.length + 1}`, large, 'answer_cut'],
       ['no last chunk', 'Transfer-Encoding: chunked', inChunks(large), 'answer_cut'],
       ['half a chunk', 'Transfer-Encoding: chunked', inChunks(large).slice(0, 1_000_000), 'answer_cut'],
     ] as const)
@@ -80,7 +80,7 @@ describe('outbound requests', function () {
       ['a length and chunks', head('Content-Length: 1', 'Transfer-Encoding: chunked'), 'HPE_INVALID_TRANSFER_ENCODING'],
       ['no size of a chunk', `${head('Transfer-Encoding: chunked')}zz\r\n`, 'HPE_INVALID_CHUNK_SIZE'],
       ['another protocol', 'HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n', 'answer_missing'],
-      ['a hint, and then the answer', 'HTTP/1.1 103 X\r\n\r\nHTTP/1.1 100 X\r\n\r\n' + head() + 'ok', 'ok'],
+      ['an early hint before the answer', 'HTTP/1.1 103 X\r\n\r\nHTTP/1.1 100 X\r\n\r\n' + head() + 'ok', 'ok'],
       ['two answers', `${head('Content-Length: 2')}ok${head('Content-Length: 3')}bad`, 'ok'],
       ['an empty answer', 'HTTP/1.1 204 X\r\n\r\n', ''],
     ] as const)
@@ -88,7 +88,7 @@ describe('outbound requests', function () {
         expect(await ask(await serve((socket) => socket.end(bytes)))).to.equal(outcome)
       })
 
-    it('for an answer before the request is read', async () => {
+    it('for an answer before the request was read', async () => {
       const url = await serve((socket) => {
         socket.pause()
         socket.end(`${head('Connection: close')}no`)
@@ -126,7 +126,7 @@ describe('outbound requests', function () {
   describe('have timeouts', () => {
     const timeouts = { connectMs: 30_000, headersMs: 30_000, bodyMs: 30_000 }
 
-    it('where a name is not found, or TLS does not begin', async () => {
+    it('if a name is not found, or TLS does not begin', async () => {
       const url = await serve(() => undefined)
       open({ timeouts: { ...timeouts, connectMs: 50 }, lookup: () => undefined })
       expect(await ask('http://never.test/')).to.equal('connect_timeout')
@@ -134,9 +134,9 @@ describe('outbound requests', function () {
     })
 
     for (const [what, bytes] of [
-      ['nothing comes', ''],
-      ['headers drip', 'X: x\r\n'],
-      ['hints go on', 'HTTP/1.1 103 X\r\n\r\n'],
+      ['no bytes arrive', ''],
+      ['headers arrive very slowly', 'X: x\r\n'],
+      ['early hints arrive endlessly', 'HTTP/1.1 103 X\r\n\r\n'],
     ] as const)
       it(`where ${what}`, async () => {
         const url = await serve((socket) => {
@@ -148,12 +148,12 @@ describe('outbound requests', function () {
         expect(await ask(url)).to.equal('headers_timeout')
       })
 
-    it('where the body stops, but not where the reader pauses', async () => {
+    it('if the body stops, but not if the reader pauses', async () => {
       const url = await serve((socket) => void socket.write(`${head('Content-Length: 3')}ab`))
       open({ timeouts: { ...timeouts, bodyMs: 50 } })
       expect(await ask(url)).to.equal('body_timeout')
       const { body } = await client.send(url)
-      await waitFor(() => body.readableLength === 2, { what: 'its bytes are there' })
+      await waitFor(() => body.readableLength === 2, { what: 'its bytes have arrived' })
       await delay(150)
       expect([body.destroyed, body.readableLength]).to.deep.equal([false, 2])
     })
@@ -226,7 +226,7 @@ describe('outbound requests', function () {
       expect([asked, connections]).to.deep.equal([['own.test'], 0])
     })
 
-    it('need no lookup where the address is in the URL, which its parser must refuse', async () => {
+    it('need no lookup if the address is in the URL, which the parser must reject', async () => {
       expect(await ask(await serve((socket) => socket.end(`${head()}ok`)))).to.equal('ok')
       expect(asked).to.deep.equal([])
     })
@@ -258,7 +258,7 @@ describe('outbound requests', function () {
       await new Promise((resolve) => good.close(resolve))
     })
 
-    it('send their body and its length, whatever the method', async () => {
+    it('send their body and its length with any method', async () => {
       for (const method of ['POST', 'PUT', 'DELETE'])
         expect(JSON.parse(await ask(`${url}/a?b`, { method, body: 'ä' }))).to.deep.equal([method, '/a?b', '2', 'ä'])
       expect(connections.size, 'one connection').to.equal(1)
@@ -311,10 +311,10 @@ describe('outbound requests', function () {
     after(() => new Promise((resolve) => secure.close(resolve)))
 
     for (const [what, tls, outcome] of [
-      ['an authority that is known', { servername: 'good.test' }, large.toString()],
+      ['a known authority', { servername: 'good.test' }, large.toString()],
       ['the name of another', { servername: 'bad.test' }, 'ERR_TLS_CERT_ALTNAME_INVALID'],
       ['the address of another', {}, 'ERR_TLS_CERT_ALTNAME_INVALID'],
-      ['an authority that is not known', { servername: 'good.test', ca: undefined }, /SELF_SIGNED|UNABLE/],
+      ['an unknown authority', { servername: 'good.test', ca: undefined }, /SELF_SIGNED|UNABLE/],
     ] as const)
       it(what, async () => {
         open({ tls: { ca, ...tls } })

@@ -28,7 +28,7 @@ describe('rules of a port mapping', () => {
       1,
     ],
     [
-      'a port to be picked',
+      'a port that is picked',
       { hostPort: 0 },
       [
         [0, 0],
@@ -37,7 +37,7 @@ describe('rules of a port mapping', () => {
       1,
     ],
     [
-      'the same port inside',
+      'the same container port',
       { containerPort: 0 },
       [
         [2222, 2222],
@@ -55,7 +55,7 @@ describe('rules of a port mapping', () => {
       10,
     ],
     [
-      'a range by its outer end',
+      'a range by its host port end',
       { hostPortEnd: 2231 },
       [
         [2222, 2231],
@@ -64,7 +64,7 @@ describe('rules of a port mapping', () => {
       10,
     ],
     [
-      'a range by its inner end',
+      'a range by its container port end',
       { containerPortEnd: 31 },
       [
         [2222, 2231],
@@ -73,7 +73,7 @@ describe('rules of a port mapping', () => {
       10,
     ],
     [
-      'a range to be picked',
+      'a range that is picked',
       { hostPort: 0, containerPortEnd: 31 },
       [
         [0, 0],
@@ -123,7 +123,7 @@ describe('rules of a port mapping', () => {
 
   for (const [name, change, field] of [
     ['another protocol', { protocol: 'icmp' }, 'protocol'],
-    ['a port above all', { hostPort: 65_536 }, 'host_port'],
+    ['a port above 65535', { hostPort: 65_536 }, 'host_port'],
     ['half a port', { containerPort: 22.5 }, 'container_port'],
     ['a negative port', { containerPort: -1 }, 'container_port'],
     ['ranges of different length', { hostPortEnd: 2230, containerPortEnd: 31 }, 'host_port_end'],
@@ -141,7 +141,7 @@ describe('rules of a port mapping', () => {
   const range = checkPortMapping({ ...one, hostPortEnd: 2231 })
   for (const [name, stored, change, ports] of [
     [
-      'nothing sent',
+      'no fields',
       range,
       {},
       [
@@ -177,7 +177,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'a range grown outside',
+      'a host range extended',
       range,
       { hostPortEnd: 2300 },
       [
@@ -186,7 +186,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'a range grown inside',
+      'a container range extended',
       range,
       { containerPortEnd: 100 },
       [
@@ -222,7 +222,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'both ports of a single one',
+      'both ports of a single mapping',
       checkPortMapping(one),
       { hostPort: 80, containerPort: 180 },
       [

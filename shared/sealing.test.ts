@@ -42,7 +42,7 @@ describe('key file', () => {
   })
   afterEach(async () => rm(directory, { recursive: true }))
 
-  it('is created once, for its owner only, and is the same for concurrent callers', async () => {
+  it('is created once, readable only by its owner, and is the same for concurrent callers', async () => {
     const path = join(directory, 'made', 'key')
     const keys = await Promise.all(Array.from({ length: 20 }, () => readOrCreateKey(path)))
     expect(new Set(keys.map((key) => key.toString('hex'))).size).to.equal(1)
@@ -51,7 +51,7 @@ describe('key file', () => {
     expect(await readdir(join(directory, 'made'))).to.deep.equal(['key'])
   })
 
-  it('refuses a file with other content, and leaves it', async () => {
+  it('rejects a file with other content, and keeps it', async () => {
     const path = join(directory, 'key')
     await writeFile(path, 'short\n')
     const failure = await readOrCreateKey(path).then(() => '', String)

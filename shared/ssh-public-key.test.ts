@@ -54,14 +54,14 @@ describe('parseSshPublicKey', () => {
       expect(parseSshPublicKey(key.replaceAll(' ', ' \t '))).to.equal(key)
       const blob = blobOf(key)
       const damaged: [string, string][] = [
-        ['a byte missing', withBlob(key, blob.subarray(0, -1))],
-        ['half of it missing', withBlob(key, blob.subarray(0, blob.length / 2))],
-        ['a byte added', withBlob(key, Buffer.concat([blob, Buffer.of(0)]))],
-        ['a letter missing', key.replace(/ (\S{40})\S/, ' $1')],
+        ['a missing byte', withBlob(key, blob.subarray(0, -1))],
+        ['a missing half', withBlob(key, blob.subarray(0, blob.length / 2))],
+        ['an added byte', withBlob(key, Buffer.concat([blob, Buffer.of(0)]))],
+        ['a missing letter', key.replace(/ (\S{40})\S/, ' $1')],
         ['a line break in it', key.replace(/ (\S{40})/, ' $1\n')],
         ['a space in it', key.replace(/ (\S{40})/, ' $1 ')],
         ['a character that is not base64', key.replace(/ (\S{40})\S/, ' $1*')],
-        ['only its type', key.split(' ')[0]!],
+        ['only the type', key.split(' ')[0]!],
         ['another type', key.replace(/^\S+/, name === 'ed25519' ? 'ssh-rsa' : 'ssh-ed25519')],
         ['a length beyond its end', withBlob(key, Buffer.concat([Buffer.of(255, 255), blob.subarray(2)]))],
       ]

@@ -9,7 +9,7 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
 })
 
 describe('the owner of an address', () => {
-  it('has had it since its creation, as far as nobody had it before', () => {
+  it('has owned it since its creation, unless another guest had it before', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])

@@ -18,7 +18,7 @@ const flow = (sourcePort: number, target: string): OpenedFlow => ({
 const startMs = 1_000_000_000
 
 describe('evidence', () => {
-  it('of a guest that opens flows endlessly needs bounded memory', () => {
+  it('needs limited memory for a guest that opens flows endlessly', () => {
     const evidence = new GuestEvidence()
     for (let look = 0; look < 6; look++) {
       const flows = Array.from({ length: 16_000 }, (_, port) => flow(port, `198.18.0.${look}`))
@@ -35,7 +35,7 @@ describe('evidence', () => {
     expect(evidence.size).to.equal(1)
   })
 
-  it('dates unanswered flows by their failure, however late they are looked up', () => {
+  it('dates unanswered flows by their failure, even if they are read late', () => {
     const evidence = new GuestEvidence()
     const flows = Array.from({ length: 240 }, (_, index) => ({
       ...flow(index, `198.18.0.${index}`),

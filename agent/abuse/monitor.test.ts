@@ -82,7 +82,7 @@ describe('the abuse monitor', () => {
 
   const [alive, dead] = [addresses('198.19.1', 200), addresses('198.19.2', 30)]
 
-  it('does not report a crawler that meets dead links, whose answers the host knows', async () => {
+  it('does not report a crawler with dead links if the host knows the other answers', async () => {
     const watch = await start()
     expect(await look(watch)).to.deep.equal([])
     sensor.flows = alive.map(answeredFlow)
@@ -116,7 +116,7 @@ describe('the abuse monitor', () => {
     sensor.report(Array.from({ length: 40 }, (_, port) => ({ ...opened, port: port + 1 })))
   }
 
-  it('reports a scan among as many answered connections, once the host’s answers were read', async () => {
+  it('reports a scan among equally many answered connections, once the host’s answers were read', async () => {
     const watch = await start()
     await look(watch)
     sensor.flows = alive.slice(0, 5).map(answeredFlow)
@@ -125,7 +125,7 @@ describe('the abuse monitor', () => {
     expect([alert?.type, alert?.severity, alert?.targetPort]).to.deep.equal(['horizontal_scan', 'medium', 443])
   })
 
-  it('removes the former one’s rules on the host when it is switched off, and stops nobody', async () => {
+  it('removes the rules on the host when it is switched off, and stops no guest', async () => {
     const before = await start()
     await before.shutdown.set(true)
     const pending = {

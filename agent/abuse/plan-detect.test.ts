@@ -95,7 +95,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     { rows: [...flows({ ports: 15 }), ...flows({ ports: 16, port: 100, outcome: 'answered' })] },
     [],
   ],
-  ['asked only', { rows: flows({ ports: 500, outcome: 'opened' }) }, []],
+  ['requests without outcome', { rows: flows({ ports: 500, outcome: 'opened' }) }, []],
   ['24 targets', { rows: flows({ targets: 24, port: 445 }) }, []],
   ['25 targets', { rows: flows({ targets: 25, port: 445 }) }, ['medium horizontal_scan * 445']],
   [
@@ -135,11 +135,11 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
   ['30 logins', { rows: logins({ count: 30 }) }, [`high brute_force ${one} 22`]],
   ['30 in two minutes', { rows: logins({ port: 3389, count: 30, seconds: 110 }) }, [`high brute_force ${one} 3389`]],
   ['30 in IPv6', { rows: logins({ prefix: 'fd00::', count: 30 }) }, ['high brute_force fd00::1 22']],
-  ['30 that are only asked for', { rows: logins({ outcome: 'opened', count: 30 }) }, []],
-  ['30 at a port that is closed', { rows: logins({ outcome: 'refused', count: 30 }) }, []],
-  ['30 that were let in', { rows: logins({ count: 30, replyBytes: 4700 }) }, []],
+  ['30 without outcome', { rows: logins({ outcome: 'opened', count: 30 }) }, []],
+  ['30 at a closed port', { rows: logins({ outcome: 'refused', count: 30 }) }, []],
+  ['30 successful logins', { rows: logins({ count: 30, replyBytes: 4700 }) }, []],
   ['30 greetings', { rows: logins({ count: 30, replyBytes: 260 }) }, []],
-  ['30 that nobody counted', { rows: logins({ count: 30 }).map(({ replyBytes: _, ...row }) => row) }, []],
+  ['30 that were not counted', { rows: logins({ count: 30 }).map(({ replyBytes: _, ...row }) => row) }, []],
   ['30 short ones by FTP', { rows: logins({ port: 21, count: 30, replyBytes: 260 }) }, [`high brute_force ${one} 21`]],
   ['logins at 25 targets', { rows: logins({ targets: 25, seconds: 280 }) }, ['high brute_force * 22']],
   ['logins at 100 targets', { rows: logins({ targets: 100, seconds: 280 }) }, ['critical brute_force * 22']],
@@ -149,7 +149,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
   ['499 openings', { rows: syn, counts: counts({ opened: 499 }) }, []],
   ['500 openings', { rows: syn, counts: counts({ opened: 500 }) }, [`high ddos ${one} 80`]],
   ['2,000 openings', { rows: syn, counts: counts({ opened: 2000 }) }, [`critical ddos ${one} 80`]],
-  ['2,000 that are answered', { rows: syn, counts: counts({ opened: 2000, accepted: 2000 }) }, []],
+  ['2,000 answered ones', { rows: syn, counts: counts({ opened: 2000, accepted: 2000 }) }, []],
   [
     '2,000 at many targets',
     {

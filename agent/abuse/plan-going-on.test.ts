@@ -43,11 +43,11 @@ describe('a finding of a guest that is about to be stopped', () => {
 
 describe('the description of a finding', () => {
   for (const [name, row, seenMs] of [
-    ['was seen when the guest last asked', { outcome: 'opened' }, nowMs - 5000],
+    ['was seen at the last request of the guest', { outcome: 'opened' }, nowMs - 5000],
     ['was seen when it was last refused', {}, nowMs - 5000],
-    ['was not seen where only its outcome is known', { outcome: 'unanswered' }, 0],
-    ['was not seen by what is looked up in the host’s table', { outcome: 'answered' }, 0],
-    ['was not seen elsewhere', { target: '198.18.0.2' }, 0],
+    ['was not seen if only its outcome is known', { outcome: 'unanswered' }, 0],
+    ['was not seen in the host’s table', { outcome: 'answered' }, 0],
+    ['was not seen at another target', { target: '198.18.0.2' }, 0],
   ] as const)
     it(name, () => expect(lastSeenMs(view(row), finding)).to.equal(seenMs))
 })

@@ -40,13 +40,13 @@ describe('alerts', () => {
   for (const [name, given, shown, seconds, burst] of [
     ['rise', ['medium', 'high'], ['medium', 'high'], 10],
     ['do not fall', ['high', 'medium'], ['high', 'high'], 10],
-    ['are critical once it has gone on', [c, c, c], ['high', 'high', 'critical'], 10],
-    ['are critical at the second of rare looks', [c, c], ['high', 'critical'], 60],
-    ['are not by two looks at one burst', [c, c, c, c, c], Array(5).fill('high'), 10, 2],
-    ['are not by a burst that lies across a look', [c, c, c, c, c], Array(5).fill('high'), 10, 12],
-    ['are not by one of them', [c, 'high', 'high'], ['high', 'high', 'high'], 10],
-    ['are with a look between', [c, 'high', c], ['high', 'high', 'critical'], 10],
-    ['are not by another burst long after', [c, c], ['high', 'high'], 300],
+    ['become critical if the abuse continues', [c, c, c], ['high', 'high', 'critical'], 10],
+    ['become critical at the second of rare evaluations', [c, c], ['high', 'critical'], 60],
+    ['do not become critical by two evaluations of one burst', [c, c, c, c, c], Array(5).fill('high'), 10, 2],
+    ['do not become critical by a burst during an evaluation', [c, c, c, c, c], Array(5).fill('high'), 10, 12],
+    ['do not become critical by one critical finding', [c, 'high', 'high'], ['high', 'high', 'high'], 10],
+    ['become critical with a less severe finding in between', [c, 'high', c], ['high', 'high', 'critical'], 10],
+    ['do not become critical by another burst much later', [c, c], ['high', 'high'], 300],
     ['stay critical', [c, c, c, 'medium'], ['high', 'high', 'critical', 'critical'], 10],
   ] as readonly Looks[])
     it(name, () => expect(severitiesOf(looks(given, seconds, burst))).to.deep.equal(shown))
@@ -59,7 +59,7 @@ describe('alerts', () => {
     })
   })
 
-  it('that were stopped or ended become critical again only by later findings', () => {
+  it('become critical again only by later findings if they were stopped or ended', () => {
     const [, , before] = looks([c, c, c])
     const place = ['198.18.0.1', 0] as const
     let alert = { ...before!, action: 'canceled', stopAtMs: 22_000 } as AlertState
@@ -78,7 +78,7 @@ describe('alerts', () => {
     expect([isOpen(alert!, 1000 + quietMs - 1), isOpen(alert!, 1000 + quietMs)]).to.deep.equal([true, false])
   })
 
-  it('of one type are reported together from the sixth on', () => {
+  it('are reported together from the sixth of one type on', () => {
     const open = Array.from({ length: 5 }, (_, index) => ({
       ...looks(['medium'])[0]!,
       targetIp: `198.18.0.${index}`,

@@ -33,8 +33,7 @@ describe('patience with a target', () => {
     isOverAt(0)
     expect(isOverAt(60_001)).to.equal(false)
   })
-  it('ends at once where a retry is useless', () =>
-    expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
+  it('ends at once if a retry is useless', () => expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
   it('ignores other errors', () => {
     isOverAt(0)
     expect(isOverAt(60_000, 'scan finished')).to.equal(false)

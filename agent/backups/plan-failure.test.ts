@@ -48,14 +48,14 @@ describe('the output of restic', () => {
       expect(isAbsent(failed)).to.equal(code === 'backup_missing')
     })
 
-  it('is read from earlier lines, where the last one has no reason', () => {
+  it('is read from earlier lines if the last one contains no reason', () => {
     const last = 'Save(<data/a6>) returned error, retrying after 2s: Save: closed'
     expect(planFailure(last).code).to.equal('backup_target_failed')
     expect(planFailure(last, `read: connection reset by peer\n${last}`).code).to.equal('backup_target_unreachable')
     expect(planFailure('no space left on device', 'connection refused').code).to.equal('backup_target_full')
   })
 
-  it('is reported without places and files', () => {
+  it('is reported without paths and addresses', () => {
     expect(planFailure('Fatal: create repository at s3:https://inside/x failed').message).not.to.include('inside')
   })
 

@@ -92,7 +92,7 @@ describe('the list of backups from restic', () => {
   const snapshotId = 'ab'.repeat(32)
   const row = (fields: object): object => ({ id: snapshotId, time: '2026-11-23T09:00:00.5Z', ...fields })
 
-  it('shows their owner and purpose, whatever was written', () => {
+  it('shows their owner and purpose, even with unexpected values', () => {
     const note = { createdBy: 'api:a,b', description: 'ünï, "code"', scheduled: true }
     const tags = planTags(id, note)
     expect(tags.every((tag) => !tag.includes(','))).to.equal(true)

@@ -76,7 +76,7 @@ class User {
 describe('a held console', () => {
   const kib = 1024
 
-  it('buffers little input for a program that reads nothing, whoever reconnects', () => {
+  it('buffers little input for a program that reads nothing, also after a reconnection', () => {
     const { held, take, typed } = makeConsole()
     for (let round = 0; round < 10; round++) {
       const user = new User(held, round === 0 ? undefined : 0)
@@ -93,7 +93,7 @@ describe('a held console', () => {
     held.close()
   })
 
-  it('shows short output at once, and gathers long output', () => {
+  it('sends short output at once, and combines long output', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('x'.repeat(kib))
@@ -104,7 +104,7 @@ describe('a held console', () => {
     held.close()
   })
 
-  it('loses nothing of a terminal that can be paused, whose last chunk is beyond the window', () => {
+  it('loses no output of a terminal that can be paused, even beyond the window', () => {
     const { held, show, isPaused } = makeConsole()
     const user = new User(held)
     const chunks = ['a'.repeat(16), 'b'.repeat(30 * kib), ...Array<string>(8).fill('c'.repeat(64 * kib))]
@@ -118,7 +118,7 @@ describe('a held console', () => {
     held.close()
   })
 
-  it('continues after unread output is lost, however often', () => {
+  it('continues after repeated losses of unread output', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     for (let round = 0; round < 5; round++) {
@@ -169,7 +169,7 @@ describe('a held console', () => {
     held.close()
   })
 
-  it('ends with its user where it must not be held', () => {
+  it('ends with its user if it must not be held', () => {
     const { held } = makeConsole(0)
     new User(held).leave()
     expect(held.belongsTo({ guestUuid: 'g', principal: 'key:1' })).to.equal(false)

@@ -51,7 +51,7 @@ describe('the consoles of a host', () => {
     expect(refusalOf('b', 'u4')).to.equal('')
   })
 
-  it('are limited per user over all guests, so that others find room', () => {
+  it('are limited per user over all guests, so that slots remain for others', () => {
     openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u1'], ['d', 'u1'])
     expect(refusalOf('e', 'u1')).to.include('of your consoles')
     expect(refusalOf('e', 'u2')).to.equal('')
@@ -65,7 +65,7 @@ describe('the consoles of a host', () => {
     expect(refusalOf('c', 'u2')).to.equal('')
   })
 
-  it('are limited for an unlimited caller, too', () => {
+  it('are also limited for an unlimited caller', () => {
     openAll(...['a', 'b', 'c', 'd', 'e'].map((guest) => [guest, 'admin'] as const))
     expect(refusalOf('f', 'admin')).to.include('of your consoles are open on this host')
   })
@@ -79,7 +79,7 @@ describe('the consoles of a host', () => {
     ['guest', 'a', 'u5'],
     ['user', 'f', 'u1'],
   ] as const)
-    it(`are replaced by the same ${what}, where nobody uses them`, () => {
+    it(`are replaced by the same ${what} if nobody uses them`, () => {
       const [left] = openAll(['a', 'u1'], ['a', 'u2'], ['b', 'u2'], ['c', 'u3'], ['d', 'u3'], ['e', 'u4'])
       left!.leave()
       expect(refusalOf(guest, user)).to.equal('')

@@ -37,8 +37,8 @@ describe('the output of a console', () => {
 
   for (const [name, text, offset, within, expected] of [
     ['the beginning of the next line', 'ab\ncd\n', 0, 10, 3],
-    ['where it is asked, where there is none', 'abcd', 1, 10, 1],
-    ['where it is asked, where the next is too far', 'abcdefgh\n', 0, 4, 0],
+    ['the requested offset, without a line end', 'abcd', 1, 10, 1],
+    ['the requested offset, if the next line is too far', 'abcdefgh\n', 0, 4, 0],
     ['the next one across blocks', `${'x'.repeat(9000)}\nrest`, 100, 10_000, 9001],
   ] as const)
     it(`finds ${name}`, () => {

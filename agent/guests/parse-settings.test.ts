@@ -4,11 +4,11 @@ import { parseTrafficLimit } from './parse-settings.js'
 
 describe('a quota in a request', () => {
   for (const [name, wire, expected] of [
-    ['nothing sent', {}, {}],
-    ['not set: the default', { mode: '' }, { mode: 'total' }],
-    ['the words', { mode: 'split', inGb: 5 }, { mode: 'split', inGb: 5 }],
-    ['what follows', { action: 'throttle' }, { action: 'throttle' }],
-    ['what follows by default', { action: '' }, { action: 'stop' }],
+    ['an empty request', {}, {}],
+    ['an empty mode as the default', { mode: '' }, { mode: 'total' }],
+    ['a mode and a limit', { mode: 'split', inGb: 5 }, { mode: 'split', inGb: 5 }],
+    ['an action', { action: 'throttle' }, { action: 'throttle' }],
+    ['an empty action as the default', { action: '' }, { action: 'stop' }],
   ] as const)
     it(`reads ${name}`, () => {
       const read = parseTrafficLimit(wire, unlimitedTraffic)

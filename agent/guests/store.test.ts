@@ -95,7 +95,7 @@ describe('guest store', () => {
     expect(store.get('u1').revision).to.equal(2)
   })
 
-  it('stores nothing of a failed transaction, whose revision another change gets', () => {
+  it('stores nothing of a failed transaction, and reuses its revision', () => {
     const refused = (): void =>
       changes.transaction(() => {
         store.update('u1', { statusReason: 'refused' })

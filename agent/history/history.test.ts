@@ -121,7 +121,7 @@ describe('the usage history', () => {
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, NaN, NaN, NaN, NaN, 10, 10])
   })
 
-  it('loses unwritten figures in a kill, and invents nothing for them', async () => {
+  it('loses unwritten figures in a kill, without a replacement', async () => {
     await lab.minutes(7)
     lab.history = lab.open()
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, 10, 10, NaN, NaN])
@@ -135,7 +135,7 @@ describe('the usage history', () => {
     expect(statSync(join(lab.directory, 'a')).size).to.be.at.most(seriesBytes)
   })
 
-  it('contains the hours that a former agent did not write', async () => {
+  it('contains the hours that an earlier agent did not write', async () => {
     await lab.minutes(58)
     await lab.history.close()
     lab.nowMs += 180 * minuteMs
@@ -183,7 +183,7 @@ describe('the usage history', () => {
     ])
   })
 
-  it('leaves a gap, not zeros, where two readings are too close to compare', async () => {
+  it('leaves a gap, not zeros, if two readings are too close to compare', async () => {
     await lab.minutes(2)
     lab.nowMs += minuteMs - 2
     lab.history.look()
@@ -193,7 +193,7 @@ describe('the usage history', () => {
     expect(lab.cpu('a')).to.deep.equal([10, 10, NaN, 10])
   })
 
-  it('skips no minute of a clock that was set back, and writes none twice', async () => {
+  it('skips no minute after a clock was set back, and writes none twice', async () => {
     await lab.minutes(2)
     lab.nowMs -= 5 * minuteMs
     await lab.minutes(6)

@@ -24,41 +24,46 @@ describe('planFigures', () => {
   for (const [name, before, now, expected] of [
     ['idle', base, later({}), idle],
     ['half of two processors', base, later({ cpuUsec: 60_000_000 }), { ...idle, cpuPercent: 50 }],
-    ['never more than all', base, later({ cpuUsec: 9e9 }), { ...idle, cpuPercent: 100 }],
+    ['at most all processors', base, later({ cpuUsec: 9e9 }), { ...idle, cpuPercent: 100 }],
     [
-      'bytes a second',
+      'bytes per second',
       base,
       later({ rxBytes: 6000, writeBytes: 60 }),
       { ...idle, rxBytesPerSec: 100, writeBytesPerSec: 1 },
     ],
-    ['by the time between readings', base, later({ atMs: 11_000, txBytes: 100 }), { ...idle, txBytesPerSec: 10 }],
-    ['a first look has no rates', undefined, later({}), gauges],
-    ['nor has another life', base, later({ life: '2', rxBytes: 9 }), gauges],
-    ['nor the same reading', base, base, gauges],
-    ['nor one too close to the other', base, { ...base, atMs: 1001 }, gauges],
-    ['nor one too far from the other', base, later({ atMs: 200_000 }), gauges],
-    ['nor a clock that went back', later({}), base, gauges],
     [
-      'a counter that fell',
+      'divided by the time between readings',
+      base,
+      later({ atMs: 11_000, txBytes: 100 }),
+      { ...idle, txBytesPerSec: 10 },
+    ],
+    ['no rates for a first reading', undefined, later({}), gauges],
+    ['no rates after a restart of the guest', base, later({ life: '2', rxBytes: 9 }), gauges],
+    ['no rates for the same reading', base, base, gauges],
+    ['no rates for readings that are too close', base, { ...base, atMs: 1001 }, gauges],
+    ['no rates for readings that are too far apart', base, later({ atMs: 200_000 }), gauges],
+    ['no rates after a clock went back', later({}), base, gauges],
+    [
+      'a counter that decreased',
       later({ rxBytes: 50, atMs: 1000 }),
       later({ rxBytes: 10 }),
       { ...idle, rxBytesPerSec: undefined },
     ],
-    ['no figures of the disk', base, later({ readBytes: undefined }), { ...idle, readBytesPerSec: undefined }],
+    ['without disk counters', base, later({ readBytes: undefined }), { ...idle, readBytesPerSec: undefined }],
     [
-      'no figures of the network and the processors',
+      'without network and processor counters',
       base,
       later({ rxBytes: undefined, txBytes: undefined, cpuUsec: undefined }),
       { ...gauges, readBytesPerSec: 0, writeBytesPerSec: 0 },
     ],
-    ['does not run', base, undefined, { diskBytes: 7 }],
+    ['a stopped guest', base, undefined, { diskBytes: 7 }],
   ] as const)
     it(name, () => {
       const figures = known(planFigures(before, now, { processors: 2, diskBytes: 7 }))
       expect(figures).to.deep.equal(JSON.parse(JSON.stringify(expected)))
     })
 
-  it('has no figure for a disk that was not measured', () => {
+  it('omits a disk that was not measured', () => {
     expect(known(planFigures(undefined, undefined, { processors: 1, diskBytes: undefined }))).to.deep.equal({})
   })
 })

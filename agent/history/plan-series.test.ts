@@ -91,7 +91,7 @@ describe('planHistory', () => {
     expect(cpuOf(steps)).to.deep.equal([1, 2, null, 4, null])
   })
 
-  it('of a day omits older values', () => {
+  it('omits older values for a day', () => {
     const day = minutesBefore(noon - 24 * hourMs, [9])
     expect(planHistory(seriesOf({ day }), 'day', noon).steps).to.deep.equal([])
     const still = planHistory(seriesOf({ day: minutesBefore(noon - 24 * hourMs + minuteMs, [9]) }), 'day', noon)
@@ -99,7 +99,7 @@ describe('planHistory', () => {
     expect(still.steps).to.have.length(1440)
   })
 
-  it('of months and years shows the current step, and an ended one that is not written yet', () => {
+  it('shows the current step for months and years, and an ended one that is not written yet', () => {
     const day = [...minutesBefore(noon, [10, 20]), ...minutesBefore(noon + minuteMs, [40])]
     const nowMs = noon + 90_000
     const series = seriesOf({ day })

@@ -32,11 +32,11 @@ function parse(fields: Partial<AddCustomImageRequest>) {
 
 describe('the machine profile of an added image', () => {
   for (const [what, fields, expected] of [
-    ['a plain one', {}, undefined],
+    ['a plain image', {}, undefined],
     ['UEFI for Windows', { os: 'windows' }, { firmware: 'uefi', secureBoot: false, tpm: false }],
-    ['a BIOS for Windows where it is asked for', { os: 'windows', firmware: 'bios' }, undefined],
+    ['a BIOS for Windows on request', { os: 'windows', firmware: 'bios' }, undefined],
     [
-      'all that is asked for',
+      'all requested features',
       { firmware: 'uefi', secureBoot: true, tpm: true },
       { firmware: 'uefi', secureBoot: true, tpm: true },
     ],

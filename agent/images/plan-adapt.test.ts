@@ -10,7 +10,7 @@ const paths = (facts: Partial<TreeFacts>): string[] =>
 
 describe('adaptations of a foreign root file system', () => {
   for (const [name, facts, expected] of [
-    ['one that has nothing', {}, ['root']],
+    ['an empty file system', {}, ['root']],
     [
       'systemd',
       { directories: new Set(['etc/systemd']) },
@@ -51,7 +51,7 @@ describe('adaptations of a foreign root file system', () => {
     ])
   })
 
-  it('put Berth’s lines first for sshd, and leave the rest', () => {
+  it('put Berth’s lines first for sshd, and keep the rest', () => {
     const sshdConfig = 'PermitRootLogin no\nPort 2222\n'
     const [change] = planAdaptation({ ...nothing, directories: new Set(['etc/ssh']), sshdConfig })
     expect(change).to.have.property('content', `PermitRootLogin yes\nPasswordAuthentication yes\n${sshdConfig}`)

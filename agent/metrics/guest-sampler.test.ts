@@ -46,7 +46,7 @@ describe('guest sampler', () => {
     expect(order).to.deep.equal(['a', 'other', 'b', 'other', 'c', 'other'])
   })
 
-  it('reads all disks once a minute, but soon where a new guest has no figure', async () => {
+  it('reads all disks once a minute, but sooner for a new guest without a figure', async () => {
     const disks: Disks = new Map([['a', 1]])
     let [nowMs, reads] = [100_000, 0]
     const diskUsage = (): Promise<Disks> => {

@@ -5,14 +5,14 @@ import { KnownGuests } from './known-guests.js'
 describe('drift of a part of the host', () => {
   const look = (drift: Drift): Promise<void> => drift.look(() => Promise.resolve())
 
-  it('is due before the first check, not after it', async () => {
+  it('is due before the first check, but not after it', async () => {
     const drift = new Drift(60_000)
     expect(drift.isDue).to.equal(true)
     await look(drift)
     expect(drift.isDue).to.equal(false)
   })
 
-  it('is due again once reported, also during a check, or when the check failed', async () => {
+  it('is due again once reported, even during a check, or if the check failed', async () => {
     const drift = new Drift(60_000)
     await drift.look(() => Promise.resolve(drift.note()))
     expect(drift.isDue).to.equal(true)
@@ -21,7 +21,7 @@ describe('drift of a part of the host', () => {
     expect(drift.isDue).to.equal(true)
   })
 
-  it('is always due where nothing reports changes', async () => {
+  it('is always due if nothing reports changes', async () => {
     const drift = new Drift(0)
     await look(drift)
     expect(drift.isDue).to.equal(true)
@@ -40,7 +40,7 @@ describe('known guests', () => {
     expect(known.replace([guest('a'), guest('b')]).map(({ uuid }) => uuid)).to.deep.equal(['a', 'b'])
   })
 
-  it('forget a detached one that the journal forgot', () => {
+  it('forget a detached guest without a journal entry', () => {
     const known = new KnownGuests()
     known.detach('a')
     known.replace([])

@@ -66,7 +66,7 @@ describe('host ports', () => {
     expect(rows).to.have.lengthOf(10_500)
   })
 
-  it('are granted to the last of a range', () => {
+  it('are granted up to the last of a range', () => {
     const small = { start: 30000, end: 30099 }
     map(...pick(95, {}, small).map((port) => span(port)))
     const rest = pick(5, {}, small, new Set(['udp:30000']))
@@ -77,13 +77,13 @@ describe('host ports', () => {
     expect(pick(100, { protocol: 'udp' }, small)).to.have.lengthOf(100)
   })
 
-  it('are not those at which programs of the host listen', () => {
+  it('exclude those at which programs of the host listen', () => {
     const small = { start: 30000, end: 30003 }
     const listening = new Set(['tcp:30000', 'tcp:30001', 'tcp:30002', 'udp:30003', 'tcp:22'])
     expect(pick(1, {}, small, listening)).to.deep.equal([30003])
   })
 
-  it('are found as a range wherever one fits', () => {
+  it('are found as a range in any gap', () => {
     const small = { start: 30000, end: 30099 }
     map(span(30000, 30049), span(30060, 30099))
     expect(pick(1, { length: 10 }, small)).to.deep.equal([30050])
@@ -119,7 +119,7 @@ describe('host ports', () => {
       span(20001, 20001, '198.51.100.5'),
       'port_conflict',
     ],
-    ['what the host waits at', [], span(24950, 25050), 'port_conflict'],
+    ['a port with a listener on the host', [], span(24950, 25050), 'port_conflict'],
     ['below the range', [], span(19999), 'port_conflict'],
     ['beyond the range', [], span(59990, 60000), 'port_conflict'],
   ]
@@ -129,7 +129,7 @@ describe('host ports', () => {
       expect(codeOf(() => choice(range, new Set(['tcp:25000'])).take(wanted))).to.equal(code)
     })
 
-  it('of one request do not overlap one another', () => {
+  it('do not overlap within one request', () => {
     const one = choice({ start: 30000, end: 30009 })
     one.take(span(30000, 30004))
     expect(codeOf(() => one.take(span(30004, 30005, '198.51.100.1')))).to.equal('port_conflict')
@@ -139,7 +139,7 @@ describe('host ports', () => {
     expect(codeOf(() => one.pick({ protocol: 'tcp', hostIp: '198.51.100.1', count: 1 }))).to.equal('resource_exhausted')
   })
 
-  it('overlap exactly where a comparison with every mapping finds it', () => {
+  it('overlap exactly like in a comparison with every mapping', () => {
     const address = fc.constantFrom('', '198.51.100.1', '198.51.100.2')
     const anySpan = fc
       .tuple(fc.integer({ min: 30000, max: 30060 }), fc.integer({ min: 0, max: 12 }), address)

@@ -4,21 +4,21 @@ import { chooseResolvers } from './resolvers.js'
 describe('chooseResolvers', () => {
   for (const [name, text, servers] of [
     [
-      'takes what guests can reach',
+      'takes resolvers that guests can reach',
       'search x\nnameserver 192.0.2.1\nnameserver 2001:db8::1\n',
       ['192.0.2.1', '2001:db8::1'],
     ],
     [
-      'leaves out loopback and link-local ones of IPv6',
+      'omits loopback and link-local IPv6 addresses',
       'nameserver 127.0.0.53\nnameserver fe80::1\nnameserver ::1',
       ['9.9.9.9', '1.1.1.1'],
     ],
     [
-      'takes three at most',
+      'takes at most three',
       'nameserver 192.0.2.1\nnameserver 192.0.2.2\nnameserver 192.0.2.3\nnameserver 192.0.2.4',
       ['192.0.2.1', '192.0.2.2', '192.0.2.3'],
     ],
-    ["takes a cloud's own", 'nameserver 169.254.169.254', ['169.254.169.254']],
+    ["takes a cloud's own resolver", 'nameserver 169.254.169.254', ['169.254.169.254']],
     ['falls back', '# nothing\nnameserver example.org\n', ['9.9.9.9', '1.1.1.1']],
   ] as const)
     it(name, () => expect(chooseResolvers([text])).to.deep.equal(servers))

@@ -7,12 +7,12 @@ describe('progress', () => {
     ['begins at 0', [1, 1], 0, 0, 0],
     ['counts finished steps', [1, 3], 1, 0, 25],
     ['counts within a step', [1, 3], 1, 0.5, 62],
-    ['keeps 100 for the end', [1, 1], 1, 1, 99],
+    ['reserves 100 for the end', [1, 1], 1, 1, 99],
     ['clips above', [1, 1], 0, 7, 50],
     ['clips below', [1, 1], 1, -1, 50],
-    ['takes NaN as nothing', [1, 1], 1, NaN, 50],
-    ['knows steps without weight', [0, 0], 1, 1, 0],
-    ['knows no steps', [], 0, 0, 0],
+    ['treats NaN as 0', [1, 1], 1, NaN, 50],
+    ['handles steps without weight', [0, 0], 1, 1, 0],
+    ['handles an empty list', [], 0, 0, 0],
   ] as const)
     it(name, () => expect(planProgress(weights, index, fraction)).to.equal(percent))
 

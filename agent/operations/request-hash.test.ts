@@ -6,8 +6,8 @@ describe('request hash', () => {
   for (const [name, value, text] of [
     ['orders keys at every depth', { b: [{ d: 1, c: 2 }], a: null }, '{"a":null,"b":[{"c":2,"d":1}]}'],
     ['keeps the order of lists', [3, 1, 2], '[3,1,2]'],
-    ['drops what JSON does not know', { a: undefined, b: 1 }, '{"b":1}'],
-    ['takes nothing as null', undefined, 'null'],
+    ['drops values that JSON does not have', { a: undefined, b: 1 }, '{"b":1}'],
+    ['treats undefined as null', undefined, 'null'],
     ['keeps a key named __proto__', JSON.parse('{"__proto__":1,"a":2}'), '{"__proto__":1,"a":2}'],
   ] as const)
     it(name, () => expect(canonicalJson(value)).to.equal(text))
@@ -25,7 +25,7 @@ describe('request hash', () => {
     expect(new Set([...others, same]).size).to.equal(5)
   })
 
-  it('of a guest equals the one that earlier versions journaled', () =>
+  it('equals for a guest the hash that earlier versions journaled', () =>
     expect(hashRequest('stop', { kind: 'guest', id: 'u' }, { force: true })).to.equal(
       createHash('sha256').update('{"action":"stop","guestUuid":"u","request":{"force":true}}').digest('hex'),
     ))

@@ -82,7 +82,7 @@ describe('changes', () => {
     expect(heard).to.deep.equal([])
   })
 
-  it('are refused outside of their transactions', () => {
+  it('are rejected outside of transactions', () => {
     expect(() => changes.record('guest', 'a')).to.throw('outside of a transaction')
     expect(() => db.transaction(() => changes.record('guest', 'a'))()).to.throw('outside of a transaction')
     expect(() => db.transaction(() => remove('a'))()).to.throw('not of Changes')

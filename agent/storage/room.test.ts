@@ -12,7 +12,7 @@ const outcome = (totalGib: number, freeGib: number, diskGib: number): string => 
   }
 }
 
-describe('room in the pool', () => {
+describe('space in the pool', () => {
   for (const [name, total, free, disk, expected] of [
     ['a disk of the whole pool', 50, 40, 50, /^room$/],
     ['a disk of more than the pool', 50, 50, 51, /^resource_exhausted disk_gb: .* has only 50\.0 GiB/],
@@ -40,7 +40,7 @@ describe('room in the pool', () => {
     it(`warns of a pool ${name}`, () =>
       expect(planRoomWarnings({ totalBytes: total * gib, usedBytes: (total - free) * gib })).to.deep.equal(expected))
 
-  it('refuses requests without a size where the pool is full', () => {
+  it('rejects requests without a size if the pool is full', () => {
     expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49 * gib })).to.not.throw()
     expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49.1 * gib })).to.throw(/full: 0\.9 of 50\.0 GiB/)
   })

@@ -23,17 +23,17 @@ describe('a swap operation', () => {
     expect(accepted.input).to.deep.equal({ from: null, to: { slot: 0, sizeBytes: 64 << 20, enabled: true } })
   })
 
-  it('that is impossible refuses only a new one: a repeated one has its answer', async () => {
+  it('is rejected if it is impossible; a repeated request gets its first answer', async () => {
     const accepted = await accept(kindOf(), 'enable')
     expect([accepted.input, await reserved(accepted)]).to.deep.equal([null, 'invalid_state'])
   })
 
-  it('waits for no other', async () => {
+  it('does not wait for another', async () => {
     isBusy = true
     expect(await reserved(await accept(kindOf(), 'create', 64))).to.equal('task_running')
   })
 
-  it('planned before another one ended is not executed, since its plan is outdated', async () => {
+  it('is not executed if it was planned before another one ended, since its plan is outdated', async () => {
     const kind = kindOf()
     const accepted = await accept(kind, 'create', 64)
     kind.settle?.({ id: 'other', subject: swapSubject, input: null }, { status: 'done' })

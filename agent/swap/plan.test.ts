@@ -25,22 +25,22 @@ function codeOf(work: () => unknown): string {
 
 describe('planChange', () => {
   const cases: [string, SwapAction, number, SwapFile[], SwapChange | 'invalid_state'][] = [
-    ['makes the first', 'create', 64, [], { from: null, to: setting(0, 64, true) }],
-    ['a resize makes one, too', 'resize', 64, [], { from: null, to: setting(0, 64, true) }],
+    ['creates the first', 'create', 64, [], { from: null, to: setting(0, 64, true) }],
+    ['creates the first by a resize', 'resize', 64, [], { from: null, to: setting(0, 64, true) }],
     ['nothing to enable', 'enable', 0, [], 'invalid_state'],
     ['nothing to disable', 'disable', 0, [], 'invalid_state'],
-    ['makes no second', 'create', 64, [file(0, 64)], 'invalid_state'],
-    ['also where it is not in use', 'create', 64, [file(0, 64, 'idle')], 'invalid_state'],
+    ['does not create a second one', 'create', 64, [file(0, 64)], 'invalid_state'],
+    ['does not create a second one next to an inactive one', 'create', 64, [file(0, 64, 'idle')], 'invalid_state'],
     ['moves', 'resize', 128, [file(0, 64)], { from: setting(0, 64, true), to: setting(1, 128, true) }],
     ['moves back', 'resize', 64, [file(1, 128)], { from: setting(1, 128, true), to: setting(0, 64, true) }],
-    ['has the size', 'resize', 64, [file(0, 64)], { from: setting(0, 64, true), to: setting(0, 64, true) }],
+    ['keeps the size', 'resize', 64, [file(0, 64)], { from: setting(0, 64, true), to: setting(0, 64, true) }],
     [
-      'stays out of use',
+      'stays inactive',
       ...(['resize', 128, [file(0, 64, 'idle')]] as const),
       { from: setting(0, 64, false), to: setting(1, 128, false) },
     ],
     ['enables', 'enable', 0, [file(1, 64, 'idle')], { from: setting(1, 64, false), to: setting(1, 64, true) }],
-    ['is enabled', 'enable', 0, [file(1, 64)], { from: setting(1, 64, true), to: setting(1, 64, true) }],
+    ['stays enabled', 'enable', 0, [file(1, 64)], { from: setting(1, 64, true), to: setting(1, 64, true) }],
     ['nothing to delete', 'delete', 0, [], 'invalid_state'],
     [
       'deletes',
@@ -62,11 +62,11 @@ describe('planChange', () => {
 describe('currentOf', () => {
   for (const [name, files, slot] of [
     ['none', [], undefined],
-    ['the one in use', [file(0, 128, 'idle'), file(1, 64, 'active')], 1],
-    ['in use before kept', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
-    ['of two in use the one that is kept', [file(0, 64, 'both'), file(1, 128, 'active')], 0],
-    ['the one that a boot takes', [file(0, 128, 'idle'), file(1, 64, 'kept')], 1],
-    ['of equals the larger', [file(0, 64), file(1, 128)], 1],
+    ['the active one', [file(0, 128, 'idle'), file(1, 64, 'active')], 1],
+    ['active before recorded', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
+    ['the recorded one of two active ones', [file(0, 64, 'both'), file(1, 128, 'active')], 0],
+    ['the one that a boot activates', [file(0, 128, 'idle'), file(1, 64, 'kept')], 1],
+    ['the larger of equal ones', [file(0, 64), file(1, 128)], 1],
   ] as const)
     it(name, () => expect(currentOf({ files })?.slot).to.equal(slot))
 })
@@ -74,12 +74,12 @@ describe('currentOf', () => {
 describe('checkRelease', () => {
   const memory = (availableMb: number) => ({ totalBytes: 4 * gib, availableBytes: availableMb * mib })
   for (const [name, usedMb, otherFreeMb, availableMb, code] of [
-    ['nothing in it', 0, 0, 0, 'ok'],
+    ['empty swap', 0, 0, 0, 'ok'],
     ['fits into memory', 700, 0, 1000, 'ok'],
-    ['but for what is reserved', 900, 0, 1000, 'memory_in_use'],
+    ['does not fit because of the reserve', 900, 0, 1000, 'memory_in_use'],
     ['fits into other swap', 900, 900, 0, 'ok'],
-    ['fits into both', 1200, 500, 1000, 'ok'],
-    ['fits nowhere', 1600, 500, 1000, 'memory_in_use'],
+    ['fits into memory and other swap', 1200, 500, 1000, 'ok'],
+    ['does not fit', 1600, 500, 1000, 'memory_in_use'],
   ] as const)
     it(name, () => {
       const use = { usedBytes: usedMb * mib, otherFreeBytes: otherFreeMb * mib }

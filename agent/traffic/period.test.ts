@@ -12,7 +12,7 @@ describe('a traffic period', () => {
     ['2026-10-31 23:59:59', 1, 'UTC', '2026-10-01', '2026-11-01 00:00:00'],
     ['2026-11-14 23:59:59', 15, 'UTC', '2026-10-15', '2026-11-15 00:00:00'],
     ['2026-11-15 00:00:00', 15, 'UTC', '2026-11-15', '2026-12-15 00:00:00'],
-    // Across the year's end, both ways.
+    // Across the end of a year, in both directions.
     ['2026-01-05 00:00:00', 6, 'UTC', '2025-12-06', '2026-01-06 00:00:00'],
     ['2026-12-28 10:00:00', 28, 'UTC', '2026-12-28', '2027-01-28 00:00:00'],
     // February with 28 and 29 days.
@@ -87,32 +87,32 @@ describe('advance a period', () => {
     ['a new month', ['2026-11-01'], '2026-12-01', 1, '2026-12-01', '', true],
     ['months later', ['2026-11-01'], '2027-04-15', 1, '2027-04-01', '', true],
     ['a later reset day', ['2026-11-01'], '2026-11-21', 25, '2026-10-25', '', false],
-    ['its turn comes', ['2026-10-25'], '2026-11-25', 25, '2026-11-25', '', true],
+    ['at that reset day', ['2026-10-25'], '2026-11-25', 25, '2026-11-25', '', true],
     ['an earlier reset day that has passed', ['2026-10-25'], '2026-11-21', 5, '2026-11-05', '', false],
-    ['its turn comes, too', ['2026-11-05'], '2026-12-05', 5, '2026-12-05', '', true],
-    ['another day after a month away', ['2026-11-01'], '2026-12-20', 15, '2026-12-15', '', true],
-    ['another day before its first turn', ['2026-11-01'], '2026-12-02', 15, '2026-11-15', '', true],
+    ['at the next earlier reset day', ['2026-11-05'], '2026-12-05', 5, '2026-12-05', '', true],
+    ['another reset day after a missed month', ['2026-11-01'], '2026-12-20', 15, '2026-12-15', '', true],
+    ['another reset day before it first occurs', ['2026-11-01'], '2026-12-02', 15, '2026-11-15', '', true],
     ['the last day of a short month', ['2027-01-31'], '2027-02-28', 31, '2027-02-28', '', true],
     ['the month after a short one', ['2027-02-28'], '2027-03-30', 31, '2027-02-28', '', false],
-    ['its last day', ['2027-02-28'], '2027-03-31', 31, '2027-03-31', '', true],
+    ['the last day after a short month', ['2027-02-28'], '2027-03-31', 31, '2027-03-31', '', true],
     ['an earlier reset day after a short month', ['2027-02-28'], '2027-03-10', 5, '2027-03-05', '', false],
     ['a later reset day in a short month', ['2027-02-05'], '2027-02-28', 31, '2027-02-28', '', false],
     // The clock is set back by a month, and forward again.
     ['back by a month', ['2026-12-01'], '2026-11-21', 1, '2026-12-01', '', false],
     ['and forward', ['2026-12-01'], '2026-12-03', 1, '2026-12-01', '', false],
-    ['another reset day waits for it', ['2026-11-01'], '2026-10-02', 25, '2026-11-01', '', false],
+    ['another reset day while the clock is back', ['2026-11-01'], '2026-10-02', 25, '2026-11-01', '', false],
     // A clock that was years ahead is corrected. Months advance as usual, even while the clock is wrong.
     ['years back', ['2031-01-01'], '2026-11-21', 1, '2026-11-01', '2031-01-01', false],
     ['two months back', ['2027-01-01'], '2026-11-21', 1, '2026-11-01', '2027-01-01', false],
     ['over a year’s end', ['2027-02-01'], '2026-12-21', 1, '2026-12-01', '2027-02-01', false],
-    ['to another reset day', ['2031-01-01'], '2026-11-21', 25, '2026-10-25', '2031-01-01', false],
+    ['years back, to another reset day', ['2031-01-01'], '2026-11-21', 25, '2026-10-25', '2031-01-01', false],
     ['the same month again', ['2026-11-01', '2031-01-01'], '2026-11-30', 1, '2026-11-01', '2031-01-01', false],
-    ['its next month', ['2026-11-01', '2031-01-01'], '2026-12-01', 1, '2026-12-01', '', true],
+    ['the next month after the correction', ['2026-11-01', '2031-01-01'], '2026-12-01', 1, '2026-12-01', '', true],
     // A clock that was reset and corrected restarts no count.
-    ['at 1971', ['2026-11-01'], '1971-01-02', 1, '1971-01-01', '2026-11-01', false],
+    ['back to 1971', ['2026-11-01'], '1971-01-02', 1, '1971-01-01', '2026-11-01', false],
     ['from 1999 to 1971', ['1999-01-01', '2026-11-01'], '1971-01-02', 1, '1971-01-01', '2026-11-01', false],
     ['from 1971 back', ['1971-01-01', '2026-11-01'], '2026-11-21', 1, '2026-11-01', '', false],
-    ['with another reset day', ['1971-01-01', '2026-11-01'], '2026-11-21', 25, '2026-10-25', '', false],
+    ['from 1971 back, with another reset day', ['1971-01-01', '2026-11-01'], '2026-11-21', 25, '2026-10-25', '', false],
     ['from 1971 to the month after', ['1971-01-01', '2026-11-01'], '2026-12-01', 1, '2026-12-01', '', true],
   ] as const)
     it(name, () =>
@@ -121,13 +121,13 @@ describe('advance a period', () => {
 
   for (const [name, days, end, wanted] of [
     [
-      'swings over the month’s end resets once',
+      'swings across the end of a month resets once',
       ['2026-11-30', '2026-12-01', '2026-11-30', '2026-12-01', '1999-01-01', '2026-12-31', '2026-11-30'],
       '2026-12-01',
       1,
     ],
     [
-      'is at 1971 at each boot resets once a month',
+      'is in 1971 at each boot resets once a month',
       ['1971-06-01', '2026-11-30', '1971-06-01', '2026-12-01', '1971-06-01', '2026-12-02', '2026-12-31'],
       '2026-12-01',
       1,

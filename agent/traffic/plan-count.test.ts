@@ -22,13 +22,18 @@ const have: TrafficCount = {
 describe('plan a count', () => {
   for (const [name, before, change, expected] of [
     [
-      'the first look: counters began with the guest',
+      'the first reading: counters began with the guest',
       undefined,
       { counters: counters(70, 30) },
       { ...have, rxBytes: 70, txBytes: 30, counterRx: 70, counterTx: 30 },
     ],
-    ['never looked, and no counters', undefined, {}, { ...have, rxBytes: 0, txBytes: 0, counterRx: 0, counterTx: 0 }],
-    ['what came since', have, { counters: counters(705, 300) }, { ...have, rxBytes: 1005, counterRx: 705 }],
+    [
+      'no earlier reading, and no counters',
+      undefined,
+      {},
+      { ...have, rxBytes: 0, txBytes: 0, counterRx: 0, counterTx: 0 },
+    ],
+    ['new traffic', have, { counters: counters(705, 300) }, { ...have, rxBytes: 1005, counterRx: 705 }],
     ['the same again: nothing twice', have, { counters: counters(700, 300) }, have],
     ['no counters at the moment', have, {}, have],
     [
@@ -44,7 +49,7 @@ describe('plan a count', () => {
       { ...have, rxBytes: 1020, txBytes: 510, counterRx: 20, counterTx: 310 },
     ],
     [
-      'another boot: all of it is new, however much',
+      'another boot: everything is new',
       have,
       { epoch: 'boot-2', counters: counters(900, 400) },
       { ...have, rxBytes: 1900, txBytes: 900, counterEpoch: 'boot-2', counterRx: 900, counterTx: 400 },
@@ -63,7 +68,7 @@ describe('plan a count', () => {
       { ...have, periodStart: '2026-12-01', rxBytes: 1010, counterRx: 710 },
     ],
     [
-      'the clock was years ahead: what was counted then belongs to the month that it is',
+      'the clock was years ahead: its count belongs to the present month',
       { ...have, periodStart: '2031-01-01' },
       { counters: counters(710, 300) },
       { ...have, periodLeft: '2031-01-01', rxBytes: 1010, counterRx: 710 },
@@ -79,12 +84,12 @@ describe('a quota is used up', () => {
     ['below', { monthlyGb: 2 }, gb, gb - 1, false],
     ['both directions together', { monthlyGb: 2 }, gb, gb, true],
     ['beyond', { monthlyGb: 2 }, 5 * gb, 0, true],
-    ['in total mode the split quotas mean nothing', { inGb: 1, outGb: 1 }, 5 * gb, 5 * gb, false],
+    ['split quotas are ignored in total mode', { inGb: 1, outGb: 1 }, 5 * gb, 5 * gb, false],
     ['split, below both', { mode: 'split', inGb: 2, outGb: 1 }, 2 * gb - 1, gb - 1, false],
     ['split, in', { mode: 'split', inGb: 2, outGb: 1 }, 2 * gb, 0, true],
     ['split, out', { mode: 'split', inGb: 2, outGb: 1 }, 0, gb, true],
     ['split, in unlimited', { mode: 'split', outGb: 1 }, 1e15, 0, false],
-    ['split, the total means nothing', { mode: 'split', monthlyGb: 1 }, 5 * gb, 5 * gb, false],
+    ['split, the total is ignored', { mode: 'split', monthlyGb: 1 }, 5 * gb, 5 * gb, false],
   ] as const)
     it(name, () => expect(isUsedUp({ ...unlimitedTraffic, ...limit }, counters(rx, tx))).to.equal(expected))
 })

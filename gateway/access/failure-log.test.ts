@@ -22,7 +22,7 @@ describe('log of refused callers', () => {
     ])
   })
 
-  it('omits failures of the store, which are not refusals', () => {
+  it('omits failures of the store, which are not rejections', () => {
     const { lines, failures } = record()
     failures.note(new BerthError('unavailable', 'store_unavailable', 'down'), '192.0.2.1')
     failures.note(new Error('bug'), '192.0.2.1')

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { createKeySecret, digestKey, isKeySecret, shownPrefix } from './key-secret.js'
 
 describe('key secrets', () => {
-  it('have one form, differ, and are recognised', () => {
+  it('have one format, differ, and are recognised', () => {
     const keys = Array.from({ length: 1000 }, createKeySecret)
     expect(new Set(keys).size).to.equal(1000)
     for (const key of keys) {
@@ -20,7 +20,7 @@ describe('key secrets', () => {
     for (const count of counts.values()) expect(Math.abs(count - expected)).to.be.lessThan(6 * Math.sqrt(expected))
   })
 
-  it('are refused with any digit changed, cut or added', () => {
+  it('are rejected with any digit changed, cut or added', () => {
     const key = createKeySecret()
     for (let i = 0; i < key.length; i++)
       expect(isKeySecret(key.slice(0, i) + (key[i] === 'a' ? 'b' : 'a') + key.slice(i + 1)), `${i}`).to.equal(false)
@@ -28,7 +28,7 @@ describe('key secrets', () => {
       expect(isKeySecret(other)).to.equal(false)
   })
 
-  it('show a harmless beginning, and a digest', () => {
+  it('have a harmless prefix and a digest for display', () => {
     const key = createKeySecret()
     expect(shownPrefix(key)).to.equal(`${key.slice(0, 15)}...`)
     expect(digestKey(key)).to.match(/^[0-9a-f]{64}$/)

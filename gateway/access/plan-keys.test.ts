@@ -43,7 +43,7 @@ describe('creating a key', () => {
   })
   const make = (fields: KeyFields) => planNewKey(fields, rightsOf(keysOf(limited), limited))
 
-  it('inherits omitted bounds, and those default scopes that the maker has', () =>
+  it('inherits omitted restrictions, and those default scopes that the creator has', () =>
     expect(make({})).to.deep.equal({
       scopes: ['container:read'],
       addresses: ['10.0.0.0/24'],
@@ -63,12 +63,12 @@ describe('creating a key', () => {
     ['expires_at', { expiresAtMs: 0 }],
     ['expires_at', { expiresAtMs: 5001 }],
   ] as const)
-    it(`refuses ${JSON.stringify(fields)} beyond its maker`, () =>
+    it(`rejects ${JSON.stringify(fields)} beyond its creator`, () =>
       expect(() => make({ scopes: ['container:read'], ...fields }))
         .to.throw()
         .with.property('field', field))
 
-  it('accepts what its maker has', () =>
+  it('accepts the rights of its creator', () =>
     expect(
       make({
         scopes: ['container:power'],
@@ -82,7 +82,7 @@ describe('creating a key', () => {
 })
 
 describe('changing a key', () => {
-  it('is never done by itself, nor by a limited key it made', () => {
+  it('is never possible for the key itself, or for a limited key that it created', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),
@@ -100,7 +100,7 @@ describe('changing a key', () => {
     }
   })
 
-  it('grants only what the caller has, and to its own keys only when it is limited', () => {
+  it('grants only rights of the caller, and for a limited caller only to its own keys', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['container:*', 'apikey:update'] }),
@@ -115,7 +115,7 @@ describe('changing a key', () => {
     expect(change(keys, 1, 4, { disabled: false }).disabled).to.equal(false)
   })
 
-  it('is refused beyond the rights of the key’s maker', () => {
+  it('is rejected beyond the rights of the key’s creator', () => {
     const keys = keysOf(record(1), record(2, { scopes: ['apikey:*'] }), record(3, { scopes: [], parentId: 2 }))
     expect(() => change(keys, 1, 3, { scopes: ['swap:read'] })).to.throw('key 2, which created this key')
   })
@@ -152,7 +152,7 @@ describe('deleting a key', () => {
     expect(removal(keys, 1, 2).removed.map((key) => key.id)).to.deep.equal([2, 3, 4])
   })
 
-  it('passes the keys of an unlimited key to its own maker', () => {
+  it('passes the keys of an unlimited key to its own creator', () => {
     const keys = keysOf(record(1), record(2, { parentId: 1 }), record(3, { parentId: 2, scopes: ['swap:read'] }))
     const { removed, adopted } = removal(keys, 1, 2)
     expect(removed.map((key) => key.id)).to.deep.equal([2])
@@ -239,7 +239,7 @@ function removeKey(keys: Map<number, KeyRecord>, callerId: number, id: number): 
 }
 
 describe('any sequence of requests', () => {
-  it('leaves every key within its maker', () => {
+  it('leaves every key within the rights of its creator', () => {
     fc.assert(
       fc.property(fc.array(stepArbitrary, { maxLength: 25 }), (steps) => {
         const keys = keysOf(record(1), record(2))
@@ -256,7 +256,7 @@ describe('any sequence of requests', () => {
     )
   })
 
-  it('never gives limited keys more than they would have without it', () => {
+  it('never gives limited keys more rights than they would have without it', () => {
     fc.assert(
       fc.property(
         fc.array(fieldsArbitrary, { minLength: 2, maxLength: 4 }),
@@ -321,14 +321,14 @@ describe('how many keys a caller may create', () => {
 
   const full = 'key_limit_reached'
   for (const [what, callerId, created, expected] of [
-    ['refuses a bound key, counting what its keys created', 3, createdBy(4, 9), full],
-    ['refuses a key that a bound key created, counting with it', 4, createdBy(3, 9), full],
-    ['lets a bound key of a large billing key through', 3, createdBy(2, 98), ''],
-    ['lets a billing key pass the limit of bound keys', 2, createdBy(2, 98), ''],
-    ['refuses a billing key at the limit of others', 2, createdBy(2, 99), full],
-    ['counts for an unlimited key what unlimited keys created', 1, createdBy(1, 99), full],
-    ['lets an unlimited key through while others are full', 1, createdBy(2, 99), ''],
-    ['lets an administrator through while others are full', 0, createdBy(2, 99), ''],
+    ['rejects a bound key, including the keys that its keys created', 3, createdBy(4, 9), full],
+    ['rejects a key that a bound key created, counted together with it', 4, createdBy(3, 9), full],
+    ['accepts a bound key of a large billing key', 3, createdBy(2, 98), ''],
+    ['accepts a billing key beyond the limit of bound keys', 2, createdBy(2, 98), ''],
+    ['rejects a billing key at the limit of others', 2, createdBy(2, 99), full],
+    ['counts the keys of unlimited keys for an unlimited key', 1, createdBy(1, 99), full],
+    ['accepts an unlimited key while others are at their limit', 1, createdBy(2, 99), ''],
+    ['accepts an administrator while others are at their limit', 0, createdBy(2, 99), ''],
   ] as const)
     it(what, () => expect(code(callerId, [...created])).to.equal(expected))
 })

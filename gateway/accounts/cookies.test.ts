@@ -6,20 +6,20 @@ describe('cookies', () => {
     ['none', undefined, false, undefined],
     ['one', 'berth=abc', false, 'abc'],
     ['one among others', 'a=1; berth=abc;b=2', false, 'abc'],
-    ['another whose name ends alike', 'xberth=abc', false, undefined],
+    ['one with a longer name', 'xberth=abc', false, undefined],
     ['the same twice', 'berth=abc; berth=abc', false, 'abc'],
-    ['two that differ', 'berth=abc; berth=def', false, undefined],
+    ['two different ones', 'berth=abc; berth=def', false, undefined],
     ['the plain one under TLS', 'berth=abc', true, undefined],
-    ['the one of TLS', '__Host-berth=abc', true, 'abc'],
-    ['the one of TLS without it', '__Host-berth=abc', false, undefined],
+    ['the TLS cookie', '__Host-berth=abc', true, 'abc'],
+    ['the TLS cookie without TLS', '__Host-berth=abc', false, undefined],
     ['both under TLS', 'berth=x; __Host-berth=abc', true, 'abc'],
-    ['the one of a device', 'berth-device=abc', false, undefined],
+    ['the device cookie', 'berth-device=abc', false, undefined],
   ] as const)
     it(`reads ${what}`, () => {
       expect(readCookie(cookie === undefined ? {} : { cookie }, 'berth', secure)).to.equal(value)
     })
 
-  it('are for this host and this site only', () => {
+  it('are limited to this host and this site', () => {
     expect(cookieHeader('berth', 'x', { secure: true, seconds: 5 })).to.equal(
       '__Host-berth=x; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=5',
     )

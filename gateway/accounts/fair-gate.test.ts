@@ -4,7 +4,7 @@ import { FairGate, type GateClaim } from './fair-gate.js'
 const limits = { atOnce: 2, othersAtOnce: 1, strangersAtOnce: 2, maxWaiting: 10, maxStrangers: 10, maxWaitMs: 60_000 }
 
 describe('the queue of password checks', () => {
-  /** Work that ends when the test says so, and the order in which it began. */
+  /** Work that ends on request of the test, and the order in which it began. */
   const labOf = (given: Partial<typeof limits> = {}) => {
     const gate = new FairGate({ ...limits, ...given })
     const began: string[] = []
@@ -31,7 +31,7 @@ describe('the queue of password checks', () => {
     return { gate, began, answers, enter, end, endAll, settle }
   }
 
-  it('limits how many run at once', async () => {
+  it('limits the number of concurrent checks', async () => {
     const { began, enter, end, settle } = labOf()
     for (const name of ['a', 'b', 'c']) enter(name)
     await settle()
@@ -40,7 +40,7 @@ describe('the queue of password checks', () => {
     expect(began).to.deep.equal(['a', 'b', 'c'])
   })
 
-  it('takes turns by account: one with much work does not delay others', async () => {
+  it('takes turns by account, so that one with much work does not delay others', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
     enter('owner')
@@ -63,11 +63,11 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['guess 1', 'device', 'stranger', 'guess 2', 'guess 3'])
   })
 
-  it('puts logins ahead of other work, which never takes all places', async () => {
+  it('puts logins ahead of other work, which never takes all slots', async () => {
     const { began, enter, endAll, settle } = labOf()
     for (const n of [1, 2, 3]) enter(`rotation ${n}`, { lane: 'other', account: 'reseller' })
     await settle()
-    expect(began, 'one place is for logins').to.deep.equal(['rotation 1'])
+    expect(began, 'one slot is reserved for logins').to.deep.equal(['rotation 1'])
     for (const n of [1, 2, 3]) enter(`login ${n}`)
     expect(await endAll()).to.deep.equal(['rotation 1', 'login 1', 'login 2', 'login 3', 'rotation 2', 'rotation 3'])
   })
@@ -80,7 +80,7 @@ describe('the queue of password checks', () => {
     expect((await endAll()).indexOf('rotation')).to.equal(16)
   })
 
-  it('refuses work of whoever waits with most of it, and takes a newcomer', async () => {
+  it('drops work of the account with the most waiting work, and accepts a new one', async () => {
     const { answers, enter, endAll, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
     for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: 'one' })
     enter('owner')
@@ -89,7 +89,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['flood 1', 'owner', 'flood 2', 'flood 3'])
   })
 
-  it('takes an owner’s new address while many addresses guess at the account', async () => {
+  it('accepts an owner’s new address while many addresses guess at the account', async () => {
     const { answers, enter, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
     for (const n of [1, 1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
     enter('owner', { account: 'owner', source: 'home' })
@@ -102,7 +102,7 @@ describe('the queue of password checks', () => {
       for (let n = 1; n <= count; n++) enter(`stranger ${n}`)
     }
 
-    it('keeps places that strangers cannot take', async () => {
+    it('reserves slots that strangers cannot take', async () => {
       const { began, enter, settle } = labOf({ atOnce: 4, strangersAtOnce: 2 })
       flood(enter, 5)
       enter('owner', { known: true })
@@ -110,7 +110,7 @@ describe('the queue of password checks', () => {
       expect(began).to.deep.equal(['stranger 1', 'stranger 2', 'owner'])
     })
 
-    it('lets known logins go ahead of strangers that came first', async () => {
+    it('puts known logins ahead of strangers that arrived earlier', async () => {
       const { enter, endAll } = labOf({ atOnce: 1 })
       flood(enter, 3)
       for (const name of ['ada', 'bob']) enter(name, { known: true })
@@ -124,7 +124,7 @@ describe('the queue of password checks', () => {
       expect((await endAll()).indexOf('stranger 2')).to.equal(5)
     })
 
-    it('refuses strangers early and takes known logins', async () => {
+    it('rejects strangers early and accepts known logins', async () => {
       const { gate, answers, enter, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
       flood(enter, 3)
       const claim = { lane: 'login', account: 'new', source: 'new' } as const
@@ -138,7 +138,7 @@ describe('the queue of password checks', () => {
       expect([...answers]).to.deep.equal([['late', 'refused']])
     })
 
-    it('does not put off an owner who was served before for names that are new', async () => {
+    it('does not delay an earlier served owner in favour of new names', async () => {
       const { began, enter, endAll, end, settle } = labOf({ atOnce: 1, maxStrangers: 100 })
       enter('owner 1', { account: 'owner', source: 'home' })
       for (let n = 0; n < 40; n++) enter(`earlier ${n}`)
@@ -150,14 +150,14 @@ describe('the queue of password checks', () => {
       expect(order.indexOf('owner 2')).to.be.lessThan(order.indexOf('later 0'))
     })
 
-    it('takes a newcomer in place of an account that waits with several', async () => {
+    it('accepts a new account in place of one with several waiting attempts', async () => {
       const { gate, enter } = labOf({ atOnce: 1, maxStrangers: 3 })
       for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
       expect(gate.refuses({ lane: 'login', account: 'new', source: 'new' })).to.equal(false)
     })
   })
 
-  it('refuses work that waited too long', async () => {
+  it('rejects work that waited too long', async () => {
     const { answers, enter } = labOf({ atOnce: 1, maxWaitMs: 5 })
     enter('running')
     enter('waiting')

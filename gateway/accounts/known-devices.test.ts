@@ -20,8 +20,8 @@ describe('known devices', () => {
   for (const [what, made] of [
     ['nothing', undefined],
     ['empty', ''],
-    ['another installation’s', new KnownDevices(Buffer.alloc(32, 2)).add(undefined, account(7))],
-    ['a made-up one', `${'A'.repeat(22)}.${'A'.repeat(22)}`],
+    ['a cookie of another installation', new KnownDevices(Buffer.alloc(32, 2)).add(undefined, account(7))],
+    ['a made-up cookie', `${'A'.repeat(22)}.${'A'.repeat(22)}`],
     ['the proof of another device', `${'A'.repeat(22)}.${cookie.split('.')[1]}`],
     ['endless', `${cookie}${'.A'.repeat(10_000)}`],
   ] as const)

@@ -19,7 +19,7 @@ describe('login limits', () => {
   for (const [what, attempt, failures, names] of [
     ['a stranger', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
     ['a stranger under attack', stranger, attackAt, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
-    ['a known device, under attack too', { ...stranger, device: 'd:a' }, attackAt, ['device:d:a']],
+    ['a known device, also under attack', { ...stranger, device: 'd:a' }, attackAt, ['device:d:a']],
   ] as const)
     it(`counts ${what}`, () => {
       expect(planBuckets(attempt, 'password', failures).map(({ name }) => name)).to.deep.equal(names)
@@ -34,9 +34,9 @@ describe('login limits', () => {
 
   for (const [what, attempt, step, names] of [
     ['codes also for the account', stranger, 'code', ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a']],
-    ['recovery codes apart', stranger, 'recovery', ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1']],
-    ['codes from a known device apart', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
-    ['recovery codes from there', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],
+    ['recovery codes separately', stranger, 'recovery', ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1']],
+    ['codes from a known device separately', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
+    ['recovery codes from a known device', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],
   ] as const)
     it(`counts ${what}`, () => {
       expect(planBuckets(attempt, step, 0).map(({ name }) => name)).to.deep.equal(names)

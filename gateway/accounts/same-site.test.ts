@@ -27,7 +27,7 @@ describe('the same-site check of a request', () => {
     ['http://panel.test:8080', 'cross-site', false, false],
     ['http://evil.test', 'same-origin', false, false],
   ] as const)
-    it(`${origin ?? 'no origin'}, ${site ?? 'no word'}${secure ? ', by TLS' : ''}: ${same}`, () => {
+    it(`${origin ?? 'no origin'}, ${site ?? 'no Sec-Fetch-Site'}${secure ? ', by TLS' : ''}: ${same}`, () => {
       const headers = {
         host,
         ...(origin !== undefined && { origin }),

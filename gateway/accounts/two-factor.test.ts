@@ -26,7 +26,7 @@ describe('a second factor', () => {
     expect(() => new TwoFactor(Buffer.alloc(32, 2)).open(totp.secret, 3)).to.throw('open a sealed text')
   })
 
-  it('remembers the step of a code, and accepts none up to it', () => {
+  it('remembers the step of a code, and rejects that and earlier steps', () => {
     const used = twoFactor.use(account, { code: codeNow() })!
     expect(used.lastStep).to.be.closeTo(Date.now() / 30_000, 2)
     expect(twoFactor.use({ ...account, totp: used }, { code: codeNow() })).to.equal(undefined)
@@ -34,7 +34,7 @@ describe('a second factor', () => {
     expect(twoFactor.use({ ...account, totp: ahead }, { code: codeNow() })).to.equal(undefined)
   })
 
-  it('loses a recovery code by its use', () => {
+  it('accepts each recovery code once', () => {
     const [first = '', second = ''] = codes
     const used = twoFactor.use(account, { recoveryCode: ` ${first.toUpperCase()} ` })!
     expect(used.recovery).to.have.length(9)
@@ -46,7 +46,7 @@ describe('a second factor', () => {
   for (const given of [{ code: '' }, { code: '000 00' }, { code: '１２３４５６' }, { recoveryCode: '' }])
     it(`is never ${JSON.stringify(given)}`, () => expect(twoFactor.use(account, given)).to.equal(undefined))
 
-  it('accepts nothing where none is set up', () => {
+  it('accepts no code before the set-up', () => {
     const { totp: _, ...without } = account
     expect(twoFactor.use(without, { code: codeNow() })).to.equal(undefined)
   })

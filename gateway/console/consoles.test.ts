@@ -1,13 +1,13 @@
 import { expect } from 'chai'
 import { Consoles, type ConsoleHolder } from './consoles.js'
 
-/** A name such as `key:1/2` is that of a key that `key:1` made; administrators are limited by nothing. */
+/** A name such as `key:1/2` is a key that `key:1` created; administrators are unlimited. */
 const callerOf = (principal: string) => {
   const isAdmin = principal.startsWith('admin')
   return { kind: 'session', root: principal.replace(/\/.*/, ''), accountKind: isAdmin ? 'admin' : 'sub_user' }
 }
 
-/** A holder of a console of a guest. */
+/** A caller's console to a guest. */
 const holder = (principal: string, guestUuid: string): ConsoleHolder =>
   ({
     grant: { kind: 'ssh', guestUuid, principal, credential: principal },
@@ -30,7 +30,7 @@ describe('the limits of consoles', () => {
       .to.throw()
       .with.property('code', 'too_many_consoles')
 
-  it('allow five of one caller for a guest, more for another', () => {
+  it('allow one caller five for a guest, and more for another guest', () => {
     for (let n = 0; n < 5; n++) enter('key:1', 'a')
     expect(() => enter('key:1', 'a'))
       .to.throw()
@@ -47,7 +47,7 @@ describe('the limits of consoles', () => {
     enter('key:2', 'a')
   })
 
-  it('allow ten for a guest, where two customers leave room for a third, and for administrators', () => {
+  it('allow ten for a guest, of which two customers leave some for a third and for administrators', () => {
     for (let n = 0; n < 5; n++) enter('key:1', 'a')
     for (let n = 0; n < 3; n++) enter('key:2', 'a')
     refused('key:2', 'a')
@@ -58,7 +58,7 @@ describe('the limits of consoles', () => {
     enter('admin:1', 'b')
   })
 
-  it('allow a hundred of one customer at a gateway, and five hundred in total', () => {
+  it('allow one customer a hundred at a gateway, and five hundred in total', () => {
     for (let n = 0; n < 100; n++) enter('key:1', `guest-${n >> 2}`)
     refused('key:1', 'another')
     for (let n = 0; n < 400; n++) enter('admin:1', `other-${n >> 2}`)

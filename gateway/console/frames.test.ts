@@ -31,7 +31,7 @@ describe('frames of clients', () => {
       expect(readTerminalFrame(Buffer.from(text), false)).to.deep.equal(terminal)
     })
 
-  it('are bytes where they are binary, and never throw', () => {
+  it('are bytes if they are binary, and never throw', () => {
     fc.assert(
       fc.property(fc.uint8Array(), fc.json(), (bytes, json) => {
         const data = Buffer.from(bytes)

@@ -12,10 +12,10 @@ describe('the offer in a console handshake', () => {
       'berth-ticket.T',
       { ticket: 'T', protocol: 'berth-ticket.T' },
     ],
-    ['one of another make', '/api/ssh?container=a', 'clicd-ticket.T-_9', { ticket: 'T-_9', kind: 'ssh' }],
+    ['a ticket of another product', '/api/ssh?container=a', 'clicd-ticket.T-_9', { ticket: 'T-_9', kind: 'ssh' }],
     ['a ticket in the query', '/api/ssh?container=a&ticket=T', undefined, { ticket: 'T', protocol: undefined }],
     ['the same in both', '/api/ssh?container=a&ticket=T', 'x-ticket.T', { ticket: 'T' }],
-    ['two that differ', '/api/ssh?container=a&ticket=T', 'x-ticket.U', { ticket: undefined }],
+    ['two different ones', '/api/ssh?container=a&ticket=T', 'x-ticket.U', { ticket: undefined }],
     ['none', '/api/ssh?container=a', undefined, { ticket: undefined, isOwn: false }],
     [
       'our protocol first',
@@ -29,10 +29,10 @@ describe('the offer in a console handshake', () => {
       'clicd-vnc-ticket.T, binary',
       { kind: 'vnc', mode: 'vnc', protocol: 'binary' },
     ],
-    ['nothing that is known', '/api/ssh?container=a', 'chat', { protocol: undefined, ticket: undefined }],
+    ['only unknown protocols', '/api/ssh?container=a', 'chat', { protocol: undefined, ticket: undefined }],
     ['a size', '/api/ssh?container=a&cols=100&rows=1', undefined, { size: { columns: 100, rows: 1 } }],
     ['the serial console', '/api/ssh?container=a&mode=serial', undefined, { mode: 'serial' }],
-    ['to go on', '/api/ssh?container=a&resume=R-1&received=12', undefined, { resume: 'R-1', received: 12 }],
+    ['a resumption', '/api/ssh?container=a&resume=R-1&received=12', undefined, { resume: 'R-1', received: 12 }],
   ] as [string, string, string | undefined, Partial<ConsoleOffer>][])
     it(name, () => expect(read(target, protocols)).to.deep.include(expected))
 

@@ -13,7 +13,7 @@ describe('the origin check of consoles', () => {
     ['http://[2001:db8::1]:8080', '[2001:db8::1]:8080', 'http', true],
     ['https://panel.example', 'berth.example', 'http', true],
     ['http://127.0.0.1:9000', '127.0.0.1:8080', 'http', true],
-    // another port, another scheme, a name that begins or ends alike
+    // another port, another scheme, a name with the same beginning or end
     ['http://berth.example:8081', 'berth.example:8080', 'http', false],
     ['http://berth.example', 'berth.example:8080', 'http', false],
     ['https://berth.example:8080', 'berth.example:8080', 'http', false],

@@ -10,13 +10,13 @@ describe('the time limits of a console', () => {
     ['a terminal a minute before its end', 'ssh', 0, 0, 29 * minute, 'warn 60'],
     ['a terminal a moment before its end', 'ssh', 0, 0, 30 * minute - 1, 'warn 1'],
     ['a terminal after 30 minutes', 'ssh', 0, 0, 30 * minute, 'end 4408 idle'],
-    ['a terminal that was typed into', 'ssh', 0, 29.5 * minute, 30 * minute, 'nothing'],
+    ['a terminal with recent input', 'ssh', 0, 29.5 * minute, 30 * minute, 'nothing'],
     ['a screen after 30 minutes', 'vnc', 0, 0, 30 * minute, 'nothing'],
     ['a screen ten seconds before its end', 'vnc', 0, 0, hour - 10 * second, 'warn 10'],
     ['a screen after an hour', 'vnc', 0, 0, hour, 'end 4408 idle'],
-    ['one that is typed into for twelve hours', 'ssh', 0, 12 * hour, 12 * hour, 'nothing'],
-    ['and a moment more', 'ssh', 0, 12 * hour, 12 * hour + 1, 'end 4408 too_long'],
-    ['one that was opened late', 'ssh', 5 * hour, 16 * hour, 16 * hour + minute, 'nothing'],
+    ['a terminal with input for twelve hours', 'ssh', 0, 12 * hour, 12 * hour, 'nothing'],
+    ['a terminal with input for more than twelve hours', 'ssh', 0, 12 * hour, 12 * hour + 1, 'end 4408 too_long'],
+    ['a terminal that was opened later', 'ssh', 5 * hour, 16 * hour, 16 * hour + minute, 'nothing'],
   ] as const)
     it(`${name}: ${expected}`, () => {
       const step = planTime({ kind, openedAtMs: opened, lastInputMs: typed }, now)

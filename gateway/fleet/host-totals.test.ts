@@ -3,7 +3,7 @@ import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostTotals } from './host-totals.js'
 
 describe('totals of a host', () => {
-  it('count what snapshots retain in addition to the size of the disk', () => {
+  it('count the space of snapshots in addition to the size of the disk', () => {
     const totals = new HostTotals()
     const limits = { vcpuMilli: 500, ramMb: 256, diskGb: 10 }
     const guest = Guest.fromPartial({ status: 'running', limits, snapshotSpaceUsedBytes: 2.5 * 1024 ** 3 })

@@ -13,9 +13,9 @@ describe('an event of an agent', () => {
     ['never', { given: 0, taken: 0 }],
     ['a time', { given: 1_800_000_000_000, taken: 1_800_000_000_000 }],
     // The last second of the year 9999 in the westernmost time zone, and a later time.
-    ['a time after all calendars', { given: Number.MAX_SAFE_INTEGER, taken: Date.UTC(10_000, 0, 1, 23, 59, 59) }],
+    ['a time beyond all calendars', { given: Number.MAX_SAFE_INTEGER, taken: Date.UTC(10_000, 0, 1, 23, 59, 59) }],
   ] as const)
-    it(`has ${name} within bounds`, () => {
+    it(`limits ${name} to the valid range`, () => {
       const { given, taken } = times
       const parsed = [
         parseGuest({ ...guest, createdAtMs: given, expiresAtMs: given }),
@@ -28,7 +28,7 @@ describe('an event of an agent', () => {
       for (const [field, ms] of found) expect(ms, field).to.equal(taken)
     })
 
-  it('has no text and no list beyond bounds, at any depth', () => {
+  it('limits the length of texts and lists at any depth', () => {
     const long = 'x'.repeat(100_000)
     const mapping = { ...PortMapping.create(), protocol: long, description: long, hostIp: long }
     const parsed = [

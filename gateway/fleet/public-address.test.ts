@@ -5,17 +5,12 @@ const facts: AddressFacts = { set: '', ipv4: '', ipv6: '', agentAddress: '127.0.
 
 describe('planPublicAddress', () => {
   for (const [name, given, host, source] of [
-    ['nothing but loopback', {}, '', 'none'],
-    ['what an administrator has set', { set: 'node1.example.com', ipv4: '203.0.113.7' }, 'node1.example.com', 'set'],
+    ['no address if there is only loopback', {}, '', 'none'],
+    ['the configured address', { set: 'node1.example.com', ipv4: '203.0.113.7' }, 'node1.example.com', 'set'],
     ['the public IPv4 address', { ipv4: '203.0.113.7', ipv6: '2001:db8::7' }, '203.0.113.7', 'guess'],
     ['a public IPv6 before a private IPv4 address', { ipv4: '10.0.0.7', ipv6: '2001:db8::7' }, '2001:db8::7', 'guess'],
-    ['where the agent is reached', { agentAddress: '198.51.100.9:7443' }, '198.51.100.9', 'guess'],
-    [
-      'the name by which the agent is reached',
-      { agentAddress: 'Node2.example.com:7443' },
-      'node2.example.com',
-      'guess',
-    ],
+    ['the address of the agent', { agentAddress: '198.51.100.9:7443' }, '198.51.100.9', 'guess'],
+    ['the name of the agent', { agentAddress: 'Node2.example.com:7443' }, 'node2.example.com', 'guess'],
     ['an IPv6 address of the agent', { agentAddress: '[2001:db8::9]:7443' }, '2001:db8::9', 'guess'],
     [
       'a public agent before a private address',
@@ -23,9 +18,9 @@ describe('planPublicAddress', () => {
       '198.51.100.9',
       'guess',
     ],
-    ['a private address where there is no other', { ipv4: '10.0.0.7' }, '10.0.0.7', 'guess'],
-    ['no loopback that an agent reports', { ipv4: '127.0.0.1', ipv6: '::1' }, '', 'none'],
-    ['no garbage that an agent reports', { ipv4: '$(reboot)', ipv6: '-oProxyCommand=x' }, '', 'none'],
+    ['a private address if there is no other', { ipv4: '10.0.0.7' }, '10.0.0.7', 'guess'],
+    ['no reported loopback', { ipv4: '127.0.0.1', ipv6: '::1' }, '', 'none'],
+    ['no reported garbage', { ipv4: '$(reboot)', ipv6: '-oProxyCommand=x' }, '', 'none'],
     ['no localhost', { agentAddress: 'localhost:7443' }, '', 'none'],
   ] as const)
     it(`takes ${name}`, () => expect(planPublicAddress({ ...facts, ...given })).to.deep.equal({ host, source }))

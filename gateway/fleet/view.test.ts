@@ -93,8 +93,8 @@ function run(view: FleetState, model: Model, step: StepOf): void {
 }
 
 /**
- * Checks that every index agrees with the list, that all shown was reported, and that what is not shown clashes with
- * it.
+ * Checks that every index agrees with the list, that all shown entries were reported, and that hidden entries clash
+ * with them.
  */
 function check(view: FleetState, model: Model): void {
   const shown = [...view.guests()]
@@ -112,7 +112,7 @@ function check(view: FleetState, model: Model): void {
       const isShown = shown.some((one) => one.hostId === hostId && one.guest.uuid === guest.uuid)
       const clashes = keys(guest).some((key) => taken.includes(key))
       expect(isShown || clashes, `${hostId} ${guest.name} is hidden without a reason`).to.equal(true)
-      expect(view.findState(hostId)!.conflicts.has(guest.uuid), 'warned of').to.equal(!isShown)
+      expect(view.findState(hostId)!.conflicts.has(guest.uuid), 'has a warning').to.equal(!isShown)
     }
   const operationTimes = view.operations().map(({ operation }) => operation.createdAtMs)
   expect(operationTimes).to.deep.equal(operationTimes.toSorted((a, b) => b - a))
@@ -133,7 +133,7 @@ describe('FleetState', () => {
     )
   })
 
-  it('changes its version with everything that a list shows', () => {
+  it('changes its version with every listed field', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     const seen = [view.guestsVersion]
@@ -152,7 +152,7 @@ describe('FleetState', () => {
     }
   })
 
-  it('bounds the data of one host', () => {
+  it('limits the data of one host', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     for (let n = 0; n < 5100; n++)

@@ -9,24 +9,24 @@ const messageOf = (error: BerthError, body: unknown, query = ''): string => {
   return (explainMissing(error, { bodyBytes }, query) as BerthError).message
 }
 
-describe('a refusal of a missing field', () => {
+describe('the error for a missing field', () => {
   for (const [name, field, body, query, isSent] of [
-    ['stays for one that was not sent', 'size_mb', {}, '', false],
-    ['stays without a body', 'size_mb', undefined, '', false],
-    ['says that empty text is empty', 'size_mb', { size_mb: '' }, '', true],
-    ['says that null is empty', 'size_mb', { size_mb: null }, '', true],
-    ['says that an empty parameter is empty', 'template_id', {}, 'template_id=', true],
+    ['stays the same for an omitted field', 'size_mb', {}, '', false],
+    ['stays the same without a body', 'size_mb', undefined, '', false],
+    ['reports empty text', 'size_mb', { size_mb: '' }, '', true],
+    ['reports null', 'size_mb', { size_mb: null }, '', true],
+    ['reports an empty parameter', 'template_id', {}, 'template_id=', true],
     ['finds a field of a list', 'containers[1].name', { containers: [{}, { name: '' }] }, '', true],
-    ['finds no field of another entry', 'containers[0].name', { containers: [{}, { name: '' }] }, '', false],
+    ['does not find a field of another entry', 'containers[0].name', { containers: [{}, { name: '' }] }, '', false],
     ['finds a nested field', 'schedule.time', { schedule: { time: null } }, '', true],
-    ['knows no field of an object’s prototype', 'constructor', {}, '', false],
+    ['does not find a field of an object’s prototype', 'constructor', {}, '', false],
   ] as const)
     it(name, () => {
       const rule = isSent ? 'must not be empty' : 'is required'
       expect(messageOf(missing(field), body, query)).to.equal(`${field}: ${rule}, for example 64`)
     })
 
-  it('does not change other refusals', () => {
+  it('does not change other errors', () => {
     const error = invalidField('name', 'name: is required')
     expect(explainMissing(error, { bodyBytes: Buffer.from('{"name":""}') }, '')).to.equal(error)
   })

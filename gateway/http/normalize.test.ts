@@ -73,7 +73,7 @@ describe('normalizing values of clients', () => {
       ],
     ],
     [
-      'text whose blanks mean nothing',
+      'text with ignored blanks',
       Type.String(trimmed),
       [
         [' a b ', 'a b'],
@@ -82,7 +82,7 @@ describe('normalizing values of clients', () => {
       ],
     ],
     [
-      'text to the letter',
+      'literal text',
       Type.String(),
       [
         [' a ', ' a '],
@@ -135,7 +135,7 @@ describe('normalizing values of clients', () => {
       ],
     ],
     [
-      'what is as it is at 0',
+      'fields that are unchanged for 0',
       Type.Integer(zeroIsAbsent),
       [
         [0, undefined],
@@ -180,7 +180,7 @@ describe('normalizing values of clients', () => {
     ['lists of objects', objects, ['x', 5, [null], [''], { a: 1 }]],
     ['lists of text', addresses, [5, true, { '0': 'x' }]],
   ] as [string, TSchema, unknown[]][])
-    it(`leaves what is not a form of ${name} for the check to refuse`, () => {
+    it(`leaves other values than forms of ${name} unchanged, so that the check rejects them`, () => {
       for (const value of values) expect(read(schema, value), JSON.stringify(value)).to.deep.equal(value)
     })
 
@@ -251,7 +251,7 @@ describe('normalizing values of clients', () => {
         ],
       ],
     ] as [string, TSchema, unknown[], [unknown, unknown][]][]) {
-      it(`${name}: empty ones change nothing in a change, and are refused in a creation`, () => {
+      it(`${name}: empty ones have no effect in a change, and are rejected in a creation`, () => {
         for (const value of open) {
           expect(read(schema, value, false), JSON.stringify(value)).to.equal(undefined)
           expect(() => read(schema, value, true), JSON.stringify(value)).to.throw(BerthError, /^f: must not be empty/)
@@ -264,7 +264,7 @@ describe('normalizing values of clients', () => {
       })
     }
 
-    it('never lose an entry that bounds', () => {
+    it('never lose a restricting entry', () => {
       const entry = fc.stringMatching(/^[a-z0-9.:]{1,12}$/)
       const noise = fc.constantFrom('', ' ', null)
       fc.assert(
@@ -277,7 +277,7 @@ describe('normalizing values of clients', () => {
       )
     })
 
-    it('never become text without an entry, unless it is empty text that was sent', () => {
+    it('never become text without an entry, unless empty text was sent', () => {
       const part = fc.constantFrom('', ' ', ',', ',,,', '\n', ' , \n', 'a', '10.0.0.1')
       fc.assert(
         fc.property(fc.oneof(part, fc.array(part)), fc.boolean(), (sent, creates) => {
@@ -291,7 +291,7 @@ describe('normalizing values of clients', () => {
       )
     })
 
-    it('become empty only from `[]`, or from empty text', () => {
+    it('become empty only from `[]` or empty text', () => {
       fc.assert(
         fc.property(fc.jsonValue({ maxDepth: 2 }), fc.boolean(), (value, creates) => {
           if (!isEmpty(outcome(() => read(list, value, creates)))) return
@@ -315,7 +315,7 @@ describe('normalizing values of clients', () => {
       name: optional(Type.String(trimmed)),
     })
     const plain = fc.stringMatching(/^\S(.*\S)?$/)
-    const entry = plain.filter((text) => /[^\s,]/.test(text)) // commas only are not an entry
+    const entry = plain.filter((text) => /[^\s,]/.test(text)) // only commas are not an entry
     const right = fc.record(
       {
         integer: fc.integer(),

@@ -6,7 +6,7 @@ import { waitFor } from '../../test/support/wait.js'
 import { startHttpServer } from './server.js'
 
 describe('an HTTP server', () => {
-  it('ends within its grace period, also with a connection that sent too many requests and waits for an answer', async () => {
+  it('ends within its grace period, even with a connection that waits for answers to too many requests', async () => {
     let requests = 0
     const app = new Koa().use(() => {
       requests++

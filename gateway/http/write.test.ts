@@ -16,7 +16,7 @@ const write: Write = {
 }
 
 describe('runWrite', () => {
-  it('stores no answer above the cap: the repetition runs again', async () => {
+  it('does not store an answer above the limit, so that a repetition runs again', async () => {
     const ends: string[] = []
     const end = (name: string) => () => Promise.resolve(void ends.push(name))
     const claim = { id: 'i', operationId: 'o' }

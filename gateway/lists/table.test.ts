@@ -39,14 +39,14 @@ const steps = fc.oneof(
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const), id: numbers }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('ask' as const), query: queries }) },
-  // Does not await the answer: later steps change the table while it is being made.
+  // Does not await the answer, so that later steps change the table while it is built.
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('begin' as const), query: queries }) },
 )
 
 const makeTable = () => new Table<Item, Name>({ fields, compare: (a, b) => a.id - b.id, counted: ['color'] })
 
 describe('Table', () => {
-  it('answers like a scan of every item, whatever changed since the first request', () =>
+  it('answers like a scan of every item after any changes since the first request', () =>
     fc.assert(
       fc.asyncProperty(fc.array(steps, { maxLength: 40 }), async (list) => {
         const [table, model] = [makeTable(), new Map<string, Item>()]
@@ -95,7 +95,7 @@ describe('Table', () => {
       turns++
       await new Promise(setImmediate)
     }
-    expect(turns, 'turns of the event loop it took').to.be.greaterThan(1)
+    expect(turns, 'turns of the event loop').to.be.greaterThan(1)
     await checkAnswer(table, model, query)
   })
 
@@ -236,7 +236,7 @@ async function checkAnswer(table: Table<Item, Name>, model: ReadonlyMap<string, 
 }
 
 describe('SortedList', () => {
-  it('equals a sorted array, whatever is added and removed', () =>
+  it('equals a sorted array after any additions and removals', () =>
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.boolean(), fc.integer({ min: 0, max: 3000 })), {

@@ -19,11 +19,11 @@ describe('certificate of the gateway', () => {
   for (const [name, inDays, inDoubt, renewed] of [
     ['is kept while it is valid', 10, false, false],
     ['is renewed after two thirds of its life', 21, false, true],
-    ['is kept then while the clock may be wrong', 21, true, false],
+    ['is kept after two thirds while the clock may be wrong', 21, true, false],
     ['is renewed when it has expired', 31, false, true],
-    ['is renewed when it has expired, though the clock may be wrong', 31, true, true],
+    ['is renewed when it has expired, although the clock may be wrong', 31, true, true],
     ['is renewed when it is not valid yet', -25, false, true],
-    ['is renewed when it is not valid yet, though the clock may be wrong', -25, true, true],
+    ['is renewed when it is not valid yet, although the clock may be wrong', -25, true, true],
   ] as const)
     it(name, async () => {
       const before = leaf.current.serial

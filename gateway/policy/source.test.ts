@@ -14,11 +14,17 @@ function addressOf(peer: string, forwarded: ForwardedHeaders, trusted: string[])
 
 describe('the client’s address', () => {
   for (const [name, peer, forwarded, trusted, expected] of [
-    ['is the peer’s', '192.0.2.1', undefined, [], '192.0.2.1'],
-    ['ignores headers where nobody is trusted', '192.0.2.1', '127.0.0.1', [], '192.0.2.1'],
-    ['ignores headers of those not trusted', '192.0.2.1', '127.0.0.1', ['10.0.0.0/8'], '192.0.2.1'],
-    ['is what the proxy saw', '10.0.0.1', '198.51.100.7', ['10.0.0.0/8'], '198.51.100.7'],
-    ['is the nearest untrusted one', '10.0.0.1', '127.0.0.1, 198.51.100.7, 10.0.0.2', ['10.0.0.0/8'], '198.51.100.7'],
+    ['is the peer’s address', '192.0.2.1', undefined, [], '192.0.2.1'],
+    ['ignores headers if nobody is trusted', '192.0.2.1', '127.0.0.1', [], '192.0.2.1'],
+    ['ignores headers of untrusted peers', '192.0.2.1', '127.0.0.1', ['10.0.0.0/8'], '192.0.2.1'],
+    ['is the address that the proxy saw', '10.0.0.1', '198.51.100.7', ['10.0.0.0/8'], '198.51.100.7'],
+    [
+      'is the nearest untrusted address',
+      '10.0.0.1',
+      '127.0.0.1, 198.51.100.7, 10.0.0.2',
+      ['10.0.0.0/8'],
+      '198.51.100.7',
+    ],
     [
       'stops at an entry that is not an address',
       '10.0.0.1',
@@ -27,20 +33,20 @@ describe('the client’s address', () => {
       '10.0.0.2',
     ],
     ['stops at an empty header', '10.0.0.1', '', ['10.0.0.0/8'], '10.0.0.1'],
-    ['is the farthest where all are trusted', '10.0.0.1', '10.0.0.3,10.0.0.2', ['10.0.0.0/8'], '10.0.0.3'],
+    ['is the farthest address if all are trusted', '10.0.0.1', '10.0.0.3,10.0.0.2', ['10.0.0.0/8'], '10.0.0.3'],
     ['reads IPv4-mapped IPv6 as IPv4', '::ffff:10.0.0.1', '::FFFF:198.51.100.7', ['10.0.0.1'], '198.51.100.7'],
     ['trusts no IPv4 peer for all of IPv6', '192.0.2.1', '127.0.0.1', ['::/0'], '192.0.2.1'],
     ['trusts no IPv6 peer for all of IPv4', '::192.0.2.1', '127.0.0.1', ['0.0.0.0/0'], '::192.0.2.1'],
     ['drops a port', '10.0.0.1', '198.51.100.7:4711, 10.0.0.2:80', ['10.0.0.0/8'], '198.51.100.7'],
     ['drops brackets and port', '10.0.0.1', '[2001:db8::1]:443', ['10.0.0.0/8'], '2001:db8::1'],
     ['drops brackets', '10.0.0.1', '[2001:db8::1]', ['10.0.0.0/8'], '2001:db8::1'],
-    ['leaves an IPv6 address whole', '10.0.0.1', '2001:db8::1:443', ['10.0.0.0/8'], '2001:db8::1:443'],
+    ['keeps an IPv6 address complete', '10.0.0.1', '2001:db8::1:443', ['10.0.0.0/8'], '2001:db8::1:443'],
     ['stops at an invalid port', '10.0.0.1', '198.51.100.7:x', ['10.0.0.0/8'], '10.0.0.1'],
     ['is X-Real-IP', '10.0.0.1', { 'x-real-ip': '198.51.100.7' }, ['10.0.0.0/8'], '198.51.100.7'],
     ['is CF-Connecting-IP', '10.0.0.1', { 'cf-connecting-ip': '2001:db8::7' }, ['10.0.0.0/8'], '2001:db8::7'],
-    ['is not X-Real-IP of others', '192.0.2.1', { 'x-real-ip': '127.0.0.1' }, ['10.0.0.0/8'], '192.0.2.1'],
+    ['is not X-Real-IP of untrusted peers', '192.0.2.1', { 'x-real-ip': '127.0.0.1' }, ['10.0.0.0/8'], '192.0.2.1'],
     [
-      'is not CF-Connecting-IP of others',
+      'is not CF-Connecting-IP of untrusted peers',
       '192.0.2.1',
       { 'cf-connecting-ip': '127.0.0.1' },
       ['10.0.0.0/8'],
@@ -75,15 +81,15 @@ describe('the client’s address', () => {
 describe('the TLS state of a request', () => {
   const proxies = new AddressSet(['10.0.0.0/8'])
   for (const [name, peer, encrypted, proto, expected] of [
-    ['here', '192.0.2.1', true, undefined, true],
-    ['not here', '192.0.2.1', false, undefined, false],
-    ['not here, though it says so', '192.0.2.1', false, 'https', false],
-    ['here, though it says it is not', '192.0.2.1', true, 'http', true],
+    ['at the gateway', '192.0.2.1', true, undefined, true],
+    ['not at the gateway', '192.0.2.1', false, undefined, false],
+    ['not at the gateway, despite the header', '192.0.2.1', false, 'https', false],
+    ['at the gateway, despite the header', '192.0.2.1', true, 'http', true],
     ['at a proxy', '10.0.0.1', false, 'https', true],
     ['at a proxy, mapped', '::ffff:10.0.0.1', false, 'HTTPS', true],
     ['not at the proxy', '10.0.0.1', false, 'http', false],
     ['only behind the proxy', '10.0.0.1', true, 'http', false],
-    ['at some proxies only', '10.0.0.1', false, 'https, http', false],
+    ['only at some proxies', '10.0.0.1', false, 'https, http', false],
     ['at all proxies', '10.0.0.1', false, 'https, https', true],
     ['a proxy that sends no header', '10.0.0.1', true, undefined, true],
   ] as [string, string, boolean, string | undefined, boolean][])

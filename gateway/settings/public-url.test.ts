@@ -33,7 +33,12 @@ describe('public URL of the panel', () => {
 
   for (const [name, facts, url, source] of [
     ['nothing', { set: '', tls: undefined }, '', 'none'],
-    ['what is set', { set: 'https://a.example', tls: { target: 'b.example', port: 443 } }, 'https://a.example', 'set'],
+    [
+      'the configured URL',
+      { set: 'https://a.example', tls: { target: 'b.example', port: 443 } },
+      'https://a.example',
+      'set',
+    ],
     ['the name of the certificate', { set: '', tls: { target: 'b.example', port: 443 } }, 'https://b.example', 'tls'],
     ['its port', { set: '', tls: { target: '203.0.113.7', port: 8443 } }, 'https://203.0.113.7:8443', 'tls'],
     ['its IPv6 address', { set: '', tls: { target: '2001:db8::7', port: 443 } }, 'https://[2001:db8::7]', 'tls'],

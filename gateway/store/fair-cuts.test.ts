@@ -8,10 +8,10 @@ const shares = (...of: readonly (readonly [name: string, count: number])[]): Sha
 
 describe('callers that lose entries', () => {
   for (const [what, before, excess, cuts] of [
-    ['nobody where there is room', [['a', 5]], 0, []],
-    ['one caller where only one has any', [['a', 5]], 2, [['a', 2]]],
+    ['nobody if there is space', [['a', 5]], 0, []],
+    ['one caller if only one has entries', [['a', 5]], 2, [['a', 2]]],
     [
-      'the one who has most',
+      'the caller with the most entries',
       [
         ['a', 100],
         ['b', 3],
@@ -20,7 +20,7 @@ describe('callers that lose entries', () => {
       [['a', 50]],
     ],
     [
-      'several who have most, down to one level',
+      'several callers with the most entries, down to one level',
       [
         ['a', 10],
         ['b', 8],
@@ -33,7 +33,7 @@ describe('callers that lose entries', () => {
       ],
     ],
     [
-      'a tree of keys together, there the one with most',
+      'a tree of keys together, and in it the key with the most entries',
       [
         ['a/1', 6],
         ['a/2', 4],

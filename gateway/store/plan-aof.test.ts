@@ -13,11 +13,11 @@ describe('the rewritten manifest of append-only files', () => {
   for (const [what, names, expected] of [
     ['lists a base and its increment', [base(1), increment(1)], [base(1), increment(1)]],
     [
-      'lists all increments of the first base in order, as while it is rewritten',
+      'lists all increments of the first base in order, as during a rewrite',
       [increment(10), base(1), ...[1, 2, 3, 4, 5, 6, 7, 8, 9].map(increment)],
       [base(1), ...[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(increment)],
     ],
-    ['leaves out an increment of an earlier base', [base(2), increment(1), increment(2)], [base(2), increment(2)]],
+    ['omits an increment of an earlier base', [base(2), increment(1), increment(2)], [base(2), increment(2)]],
     ['lists one increment after rewrites that failed', [base(2), increment(5)], [base(2), increment(5)]],
     ['refuses increments that may be older than the base', [base(2), increment(2), increment(3)], undefined],
     ['refuses a first base without its first increment', [base(1), increment(2)], undefined],

@@ -32,5 +32,5 @@ describe('the limit of sub-users', () => {
     ['an administrator, while others are at their limit', accounts(limit.others, ofCustomer), admin, ''],
     ['an administrator at the limit', accounts(limit.others), admin, full],
   ] as [string, SubUserAccount[], Principal, string][])
-    it(`${code === '' ? 'lets through' : 'refuses'} ${what}`, () => expect(refusal(all, by)).to.equal(code))
+    it(`${code === '' ? 'accepts' : 'rejects'} ${what}`, () => expect(refusal(all, by)).to.equal(code))
 })

@@ -17,7 +17,7 @@ describe('an uploaded certificate', function () {
     checkUpload(upload, { target, nowMs: Date.now(), roots: [new X509Certificate(authority.rootPem)] })
   const issue = (options: LeafOptions = {}, name = target) => authority.issue(name, options)
 
-  /** Code and field. The message quotes no part of a key. */
+  /** Code and field of the error, whose message must not contain any part of a key. */
   function refusal(upload: Upload): [string, string | undefined] {
     try {
       check(upload)
@@ -36,14 +36,14 @@ describe('an uploaded certificate', function () {
     expect(chainPem.trim()).to.equal(certPem.trim())
   })
 
-  it('is refused with the key of another', async () => {
+  it('is rejected with the key of another certificate', async () => {
     const [one, other] = [await issue(), await issue()]
     expect(refusal({ ...one, keyPem: other.keyPem })).to.deep.equal(['private_key_mismatch', 'key_pem'])
   })
 
   for (const [what, options, code] of [
-    ['that has ended', { notBeforeMs: Date.now() - 9 * dayMs, notAfterMs: Date.now() - dayMs }, 'expired'],
-    ['that begins later', { notBeforeMs: Date.now() + dayMs }, 'not_yet_valid'],
+    ['that has expired', { notBeforeMs: Date.now() - 9 * dayMs, notAfterMs: Date.now() - dayMs }, 'expired'],
+    ['that is not valid yet', { notBeforeMs: Date.now() + dayMs }, 'not_yet_valid'],
     ['that is not for servers', { purposes: ['1.3.6.1.5.5.7.3.2'] }, 'unusable'],
   ] as const)
     it(`is refused ${what}`, async () =>

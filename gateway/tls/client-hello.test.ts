@@ -27,7 +27,7 @@ describe('the first bytes of a TLS connection', () => {
     expect(readProtocols(await helloOf({}))).to.deep.equal([])
   })
 
-  it('are awaited until they are complete, and no longer', async () => {
+  it('are awaited only until they are complete', async () => {
     const hello = await helloOf({ ALPNProtocols: ['acme-tls/1'] })
     for (let size = 0; size < hello.length; size++)
       expect(readProtocols(hello.subarray(0, size)), `${size}`).to.equal('more')

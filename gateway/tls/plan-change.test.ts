@@ -52,27 +52,32 @@ function plan(wanted: Partial<WantedTls>, old: TlsSettings, nowMs = 0): unknown 
 
 describe('a change of TLS', () => {
   for (const [what, wanted, old, expected, nowMs] of [
-    ['nothing, of what is off', {}, untouched, [false, 'disabled', 'host.example', 'none']],
+    ['nothing, while TLS is off', {}, untouched, [false, 'disabled', 'host.example', 'none']],
     ['on without a mode', { enabled: true }, untouched, ['invalid_field', 'mode']],
     ['a mode turns it on', { mode: 'self_signed' }, untouched, [true, 'self_signed', 'host.example', 'self_signed']],
     ['a mode for later', { mode: 'letsencrypt', enabled: false }, own, [false, 'letsencrypt', 'a.example', 'none']],
     ['off keeps the mode', { enabled: false }, own, [false, 'self_signed', 'a.example', 'none']],
     ['mode disabled', { mode: 'disabled' }, own, [false, 'disabled', 'a.example', 'none']],
     ['the same again', { mode: 'self_signed' }, own, [true, 'self_signed', 'a.example', 'stored']],
-    ['the same when it is due', {}, own, [true, 'self_signed', 'a.example', 'self_signed'], 40],
-    ['an empty target where TLS is off', { enabled: false, target: '' }, own, [false, 'self_signed', '', 'none']],
-    ['an empty target where TLS is on', { target: '' }, own, [true, 'self_signed', 'a.example', 'stored']],
+    ['the same when the renewal is due', {}, own, [true, 'self_signed', 'a.example', 'self_signed'], 40],
+    ['an empty target while TLS is off', { enabled: false, target: '' }, own, [false, 'self_signed', '', 'none']],
+    ['an empty target while TLS is on', { target: '' }, own, [true, 'self_signed', 'a.example', 'stored']],
     ['another target', { target: 'b.example' }, own, [true, 'self_signed', 'b.example', 'self_signed']],
     ['an upload', { mode: 'uploaded', ...pair }, own, [true, 'uploaded', 'a.example', 'upload']],
     ['an upload without its key', { mode: 'uploaded', certPem: 'x' }, own, ['missing_field', 'key_pem']],
     ['an upload without anything', { mode: 'uploaded' }, own, ['missing_field', 'cert_pem']],
     [
-      'what was uploaded before',
+      'the earlier upload',
       { mode: 'uploaded' },
       { ...own, previous: stored('uploaded') },
       [true, 'uploaded', 'a.example', 'stored'],
     ],
-    ['pems of no upload', { mode: 'self_signed', ...pair }, own, [true, 'self_signed', 'a.example', 'stored']],
+    [
+      'PEM fields without mode uploaded',
+      { mode: 'self_signed', ...pair },
+      own,
+      [true, 'self_signed', 'a.example', 'stored'],
+    ],
     ['an authority', { mode: 'letsencrypt' }, own, [true, 'letsencrypt', 'a.example', 'letsencrypt']],
   ] as [string, Partial<WantedTls>, TlsSettings, unknown[], number?][])
     it(what, () => expect(plan(wanted, old, nowMs)).to.deep.equal(expected))

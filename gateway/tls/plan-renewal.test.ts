@@ -27,7 +27,7 @@ describe('renewal', () => {
     })
   })
 
-  it('waits as long as the authority demands, never less than its own pause', () => {
+  it('waits as long as the authority requires, at least its own pause', () => {
     const next = (retryAfterSeconds: number) => afterFailure(noAttempts, { ...failure, retryAfterSeconds }, 0).nextMs
     expect([next(60), next(3 * 3600)]).to.deep.equal([hourMs, 3 * hourMs])
   })

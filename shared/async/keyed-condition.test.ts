@@ -11,7 +11,7 @@ describe('keyed condition', () => {
   }
   const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-  it('does not wait for what is so already', async () => {
+  it('does not wait if the condition already holds', async () => {
     await new KeyedCondition().wait('a', long, () => true)
   })
 

@@ -17,7 +17,7 @@ describe('semaphore', () => {
     return { semaphore, begun, run }
   }
 
-  it('runs as many as its limit at once, the others in the order of the calls', async () => {
+  it('runs up to its limit at once, and the others in the order of the calls', async () => {
     const { begun, run } = open(2)
     const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => run(name))
     await turn()
@@ -31,7 +31,7 @@ describe('semaphore', () => {
     expect(begun).to.deep.equal(['a', 'b', 'c', 'd'])
   })
 
-  it('drops a caller whose signal is aborted while it waits, and one that comes too late', async () => {
+  it('drops a caller whose signal is aborted before or during its wait', async () => {
     const { begun, run } = open(1)
     const first = run('first')
     const given = new AbortController()
@@ -56,7 +56,7 @@ describe('semaphore', () => {
     await first.done
   })
 
-  it('frees the place of work that failed', async () => {
+  it('frees the slot of failed work', async () => {
     const { semaphore } = open(1)
     const failed = semaphore.run(() => Promise.reject(new Error('refused')))
     const next = semaphore.run(async () => 'next')

@@ -26,7 +26,7 @@ describe('single flight', () => {
     expect(await next).to.equal(2)
   })
 
-  it('fails for all callers of the run, and is settled all the same', async () => {
+  it('fails for all callers of the run, and is settled nevertheless', async () => {
     const flight = new SingleFlight<number>()
     const work = controlled()
     const results = [flight.run(work.run), flight.run(work.run)].map((result) => result.catch(messageOf))
@@ -38,7 +38,7 @@ describe('single flight', () => {
 })
 
 describe('keyed single flight', () => {
-  it('shares the runs of one key, not those of others', async () => {
+  it('shares the runs of one key, but not those of others', async () => {
     const flights = new KeyedSingleFlight<string, number>()
     const [a, b] = [controlled(), controlled()]
     const results = [flights.run('a', a.run), flights.run('b', b.run), flights.run('a', a.run)]

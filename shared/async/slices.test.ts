@@ -11,7 +11,7 @@ function* steps(count: number): Generator<void, number> {
 }
 
 describe('inSlices', () => {
-  it('gives other work its turn during long work, however much of it there is', async () => {
+  it('lets other work run during any amount of long work', async () => {
     let done = false
     const work = Promise.all(Array.from({ length: 10 }, () => inSlices(steps(40)))).then((counts) => {
       done = true
@@ -34,7 +34,7 @@ describe('inSlices', () => {
     expect(ended).to.deep.equal(['short', 'long'])
   })
 
-  it('reports failed work, and does the rest', async () => {
+  it('reports failed work, and continues with the rest', async () => {
     const failing = inSlices(
       (function* (): Generator<void, void> {
         yield

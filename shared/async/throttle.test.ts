@@ -21,7 +21,7 @@ describe('throttle', () => {
       if (performance.now() > end) throw new Error('nothing happened')
   }
 
-  it('gathers requests of one interval in a single run at its end', async () => {
+  it('combines requests of one interval into a single run at its end', async () => {
     const { count, throttle } = counted({ intervalMs: shortMs })
     const beganMs = performance.now()
     for (let n = 0; n < 5; n++) throttle.request()
@@ -41,7 +41,7 @@ describe('throttle', () => {
     expect(count.atMs[1]! - beganMs).to.be.at.least(shortMs - 2)
   })
 
-  it('runs nothing in an interval that was begun by hand', async () => {
+  it('runs nothing in a manually started interval', async () => {
     const { count, throttle } = counted({ intervalMs: longMs, leading: true })
     throttle.hold()
     throttle.request()

@@ -49,7 +49,7 @@ describe('parseUserData', () => {
       'text/cloud-config-archive',
     ],
     ['a MIME message', message(['text/cloud-config', config], ['text/x-shellscript; charset="utf-8"', script]), 'mime'],
-    ['a MIME message with a type to find out', message(['text/plain', config]), 'mime'],
+    ['a MIME message with an undeclared type', message(['text/plain', config]), 'mime'],
     [
       'a MIME message in base64',
       message(['text/x-shellscript', base64(script), 'Content-Transfer-Encoding: base64\n']),
@@ -66,11 +66,7 @@ describe('parseUserData', () => {
       'mime',
     ],
     ['scripts by frequency', message(['text/x-shellscript-per-boot', script]), 'mime'],
-    [
-      'a type of a handler that it brings',
-      message(['text/part-handler', '#part-handler\n'], ['text/x-mine', 'x']),
-      'mime',
-    ],
+    ['a type of its own part handler', message(['text/part-handler', '#part-handler\n'], ['text/x-mine', 'x']), 'mime'],
     ['a message of one part', `Content-Type: text/x-shellscript\nMIME-Version: 1.0\n\n${script}`, 'mime'],
     ['a message inside a message', message(['multipart/mixed; boundary="b2"', '--b2\n\n#!/bin/sh\n--b2--']), 'mime'],
   ] as const) {
@@ -106,10 +102,10 @@ describe('parseUserData', () => {
     expect(parseUserData(`From nobody Thu Jan  1 1970\n${message(['text/plain', script])}`).text).to.match(/^MIME-/))
 
   for (const [name, sent, reason] of [
-    ['text in no form', 'hello', /must be a MIME message or begin with/],
+    ['text in an unknown format', 'hello', /must be a MIME message or begin with/],
     ['a comment before the first line', `# mine\n${config}`, /begin with/],
-    ['a form with a space', '# cloud-config\na: 1\n', /begin with/],
-    ['base64 of text in no form', base64('hello world'), /begin with/],
+    ['a header with a space', '# cloud-config\na: 1\n', /begin with/],
+    ['base64 of text in an unknown format', base64('hello world'), /begin with/],
     ['a cloud-config that is not YAML', '#cloud-config\na: [1\n', /is not valid YAML/],
     ['a cloud-config with a tab', '#cloud-config\na:\n\tb: 1\n', /is not valid YAML/],
     ['a cloud-config that is a list', '#cloud-config\n- a\n', /must be a YAML mapping/],
@@ -134,7 +130,11 @@ describe('parseUserData', () => {
     ['a MIME message without a boundary', 'MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nx', /no boundary/],
     ['a MIME message without parts', message(), /has no part/],
     ['a part of an unknown type', message(['application/json', '{}']), /part 1 .*ignores the type application\/json/],
-    ['a part of text in no form', message(['text/plain', 'hello']), /part 1 .*ignores the type text\/plain/],
+    [
+      'a part with text in an unknown format',
+      message(['text/plain', 'hello']),
+      /part 1 .*ignores the type text\/plain/,
+    ],
     ['a script part without a first line', message(['text/x-shellscript', 'echo']), /part 1 .*#!/],
     [
       'a part that is not base64',
@@ -155,7 +155,7 @@ describe('parseUserData', () => {
     ['damaged gzip data', base64(gzipSync(script).subarray(0, 20)), /damaged gzip/],
     ['bytes that are not UTF-8', base64(Buffer.from('#!/bin/sh\n\xe4\n', 'latin1')), /not valid UTF-8/],
     ['an unpaired surrogate', '#!/bin/sh\n\ud800', /surrogates/],
-    ['gzip data that expands without end', base64(gzipSync(Buffer.alloc(50_000_000))), /at most 262144 bytes/],
+    ['gzip data that expands endlessly', base64(gzipSync(Buffer.alloc(50_000_000))), /at most 262144 bytes/],
     [
       'a hundred aliases of aliases',
       `#cloud-config-archive\n- &a [x,x,x,x,x,x,x,x,x]\n- &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n- &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n- [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n`,

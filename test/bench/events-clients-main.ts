@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
 
 /*
- * Listeners of `GET /events` as one process: reads one JSON line, { port, key, listeners, slow }, and prints `listening`.
+ * Listeners of `GET /events` as one process: reads a JSON line, { port, key, listeners, slow }, and prints `listening`.
  * At the next line the slow listeners resume; it prints `awake` once they received a reset. At the end of its standard
  * input it prints a line of results. It scans bytes without parsing events, since it has less time than the gateway.
  */

@@ -16,8 +16,8 @@ const password = 'a-Password-1'
 const bootMs = 400_000
 
 /**
- * The disks that the product builds from Debian's packages: the usual one and the rescue system boot once each. They are
- * built once, then cached.
+ * The disks that the product builds from Debian's packages: the usual one and the rescue system boot once each. They
+ * are built once, then cached.
  */
 describe('the disks of Debian', function () {
   const real = new RealDomain('kvd')

@@ -122,7 +122,7 @@ describe('a guest that sends in the name of others', function () {
         expect([...ways.values()].filter((port) => port === portOf(id))).to.have.length(1)
       })
 
-      /** All earlier frames were handled once this one arrives, since the bridge keeps the order of frames to a guest. */
+      /** Once this frame arrives, all earlier ones were handled: the bridge keeps the order of frames to a guest. */
       async function toNeighbour(marker: string): Promise<void> {
         const { gateway, neighbour } = scene
         const link = { ...scene, own: gateway, gateway: neighbour, outside: neighbour }
@@ -142,8 +142,8 @@ describe('a guest that sends in the name of others', function () {
     })
 
   /**
-   * Command prefix that runs packets.py as root of the guest in its network. In a container it has all capabilities of the
-   * user namespace, which are more than its processes have, and none of the host's files.
+   * Command prefix that runs packets.py as root of the guest in its network. In a container it has all capabilities of
+   * the user namespace, which are more than its processes have, and none of the host's files.
    */
   async function asRoot(uuid: string): Promise<string[]> {
     const { virtualization, ipv4 } = await waitFor(() => host.guest(uuid))

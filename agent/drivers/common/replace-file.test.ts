@@ -25,7 +25,7 @@ describe('a replaced file', () => {
   })
   afterEach(() => rmSync(directory, { recursive: true }))
 
-  it('is not written where it is correct already', async () => {
+  it('is not written if it is already correct', async () => {
     const { ino } = statSync(path)
     await replaceFile(path, 'one', 0o600)
     expect(statSync(path).ino).to.equal(ino)
@@ -35,7 +35,7 @@ describe('a replaced file', () => {
     ['content', () => writeFileSync(path, '')],
     ['mode', () => chmodSync(path, 0o644)],
   ] as const)
-    it(`is repaired where its ${what} differs`, async () => {
+    it(`is repaired if its ${what} differs`, async () => {
       spoil()
       await replaceFile(path, 'one', 0o600)
       expect(readFileSync(path, 'utf8')).to.equal('one')
@@ -47,7 +47,7 @@ describe('a replaced file', () => {
     ['a second name', () => linkSync(`${path}.other`, path)],
     ['a pipe', () => execFileSync('mkfifo', [path])],
   ] as const)
-    it(`is a new file where ${what} was`, async () => {
+    it(`replaces ${what} by a new file`, async () => {
       renameSync(path, `${path}.other`)
       make()
       await replaceFile(path, 'one', 0o600)

@@ -6,11 +6,11 @@ describe('parseIo', () => {
   const v2 = '7:0 rbytes=4096 wbytes=8192 rios=1 wios=2 dbytes=0 dios=0\n254:0 rbytes=4096 wbytes=9000 rios=1\n'
   for (const [name, text, disk, read, written] of [
     ['v1', v1, '7:0', 4096, 8192],
-    ['v1, of a disk that was only written to', v1, '8:16', 0, 5],
+    ['v1, a disk with writes only', v1, '8:16', 0, 5],
     ['v1, unused', 'Total 0\n', '7:0', 0, 0],
     ['v2', v2, '7:0', 4096, 8192],
     ['v2, another disk', v2, '254:0', 4096, 9000],
-    ['v2, of a disk that was not used', v2, '54:0', 0, 0],
+    ['v2, an unused disk', v2, '54:0', 0, 0],
     ['nothing', '', '7:0', 0, 0],
   ] as const)
     it(name, () => expect(parseIo(text, disk)).to.deep.equal({ readBytes: read, writeBytes: written }))

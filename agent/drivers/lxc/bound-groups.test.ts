@@ -17,13 +17,13 @@ describe('groups of a guest that an older agent started', () => {
   })
   after(() => scratch.wipe())
 
-  it('are locked in v1 and bounded in v2, once', () => {
+  it('are locked in v1 and limited in v2, once', () => {
     expect([boundGroups(layout, 'bt-1'), boundGroups(layout, 'bt-1')]).to.deep.equal([true, false])
     expect([modeOf(groupOf(memory)), modeOf(groupOf(unified))]).to.deep.equal([0o755, 0o775])
     expect(readFileSync(`${groupOf(unified)}/cgroup.max.descendants`, 'utf8')).to.equal('512')
   })
 
-  it('that are gone are ignored', () => {
+  it('are ignored if they do not exist any more', () => {
     expect(boundGroups(layout, 'bt-2')).to.equal(false)
     expect(existsSync(`${unified}/lxc.payload.bt-2`)).to.equal(false)
   })

@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import type { CgroupLayout } from '../../host/process/cgroup.js'
 import { canFreeze, freezeGuest, thawContainer } from './freeze.js'
 
-/** Files of each cgroup version: the one that is written, and the one that answers. */
+/** Files of each cgroup version: one for requests, and one with the state. */
 const versions = {
   1: {
     asked: 'freezer.state',

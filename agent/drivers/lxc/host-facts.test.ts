@@ -7,7 +7,7 @@ describe('findCgroupHindrance', () => {
     ['v2', 2, [root], root, undefined],
     ['v1 with an empty v2 tree', 1, ['/sys/fs/cgroup/memory', unified], unified, undefined],
     ['v1 alone', 1, ['/sys/fs/cgroup/memory'], undefined, 'no cgroup2 tree'],
-    ['v2 with a hierarchy of v1', 2, [systemd, unified], unified, `${systemd} of v1 is mounted`],
+    ['v2 with a v1 hierarchy', 2, [systemd, unified], unified, `${systemd} of v1 is mounted`],
   ] as const)
     it(`${what}: ${said ?? 'none'}`, () => {
       const layout = { version, hierarchies, controllers: new Map(), ...(tree && { unified: tree }) }

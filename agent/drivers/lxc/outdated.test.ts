@@ -11,13 +11,13 @@ describe('guests of an older agent', () => {
       name === 'bt-1' ? { state: 'running', monitor, restarters: [] } : { state: 'stopped', restarters: [] },
   }
 
-  it('are the running ones that were not started with these bounds', () => {
+  it('are the running ones that were started with other limits', () => {
     const found = listOutdated(runtime, 'bt', 'today')
     expect(found.map(({ name }) => name)).to.deep.equal(['bt-1'])
     expect(describeOutdated(found).join()).to.match(/: bt-1$/)
   })
 
-  it('are no longer outdated after a new start', () => {
+  it('are up to date after another start', () => {
     const before = { ...monitor, startTime: monitor.startTime - 1 }
     expect(describeOutdated([{ name: 'bt-1', monitor: before }])).to.deep.equal([])
   })

@@ -21,14 +21,14 @@ describe('IPv6 addresses inside a guest', () => {
       ['address delete 2001:db8::6/128 dev if2', 'address add 2001:db8::7/128 dev if2 nodad preferred_lft 0', route],
     ],
     [
-      'several, of which it leaves with the first',
+      'several, with the first as source',
       [lo, eth0()],
       { ipv6Addresses: ['2001:db8::5', '2001:db8::7'] },
       ['address add 2001:db8::5/128 dev if2 nodad', 'address add 2001:db8::7/128 dev if2 nodad preferred_lft 0', route],
     ],
-    ['what the guest set by itself stays', [lo, eth0('2001:db8::5', '2001:db8::6')], {}, []],
-    ['its interface is elsewhere', [lo], {}, []],
-    ['the interface is of another', [lo, { ...eth0(), link_index: 41 }], {}, []],
+    ['addresses of the guest itself stay', [lo, eth0('2001:db8::5', '2001:db8::6')], {}, []],
+    ['its interface is in another namespace', [lo], {}, []],
+    ['the interface belongs to another guest', [lo, { ...eth0(), link_index: 41 }], {}, []],
   ] as [string, GuestInterface[], Partial<Ipv6Assignment>, string[]][])
     it(name, () => {
       const of = { hostIndex: 40, ipv6Addresses: ['2001:db8::5'], gone: [], gateway6: 'fe80::1', ...change }

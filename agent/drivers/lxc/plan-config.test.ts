@@ -173,9 +173,14 @@ describe('planConfig', () => {
       { cgroupVersion: 2 },
       ['lxc.cgroup2.io.max = 7:0 rbps=max wbps=2000000 riops=max wiops=max'],
     ],
-    ['the kernel takes no quota below 1 ms', withLimits({ vcpuMilli: 1 }), {}, ['lxc.cgroup.cpu.cfs_quota_us = 1000']],
     [
-      'AppArmor where there is one',
+      'the kernel accepts no quota below 1 ms',
+      withLimits({ vcpuMilli: 1 }),
+      {},
+      ['lxc.cgroup.cpu.cfs_quota_us = 1000'],
+    ],
+    [
+      'AppArmor if the host has it',
       machine,
       { apparmor: true },
       ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'],
@@ -188,19 +193,19 @@ describe('planConfig', () => {
       ['lxc.mount.entry = /var/lib/lxcfs/proc/meminfo proc/meminfo none bind,optional 0 0'],
     ],
     [
-      'processors of its own',
+      'assigned processors',
       { ...machine, limits: { ...machine.limits, cpus: [0, 1, 4] } },
       {},
       ['lxc.cgroup.cpuset.cpus = 0-1,4'],
     ],
     [
-      'processors of its own, v2',
+      'assigned processors, v2',
       { ...machine, limits: { ...machine.limits, cpus: [3] } },
       { cgroupVersion: 2 },
       ['lxc.cgroup2.cpuset.cpus = 3'],
     ],
     [
-      'no processors of its own where the host has no groups for them',
+      'no assigned processors if the host has no cpuset controller',
       { ...machine, limits: { ...machine.limits, cpus: [3] } },
       { cpusets: false },
       ['!cpuset'],
@@ -218,7 +223,7 @@ describe('planConfig', () => {
       ],
     ],
     [
-      'fuse, with mounts where AppArmor would refuse them',
+      'fuse, with mounts that AppArmor would reject',
       { ...machine, devices: ['fuse'] },
       { apparmor: true },
       [
@@ -235,7 +240,7 @@ describe('planConfig', () => {
       ['!lxc.hook.start-host'],
     ],
     [
-      'v2 with systemd’s hierarchy of v1, locked as on v1',
+      'v2 with systemd’s v1 hierarchy, locked as on v1',
       machine,
       {
         cgroupVersion: 2,

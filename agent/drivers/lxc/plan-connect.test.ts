@@ -13,7 +13,7 @@ describe('planConnect', () => {
     ipv6Addresses: ['2001:db8::7', '2001:db8::8'],
   }
 
-  it('gives the interface its name once the guest has its end', () => {
+  it('names the interface once the guest has its end', () => {
     expect(planConnect(nic, 4711)).to.deep.equal({
       create: ['link add bt7n type veth peer name eth0 address 02:00:00:00:00:07 netns 4711'],
       inside: [
@@ -28,7 +28,7 @@ describe('planConnect', () => {
     })
   })
 
-  it('omits IPv6 where there is none', () => {
+  it('omits IPv6 for a guest without it', () => {
     expect(planConnect({ ...nic, ipv6Addresses: [] }, 1).inside.join()).to.not.contain('fe80')
   })
 })

@@ -34,7 +34,7 @@ describe('planFirstBoot', () => {
     ['no resolvers: the image keeps its own', { ...machine, resolvers: [] }, { keys: [] }, named],
     ['password', machine, { passwordHash, keys: [] }, [...named, resolved, { kind: 'password', hash: passwordHash }]],
     [
-      'key, with which the password of the image stops working',
+      'key, which disables the password of the image',
       machine,
       { keys: ['ssh-ed25519 AAAA me'] },
       [...named, resolved, { kind: 'key', content: 'ssh-ed25519 AAAA me\n' }, { kind: 'password', hash: '*' }],

@@ -7,7 +7,7 @@ interface Call {
   readonly arguments: readonly number[]
 }
 
-/** Runs the program as the kernel does. @returns the call's errno; 0 if it is allowed */
+/** Runs the program like the kernel. @returns the call's errno; 0 if it is allowed */
 function run(program: Buffer, { architecture, number, arguments: words }: Call): number {
   const data = Buffer.alloc(64)
   data.writeUInt32LE(number, 0)
@@ -43,7 +43,7 @@ describe('planSocketFilter', () => {
       it(`${name}: ${what}: ${errno}`, () =>
         expect(run(filter, { architecture, number, arguments: words })).to.equal(errno))
 
-  it('refuses rings and 32-bit sockets unless they are opened', () => {
+  it('rejects rings and 32-bit sockets unless they are permitted', () => {
     const ring = { architecture: 0xc000003e, number: 54, arguments: [3, 263, 5] }
     const old = { architecture: 0x40000003, number: 102, arguments: [1] }
     const open = planSocketFilter(['packet-rings', 'sockets-32bit'])

@@ -44,7 +44,7 @@ describe('the repeated check of a host’s acceleration', () => {
     watch.close()
   })
 
-  it('changes nothing where the agent ends in the middle', async () => {
+  it('changes nothing if the agent ends in the middle', async () => {
     const find = async (): Promise<Acceleration> => (first ? ((first = false), kvm) : hangs)
     let first = true
     const watch = await AccelerationWatch.open({ log, find, confirmMs: 60_000 })

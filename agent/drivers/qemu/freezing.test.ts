@@ -14,7 +14,7 @@ interface GuestAgentCommand {
   readonly arguments?: { readonly id: number }
 }
 
-/** An agent like qemu-ga: it does one thing after the other, whoever requested it. */
+/** An agent like qemu-ga, which executes commands one after another, whoever sent them. */
 describe('Freezing', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-freezing-'))
   const run = { ...qemuPaths({ stateDir: directory, runDir: directory, namePrefix: 'bt' }).runOf('bt-1') }
@@ -113,7 +113,7 @@ describe('Freezing', () => {
     expect(asked).to.deep.equal(['freeze'])
   })
 
-  it('gives up where nobody listens any more', async () => {
+  it('gives up if nobody listens any more', async () => {
     answers['guest-fsfreeze-freeze'] = answers['guest-fsfreeze-thaw'] = () => undefined
     await freezing.freeze('bt-1', 50)
     expect(await codeOf(freezing.thaw('bt-1'))).to.equal('machine_timeout')

@@ -19,7 +19,7 @@ describe('the first password of a system that accepts no hash', () => {
   })
 
   for (const sealedPassword of ['', 'x', 'AAAA'.repeat(1000), 5, null, {}])
-    it(`is absent where a backup contains ${JSON.stringify(sealedPassword)?.slice(0, 12)}`, async () => {
+    it(`is absent if a backup contains ${JSON.stringify(sealedPassword)?.slice(0, 12)}`, async () => {
       const told = { id: 'iid-1', sealedPassword: sealedPassword as string }
       expect(await openPassword(own, told)).to.equal(undefined)
     })

@@ -33,9 +33,9 @@ describe('Machines', () => {
 
   it('discard the endless output of a QEMU, which continues', async () => {
     mkdirSync(run.directory, { recursive: true })
-    const said = openSync(run.log, 'a') // as launch-machine.pl does
+    const said = openSync(run.log, 'a') // like launch-machine.pl
     machines.track('bt-2', 'has no log', findLiveProcess(process.pid)!)
-    machines.track('bt-1', 'says much', findLiveProcess(process.pid)!)
+    machines.track('bt-1', 'prints much', findLiveProcess(process.pid)!)
     writeSync(said, Buffer.alloc(2 ** 20 + 1, 'x'))
     await waitFor(() => statSync(run.log).size === 0)
     writeSync(said, 'virtio: bogus\n')

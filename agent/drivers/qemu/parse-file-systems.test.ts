@@ -21,9 +21,9 @@ describe("the usage of a guest's file systems", () => {
     ['none', [], undefined],
     ['no list', { vda1: 700 }, undefined],
     ['nothing', null, undefined],
-    ['less than nothing', [entry('vda1', -700)], undefined],
+    ['a negative usage', [entry('vda1', -700)], undefined],
     ['no numbers', [entry('vda1', '700'), entry('vda2', Number.NaN)], undefined],
-    ['without end', Array.from({ length: 1000 }, (_, at) => entry(`vda${at}`, 1)), undefined],
+    ['too many entries', Array.from({ length: 1000 }, (_, at) => entry(`vda${at}`, 1)), undefined],
   ] as const)
     it(what, () => expect(parseFileSystems(answer, 1000)).to.equal(bytes))
 })

@@ -43,14 +43,14 @@ function valuesOf(command: readonly string[], option: string): string[] {
 describe('planCommand', () => {
   const command = planCommand(machine, facts)
 
-  it('has no default devices, no configuration of the host, and a sandbox that spawns nothing', () => {
+  it('has no default devices, no configuration of the host, and a sandbox without child processes', () => {
     expect(command).to.include.members(['-nodefaults', '-no-user-config'])
     expect(valuesOf(command, '-sandbox')).to.deep.equal([
       'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny',
     ])
   })
 
-  it('opens no file by a path: every one is a descriptor', () => {
+  it('opens no file by its path, only by descriptors', () => {
     for (const node of valuesOf(command, '-blockdev').map((text) => JSON.parse(text) as { filename?: string }))
       expect(node.filename ?? '/dev/fdset/').to.match(/^\/dev\/fdset\//)
     expect(command.join(' ')).to.not.contain('/pool')
@@ -75,14 +75,14 @@ describe('planCommand', () => {
     expect(balloon.split(',')).to.include('guest-stats-polling-interval=10')
   })
 
-  it('leaves a guest after its shutdown, and differs by acceleration', () => {
+  it('keeps QEMU after a shutdown of the guest, and depends on the acceleration', () => {
     expect(valuesOf(command, '-action')).to.deep.equal(['shutdown=pause,panic=none'])
     expect(valuesOf(command, '-accel')).to.deep.equal(['tcg,thread=multi,tb-size=128'])
     const accelerated = planCommand(machine, { ...facts, acceleration: 'kvm' })
     expect([valuesOf(accelerated, '-accel'), valuesOf(accelerated, '-cpu')]).to.deep.equal([['kvm'], ['host']])
   })
 
-  it('tells Windows that it is a guest, and adds a clock, a pointer, a firmware and a TPM for it', () => {
+  it('has Hyper-V features, a clock, a pointer, a firmware and a TPM for Windows', () => {
     const system = { os: 'windows', firmware: 'uefi', secureBoot: true, tpm: true } as const
     const media = planMedia(machine, { system, seed: '/state/seed.iso', firmware: '/usr/share/OVMF/x' })
     const windows = planCommand(machine, { ...facts, acceleration: 'kvm', system, media })
@@ -97,7 +97,7 @@ describe('planCommand', () => {
     expect(windows.join(' ')).to.not.contain('/usr/share')
   })
 
-  it('gives a plain system a BIOS, and nothing that only a firmware could write', () => {
+  it('gives a plain system a BIOS, without firmware variables', () => {
     expect(valuesOf(command, '-machine')).to.deep.equal(['q35,usb=off,vmport=off,dump-guest-core=off,smm=off'])
     expect(command.join(' ')).to.not.match(/tpm|pflash|usb-tablet|ide-cd|hv-/)
   })

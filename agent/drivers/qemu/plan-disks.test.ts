@@ -58,7 +58,7 @@ describe('disks and CDs of a virtual machine', () => {
   ] as const)
     it(`are ${what}`, () => expect(plan(boot, facts).devices).to.deep.equal(devices))
 
-  it('are files of the guest, in separate fd sets; files it may not write are read-only', () => {
+  it('are files of the guest, in separate fd sets; files without write permission are read-only', () => {
     const { media, args } = plan({ mode: 'cdrom', iso: '/images/x/cd.iso' }, { system: windows, ...uefi })
     expect(media.map(({ path, access }) => `${access} ${path}`)).to.deep.equal([
       'direct /guests/x/disk.raw',
@@ -87,7 +87,7 @@ describe('the system type of a disk', () => {
     ['nothing', '{}', plainSystem],
     ['no JSON', '{', plainSystem],
     ['no record', 'null', plainSystem],
-    ['words that are not known', '{"os":"beos","firmware":7,"tpm":"yes"}', plainSystem],
+    ['unknown words', '{"os":"beos","firmware":7,"tpm":"yes"}', plainSystem],
     ['secure boot without UEFI', '{"secureBoot":true}', plainSystem],
     ['all', '{"os":"windows","firmware":"uefi","secureBoot":true,"tpm":true,"more":1}', windows],
   ] as const)

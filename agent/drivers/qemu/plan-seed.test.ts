@@ -98,7 +98,7 @@ describe('planUserData', () => {
     ['a cloud-config', '#cloud-config\nruncmd: [[ls]]\n', 'text/cloud-config'],
     ['a script', '#!/bin/sh\necho\n', 'text/x-shellscript'],
     ['an archive', '#cloud-config-archive\n- "#!/bin/sh"\n', 'text/cloud-config-archive'],
-    ['what would end a part', '--BERTH-SEED--\n\n--BERTH-SEED\n', 'text/plain'],
+    ['a MIME boundary', '--BERTH-SEED--\n\n--BERTH-SEED\n', 'text/plain'],
     ['quotes, NUL and other scripts', '"\'\0\u2028漢\n\n\r', 'text/plain'],
     ['64 KiB', 'x'.repeat(65_536), 'text/plain'],
   ] as const)

@@ -122,7 +122,7 @@ describe('parseCreate', () => {
     ['an id past 2^53', { ...request, id: 2 ** 60 }, 'invalid_field id'],
     ['an id too long for an interface', { ...request, id: 1e10 }, 'invalid_field id'],
     ['a path as uuid', { ...request, uuid: '../../x' }, 'invalid_field uuid'],
-    ['a shouted uuid', { ...request, uuid: 'ABCDEF00-0000-4000-8000-000000000002' }, 'invalid_field uuid'],
+    ['an upper-case uuid', { ...request, uuid: 'ABCDEF00-0000-4000-8000-000000000002' }, 'invalid_field uuid'],
     ['a path as template', withSpec({ templateId: '../debian-12' }), 'invalid_field template_id'],
     ['no virtualization', withSpec({ virtualization: '' }), 'invalid_field virtualization'],
     ['another virtualization', withSpec({ virtualization: 'xen' }), 'invalid_field virtualization'],

@@ -61,7 +61,7 @@ describe('the reason why a port cannot be reached', () => {
     ],
     ['the firewall drops the caller', { drops: { ...none, caller: true } }, ['firewall failed firewall_drops']],
     [
-      'the firewall lets the caller in, and not the host',
+      'the firewall permits the caller, but not the host',
       { drops: { ...none, hostInside: true, hostOutside: true }, ...untried },
       ['guest skipped host_not_let_in', 'connection skipped host_not_let_in'],
     ],
@@ -86,7 +86,7 @@ describe('the reason why a port cannot be reached', () => {
       ],
     ],
     [
-      'a virtual machine that is silent',
+      'an unresponsive virtual machine',
       { listeners: undefined, inside: 'silent', through: undefined },
       ['listening skipped not_visible', 'guest failed guest_silent', 'connection skipped earlier_step_failed'],
     ],

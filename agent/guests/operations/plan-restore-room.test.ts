@@ -31,11 +31,11 @@ describe('what an original took at most', () => {
 
 describe('room for a backup that is restored', () => {
   for (const [name, usedBytes, originalBytes, extraBytes] of [
-    ['raises nothing where the copy takes as much as the original', 800 * mib, 800 * mib, 0],
-    ['raises nothing where the copy takes less', 700 * mib, 800 * mib, 0],
-    ['keeps the free space where the data of the image is not shared', 1062 * mib, 800 * mib, 262 * mib],
+    ['stays the same if the copy needs as much as the original', 800 * mib, 800 * mib, 0],
+    ['stays the same if the copy needs less', 700 * mib, 800 * mib, 0],
+    ['keeps the free space if the data of the image is not shared', 1062 * mib, 800 * mib, 262 * mib],
     ['keeps the free space of a disk that was almost empty', 262 * mib, 2 * mib, 260 * mib],
-    ['gives nobody more than twice the disk', 3000 * mib, 800 * mib, undefined],
+    ['gives no guest more than twice the disk', 3000 * mib, 800 * mib, undefined],
     ['accepts an older backup that fits', 1024 * mib, undefined, 0],
     ['refuses an older backup that does not fit', 1025 * mib, undefined, undefined],
   ] as const)
@@ -43,10 +43,10 @@ describe('room for a backup that is restored', () => {
 
   for (const [name, size, wantedMib] of [
     ['a disk with holes, whose snapshots retain many times its data', { savedBytes: 924, movedBytes: 0 }, 100],
-    ['data that a file shares with itself, until it is shared', { savedBytes: 924, movedBytes: 500 }, 600],
-    ['a backup of an older version, by what counted for the disk', { savedBytes: 924 }, 1124],
+    ['data that a file shares with itself, until deduplication', { savedBytes: 924, movedBytes: 500 }, 600],
+    ['a backup of an older version, by the space that counted for the disk', { savedBytes: 924 }, 1124],
   ] as const)
-    it(`has room for ${name}`, () => {
+    it(`is enough for ${name}`, () => {
       const bytes = Object.fromEntries(Object.entries(size).map(([key, value]) => [key, value * mib]))
       const needed = planFetchedBytes({
         sizeBytes: limitBytes,
@@ -57,7 +57,7 @@ describe('room for a backup that is restored', () => {
       expect(needed / mib).to.be.within(wantedMib * 1.1 + 64, wantedMib * 1.1 + 65)
     })
 
-  it('has room for the metadata of many small files', () => {
+  it('is enough for the metadata of many small files', () => {
     const small = planFetchedBytes({ sizeBytes: mib, fileCount: 10_000, usedBytes: 50 * mib })
     expect(small).to.be.within(110 * mib, 150 * mib)
   })

@@ -32,28 +32,28 @@ describe('policy', () => {
     ['over its quota', record({ overQuota: true }), 'traffic quota used up'],
     ['both', record({ expired: true, overQuota: true }), 'expired, traffic quota used up'],
     ['over, throttled', record({ overQuota: true }, { action: 'throttle' }), ''],
-    ['over, and nothing follows', record({ overQuota: true }, { action: 'none' }), ''],
+    ['over its quota, without an action', record({ overQuota: true }, { action: 'none' }), ''],
     ['expired and throttled', record({ expired: true, overQuota: true }, { action: 'throttle' }), 'expired'],
   ] as const)
     it(`blocks: ${name}`, () => expect(policyReasonOf(judged)).to.equal(reason))
 
   for (const [name, judged, down, up] of [
-    ['what was sold', record({}, {}, [100, 20]), 100, 20],
-    ['no bound', record({}), 0, 0],
+    ['the configured rates', record({}, {}, [100, 20]), 100, 20],
+    ['unlimited rates', record({}), 0, 0],
     ['a throttle that is not due', record({}, { action: 'throttle', throttleMbps: 2 }, [100, 0]), 100, 0],
     ['the action "stop" sets no throttle', record({ overQuota: true }, { throttleMbps: 2 }, [100, 0]), 100, 0],
     ['its own throttle', record({ overQuota: true }, { action: 'throttle', throttleMbps: 2 }), 2, 2],
     ['the throttle of the host', record({ overQuota: true }, { action: 'throttle' }), 10, 10],
     ['the lower one', record({ overQuota: true }, { action: 'throttle' }, [5, 100]), 5, 10],
   ] as const)
-    it(`bounds: ${name}`, () =>
+    it(`limits rates: ${name}`, () =>
       expect(ratesOf(judged, { config, deviceOf })).to.include({ device: 'bt7', downMbps: down, upMbps: up }))
 
   for (const [name, judged, cut] of [
     ['one that has expired', record({ expired: true }), true],
     ['one that is to stop', record({ overQuota: true }), true],
-    ['none that is throttled', record({ overQuota: true }, { action: 'throttle' }), false],
-    ['none for which nothing follows', record({ overQuota: true }, { action: 'none' }), false],
+    ['not a throttled guest', record({ overQuota: true }, { action: 'throttle' }), false],
+    ['not a guest without an action', record({ overQuota: true }, { action: 'none' }), false],
   ] as const)
     it(`disconnects: ${name}`, () => expect(ratesOf(judged, { config, deviceOf }).cut).to.equal(cut))
 

@@ -18,10 +18,10 @@ const record = (
 
 describe('planSuspend', () => {
   for (const [name, before, mode, resumes, wanted] of [
-    ['a guest that runs resumes', record('running'), 'stop', true, undefined],
+    ['a running guest resumes', record('running'), 'stop', true, undefined],
     ['a stopped guest does not resume', record('stopped'), 'stop', false, undefined],
     ['mode network stops nothing', record('running'), 'network', false, undefined],
-    ['a repetition keeps that it resumes', record('stopped', suspended('stop', true)), 'stop', true, undefined],
+    ['a repetition keeps the resumption', record('stopped', suspended('stop', true)), 'stop', true, undefined],
     ['from stop to network', record('stopped', suspended('stop', true)), 'network', false, 'running'],
     ['from stop to network, stopped', record('stopped', suspended('stop', false)), 'network', false, undefined],
     ['from network to stop', record('running', suspended('network', false)), 'stop', true, undefined],
@@ -36,10 +36,10 @@ describe('planSuspend', () => {
 
 describe('planUnsuspend', () => {
   for (const [name, before, wanted] of [
-    ['starts a guest that ran', record('stopped', suspended('stop', true)), 'running'],
-    ['leaves one stopped that was', record('stopped', suspended('stop', false)), undefined],
-    ['leaves one stopped that has expired', record('stopped', suspended('stop', true), true), undefined],
-    ['leaves one as it is in mode network', record('running', suspended('network', false)), undefined],
+    ['starts a guest that was running', record('stopped', suspended('stop', true)), 'running'],
+    ['leaves a stopped guest stopped', record('stopped', suspended('stop', false)), undefined],
+    ['leaves an expired guest stopped', record('stopped', suspended('stop', true), true), undefined],
+    ['leaves a guest unchanged in mode network', record('running', suspended('network', false)), undefined],
     ['has nothing to do without a suspension', record('stopped'), undefined],
   ] as const)
     it(name, () => {

@@ -20,7 +20,7 @@ describe('processors of guests', () => {
     it(`${vcpuMilli / 1000} of four are ${count}`, () =>
       expect(new ProcessorPlaces(() => four).cpusOf(guest('a', vcpuMilli))).to.have.length(count))
 
-  it('are the least sold ones', () => {
+  it('are the least used ones', () => {
     const places = new ProcessorPlaces(() => four)
     const cpus = ['a', 'b', 'c', 'd', 'e'].map((uuid) => places.cpusOf(guest(uuid, 1000)).join())
     expect(cpus).to.deep.equal(['0', '1', '2', '3', '0'])
@@ -35,7 +35,7 @@ describe('processors of guests', () => {
     expect(places.cpusOf(guest('a', 1500))).to.deep.equal([0, 2])
   })
 
-  it('are free when their guests are deleted or not to run', () => {
+  it('are free when their guests are deleted or should not run', () => {
     const places = new ProcessorPlaces(() => [0, 1])
     places.cpusOf(guest('a', 1000))
     places.cpusOf(guest('a', 1000, 'stopped'))
@@ -76,7 +76,7 @@ describe('processors of guests', () => {
     expect(Math.max(...loads.values()) - Math.min(...loads.values())).to.be.at.most(1000)
   })
 
-  it('that go offline are left, and new ones are used', () => {
+  it('are released when they go offline, and new ones are used', () => {
     let online: readonly number[] = four
     const places = new ProcessorPlaces(() => online)
     const [small, large] = [guest('small', 1000), guest('large', 4000)]
@@ -90,7 +90,7 @@ describe('processors of guests', () => {
     expect([places.cpusOf(large), places.cpusOf(small)]).to.deep.equal([four, [1]])
   })
 
-  it('of running guests stay where their number is right', () => {
+  it('stay for running guests if their number is right', () => {
     const places = new ProcessorPlaces(() => four)
     const records = [guest('a', 1000), guest('b', 1000), guest('c', 2000, 'stopped')]
     const found = new Map<string, readonly number[]>([

@@ -19,40 +19,40 @@ const start = [{ kind: 'start', uuid: 'u' }]
 
 describe('planReconcile', () => {
   for (const [name, comparison, repairs] of [
-    ['runs as wanted', guest('running', 'running', 'running'), []],
-    ['stopped as wanted', guest('stopped', 'stopped', 'stopped'), []],
+    ['runs as desired', guest('running', 'running', 'running'), []],
+    ['stopped as desired', guest('stopped', 'stopped', 'stopped'), []],
     ['gone after a reboot', guest('running', 'running', 'stopped'), start],
     ['killed', guest('running', 'running', 'stopped', { ended: 'crash' }), start],
     [
-      'killed again and again: shown as it is until its turn comes',
+      'killed repeatedly: shown as stopped until its next restart',
       guest('running', 'running', 'stopped', { ended: 'crash', held: true }),
       update({ status: 'stopped', statusReason: 'not running, restarting it' }),
     ],
     ['killed because memory ran out', guest('running', 'running', 'stopped', { ended: 'memory' }), start],
     [
-      'killed because memory ran out again and again',
+      'killed repeatedly because memory ran out',
       guest('running', 'running', 'stopped', { ended: 'memory', held: true }),
       update({ status: 'stopped', statusReason: 'killed because memory ran out, restarting it' }),
     ],
     [
-      'gone, and blocked meanwhile: what unblocks it does not start it',
+      'ended, and blocked meanwhile: unblocking does not start it',
       guest('running', 'running', 'stopped', { blocked: true }),
       update({ status: 'stopped', wanted: 'stopped', statusReason: 'blocked' }),
     ],
     ['blocked and stopped', guest('stopped', 'stopped', 'stopped', { blocked: true }), []],
-    ['held and shown so', guest('stopped', 'running', 'stopped', { held: true }), []],
+    ['waits for its restart, and is shown as stopped', guest('stopped', 'running', 'stopped', { held: true }), []],
     [
       'powered off from inside',
       guest('running', 'running', 'stopped', { ended: 'guest' }),
       update({ status: 'stopped', wanted: 'stopped', statusReason: 'shut down from inside' }),
     ],
     [
-      'runs though stopped',
+      'runs although it should be stopped',
       guest('stopped', 'stopped', 'running'),
       update({ status: 'running', wanted: 'running', statusReason: '' }),
     ],
-    ['shown running, is not', guest('running', 'stopped', 'stopped'), update({ status: 'stopped' })],
-    ['on its way', guest('running', 'running', 'starting'), []],
+    ['shown as running, but stopped', guest('running', 'stopped', 'stopped'), update({ status: 'stopped' })],
+    ['starting', guest('running', 'running', 'starting'), []],
     ['broken stays broken', guest('error', 'stopped', 'running'), []],
   ] as const)
     it(name, () => expect(planReconcile([comparison])).to.deep.equal(repairs))

@@ -21,14 +21,14 @@ describe('RestartPolicy', () => {
     expect(policy.holdMs('u', true)).to.equal(0)
   })
 
-  it('resets its wait after a run', () => {
+  it('resets its delay after a run', () => {
     policy.holdMs('u', false)
     now += 1500
     policy.running('u')
     expect(policy.holdMs('u', false)).to.equal(1500)
   })
 
-  it('doubles its wait after each start, and forgets old ones', () => {
+  it('doubles its delay after each start, and forgets old starts', () => {
     const holds = [0, 1, 2, 3].map(() => {
       policy.started('u')
       const hold = policy.holdMs('u', true)

@@ -58,7 +58,7 @@ describe('reserved mappings', () => {
     mapping!.containerPortEnd,
   ]
 
-  it('get the requested ports, and the others are picked around them', () => {
+  it('get the requested ports, and others are picked around them', () => {
     const wanted = Array.from({ length: 99 }, (_, n) => ({ containerPort: n + 1 }))
     const mappings = reserve([...wanted, { containerPort: 500, hostPort: 30050 }])
     expect(mappings.map(({ containerPort }) => containerPort)).to.deep.equal([
@@ -70,12 +70,12 @@ describe('reserved mappings', () => {
     expect(codeOf([...wanted, {}, {}])).to.equal('resource_exhausted')
   })
 
-  it('lead to the same number where none is given', () => {
+  it('lead to the same number if none is given', () => {
     const [mapping] = reserve([{ hostPort: 30007 }])
     expect(ports(mapping)).to.deep.equal([30007, 30007, 30007, 30007])
   })
 
-  it('of a range have the same numbers on both sides where these are free', () => {
+  it('have the same numbers on both sides of a range if these are free', () => {
     const range = { containerPort: 30010, containerPortEnd: 30019 }
     expect(ports(reserve([range])[0])).to.deep.equal([30010, 30019, 30010, 30019])
     const [first, ...rest] = ports(reserve([range], ['tcp:30015'])[0])
@@ -85,7 +85,7 @@ describe('reserved mappings', () => {
     expect(ports(shifted).slice(2)).to.deep.equal([30010, 30019])
   })
 
-  it('share a port only with the other protocol', () => {
+  it('can share a port only with the other protocol', () => {
     const both = [{ hostPort: 30001 }, { hostPort: 30001, protocol: 'udp' }]
     expect(reserve(both)).to.have.lengthOf(2)
     expect(codeOf([...both, { hostPort: 30001 }])).to.equal('port_conflict host_port')
@@ -108,19 +108,25 @@ describe('reserved mappings', () => {
     }
     const singles = Array.from({ length: limit }, () => ({ containerPort: 22 }))
     for (const [name, wanted, others, replaced, code] of [
-      ['as many', [range(limit)], [], undefined, 'no error'],
-      ['one more', [range(limit + 1)], [], undefined, 'resource_exhausted'],
+      ['exactly the limit', [range(limit)], [], undefined, 'no error'],
+      ['one more than the limit', [range(limit + 1)], [], undefined, 'resource_exhausted'],
       ['several mappings together', singles, [], undefined, 'no error'],
-      ['one more of them', [...singles, {}], [], undefined, 'resource_exhausted'],
-      ['tcp and udp apart', [range(11), { ...range(10), protocol: 'udp' }], [], undefined, 'resource_exhausted'],
-      ['with what it has', [range(5)], [held(10), held(5)], undefined, 'no error'],
-      ['one more with what it has', [range(6)], [held(10), held(5)], undefined, 'resource_exhausted'],
-      ['longer in place of another', [range(10)], [held(10)], held(3), 'no error'],
-      ['too long in place of another', [range(11)], [held(10)], held(3), 'resource_exhausted'],
-      ['more where it has more already', [range(1)], [held(30)], undefined, 'resource_exhausted'],
-      ['longer where it has more already', [range(31)], [], held(30), 'resource_exhausted'],
-      ['as long where it has more already', [range(30)], [held(30)], held(30), 'no error'],
-      ['shorter where it has more already', [range(29)], [held(30)], held(30), 'no error'],
+      ['one more mapping', [...singles, {}], [], undefined, 'resource_exhausted'],
+      [
+        'tcp and udp count separately',
+        [range(11), { ...range(10), protocol: 'udp' }],
+        [],
+        undefined,
+        'resource_exhausted',
+      ],
+      ['together with existing ports', [range(5)], [held(10), held(5)], undefined, 'no error'],
+      ['one more together with existing ports', [range(6)], [held(10), held(5)], undefined, 'resource_exhausted'],
+      ['a longer range in place of another', [range(10)], [held(10)], held(3), 'no error'],
+      ['a too long range in place of another', [range(11)], [held(10)], held(3), 'resource_exhausted'],
+      ['more if it already exceeds the limit', [range(1)], [held(30)], undefined, 'resource_exhausted'],
+      ['longer if it already exceeds the limit', [range(31)], [], held(30), 'resource_exhausted'],
+      ['as long if it already exceeds the limit', [range(30)], [held(30)], held(30), 'no error'],
+      ['shorter if it already exceeds the limit', [range(29)], [held(30)], held(30), 'no error'],
     ] as [string, Partial<WantedMapping>[], PortMapping[], PortMapping | undefined, string][])
       it(name, () => {
         const order = {
@@ -137,7 +143,7 @@ describe('reserved mappings', () => {
       })
   })
 
-  it('answer on an address of the host that no guest may get', () => {
+  it('answer on an address of the host that is not available for guests', () => {
     const [own = ''] = listHostAddresses('ipv4')
     expect(reserve([{ hostIp: own, hostPort: 30001 }])[0]).to.include({ hostIp: own })
     expect(codeOf([{ hostIp: '203.0.113.77' }])).to.equal('invalid_field host_ip')

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planRotation, type RetainedCopy } from './plan-rotation.js'
 
-/** `h`: manual, `s`: by the schedule; followed by `t`: being taken, `d`: being deleted. The id is the position. */
+/** `h`: manual, `s`: scheduled; followed by `t`: being taken, `d`: being deleted. The id is the position. */
 function keptOf(text: string): RetainedCopy[] {
   return text.split(' ').flatMap((word, index) => {
     if (word === '') return []
@@ -16,16 +16,16 @@ describe('rotation of scheduled snapshots', () => {
     ['below quota and retention', 'h s s', 5, 4, ''],
     ['the quota is full: the oldest', 's s s s s', 5, 0, '0'],
     ['the retention is full: the oldest', 'h s s s', 10, 3, '1'],
-    ['both: what drops more', 's s s s h', 5, 2, '0 1 2'],
+    ['both: the one that drops more', 's s s s h', 5, 2, '0 1 2'],
     ['a retention that became smaller', 's s s s s', 10, 1, '0 1 2 3 4'],
     ['a quota that became smaller', 's s s h s', 3, 0, '0 1 2'],
-    ['never one made by hand', 'h h s h h', 5, 0, '2'],
-    ['only snapshots made by hand: no room', 'h h h h h', 5, 0, 'none'],
-    ['more by hand than the quota: none is dropped', 'h h h s s', 3, 0, 'none'],
-    ['no quota: no room', 's s', 0, 0, 'none'],
-    ['one that is being deleted makes room', 'h h h h hd', 5, 0, ''],
+    ['never a manual one', 'h h s h h', 5, 0, '2'],
+    ['only manual snapshots: no space', 'h h h h h', 5, 0, 'none'],
+    ['more manual ones than the quota: none is dropped', 'h h h s s', 3, 0, 'none'],
+    ['no quota: no space', 's s', 0, 0, 'none'],
+    ['one that is being deleted frees a place', 'h h h h hd', 5, 0, ''],
     ['one that is being taken needs a place', 's h h h ht', 5, 0, '0'],
-    ['what is not whole is not dropped', 'st sd s h h', 4, 1, '2'],
+    ['incomplete ones are not dropped', 'st sd s h h', 4, 1, '2'],
   ] as const)
     it(name, () => {
       const { hasRoom, dropped } = planRotation({ kept: keptOf(snapshots), limit, retention })

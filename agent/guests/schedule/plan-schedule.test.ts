@@ -26,7 +26,7 @@ describe('a snapshot schedule that is set', () => {
   it('refuses an enabled one without an interval', () =>
     expect(() => set(noSchedule, { enabled: true }, '2026-05-01 10:00:00')).to.throw('interval_hours: is required'))
 
-  it('retains fields that are not sent, and records who set it last', () => {
+  it('keeps omitted fields, and records who set it last', () => {
     const first = set(noSchedule, { ...daily, retention: 3 }, '2026-05-01 10:00:00')
     const off = set(first, { enabled: false, createdBy: 'api:other' }, '2026-05-01 11:00:00')
     expect(off).to.deep.equal({
@@ -39,7 +39,7 @@ describe('a snapshot schedule that is set', () => {
     expect(set(off, { enabled: true }, '2026-05-01 12:00:00')).to.deep.equal(first)
   })
 
-  it('retains its last runs when it is set again, and starts over where interval or time change', () => {
+  it('keeps its last runs when it is set again, and starts over if interval or time change', () => {
     const weekly = set(noSchedule, { ...daily, intervalHours: 168 }, '2026-05-01 10:00:00')
     const again = { ...daily, intervalHours: 168 }
     expect(set(weekly, { ...again, retention: 2 }, '2026-05-04 10:00:00')).to.deep.equal({
@@ -92,7 +92,7 @@ describe('weeks of a snapshot schedule', () => {
     ['spring', '03', 20, 31],
     ['autumn', '10', 15, 31],
   ] as const)
-    it(`run daily at their time of day over the clock change of ${name}`, () => {
+    it(`run daily at their time of day across the clock change of ${name}`, () => {
       const begin = `2026-${month}-${from} 00:00:00`
       const runs = simulate({
         schedule: set(noSchedule, daily, begin),
@@ -113,7 +113,7 @@ describe('weeks of a snapshot schedule', () => {
     }
   })
 
-  it('stay on their weekday over both changes', () => {
+  it('stay on their weekday across both changes', () => {
     const schedule = set(noSchedule, { ...daily, intervalHours: 168 }, '2026-03-01 00:00:00')
     const runs = simulate({ schedule, from: '2026-03-01 00:00:00', to: '2026-11-15 00:00:00' })
     expect(runs).to.have.length(37)
@@ -124,14 +124,14 @@ describe('weeks of a snapshot schedule', () => {
   const begin = '2026-05-01 00:00:00'
   const schedule = set(noSchedule, daily, begin)
 
-  it('run once for days that the host was off', () => {
+  it('run once for days during which the host was off', () => {
     const off = [['2026-05-03 01:00:00', '2026-05-12 10:00:00']] as const
     const runs = simulate({ schedule, from: begin, to: '2026-05-14 00:00:00', off, offsetMs: 7 * minuteMs })
     const late = ['2026-05-12 10:07', '2026-05-13 03:30']
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-02 03:30', ...late])
   })
 
-  it('run once though the host goes off again before that', () => {
+  it('run once although the host goes off again before the run', () => {
     const off = [
       ['2026-05-02 01:00:00', '2026-05-04 10:00:00'],
       ['2026-05-04 10:05:00', '2026-05-04 10:06:00'],
@@ -141,7 +141,7 @@ describe('weeks of a snapshot schedule', () => {
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-04 12:20', '2026-05-05 03:30'])
   })
 
-  it('do not catch up where the next run is sooner, or a run is only a few minutes late', () => {
+  it('do not catch up if the next run is sooner, or a run is only a few minutes late', () => {
     const off = [['2026-05-02 01:00:00', '2026-05-03 03:10:00']] as const
     const offsetMs = catchUpWithinMs - 1
     const runs = simulate({ schedule, from: begin, to: '2026-05-04 00:00:00', off, offsetMs })
@@ -153,7 +153,7 @@ describe('weeks of a snapshot schedule', () => {
     ])
   })
 
-  it('work when the host is off during the very hour of a clock change', () => {
+  it('work if the host is off during the hour of a clock change', () => {
     for (const [day, from, to] of [
       ['2026-03-29', '2026-03-29 01:30:00', '2026-03-29 03:45:00'],
       ['2026-10-25', '2026-10-25 01:30:00', '2026-10-25 03:45:00'],
@@ -205,8 +205,8 @@ describe('a check of a snapshot schedule', () => {
     ['after the clock was years ahead', nowMs + 3000 * dayMs, {}, ['move', regularMs]],
     ['after the clock was an hour ahead', regularMs + dayMs, {}, ['wait']],
     ['in another time zone than before', regularMs + 7_200_000, { isFirst: true }, ['move', regularMs]],
-    ['in an agent that starts', regularMs, { isFirst: true }, ['wait']],
-    ['is to be made up for in an agent that starts', nowMs + 5, { isFirst: true }, ['wait']],
+    ['in a starting agent', regularMs, { isFirst: true }, ['wait']],
+    ['is caught up by a starting agent', nowMs + 5, { isFirst: true }, ['wait']],
   ] as const)
     it(name, () => {
       const look = planLook({ ...schedule, nextRunMs }, { ...at, ...more }, berlin)

@@ -32,19 +32,23 @@ function runs(
 describe('times of a snapshot schedule', () => {
   for (const [name, zone, schedule, from, expected] of [
     [
-      ...(['daily over the clock change of spring', 'Berlin', [24, '03:30', '2026-01-01']] as const),
+      ...(['daily across the clock change in spring', 'Berlin', [24, '03:30', '2026-01-01']] as const),
       ...(['2026-03-28T00:00Z', ['03-28T02:30', '03-29T01:30', '03-30T01:30']] as const),
     ],
     [
-      ...(['daily over that of autumn', 'Berlin', [24, '03:30', '2026-01-01']] as const),
+      ...(['daily across the clock change in autumn', 'Berlin', [24, '03:30', '2026-01-01']] as const),
       ...(['2026-10-24T00:00Z', ['10-24T01:30', '10-25T02:30', '10-26T02:30']] as const),
     ],
     [
-      ...(['daily at a time that spring skips: as much later', 'Berlin', [24, '02:30', '2026-01-01']] as const),
+      ...([
+        'daily at a time that spring skips: later by the skipped time',
+        'Berlin',
+        [24, '02:30', '2026-01-01'],
+      ] as const),
       ...(['2026-03-28T00:00Z', ['03-28T01:30', '03-29T01:30', '03-30T00:30']] as const),
     ],
     [
-      ...(['daily at a time that autumn shows twice: once', 'Berlin', [24, '02:30', '2026-01-01']] as const),
+      ...(['daily at a time that occurs twice in autumn: once', 'Berlin', [24, '02:30', '2026-01-01']] as const),
       ...(['2026-10-24T00:00Z', ['10-24T00:30', '10-25T00:30', '10-26T01:30']] as const),
     ],
     [
@@ -60,11 +64,11 @@ describe('times of a snapshot schedule', () => {
       ...(['2026-03-28T23:00Z', ['03-29T00:00', '03-29T01:00', '03-29T02:00', '03-29T03:00']] as const),
     ],
     [
-      ...(['hourly in autumn: every hour, none left out', 'Berlin', [1, '00:15', '2026-01-01']] as const),
+      ...(['hourly in autumn: every hour, none omitted', 'Berlin', [1, '00:15', '2026-01-01']] as const),
       ...(['2026-10-24T23:00Z', ['10-24T23:15', '10-25T00:15', '10-25T01:15', '10-25T02:15']] as const),
     ],
     [
-      ...(['weekly, on the weekday of the first', 'New York', [168, '23:00', '2026-03-01']] as const),
+      ...(['weekly, on the weekday of the first run', 'New York', [168, '23:00', '2026-03-01']] as const),
       ...(['2026-02-27T00:00Z', ['03-02T04:00', '03-09T03:00', '03-16T03:00']] as const),
     ],
     [
@@ -76,7 +80,7 @@ describe('times of a snapshot schedule', () => {
       ...(['2026-05-01T00:00Z', ['05-01T00:15', '05-01T12:15', '05-02T00:15']] as const),
     ],
     [
-      ...(['where clocks change by half an hour', 'Lord Howe', [24, '02:15', '2026-01-01']] as const),
+      ...(['in a zone with clock changes of half an hour', 'Lord Howe', [24, '02:15', '2026-01-01']] as const),
       ...(['2026-10-02T20:00Z', ['10-03T15:45', '10-04T15:15']] as const),
     ],
     [

@@ -77,7 +77,7 @@ describe('a change of a setting', () => {
     expect(store.get('u1').statusReason).to.equal('a')
   })
 
-  it('with an id is executed once, and in force when it is answered again', async () => {
+  it('is executed once per id, and in force when a repetition is answered', async () => {
     await change(0, setReason('a'), 'id-1')
     const { revision } = store.get('u1')
     expect(await change(revision - 1, setReason('b'), 'id-1')).to.equal('a')
@@ -88,13 +88,13 @@ describe('a change of a setting', () => {
     expect([pruneDone(store.changes.db, 5), pruneDone(store.changes.db, 6)]).to.deep.equal([0, 1])
   })
 
-  it('may be repeated with an id that the host refused', async () => {
+  it('may be repeated with an id that the host rejected', async () => {
     const refuse = (): Promise<void> => Promise.reject(conflict('host_refuses', 'no'))
     expect(await change(0, setReason('b', refuse), 'id-1')).to.equal('host_refuses')
     expect(await change(0, setReason('b'), 'id-1')).to.equal('b')
   })
 
-  it('is rolled back in the journal and on the host where the host refuses', async () => {
+  it('is rolled back in the journal and on the host if the host rejects it', async () => {
     await change(0, setReason('a'))
     const refusing = (record: GuestRecord): Promise<void> =>
       record.statusReason === 'b' ? Promise.reject(conflict('host_refuses', 'no')) : tell(record)
@@ -103,7 +103,7 @@ describe('a change of a setting', () => {
     expect(told).to.deep.equal(['a', 'a'])
   })
 
-  it('reports the first failure even when the rollback fails as well', async () => {
+  it('reports the first failure even if the rollback also fails', async () => {
     const refusing = (record: GuestRecord): Promise<void> =>
       Promise.reject(conflict(record.statusReason === '' ? 'second' : 'first', 'no'))
     expect(await change(0, setReason('b', refusing))).to.equal('first')
@@ -118,7 +118,7 @@ describe('a change of a setting', () => {
     expect([await undone(setReason('b', once)), await undone(setReason('b', refuse))]).to.deep.equal([true, false])
   })
 
-  it('is refused for another revision, also when that changes while it waits', async () => {
+  it('is rejected for another revision, even if it changes during the wait', async () => {
     expect(await change(7, setReason('a'))).to.equal('precondition_failed')
     const { revision } = store.get('u1')
     const both = [change(revision, setReason('a')), change(revision, setReason('b'))]

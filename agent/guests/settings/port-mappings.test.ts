@@ -94,7 +94,7 @@ describe('settings of port mappings', () => {
       (error: unknown) => (error as { code: string }).code,
     )
 
-  it('refuse ports at which a program of the host listens, of their protocol only', async () => {
+  it('reject ports at which a program of the host listens with the same protocol', async () => {
     expect(await codeOf(mappings.add(target, at(waitingPort)))).to.equal('port_conflict')
     expect(await codeOf(mappings.add(target, at(waitingPort, 'udp')))).to.equal('accepted')
     expect(await codeOf(mappings.update(target, 0, { protocol: 'tcp' }))).to.equal('port_conflict')
@@ -102,7 +102,7 @@ describe('settings of port mappings', () => {
     expect(store.get('u1').portMappings).to.have.lengthOf(1)
   })
 
-  it('of a guest beyond its port limit may be changed and reduced, not extended', async () => {
+  it('may be changed and reduced but not extended for a guest beyond its port limit', async () => {
     const range = (end: number) => ({
       hostPort: 40_000,
       hostPortEnd: end,
@@ -136,7 +136,7 @@ describe('settings of port mappings', () => {
     expect(store.get('u1').portMappings).to.have.lengthOf(3)
   })
 
-  it('retain an address or port that the host no longer offers until they are moved', async () => {
+  it('keep an address or port that the host no longer offers until they are moved', async () => {
     const old = { protocol: 'tcp', containerPort: 22, containerPortEnd: 22, description: '' } as const
     store.putMapping('u1', 0, { ...old, hostIp: '198.51.100.9', hostPort: 30_001, hostPortEnd: 30_001 })
     store.putMapping('u1', 1, { ...old, hostIp: '', hostPort: 1000, hostPortEnd: 1000 })

@@ -58,9 +58,9 @@ describe('the space of snapshots', () => {
     })
 
   for (const [name, measured, retained, expected] of [
-    ['what was measured', 12, 5, 12],
+    ['the measured space', 12, 5, 12],
     ['one disk more than the limit', 80, 5, 30],
-    ['one disk more than what snapshots retain where that is more', 80, 25, 35],
+    ['one disk more than the retained space if that is more', 80, 25, 35],
   ] as const)
     it(`raises the limit of the disk by ${name}`, () => {
       const raised = planRaised(guestOf({ retainedBytes: retained }), { measured: measured * gib, diskBytes: 10 * gib })
@@ -69,13 +69,13 @@ describe('the space of snapshots', () => {
 
   for (const [name, { retained, usage, sizes, counts = true }, expected] of [
     ['stays while everything still counts', { retained: 6, usage: 9, sizes: [6] }, [6, 6]],
-    ['falls to what counts at all', { retained: 6, usage: 4, sizes: [3, 6] }, [4, 4]],
-    ['falls to the size of the newest snapshot that is left', { retained: 6, usage: 9, sizes: [3] }, [3, 3]],
-    ['stays where the newest has no size', { retained: 6, usage: 9, sizes: [0] }, [6, 6]],
-    ['is nothing without snapshots', { retained: 6, usage: 9, sizes: [] }, [0, 0]],
+    ['falls to the total that counts', { retained: 6, usage: 4, sizes: [3, 6] }, [4, 4]],
+    ['falls to the size of the newest remaining snapshot', { retained: 6, usage: 9, sizes: [3] }, [3, 3]],
+    ['stays if the newest has no size', { retained: 6, usage: 9, sizes: [0] }, [6, 6]],
+    ['is 0 without snapshots', { retained: 6, usage: 9, sizes: [] }, [0, 0]],
     ['never raises the disk with classic quotas', { retained: 6, usage: 9, sizes: [3], counts: false }, [6, 0]],
   ] as const satisfies readonly [string, SettleCase, [number, number]][])
-    it(`${name} once the kernel has freed what was deleted`, () => {
+    it(`${name} once the kernel has freed deleted data`, () => {
       const record = guestOf({ retainedBytes: retained, allowanceBytes: 30 })
       const { retainedBytes, allowanceBytes } = planSettled(record, {
         present: sizes.map(snapshotOf),

@@ -44,7 +44,7 @@ describe('disks below a device', () => {
     ['a disk', '8:16', ['8:16']],
     ['a partition', '8:2', ['8:0']],
     ['LUKS on RAID on a partition and a disk', '253:0', ['8:0', '8:16']],
-    ['one that is not there', '1:1', []],
+    ['a missing device', '1:1', []],
   ] as const)
     it(what, () => expect(listDisks(numbers, devices).map((disk) => disk.numbers)).to.have.members([...disks]))
 

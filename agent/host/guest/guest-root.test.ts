@@ -24,7 +24,7 @@ describe('the files of a guest', () => {
     ])
 
   for (const name of ['etc/shadow.berth', 'root/.ssh/authorized_keys.berth'])
-    it(`are changed where ${name} is a directory`, async () => {
+    it(`are changed even if ${name} is a directory`, async () => {
       mkdirSync(join(root, name, 'full'), { recursive: true })
       await change()
       expect(readFileSync(join(root, 'etc/shadow'), 'utf8')).to.match(/^root:\$6\$new:/)
@@ -32,7 +32,7 @@ describe('the files of a guest', () => {
       expect(readdirSync(join(root, name))).to.deep.equal(['full'])
     })
 
-  it('lose what an interrupted change left behind, and nothing else', async () => {
+  it('lose only leftovers of an interrupted change', async () => {
     for (const end of ['.berth', '.berth-0123456789abcdef', '.berth-own', '-']) {
       writeFileSync(join(root, `etc/shadow${end}`), '')
     }
@@ -40,7 +40,7 @@ describe('the files of a guest', () => {
     expect(readdirSync(join(root, 'etc')).sort()).to.deep.equal(['shadow', 'shadow-', 'shadow.berth-own'])
   })
 
-  it('do not change by a failed change', async () => {
+  it('stay the same after a failed change', async () => {
     mkdirSync(join(root, 'etc/hosts'))
     const failed = changeRoot(root, [{ kind: 'file', path: 'etc/hosts', mode: 0o644, content: 'text' }])
     expect(
@@ -52,7 +52,7 @@ describe('the files of a guest', () => {
     expect(readdirSync(join(root, 'etc')).sort()).to.deep.equal(['hosts', 'shadow'])
   })
 
-  it('are listed only where no link leads to them', async () => {
+  it('are listed only if their path contains no link', async () => {
     const outside = join(scratch, 'outside')
     mkdirSync(join(outside, 'ssh'), { recursive: true })
     for (const path of [join(outside, 'ssh/key'), join(root, 'etc/key')]) writeFileSync(path, '')

@@ -8,7 +8,7 @@ describe('parseLxcLog', () => {
   for (const [name, text, expected] of [
     ['empty', '', ''],
     ['reasons in order, each once', line('a') + line('b') + line('a'), 'a; b'],
-    ['other levels and noise are left out', `x\n${line('a').replace('ERROR', 'WARN ')}`, ''],
+    ['without other levels and noise', `x\n${line('a').replace('ERROR', 'WARN ')}`, ''],
     ['at most four', ['a', 'b', 'c', 'd', 'e'].map(line).join(''), 'a; b; c; d'],
   ] as const)
     it(name, () => expect(parseLxcLog(text)).to.equal(expected))

@@ -77,7 +77,7 @@ with open("cgroup.procs", "w") as procs:
   before(cleanUp)
   after(cleanUp)
 
-  it('is read, within bounds on request, and removed', async () => {
+  it('is read, within limits on request, and removed', async () => {
     const child = spawn('sleep', ['60'], { stdio: 'ignore' })
     const ended = new Promise((resolve) => child.once('exit', resolve))
     try {

@@ -37,7 +37,7 @@ describe('parseHandledSignals', () => {
 })
 
 describe('findProgram', () => {
-  it('distinguishes programs; an ended process runs none, although it still exists', async () => {
+  it('distinguishes programs; a zombie process has none', async () => {
     // sleep(1) does not reap the child that the shell leaves to it.
     const parent = spawn('sh', ['-c', 'true & exec sleep 1000'], { stdio: 'ignore' })
     try {

@@ -53,7 +53,7 @@ describe('run', () => {
     ['no such program', () => run('berth-no-such-program', []), 127, /No such file or directory/],
     ['no end', () => run('sleep', ['20'], { timeoutMs: 50 }), null, /no end after 50 ms/],
     [
-      'no end of what it started',
+      'a child that does not end',
       () => run('sh', ['-c', 'sleep 20 & sleep 20'], { timeoutMs: 50 }),
       null,
       /no end after 50 ms/,
@@ -84,7 +84,7 @@ describe('run', () => {
     expect((await Promise.all(small)).map(({ stdout }) => Number(stdout))).to.deep.equal([...small.keys()])
   })
 
-  it('passes on lines beyond the output that it stores', async () => {
+  it('passes on lines beyond the stored output', async () => {
     let lines = 0
     const options = { maxOutputBytes: 100, onStderrLine: () => void lines++ }
     await run('sh', ['-c', 'seq 1 5000 >&2'], options)
@@ -105,7 +105,7 @@ describe('the launcher', () => {
   const bothBegin = (...marks: string[]): Promise<unknown> =>
     waitFor(() => marks.every(findSleep), { what: 'both commands' })
 
-  it('when killed ends its commands, waits for survivors, and the next command gets another one', async () => {
+  it('ends its commands when it is killed, waits for survivors, and is replaced for the next command', async () => {
     await run('true', [])
     const killed = failureOf(run('sleep', ['31.17']))
     let survives = true
@@ -140,7 +140,7 @@ describe('the launcher', () => {
     const limit = (...of: string[]): string =>
       execFileSync('prlimit', ['--pid', String(findLauncher()), ...of], { encoding: 'utf8' }).trim()
     const before = limit('--nofile', '--noheadings', '--output', 'SOFT')
-    limit('--nofile=5:') // it always has that many open
+    limit('--nofile=5:') // it always has that many open descriptors
     const refused = await failureOf(run('true', []))
     limit(`--nofile=${before}:`)
     expect(refused.message).to.match(/pipe: Too many open files/)
@@ -159,8 +159,8 @@ describe('runPerl', () => {
     ['a program that dies, with its text only', 'die "why\\n"', /^why\n$/],
     ['a program that dies in a function of another file', load('ask("it", "capset", 0, 0)'), /^it: Bad address\n$/],
     ['a program that is not Perl', '}', /^Unmatched right curly bracket at .*program-\d+\.pl line 1/],
-    ['a system call that is not known', load('call("fork")'), /^fork: not in the table of system calls\n$/],
-    ['a filter that is empty', load('confine("")'), /^seccomp: no filter\n$/],
+    ['an unknown system call', load('call("fork")'), /^fork: not in the table of system calls\n$/],
+    ['an empty filter', load('confine("")'), /^seccomp: no filter\n$/],
   ] as const)
     it(`fails for ${name}`, async () => {
       const error = await failureOf(runPerl(perl(code), []))

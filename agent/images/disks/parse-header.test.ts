@@ -63,7 +63,7 @@ describe('parseHeader', () => {
       expect(found.kind === 'compressed' && found.command[0]).to.equal(`/usr/bin/${program}`)
     })
 
-  it('reads archives of a disk: zip, and the export of a virtual machine', () => {
+  it('reads archives of a disk: zip, and exports of virtual machines', () => {
     const tar = Buffer.alloc(4096)
     tar.write('ustar', 257)
     for (const [bytes, program] of [
@@ -78,8 +78,8 @@ describe('parseHeader', () => {
   for (const [name, bytes, said] of [
     ['a backing file', qcow2((h) => h.writeBigUInt64BE(512n, 8)), 'backing file'],
     ['only the length of a backing file', qcow2((h) => h.writeUInt32BE(11, 16)), 'backing file'],
-    ['data elsewhere', qcow2((h) => h.writeBigUInt64BE(0b100n, 72)), 'another file'],
-    ['the name of a file of data', qcow2((h) => h.writeUInt32BE(0x44415441, 104)), 'another file'],
+    ['an external data file', qcow2((h) => h.writeBigUInt64BE(0b100n, 72)), 'another file'],
+    ['the name of a data file', qcow2((h) => h.writeUInt32BE(0x44415441, 104)), 'another file'],
     [
       'such a name behind other extensions',
       qcow2((h) => {

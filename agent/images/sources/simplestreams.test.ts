@@ -48,7 +48,11 @@ describe('lists of a simplestreams server', () => {
     ['a path above', list({ 1: { items: { a: item('../../a') } } }), 'image_server_invalid'],
     ['an absolute path', list({ 1: { items: { a: item('/a') } } }), 'image_server_invalid'],
     ['another server', list({ 1: { items: { a: item('https://evil.example/a') } } }), 'image_server_invalid'],
-    ['another server, shortly', list({ 1: { items: { a: item('//evil.example/a') } } }), 'image_server_invalid'],
+    [
+      'another server, without a scheme',
+      list({ 1: { items: { a: item('//evil.example/a') } } }),
+      'image_server_invalid',
+    ],
   ] as const)
     it(`are refused: ${name}`, () => expect(codeOf(text)).to.equal(code))
 })

@@ -33,12 +33,12 @@ describe('uploaded files on the host', () => {
   })
 
   for (const [what, url, fields, expected] of [
-    ['taken where they are what was said', 'upload:disk.qcow2', {}, 'a disk'],
-    ['refused: another', 'upload:disk.qcow2', { sha256: 'ab'.repeat(32) }, 'checksum_mismatch'],
-    ['refused: too large', 'upload:disk.qcow2', { maxBytes: 3 }, 'download_too_large'],
-    ['refused: not there', 'upload:none', {}, 'upload_missing'],
-    ['refused: a link', 'upload:link', {}, 'upload_missing'],
-    ['refused: a path', 'upload:../etc/passwd', {}, 'upload_missing'],
+    ['accepted with the right checksum and size', 'upload:disk.qcow2', {}, 'a disk'],
+    ['rejected: another checksum', 'upload:disk.qcow2', { sha256: 'ab'.repeat(32) }, 'checksum_mismatch'],
+    ['rejected: too large', 'upload:disk.qcow2', { maxBytes: 3 }, 'download_too_large'],
+    ['rejected: missing', 'upload:none', {}, 'upload_missing'],
+    ['rejected: a link', 'upload:link', {}, 'upload_missing'],
+    ['rejected: a path', 'upload:../etc/passwd', {}, 'upload_missing'],
   ] as const)
     it(`are ${what}`, async () => expect(await take(url, fields)).to.equal(expected))
 })

@@ -98,7 +98,7 @@ describe('addresses of guests', () => {
       expect(allocatePublicIpv4s(db, { count: 1, addresses: [] })).to.deep.equal(['203.0.113.1'])
     })
 
-    it('is never one that a port mapping answers on', () => {
+    it('is never one that a port mapping uses', () => {
       replacePool(db, poolOf(2))
       name('203.0.113.1')
       const wanted = { count: 0, addresses: ['203.0.113.1'] }
@@ -108,7 +108,7 @@ describe('addresses of guests', () => {
     })
 
     for (const [name, addresses, code] of [
-      ['of no pool', ['198.51.100.9'], 'invalid_field'],
+      ['outside the pool', ['198.51.100.9'], 'invalid_field'],
       ['no address', ['203.0.113'], 'invalid_field'],
       ['twice', ['203.0.113.2', '203.0.113.2'], 'invalid_field'],
       ["another guest's", ['203.0.113.1'], 'address_in_use'],
@@ -132,7 +132,7 @@ describe('addresses of guests', () => {
         }
       })
 
-    it('from a small prefix uses all but the reserved ones, then the next prefix', () => {
+    it('uses all of a small prefix except reserved ones, then the next prefix', () => {
       const reserved = new Set(['2001:db8::1', '2001:db8::3'])
       const of = request(['2001:db8::/126', '2001:db8::8/126'], { reserved })
       give(6, allocateIpv6s(db, { ...of, count: 1 }))
@@ -148,25 +148,25 @@ describe('addresses of guests', () => {
     })
 
     for (const [name, change, code] of [
-      ['of no prefix', { addresses: ['2001:db8:1::1'] }, 'invalid_field'],
+      ['outside the prefixes', { addresses: ['2001:db8:1::1'] }, 'invalid_field'],
       ['the network address', { addresses: ['2001:db8::'] }, 'invalid_field'],
       ['reserved', { addresses: ['2001:db8::1'], reserved: new Set(['2001:db8::1']) }, 'invalid_field'],
       ["another guest's", { addresses: ['2001:db8::5'] }, 'address_in_use'],
-      ['where there is none', { count: 1, sources: [] }, 'resource_exhausted'],
+      ['without any prefix', { count: 1, sources: [] }, 'resource_exhausted'],
     ] as const)
       it(`refuses: ${name}`, () => {
         give(6, ['2001:db8::5'])
         expect(codeOf(() => allocateIpv6s(db, request(['2001:db8::/64'], change)))).to.equal(code)
       })
 
-    it('is never one that a port mapping answers on', () => {
+    it('is never one that a port mapping uses', () => {
       name('2001:db8::1')
       const of = request(['2001:db8::/126'])
       expect(codeOf(() => allocateIpv6s(db, { ...of, addresses: ['2001:db8::1'] }))).to.equal('address_in_use')
       expect(allocateIpv6s(db, { ...of, count: 2 }).sort()).to.deep.equal(['2001:db8::2', '2001:db8::3'])
     })
 
-    it('is absent when not requested, also where there is no IPv6', () => {
+    it('is absent if not requested, also without IPv6', () => {
       expect(allocateIpv6s(db, request([]))).to.deep.equal([])
     })
   })

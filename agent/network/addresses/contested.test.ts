@@ -37,7 +37,7 @@ describe('addresses that another machine also uses', () => {
     await waitFor(() => addresses.warnings.length === 0)
   })
 
-  it('are probed once where nobody answers, and again for another guest', () => {
+  it('are probed once if nobody answers, and again for another guest', () => {
     for (nowMs of [0, 600_000]) addresses.keep([served('198.51.100.7')])
     expect(asked).to.deep.equal(['198.51.100.7'])
     addresses.keep([])

@@ -25,9 +25,9 @@ describe('public addresses on the host', () => {
   for (const [name, want, have, commands, added] of [
     ['nothing', [], [], [], []],
     ['missing', [at('203.0.113.1')], [], [add('203.0.113.1')], ['203.0.113.1']],
-    ['there', [at('203.0.113.1')], [ours('203.0.113.1')], [], []],
-    ['there by somebody else', [at('203.0.113.1')], [foreign('203.0.113.1')], [], []],
-    ['on another interface by somebody else', [at('203.0.113.1')], [foreign('203.0.113.1', 'lo')], [], []],
+    ['present', [at('203.0.113.1')], [ours('203.0.113.1')], [], []],
+    ['added by somebody else', [at('203.0.113.1')], [foreign('203.0.113.1')], [], []],
+    ['added to another interface by somebody else', [at('203.0.113.1')], [foreign('203.0.113.1', 'lo')], [], []],
     ['no longer wanted', [], [ours('203.0.113.1'), foreign('203.0.113.2')], [del('203.0.113.1')], []],
     [
       'moved',
@@ -37,7 +37,7 @@ describe('public addresses on the host', () => {
       ['203.0.113.1'],
     ],
     [
-      'configured by the operator since',
+      'configured by the operator meanwhile',
       [at('203.0.113.1')],
       [ours('203.0.113.1'), foreign('203.0.113.1', 'eth1')],
       [del('203.0.113.1')],
@@ -74,12 +74,12 @@ describe('IPv6 addresses of guests on the host', () => {
     ['nothing', [], nothing, []],
     ['routed', [guest], nothing, [neighbour, route]],
     ['proxied', [proxied], nothing, [neighbour, route, proxy]],
-    ['there', [proxied], right, []],
+    ['present', [proxied], right, []],
     ['gone', [], right, [noProxy, noRoute, noNeighbour]],
-    ['routed now', [guest], right, [noProxy]],
-    ['proxied elsewhere', [{ ...guest, proxyOn: 'eth1' }], right, [noProxy, proxy.replace('eth0', 'eth1')]],
+    ['routed instead of proxied', [guest], right, [noProxy]],
+    ['proxied on another interface', [{ ...guest, proxyOn: 'eth1' }], right, [noProxy, proxy.replace('eth0', 'eth1')]],
     [
-      'with the mac of another',
+      'with another MAC',
       [proxied],
       { ...right, neighbours: new Map([['2001:db8::5', '02:be:00:00:00:01']]) },
       [neighbour],
@@ -94,7 +94,7 @@ describe('IPv6 addresses of guests on the host', () => {
     expect(planGateway6('berth0', [{ local: 'fe80::1', prefixlen: 64 }])).to.deep.equal([])
   })
 
-  it('retain learnt settings of routers before the host forwards', () => {
+  it('keep settings learned from routers before the host forwards', () => {
     const settings = planIpv6Settings('berth0', { advertised: ['eth0', 'berth0'], proxied: ['eth0'] })
     const paths = settings.map(({ path, value }) => `${path.replace('net/ipv6/conf/', '')} ${value}`)
     expect(paths).to.not.include('berth0/accept_ra 2')

@@ -36,7 +36,7 @@ describe('IPv6 of the host', () => {
     ['no IPv6 in the kernel', facts([], { addresses: undefined }), [], 'the kernel of the host has no IPv6'],
     ['only a link-local address', facts([lo, link]), [], 'the host has no global IPv6 address'],
     [
-      'no way out',
+      'no default route',
       facts([own64], { defaultRoute: undefined }),
       [],
       'the host has no IPv6 default route, and no prefix is set',
@@ -49,7 +49,7 @@ describe('IPv6 of the host', () => {
       'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
     ],
     [
-      'a prefix by a way out that any program makes',
+      'a prefix on a virtual default route',
       facts([own64], { uplink: undefined }),
       ['nat66 fd62:6572:7468::/64'],
       'the host has an IPv6 address but no prefix for guests: they share it through NAT66; the prefix of eth0 is not ' +
@@ -57,7 +57,7 @@ describe('IPv6 of the host', () => {
         'interface in network.uplinks',
     ],
     [
-      'a prefix that was found, on another interface than the way out is now',
+      'a detected prefix on an interface without the present default route',
       facts([own64, row('20010db8000200000000000000000001', '40', 'eth1')], {
         held: [set('2001:db8:2::', 64, 'eth1')],
       }),
@@ -65,31 +65,31 @@ describe('IPv6 of the host', () => {
       'prefix found on eth1',
     ],
     [
-      'a prefix that was found and is gone, with addresses of guests',
+      'a detected prefix that disappeared, with addresses of guests',
       facts([own64], { held: [set('2001:db8:2::', 64)] }),
       ['proxied 2001:db8:1::/64', 'missing 2001:db8:2::/64'],
       'prefix found on eth0; the IPv6 prefix 2001:db8:2::/64 of eth0, from which guests have addresses, no longer exists',
     ],
     [
-      'a prefix that was found and is gone, without any',
+      'a detected prefix that disappeared, without addresses of guests',
       facts([own64], { held: [set('2001:db8:2::', 64)], isUsed: () => false }),
       ['proxied 2001:db8:1::/64'],
       'prefix found on eth0',
     ],
     [
-      'a prefix that was found, where others are set',
+      'a detected prefix, with other prefixes set',
       facts([own64], { held: [set('2001:db8:1::', 64)], configured: [set('2001:db8:8000::', 48)] }),
       ['routed 2001:db8:8000::/48'],
       '',
     ],
     [
-      'a segment of a few',
+      'a segment with few addresses',
       facts([row('20010db8000100000000000000000001', '78', 'eth0')]),
       ['nat66 fd62:6572:7468::/64'],
       'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
     ],
     [
-      'a prefix on another interface only',
+      'only a prefix on another interface',
       facts([own128, row('20010db8000200000000000000000001', '40', 'eth1')]),
       ['nat66 fd62:6572:7468::/64'],
       'the host has an IPv6 address but no prefix for guests: they share it through NAT66',

@@ -35,10 +35,10 @@ function outcome(work: () => void): string {
 describe('a change of the IPv4 pool', () => {
   for (const [name, items, assigned, mapped, expected] of [
     ['more', ['203.0.113.1', '203.0.113.2'], ['203.0.113.1'], [], 'allowed'],
-    ['less, but nobody’s', ['203.0.113.1'], ['203.0.113.1'], [], 'allowed'],
-    ['nothing, nothing used', [], [], ['203.0.113.9'], 'allowed'],
-    ['without what a guest has', ['203.0.113.2'], ['203.0.113.1'], [], '203.0.113.1 is assigned to a container'],
-    ['with what a mapping names', ['203.0.113.2'], [], ['203.0.113.2'], '203.0.113.2 is used as host_ip'],
+    ['without an unused address', ['203.0.113.1'], ['203.0.113.1'], [], 'allowed'],
+    ['empty, without used addresses', [], [], ['203.0.113.9'], 'allowed'],
+    ['without a guest’s address', ['203.0.113.2'], ['203.0.113.1'], [], '203.0.113.1 is assigned to a container'],
+    ['with an address of a mapping', ['203.0.113.2'], [], ['203.0.113.2'], '203.0.113.2 is used as host_ip'],
   ] as [string, string[], string[], string[], string][])
     it(name, () => {
       const used = { assigned, mapped: new Set(mapped) }
@@ -52,15 +52,15 @@ describe('a change of IPv6 prefixes', () => {
   const half = source('routed', '2001:db8:1::/80')
   for (const [name, before, after, assigned, expected] of [
     ['one more', [found], [found, routed], ['2001:db8:1::5'], 'allowed'],
-    ['another, nothing used', [found], [routed], [], 'allowed'],
-    ['one set instead of one found', [found], [routed], ['2001:db8:1::5'], 'address_in_use: 2001:db8:1::5'],
-    ['one set that is the same as was found', [found], [{ ...found }], ['2001:db8:1::5'], 'allowed'],
-    ['one found instead of one set', [half], [found], ['2001:db8:1::5'], 'allowed'],
+    ['another one, without used addresses', [found], [routed], [], 'allowed'],
+    ['a configured instead of a detected one', [found], [routed], ['2001:db8:1::5'], 'address_in_use: 2001:db8:1::5'],
+    ['a configured one that equals the detected one', [found], [{ ...found }], ['2001:db8:1::5'], 'allowed'],
+    ['a detected instead of a configured one', [half], [found], ['2001:db8:1::5'], 'allowed'],
     ['a part that contains the address', [found], [half], ['2001:db8:1::5'], 'allowed'],
     ['a part that does not contain the address', [found], [half], ['2001:db8:1:0:5::5'], 'address_in_use'],
     ['none left', [routed], [], ['2001:db8:2::5'], 'address_in_use'],
-    ['a first one where guests share the host’s', [nat], [routed], ['fd62::5'], 'allowed'],
-    ['of what had no prefix before', [routed], [], ['2001:db8:9::5'], 'allowed'],
+    ['a first one while guests share the host’s', [nat], [routed], ['fd62::5'], 'allowed'],
+    ['for addresses that had no prefix before', [routed], [], ['2001:db8:9::5'], 'allowed'],
   ] as [string, Ipv6Source[], Ipv6Source[], string[], string][])
     it(name, () => expect(outcome(() => checkSourcesChange({ before, after }, assigned))).to.contain(expected))
 

@@ -30,7 +30,7 @@ describe('warnings of a pool', () => {
       ],
     ],
     [
-      'no way out',
+      'no default route',
       [item('eth0')],
       [],
       undefined,

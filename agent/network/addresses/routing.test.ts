@@ -14,7 +14,7 @@ import type { Ipv6Prefix } from './pool.js'
 import { Routing } from './routing.js'
 import { readHeldPrefixes, readPrefixes, replacePrefixes } from './address-tables.js'
 
-/* The journal's side of pools, with the host's facts given; test/host/addresses*.test.ts use a real host. */
+/* The journal of pools with given facts of the host; test/host/addresses*.test.ts use a real host. */
 
 const config = validateConfig(AgentConfigSchema, {}, 'test')
 const route6 = { interface: 'eth0', gateway: 'fe80::ff' }
@@ -113,13 +113,13 @@ describe('routing', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('address_in_use')
     expect(prefixes()).to.deep.equal(['2001:db8:1::'])
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::'), prefix('2001:db8:1::')] })).to.equal('accepted')
-    expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted') // it is still of the prefix that was found
+    expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted') // the address still belongs to the detected prefix
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:1::', { gateway: '2001:db8:1::5' })] })).to.equal(
       'address_in_use',
     )
   })
 
-  it('retains a detected prefix until somebody sets others, also after a failed change', async () => {
+  it('keeps a detected prefix until others are set, also after a failed change', async () => {
     give('2001:db8:1::5')
     const held = (): string[] => readHeldPrefixes(db).map((one) => one.prefix)
     expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted')
@@ -132,7 +132,7 @@ describe('routing', () => {
     expect(held()).to.deep.equal([])
   })
 
-  it('permits other prefixes once a detected one is gone', async () => {
+  it('permits other prefixes once a detected one has disappeared', async () => {
     give('2001:db8:1::5')
     await routing.setRouting({ ipv6Prefixes: [] })
     own = { ...found, address: '2001:0db8:0003:0000:0000:0000:0000:0001' }
@@ -140,7 +140,7 @@ describe('routing', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('accepted')
   })
 
-  it('accepts its own output, also the private network of guests without another one', async () => {
+  it('accepts its own output, including the private network of guests', async () => {
     for (const prefixLength of [64, 128]) {
       own = { ...found, prefixLength }
       const { ipv6Prefixes } = routing.getRouting()
@@ -152,7 +152,7 @@ describe('routing', () => {
     }
   })
 
-  it('gives an address with a mapping to no guest', async () => {
+  it('does not give an address with a mapping to a guest', async () => {
     map(30_000, '198.51.100.5')
     expect(await codeOf({ ipv4Pool: [item('198.51.100.5')] })).to.equal('address_in_use')
     expect(addresses()).to.deep.equal([])
@@ -211,7 +211,7 @@ describe('routing', () => {
     expect(routing.getRouting().nat4Ports).to.deep.equal({ start: 30_000, end: 30_999 })
   })
 
-  describe('where the host refuses', () => {
+  describe('if the host rejects a change', () => {
     const change = {
       ipv4Pool: [item('203.0.113.1')],
       ipv6Prefixes: [prefix('2001:db8:2::')],

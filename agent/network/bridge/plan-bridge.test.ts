@@ -16,7 +16,7 @@ describe('bridge', () => {
   for (const [name, have, commands] of [
     ['is right', right, []],
     [
-      'is not there',
+      'is missing',
       undefined,
       [
         'link add name berth0 address 02:be:0a:40:00:01 type bridge forward_delay 0 stp_state 0 mcast_snooping 0 no_linklocal_learn 1',
@@ -46,13 +46,13 @@ describe('bridge', () => {
   ] as [string, ObservedBridge | undefined, string[]][])
     it(name, () => expect(planBridge('berth0', subnet, have)).to.deep.equal(commands))
 
-  it('sets forwarding first, since writing it resets other settings', () => {
+  it('sets forwarding first, since that resets other settings', () => {
     const [first, ...rest] = planBridgeSysctls('berth0')
     expect(first).to.deep.equal({ path: 'net/ipv4/ip_forward', value: 1 })
     expect(rest.map(({ path }) => path)).to.include('net/ipv4/conf/berth0/route_localnet')
   })
 
-  it('sets nothing of other bridges', () => {
+  it('does not change other bridges', () => {
     for (const { path } of planBridgeSysctls('berth0'))
       expect(path).to.match(/\/berth0\/|^net\/ipv4\/ip_forward$|gc_thresh\d$/)
   })

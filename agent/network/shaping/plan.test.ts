@@ -43,23 +43,23 @@ const ifbUp = 'link set dev bt7u up'
 describe('plan shaping', () => {
   const plan = (links: string[], tc: string[], unlinks: string[] = []): object => ({ links, tc, unlinks })
   for (const [name, rates, have, expected] of [
-    ['nothing wanted, nothing there', { downMbps: 0, upMbps: 0 }, nothing, plan([], [])],
-    ['as wanted', {}, shaped, plan([], [])],
+    ['nothing desired, nothing present', { downMbps: 0, upMbps: 0 }, nothing, plan([], [])],
+    ['as desired', {}, shaped, plan([], [])],
     ['first rates', {}, nothing, plan([addIfb, ifbUp], [...buildDown, ...buildUp, hook, redirect])],
     ['only download', { upMbps: 0 }, nothing, plan([], buildDown)],
     ['only upload', { downMbps: 0 }, nothing, plan([addIfb, ifbUp], [...buildUp, hook, redirect])],
     ['a live change touches the class and its queue', {}, { ...shaped, downKbit: 5 }, plan([], [downQueue, downClass])],
-    ['a class that is not ours in form', {}, { ...shaped, downKbit: -1 }, plan([], buildDown)],
+    ['a class in a foreign form', {}, { ...shaped, downKbit: -1 }, plan([], buildDown)],
     ['a deleted root', {}, { ...shaped, downKbit: undefined }, plan([], buildDown)],
     ['a deleted redirection', {}, { ...shaped, redirect: 'none' }, plan([], [hook, redirect])],
     [
-      'a redirection to elsewhere',
+      'a redirection to another device',
       {},
       { ...shaped, redirect: 'elsewhere' },
       plan([], [hook, 'filter delete dev bt7 parent ffff:', redirect]),
     ],
     [
-      'a deleted intermediate device: the filter leads nowhere',
+      'a deleted intermediate device: the filter has no target',
       {},
       { ...shaped, upKbit: undefined, redirect: 'elsewhere', ifb: 'absent' },
       plan([addIfb, ifbUp], [...buildUp, hook, 'filter delete dev bt7 parent ffff:', redirect]),
@@ -67,7 +67,7 @@ describe('plan shaping', () => {
     ['an intermediate device that is down', {}, { ...shaped, ifb: 'down' }, plan([ifbUp], [])],
     ['download unlimited', { downMbps: 0 }, shaped, plan([], ['qdisc delete dev bt7 root'])],
     [
-      'upload unlimited: the redirection goes before the device',
+      'upload unlimited: the redirection is deleted before the device',
       { upMbps: 0 },
       shaped,
       plan([], [unhook], ['link delete dev bt7u']),
@@ -105,7 +105,7 @@ describe('read shaping', () => {
     ['both directions', [down, up, filters('bt7u')], { downKbit: 104_558, upKbit: 1_046_000, redirect: 'ifb' }],
     ['another target', [filters('bt8u')], { ...none, redirect: 'elsewhere' }],
     ['a filter without an action', ['[{"parent":"ffff:","kind":"u32"}]'], { ...none, redirect: 'elsewhere' }],
-    ['no queue of ours', [down.replace(' leaf d2:', '')], { ...none, downKbit: -1 }],
+    ['no queue of the agent', [down.replace(' leaf d2:', '')], { ...none, downKbit: -1 }],
     ['another ceiling', [down.replace('ceil 104558', 'ceil 204558')], { ...none, downKbit: -1 }],
     ['classes of others', [down.replace('d0:1', '1:1')], none],
   ] as const)
@@ -128,7 +128,7 @@ describe('qdiscs of a guest', () => {
     ['both', rates(1, 1), [...down, ...up], true],
     ['unlimited', rates(0, 0), [], true],
     ['only download', rates(1, 0), down, true],
-    ['none there', rates(1, 0), [], false],
+    ['none present', rates(1, 0), [], false],
     ['no queue below the class', rates(1, 0), down.slice(0, 1), false],
     ['no ingress', rates(0, 1), up.slice(1), false],
     ['no root on the intermediate device', rates(0, 1), [...up.slice(0, 1), ...up.slice(2)], false],
@@ -147,9 +147,9 @@ describe('qdiscs of a guest', () => {
 describe('plan a link', () => {
   for (const [name, cut, isUp, commands] of [
     ['up', {}, true, []],
-    ['to be cut', { cut: true }, true, ['link set dev bt7 down']],
+    ['to disconnect', { cut: true }, true, ['link set dev bt7 down']],
     ['cut', { cut: true }, false, []],
-    ['no more cut', { cut: false }, false, ['link set dev bt7 up']],
+    ['to connect again', { cut: false }, false, ['link set dev bt7 up']],
   ] as const)
     it(name, () => expect(planLink({ ...want, ...cut }, isUp)).to.deep.equal(commands))
 })

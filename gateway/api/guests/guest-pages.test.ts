@@ -49,7 +49,7 @@ const guestSteps = fc.record({
 })
 
 describe('pages of guests', () => {
-  it('lists every guest as it is now, in both forms, with a new ETag after any change', () =>
+  it('lists the present state of every guest, in both forms, with a new ETag after any change', () =>
     fc.assert(
       fc.asyncProperty(fc.array(guestSteps, { maxLength: 30 }), async (steps) => {
         const { view, hosts, pages } = startView()
@@ -78,7 +78,7 @@ describe('pages of guests', () => {
       { numRuns: 100 },
     ))
 
-  it('rebuilds only the piece of a changed guest, and reports no late changes', async () => {
+  it('rebuilds only the piece of a changed guest, and misses no late change', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 0; id < 5000; id++) view.apply(hosts[0]!, { $case: 'guest', value: reported(id + 1) })
     const piecesOf = async () => (await pages.fullList(everybody, {})).prepared!.body as readonly Buffer[]
@@ -96,7 +96,7 @@ describe('pages of guests', () => {
     })
   })
 
-  it('shows a caller bound to guests its own, filtered, sorted and paged as others', async () => {
+  it('shows a bound caller only its own guests, filtered, sorted and paged like others', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 1; id <= 20; id++) view.apply(hosts[id % 2]!, { $case: 'guest', value: reported(id) })
     const bound = { guests: new Set([3, 8, 5, 12].map(uuidOf)), scopes: ['*'] } as unknown as Principal
@@ -116,7 +116,7 @@ describe('pages of guests', () => {
     ])
   })
 
-  it('shows the present owners only to callers that are not bound to containers', async () => {
+  it('shows the owners only to callers that are not bound to containers', async () => {
     const { view, hosts, pages } = startView()
     for (const id of [1, 2]) view.apply(hosts[0]!, { $case: 'guest', value: reported(id) })
     const clara = [{ id: '7', username: 'clara' }]

@@ -38,7 +38,7 @@ describe('name lookups', () => {
     expect(queries, 'A and AAAA').to.equal(2)
   })
 
-  it('prefer the file of hosts', async () => {
+  it('prefer the hosts file', async () => {
     const hostsFile = join(directory, 'hosts')
     await writeFile(hostsFile, '192.0.2.8 a A.example # b\n2001:db8::8\ta.example\n')
     const names = new NameLookup({ timeoutMs: 5000, keepMs: 60_000, keep: 2, servers, hostsFile })

@@ -51,11 +51,11 @@ describe('a timeline', () => {
   ] as const)
     it(`a ${action} by ${requestedBy} is a ${kind}`, () =>
       expect(planTimeline({ ...none, operations: [task({ action, requestedBy })] }, 1)[0]?.kind).to.equal(kind))
-  it('omits a ticket for a console, unless it was refused', () => {
+  it('omits console tickets, except rejected ones', () => {
     const audit = [true, false].map((success) => entry({ action: 'console.ticket', success }))
     expect(planTimeline({ ...none, audit }, 10).map(({ status }) => status)).to.deep.equal(['failure'])
   })
-  it('is in the order of time, whatever the source, and limited in length', () => {
+  it('is sorted by time across all sources, and limited in length', () => {
     const alert: AlertView = {
       hostId: 'host-a',
       alert: Alert.fromPartial({ type: 'port_scan', severity: 'high', lastAtMs: 7, targetIp: '*' }),

@@ -4,7 +4,7 @@ import { GuestBlocks } from '../../fleet/lists/guest-blocks.js'
 import { WholeList } from './whole-list.js'
 
 describe('WholeList', () => {
-  it('builds in one turn only a few of the rows that change meanwhile', async () => {
+  it('builds only a few of the meanwhile changed rows in one turn', async () => {
     const blocks = new GuestBlocks()
     const guests = Array.from({ length: 40 }, (_, n) => ({ guest: { id: n * 256 } }) as GuestView)
     for (const guest of guests) blocks.set(guest)
@@ -18,7 +18,7 @@ describe('WholeList', () => {
     const rowsByTurn = new Map<number, number>()
     const list = new WholeList(view, ({ guest }) => {
       rowsByTurn.set(turn, (rowsByTurn.get(turn) ?? 0) + 1)
-      // Each row takes a whole slice of time.
+      // Each row needs a whole time slice.
       for (const until = performance.now() + 4; performance.now() < until;);
       return String(guest.id)
     })

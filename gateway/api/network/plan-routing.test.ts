@@ -5,7 +5,7 @@ import { planRouting } from './plan-routing.js'
 const planned = (item: { prefix: string; prefix_len?: number }) => planRouting({ ipv6_prefixes: [item] })
 
 describe('sent pools', () => {
-  it('do not change lists that are not sent', () =>
+  it('do not change omitted lists', () =>
     expect(planRouting({})).to.deep.equal({ ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined }))
 
   it('accept an IPv4 address without a length as a single one', () =>

@@ -32,16 +32,16 @@ describe('port mappings of sub-users', () => {
     })
 
   for (const [name, body, full, inner] of [
-    ['the port inside', { container_port: 8080 }, { containerPort: 8080 }, { containerPort: 8080 }],
+    ['the container port', { container_port: 8080 }, { containerPort: 8080 }, { containerPort: 8080 }],
     ['a note', { description: '' }, { description: '' }, {}],
-    ['another note', { description: 'x' }, { description: 'x' }, 'description'],
+    ['another description', { description: 'x' }, { description: 'x' }, 'description'],
     ['the protocol', { protocol: 'udp' }, { protocol: 'udp' }, 'protocol'],
-    ['the port of the host', { host_port: 30_001 }, 'host_port', 'host_port'],
+    ['the host port', { host_port: 30_001 }, 'host_port', 'host_port'],
     ['its end', { host_port_end: 30_005 }, 'host_port_end', 'host_port_end'],
     ['the address', { host_ip: '192.0.2.2' }, 'host_ip', 'host_ip'],
     ['the length', { container_port_end: 85 }, 'container_port_end', 'container_port_end'],
     [
-      'all fields as they are, but for where it leads',
+      'all fields unchanged, except the target',
       { ...everyField, container_port: 90, container_port_end: 94 },
       { containerPort: 90, protocol: 'tcp', description: 'web' },
       { containerPort: 90 },
@@ -58,7 +58,7 @@ describe('port mappings of sub-users', () => {
       expect(change(body, true)).to.deep.equal(inner)
     })
 
-  it('treat no field of a missing mapping as unchanged', () => {
+  it('treat every field of a missing mapping as changed', () => {
     expect(outcome(() => planSubUserMappings({ ...planMappingChange({ host_port: 1 }) }, undefined, false))).to.equal(
       'host_port',
     )

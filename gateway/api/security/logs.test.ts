@@ -38,6 +38,6 @@ describe('logs of several hosts', () => {
   }
 
   it('omit a host that cannot answer, newest first', async () => expect(await read({})).to.equal('c,b'))
-  it('fail where that host is named', async () =>
+  it('fail if that host is named', async () =>
     expect(await read({ host_id: 'old' }).catch((error: { code: string }) => error.code)).to.equal('not_found'))
 })

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { RenewalWaits } from './renewal-waits.js'
 
-describe('waits between renewals that fail', () => {
-  it('doubles the wait of a host after each failure, up to a minute', () => {
+describe('delays between failed renewals', () => {
+  it('double for a host after each failure, up to a minute', () => {
     let nowMs = 0
     const waits = new RenewalWaits(() => nowMs)
     const waited: number[] = []
@@ -15,7 +15,7 @@ describe('waits between renewals that fail', () => {
     expect(waited).to.deep.equal([5, 10, 20, 40, 60, 60])
   })
 
-  it('starts again with the first wait after a success, and keeps hosts apart', () => {
+  it('start again with the first delay after a success, separately for each host', () => {
     let nowMs = 0
     const waits = new RenewalWaits(() => nowMs)
     for (let failure = 0; failure < 6; failure++) waits.failed('h1')

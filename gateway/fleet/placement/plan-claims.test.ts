@@ -14,8 +14,8 @@ describe('planClaims', () => {
   for (const [name, claims, reserved, add, refused] of [
     ['nothing', [], [], [], []],
     ['unknown guests are registered', [claim('u1', 1), claim('u2', 2)], [], ['u1', 'u2'], []],
-    ['known ones are left', [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'a' }], [], []],
-    ["another host's is refused", [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'b' }], [], ['u1']],
+    ['known ones stay unchanged', [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'a' }], [], []],
+    ['a guest of another host is rejected', [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'b' }], [], ['u1']],
     [
       'a taken name is refused, case aside',
       [claim('u1', 1, 'WEB')],

@@ -44,7 +44,7 @@ describe('a text typed on a keyboard', () => {
     it(`is typed with these keys: ${JSON.stringify(text)} on ${layout}`, () =>
       expect(typed(text, layout)).to.deep.equal(keys))
 
-  it('is refused completely, with the characters that cannot be typed', () =>
+  it('is rejected completely, with the list of characters that cannot be typed', () =>
     expect(planTyping('a中文中é\u0000', 'us')).to.deep.equal({
       presses: [],
       missing: ['中', '文', 'é', '\u0000'],

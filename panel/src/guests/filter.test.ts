@@ -68,7 +68,7 @@ describe('the filters of the list', () => {
   ]
   const ids = (filter: object): number[] => filterGuests(all, { ...noFilter, ...filter }, now).map(({ id }) => id)
 
-  it('select by state, host, and need of attention', () => {
+  it('select by state, host, and attention', () => {
     expect(ids({})).to.deep.equal([1, 2, 3])
     expect(ids({ status: 'stopped' })).to.deep.equal([1])
     expect(ids({ host: 'b' })).to.deep.equal([2])

@@ -10,12 +10,12 @@ const told = (type: string, data: object) => parseChange(JSON.stringify({ type, 
 describe('rows that follow changes', () => {
   for (const [what, changes, names] of [
     ['nothing', [], ['g1', 'g3']],
-    ['one that changed', [told('guest.updated', guest(3, 'new'))], ['g1', 'new']],
-    ['one that is new, by its id', [told('guest.created', guest(2))], ['g1', 'g2', 'g3']],
-    ['one that is gone', [told('guest.removed', { id: 1, uuid: 'u1' })], ['g3']],
-    ['one that nobody knew, and is gone', [told('guest.removed', { id: 9, uuid: 'u9' })], ['g1', 'g3']],
+    ['a changed row', [told('guest.updated', guest(3, 'new'))], ['g1', 'new']],
+    ['a new row, by its id', [told('guest.created', guest(2))], ['g1', 'g2', 'g3']],
+    ['a deleted row', [told('guest.removed', { id: 1, uuid: 'u1' })], ['g3']],
+    ['an unknown deleted row', [told('guest.removed', { id: 9, uuid: 'u9' })], ['g1', 'g3']],
     [
-      'one that came, changed and went',
+      'a row that was added, changed and deleted',
       [
         told('guest.created', guest(2)),
         told('guest.updated', guest(2, 'x')),
@@ -24,7 +24,7 @@ describe('rows that follow changes', () => {
       ['g1', 'g3'],
     ],
     [
-      'one that went and came back',
+      'a row that was deleted and added again',
       [told('guest.removed', { id: 1, uuid: 'u1' }), told('guest.created', guest(1, 'back'))],
       ['back', 'g3'],
     ],

@@ -29,8 +29,8 @@ const target = 'panel.example'
 const program = resolve(import.meta.dirname, '../../../dist/gateway/main.js')
 
 /*
- * Real processes use a secret of every kind, correctly and wrongly. Then the test searches every place that could contain
- * one, except files with secrets by design (the gateway's secret, its authority, the administrator's key).
+ * Real processes use a secret of every kind, correctly and wrongly. Then the test searches every place that could
+ * contain one, except files with secrets by design (the gateway's secret, its authority, the administrator's key).
  */
 describe('secrets of every kind', function () {
   let gateway: GatewayProcess

@@ -78,7 +78,7 @@ describe('tolerated forms of values, in every field of every body', () => {
           else expect(work(), label(route, field, form)).to.deep.equal(check(bodyWith(schema, field, undefined)))
         }
       }
-    // Five of a key and seven of a sub-user, twice; firewall rules; two of the access policy; WebSSH origins; a disabled
+    // Five of a key and seven of a sub-user, twice; firewall rules; two of the access policy; WebSSH origins; one of an
     // administrator; the public address of a host.
     expect(restricting).to.equal(30)
   })

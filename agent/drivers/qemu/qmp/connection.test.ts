@@ -43,7 +43,7 @@ describe('Connection', () => {
       (error: unknown) => (error instanceof BerthError ? error.code : String(error)),
     )
 
-  it('passes on answers, refusals and events', async () => {
+  it('passes on answers, errors and events', async () => {
     const events: MachineEvent[] = []
     await serve(({ id, execute }, socket) => {
       if (execute === 'no') return socket.write(`{"error":{"class":"GenericError","desc":"no"},"id":${id}}\n`)
@@ -102,7 +102,7 @@ describe('Connection', () => {
     ['no message', '[1,2]\n'],
     ['an endless line', 'x'.repeat(mostLineBytes + 1)],
     ['a huge answer', `{"return":"${'x'.repeat(mostLineBytes)}"}\n`],
-    ['nothing more', undefined],
+    ['no further data', undefined],
   ] as const)
     it(`hangs up on a virtual machine that sends ${what}`, async () => {
       let closed = 0
@@ -113,7 +113,7 @@ describe('Connection', () => {
       expect([connection.closed, closed]).to.deep.equal([true, 1])
     })
 
-  it('fails where nobody greets, or nobody listens', async () => {
+  it('fails if nobody greets or listens', async () => {
     await serve(() => undefined, '{"event":"NOTHING"}\n')
     expect(await codeOf(open({ timeoutMs: 50 }))).to.equal('machine_timeout')
     expect(await codeOf(open({ path: `${path}-none` }))).to.equal('machine_unreachable')
@@ -132,7 +132,7 @@ describe('Connection', () => {
       expect(await ask()).to.equal('pong')
     })
 
-    it('fails where it is silent, answers another, or floods', async () => {
+    it('fails if it is silent, answers another request, or floods', async () => {
       for (const said of ['', '{"return":1,"id":ID}\n', 'x'.repeat(mostLineBytes + 1)]) {
         await serve(({ id }, socket) => void socket.write(said.replace('ID', `${id}`)), '')
         expect(await codeOf(ask()), said.slice(0, 20)).to.equal('guest_agent_missing')

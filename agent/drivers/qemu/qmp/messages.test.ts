@@ -7,11 +7,11 @@ describe('parseMessage', () => {
     ['an answer', '{"return":{"a":1},"id":3}', { kind: 'answer', id: 3, value: { a: 1 } }],
     ['an answer without an id', '{"return":{}}', { kind: 'answer', id: NaN, value: {} }],
     [
-      'a refusal, on one line',
+      'an error, on one line',
       '{"error":{"class":"GenericError","desc":"no\\nway"},"id":4}',
       { kind: 'refusal', id: 4, class: 'GenericError', reason: 'no way' },
     ],
-    ['a refusal without words', '{"error":{}}', { kind: 'refusal', id: NaN, class: '', reason: '' }],
+    ['an error without a text', '{"error":{}}', { kind: 'refusal', id: NaN, class: '', reason: '' }],
     ['an event', '{"event":"STOP","timestamp":{}}', { kind: 'event', name: 'STOP', data: {} }],
     [
       'an event with data',
@@ -33,7 +33,7 @@ describe('Lines', () => {
     expect(lines.take(Buffer.from('\n'))).to.deep.equal(['d'])
   })
 
-  it('accepts lines up to the bound, whatever their number', () => {
+  it('accepts any number of lines up to the limit', () => {
     const lines = new Lines(3)
     expect(lines.take(Buffer.from('abc\nabc\nab'))).to.deep.equal(['abc', 'abc'])
     expect(lines.take(Buffer.from('c\n'))).to.deep.equal(['abc'])

@@ -60,20 +60,20 @@ describe('change of elements', () => {
       ['public_in 203.0.113.5'],
     ],
     [
-      'public addresses that go',
+      'removed public addresses',
       [guest(1, '10.64.0.2', [], { publicIpv4s: ['203.0.113.5'] })],
       guest(1, '10.64.0.2'),
       ['public_in 203.0.113.5', 'public_out 10.64.0.2'],
     ],
     [
-      'IPv6 that goes',
+      'removed IPv6',
       [guest(1, '10.64.0.2', [[20001, 22]], { ipv6Addresses: ['2001:db8::2'] })],
       guest(1, '10.64.0.2', [[20001, 22]]),
       idsOf(guest(1, '10.64.0.2', [[20001, 22]], { ipv6Addresses: ['2001:db8::2'] })).filter(
         (id) => !idsOf(one).includes(id),
       ),
     ],
-    ['a firewall that goes', [{ ...one, firewall }], one, ['firewall_in 10.64.0.2', 'firewall_out 10.64.0.2']],
+    ['a removed firewall', [{ ...one, firewall }], one, ['firewall_in 10.64.0.2', 'firewall_out 10.64.0.2']],
   ] as [string, GuestNetwork[], GuestNetwork, ElementId[]][])
     it(`attach: ${name}`, () => {
       const change = indexOf(...have).planAttach(want)
@@ -90,7 +90,7 @@ describe('change of elements', () => {
     expect(change).to.deep.equal({ ...noChange, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
   })
 
-  it('attach: repairs foreign changes to a guest since it was attached', () => {
+  it('attach: repairs foreign changes to an attached guest', () => {
     const robbed = indexOf(one, guest(2, '10.64.0.3', [[20001, 22]])).planAttach(one)
     expect([robbed.remove, [...robbed.add]]).to.deep.equal([
       ['ports 6 . 20001'],
@@ -141,7 +141,7 @@ describe('change of elements', () => {
     expect(change.dropFirewalls).to.deep.equal(['bt1'])
   })
 
-  it('counts a guest as long as it exists, whatever addresses are added and removed', () => {
+  it('counts a guest as long as it exists, even if its addresses change', () => {
     const index = indexOf(one)
     for (const ipv6Addresses of [['2001:db8::2', '2001:db8::3'], ['2001:db8::3'], []]) {
       const change = index.planAttach({ ...one, ipv6Addresses })
@@ -154,7 +154,7 @@ describe('change of elements', () => {
     expect(index.planDetach(one).remove).to.include.members(countersOf(one))
   })
 
-  it('detach: does nothing where nothing is left', () => {
+  it('detach: does nothing if nothing is left', () => {
     const index = indexOf(one)
     index.applied(index.planDetach(one))
     expect(index.planDetach(one)).to.deep.equal(noChange)
@@ -162,12 +162,12 @@ describe('change of elements', () => {
   })
 
   it("detach: leaves mappings of the address's next owner", () => {
-    const mac = one.mac // derived from the address, as allocation.ts does
+    const mac = one.mac // derived from the address, like in allocation.ts
     const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]], { mac }))
     expect(index.planDetach(one)).to.deep.equal(noChange)
   })
 
-  it('all: nothing when everything is right, else exactly the difference', () => {
+  it('all: nothing if everything is right, otherwise exactly the difference', () => {
     const two = guest(2, '10.64.0.3', [[20002, 22]])
     const index = indexOf(one, two)
     expect(index.planAll([two, one])).to.deep.equal(noChange)

@@ -93,7 +93,7 @@ describe('tables as nft prints them', () => {
     expect(parseTables(inet(firewalls)).structure).to.equal(parseTables(inet('')).structure)
   })
 
-  it('have a structure with all the rest', () => {
+  it('have a structure with everything else', () => {
     const { structure } = parseTables(bridge(two))
     expect(structure).to.contain('"bt0*"').and.contain('jump ipv4_from_guest').and.contain('ifname . ether_addr')
     expect(parseTables(bridge(two).replace('drop', 'accept')).structure).to.not.equal(structure)

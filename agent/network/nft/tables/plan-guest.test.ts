@@ -43,7 +43,7 @@ const base6 = {
 
 describe('elements of a guest', () => {
   for (const [name, more, elements] of [
-    ['are who it is and what it counts', {}, {}],
+    ['its identity and counters', {}, {}],
     ['a mapping', { portMappings: [tcp] }, { 'ports 6 . 20001': '10.64.0.2 . 22' }],
     [
       'a mapping of one of the host addresses',
@@ -63,12 +63,12 @@ describe('elements of a guest', () => {
       { 'port_ranges 192.0.2.9 . 6 . 3000-3999': '10.64.0.2' },
     ],
     [
-      'a range that moves is its ports',
+      'a range with other target ports: one element per port',
       { portMappings: [{ ...tcp, hostPortEnd: 20002 }] },
       { 'ports 6 . 20001': '10.64.0.2 . 22', 'ports 6 . 20002': '10.64.0.2 . 23' },
     ],
     [
-      'public addresses: in by each, out by the first',
+      'public addresses: inbound by each, outbound by the first',
       { publicIpv4s: ['203.0.113.5', '203.0.113.6'] },
       {
         'public_in 203.0.113.5': '10.64.0.2',
@@ -76,9 +76,9 @@ describe('elements of a guest', () => {
         'public_out 10.64.0.2': '203.0.113.5',
       },
     ],
-    ['IPv6: also the address of its link, and none yet', { ipv6Addresses: [v6] }, base6],
+    ['IPv6: also its link-local address', { ipv6Addresses: [v6] }, base6],
     [
-      "IPv6: mappings answer on the host's as well",
+      "IPv6: mappings also answer on the host's address",
       { ipv6Addresses: [v6], portMappings: [tcp] },
       { ...base6, 'ports 6 . 20001': '10.64.0.2 . 22', 'ports6 6 . 20001': '2001:db8::2 . 22' },
     ],
@@ -115,7 +115,7 @@ describe('elements of a guest', () => {
     expect([...elements.keys()]).to.include('ports 6 . 20001')
   })
 
-  it('with two IPv6 addresses lead mappings to the first', () => {
+  it('lead mappings to the first of two IPv6 addresses', () => {
     const { elements } = planGuest({ ...one, ipv6Addresses: [v6, other6], portMappings: [tcp] })
     expect(elements.get('ports6 6 . 20001')).to.equal('2001:db8::2 . 22')
     expect([...elements.keys()]).to.include('self6 2001:db8::3 . 2001:db8::2')

@@ -63,7 +63,7 @@ describe('stale connections', () => {
     expect(find({ add: [['public_in 203.0.113.6', '10.64.0.2']] }).publicAddresses).to.deep.equal(['203.0.113.6'])
   })
 
-  it('are those of datagrams before there was a mapping', () => {
+  it('are those of datagrams before a mapping existed', () => {
     const found = find({
       add: [
         ['ports 17 . 20002', '10.64.0.3 . 53'],
@@ -73,7 +73,7 @@ describe('stale connections', () => {
     expect(found).to.deep.equal({ ...none, newDatagrams: [single('udp', 20002, '10.64.0.3')] })
   })
 
-  it('are of the family that a mapping leads to', () => {
+  it('have the family of the mapping’s target', () => {
     const hosts = ['192.0.2.9', '203.0.113.9', '2001:db8::ff']
     const found = find({
       add: [
@@ -107,7 +107,7 @@ describe('stale connections', () => {
     ])
   })
 
-  it('for very many new mappings are all datagrams that reached the host itself', () => {
+  it('are all datagrams to the host itself for very many new mappings', () => {
     const newDatagrams = Array.from({ length: 17 }, (_, i) => single('udp', 3000 + i))
     expect(listFilters({ ...none, newDatagrams }, ['192.0.2.9'])).to.deep.equal([
       { address: '192.0.2.9', is: 'answerer', asked: '192.0.2.9', protocol: 'udp' },
@@ -117,9 +117,9 @@ describe('stale connections', () => {
   describe('misdirect clients of a new mapping', () => {
     const waiting = { ...single('udp', 3000), hostPortEnd: 3999 }
     for (const [name, mapping, astray] of [
-      ['where it leads to another guest', single('udp', 3999, '10.64.0.3'), true],
+      ['if it leads to another guest', single('udp', 3999, '10.64.0.3'), true],
       ['on one address as on all', { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' }, true],
-      ['not where it leads to the same guest', single('udp', 3000), false],
+      ['not if it leads to the same guest', single('udp', 3000), false],
       ['not from ports above', single('udp', 4000, '10.64.0.3'), false],
       ['not from ports below', single('udp', 2999, '10.64.0.3'), false],
       ['not from another protocol', single('tcp', 3000, '10.64.0.3'), false],
@@ -137,7 +137,7 @@ describe('stale connections', () => {
       expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
     })
 
-    it('where an address lost its owner, whatever was mapped to it', () => {
+    it('if an address lost its owner, whatever was mapped to it', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, addresses: ['10.64.0.2'] })
       expect(queue.leadsAstray([single('udp', 3000)])).to.equal(false)
@@ -145,7 +145,7 @@ describe('stale connections', () => {
     })
   })
 
-  it('of a shifted range are one, however many elements it has', () => {
+  it('are one request for a shifted range with many elements', () => {
     const ids = Array.from({ length: 40_000 }, (_, i): ElementId => `ports 17 . ${20_000 + i}`)
     const to = (address: string, first: number) =>
       new Map(ids.map((id, i): [ElementId, string] => [id, `${address} . ${first + i}`]))
@@ -162,12 +162,12 @@ describe('stale connections', () => {
     expect(listFilters(found, ['192.0.2.9'])).to.have.lengthOf(2)
   })
 
-  it('of continuing rows are joined', () => {
+  it('are joined for consecutive rows', () => {
     const [one, two] = [20001, 20002].map((port) => ({ ...none, mappings: [single('udp', port)] }))
     expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([{ ...single('udp', 20001), hostPortEnd: 20002 }])
   })
 
-  it('of several changes are combined, each once', () => {
+  it('are combined for several changes, each once', () => {
     const mapping = single('udp', 20001)
     const one = { ...none, addresses: ['10.64.0.3'], mappings: [mapping], publicAddresses: ['203.0.113.5'] }
     const two = { ...none, addresses: ['10.64.0.4', '10.64.0.3'], mappings: [{ ...mapping }] }

@@ -20,12 +20,12 @@ describe('ruleset', () => {
     expect(commands.filter((line) => line.startsWith('add rule bridge'))[0]).to.contain('prerouting iifname')
   })
 
-  it('touches its own tables only', () => {
+  it('changes only its own tables', () => {
     for (const line of [...commands, ...planTableRemoval(plan)])
       expect(line).to.match(/^(add|delete) (table|set|map|element|chain|rule) (ip6?|inet|bridge) berth2( |$)/)
   })
 
-  it('removes an element from each set that packets fill, whose memory the kernel then frees', () => {
+  it('removes an element from each set that packets fill, so that the kernel frees memory', () => {
     const made = commands.filter((line) => / flags dynamic/.test(line))
     expect(made).to.have.lengthOf(10)
     for (const line of made) {
@@ -36,7 +36,7 @@ describe('ruleset', () => {
     }
   })
 
-  it('sets only the policy accept, to leave foreign traffic unchanged', () => {
+  it('only uses the policy accept, to leave foreign traffic unchanged', () => {
     expect(commands.filter((line) => /policy (?!accept)/.test(line))).to.deep.equal([])
   })
 
@@ -81,7 +81,7 @@ describe('ruleset', () => {
     ])
   })
 
-  it('counts traffic that leaves the host, and local traffic where configured', () => {
+  it('counts traffic that leaves the host, and local traffic if configured', () => {
     const rulesOf = (countInternal: boolean): string[] =>
       planRuleset({ ...plan, countInternal }).filter((line) => line.includes(' traffic '))
     expect(rulesOf(false)[1]).to.match(/iifname "berth-b" oifname "berth-b" return$/)

@@ -55,7 +55,7 @@ describe('the note of a firewall', () => {
     told()
   })
 
-  it('waits until the firewall is in force and answered, and is written once', async () => {
+  it('is written once, after the firewall is in force and the request is answered', async () => {
     await attach(closed)
     expect(told().filter((line) => /^list|note_/.test(line))).to.deep.equal([])
     await tables.noteFirewalls()
@@ -68,7 +68,7 @@ describe('the note of a firewall', () => {
     expect(told()).to.include(note!.replace('add', 'delete'))
   })
 
-  it('is omitted for a firewall deleted meanwhile, and for deleted tables', async () => {
+  it('is omitted for a meanwhile deleted firewall, and for deleted tables', async () => {
     await attach(closed)
     await attach(guest)
     expect(told().filter((line) => line.includes('note_'))).to.deep.equal([])

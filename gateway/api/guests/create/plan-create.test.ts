@@ -28,7 +28,7 @@ describe('planning a Windows container', () => {
   const ports = (body: Partial<CreateBody>): number[] =>
     windows(body).portMappings.map(({ containerPort }) => containerPort)
 
-  it('maps its remote desktop first, where no mapping is sent', () => {
+  it('maps its remote desktop first if no mapping is sent', () => {
     expect(ports({ port_mapping_count: 2 })).to.deep.equal([3389, 0])
     expect(windows({}).portMappings[0]?.description).to.equal('RDP')
     const explicit = [{ container_port: 80 }, { container_port: 3389, host_port: 40_000 }]
@@ -71,7 +71,7 @@ describe('planning a container from its request', () => {
     ['one to SSH for a count of 0', { port_mapping_count: 0 }, [[22, 0, 'tcp']]],
     ['none without NAT', { assign_nat: false }, []],
     [
-      'none without NAT, where none are asked for',
+      'none without NAT and without a request',
       { assign_nat: false, port_mapping_count: 3, extra_ports: [], nat_port_mappings: [] },
       [],
     ],
@@ -87,7 +87,7 @@ describe('planning a container from its request', () => {
       ],
     ],
     [
-      'extra ports once, and none that is mapped',
+      'extra ports once, without mapped ones',
       {
         extra_ports: [80, 443, 22, 80, 8080],
         nat_port_mappings: [{ container_port: 8080, host_port: 25080 }],
@@ -177,7 +177,7 @@ describe('planning a container from its request', () => {
     ['a bad password without a mode', { ssh_password: 'short' }, 'invalid_field', 'ssh_password'],
     ['a bad key without a mode', { ssh_public_key: 'ssh-rsa x' }, 'invalid_field', 'ssh_public_key'],
     ['an expiry that is not a valid time', { expires_at: 'tomorrow' }, 'invalid_field', 'expires_at'],
-    ['an expiry that no calendar has', { expires_at: '2030-02-30' }, 'invalid_field', 'expires_at'],
+    ['an expiry on a missing date', { expires_at: '2030-02-30' }, 'invalid_field', 'expires_at'],
     [
       'a mapping on an invalid address',
       { nat_port_mappings: [{ container_port: 80 }, { container_port: 81, host_ip: 'eth0' }] },
@@ -203,19 +203,19 @@ describe('planning a container from its request', () => {
     ],
     ['an address twice', { public_ipv4s: ['192.0.2.1', '192.0.2.2', '192.0.2.1'] }, 'invalid_field', 'public_ipv4s.2'],
     [
-      'an address twice in other words',
+      'an address twice in different spelling',
       { ipv6_addresses: ['2001:db8::1', '2001:DB8:0::1'] },
       'invalid_field',
       'ipv6_addresses.1',
     ],
     [
-      'addresses that are not to be assigned',
+      'addresses although assignment is off',
       { assign_ipv4: false, public_ipv4s: ['192.0.2.1'] },
       'invalid_field',
       'public_ipv4s',
     ],
     [
-      'IPv6 addresses that are not to be assigned',
+      'IPv6 addresses although assignment is off',
       { assign_ipv6: false, ipv6_addresses: ['2001:db8::1'] },
       'invalid_field',
       'ipv6_addresses',
@@ -245,14 +245,14 @@ describe('planning a container from its request', () => {
     expect(plan(nothing).spec).to.deep.equal(plan().spec)
   })
 
-  it('omits what the mode does not use, whatever it is', () => {
+  it('omits credentials that the mode does not use, even invalid ones', () => {
     const unused = { ssh_password: 'short', ssh_public_key: 'no key' }
     expect(plan({ ssh_auth_mode: 'auto_password', ...unused }).spec).to.deep.equal(plan().spec)
     const key = plan({ ssh_auth_mode: 'key', ssh_password: 'short', ssh_public_key: publicKey }).spec
     expect(key).to.include({ sshAuthMode: 'key', sshPassword: '' })
   })
 
-  it('derives the mode from the password or the key that is sent, and refuses both without a mode', () => {
+  it('derives the mode from the sent password or key, and rejects both without a mode', () => {
     expect(plan({ ssh_password: 'abcd1234', ssh_public_key: '' }).spec).to.include({
       sshAuthMode: 'password',
       sshPassword: 'abcd1234',
@@ -285,13 +285,13 @@ describe('planning a container from its request', () => {
 
   for (const [name, body, rates] of [
     ['unlimited by default', {}, [0, 0, 0, 0]],
-    ['each its own', { network_down_mbps: 100, io_write_mbps: 5 }, [100, 0, 0, 5]],
+    ['separate rates', { network_down_mbps: 100, io_write_mbps: 5 }, [100, 0, 0, 5]],
     ['the legacy pair', { network_bw_mbps: 50, io_speed_mbps: 7 }, [50, 50, 7, 7]],
-    ['its own before the legacy one', { network_bw_mbps: 50, network_up_mbps: 7 }, [50, 7, 0, 0]],
+    ['the separate rate before the legacy one', { network_bw_mbps: 50, network_up_mbps: 7 }, [50, 7, 0, 0]],
     ['the legacy one before 0', { network_bw_mbps: 50, network_up_mbps: 0 }, [50, 50, 0, 0]],
     ['0 before a legacy 0', { io_speed_mbps: 0, io_read_mbps: 3, io_write_mbps: 0 }, [0, 0, 3, 0]],
   ] as [string, Partial<CreateBody>, number[]][])
-    it(`bounds rates: ${name}`, () => {
+    it(`limits rates: ${name}`, () => {
       const { networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps } = plan(body).spec.limits!
       expect([networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps]).to.deep.equal(rates)
     })
