@@ -5,7 +5,7 @@ import { textsOf } from './texts.js'
 
 /* Rejects openings and words that plain English avoids, in the given files or in all files. */
 
-const checked = /\.(ts|mjs|svelte|proto|md|sh|pl|yaml)$|^scripts\/(up|down|test|check|bench)$/
+const checked = /\.(ts|mjs|svelte|proto|md|sh|pl|py|service|yaml)$|^scripts\/[\w-]+$|^\.ci\/run$/
 const ignored = /(^|\/)(proto\/gen|scripts\/english)\/|\.gen\.ts$|\/i18n\/zh\//
 
 function main(paths: readonly string[]): void {

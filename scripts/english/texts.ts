@@ -14,7 +14,9 @@ const readers: Readonly<Record<string, Read>> = {
   svelte: readMarked(/<!--([\s\S]*?)-->|\/\*([\s\S]*?)\*\/|(?:^|\s)\/\/ (.*)/g),
   proto: readMarked(/\/\/ (.*)/g),
   md: readMarkdown,
-  sh: readMarked(/(?:^|\s)# (.*)|\b(?:say|note|fail|echo) '([^']*)'/g),
+  sh: readMarked(/(?:^|\s)# (.*)|\b(?:say|note|fail|echo) '([^']*)'|\b(?:say|note|fail|echo) "([^"]*)"/g),
+  py: readMarked(/(?:^|\s)# (.*)|"""([\s\S]*?)"""/g),
+  service: readMarked(/(?:^|\s)# (.*)/g),
   pl: readMarked(/(?:^|\s)# (.*)/g),
   yaml: readMarked(/# (.*)/g),
 }
