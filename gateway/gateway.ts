@@ -42,7 +42,7 @@ export interface GatewayOptions {
 type Close = () => Promise<void>
 
 /**
- * Starts the gateway. It also starts while the store is down, answering 503 until the store is there.
+ * Starts the gateway. It also starts while the store is down, answering 503 until the store is available.
  * @returns a function that ends it: no more connections, requests in progress finish, then the rest in reverse order
  */
 export async function startGateway(options: GatewayOptions): Promise<Close> {

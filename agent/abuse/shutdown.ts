@@ -61,7 +61,7 @@ export class AbuseShutdown {
   }
 
   /**
-   * The block is stored in the journal together with the alert. Cutting off and stopping follow from it, even after a
+   * Stores the block in the journal together with the alert. The guest is then disconnected and stopped, even after a
    * crash.
    */
   async #stop(alert: AlertRecord): Promise<void> {

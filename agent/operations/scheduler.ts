@@ -29,7 +29,7 @@ export class Scheduler {
   readonly #lanes = new Map<string, Lane>()
   readonly #ready = new Queue<Turn>()
   readonly #dropped = new WeakSet<Task>()
-  /** Tasks that hold one of the `parallel` places. */
+  /** Tasks that occupy one of the `parallel` slots. */
   readonly #placed = new Set<Task>()
   readonly #active = new Map<Task, Promise<void>>()
   #pumping = false
@@ -77,7 +77,7 @@ export class Scheduler {
     this.#advance(task)
   }
 
-  /** Gives the task's place to others while it waits; its subject stays busy. */
+  /** Frees the task's slot while it waits; its subject stays busy. */
   async pause<T>(task: Task, wait: () => Promise<T>): Promise<T> {
     this.#placed.delete(task)
     this.#pump()
@@ -89,7 +89,7 @@ export class Scheduler {
   }
 
   /**
-   * Starts no more tasks. Paused ones get their place at once, so that they can end. Resolves once no task is running.
+   * Starts no more tasks. Paused ones get a slot at once, so that they can end. Resolves once no task is running.
    */
   async close(): Promise<void> {
     this.#closed = true

@@ -59,7 +59,7 @@ export class KeyUsage {
     this.#pending.delete(id)
   }
 
-  /** By key id. @throws {BerthError} `store_unavailable` */
+  /** Reads the last use of each key, by its id. @throws {BerthError} `store_unavailable` */
   async readAll(): Promise<Map<number, KeyUse>> {
     const stored = await this.store.run('read the use of keys', (client) => client.hGetAll(keyNames(this.store).used))
     const uses = new Map(Object.entries(stored).map(([id, text]) => [Number(id), parseUse(text)]))

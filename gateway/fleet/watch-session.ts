@@ -76,7 +76,8 @@ export class WatchSession {
 
   #collect(message: WatchResponse, event: WatchEvent | undefined): void {
     if (event?.$case === 'synced') return this.#finishSync(event.value.epoch, message.revision)
-    if (++this.#unsynced > maxUnsynced) throw new Error(`more than ${maxUnsynced} events before synced`)
+    if (++this.#unsynced > maxUnsynced)
+      throw new Error(`the agent sent more than ${maxUnsynced} events before the end of the synchronization`)
     if (event?.$case === 'reset') {
       this.#snapshot = new WatchSnapshot()
       this.#changes = []

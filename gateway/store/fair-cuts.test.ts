@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { planCuts, type Share } from './fair-cuts.js'
 
-/** `root/ref` with a count each. */
+/** Shares of callers, each given as `root/ref` with a count. */
 const shares = (...of: readonly (readonly [name: string, count: number])[]): Share[] =>
   of.map(([name, count]) => ({ root: name.replace(/\/.*/, ''), ref: name, count }))
 

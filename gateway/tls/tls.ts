@@ -217,7 +217,7 @@ export class Tls {
         target: next.target,
         roots: this.#rootPems,
       })
-      if (seen.fingerprint !== fingerprint) throw new Error('it uses another certificate')
+      if (seen.fingerprint !== fingerprint) throw new Error('it presents another certificate')
     } catch (cause) {
       await this.#replace(next, { ...old, change: randomUUID() })
       await this.#listeners.converge()

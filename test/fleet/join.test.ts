@@ -140,7 +140,7 @@ describe('joining', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('detects a gateway in the middle before anything is sent', async () => {
+  it('detects a man-in-the-middle gateway before it sends anything', async () => {
     const token = await newToken()
     const content = parseJoinToken(token)
     const [head, , tail] = token.split('.')

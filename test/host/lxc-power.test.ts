@@ -121,7 +121,7 @@ describe('power of lxc guests', function () {
       expect(ends).to.deep.equal([])
     })
 
-    it('kills an unresponsive guest after the timeout, and one at once', async () => {
+    it('kills an unresponsive guest after the timeout, or at once on request', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "" PWR TERM INT; while :; do sleep 1; done')
       await lab.host.driver.start(machine, signal)

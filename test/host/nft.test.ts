@@ -69,7 +69,7 @@ describe('nft and ip on a pipe', () => {
     expect(await nft.readTable('ip', 'btest_none')).to.equal(undefined)
   })
 
-  it('identifies its own processes, of a pipe and of a long transaction', async () => {
+  it('knows the pids of its own processes: the pipe, and one for a long transaction', async () => {
     const monitor = spawn('nft', ['monitor'], { stdio: ['ignore', 'pipe', 'inherit'] })
     const pids: number[] = []
     createInterface({ input: monitor.stdout }).on('line', (line) => {

@@ -68,7 +68,7 @@ describe('disks before boots', () => {
     expect(creations.count('boot')).to.equal(30)
   })
 
-  it('puts later disks before waiting boots', async () => {
+  it('creates later requested disks before it starts waiting guests', async () => {
     const gates = new Map(['g0', 'g1', 'g2'].map((guest) => [guest, new Gate()]))
     const creations = new Creations({ disk: (guest) => gates.get(guest)!.pass() })
     const engine = lab.start([creations.definition], { parallel: 2 })
@@ -84,7 +84,7 @@ describe('disks before boots', () => {
     expect(creations.disksFirst).to.equal(3)
   })
 
-  it('puts a disk first that gets its slot at the same moment as a boot', async () => {
+  it('creates a disk before a boot that gets its slot at the same moment', async () => {
     const configure = async (guest: string): Promise<void> => {
       if (guest === 'g0') engine.submit(order('g1', 'create', 'g1'))
     }

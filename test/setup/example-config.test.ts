@@ -43,7 +43,7 @@ for (const [name, schema, differing] of examples)
         else expect(shown).to.deep.equal(findValue(defaults, key))
       })
 
-    it('explains values in comments, which never begin with the value', () => {
+    it('has no key after a blank line without a comment', () => {
       const lines = text.split('\n')
       const bare = lines.filter((line, at) => /^\s*\w+: \S/.test(line) && lines[at - 1] === '')
       expect(bare).to.deep.equal([])

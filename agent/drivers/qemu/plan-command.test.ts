@@ -120,5 +120,5 @@ describe('sizes of a virtual machine', () => {
   ] as const)
     it(`${vcpuMilli} thousandths are ${processors}`, () => expect(processorsOf({ vcpuMilli })).to.equal(processors))
 
-  it('has whole MiB', () => expect(memoryMibOf({ memoryBytes: 300 * mib + 5 })).to.equal(300))
+  it('rounds memory to whole MiB', () => expect(memoryMibOf({ memoryBytes: 300 * mib + 5 })).to.equal(300))
 })

@@ -17,7 +17,7 @@ export interface GuestProbe {
 
 export const hostProbe: GuestProbe = { listListeners, connect: tryConnection }
 
-/** Maximum size that is read of a guest's list of sockets, which may be of any length. */
+/** Limit for reading a guest's list of sockets, which can have any length. */
 const maxBytes = 1024 * 1024
 const connectMs = 2000
 

@@ -89,7 +89,7 @@ function once(args: readonly string[], stdin = ''): Promise<PipeOutput> {
 
 function check(text: string): void {
   if (!allowed.test(text) || refused.test(text))
-    throw new CommandError('nft', 1, '', 'a character outside of the rules of planned text')
+    throw new CommandError('nft', 1, '', 'the planned text contains a forbidden character')
 }
 
 /** Returns undefined if the listed object is missing. */

@@ -101,7 +101,7 @@ function checkVersion3(bytes: Buffer): void {
   if (features & dataFileFeature) throw invalid('its data is in another file')
   if (features & ~harmlessFeatures) throw invalid('it has unknown features')
   const length = bytes.readUInt32BE(100)
-  if (length < 104 || length > bytes.length) throw invalid(`a header of ${length} bytes`)
+  if (length < 104 || length > bytes.length) throw invalid(`its header has an invalid length of ${length} bytes`)
   checkExtensions(bytes, length)
 }
 

@@ -55,7 +55,7 @@ export function accessPolicyRoutes(policies: AccessPolicies): Route[] {
       audit: 'access_policy.update',
       errors: ['access_policy_lockout'],
       summary:
-        'Changes the fields sent. The change takes effect immediately on every gateway. A change that locks out the caller is refused',
+        'Changes the access policy on every gateway immediately. Omitted fields stay unchanged. A change that locks out the caller is rejected',
       body: BodySchema,
       example: { enabled: true, allowed_sources: ['192.0.2.0/24', '2001:db8::/48'], trusted_proxies: [] },
       handle: async (context) => {

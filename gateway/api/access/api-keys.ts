@@ -172,7 +172,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       bound: 'own',
       confirmed: true,
       audit: 'apikey.update',
-      summary: 'Changes the fields sent of an API key',
+      summary: 'Changes an API key. Omitted fields stay unchanged',
       params: PathSchema,
       body: UpdateSchema,
       example: { disabled: true },

@@ -57,7 +57,7 @@ function languageRoute({ language }: PanelSettings, method: 'POST' | 'PUT'): Rou
     bound: 'refused',
     audit: 'language.update',
     tag: 'Settings',
-    summary: 'Sets the default language of the panel. It applies to people without a chosen language',
+    summary: 'Sets the default language of the panel. It applies to users who have not chosen a language',
     body: LanguageSchema,
     example: { language: 'en' },
     data: LanguageSchema,

@@ -131,7 +131,8 @@ function changeRoutes(parts: BackupParts): Route[] {
       name: 'updateBackupTarget',
       scope: 'backuptarget:manage',
       audit: 'backup_target.update',
-      summary: 'Changes the fields sent of a backup target. Its type and encryption password cannot be changed',
+      summary:
+        'Changes a backup target. Omitted fields stay unchanged. The type and the encryption password cannot be changed',
       params: TargetPathSchema,
       body: ChangeTargetSchema,
       example: { verify_percent: 10 },

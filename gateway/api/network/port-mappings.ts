@@ -78,7 +78,7 @@ function updateRoute(fleet: Fleet): Route {
     name: 'updatePortMapping',
     subUser: 'inner',
     audit: 'container.port_mapping_update',
-    summary: 'Changes the fields sent of a mapping. Answers all mappings of the container',
+    summary: 'Changes a mapping. Omitted fields stay unchanged. The answer contains all mappings of the container',
     params: IndexPathSchema,
     body: MappingChangeSchema,
     example: { container_port: 8080 },

@@ -57,7 +57,7 @@ function changeRoute(fleet: Fleet): Route {
     scope: 'routing:write',
     bound: 'refused',
     audit: 'routing.update',
-    summary: 'Replaces the lists sent; the others stay',
+    summary: 'Replaces the sent lists. Omitted lists stay unchanged',
     body: RoutingBodySchema,
     example: {
       items: [{ address: '203.0.113.7', interface: 'eth0', prefix_len: 24, gateway: '203.0.113.1' }],

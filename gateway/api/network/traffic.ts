@@ -113,7 +113,7 @@ function changeRoutes(fleet: Fleet): Route[] {
       name: 'updateTrafficLimit',
       subUser: 'refused',
       audit: 'container.traffic_limit',
-      summary: 'Changes the fields sent of a monthly quota. Fields that are not sent stay unchanged',
+      summary: 'Changes the monthly quota. Omitted fields stay unchanged',
       body: TrafficBodySchema,
       example: { traffic_mode: 'total', monthly_traffic_gb: 1000, traffic_action: 'throttle' },
       data: UpdatedSchema,

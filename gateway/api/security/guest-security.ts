@@ -50,7 +50,8 @@ export function guestSecurityRoutes(fleet: Fleet): Route[] {
       name: 'updateContainerSecurity',
       scope: 'security:settings',
       audit: 'container.security',
-      summary: 'Changes the fields sent. Not available for keys that are bound to containers',
+      summary:
+        'Changes how Berth reacts to alerts about a container. Omitted fields stay unchanged. Not available for keys that are bound to containers',
       conditional: true,
       body: BodySchema,
       example: { auto_shutdown_exempt: false, smtp: 'open' },

@@ -127,7 +127,7 @@ function changeRoute({ subUsers, logins, ...parts }: SubUserDeps): Route {
     name: 'updateSubUser',
     scope: 'subuser:update',
     audit: 'sub_user.update',
-    summary: 'Changes the fields sent of a sub-user, from its next request on',
+    summary: 'Changes a sub-user, from its next request on. Omitted fields stay unchanged',
     params: SubUserPathSchema,
     body: ChangeSubUserSchema,
     example: { disabled: true },

@@ -105,7 +105,7 @@ function changeRoutes({ webhooks, time }: Parts): Route[] {
       path: '/webhooks/{id}',
       name: 'updateWebhook',
       audit: 'webhook.update',
-      summary: 'Changes the fields sent of a webhook. Waiting events are sent to the new URL',
+      summary: 'Changes a webhook. Omitted fields stay unchanged. Waiting events are sent to the new URL',
       params: WebhookPathSchema,
       body: ChangeWebhookSchema,
       example: { disabled: true },

@@ -53,7 +53,7 @@ export class GuestCreator {
     throw mostTelling(refusals)
   }
 
-  /** Places for several guests, each planned in addition to the others before the first is created. */
+  /** Reserves hosts for several guests before the first is created; each reservation counts for the next ones. */
   holdRoom(): HeldRoom {
     const own: string[] = []
     return {
@@ -68,7 +68,7 @@ export class GuestCreator {
     }
   }
 
-  /** From here on the room belongs to the creation. */
+  /** Passes a reservation to its creation. */
   #takeHeld(operationId: string): readonly string[] | undefined {
     const held = this.#held.get(operationId)
     if (!held) return undefined

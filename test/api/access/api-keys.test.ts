@@ -68,7 +68,7 @@ describe('API keys over HTTP', () => {
     expect((await keys.find((await keys.make({ scopes })).id)).scopes).to.deep.equal(scopes)
   })
 
-  it('changes only the fields sent', async () => {
+  it('changes only the sent fields', async () => {
     const { id } = await keys.make({
       scopes: ['container:read'],
       ip_whitelist: '10.0.0.1',

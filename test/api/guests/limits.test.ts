@@ -243,7 +243,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect(await detail()).to.include({ traffic_mode: 'split', traffic_in_gb: 10, traffic_out_gb: 2 })
     })
 
-    it('changes only the fields sent', async () => {
+    it('changes only the sent fields', async () => {
       const whole = { traffic_action: 'throttle', traffic_throttle_mbps: 5, traffic_reset_day: 15 }
       await put('traffic-limit', { monthly_traffic_gb: 3, ...whole })
       await put('traffic-limit', { monthly_traffic_gb: 4 })

@@ -65,7 +65,7 @@ describe('port mappings over HTTP', () => {
     expect(await stored()).to.have.length(2)
   })
 
-  it('changes only the fields sent', async () => {
+  it('changes only the sent fields', async () => {
     const description = 'web 😀'
     await add({ container_port: 80, host_port: 26_000, description })
     const put = (body: object) => gateway.request('PUT', path('/1'), { body })

@@ -83,7 +83,7 @@ describe('TLS of the API', () => {
       expect((await gateway.request('GET', '/ssl')).headers).not.to.have.property('strict-transport-security')
     })
 
-    it('logs people in: no header replaces another, with HSTS or without', async () => {
+    it('sets both login cookies next to the HSTS header', async () => {
       await upload()
       await makeAdmin(gateway, 'ada')
       const body = JSON.stringify({ username: 'ada', password })

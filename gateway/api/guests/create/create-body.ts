@@ -112,7 +112,7 @@ export const CreateBodySchema = Type.Object(
       Type.String({
         maxLength: maxUserDataLength,
         description:
-          'First-boot data for virtual machines, in a form of cloud-init: a script with `#!`, `#cloud-config`, ' +
+          'First-boot data for virtual machines, in a format of cloud-init: a script with `#!`, `#cloud-config`, ' +
           '`#cloud-config-archive`, `#cloud-config-jsonp`, `#cloud-boothook`, `#include`, `#include-once`, ' +
           '`#part-handler`, `## template: jinja`, or a MIME message. It may be gzip data or UTF-16 as base64. Data that ' +
           'the system would ignore is refused with the reason. For Windows: a form of cloudbase-init.',

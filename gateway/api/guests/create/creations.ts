@@ -95,7 +95,7 @@ export function noTemplate(): BerthError {
 function createdRow({ hostId, response }: GuestCreation, operationId: string): CreatedContainer {
   const { guest, sshPassword } = response
   if (guest === undefined)
-    throw new BerthError('internal', 'agent_error', 'the host created no container: its answer does not contain it')
+    throw new BerthError('internal', 'agent_error', 'the answer of the host does not contain the created container')
   return {
     task_id: operationId,
     id: guest.id,
