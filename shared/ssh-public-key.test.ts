@@ -48,7 +48,7 @@ describe('parseSshPublicKey', () => {
     ['rsa-2048', '-t', 'rsa', '-b', '2048'],
     ['rsa-3072', '-t', 'rsa', '-b', '3072'],
   ] as const)
-    it(`accepts a key of ssh-keygen, and agrees with it about damaged copies: ${name}`, () => {
+    it(`accepts a key of ssh-keygen, and rejects the same damaged copies: ${name}`, () => {
       const key = generate(name, ...options)
       expect(parseSshPublicKey(`  ${key}\n`)).to.equal(key)
       expect(parseSshPublicKey(key.replaceAll(' ', ' \t '))).to.equal(key)

@@ -23,7 +23,7 @@ describe('chooseResolvers', () => {
   ] as const)
     it(name, () => expect(chooseResolvers([text])).to.deep.equal(servers))
 
-  it('uses those behind a resolver of the host itself', () => {
+  it('replaces a local resolver of the host by its upstream servers', () => {
     const upstream = 'nameserver 168.63.129.16\n'
     expect(chooseResolvers(['nameserver 127.0.0.53\n', upstream])).to.deep.equal(['168.63.129.16'])
     expect(chooseResolvers(['nameserver 192.0.2.1\n', upstream])).to.deep.equal(['192.0.2.1'])

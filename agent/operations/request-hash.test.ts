@@ -25,7 +25,7 @@ describe('request hash', () => {
     expect(new Set([...others, same]).size).to.equal(5)
   })
 
-  it('equals for a guest the hash that earlier versions journaled', () =>
+  it('has the same value for a guest as in earlier versions', () =>
     expect(hashRequest('stop', { kind: 'guest', id: 'u' }, { force: true })).to.equal(
       createHash('sha256').update('{"action":"stop","guestUuid":"u","request":{"force":true}}').digest('hex'),
     ))

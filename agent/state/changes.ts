@@ -72,7 +72,7 @@ export class Changes {
    */
   transaction<T>(work: () => T): T {
     if (this.#open) return work()
-    if (this.db.inTransaction) throw new Error('transaction() inside of one that is not of Changes')
+    if (this.db.inTransaction) throw new Error('transaction(): a transaction without Changes is already open')
     const result = this.#commit(work)
     this.#tell()
     return result

@@ -36,7 +36,7 @@ export class LoginRows {
     private readonly keep: number,
   ) {}
 
-  /** Rows for an attempt, the best first: it is counted in the first one that exists, or that may be created. */
+  /** Candidate rows for an attempt, by preference. It counts in the first row that exists or can be created. */
   plan(attempt: LoginAttempt): readonly PlannedRow[] {
     const { accountId } = attempt
     const ofAccount = { ...attempt, address: '', userAgent: '' }

@@ -108,7 +108,7 @@ export class WatchSession {
   #expectMore(): void {
     const { silenceMs } = this.connection.target
     clearTimeout(this.#idleTimer)
-    this.#idleTimer = setTimeout(() => this.#end(new Error(`silent for ${silenceMs} ms`)), silenceMs)
+    this.#idleTimer = setTimeout(() => this.#end(new Error(`the agent was silent for ${silenceMs} ms`)), silenceMs)
   }
 
   #throttle(): void {

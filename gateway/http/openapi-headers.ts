@@ -50,7 +50,7 @@ export const documentedHeaders: Readonly<Record<string, Json>> = {
   },
 }
 
-/** True if answers carry one: a stream has none. */
+/** True if answers of the route have an ETag. Streams do not. */
 export function hasEtag({ method, produces }: Route): boolean {
   return method === 'GET' && produces !== 'text/event-stream'
 }

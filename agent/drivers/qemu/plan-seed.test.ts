@@ -102,7 +102,7 @@ describe('planUserData', () => {
     ['quotes, NUL and other scripts', '"\'\0\u2028漢\n\n\r', 'text/plain'],
     ['64 KiB', 'x'.repeat(65_536), 'text/plain'],
   ] as const)
-    it(`includes ${what} of a customer, first and unchanged`, () => {
+    it(`contains ${what} of a customer unchanged, as the first part`, () => {
       const parts = partsOf(planUserData({ ...instance, userData }))
       expect(parts).to.have.length(2)
       expect(parts[0]?.headers).to.contain(`Content-Type: ${type};`)

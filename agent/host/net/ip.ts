@@ -77,7 +77,7 @@ export class Ip {
 
   /** `ip neighbour` ends the whole batch if the kernel refuses (ipneigh.c). Its last output is the answer then. */
   async #send(command: string): ReturnType<ToolPipe['send']> {
-    if (!allowed.test(command)) throw new CommandError('ip', 1, '', 'a character outside of planned text')
+    if (!allowed.test(command)) throw new CommandError('ip', 1, '', 'the planned text contains a forbidden character')
     try {
       return await this.#pipe.send(command)
     } catch (error) {

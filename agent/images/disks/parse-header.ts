@@ -86,7 +86,7 @@ const dataFileExtension = 0x44415441
 function parseQcow2(bytes: Buffer, mostBytes: number): DiskFormat {
   if (bytes.length < 104) throw invalid('the qcow2 header is cut off')
   const version = bytes.readUInt32BE(4)
-  if (version !== 2 && version !== 3) throw invalid(`qcow2 of version ${version}`)
+  if (version !== 2 && version !== 3) throw invalid(`qcow2 version ${version} is not supported`)
   if (bytes.readBigUInt64BE(8) !== 0n || bytes.readUInt32BE(16) !== 0)
     throw invalid('it needs another file below it (a backing file)')
   if (bytes.readUInt32BE(32) !== 0) throw invalid('it is encrypted')

@@ -57,7 +57,7 @@ function languageRoute({ language }: PanelSettings, method: 'POST' | 'PUT'): Rou
     bound: 'refused',
     audit: 'language.update',
     tag: 'Settings',
-    summary: 'Sets the default language of the panel. It applies to users who have not chosen a language',
+    summary: 'Sets the default language of the panel. It applies to users without a choice of their own',
     body: LanguageSchema,
     example: { language: 'en' },
     data: LanguageSchema,
