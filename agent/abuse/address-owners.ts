@@ -17,7 +17,7 @@ export class AddressOwners {
   #owners: ReadonlyMap<string, Owner> = new Map()
   #listed: readonly AddressHolder[] | undefined
 
-  /** Updates who has which address. @param guests the same array as long as nothing changed */
+  /** Updates the owners of addresses. @param guests the same array as long as nothing changed */
   update(guests: readonly AddressHolder[], nowMs: number): void {
     if (guests === this.#listed) return
     this.#listed = guests

@@ -18,8 +18,8 @@ export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number
 }
 
 /**
- * True if a finding shows that its guest continues what it was notified of. Otherwise a guest that stopped at once
- * would be found until the stop, and be notified again after the stop was lifted.
+ * True if a finding shows that the guest continues the reported abuse. Otherwise a guest that stopped at once would be
+ * found until the stop, and reported again after the stop was lifted.
  */
 export function isNews(
   own: readonly Pick<AlertState, 'type' | 'action'>[],

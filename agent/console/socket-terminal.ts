@@ -65,7 +65,7 @@ export class SocketTerminals {
   }
 
   #leave(path: string, shared: SharedSocket): void {
-    this.#forget(path, shared) // whoever comes next has a connection of its own
+    this.#forget(path, shared) // the next user gets a separate connection
     hangUp(shared.socket)
   }
 

@@ -135,7 +135,7 @@ export class Logins {
     }
   }
 
-  /** Logs in somebody who has proved his identity in another way. @throws {BerthError} `store_unavailable` */
+  /** Logs in a user who has proved the identity in another way. @throws {BerthError} `store_unavailable` */
   begin(account: Account, method: LoginMethod, place: LoginPlace): Promise<LoggedIn> {
     return this.#begin({ username: account.username, account, method, place }, false)
   }

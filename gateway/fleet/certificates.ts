@@ -186,7 +186,7 @@ function notRenewable({ record: { id } }: HostState): string {
   )
 }
 
-/** Keeps the serial in use, however many certificates the agent failed to install. */
+/** Keeps the serial in use, even after many certificates that the agent failed to install. */
 export function addSerial(serials: readonly string[], issued: string, inUse: string | undefined): string[] {
   const others = serials.filter((serial) => serial !== inUse)
   const kept = serials.filter((serial) => serial === inUse)

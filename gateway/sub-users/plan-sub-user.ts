@@ -6,7 +6,7 @@ import { defaultPermissions, innerPortsScope } from '../access/sub-user-bounds.j
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
 
 /*
- * Decides who may create and change which sub-users: nobody can give a sub-user more rights than he has, or take over
+ * Decides which callers may create and change a sub-user: no caller can give it more rights than its own, or take over
  * one with more rights.
  */
 

@@ -38,7 +38,7 @@ try {
   }
   const { user, system } = (await watch.call('cpu')) as NodeJS.CpuUsage
   const percent = (user - begun.user + system - begun.system) / 10_000 / seconds
-  console.log(`the watch, without what it starts: ${percent.toFixed(1)} % of a processor`)
+  console.log(`the watch, without its child processes: ${percent.toFixed(1)} % of a processor`)
   const alerts = (await watch.call('alerts')) as AlertRecord[]
   const nameOf = ({ guestUuid }: AlertRecord): string =>
     [...guests].find(([, { uuid }]) => uuid === guestUuid)?.[0] ?? guestUuid

@@ -116,7 +116,7 @@ async function benchNetworks(): Promise<void> {
 if ((['lifecycle', 'life', 'storm', 'disk'] as const).some(runs)) await benchGuests()
 if (runs('http')) printFigures('HTTP', await benchHttp())
 if (runs('access')) {
-  printFigures('Changes of who may enter', await benchReach())
+  printFigures('Changes of access rights', await benchReach())
   await import('./access.js')
 }
 if (runs('attacks')) await benchAttacks()

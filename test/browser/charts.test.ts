@@ -148,7 +148,7 @@ describe('the charts of a guest in the panel', function () {
       await reinstall()
       await waitFor(() => check().isChecked(), { what: 'it is offered' })
       faults.snapshot = () => {
-        throw new BerthError('conflict', 'guest_busy', 'something else is going on')
+        throw new BerthError('conflict', 'guest_busy', 'another operation is running')
       }
       const reinstalled = (): boolean =>
         lab.gateway.fleet.operations().some(({ operation }) => operation.action === 'reinstall')

@@ -107,7 +107,7 @@ describe('processors that guests share', function () {
     return online.map((cpu) => all.filter((one) => one === cpu).length)
   }
 
-  it('are as many as sold, and spread', () => {
+  it('are as many as configured, and spread', () => {
     for (const uuid of uuids) expect(cpusOf(uuid)).to.have.length(1)
     const counts = spread(uuids)
     expect(Math.max(...counts) - Math.min(...counts)).to.be.at.most(1)

@@ -169,7 +169,7 @@ describe('the access policy, over sockets', function () {
   }
 
   for (const [what, way, isAllowed, policy = base] of cases)
-    it(`${isAllowed ? 'lets in' : 'refuses'} ${what}`, async () => {
+    it(`${isAllowed ? 'accepts' : 'rejects'} ${what}`, async () => {
       await setPolicy(policy)
       for (const port of way.ports) await expectReach(way, `http://${way.to}:${port}`, isAllowed)
     })
@@ -283,7 +283,7 @@ describe('the access policy, over sockets', function () {
     for (const port of gatewayPorts) {
       const call = { url: `http://10.0.0.10:${port}/docs`, from: outside }
       const isIn = async () => (await lab.ask('world', call)).code === ''
-      await waitFor(isIn, { timeoutMs: deadlineOf(withinMs), what: 'let in' })
+      await waitFor(isIn, { timeoutMs: deadlineOf(withinMs), what: 'accepted' })
     }
   })
 })

@@ -217,7 +217,7 @@ describe('firewall', function () {
         if (name === 'in') expect(lab.ask(inA, `tcp:${clientAddress}:4001`)).to.not.equal('')
         const count = answers.length
         await set()
-        await waitFor(() => answers.length > count + 10, { what: 'going on' })
+        await waitFor(() => answers.length > count + 10, { what: 'continues' })
       })
   })
 

@@ -13,7 +13,7 @@ const overheadMib = 256
 /** Maximum number of threads: one per processor, and those that wait for the disk. */
 const mostThreads = 512
 
-/** Limits of QEMU's process that leave its guest the resources that were sold. QEMU itself limits disk I/O. */
+/** Limits of QEMU's process that leave its guest its configured resources. QEMU itself limits disk I/O. */
 export function planGroupLimits({ limits }: Machine, acceleration: 'kvm' | 'tcg'): GroupLimits {
   const extraMib = overheadMib + (acceleration === 'tcg' ? translationCacheMib : 0)
   return {

@@ -1,7 +1,7 @@
 /*
- * The processors that a guest runs on: as many as it was sold, rounded up. `nproc` shows this number in the guest, and
- * runtimes create threads by it; the quota limits how much processor time the guest gets. Places are chosen by the sold
- * amounts, as in LXD and Proxmox, so that each processor carries about the same.
+ * The processors that a guest runs on: its limit, rounded up. `nproc` shows this number in the guest, and runtimes create
+ * threads by it; the quota limits the processor time of the guest. Processors are chosen by the configured limits, as in
+ * LXD and Proxmox, so that each processor carries about the same.
  */
 
 export interface Place {

@@ -18,7 +18,7 @@ import {
 export type GuestStatus =
   'creating' | 'starting' | 'running' | 'stopping' | 'stopped' | 'restarting' | 'deleting' | 'error'
 
-/** Sizes as sold; rate 0: unlimited. */
+/** Configured sizes; rate 0: unlimited. */
 export interface GuestLimits {
   vcpuMilli: number
   ramMb: number

@@ -65,7 +65,7 @@ describe('a change of IPv6 prefixes', () => {
     it(name, () => expect(outcome(() => checkSourcesChange({ before, after }, assigned))).to.contain(expected))
 
   for (const [name, more, expected] of [
-    ['names nobody’s', { address: '2001:db8:1::1', gateway: 'fe80::1' }, 'allowed'],
+    ['names an unused address', { address: '2001:db8:1::1', gateway: 'fe80::1' }, 'allowed'],
     ['names a guest’s as the host’s', { address: '2001:db8:1::5' }, 'address_in_use: 2001:db8:1::5'],
     ['names a guest’s as the router', { gateway: '2001:db8:1::5' }, 'address_in_use: 2001:db8:1::5'],
   ] as const)

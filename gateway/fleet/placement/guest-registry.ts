@@ -111,7 +111,7 @@ export class GuestRegistry {
     return uuids.filter((_, index) => !found[index])
   }
 
-  /** Calls back after each change of what is reserved, by any gateway or unseen. Call it before `store.start()`. */
+  /** Calls back after each change of reservations, by any gateway or unseen. Call it before `store.start()`. */
   onChange(listener: () => void): void {
     this.store.onInvalidate(this.#guests, listener)
     this.store.on('up', listener)

@@ -7,8 +7,8 @@ import { SubUserCalls, type Caller } from '../../support/gateway/sub-user-calls.
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
- * Every route of the table, for every kind of caller: let in, or refused with a status and a code. What is expected is
- * said here from a route's own words, and for sub-users from a list. Routes that are added are covered without a line.
+ * Every route of the table, for every kind of caller: accepted, or rejected with a status and a code. The expectations
+ * follow from the properties of a route, and for sub-users from a list. New routes are covered automatically.
  */
 
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']

@@ -30,10 +30,10 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
   for (const fault of ['send', 'verify'] as const)
     it(`are not created or restored when they cannot be ${fault === 'send' ? 'sent' : 'read back'}`, async () => {
       agent.host.backupFaults[fault] = () => {
-        throw conflict('backup_damaged', 'not what was sent')
+        throw conflict('backup_damaged', 'not the sent data')
       }
       const failed = await ended(await ask())
-      expect([failed['status'], failed['error']]).to.deep.equal(['failed', 'not what was sent'])
+      expect([failed['status'], failed['error']]).to.deep.equal(['failed', 'not the sent data'])
       expect([await rows(), kept(), snapshotsLeft()]).to.deep.equal([[], [], 0])
     })
 

@@ -180,7 +180,7 @@ describe('shutdown', () => {
     gateway.fleet.reached = () => held
     await gateway.fleet.addGuest({ name: 'in-flight' })
     const answer = gateway.request('POST', '/containers/in-flight/start')
-    await waitFor(() => gateway.fleet.operations().length > 0, { what: 'the request is at work' })
+    await waitFor(() => gateway.fleet.operations().length > 0, { what: 'the request in progress' })
     const closed = gateway.closeServer(10_000)
     const refused = await connects(gateway)
     release()
@@ -195,7 +195,7 @@ describe('shutdown', () => {
     gateway.fleet.reached = () => new Promise(() => undefined)
     await gateway.fleet.addGuest({ name: 'for-ever' })
     const answer = gateway.request('POST', '/containers/for-ever/start').catch(() => 'cut off')
-    await waitFor(() => gateway.fleet.operations().length > 0, { what: 'the request is at work' })
+    await waitFor(() => gateway.fleet.operations().length > 0, { what: 'the request in progress' })
     const started = performance.now()
     await gateway.closeServer(200)
     expectInTime(started, 5000, 'it is cut off')

@@ -30,7 +30,7 @@ export function mapping(protocol: 'tcp' | 'udp', hostPort: number, containerPort
 /** Ordinary traffic, for a number of seconds. */
 export const honest = (seconds: number): readonly Case[] => [
   {
-    name: 'a crawler, whose links are dead at times',
+    name: 'a crawler with some dead links',
     work: python('crawl', '198.19.6', '200', '198.19.202', '15', String(seconds)),
   },
   {
@@ -41,17 +41,17 @@ export const honest = (seconds: number): readonly Case[] => [
     name: 'connections of an application to its database, 500 a second',
     work: python('fetch', '198.19.7.7', '5432', '500', String(seconds)),
   },
-  { name: 'a resolver that asks many', work: python('resolve', '198.19.8', '200', '40', String(seconds)) },
+  { name: 'a resolver with many servers', work: python('resolve', '198.19.8', '200', '40', String(seconds)) },
   {
-    name: 'a torrent with 300 peers that are gone',
+    name: 'a torrent with 300 offline peers',
     work: python('peers', '198.19.203', '300', String(seconds)),
   },
   {
-    name: 'a node that looks for peers, most of which are gone',
+    name: 'a node that searches for peers, most of which are offline',
     work: python('node', '198.19.205', '8333', '2', String(seconds)),
   },
   {
-    name: 'a look at machines of which one is down',
+    name: 'a check of machines, one of which is down',
     work: python('monitor', '198.19.9.9', '198.19.204.4', String(seconds)),
   },
   {
@@ -68,13 +68,13 @@ export const honest = (seconds: number): readonly Case[] => [
     work: python('stream', '198.19.12.12', '5004', '100', String(seconds)),
   },
   {
-    name: 'a VPN through which somebody downloads, 20 Mbit/s',
+    name: 'a VPN with a download, 20 Mbit/s',
     work: python('tunnel', '1194'),
     mapping: mapping('udp', 21_194, 1194),
     client: python('download', hostAddress, '21194', '20', String(seconds)),
   },
   {
-    name: 'a proxy that asks for a password',
+    name: 'a proxy that requires a password',
     work: python('socks', '1080', '2'),
     mapping: mapping('tcp', 22_080, 1080),
     client: python('knock', hostAddress, '22080', '2', String(seconds)),

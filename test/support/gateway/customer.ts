@@ -138,7 +138,7 @@ export class Customer {
     this.acknowledged.ipv6Addresses = guest?.ipv6Addresses
   }
 
-  /** Executed once, however often it is sent. */
+  /** Executed once, even if it is sent repeatedly. */
   #change(uuid: string, change: WireChange): Promise<ChangeSettingResponse> {
     const { settings, stopped } = this.parts
     const request = settingRequest(change, { uuid, operationId: randomUUID() })

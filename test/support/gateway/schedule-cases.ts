@@ -41,7 +41,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     })
   })
 
-  it('keep what is not sent, and know no run while they are off', async () => {
+  it('keep omitted fields, and show no next run while they are off', async () => {
     await lab.isSet({ ...daily, retention: 3 })
     expect(await lab.isSet({ enabled: false })).to.include({ [`${kind}_schedule_enabled`]: false })
     const kept = { time: '03:30', retention: 3, ...cases.shown().schedule }
@@ -68,7 +68,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
       expect([reply.status, reply.body.code, reply.body.details?.field]).to.deep.equal([400, code, field])
     })
 
-  it('need the scope, and show nothing of others', async () => {
+  it('need the scope, and show no data of others', async () => {
     const other = await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })
     const bound = await lab.gateway.makeKey({ scopes: [`${kind}:*`], container_uuids: [other.uuid] })
     const reader = await lab.gateway.makeKey({ scopes: [...cases.lesser] })
@@ -76,7 +76,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect((await lab.set(daily, reader)).status).to.equal(403)
   })
 
-  it('make copies at their time, as tasks of their own', async () => {
+  it('make copies on time, as separate tasks', async () => {
     await lab.isSet(daily)
     await lab.lookAt(lab.nextMs - 1000)
     expect((await lab.read()).copies).to.deep.equal([])
@@ -91,7 +91,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect(await lab.tasks()).to.have.length(1)
   })
 
-  it('make up once for what was missed, and no storm', async () => {
+  it('catch up once after missed runs, without a burst of copies', async () => {
     await lab.isSet({ ...daily, interval_hours: 1 })
     await lab.lookAt(begin + 30 * dayMs)
     expect(await lab.tasks()).to.deep.equal([])
@@ -101,7 +101,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect(await lab.tasks()).to.have.length(1)
   })
 
-  it('wait for what is being done with the container', async () => {
+  it('wait for running operations of the container', async () => {
     await lab.isSet(daily)
     const release = await cases.holdOne()
     lab.nowMs = lab.nextMs

@@ -112,7 +112,7 @@ function isOldOrRestored(after: unknown, before: unknown, at: Pick<StepEvent, 's
   expect((after as { guests: object[] }).guests[0]).to.deep.equal(restored)
 }
 
-/** As for a disk: the guest boots what it did, except after the commit. */
+/** Like for a disk: the guest boots from its former source, except after the commit. */
 function isOldBootOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'commit' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [was, is] = [before, after].map((found) => (found as { guests: { boot: BootChoice }[] }).guests[0]!)
