@@ -34,7 +34,7 @@ const TrafficSchema = Type.Object(
     tx_used_bytes: bytes('Bytes that the container sent.'),
     used_pct: Type.Number({
       minimum: 0,
-      description: 'Percentage of the quota that is used, of the more used one in `split` mode. 0: no quota.',
+      description: 'Used percentage of the quota; in `split` mode the higher one of both directions. 0: no quota.',
     }),
     reset_date: Type.String({
       pattern: '^(\\d{4}-\\d{2})?$',
