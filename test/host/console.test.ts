@@ -12,7 +12,7 @@ import { expectInTime } from '../support/promised-time.js'
 const own = 'berth.console.v1'
 /** Output that the server sends beyond what a client has acknowledged. */
 const windowBytes = 512 * 1024
-/** BusyBox asks the terminal where its cursor is. */
+/** The prompt of BusyBox, which requests the cursor position. */
 // eslint-disable-next-line no-control-regex -- an escape sequence is what it is
 const prompt = /# (\x1b\[6n)?$/
 

@@ -95,7 +95,7 @@ describe('the layout of a tree', function () {
     run('volume', 'rm packed/large')
   })
 
-  it('omits files that need too much memory, but none with large holes', async () => {
+  it('omits files that need too much memory, except those with large holes', async () => {
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 700_000, writtenBytes: 48 * mib })
     expect(files()).to.include.members(['sparse'])
     expect(files().filter((name) => /^[a-d]$/.test(name))).to.have.length(1)

@@ -127,7 +127,7 @@ describe('a hostile guest', function () {
     ['queued signals', attacks.pendingSignals, 10_000],
     ['inotify instances', attacks.inotify, 1000],
   ] as const)
-    it(`takes ${what} from nobody`, async function () {
+    it(`cannot use up the ${what} of others`, async function () {
       if (what === 'message queues' && !mayRaiseLimits()) this.skip() // they need CAP_SYS_RESOURCE
       const [machine, neighbour] = [await lab.started(), await lab.started()]
       const taken = await holds(machine, code)
@@ -174,7 +174,7 @@ describe('a hostile guest', function () {
       expect(tries(machine, attacks.fuse)).to.match(/^open: /)
     })
 
-    it('mounts user-space file systems for itself only, where it is allowed to', async function () {
+    it('mounts user-space file systems only for itself, if permitted', async function () {
       if (!existsSync('/dev/fuse')) this.skip() // the host may lack it
       const machine = await lab.started({ devices: ['fuse'] })
       const child = spawn('lxc-attach', lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.fuse}`))

@@ -214,7 +214,7 @@ describe('disks of virtual machines and their space', function () {
         await expectCounted(uuid, dataMib - 1, dataMib + treesMib)
       })
 
-      it('gets a password, more space and another system, with a snapshot', async () => {
+      it('gets a password, more space and another system while it has a snapshot', async () => {
         const snapshotId = await snapshot(uuid)
         await host.done(resetPasswordOrder(uuid).order!)
         await setLimits(parts().context, { uuid, ifRevision: 0 }, { wanted: { diskGb: 2 }, ...parts() })

@@ -29,7 +29,7 @@ describe('what an original took at most', () => {
     })
 })
 
-describe('room for a backup that is restored', () => {
+describe('space for a restored backup', () => {
   for (const [name, usedBytes, originalBytes, extraBytes] of [
     ['stays the same if the copy needs as much as the original', 800 * mib, 800 * mib, 0],
     ['stays the same if the copy needs less', 700 * mib, 800 * mib, 0],

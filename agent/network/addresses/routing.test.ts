@@ -176,7 +176,7 @@ describe('routing', () => {
       expect(await codeOf(change)).to.equal(code)
     })
 
-  it('has no IPv6 where the configured interface is gone, and reports why', async () => {
+  it('has no IPv6 if the configured interface is missing, and reports the reason', async () => {
     const missing = { ...prefix('2001:db8:9::'), interface: 'gone0' }
     replacePrefixes(db, [missing])
     const status = await routing.getIpv6Status()
