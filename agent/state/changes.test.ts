@@ -85,7 +85,7 @@ describe('changes', () => {
   it('are rejected outside of transactions', () => {
     expect(() => changes.record('guest', 'a')).to.throw('outside of a transaction')
     expect(() => db.transaction(() => changes.record('guest', 'a'))()).to.throw('outside of a transaction')
-    expect(() => db.transaction(() => remove('a'))()).to.throw('not of Changes')
+    expect(() => db.transaction(() => remove('a'))()).to.throw('a transaction without Changes is already open')
   })
 
   it('include a bounded number of removals, and report lost ones to late readers', () => {
