@@ -14,6 +14,7 @@ export const checkout = '/srv/berth'
 const checkoutParts = [
   'agent',
   'gateway',
+  'panel',
   'shared',
   'proto',
   'scripts',
