@@ -33,7 +33,7 @@ install_agent() {
   trap 'rm -rf "$work"' EXIT
   printf '%s\n' "$authority" >"$work/authority.pem"
   check_authority
-  report checking
+  report checking >/dev/null
   check_machine
   install_packages
   join_gateway
@@ -140,7 +140,8 @@ install_packages() {
     -o APT::Get::List-Cleanup=0
   # A source of the system that does not answer must not prevent the installation if all packages are there.
   apt-get update >>"$work/log" 2>&1 || say 'Some package lists of this system could not be updated'
-  run 'installing the packages' apt-get install -y --allow-downgrades \
+  # A repeated installation replaces damaged files.
+  run 'installing the packages' apt-get install -y --reinstall --allow-downgrades \
     -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
     "berth-agent=$(field berth-agent Version)" "berth-runtime=$(field berth-runtime Version)"
 }
@@ -193,8 +194,11 @@ run() {
   shift
   "$@" >>"$work/log" 2>&1 </dev/null && return 0
   tail -n 15 "$work/log" | sed 's/^/    /' >&2
-  fail "$what failed: $(grep -m 1 '^E: ' "$work/log" || tail -n 1 "$work/log")"
+  fail "$what failed: $(reason)"
 }
+
+# The first error in the log, or its end.
+reason() { grep -m 1 -E '^(E|berth-agent|Error): ' "$work/log" || tail -n 1 "$work/log"; }
 
 # --- joining
 
@@ -205,7 +209,7 @@ join_gateway() {
   say "Joining $gateway"
   # A token is valid once: a repeated installation finds it used, and the host joined.
   printf '%s' "$token" | berth-agent join - >>"$work/log" 2>&1 || joined_here ||
-    fail "the agent could not join: $(tail -n 1 "$work/log")"
+    fail "the agent could not join: $(reason)"
   run 'starting the agent' systemctl enable berth-agent berth-guests
   run 'starting the agent' systemctl restart berth-agent
 }

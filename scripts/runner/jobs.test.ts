@@ -8,6 +8,13 @@ const labels = (files: readonly string[], times: readonly (readonly [string, num
 describe('selection of test files', () => {
   const files = ['agent/a.test.ts', 'test/api/keys.test.ts', 'test/operations/order.test.ts', 'test/host/boot.test.ts']
 
+  const onRequest = 'test/packages/delivery.test.ts'
+
+  it('leaves out tests of packages unless they are named', () => {
+    expect(selectTests([...files, onRequest], all)).to.deep.equal(files)
+    expect(selectTests([...files, onRequest], { ...all, parts: ['packages'] })).to.deep.equal([onRequest])
+  })
+
   for (const [name, selection, selected] of [
     ['all files', all, files],
     ['files whose path contains one of the parts', { ...all, parts: ['api/', './agent'] }, [files[0], files[1]]],

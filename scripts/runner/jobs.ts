@@ -15,6 +15,8 @@ const filesPerProcess = 10
 /** Files that only need loopback, a directory and network namespaces of their own. They compute more than they wait. */
 const computing = /^(?!test\/)|^test\/(api|browser|fleet|network|operations|store)\//
 
+/** Files that run only if they are named: they build the packages, which takes minutes. */
+const onRequest = /^test\/packages\//
 /** Files that `quick` runs: they need neither root nor Debian packages. */
 const quick = /^(agent|gateway|panel|shared|scripts|test\/operations)\//
 
@@ -88,7 +90,7 @@ export function findTests(): string[] {
 export function selectTests(files: readonly string[], { parts, unitOnly, quickOnly }: Selection): string[] {
   const wanted = parts.map((part) => part.replace(/^\.\//, ''))
   return files
-    .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
+    .filter((file) => (wanted.length === 0 ? !onRequest.test(file) : wanted.some((part) => file.includes(part))))
     .filter((file) => !unitOnly || !file.startsWith('test/'))
     .filter((file) => !quickOnly || quick.test(file))
 }

@@ -46,12 +46,21 @@ export const disabledUnits = ['redis-server.service', 'lxc-net.service', 'lxc.se
 
 const environment = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
+export interface MachineOptions {
+  /** False: a machine without checkout, Node.js and npm. Default: true. */
+  readonly hasCheckout?: boolean
+  /** A bridge of this host, and the machine's address there with its prefix length. Default: no network. */
+  readonly network?: { readonly bridge: string; readonly address: string }
+}
+
 /**
  * A machine run by systemd, for a host without systemd: a container with all rights of root, its own cgroups, loop
  * devices and a network without a route to the outside. Node, npm and the npm packages are the host's, read-only.
  */
 export class SystemdMachine {
   readonly #lxc: readonly string[]
+  /** The machine's file system on this host. */
+  readonly root: string
   readonly #log: string
 
   private constructor(
@@ -59,16 +68,17 @@ export class SystemdMachine {
     name: string,
     readonly destroy: () => void,
   ) {
+    this.root = join(directory, 'root')
     this.#lxc = ['-P', join(directory, 'lxc'), '-n', name]
     this.#log = join(directory, 'lxc.log')
   }
 
   /** @param name unique for every test file, prefixed btest-; what an earlier run left is removed first */
-  static async create(name: string): Promise<SystemdMachine> {
+  static async create(name: string, options: MachineOptions = {}): Promise<SystemdMachine> {
     const scratch = scratchDirectory(name)
     try {
       const directory = memoryDirectory(scratch.path)
-      await fill(directory, name)
+      await fill(directory, name, options)
       return new SystemdMachine(directory, name, scratch.wipe)
     } catch (error) {
       scratch.wipe()
@@ -120,28 +130,52 @@ export class SystemdMachine {
   }
 }
 
-async function fill(directory: string, name: string): Promise<void> {
+async function fill(directory: string, name: string, options: MachineOptions): Promise<void> {
   const root = join(directory, 'root')
   mountSystemdRoot(root)
-  copyCheckout(root)
-  markPackages(root, directory)
+  if (options.hasCheckout ?? true) {
+    copyCheckout(root)
+    markPackages(root, directory)
+  }
   prepareUnits(root)
   await makePool(join(root, 'var/lib/berth/pool.img'), join(directory, 'pool'), (pool) =>
     installBusyboxImage(pool, 'debian-12'),
   )
   mkdirSync(join(directory, 'lxc', name), { recursive: true })
   writeFileSync(join(directory, 'devices'), deviceHook, { mode: 0o755 })
-  writeFileSync(join(directory, 'lxc', name, 'config'), planConfig(directory, name).join('\n'))
+  writeFileSync(join(directory, 'lxc', name, 'config'), planConfig(directory, name, options).join('\n'))
 }
 
-function planConfig(directory: string, name: string): string[] {
+function planNetwork(network: MachineOptions['network']): string[] {
+  if (!network) return ['lxc.net.0.type = empty']
+  const { bridge, address } = network
+  return [
+    'lxc.net.0.type = veth',
+    `lxc.net.0.link = ${bridge}`,
+    'lxc.net.0.name = eth0',
+    `lxc.net.0.ipv4.address = ${address}`,
+    'lxc.net.0.flags = up',
+  ]
+}
+
+/** Node and npm of this host, and the npm packages, above which files are written. */
+function checkoutMounts(directory: string): string[] {
   const bind = (from: string, to: string, kind: 'file' | 'dir'): string =>
     `lxc.mount.entry = ${from} ${to} none bind,ro,create=${kind} 0 0`
   const overlay = `lowerdir=${realpathSync('node_modules')},upperdir=${directory}/packages,workdir=${directory}/work`
   return [
+    bind(process.execPath, 'usr/bin/node', 'file'),
+    bind(npmDirectory(), 'usr/lib/node_modules/npm', 'dir'),
+    // Files are written above it: the mark that the right packages are installed.
+    `lxc.mount.entry = overlay ${checkout.slice(1)}/node_modules overlay ${overlay},create=dir 0 0`,
+  ]
+}
+
+function planConfig(directory: string, name: string, { hasCheckout = true, network }: MachineOptions): string[] {
+  return [
     `lxc.uts.name = ${name}`,
     `lxc.rootfs.path = dir:${directory}/root`,
-    'lxc.net.0.type = empty',
+    ...planNetwork(network),
     'lxc.tty.max = 0',
     'lxc.pty.max = 1024',
     `lxc.console.logfile = ${directory}/console.log`,
@@ -151,10 +185,7 @@ function planConfig(directory: string, name: string): string[] {
     // /usr/share/lxc/config/nesting.conf.
     'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
     'lxc.mount.entry = sysfs dev/.lxc/sys sysfs create=dir 0 0',
-    bind(process.execPath, 'usr/bin/node', 'file'),
-    bind(npmDirectory(), 'usr/lib/node_modules/npm', 'dir'),
-    // Files are written above it: the mark that the right packages are installed.
-    `lxc.mount.entry = overlay ${checkout.slice(1)}/node_modules overlay ${overlay},create=dir 0 0`,
+    ...(hasCheckout ? checkoutMounts(directory) : []),
     '',
   ]
 }

@@ -1,0 +1,183 @@
+import { expect } from 'chai'
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { machineApi } from '../support/host/machine-api.js'
+import { SystemdMachine } from '../support/host/systemd-machine.js'
+import { scratchDirectory } from '../support/scratch.js'
+import { waitFor } from '../support/wait.js'
+
+/*
+ * The packages on machines without a checkout: a single machine with gateway and agent, and a second one that joins with
+ * the command of POST /hosts. They have Debian's packages already, since they reach no other machine.
+ */
+
+const bridge = 'btestpk0'
+const addresses = { gateway: '10.213.7.1', host: '10.213.7.2' }
+
+interface HostRow {
+  readonly id: string
+  readonly name: string
+  readonly status: string
+  readonly address: string
+  readonly version: string
+  readonly install: { readonly step: string; readonly message: string } | null
+}
+
+describe('packages', function () {
+  this.bail(true) // each test continues where the one before ended
+
+  const scratch = scratchDirectory('btest-packages')
+  const repository = join(scratch.path, 'repository')
+  let gateway: SystemdMachine
+  let host: SystemdMachine
+  let command = ''
+  let added: HostRow
+
+  const api = () => machineApi((...words) => gateway.run(...words))
+  const shell = (machine: SystemdMachine, script: string) => machine.try('sh', '-c', script)
+  const rowOf = (id: string): HostRow => api().ask<HostRow>(`/hosts/${id}`)
+
+  before(async () => {
+    removeBridge()
+    execFileSync('ip', ['link', 'add', bridge, 'type', 'bridge'])
+    execFileSync('ip', ['link', 'set', bridge, 'up'])
+    buildRepository(scratch.path, repository)
+    const create = (name: string, address: string) =>
+      SystemdMachine.create(name, { hasCheckout: false, network: { bridge, address: `${address}/24` } })
+    gateway = await create('btest-pkg-gateway', addresses.gateway)
+    host = await create('btest-pkg-host', addresses.host)
+    await Promise.all([gateway.start(), host.start()])
+  })
+  after(() => {
+    gateway?.destroy()
+    host?.destroy()
+    removeBridge()
+    scratch.wipe()
+  })
+
+  it('install a gateway and an agent on one machine, without questions, and print the set-up link', async () => {
+    addRepository(gateway, repository)
+    const output = gateway.run('sh', '-c', 'apt-get install -y berth </dev/null 2>&1')
+    expect(output).to.match(/http:\/\/\S+\/setup#\S+/)
+    await waitFor(() => api().tryAsk<HostRow[]>('/hosts')?.[0]?.status === 'online', { what: 'the machine online' })
+    expect(gateway.run('systemctl', 'list-units', '--failed', '--plain', '--no-legend').trim()).to.equal('')
+  })
+
+  it('contain the configuration as conffiles, and no secrets', () => {
+    const conffiles = gateway.run('dpkg-query', '-W', '-f', '${Conffiles}', 'berth-agent', 'berth-gateway')
+    expect(conffiles.match(/\/etc\/\S+/g)).to.have.members(['/etc/berth/agent.yaml', '/etc/berth/gateway.yaml'])
+    expect(gateway.run('stat', '-c', '%U:%G %a', '/etc/berth/gateway.yaml').trim()).to.equal('root:berth 640')
+    expect(gateway.run('stat', '-c', '%U:%G %a', '/etc/berth/admin.key').trim()).to.equal('root:root 600')
+  })
+
+  it('install the agent of another machine by the command of POST /hosts', async () => {
+    const settings = `s/^join_listen: .*/join_listen: 0.0.0.0:8081/; s/^join_address: .*/join_address: ${addresses.gateway}:8081/`
+    gateway.run('sed', '-i', settings, '/etc/berth/gateway.yaml')
+    gateway.run('systemctl', 'restart', 'berth-gateway')
+    await waitFor(() => api().tryAsk('/hosts'), { what: 'the gateway' })
+    const answer = api().ask<{ host: HostRow; command: string }>('/hosts', { method: 'POST', body: { name: 'second' } })
+    command = answer.command
+    added = answer.host
+    expect(added).to.include({ status: 'pending', address: '' })
+    const { code, output, error } = shell(host, command)
+    expect(code, output + error).to.equal(0)
+    expect(rowOf(added.id)).to.include({ status: 'online', address: `${addresses.host}:7443` })
+    expect(rowOf(added.id).install?.step).to.equal('waiting')
+  })
+
+  it('repair the installation if the command is run again', () => {
+    shell(
+      host,
+      'systemctl stop berth-agent; rm /usr/lib/berth/agent/dist/agent/main.js; dpkg --force-all -r berth-runtime',
+    )
+    const { code, output, error } = shell(host, command)
+    expect(code, output + error).to.equal(0)
+    expect(rowOf(added.id).status).to.equal('online')
+  })
+
+  it('create a guest on the new host', async () => {
+    const body = {
+      name: 'guest',
+      host_id: added.id,
+      virtualization: 'lxc',
+      template_id: 'debian-12',
+      vcpu: 1,
+      ram_mb: 128,
+      disk_gb: 1,
+    }
+    const { task_id: task } = api().ask<{ task_id: string }>('/containers', { method: 'POST', body })
+    await api().follow(task)
+    expect(api().ask<{ status: string }>('/containers/guest').status).to.equal('running')
+  })
+
+  it('install nothing for a token of another gateway, or a wrong pin', () => {
+    const token = /berth_jt_\S+/.exec(command)![0]
+    const [head, claims, tail] = token.split('.') as [string, string, string]
+    const changed = JSON.parse(Buffer.from(claims, 'base64url').toString()) as Record<string, unknown>
+    const foreign = [
+      head,
+      Buffer.from(JSON.stringify({ ...changed, ca: '0'.repeat(64) })).toString('base64url'),
+      tail,
+    ].join('.')
+    const refused = shell(host, command.replace(token, foreign))
+    expect(refused.code).to.equal(1)
+    expect(refused.error).to.include('is not the gateway that created this token')
+    const unpinned = shell(host, `set -o pipefail; ${command.replace(/sha256\/\/[^']*/, `sha256//${'A'.repeat(43)}=`)}`)
+    expect(unpinned.error).to.include('public key')
+  })
+
+  it('refuse a tampered package', () => {
+    const { output } = shell(gateway, 'ls /usr/share/berth/packages/berth-agent_*.deb')
+    const file = output.trim()
+    gateway.run('sh', '-c', `cp ${file} /root/good.deb; printf x | dd of=${file} bs=1 seek=5000 conv=notrunc`)
+    const { command: again } = api().ask<{ command: string }>(`/hosts/${added.id}/join-token`, {
+      method: 'POST',
+      body: {},
+    })
+    host.run('sh', '-c', 'rm /var/lib/berth/packages/berth-agent_*.deb')
+    const refused = shell(host, again)
+    expect(refused.code, refused.output).to.equal(1)
+    expect(refused.error).to.match(/error: .*failed/)
+    expect(rowOf(added.id).install).to.include({ step: 'failed' })
+    gateway.run('sh', '-c', `cp /root/good.deb ${file}`)
+  })
+
+  it('are removed with all guests by --uninstall', () => {
+    const { code, output, error } = shell(host, command.replace(/berth_jt_\S+/, '--uninstall'))
+    expect(code, output + error).to.equal(0)
+    const left = shell(
+      host,
+      'find / -xdev -iname "*berth*" -not -path "/proc/*" -not -path "/sys/*" | head; ip -br link | grep berth; nft list tables | grep berth',
+    )
+    expect(left.output.trim()).to.equal('')
+  })
+})
+
+function buildRepository(directory: string, repository: string): void {
+  const packages = join(directory, 'packages')
+  const run = (...words: [string, ...string[]]) =>
+    execFileSync(words[0], words.slice(1), { stdio: ['ignore', 'ignore', 'inherit'] })
+  run('scripts/package', '--arch', 'amd64', '--output', packages, '--package-version', '0.9.1')
+  run('scripts/repository', 'keys', join(directory, 'keys'))
+  run('scripts/repository', 'publish', repository, '--keys', join(directory, 'keys'), '--packages', packages)
+}
+
+function addRepository(machine: SystemdMachine, repository: string): void {
+  cpSync(repository, join(machine.root, 'srv/repository'), { recursive: true })
+  mkdirSync(join(machine.root, 'usr/share/keyrings'), { recursive: true })
+  writeFileSync(join(machine.root, 'usr/share/keyrings/berth.gpg'), readFileSync(join(repository, 'berth.gpg')))
+  const source =
+    'Types: deb\nURIs: file:/srv/repository\nSuites: stable\nComponents: main\nSigned-By: /usr/share/keyrings/berth.gpg\n'
+  writeFileSync(join(machine.root, 'etc/apt/sources.list.d/berth.sources'), source)
+  writeFileSync(join(machine.root, 'etc/apt/sources.list'), '')
+  machine.run('apt-get', 'update')
+}
+
+function removeBridge(): void {
+  try {
+    execFileSync('ip', ['link', 'delete', bridge], { stdio: 'ignore' })
+  } catch {
+    // There is none.
+  }
+}
