@@ -55,7 +55,7 @@ export interface FleetOptions {
 
 /** The gateway's side of all hosts: records, connections and what they report. */
 export class GatewayFleet implements Fleet {
-  readonly view: FleetState
+  readonly view = new FleetState()
   readonly hosts: StoredHostAdmin
   readonly #watched: WatchedHosts
   readonly #cache: GuestCache
@@ -66,7 +66,6 @@ export class GatewayFleet implements Fleet {
   readonly #clients = new WeakMap<HostState, GrpcAgentClient>()
   /** Callers that wait for a change of a host, by its id. */
   readonly #hostChanged = new KeyedCondition()
-  readonly #operationChanged = new KeyedCondition()
   readonly #pauses = new PauseWatch(() => this.#wasPaused())
   readonly #unlisted: UnlistedOperations
   readonly #installer: Installer
@@ -81,11 +80,7 @@ export class GatewayFleet implements Fleet {
   ) {
     const { store, config, log } = options
     const leafLifetimeMs = config.certificates.leaf_hours * hourMs
-    this.view = new FleetState(
-      (hostId, uuid) => this.#cache.note(hostId, uuid),
-      (id) => this.#operationChanged.notify(id),
-    )
-    this.#cache = new GuestCache(store, log, (hostId, uuid) => this.view.findState(hostId)?.guests.get(uuid)?.guest)
+    this.#cache = new GuestCache(store, log, this.view)
     const hostStore = new HostStore(store)
     const clock = new ClockCheck(store)
     this.#watched = new WatchedHosts({
@@ -97,7 +92,7 @@ export class GatewayFleet implements Fleet {
       restored: (host) => this.#owners.restore(host),
     })
     this.#registry = new GuestRegistry(store)
-    this.#owners = new GuestOwners({ view: this.view, registry: this.#registry, cache: this.#cache, log })
+    this.#owners = new GuestOwners({ view: this.view, registry: this.#registry, log })
     this.hosts = new StoredHostAdmin({
       view: this.view,
       store: hostStore,
@@ -186,7 +181,7 @@ export class GatewayFleet implements Fleet {
     this.#watched.stop()
     await this.#cache.stop()
     this.#hostChanged.releaseAll()
-    this.#operationChanged.releaseAll()
+    this.view.operationChanged.releaseAll()
     await this.#joinServer?.close()
   }
 
@@ -281,7 +276,7 @@ export class GatewayFleet implements Fleet {
 
   async ended({ hostId, operationId }: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined> {
     const find = (): OperationView | undefined => this.view.findOperation(operationId)
-    await this.#operationChanged.wait(operationId, timeoutMs, () => {
+    await this.view.operationChanged.wait(operationId, timeoutMs, () => {
       const known = find()
       return (known !== undefined && isEnded(known.operation)) || !this.#isOnline(hostId)
     })
@@ -305,7 +300,7 @@ export class GatewayFleet implements Fleet {
     this.#hostChanged.notify(host.record.id)
     if (host.online) return
     this.#clientOf(host).link.cancelCalls()
-    this.#operationChanged.notifyAll()
+    this.view.operationChanged.notifyAll()
   }
 
   #createWatcher(host: HostState): HostWatcher {

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Store } from '../store/store.js'
+import type { FleetState } from './view.js'
 
 const flushEveryMs = 1000
 /** Guests per write: encoding more at once would block other requests. */
@@ -13,13 +14,12 @@ const batch = 100
  * `shown-guests:<host id>`: hash, uuid → Guest as protobuf in base64.
  */
 export class GuestCache {
-  readonly #changed = new Map<string, Set<string>>()
   #timer: NodeJS.Timeout | undefined
 
   constructor(
     private readonly store: Store,
     private readonly log: Logger,
-    private readonly findGuest: (hostId: string, uuid: string) => Guest | undefined,
+    private readonly view: FleetState,
   ) {}
 
   start(): void {
@@ -31,12 +31,6 @@ export class GuestCache {
     await this.flush()
   }
 
-  note(hostId: string, uuid: string): void {
-    const uuids = this.#changed.get(hostId)
-    if (uuids) uuids.add(uuid)
-    else this.#changed.set(hostId, new Set([uuid]))
-  }
-
   /** Writes a new guest; durable when it returns. After a failure it is written later, like changes. */
   async keep(hostId: string, guest: Guest): Promise<void> {
     try {
@@ -44,7 +38,7 @@ export class GuestCache {
     } catch (error) {
       this.log.debug({ host: hostId, guest: guest.uuid, error }, 'new guest not stored yet')
     }
-    this.note(hostId, guest.uuid)
+    this.view.unsavedGuests.add({ hostId, uuid: guest.uuid })
   }
 
   async load(hostId: string): Promise<Guest[]> {
@@ -53,24 +47,23 @@ export class GuestCache {
   }
 
   async forget(hostId: string): Promise<void> {
-    this.#changed.delete(hostId)
+    this.view.unsavedGuests.forgetHost(hostId)
     await this.store.run('forget known guests', (client) => client.del(this.#key(hostId)))
   }
 
   async flush(): Promise<void> {
-    const left = [...this.#changed].flatMap(([hostId, uuids]) => [...uuids].map((uuid) => ({ hostId, uuid })))
-    this.#changed.clear()
+    const left = this.view.unsavedGuests.takeAll()
     try {
       for (; left.length > 0; left.splice(0, batch)) await this.#write(left.slice(0, batch))
     } catch (error) {
       this.log.debug({ error }, 'known guests not stored yet')
-      for (const { hostId, uuid } of left) this.note(hostId, uuid)
+      for (const guest of left) this.view.unsavedGuests.add(guest)
     }
   }
 
   /** One transaction for all hosts, as each one waits for the store's disk. */
   async #write(changed: readonly { hostId: string; uuid: string }[]): Promise<void> {
-    const known = changed.map(({ hostId, uuid }) => ({ hostId, uuid, guest: this.findGuest(hostId, uuid) }))
+    const known = changed.map((key) => ({ ...key, guest: this.#find(key) }))
     await this.store.run('keep known guests', async (client) => {
       const steps = client.multi()
       for (const { hostId, uuid, guest } of known)
@@ -78,6 +71,10 @@ export class GuestCache {
         else steps.hDel(this.#key(hostId), uuid)
       await steps.exec()
     })
+  }
+
+  #find({ hostId, uuid }: { hostId: string; uuid: string }): Guest | undefined {
+    return this.view.findState(hostId)?.guests.get(uuid)?.guest
   }
 
   #key(hostId: string): string {

@@ -1,4 +1,5 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { FleetChanges } from './fleet-changes.js'
 import { GuestEntry, type HostState } from './host-state.js'
 import { GuestBlocks } from './lists/guest-blocks.js'
 import { GuestTable } from './lists/guest-table.js'
@@ -16,14 +17,15 @@ export class GuestIndex {
   /** Hosts that have conflicts. */
   readonly #waiting = new Set<HostState>()
 
-  /**
-   * @param changed called when the displayed data of a guest has changed; a guest with new keys counts as removed and
-   * added
-   */
-  constructor(
-    private readonly changed: (host: HostState, change: { before?: GuestEntry; after?: GuestEntry }) => void = () =>
-      undefined,
-  ) {}
+  #version = 0
+
+  /** @param changes notified when the displayed data of a guest changes; new keys count as removal and addition */
+  constructor(private readonly changes = new FleetChanges()) {}
+
+  /** Differs after any change of what a guest list shows. */
+  get version(): number {
+    return this.#version
+  }
 
   find(ref: string): GuestEntry | undefined {
     // Only ids in their usual form: 02 is neither an id nor a name.
@@ -61,6 +63,7 @@ export class GuestIndex {
 
   /** Applies the store's decision about an owner, whichever came first. `undefined`: the guest belongs to this host. */
   disown(host: HostState, uuid: string, reason: string | undefined): void {
+    if (host.disowned.get(uuid) === reason) return
     const guest = host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest
     if (reason === undefined) host.disowned.delete(uuid)
     else host.disowned.set(uuid, reason)
@@ -78,6 +81,7 @@ export class GuestIndex {
   /** Call it when a fact about the host changed that guests show. */
   touch(host: HostState): void {
     for (const { guest } of host.guests.values()) this.blocks.touch(guest.id)
+    this.#version++
   }
 
   #findClash(host: HostState, guest: Guest): string | undefined {
@@ -104,7 +108,8 @@ export class GuestIndex {
     host.guests.set(uuid, entry)
     this.blocks.set(entry)
     const slot = this.table.set(uuid, entry)
-    this.changed(host, { ...(before && { before }), after: entry })
+    this.#version++
+    this.changes.tell(host, { kind: 'guest', ...(before && { before }), after: entry })
     return slot
   }
 
@@ -116,7 +121,8 @@ export class GuestIndex {
     this.table.delete(guest.uuid)
     this.#byId.delete(guest.id)
     this.#byName.delete(guest.name.toLowerCase())
-    this.changed(host, { before: entry })
+    this.#version++
+    this.changes.tell(host, { kind: 'guest', before: entry })
   }
 
   /** Retries conflicting guests that waited for one of a guest's keys. */

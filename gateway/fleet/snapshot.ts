@@ -5,7 +5,7 @@ import {
   isEntity,
   placeOf,
   type EntityKind,
-  type FleetIndexes,
+  type ReportedState,
   type ValueOf,
   type WatchEvent,
 } from './watch-kinds.js'
@@ -30,7 +30,7 @@ export class WatchSnapshot {
   }
 
   /** Removes what the view has of the host and the snapshot lacks, then sets all of the snapshot. */
-  apply(host: HostState, fleet: FleetIndexes): void {
+  apply(host: HostState, fleet: ReportedState): void {
     const kinds = Object.keys(entityKinds) as EntityKind[]
     for (const kind of kinds)
       for (const key of placeOf(kind).keys(host)) if (!this.has(kind, key)) placeOf(kind).delete(host, key, fleet)

@@ -1,10 +1,10 @@
-import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import type { HostState } from './host-state.js'
-import type { FleetChange } from './fleet-changes.js'
+import type { FleetChanges } from './fleet-changes.js'
 import { keptAlerts } from '../../shared/abuse.js'
 import { parseAlert, parseDescription, parseMetrics, parseTemplate } from './parse-events.js'
+import type { ReportedGuests } from './reported-guests.js'
+import type { ReportedOperations } from './reported-operations.js'
 
 export type WatchEvent = NonNullable<WatchResponse['event']>
 /** Kinds of which a host has many, by key. */
@@ -13,16 +13,11 @@ export type EntityKind = Extract<WatchEvent, { value: { revision: number } }>['$
 export type SingleKind = Exclude<WatchEvent['$case'], EntityKind | 'removed' | 'reset' | 'synced'>
 export type ValueOf<Kind extends WatchEvent['$case']> = Extract<WatchEvent, { $case: Kind }>['value']
 
-/** The indexes over all hosts that some kinds use. */
-export interface FleetIndexes {
-  setGuest(host: HostState, guest: Guest): void
-  deleteGuest(host: HostState, uuid: string): void
-  setOperation(host: HostState, operation: Operation): void
-  deleteOperation(host: HostState, id: string): void
-  /** Reads the host's public address again. */
-  readAddress(host: HostState): void
-  /** Reports a change of a kind that has no index. */
-  changed(host: HostState, change: FleetChange): void
+/** The state of all hosts that some kinds change. */
+export interface ReportedState {
+  readonly guests: ReportedGuests
+  readonly operations: ReportedOperations
+  readonly changes: FleetChanges
 }
 
 interface EntityPlace<Value> {
@@ -30,8 +25,8 @@ interface EntityPlace<Value> {
   /** Keys of the host's entities in the view. */
   readonly keys: (host: HostState) => Iterable<string>
   /** Receives untrusted data: bounds it, or refuses it with a reason in `host.refused`. */
-  readonly set: (host: HostState, value: Value, fleet: FleetIndexes) => void
-  readonly delete: (host: HostState, key: string, fleet: FleetIndexes) => void
+  readonly set: (host: HostState, value: Value, fleet: ReportedState) => void
+  readonly delete: (host: HostState, key: string, fleet: ReportedState) => void
 }
 
 const maxTemplates = 1000
@@ -41,14 +36,14 @@ export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<K
   guest: {
     keyOf: ({ uuid }) => uuid,
     keys: (host) => [...host.guests.keys(), ...host.conflicts.keys()],
-    set: (host, guest, fleet) => fleet.setGuest(host, guest),
-    delete: (host, uuid, fleet) => fleet.deleteGuest(host, uuid),
+    set: (host, guest, fleet) => fleet.guests.set(host, guest),
+    delete: (host, uuid, fleet) => fleet.guests.delete(host, uuid),
   },
   operation: {
     keyOf: ({ id }) => id,
     keys: (host) => host.operations.keys(),
-    set: (host, operation, fleet) => fleet.setOperation(host, operation),
-    delete: (host, id, fleet) => fleet.deleteOperation(host, id),
+    set: (host, operation, fleet) => fleet.operations.set(host, operation),
+    delete: (host, id, fleet) => fleet.operations.delete(host, id),
   },
   template: {
     keyOf: ({ id }) => id,
@@ -71,32 +66,32 @@ export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<K
       const before = host.alerts.get(alert.id)
       const after = { hostId: host.record.id, alert }
       host.alerts.set(alert.id, after)
-      fleet.changed(host, { kind: 'alert', ...(before && { before }), after })
+      fleet.changes.tell(host, { kind: 'alert', ...(before && { before }), after })
     },
     delete: (host, id, fleet) => {
       const before = host.alerts.get(id)
       host.alerts.delete(id)
-      if (before) fleet.changed(host, { kind: 'alert', before })
+      if (before) fleet.changes.tell(host, { kind: 'alert', before })
     },
   },
 }
 
 /** How the view keeps what a host has once. */
 export const singleKinds: {
-  readonly [Kind in SingleKind]: (host: HostState, value: ValueOf<Kind>, fleet: FleetIndexes) => void
+  readonly [Kind in SingleKind]: (host: HostState, value: ValueOf<Kind>, fleet: ReportedState) => void
 } = {
   host: (host, raw, fleet) => {
     const before = host.view
     const description = parseDescription(raw, host.record.id)
     if (description) {
       host.description = description
-      fleet.changed(host, { kind: 'host', before, after: host.view })
+      fleet.changes.tell(host, { kind: 'host', before, after: host.view })
     } else host.refused = 'the agent described another host'
   },
   metrics: (host, raw, fleet) => {
     host.metrics = parseMetrics(raw)
-    fleet.readAddress(host)
-    fleet.changed(host, { kind: 'usage', after: host.view })
+    fleet.guests.readAddress(host)
+    fleet.changes.tell(host, { kind: 'usage', after: host.view })
   },
 }
 
@@ -122,10 +117,10 @@ export function findPlace(kind: string): EntityPlace<unknown> | undefined {
 }
 
 /** Applies one change of a host; `reset` and `synced` are handled by the watch. */
-export function applyEvent(host: HostState, event: WatchEvent, fleet: FleetIndexes): void {
+export function applyEvent(host: HostState, event: WatchEvent, fleet: ReportedState): void {
   if (isEntity(event)) placeOf(event.$case).set(host, event.value, fleet)
   else if (isSingle(event))
-    (singleKinds[event.$case] as (host: HostState, value: unknown, fleet: FleetIndexes) => void)(
+    (singleKinds[event.$case] as (host: HostState, value: unknown, fleet: ReportedState) => void)(
       host,
       event.value,
       fleet,

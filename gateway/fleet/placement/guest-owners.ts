@@ -1,7 +1,6 @@
 import type { Logger } from 'pino'
 import type { WatchResponse } from '../../../proto/gen/berth/agent/v1/watch.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
-import type { GuestCache } from '../guest-cache.js'
 import type { HostState } from '../host-state.js'
 import type { FleetState } from '../view.js'
 import type { GuestRegistry } from './guest-registry.js'
@@ -13,7 +12,6 @@ const graceMs = 120_000
 export interface GuestOwnersParts {
   readonly view: FleetState
   readonly registry: GuestRegistry
-  readonly cache: GuestCache
   readonly log: Logger
 }
 
@@ -34,7 +32,7 @@ export class GuestOwners {
   /** Writes ids, names and last known states of a host's guests to a store that lost them. */
   async restore(host: HostState): Promise<void> {
     const known = [...host.guests.values(), ...host.conflicts.values()].map(({ guest }) => guest)
-    for (const { uuid } of known) this.parts.cache.note(host.record.id, uuid)
+    for (const { uuid } of known) this.parts.view.unsavedGuests.add({ hostId: host.record.id, uuid })
     await this.check(host, known)
   }
 

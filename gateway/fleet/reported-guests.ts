@@ -1,0 +1,59 @@
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { GuestIndex } from './guest-index.js'
+import type { HostState } from './host-state.js'
+import { parseGuest } from './parse-events.js'
+import { UnsavedGuests } from './unsaved-guests.js'
+
+/** How much one host may add to the gateway's memory. */
+const hostLimits = { guests: 10_000, mappings: 2 * 65_535 } as const
+
+/** Takes over the guests that agents report, within limits for each host. */
+export class ReportedGuests {
+  readonly unsaved = new UnsavedGuests()
+
+  constructor(private readonly index: GuestIndex) {}
+
+  set(host: HostState, raw: Guest): void {
+    if (this.recall(host, raw)) this.unsaved.add({ hostId: host.record.id, uuid: raw.uuid })
+  }
+
+  /**
+   * Shows a guest as an earlier gateway knew it.
+   * @returns false when it was refused
+   */
+  recall(host: HostState, raw: Guest): boolean {
+    const guest = parseGuest(raw)
+    if (!guest) return refuse(host, 'the agent reported a guest without valid uuid, id or name')
+    const before = findReported(host, guest.uuid)
+    const mappings = host.mappings - (before?.portMappings.length ?? 0) + guest.portMappings.length
+    if (!before && host.guests.size + host.conflicts.size >= hostLimits.guests)
+      return refuse(host, `the agent reported more than ${hostLimits.guests} guests`)
+    if (mappings > hostLimits.mappings)
+      return refuse(host, 'the agent reported more port mappings than there are ports')
+    host.mappings = mappings
+    this.index.set(host, guest)
+    return true
+  }
+
+  delete(host: HostState, uuid: string): void {
+    host.mappings -= findReported(host, uuid)?.portMappings.length ?? 0
+    this.index.delete(host, uuid)
+    host.disowned.delete(uuid)
+    this.unsaved.add({ hostId: host.record.id, uuid })
+  }
+
+  /** Reads the public address again that all guests of the host show. */
+  readAddress(host: HostState): void {
+    if (host.readAddress()) this.index.touch(host)
+  }
+}
+
+function refuse(host: HostState, why: string): false {
+  host.refused = why
+  return false
+}
+
+/** A guest as the host last reported it, shown or not. */
+function findReported(host: HostState, uuid: string): Guest | undefined {
+  return host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest
+}
