@@ -5,10 +5,11 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import type { Authority, IssuedCertificate } from '../pki/authority.js'
 import { renewAtMs, type GatewayLeaf } from '../pki/gateway-leaf.js'
 import { callAgent } from './agents/agent-client.js'
-import type { AgentConnection } from './agents/agent-connection.js'
-import type { HostRecord } from './host-record.js'
+import { isConnectionGood, type AgentConnection } from './agents/agent-connection.js'
+import type { AgentConnector } from './agents/agent-connector.js'
 import type { HostState } from './host-state.js'
 import type { HostWatcher } from './host-watcher.js'
+import type { WatchedHosts } from './watched-hosts.js'
 import type { ClockCheck } from './agents/clock-check.js'
 import { renewableDays, type RenewalConnection } from './agents/renewal-connection.js'
 import { RenewalWaits } from './agents/renewal-waits.js'
@@ -20,9 +21,8 @@ export interface CertificateOptions {
   readonly callTimeoutMs: number
   readonly log: Logger
   readonly clock: ClockCheck
-  readonly hosts: () => Iterable<{ host: HostState; watcher: HostWatcher }>
-  readonly updateRecord: (hostId: string, change: (record: HostRecord) => HostRecord) => Promise<void>
-  readonly connectForRenewal: (host: HostState) => RenewalConnection
+  readonly watched: WatchedHosts
+  readonly connector: AgentConnector
 }
 
 /** How many certificates of a host are accepted at a time, while connections move to a new one. */
@@ -62,11 +62,11 @@ export class CertificateKeeper {
     } catch (error) {
       log.error({ error }, 'gateway certificate not renewed')
     }
-    for (const { host, watcher } of this.options.hosts()) this.#checkHost(host, watcher)
+    for (const watcher of this.options.watched.watchers()) this.#checkHost(watcher)
   }
 
-  #checkHost(host: HostState, watcher: HostWatcher): void {
-    const { connection } = watcher
+  #checkHost(watcher: HostWatcher): void {
+    const { host, liveConnection: connection } = watcher
     const peer = connection?.peer()
     if (!connection || !peer) return
     const { serials, certificateNotAfterMs } = host.record
@@ -76,11 +76,12 @@ export class CertificateKeeper {
       (peer.notAfterMs < certificateNotAfterMs && peer.serial !== serials.at(-1))
     if (isOutdated) watcher.refresh()
     const dueAtMs = renewAtMs(certificateNotAfterMs, this.options.leafLifetimeMs)
-    if (steadyClock.earliest() >= dueAtMs) void this.#renewOnce(host, connection, watcher)
+    if (steadyClock.earliest() >= dueAtMs) void this.#renewOnce(watcher, connection)
     else if (serials.length > 1 && peer.serial === serials.at(-1)) void this.#forgetEarlier(host, peer.serial)
   }
 
-  async #renewOnce(host: HostState, connection: AgentConnection, watcher: HostWatcher): Promise<void> {
+  async #renewOnce(watcher: HostWatcher, connection: AgentConnection): Promise<void> {
+    const { host } = watcher
     const { id } = host.record
     if (this.#renewing.has(id) || this.#waits.isWaiting(id, this.#everyMs)) return
     this.#renewing.add(id)
@@ -100,12 +101,13 @@ export class CertificateKeeper {
    * Renews the certificate of an agent if the connection failed because the certificate has expired or is not valid
    * yet. It does nothing after other failures.
    */
-  async renewRefused(host: HostState, watcher: HostWatcher, reason: unknown): Promise<void> {
+  async renewRefused(watcher: HostWatcher, reason: unknown): Promise<void> {
+    const { host } = watcher
     const { id } = host.record
     if (!isOutsideValidity(describeError(reason)) || this.#renewing.has(id)) return
     if (this.#waits.isWaiting(id, renewAgainMs)) return
     this.#renewing.add(id)
-    const connection = this.options.connectForRenewal(host)
+    const connection = this.options.connector.connectForRenewal(host)
     try {
       await this.#renew(host, connection)
       this.#problems.delete(id)
@@ -128,20 +130,20 @@ export class CertificateKeeper {
 
   async #renew(host: HostState, connection: Pick<RenewalConnection, 'certificates' | 'peer'>): Promise<void> {
     const { certificates } = connection
-    const { callTimeoutMs, updateRecord } = this.options
+    const { callTimeoutMs, watched } = this.options
     const options = { step: 'renew certificate', timeoutMs: callTimeoutMs }
     const request = await callAgent(certificates.createSigningRequest.bind(certificates), {}, options)
     const issued = await this.#issue(host, request)
     const hostId = host.record.id
     // Only known now: a connection for a renewal is opened by its first call.
     const inUse = connection.peer()?.serial
-    await updateRecord(hostId, (record) => ({
+    await watched.update(hostId, (record) => ({
       ...record,
       serials: addSerial(record.serials, issued.serial, inUse),
     }))
     const { certificatePem, notAfterMs } = issued
     await callAgent(certificates.installCertificate.bind(certificates), { certificatePem }, options)
-    await updateRecord(hostId, (record) => ({ ...record, certificateNotAfterMs: notAfterMs }))
+    await watched.update(hostId, (record) => ({ ...record, certificateNotAfterMs: notAfterMs }))
     this.#waits.succeeded(hostId)
   }
 
@@ -159,11 +161,11 @@ export class CertificateKeeper {
 
   /** Revokes earlier certificates once every gateway had time to move to the newest. */
   async #forgetEarlier(host: HostState, serial: string): Promise<void> {
-    const { leafLifetimeMs, log, updateRecord } = this.options
+    const { leafLifetimeMs, log, watched } = this.options
     const issuedAtMs = host.record.certificateNotAfterMs - leafLifetimeMs
     if (steadyClock.earliest() < issuedAtMs + Math.min(60_000, leafLifetimeMs / 4)) return
     try {
-      await updateRecord(host.record.id, (record) =>
+      await watched.update(host.record.id, (record) =>
         record.serials.at(-1) === serial ? { ...record, serials: [serial] } : record,
       )
     } catch (error) {
@@ -191,14 +193,4 @@ export function addSerial(serials: readonly string[], issued: string, inUse: str
   const others = serials.filter((serial) => serial !== inUse)
   const kept = serials.filter((serial) => serial === inUse)
   return [...kept, ...others.slice(kept.length + 1 - keptSerials), issued]
-}
-
-/** True if a connection's certificate is still valid for the host; checked for every call. */
-export function isConnectionGood(
-  host: HostState,
-  connection: AgentConnection,
-  nowMs = steadyClock.earliest(),
-): boolean {
-  const peer = connection.peer()
-  return Boolean(peer && peer.notAfterMs > nowMs && host.record.serials.includes(peer.serial))
 }

@@ -1,15 +1,11 @@
 import type { Logger } from 'pino'
-import { notFound } from '../../shared/errors.js'
 import type { GatewayConfig } from '../config.js'
 import { ensureAuthority, type Authority } from '../pki/authority.js'
 import { GatewayLeaf } from '../pki/gateway-leaf.js'
 import type { Store } from '../store/store.js'
-import { GrpcAgentClient } from './agents/agent-client.js'
-import { AgentLink, offlineError } from './agents/agent-link.js'
-import { connectAgent, type AgentConnection, type AgentTarget } from './agents/agent-connection.js'
-import { CertificateKeeper, isConnectionGood } from './certificates.js'
+import { AgentConnector } from './agents/agent-connector.js'
+import { CertificateKeeper } from './certificates.js'
 import { ClockCheck } from './agents/clock-check.js'
-import { KeyedCondition } from '../../shared/async/keyed-condition.js'
 import type {
   AgentClient,
   Fleet,
@@ -24,17 +20,14 @@ import { GuestCreator } from './placement/creation.js'
 import { GuestOwners } from './placement/guest-owners.js'
 import { GuestRegistry } from './placement/guest-registry.js'
 import { StoredHostAdmin } from './host-admin.js'
-import type { HostState } from './host-state.js'
 import { HostStore } from './host-store.js'
-import { HostWatcher } from './host-watcher.js'
 import { Installer } from '../join/installer.js'
 import { ensureJoinKey, pinOf } from '../join/join-key.js'
 import { JoinServer } from '../join/join-server.js'
 import { planCommand } from '../join/plan-command.js'
 import { JoinTokens } from './join-tokens.js'
-import { connectForRenewal } from './agents/renewal-connection.js'
 import { PauseWatch } from './pause-watch.js'
-import { UnlistedOperations, type ConnectedHost } from './unlisted-operations.js'
+import { UnlistedOperations } from './unlisted-operations.js'
 import { isEnded } from './lists/operation-table.js'
 import { FleetState } from './view.js'
 import { WatchedHosts } from './watched-hosts.js'
@@ -63,9 +56,6 @@ export class GatewayFleet implements Fleet {
   readonly #owners: GuestOwners
   readonly #creator: GuestCreator
   readonly #keeper: CertificateKeeper
-  readonly #clients = new WeakMap<HostState, GrpcAgentClient>()
-  /** Callers that wait for a change of a host, by its id. */
-  readonly #hostChanged = new KeyedCondition()
   readonly #pauses = new PauseWatch(() => this.#wasPaused())
   readonly #unlisted: UnlistedOperations
   readonly #installer: Installer
@@ -74,44 +64,60 @@ export class GatewayFleet implements Fleet {
 
   private constructor(
     private readonly options: FleetOptions,
-    private readonly authority: Authority,
-    private readonly leaf: GatewayLeaf,
+    authority: Authority,
+    leaf: GatewayLeaf,
     joinKeyPem: string,
   ) {
+    const { view } = this
     const { store, config, log } = options
+    const { reconnect_ms: reconnectMs, call_timeout_ms: callTimeoutMs, silence_ms: silenceMs } = config.agents
+    const { cpu_ratio: cpu, ram_ratio: ram, disk_ratio: disk } = config.placement
     const leafLifetimeMs = config.certificates.leaf_hours * hourMs
-    this.#cache = new GuestCache(store, log, this.view)
-    const hostStore = new HostStore(store)
     const clock = new ClockCheck(store)
-    this.#watched = new WatchedHosts({
-      view: this.view,
+    const hostStore = new HostStore(store)
+    const connector = new AgentConnector({ authority, leaf, silenceMs })
+    const registry = (this.#registry = new GuestRegistry(store))
+    const cache = (this.#cache = new GuestCache(store, log, view))
+    const owners = (this.#owners = new GuestOwners({ view, registry, log }))
+    const watched = (this.#watched = new WatchedHosts({
+      view,
       store: hostStore,
-      cache: this.#cache,
+      cache,
       log,
-      createWatcher: (host) => this.#createWatcher(host),
-      restored: (host) => this.#owners.restore(host),
+      owners,
+      watcherOptions: {
+        view,
+        owners,
+        connector,
+        pauses: this.#pauses,
+        log,
+        reconnectMs,
+        callTimeoutMs,
+        connectionFailed: (watcher, reason) => void this.#keeper.renewRefused(watcher, reason),
+      },
+    }))
+    this.#keeper = new CertificateKeeper({
+      authority,
+      leaf,
+      leafLifetimeMs,
+      log,
+      clock,
+      callTimeoutMs,
+      connector,
+      watched,
     })
-    this.#registry = new GuestRegistry(store)
-    this.#owners = new GuestOwners({ view: this.view, registry: this.#registry, log })
     this.hosts = new StoredHostAdmin({
-      view: this.view,
+      view,
       store: hostStore,
-      registry: this.#registry,
+      watched,
+      registry,
       authority,
       clock,
       leafLifetimeMs,
       tokens: new JoinTokens(store, authority),
       tokenLifetimeMs: config.join_token_minutes * 60_000,
       joinAddress: () => this.joinAddress,
-      installCommand: async (token) =>
-        planCommand({
-          address: this.joinAddress,
-          pin: pinOf(joinKeyPem),
-          token,
-          hasPackages: await this.#installer.isAvailable(),
-        }),
-      adopt: (record) => this.#watched.adopt(record),
-      forget: (hostId) => this.#watched.forget(hostId),
+      installCommand: (token) => this.#planInstall(token, joinKeyPem),
     })
     this.#installer = new Installer({
       packages: config.packages_dir,
@@ -120,27 +126,8 @@ export class GatewayFleet implements Fleet {
       version: options.version,
       hosts: this.hosts,
     })
-    const { cpu_ratio: cpu, ram_ratio: ram, disk_ratio: disk } = config.placement
-    this.#creator = new GuestCreator({
-      view: this.view,
-      registry: this.#registry,
-      log,
-      ratios: { cpu, ram, disk },
-      agent: (hostId) => this.agent(hostId),
-      reached: (hostId, revision) => this.reached(hostId, revision),
-    })
-    this.#unlisted = new UnlistedOperations({ view: this.view, log, hosts: () => this.#connectedHosts() })
-    this.#keeper = new CertificateKeeper({
-      authority,
-      leaf,
-      leafLifetimeMs,
-      log,
-      clock,
-      callTimeoutMs: config.agents.call_timeout_ms,
-      connectForRenewal: (host) => connectForRenewal(this.#targetOf(host)),
-      hosts: () => this.#watched.entries(),
-      updateRecord: async (hostId, change) => this.#watched.adopt(await hostStore.update(hostId, change)),
-    })
+    this.#creator = new GuestCreator({ view, registry, log, ratios: { cpu, ram, disk }, fleet: this })
+    this.#unlisted = new UnlistedOperations({ view, log, watched })
   }
 
   /**
@@ -180,7 +167,7 @@ export class GatewayFleet implements Fleet {
     this.#timers.forEach((timer) => clearInterval(timer))
     this.#watched.stop()
     await this.#cache.stop()
-    this.#hostChanged.releaseAll()
+    this.view.hostChanged.releaseAll()
     this.view.operationChanged.releaseAll()
     await this.#joinServer?.close()
   }
@@ -192,47 +179,24 @@ export class GatewayFleet implements Fleet {
     return join_listen.endsWith(':0') ? join_listen.slice(0, -1) + this.#joinServer!.port : join_listen
   }
 
+  /** The command that installs the agent on a host and joins it. */
+  async #planInstall(token: string, joinKeyPem: string): Promise<string> {
+    const hasPackages = await this.#installer.isAvailable()
+    return planCommand({ address: this.joinAddress, pin: pinOf(joinKeyPem), token, hasPackages })
+  }
+
   get isComplete(): boolean {
     return this.#watched.isComplete
   }
 
   agent(hostId: string): AgentClient {
-    const host = this.view.findState(hostId)
-    if (!host) throw notFound('host')
-    const client = this.#clientOf(host)
-    if (!client.link.isUsable) throw offlineError(host)
-    return client
+    return this.#watched.agent(hostId)
   }
 
-  #clientOf(host: HostState): GrpcAgentClient {
-    let client = this.#clients.get(host)
-    if (!client) {
-      const { reconnect_ms: reconnectMs, call_timeout_ms: timeoutMs } = this.options.config.agents
-      const link = new AgentLink({
-        host,
-        hostChanged: this.#hostChanged,
-        reconnectMs,
-        connection: () => this.#findConnection(host),
-        lastPauseMs: () => this.#pauses.check(),
-      })
-      client = new GrpcAgentClient(link, timeoutMs)
-      this.#clients.set(host, client)
-    }
-    return client
-  }
-
-  #findConnection(host: HostState): AgentConnection | undefined {
-    const connection = this.#watched.findWatcher(host.record.id)?.connection
-    return connection && isConnectionGood(host, connection) ? connection : undefined
-  }
-
-  /** Connections may have broken without an error, so all are replaced, and calls wait for the new ones. */
+  /** Connections may have broken without an error, so all are replaced. */
   #wasPaused(): void {
     this.options.log.warn('this process was paused; connecting to all hosts again')
-    for (const { host, watcher } of this.#watched.entries()) {
-      this.#clientOf(host).link.distrust()
-      watcher.refresh()
-    }
+    for (const watcher of this.#watched.watchers()) watcher.distrust()
   }
 
   async createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
@@ -267,13 +231,6 @@ export class GatewayFleet implements Fleet {
     return this.view.findOperation(id) ?? (await this.#unlisted.find(id))
   }
 
-  #connectedHosts(): ConnectedHost[] {
-    return [...this.view.states()].flatMap((host) => {
-      const agent = this.#clientOf(host)
-      return agent.link.ready() ? [{ host, agent }] : []
-    })
-  }
-
   async ended({ hostId, operationId }: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined> {
     const find = (): OperationView | undefined => this.view.findOperation(operationId)
     await this.view.operationChanged.wait(operationId, timeoutMs, () => {
@@ -288,55 +245,11 @@ export class GatewayFleet implements Fleet {
       const host = this.view.findState(hostId)
       return !host?.online || host.revision >= revision
     }
-    await this.#hostChanged.wait(hostId, this.options.config.agents.call_timeout_ms, isOver)
+    await this.view.hostChanged.wait(hostId, this.options.config.agents.call_timeout_ms, isOver)
   }
 
   #isOnline(hostId: string): boolean {
     return this.view.findState(hostId)?.online ?? false
-  }
-
-  /** Callers do not wait for an offline host. */
-  #connectivityChanged(host: HostState): void {
-    this.#hostChanged.notify(host.record.id)
-    if (host.online) return
-    this.#clientOf(host).link.cancelCalls()
-    this.view.operationChanged.notifyAll()
-  }
-
-  #createWatcher(host: HostState): HostWatcher {
-    return new HostWatcher({
-      host,
-      view: this.view,
-      log: this.options.log,
-      reconnectMs: this.options.config.agents.reconnect_ms,
-      connect: () => this.#connect(host),
-      checkOwners: (_host, guests) => this.#owners.check(host, guests),
-      guestsGone: (_host, uuids) => this.#owners.releaseGone(host, uuids),
-      guestChanged: (_host, message) => void this.#owners.guestChanged(host, message),
-      advanced: () => this.#hostChanged.notify(host.record.id),
-      failed: (reason) => this.#connectionFailed(host, reason),
-      connectivityChanged: () => this.#connectivityChanged(host),
-    })
-  }
-
-  #connectionFailed(host: HostState, reason: unknown): void {
-    const watcher = this.#watched.findWatcher(host.record.id)
-    if (watcher) void this.#keeper.renewRefused(host, watcher, reason)
-  }
-
-  #connect(host: HostState): AgentConnection {
-    return connectAgent(this.#targetOf(host))
-  }
-
-  #targetOf(host: HostState): AgentTarget {
-    return {
-      hostId: host.record.id,
-      address: host.record.address,
-      caPem: this.authority.caPem,
-      leaf: this.leaf.current,
-      isRevoked: (serial) => !host.record.serials.includes(serial),
-      silenceMs: this.options.config.agents.silence_ms,
-    }
   }
 
   /** Waits for all hosts' records, since a guest of a host that is not known yet looks missing. */

@@ -10,6 +10,7 @@ import type { HostRecord } from './host-record.js'
 import type { HostStore } from './host-store.js'
 import type { JoinTokens } from './join-tokens.js'
 import type { FleetState } from './view.js'
+import type { WatchedHosts } from './watched-hosts.js'
 
 export interface HostAdminOptions {
   readonly view: FleetState
@@ -24,9 +25,7 @@ export interface HostAdminOptions {
   readonly joinAddress: () => string
   /** The command that installs the agent on a host and joins it with the token. */
   readonly installCommand: (token: string) => Promise<string>
-  /** Called with a record that this gateway has written. */
-  readonly adopt: (record: HostRecord) => void
-  readonly forget: (hostId: string) => void
+  readonly watched: WatchedHosts
 }
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
@@ -52,7 +51,8 @@ export class StoredHostAdmin implements HostAdmin {
       serials: [],
       certificateNotAfterMs: 0,
     }
-    return this.#adopt(await this.options.store.create(record, this.#checkAddress))
+    this.options.watched.adopt(await this.options.store.create(record, this.#checkAddress))
+    return this.#get(id)
   }
 
   async createJoinToken(hostId: string): Promise<JoinToken> {
@@ -68,17 +68,19 @@ export class StoredHostAdmin implements HostAdmin {
   }
 
   async reportInstall(hostId: string, install: InstallReport): Promise<HostView> {
-    return this.#adopt(await this.options.store.update(hostId, (record) => ({ ...record, install })))
+    await this.options.watched.update(hostId, (record) => ({ ...record, install }))
+    return this.#get(hostId)
   }
 
   async updateHost(hostId: string, change: HostChange): Promise<HostView> {
     checkHost(change)
     const check = change.address === undefined ? undefined : this.#checkAddress
-    return this.#adopt(await this.options.store.update(hostId, (record) => ({ ...record, ...change }), check))
+    await this.options.watched.update(hostId, (record) => ({ ...record, ...change }), check)
+    return this.#get(hostId)
   }
 
   async removeHost(hostId: string, { force }: { force: boolean }): Promise<void> {
-    const { view, store, tokens, registry, forget } = this.options
+    const { view, store, tokens, registry, watched } = this.options
     this.#get(hostId)
     const guests = view.findState(hostId)?.guests.size ?? 0
     if (guests > 0 && !force)
@@ -88,7 +90,7 @@ export class StoredHostAdmin implements HostAdmin {
       )
     await tokens.void(hostId)
     await store.remove(hostId)
-    forget(hostId)
+    watched.forget(hostId)
     await registry.releaseHost(hostId)
   }
 
@@ -99,7 +101,7 @@ export class StoredHostAdmin implements HostAdmin {
    * @throws {BerthError} `join_token_invalid`, `invalid_csr`, `store_unavailable`, `clock_in_doubt`, `address_in_use`
    */
   async join({ token, csr, now_ms, port }: JoinRequest, source: string): Promise<JoinAnswer> {
-    const { tokens, authority, clock, leafLifetimeMs, store } = this.options
+    const { tokens, authority, clock, leafLifetimeMs, watched } = this.options
     const verified = tokens.verify(token)
     await clock.check(now_ms === undefined ? {} : { peerMs: now_ms })
     const { hostId } = verified
@@ -109,7 +111,7 @@ export class StoredHostAdmin implements HostAdmin {
     await tokens.burn(verified)
     const { serial, notAfterMs } = issued
     const joined = { address, serials: [serial], certificateNotAfterMs: notAfterMs }
-    this.options.adopt(await store.update(hostId, (record) => ({ ...record, ...joined })))
+    await watched.update(hostId, (record) => ({ ...record, ...joined }))
     return { host_id: hostId, certificate: issued.certificatePem, ca: authority.caPem }
   }
 
@@ -132,11 +134,6 @@ export class StoredHostAdmin implements HostAdmin {
       host.address.toLowerCase() === address.toLowerCase() && this.options.view.findHost(host.id)?.state !== 'offline'
     const other = others.find(holds)
     if (other) throw conflict('address_in_use', `the host ${other.name} already has this address`)
-  }
-
-  #adopt(record: HostRecord): HostView {
-    this.options.adopt(record)
-    return this.#get(record.id)
   }
 
   #get(hostId: string): HostView {

@@ -1,8 +1,13 @@
 import type { Logger } from 'pino'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import { describeError } from '../../shared/errors.js'
-import type { AgentConnection } from './agents/agent-connection.js'
+import { GrpcAgentClient } from './agents/agent-client.js'
+import { isConnectionGood, type AgentConnection } from './agents/agent-connection.js'
+import type { AgentConnector } from './agents/agent-connector.js'
+import { AgentLink } from './agents/agent-link.js'
 import type { HostState } from './host-state.js'
+import type { PauseWatch } from './pause-watch.js'
+import type { GuestOwners } from './placement/guest-owners.js'
 import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 
@@ -12,24 +17,15 @@ const lateMs = 1000
 
 export interface WatcherOptions {
   readonly view: FleetState
-  readonly host: HostState
+  readonly owners: GuestOwners
+  readonly connector: AgentConnector
+  readonly pauses: PauseWatch
   readonly log: Logger
   /** How long a broken stream may stay away before its guests show as unknown, in ms. */
   readonly reconnectMs: number
-  /** Makes a connection with the current certificates and address. */
-  connect(): AgentConnection
-  /** Checks who owns a host's guests, before its state becomes visible. A failure changes nothing. */
-  checkOwners(host: HostState, guests: readonly { uuid: string; id: number; name: string }[]): Promise<void>
-  /** Called before a complete snapshot becomes visible, with guests that were on the host and are not in it. */
-  guestsGone(host: HostState, uuids: readonly string[]): Promise<void>
-  /** Called for a guest that is new to the view, or gone. */
-  guestChanged(host: HostState, message: WatchResponse): void
-  /** Called after the view has changed. */
-  advanced(host: HostState): void
+  readonly callTimeoutMs: number
   /** Called when a connection failed or ended. */
-  failed(reason: unknown): void
-  /** Called when a new connection is ready, and when the host went offline. */
-  connectivityChanged(host: HostState): void
+  connectionFailed(watcher: HostWatcher, reason: unknown): void
 }
 
 /**
@@ -48,11 +44,27 @@ export class HostWatcher {
   #settled = false
   #refusalNoted = false
 
-  constructor(private readonly options: WatcherOptions) {}
+  /** Calls to the host's agent. */
+  readonly client: GrpcAgentClient
 
-  /** The connection for calls; undefined while the host is away. */
-  get connection(): AgentConnection | undefined {
+  constructor(
+    readonly host: HostState,
+    private readonly options: WatcherOptions,
+  ) {
+    const { view, pauses, reconnectMs, callTimeoutMs } = options
+    const link = new AgentLink({ host, hostChanged: view.hostChanged, reconnectMs, watcher: this, pauses })
+    this.client = new GrpcAgentClient(link, callTimeoutMs)
+  }
+
+  /** The connection of the live stream; undefined while the host is away. */
+  get liveConnection(): AgentConnection | undefined {
     return this.#live?.connection
+  }
+
+  /** The connection for calls: the live one, while its certificates are valid. */
+  get connection(): AgentConnection | undefined {
+    const { liveConnection } = this
+    return liveConnection && isConnectionGood(this.host, liveConnection) ? liveConnection : undefined
   }
 
   /** True once it has synced, or failed to. */
@@ -67,6 +79,12 @@ export class HostWatcher {
   /** Moves to a new connection; the present one serves until the new one has synced. */
   refresh(): void {
     this.start()
+  }
+
+  /** Replaces a connection that may be broken without an error; calls wait for the new one. */
+  distrust(): void {
+    this.client.link.distrust()
+    this.refresh()
   }
 
   /** Closes everything and connects again, after the address changed or the certificate was revoked. */
@@ -84,8 +102,8 @@ export class HostWatcher {
 
   #open(): void {
     clearTimeout(this.#retryTimer)
-    const { host } = this.options
-    const session: WatchSession = new WatchSession(this.options.connect(), host, {
+    const { host } = this
+    const session: WatchSession = new WatchSession(this.options.connector.connect(host), host, {
       synced: (state) => this.#synced(session, state),
       changed: (message) => this.#changed(session, message),
       ended: (reason) => this.#ended(session, reason),
@@ -94,13 +112,14 @@ export class HostWatcher {
   }
 
   async #synced(session: WatchSession, state: SyncedState): Promise<void> {
-    const { host, log } = this.options
+    const { host } = this
+    const { owners, log } = this.options
     const guests = state.kind === 'all' ? state.snapshot.values('guest') : changedGuests(state.changes)
-    await this.options
-      .checkOwners(host, guests)
+    await owners
+      .check(host, guests)
       .catch((error: unknown) => log.warn({ host: host.record.id, error }, 'owners of guests not checked'))
     const gone = findGone(host, state)
-    if (gone.length > 0) await this.options.guestsGone(host, gone)
+    if (gone.length > 0) await owners.releaseGone(host, gone)
     if (session.ended || this.#stopped) return
     this.#show(state)
     const before = this.#live
@@ -111,7 +130,8 @@ export class HostWatcher {
   }
 
   #show(state: SyncedState): void {
-    const { view, host } = this.options
+    const { host } = this
+    const { view } = this.options
     if (state.kind === 'changes' && host.epoch !== '' && state.epoch !== host.epoch) {
       host.epoch = ''
       throw new Error('the agent resumed another journal without reset')
@@ -121,22 +141,22 @@ export class HostWatcher {
     host.epoch = state.epoch
     host.revision = state.revision
     this.#noteRefusal()
-    this.options.advanced(host)
+    view.hostChanged.notify(host.record.id)
   }
 
   #changed(session: WatchSession, message: WatchResponse): void {
     if (session !== this.#live) return
-    const { host } = this.options
+    const { host } = this
     host.lastSeenMs = Date.now()
     this.#apply(message, host.epoch)
     this.#noteRefusal()
     if (message.revision <= host.revision) return
     host.revision = message.revision
-    this.options.advanced(host)
+    this.options.view.hostChanged.notify(host.record.id)
   }
 
   #apply(message: WatchResponse, epoch: string): void {
-    const { view, host } = this.options
+    const { host } = this
     const { event } = message
     if (!event || event.$case === 'synced') return
     if (event.$case === 'reset') throw new Error('reset in the middle of a stream')
@@ -146,8 +166,8 @@ export class HostWatcher {
     const isNews =
       (event.$case === 'removed' && event.value.kind === 'guest') ||
       (event.$case === 'guest' && !host.guests.has(event.value.uuid))
-    view.apply(host, event)
-    if (isNews) this.options.guestChanged(host, message)
+    this.options.view.apply(host, event)
+    if (isNews) void this.options.owners.guestChanged(host, message)
   }
 
   #ended(session: WatchSession, reason: unknown): void {
@@ -157,7 +177,7 @@ export class HostWatcher {
     if (this.#stopped) return
     this.#settled = true
     this.#note(reason)
-    this.options.failed(reason)
+    this.options.connectionFailed(this, reason)
     if (wasLive && !this.#offlineTimer) this.#offlineLater()
     // A failed replacement is retried by its caller.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)
@@ -181,7 +201,8 @@ export class HostWatcher {
   }
 
   #goOnline(): void {
-    const { view, host, log } = this.options
+    const { host } = this
+    const { view, log } = this.options
     clearTimeout(this.#offlineTimer)
     this.#offlineTimer = undefined
     this.#failures = 0
@@ -190,23 +211,28 @@ export class HostWatcher {
     host.lastSeenMs = Date.now()
     if (!host.online) log.info({ host: host.record.id, name: host.record.name }, 'host online')
     view.setOnline(host, true)
-    this.options.connectivityChanged(host)
+    view.hostChanged.notify(host.record.id)
   }
 
+  /** Callers do not wait for an offline host. */
   #goOffline(): void {
-    const { view, host, log } = this.options
+    const { host } = this
+    const { view, log } = this.options
     clearTimeout(this.#offlineTimer)
     this.#offlineTimer = undefined
     if (this.#live) return
     if (host.online) log.warn({ host: host.record.id, name: host.record.name }, 'host offline')
     view.setOnline(host, false)
-    this.options.connectivityChanged(host)
+    view.hostChanged.notify(host.record.id)
+    this.client.link.cancelCalls()
+    view.operationChanged.notifyAll()
   }
 
   /** Logs a problem once until it changes. */
   #note(reason: unknown): void {
     const problem = describeError(reason)
-    const { host, log } = this.options
+    const { host } = this
+    const { log } = this.options
     if (problem !== this.#lastProblem)
       log.info({ host: host.record.id, address: host.record.address, problem }, 'host not connected')
     this.#lastProblem = problem
@@ -214,7 +240,7 @@ export class HostWatcher {
 
   /** Logs the first refusal until all of the host's data is accepted again; its warnings show the newest. */
   #noteRefusal(): void {
-    const { record, refused } = this.options.host
+    const { record, refused } = this.host
     if (refused !== '' && !this.#refusalNoted)
       this.options.log.warn({ host: record.id, name: record.name, problem: refused }, 'host not believed')
     this.#refusalNoted = refused !== ''

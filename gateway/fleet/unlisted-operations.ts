@@ -3,20 +3,16 @@ import { KeyedSingleFlight } from '../../shared/async/single-flight.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import { BerthError } from '../../shared/errors.js'
 import { uuidPattern } from '../../shared/guest-rules.js'
-import type { AgentClient, OperationView } from './contract.js'
+import type { OperationView } from './contract.js'
 import type { HostState } from './host-state.js'
+import type { HostWatcher } from './host-watcher.js'
 import type { FleetState } from './view.js'
-
-export interface ConnectedHost {
-  readonly host: HostState
-  readonly agent: AgentClient
-}
+import type { WatchedHosts } from './watched-hosts.js'
 
 interface UnlistedParts {
   readonly view: FleetState
   readonly log: Logger
-  /** Hosts that can be asked now. */
-  hosts(): readonly ConnectedHost[]
+  readonly watched: WatchedHosts
 }
 
 const operationId = new RegExp(uuidPattern)
@@ -43,16 +39,16 @@ export class UnlistedOperations {
   }
 
   async #askAll(id: string): Promise<OperationView | undefined> {
-    const answers = await Promise.all(this.parts.hosts().map((asked) => this.#ask(asked, id)))
+    const answers = await Promise.all(this.parts.watched.connected().map((watcher) => this.#ask(watcher, id)))
     const found = answers.flatMap((answer) => answer ?? [])
     if (found.length > 1) this.#refuseAll(found, id)
     // It may have become visible meanwhile.
     return this.parts.view.findOperation(id) ?? (found.length === 1 ? found[0] : undefined)
   }
 
-  async #ask({ host, agent }: ConnectedHost, id: string): Promise<OperationView | undefined> {
+  async #ask({ host, client }: HostWatcher, id: string): Promise<OperationView | undefined> {
     try {
-      const { operation } = await agent.operations.getOperation({ id })
+      const { operation } = await client.operations.getOperation({ id })
       return operation && this.#check(host, operation, id)
     } catch (error) {
       if (!(error instanceof BerthError && error.code === 'not_found'))

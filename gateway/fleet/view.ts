@@ -1,6 +1,6 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
-import type { KeyedCondition } from '../../shared/async/keyed-condition.js'
+import { KeyedCondition } from '../../shared/async/keyed-condition.js'
 import type { AlertView, FleetView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
 import { FleetChanges } from './fleet-changes.js'
 import { GuestIndex } from './guest-index.js'
@@ -19,6 +19,8 @@ import { applyEvent, type ReportedState, type WatchEvent } from './watch-kinds.j
 export class FleetState implements FleetView {
   readonly #hosts = new Map<string, HostState>()
   readonly changes = new FleetChanges()
+  /** By host id: its connection, or its part of the view. */
+  readonly hostChanged = new KeyedCondition()
   readonly #guests = new GuestIndex(this.changes)
   readonly #reported: ReportedState = {
     guests: new ReportedGuests(this.#guests),
@@ -30,6 +32,7 @@ export class FleetState implements FleetView {
     return this.#reported.guests.unsaved
   }
 
+  /** By operation id. */
   get operationChanged(): KeyedCondition {
     return this.#reported.operations.changed
   }

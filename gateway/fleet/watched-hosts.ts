@@ -1,12 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { isConnectionGood } from './certificates.js'
+import { notFound } from '../../shared/errors.js'
+import type { GrpcAgentClient } from './agents/agent-client.js'
+import { offlineError } from './agents/agent-link.js'
 import type { GuestCache } from './guest-cache.js'
 import type { HostRecord } from './host-record.js'
 import type { HostState } from './host-state.js'
-import type { HostList, HostStore } from './host-store.js'
-import type { HostWatcher } from './host-watcher.js'
+import type { HostCheck, HostList, HostStore } from './host-store.js'
+import { HostWatcher, type WatcherOptions } from './host-watcher.js'
+import type { GuestOwners } from './placement/guest-owners.js'
 import type { FleetState } from './view.js'
 
 export interface WatchedHostsOptions {
@@ -14,9 +17,8 @@ export interface WatchedHostsOptions {
   readonly store: HostStore
   readonly cache: GuestCache
   readonly log: Logger
-  readonly createWatcher: (host: HostState) => HostWatcher
-  /** Called when the store had lost this host's record, and so perhaps other data of the host. */
-  readonly restored: (host: HostState) => Promise<void>
+  readonly owners: GuestOwners
+  readonly watcherOptions: WatcherOptions
 }
 
 /**
@@ -37,15 +39,22 @@ export class WatchedHosts {
     return this.#complete
   }
 
-  findWatcher(hostId: string): HostWatcher | undefined {
-    return this.#watchers.get(hostId)
+  watchers(): Iterable<HostWatcher> {
+    return this.#watchers.values()
   }
 
-  *entries(): Iterable<{ host: HostState; watcher: HostWatcher }> {
-    for (const host of this.options.view.states()) {
-      const watcher = this.#watchers.get(host.record.id)
-      if (watcher) yield { host, watcher }
-    }
+  /** Hosts that can be called now. */
+  connected(): HostWatcher[] {
+    return [...this.#watchers.values()].filter(({ client }) => client.link.ready() !== undefined)
+  }
+
+  /** @throws {BerthError} `not_found`, `host_offline` */
+  agent(hostId: string): GrpcAgentClient {
+    const host = this.options.view.findState(hostId)
+    if (!host) throw notFound('host')
+    const client = this.#watchers.get(hostId)?.client
+    if (!client?.link.isUsable) throw offlineError(host)
+    return client
   }
 
   stop(): void {
@@ -56,8 +65,8 @@ export class WatchedHosts {
   async settle(timeoutMs: number): Promise<void> {
     for (const until = performance.now() + timeoutMs; performance.now() < until; await delay(20)) {
       if (!this.#complete) await this.poll()
-      const joined = [...this.entries()].filter(({ host }) => host.record.serials.length > 0)
-      if (this.#complete && joined.every(({ watcher }) => watcher.settled)) return
+      const joined = [...this.#watchers.values()].filter(({ host }) => host.record.serials.length > 0)
+      if (this.#complete && joined.every(({ settled }) => settled)) return
     }
   }
 
@@ -89,6 +98,11 @@ export class WatchedHosts {
     if (record.serials.length > 0) this.#connect(host, before)
   }
 
+  /** Changes a host's record in the store, and takes it over. */
+  async update(hostId: string, change: (record: HostRecord) => HostRecord, check?: HostCheck): Promise<void> {
+    this.adopt(await this.options.store.update(hostId, change, check))
+  }
+
   forget(hostId: string): void {
     const { view, cache, log } = this.options
     this.#removed.add(hostId)
@@ -102,13 +116,12 @@ export class WatchedHosts {
     const { id, address } = host.record
     let watcher = this.#watchers.get(id)
     if (!watcher) {
-      watcher = this.options.createWatcher(host)
+      watcher = new HostWatcher(host, this.options.watcherOptions)
       this.#watchers.set(id, watcher)
       return watcher.start()
     }
-    const { connection } = watcher
     const moved = before !== undefined && before.address !== address
-    if (moved || !connection || !isConnectionGood(host, connection)) watcher.restart()
+    if (moved || !watcher.connection) watcher.restart()
   }
 
   /** Takes over hosts; new ones with the guests known to an earlier gateway, connecting to them meanwhile. */
@@ -120,13 +133,13 @@ export class WatchedHosts {
 
   /** Restores missing records. One that this gateway wrote since the reading is there by now: the store decides. */
   async #restoreLost({ records }: HostList): Promise<void> {
-    const { view, store, log, restored } = this.options
+    const { view, store, log, owners } = this.options
     const versions = new Map(records.map(({ id, version }) => [id, version]))
     for (const host of [...view.states()]) {
       const { id, name, version } = host.record
       if ((versions.get(id) ?? 0) >= version || !(await store.restore(host.record))) continue
       log.warn({ host: id, name }, 'the store had lost a host; written to it again')
-      await restored(host)
+      await owners.restore(host)
     }
   }
 }

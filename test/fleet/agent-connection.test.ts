@@ -232,8 +232,8 @@ describe('connections to agents', () => {
     const record = { id: hostId, version: 1, name: 'one', address: '', draining: false }
     const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })
     host.online = true
-    const parts = { host, hostChanged: new KeyedCondition(), reconnectMs: 50, lastPauseMs: () => 0 }
-    return new GrpcAgentClient(new AgentLink({ ...parts, connection: () => connection }), timeoutMs)
+    const parts = { host, hostChanged: new KeyedCondition(), reconnectMs: 50, pauses: { check: () => 0 } }
+    return new GrpcAgentClient(new AgentLink({ ...parts, watcher: { connection } }), timeoutMs)
   }
 
   /** Handles creations without an answer. */

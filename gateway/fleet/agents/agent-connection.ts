@@ -10,10 +10,12 @@ import { SecurityServiceClient } from '../../../proto/gen/berth/agent/v1/securit
 import { OperationServiceClient } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { WatchServiceClient } from '../../../proto/gen/berth/agent/v1/watch.js'
 import { createPeerCheck, identityDnsName, type CertificateIdentity } from '../../../shared/identity.js'
+import { steadyClock } from '../../../shared/steady-clock.js'
 import { splitHostPort } from '../../../shared/join-token.js'
 import type { KeyedCertificate } from '../../pki/authority.js'
 import { openConsole } from '../console-stream.js'
 import type { ConsoleListener, ConsoleStream } from '../contract.js'
+import type { HostState } from '../host-state.js'
 
 /** Well above a guest with a thousand port mappings; keeps an agent from filling the gateway's memory. */
 const maxMessageBytes = 1024 * 1024
@@ -116,6 +118,16 @@ export function connectAgent(target: AgentTarget): AgentConnection {
       routing.close()
     },
   }
+}
+
+/** True if a connection's certificate is still valid for the host; checked for every call. */
+export function isConnectionGood(
+  host: HostState,
+  connection: AgentConnection,
+  nowMs = steadyClock.earliest(),
+): boolean {
+  const peer = connection.peer()
+  return Boolean(peer && peer.notAfterMs > nowMs && host.record.serials.includes(peer.serial))
 }
 
 export function channelOptions(serverName: string, silenceMs: number): ChannelOptions {

@@ -2,6 +2,7 @@ import { BerthError } from '../../../shared/errors.js'
 import type { AgentConnection } from './agent-connection.js'
 import type { KeyedCondition } from '../../../shared/async/keyed-condition.js'
 import type { HostState } from '../host-state.js'
+import type { PauseWatch } from '../pause-watch.js'
 
 export interface AgentLinkParts {
   readonly host: HostState
@@ -9,10 +10,9 @@ export interface AgentLinkParts {
   readonly hostChanged: KeyedCondition
   /** How long a host stays online without a connection. */
   readonly reconnectMs: number
-  /** The connection of the live watch, while its certificates are valid. */
-  connection(): AgentConnection | undefined
-  /** End of the last pause of this process, by the monotonic clock. It detects a pause before timers do. */
-  lastPauseMs(): number
+  /** `connection`: that of the live stream, while its certificates are valid. */
+  readonly watcher: { readonly connection: AgentConnection | undefined }
+  readonly pauses: Pick<PauseWatch, 'check'>
 }
 
 /** Link to one host's agent. It outlives connections: while the host is online, calls wait for the next connection. */
@@ -24,13 +24,13 @@ export class AgentLink {
   constructor(private readonly parts: AgentLinkParts) {}
 
   get isUsable(): boolean {
-    return this.parts.host.online || this.parts.connection() !== undefined
+    return this.parts.host.online || this.parts.watcher.connection !== undefined
   }
 
   /** A ready connection; undefined if callers have to wait for one. */
   ready(): AgentConnection | undefined {
     this.lastPauseMs()
-    const current = this.parts.connection()
+    const current = this.parts.watcher.connection
     return current === this.#suspect ? undefined : current
   }
 
@@ -46,18 +46,19 @@ export class AgentLink {
       return found === failed ? undefined : found
     }
     await hostChanged.wait(host.record.id, reconnectMs, () => findOther() !== undefined || !this.isUsable)
-    const connection = findOther() ?? (failed ? undefined : this.parts.connection())
+    const connection = findOther() ?? (failed ? undefined : this.parts.watcher.connection)
     if (!connection) throw offlineError(host)
     return connection
   }
 
+  /** End of the last pause of this process, by the monotonic clock. It detects a pause before timers do. */
   lastPauseMs(): number {
-    return this.parts.lastPauseMs()
+    return this.parts.pauses.check()
   }
 
   /** Call it after a pause of this process: calls then wait up to `reconnectMs` for the watcher's new connection. */
   distrust(): void {
-    const suspect = (this.#suspect = this.parts.connection())
+    const suspect = (this.#suspect = this.parts.watcher.connection)
     setTimeout(() => {
       if (this.#suspect === suspect) this.#suspect = undefined
     }, this.parts.reconnectMs).unref()

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { GuestLimits } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../../shared/errors.js'
-import type { AgentClient, GuestCreation, GuestCreationRequest, HeldRoom } from '../contract.js'
+import type { Fleet, GuestCreation, GuestCreationRequest, HeldRoom } from '../contract.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { HostState } from '../host-state.js'
 import type { Allocation } from '../host-totals.js'
@@ -14,8 +14,7 @@ export interface CreationOptions {
   readonly registry: GuestRegistry
   readonly ratios: Ratios
   readonly log: Logger
-  agent(hostId: string): AgentClient
-  reached(hostId: string, revision: number): Promise<void>
+  readonly fleet: Pick<Fleet, 'agent' | 'reached'>
 }
 
 interface PromisedRoom {
@@ -82,7 +81,7 @@ export class GuestCreator {
     const promised = { hostId, limits: request.spec.limits }
     this.#promised.add(promised)
     try {
-      this.options.agent(hostId) // throws before anything is reserved
+      this.options.fleet.agent(hostId) // throws before anything is reserved
       const { name, operationId } = request
       const { reservation, repeated } = await registry.reserve(
         { name, hostId, operationId },
@@ -99,9 +98,11 @@ export class GuestCreator {
     const { operationId, spec, requestedBy } = request
     const order = { $case: 'create', value: { id, uuid, name, spec } } as const
     try {
-      const response = await this.options.agent(hostId).operations.submitOperation({ operationId, requestedBy, order })
+      const response = await this.options.fleet
+        .agent(hostId)
+        .operations.submitOperation({ operationId, requestedBy, order })
       // Its room stays promised until the view shows the guest.
-      await this.options.reached(hostId, response.revision)
+      await this.options.fleet.reached(hostId, response.revision)
       return { hostId, response }
     } catch (error) {
       // After anything but a clear refusal the guest may exist: a later sweep decides.
