@@ -1,5 +1,5 @@
-import { dirname } from 'node:path'
-import { findDiskNumbers, type GroupFacts } from '../common/group-facts.js'
+import type { GroupFacts } from '../common/group-facts.js'
+import { PoolDisks } from '../common/pool-disks.js'
 import { UsageReader } from '../common/usage.js'
 import { systemVolumeOf, type Machine, type UsageSample } from '../contract.js'
 import { DiskUse } from './disk-use.js'
@@ -17,7 +17,7 @@ const monitorTimeoutMs = 500
 export class MachineUsage {
   readonly #counters: UsageReader
   readonly #diskUse = new DiskUse()
-  readonly #disks = new Map<string, string | undefined>()
+  readonly #disks = new PoolDisks()
 
   constructor(
     private readonly paths: QemuPaths,
@@ -28,7 +28,7 @@ export class MachineUsage {
   }
 
   async read(machine: Machine, name: string, pid: number): Promise<UsageSample> {
-    const sample = this.#counters.read(name, machine.nic.device, pid, this.#diskOf(machine))
+    const sample = this.#counters.read(name, machine.nic.device, pid, this.#disks.find(machine.volume))
     const memoryBytes = await this.#readMemory(machine, name)
     const diskBytes = this.#readDisk(machine, name)
     return {
@@ -59,12 +59,5 @@ export class MachineUsage {
   #readDisk(machine: Machine, name: string): number | undefined {
     if (systemVolumeOf(machine) !== machine.volume) return undefined
     return this.#diskUse.read(name, this.paths.runOf(name), machine.limits.diskBytes)
-  }
-
-  /** Finds the disk of the pool once: it does not move while the agent runs, and each search reads all mounts. */
-  #diskOf({ volume }: Machine): string | undefined {
-    const folder = dirname(volume)
-    if (!this.#disks.has(folder)) this.#disks.set(folder, findDiskNumbers(volume))
-    return this.#disks.get(folder)
   }
 }
