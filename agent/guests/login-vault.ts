@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { open, seal } from '../../shared/sealing.js'
-import type { Login } from '../drivers/contract.js'
+import type { Login } from '../drivers/machine.js'
 import type { GuestContext } from './context.js'
 
 /** Encrypts logins for the journal; one guest's ciphertext cannot be opened for another. */

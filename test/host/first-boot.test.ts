@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { expect } from 'chai'
-import type { Login, Machine } from '../../agent/drivers/contract.js'
+import type { Login, Machine } from '../../agent/drivers/machine.js'
 import { openLxcHost, type LxcHost } from '../support/host/lxc-host.js'
 import { sh } from '../support/sh.js'
 

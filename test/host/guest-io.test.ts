@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { expect } from 'chai'
-import type { Machine } from '../../agent/drivers/contract.js'
+import type { Machine } from '../../agent/drivers/machine.js'
 import { describeThrottling } from '../../agent/drivers/lxc/host-facts.js'
 import { readCgroupLayout } from '../../agent/host/process/cgroup.js'
 import { useLxcHost } from '../support/host/lxc-lab.js'

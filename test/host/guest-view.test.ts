@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
-import type { Machine } from '../../agent/drivers/contract.js'
+import type { Machine } from '../../agent/drivers/machine.js'
 import { ProcessorPlaces } from '../../agent/guests/processors/places.js'
 import { setLimits } from '../../agent/guests/settings/limits.js'
 import { readOnlineCpus } from '../../agent/host/process/online-cpus.js'

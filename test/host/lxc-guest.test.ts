@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
-import type { Machine } from '../../agent/drivers/contract.js'
+import type { Machine } from '../../agent/drivers/machine.js'
 import { readCgroupLayout } from '../../agent/host/process/cgroup.js'
 import { useLxcHost } from '../support/host/lxc-lab.js'
 import { waitFor } from '../support/wait.js'

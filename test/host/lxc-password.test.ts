@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
-import type { Machine } from '../../agent/drivers/contract.js'
+import type { Machine } from '../../agent/drivers/machine.js'
 import { installBusyboxImage } from '../support/guests/busybox-image.js'
 import { useLxcHost } from '../support/host/lxc-lab.js'
 import { refusal } from '../support/refusal.js'

@@ -1,6 +1,7 @@
 import { closeSync, readdirSync } from 'node:fs'
 import { expect } from 'chai'
-import type { ConsoleMode, Machine } from '../../agent/drivers/contract.js'
+import type { ConsoleMode } from '../../agent/drivers/contract.js'
+import type { Machine } from '../../agent/drivers/machine.js'
 import { makeTerminal, openGuestPty } from '../../agent/host/guest/guest-terminal.js'
 import { openPty, type Terminal } from '../../agent/host/process/pty.js'
 import { processes } from '../support/host/inventory.js'

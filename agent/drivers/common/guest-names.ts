@@ -1,5 +1,5 @@
 import { conflict } from '../../../shared/errors.js'
-import type { Machine } from '../contract.js'
+import type { Machine } from '../machine.js'
 
 export interface GuestNamesParts {
   readonly paths: { nameOf(id: number): string }

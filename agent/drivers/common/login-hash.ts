@@ -1,5 +1,5 @@
 import { hashPassword } from '../../host/guest/password-hash.js'
-import type { Login } from '../contract.js'
+import type { Login } from '../machine.js'
 
 /** Returns the login together with its password's hash. */
 export async function withHash(login: Login): Promise<Login> {

@@ -1,5 +1,5 @@
 import { formatCpuList } from '../../../shared/cpu-list.js'
-import type { Isolation, Machine, MachineLimits } from '../contract.js'
+import type { Isolation, Machine, MachineLimits } from '../machine.js'
 
 /** Limits set on a guest's groups. */
 export type GroupLimits = MachineLimits & Pick<Isolation, 'pidsMax'>

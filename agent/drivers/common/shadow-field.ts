@@ -1,4 +1,4 @@
-import type { CurrentLogin, Login } from '../contract.js'
+import type { CurrentLogin, Login } from '../machine.js'
 
 /** No password matches this field: root can only log in with keys (shadow(5)). */
 export const noPassword = '*'

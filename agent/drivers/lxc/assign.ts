@@ -2,7 +2,7 @@ import { runInNetwork } from '../../host/net/network-namespace.js'
 import { hasIpv6Addresses } from '../../host/net/ipv6-addresses.js'
 import { readIndex } from '../../host/net/interfaces.js'
 import { isSameProcess, type ProcessStat } from '../../host/process/proc.js'
-import type { MachineNic } from '../contract.js'
+import type { MachineNic } from '../machine.js'
 import { planAssign, type GuestInterface } from './plan-assign.js'
 
 /** Answer of ip(8) if a default route exists, set by the guest or by an earlier call. That is not an error. */

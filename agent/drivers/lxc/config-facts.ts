@@ -1,5 +1,5 @@
 import { findDiskNumbers } from '../common/group-facts.js'
-import type { Machine } from '../contract.js'
+import type { Machine } from '../machine.js'
 import { listLxcfsEntries, type LxcHostFacts } from './host-facts.js'
 import type { LxcPaths } from './paths.js'
 import type { ConfigFacts } from './plan-config.js'

@@ -2,7 +2,7 @@ import { readIndex } from '../../host/net/interfaces.js'
 import { runInNetwork } from '../../host/net/network-namespace.js'
 import { isSameProcess, type ProcessStat } from '../../host/process/proc.js'
 import { run } from '../../host/process/process.js'
-import type { MachineNic } from '../contract.js'
+import type { MachineNic } from '../machine.js'
 import { planConnect, unfinishedDevice } from './plan-connect.js'
 
 /**

@@ -4,18 +4,15 @@ import type {
   AssignResult,
   ConsoleMode,
   ConsolePlace,
-  CurrentLogin,
   Driver,
   DriverDescription,
-  Login,
-  Machine,
   ObservedGuest,
   PasswordResult,
   ResizeResult,
   StopCause,
   UsageSample,
-  VolumeCopy,
 } from '../contract.js'
+import type { CurrentLogin, Login, Machine, VolumeCopy } from '../machine.js'
 import { readRootLogin } from '../../host/guest/guest-root.js'
 import { LxcAccess } from './access.js'
 import { assignLxcAddresses } from './assign.js'

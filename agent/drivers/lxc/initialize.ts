@@ -6,7 +6,7 @@ import { CommandError } from '../../host/process/process.js'
 import { hostKeyTypes, makeHostKey, type HostKeyType } from '../../host/guest/ssh-host-key.js'
 import { loginHashOf } from '../common/login-hash.js'
 import { keysOf } from '../common/shadow-field.js'
-import type { Login, Machine, VolumeCopy } from '../contract.js'
+import type { Login, Machine, VolumeCopy } from '../machine.js'
 import { planCopy, type HostKeys } from './plan-copy.js'
 import { checkLogin, planFirstBoot, type HashedLogin } from './plan-login.js'
 

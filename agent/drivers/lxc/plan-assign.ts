@@ -1,4 +1,4 @@
-import type { MachineNic } from '../contract.js'
+import type { MachineNic } from '../machine.js'
 
 /** An interface as `ip -json address show` prints it inside a guest. */
 export interface GuestInterface {

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { Machine } from '../contract.js'
+import type { Machine } from '../machine.js'
 import { planConfig, type ConfigFacts } from './plan-config.js'
 
 const machine: Machine = {

@@ -1,5 +1,5 @@
 import type { CgroupLayout } from '../../host/process/cgroup.js'
-import { systemVolumeOf, type Machine } from '../contract.js'
+import { systemVolumeOf, type Machine } from '../machine.js'
 import { planGuestAddresses } from './plan-assign.js'
 import { subgroups } from './plan-bounds.js'
 import { limitsIo, limitsOf, planLimits, type GroupLimits, type LimitFacts } from '../common/plan-limits.js'

@@ -1,4 +1,4 @@
-import type { MachineNic } from '../contract.js'
+import type { MachineNic } from '../machine.js'
 import { planGuestAddresses } from './plan-assign.js'
 import { broadcastOf } from './plan-config.js'
 

@@ -1,6 +1,6 @@
 import type { RootChange } from '../../host/guest/guest-root.js'
 import { keysOf, noPassword, shadowFieldPattern } from '../common/shadow-field.js'
-import type { Login, Machine } from '../contract.js'
+import type { Login, Machine } from '../machine.js'
 
 /** A login with the password replaced by its crypt(5) hash, as the guest gets it. */
 export interface HashedLogin {

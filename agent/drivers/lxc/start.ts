@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import { BerthError } from '../../../shared/errors.js'
 import { hasCommandSocket, lxcStart, readLxcLog } from '../../host/guest/lxc.js'
-import type { Machine } from '../contract.js'
+import type { Machine } from '../machine.js'
 import { removeLeftovers } from './leftovers.js'
 import type { LxcPaths } from './paths.js'
 import { isRuntimeGone, type LxcRuntime, type LxcRuntimeReader } from './runtime.js'

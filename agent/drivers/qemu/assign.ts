@@ -1,4 +1,5 @@
-import type { AssignResult, Machine } from '../contract.js'
+import type { AssignResult } from '../contract.js'
+import type { Machine } from '../machine.js'
 import { assignInside } from './inside.js'
 import { findLaunched, rebooted, replaceLaunched } from './launched.js'
 import type { RunPaths } from './paths.js'

@@ -1,6 +1,6 @@
 import { readIndex } from '../../host/net/interfaces.js'
 import { attachTap, type Tap } from '../../host/net/tap.js'
-import type { MachineNic } from '../contract.js'
+import type { MachineNic } from '../machine.js'
 
 /**
  * The host's tap of an interface. Its MAC address is high: a bridge takes the lowest address of its ports, and so keeps

@@ -1,6 +1,6 @@
 import { BerthError } from '../../../shared/errors.js'
 import { keysOf, noPassword, parseCurrentLogin } from '../common/shadow-field.js'
-import type { CurrentLogin } from '../contract.js'
+import type { CurrentLogin } from '../machine.js'
 import { readInstance } from './disk.js'
 import { readDiskSystem } from './disk-system.js'
 import type { RunPaths } from './paths.js'

@@ -7,24 +7,20 @@ import { readGroupFacts, type GroupFacts } from '../common/group-facts.js'
 import { GroupMoves } from '../../host/process/group-moves.js'
 import type { MemoryKills } from '../../host/process/memory-kills.js'
 import { withHash } from '../common/login-hash.js'
-import {
-  systemVolumeOf,
-  type AssignResult,
-  type ConsoleMode,
-  type ConsolePlace,
-  type CurrentLogin,
-  type Driver,
-  type DriverDescription,
-  type GuestEvent,
-  type Login,
-  type Machine,
-  type ObservedGuest,
-  type PasswordResult,
-  type ResizeResult,
-  type StopCause,
-  type UsageSample,
-  type VolumeCopy,
+import type {
+  AssignResult,
+  ConsoleMode,
+  ConsolePlace,
+  Driver,
+  DriverDescription,
+  GuestEvent,
+  ObservedGuest,
+  PasswordResult,
+  ResizeResult,
+  StopCause,
+  UsageSample,
 } from '../contract.js'
+import { systemVolumeOf, type CurrentLogin, type Login, type Machine, type VolumeCopy } from '../machine.js'
 import type { Acceleration } from './acceleration.js'
 import { AccelerationWatch } from './acceleration-watch.js'
 import { assignQemuAddresses, noteReboot } from './assign.js'

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { writeGroupFile, type CgroupLayout } from '../../host/process/cgroup.js'
 import { readKernelFile } from '../../host/process/proc.js'
-import type { Machine } from '../contract.js'
+import type { Machine } from '../machine.js'
 import type { GroupFacts } from '../common/group-facts.js'
 import { resizeGroups } from '../common/group-limits.js'
 import type { GroupLimits, LimitFacts } from '../common/plan-limits.js'

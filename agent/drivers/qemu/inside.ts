@@ -1,5 +1,5 @@
 import { BerthError } from '../../../shared/errors.js'
-import type { Machine } from '../contract.js'
+import type { Machine } from '../machine.js'
 import type { RunPaths } from './paths.js'
 import { windowsAdministrator } from './plan-config-drive.js'
 import type { QmpConnection } from './qmp/connection.js'

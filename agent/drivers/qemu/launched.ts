@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { replaceFile } from '../common/replace-file.js'
-import type { Machine } from '../contract.js'
+import type { Machine } from '../machine.js'
 import { memoryMibOf, processorsOf } from './plan-command.js'
 
 /** Parameters that a running guest was started with, and addresses that it got since. */

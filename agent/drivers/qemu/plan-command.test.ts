@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { Machine } from '../contract.js'
+import type { Machine } from '../machine.js'
 import { plainSystem } from './disk-system.js'
 import { planMedia } from './plan-disks.js'
 import { memoryMibOf, planCommand, processorsOf } from './plan-command.js'

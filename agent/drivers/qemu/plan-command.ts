@@ -1,4 +1,4 @@
-import type { Machine } from '../contract.js'
+import type { Machine } from '../machine.js'
 import type { DiskSystem } from './disk-system.js'
 import { diskParts, planDisks, type Medium } from './plan-disks.js'
 

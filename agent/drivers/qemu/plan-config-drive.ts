@@ -1,4 +1,4 @@
-import type { Machine, MachineNic } from '../contract.js'
+import type { Machine, MachineNic } from '../machine.js'
 import type { Instance, SeedFile } from './plan-seed.js'
 
 /** Name of the administrator of Windows in the metadata, the same in every language. */

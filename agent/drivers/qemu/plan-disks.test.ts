@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { Machine, MachineBoot } from '../contract.js'
+import type { Machine, MachineBoot } from '../machine.js'
 import { parseDiskSystem, plainSystem, type DiskSystem } from './disk-system.js'
 import { planDisks, planMedia, type MediaFacts } from './plan-disks.js'
 

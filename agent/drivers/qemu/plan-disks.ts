@@ -1,4 +1,4 @@
-import { systemVolumeOf, type Machine } from '../contract.js'
+import { systemVolumeOf, type Machine } from '../machine.js'
 import type { DiskSystem } from './disk-system.js'
 import { diskOf, firmwareVarsOf } from './paths.js'
 import { throttleLimits } from './plan-throttle.js'

@@ -2,7 +2,7 @@ import { findForm } from '../../../shared/first-boot/forms.js'
 import { FirstBootFault } from '../../../shared/first-boot/fault.js'
 import { isMime, partsOfMime, type MimePart } from '../../../shared/first-boot/mime.js'
 import { keysOf, noPassword } from '../common/shadow-field.js'
-import type { Machine, MachineNic } from '../contract.js'
+import type { Machine, MachineNic } from '../machine.js'
 
 /** First-boot data of a guest's disk. It is stored in the volume, so the disk's snapshots include it. */
 export interface Instance {

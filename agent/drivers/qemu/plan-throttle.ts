@@ -1,4 +1,4 @@
-import type { MachineLimits } from '../contract.js'
+import type { MachineLimits } from '../machine.js'
 
 type Rates = Pick<MachineLimits, 'ioReadBytesPerSec' | 'ioWriteBytesPerSec' | 'ioReadsPerSec' | 'ioWritesPerSec'>
 

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { allEnded } from '../../../shared/all-ended.js'
 import { conflict } from '../../../shared/errors.js'
-import type { Machine } from '../contract.js'
+import type { Machine } from '../machine.js'
 import type { QemuConfigStore } from './config-store.js'
 import type { GuestNames } from '../common/guest-names.js'
 import { startMachine, type QemuStartContext, type StartOrder } from './start.js'

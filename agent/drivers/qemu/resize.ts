@@ -1,6 +1,7 @@
 import { conflict } from '../../../shared/errors.js'
 import type { GroupFacts } from '../common/group-facts.js'
-import type { Machine, ResizeResult } from '../contract.js'
+import type { ResizeResult } from '../contract.js'
+import type { Machine } from '../machine.js'
 import { growDisk } from './disk.js'
 import { planGroupLimits, writeGroupLimits } from './groups.js'
 import { findLaunched } from './launched.js'

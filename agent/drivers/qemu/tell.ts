@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { systemVolumeOf, type Machine } from '../contract.js'
+import { systemVolumeOf, type Machine } from '../machine.js'
 import { readInstance } from './disk.js'
 import { readDiskSystem } from './disk-system.js'
 import { openPassword } from './instance-password.js'

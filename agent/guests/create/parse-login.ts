@@ -1,7 +1,7 @@
 import { invalidField } from '../../../shared/errors.js'
 import { checkSshPassword } from '../../../shared/guest-rules.js'
 import { parseSshPublicKey } from '../../../shared/ssh-public-key.js'
-import type { Login } from '../../drivers/contract.js'
+import type { Login } from '../../drivers/machine.js'
 import type { GuestContext } from '../context.js'
 import { makePassword } from './make-password.js'
 

@@ -3,7 +3,7 @@ import type { AcceptedOrder, OrderContext, OperationKind, OrderOf } from '../../
 import type { OperationOutcome, Step } from '../../operations/types.js'
 import { checkRoom } from '../../storage/room.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import type { Login } from '../../drivers/contract.js'
+import type { Login } from '../../drivers/machine.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { checkTemplateId } from '../create/parse-create.js'
 import { hashableLogin, loginFor, loginOf, parseLogin } from '../create/parse-login.js'

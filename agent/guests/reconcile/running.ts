@@ -1,4 +1,5 @@
-import type { Driver, Machine, ObservedGuest } from '../../drivers/contract.js'
+import type { Driver, ObservedGuest } from '../../drivers/contract.js'
+import type { Machine } from '../../drivers/machine.js'
 import { driverOf, type GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { noteAssigned } from '../steps.js'

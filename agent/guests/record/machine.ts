@@ -1,5 +1,5 @@
 import { hostNamesOf } from '../../../shared/guest-rules.js'
-import type { Machine, MachineBoot } from '../../drivers/contract.js'
+import type { Machine, MachineBoot } from '../../drivers/machine.js'
 import type { MachineSettings } from '../../drivers/drivers.js'
 import { cdOf } from '../../images/disks/install-cd.js'
 import { gateway6 } from '../../network/addresses/plan-host.js'

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createConnection } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Machine } from '../../../agent/drivers/contract.js'
+import type { Machine } from '../../../agent/drivers/machine.js'
 import * as attacks from './attacks.js'
 import type { LxcLab } from '../host/lxc-lab.js'
 

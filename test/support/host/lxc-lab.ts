@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import type { Machine, StopCause } from '../../../agent/drivers/contract.js'
+import type { StopCause } from '../../../agent/drivers/contract.js'
+import type { Machine } from '../../../agent/drivers/machine.js'
 import { readCgroupLayout } from '../../../agent/host/process/cgroup.js'
 import { openLxcHost, type LxcHost, type LxcHostOptions } from './lxc-host.js'
 import { waitFor } from '../wait.js'

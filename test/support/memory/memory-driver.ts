@@ -1,23 +1,25 @@
 import { conflict } from '../../../shared/errors.js'
 import type { HostVolumes } from '../../../agent/daemon/host.js'
+import type {
+  AssignResult,
+  ConsoleMode,
+  ConsolePlace,
+  Driver,
+  DriverCapabilities,
+  DriverDescription,
+  ObservedGuest,
+  PasswordResult,
+  ResizeResult,
+  StopCause,
+  UsageSample,
+} from '../../../agent/drivers/contract.js'
 import {
   systemVolumeOf,
-  type AssignResult,
-  type ConsoleMode,
-  type ConsolePlace,
   type CurrentLogin,
-  type Driver,
-  type DriverCapabilities,
-  type DriverDescription,
   type Login,
   type Machine,
-  type ObservedGuest,
-  type PasswordResult,
-  type ResizeResult,
-  type StopCause,
-  type UsageSample,
   type VolumeCopy,
-} from '../../../agent/drivers/contract.js'
+} from '../../../agent/drivers/machine.js'
 
 /** A test's hooks for calls by their names: a hook waits, or throws an error of the host. */
 export type Faults = Partial<
