@@ -1,140 +1,8 @@
 import { Type, type Static } from 'typebox'
-import { keptAlerts } from '../shared/abuse.js'
-
-const object = { additionalProperties: false, default: {} }
-const absolutePath = (value: string) => Type.String({ pattern: '^/[^\\n]*$', default: value })
-const threshold = (value: number) => Type.Integer({ minimum: 1, maximum: 10_000_000, default: value })
-const ports = (...list: number[]) =>
-  Type.Array(Type.Integer({ minimum: 1, maximum: 65535 }), {
-    default: list,
-    maxItems: 256,
-    uniqueItems: true,
-  })
-
-/** Levels from which a guest's behaviour is reported, and their severity; docs/abuse.md describes what is counted. */
-const thresholdSchemas = {
-  port_scan: Type.Object({ medium: threshold(15), high: threshold(100), critical: threshold(1000) }, object),
-  horizontal_scan: Type.Object(
-    {
-      medium: threshold(25),
-      high: threshold(100),
-      high_slow: threshold(250),
-      critical: threshold(1000),
-      peer_ports: ports(4662, 6881, 6889, 8333, 8444, 9333, 18080, 26656, 30303, 51413),
-    },
-    object,
-  ),
-  brute_force: Type.Object(
-    {
-      medium: threshold(20),
-      high: threshold(30),
-      high_targets: threshold(25),
-      critical_targets: threshold(100),
-      ports: ports(21, 22, 23, 445, 3389, 5900, 5985),
-      database_ports: ports(1433, 1521, 3306, 5432, 6379, 9200, 27017),
-      reply_bytes: threshold(4000),
-    },
-    object,
-  ),
-  ddos: Type.Object(
-    {
-      high_openings: threshold(500),
-      critical_openings: threshold(2000),
-      high_packets: threshold(30_000),
-      critical_packets: threshold(100_000),
-      forged: threshold(100),
-    },
-    object,
-  ),
-  spam: Type.Object(
-    {
-      medium: threshold(30),
-      high: threshold(100),
-      critical: threshold(500),
-      medium_targets: threshold(10),
-      high_targets: threshold(50),
-      critical_targets: threshold(200),
-    },
-    object,
-  ),
-  mining: Type.Object(
-    {
-      pools: Type.Array(Type.String({ pattern: '^[a-z0-9][a-z0-9.-]{2,252}$' }), {
-        default: [
-          '2miners.com',
-          'antpool.com',
-          'braiins.com',
-          'c3pool.com',
-          'ethermine.org',
-          'f2pool.com',
-          'flypool.org',
-          'gntl.uk',
-          'hashvault.pro',
-          'herominers.com',
-          'hiveon.net',
-          'kryptex.network',
-          'luckpool.net',
-          'minexmr.com',
-          'miningocean.org',
-          'moneroocean.stream',
-          'nanopool.org',
-          'nicehash.com',
-          'p2pool.io',
-          'poolin.com',
-          'slushpool.com',
-          'sparkpool.com',
-          'supportxmr.com',
-          'unmineable.com',
-          'viabtc.com',
-          'woolypooly.com',
-          'xmrpool.eu',
-          'zpool.ca',
-        ],
-        maxItems: 256,
-      }),
-    },
-    object,
-  ),
-  proxy: Type.Object({ high_clients: threshold(20) }, object),
-  reflection: Type.Object(
-    {
-      medium_mbps: threshold(10),
-      high_mbps: threshold(50),
-      critical_mbps: threshold(200),
-      ratio: threshold(5),
-      ports: ports(
-        17,
-        19,
-        53,
-        69,
-        111,
-        123,
-        137,
-        161,
-        177,
-        389,
-        427,
-        520,
-        623,
-        1434,
-        1900,
-        3283,
-        3389,
-        3702,
-        5093,
-        5351,
-        5353,
-        5683,
-        10001,
-        11211,
-        37810,
-      ),
-    },
-    object,
-  ),
-}
-
-const ipv4Cidr = '^\\d{1,3}(\\.\\d{1,3}){3}/\\d{1,2}$'
+import { absolutePath, section } from './config/fields.js'
+import { imagesSchema } from './config/images.js'
+import { networkSchema } from './config/network.js'
+import { securitySchema } from './config/security.js'
 
 /** Schema of agent.yaml. Every key has a default; `systemd/agent.example.yaml` documents each. */
 export const AgentConfigSchema = Type.Object(
@@ -151,58 +19,7 @@ export const AgentConfigSchema = Type.Object(
     ),
     /** IANA name of the time zone; empty: the host's time zone. */
     time_zone: Type.String({ default: '' }),
-    network: Type.Object(
-      {
-        bridge: Type.String({ default: 'berth0', pattern: '^[a-z][a-z0-9-]{0,14}$' }),
-        /** Name of the nft table in each family. */
-        table: Type.String({ default: 'berth', pattern: '^[a-z][a-z0-9_]{0,30}$' }),
-        /** Prefix of host-side guest interfaces; the guest's id follows. */
-        interface_prefix: Type.String({ default: 'bt', pattern: '^[a-z]{1,4}$' }),
-        /** Guests' private network; its first host address is the gateway's. */
-        subnet: Type.String({ default: '10.64.0.0/16', pattern: ipv4Cidr }),
-        /** Guests' private IPv6 network for a host that has an address but no prefix for them (NAT66). */
-        subnet6: Type.String({ default: 'fd62:6572:7468::/64', pattern: '^[0-9a-f:]{2,39}/\\d{1,3}$' }),
-        nat_ports: Type.Object(
-          {
-            start: Type.Integer({ minimum: 1024, maximum: 65535, default: 20000 }),
-            end: Type.Integer({ minimum: 1024, maximum: 65535, default: 59999 }),
-            /** Maximum number of mapped ports of one guest; tcp and udp are counted separately. */
-            per_guest: Type.Integer({ minimum: 1, maximum: 64512, default: 4000 }),
-          },
-          object,
-        ),
-        /**
-         * Interfaces on which IPv6 prefixes are found, and to which a pool without an interface belongs if the default
-         * route uses them; empty: those with hardware, including their bonds and VLANs.
-         */
-        uplinks: Type.Array(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$' }), {
-          default: [],
-          maxItems: 16,
-        }),
-        /**
-         * Addresses and CIDRs closed to guests, except port 53 of name servers there: clouds give hosts their user data
-         * and credentials at these. Link-local addresses are always closed.
-         */
-        closed_destinations: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}(/\\d{1,3})?$' }), {
-          default: [
-            '168.63.129.16', // Azure
-            '100.100.100.200', // Alibaba
-            '192.0.0.192', // Oracle
-            'fd00:ec2::254', // Amazon
-            'fd00:c1::a9fe:a9fe', // Oracle
-            'fd20:ce::254', // Google
-            'fd00:42::42', // Scaleway
-          ],
-          maxItems: 256,
-        }),
-        /** Name servers for guests; empty: the host's except loopback ones, otherwise 9.9.9.9 and 1.1.1.1. */
-        resolvers: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}$' }), {
-          default: [],
-          maxItems: 3,
-        }),
-      },
-      object,
-    ),
+    network: networkSchema,
     traffic: Type.Object(
       {
         /**
@@ -220,7 +37,7 @@ export const AgentConfigSchema = Type.Object(
         /** Rate of a guest that is throttled because its quota is used up. */
         throttle_mbps: Type.Integer({ minimum: 1, maximum: 400_000, default: 10 }),
       },
-      object,
+      section,
     ),
     storage: Type.Object(
       {
@@ -232,7 +49,7 @@ export const AgentConfigSchema = Type.Object(
         /** Size of a new, sparse loop file; 0: nine tenths of the free space. */
         loop_size_gb: Type.Integer({ minimum: 0, maximum: 65536, default: 0 }),
       },
-      object,
+      section,
     ),
     swap: Type.Object(
       {
@@ -244,7 +61,7 @@ export const AgentConfigSchema = Type.Object(
         /** systemd's directory of units: a unit there activates the swap file at boot. */
         unit_dir: absolutePath('/etc/systemd/system'),
       },
-      object,
+      section,
     ),
     lxc: Type.Object(
       {
@@ -262,7 +79,7 @@ export const AgentConfigSchema = Type.Object(
           uniqueItems: true,
         }),
       },
-      object,
+      section,
     ),
     kvm: Type.Object(
       {
@@ -273,41 +90,9 @@ export const AgentConfigSchema = Type.Object(
         /** Image of a CD with drivers of virtual devices, which Windows gets in its second drive. Empty: no such CD. */
         virtio_iso: Type.String({ default: '', pattern: '^(/[^:]+)?$' }),
       },
-      object,
+      section,
     ),
-    images: Type.Object(
-      {
-        /** Debian mirror for building images. */
-        debian_mirror: Type.String({
-          default: 'http://deb.debian.org/debian',
-          pattern: '^https?://[^\\s"\'\\\\]+$',
-        }),
-        /** Server of images that are not built on this host; speaks simplestreams. */
-        server: Type.String({
-          default: 'https://images.linuxcontainers.org',
-          pattern: '^https?://[^\\s"\'\\\\]+$',
-        }),
-        /** True: images may be downloaded by http, too. */
-        allow_http: Type.Boolean({ default: false }),
-        /** Addresses and CIDRs that images may be downloaded from although they are private, special or this host's. */
-        allowed_targets: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}(/\\d{1,3})?$' }), {
-          default: [],
-          maxItems: 256,
-        }),
-        /** Maximum size of a downloaded image file. */
-        max_download_gb: Type.Integer({ minimum: 1, maximum: 65536, default: 20 }),
-        /** Maximum size of an unpacked image. */
-        max_image_gb: Type.Integer({ minimum: 1, maximum: 65536, default: 40 }),
-        /**
-         * Directory to which administrators copy image files; their URL is `upload:NAME`. Empty: `uploads` in the state
-         * directory.
-         */
-        uploads: Type.String({ default: '', pattern: '^(/[^\\0]+)?$' }),
-        /** Templates whose images are created at start instead of at their first use. */
-        prefetch: Type.Array(Type.String({ pattern: '^[a-z0-9][a-z0-9.-]{0,62}$' }), { default: [] }),
-      },
-      object,
-    ),
+    images: imagesSchema,
     operations: Type.Object(
       {
         /** Maximum number of operations that run in parallel. */
@@ -322,27 +107,9 @@ export const AgentConfigSchema = Type.Object(
          */
         remember: Type.Integer({ minimum: 1000, maximum: 10_000_000, default: 100_000 }),
       },
-      object,
+      section,
     ),
-    security: Type.Object(
-      {
-        /** True: guests are watched for abuse. */
-        enabled: Type.Boolean({ default: true }),
-        /** Seconds between two evaluations. */
-        interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 10 }),
-        /** True: the first bytes of connections are inspected for mining and proxies. They are not stored. */
-        payload: Type.Boolean({ default: true }),
-        /** True: guests may not connect to port 25 of others, unless their own setting allows it. */
-        close_smtp: Type.Boolean({ default: true }),
-        /** Seconds between a critical alert and the stop that follows it. */
-        grace_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),
-        /** Number of days for which alerts are stored, and their maximum number. */
-        keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 90 }),
-        keep: Type.Integer({ minimum: 100, maximum: keptAlerts, default: keptAlerts }),
-        ...thresholdSchemas,
-      },
-      object,
-    ),
+    security: securitySchema,
     backups: Type.Object(
       {
         /** Maximum number of disks that are sent, read back or fetched in parallel. */
@@ -352,14 +119,14 @@ export const AgentConfigSchema = Type.Object(
         /** Memory limit in MiB of each transfer, which reads the target's data into memory. */
         memory_mb: Type.Integer({ minimum: 512, maximum: 1_048_576, default: 2048 }),
       },
-      object,
+      section,
     ),
     consoles: Type.Object(
       {
         /** How long a terminal and its programs stay after the connection to its user is lost; 0: they end at once. */
         keep_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 120 }),
       },
-      object,
+      section,
     ),
     metrics: Type.Object(
       {
@@ -368,7 +135,7 @@ export const AgentConfigSchema = Type.Object(
         /** Seconds for which minutes of history are collected before they are written; a crash loses this much. */
         history_write_seconds: Type.Integer({ minimum: 60, maximum: 3600, default: 300 }),
       },
-      object,
+      section,
     ),
     /** Seconds between two full comparisons of the host with the journal. */
     reconcile_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 30 }),
