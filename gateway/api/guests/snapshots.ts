@@ -1,10 +1,10 @@
 import { Type, type Static } from 'typebox'
-import { BerthError, conflict } from '../../../shared/errors.js'
-import { descriptionPattern, limits } from '../../../shared/guest-rules.js'
+import { conflict } from '../../../shared/errors.js'
+import { descriptionPattern } from '../../../shared/guest-rules.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Snapshot } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Fleet, FleetView, GuestView } from '../../fleet/contract.js'
-import { guestsOf, isBound, type Principal } from '../../access/principal.js'
+import { guestsOf, type Principal } from '../../access/principal.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
@@ -12,8 +12,7 @@ import { carryOut } from './carry-out.js'
 import { ContainerPathSchema } from './containers.js'
 import { textFilter } from './guest-row.js'
 import { scheduleRoute, scheduleRow, ScheduleSchema } from './snapshot-schedule.js'
-import { integerWithin } from './setting-schemas.js'
-import { changeSetting, describeFields, type SettingOrder } from './guest-settings.js'
+import { quotaRoute, spaceLimitText } from './snapshot-quota.js'
 
 const SnapshotSchema = Type.Object(
   {
@@ -32,10 +31,8 @@ const SnapshotSchema = Type.Object(
 )
 type SnapshotRow = Static<typeof SnapshotSchema>
 
-export const spaceUsedText =
+const spaceUsedText =
   'Upper bound of the disk space that all snapshots together retain. It does not reduce the size of the disk.'
-export const spaceLimitText =
-  'Limit of the space that all snapshots together may retain. A snapshot that would exceed it is refused (snapshot_space_exceeded).'
 
 const ContainerSnapshotsSchema = Type.Object(
   {
@@ -58,35 +55,6 @@ const CreateSnapshotSchema = Type.Object(
     ),
   },
   { title: 'NewSnapshot' },
-)
-
-const QuotaBodySchema = Type.Object(
-  {
-    snapshot_limit: integerWithin(
-      limits.snapshots,
-      'Maximum number of snapshots. 0: none. Existing snapshots above the limit are kept.',
-    ),
-    quota: integerWithin(limits.snapshots, 'Alias of `snapshot_limit`, which takes precedence.'),
-    space_limit_bytes: integerWithin(
-      limits.snapshotSpaceBytes,
-      'Disk space that all snapshots together may retain. 0: the default, twice the disk size. Existing snapshots above the limit are kept. Only for callers that are not bound to containers.',
-    ),
-  },
-  { title: 'SnapshotQuota' },
-)
-type QuotaBody = Static<typeof QuotaBodySchema>
-
-const QuotaSchema = Type.Object(
-  {
-    quota: Type.Integer(),
-    container: Type.Object({
-      id: Type.Integer(),
-      name: Type.String(),
-      snapshot_limit: Type.Integer(),
-      snapshot_space_limit_bytes: Type.Integer({ description: spaceLimitText }),
-    }),
-  },
-  { title: 'SnapshotQuotaResult' },
 )
 
 const SnapshotPathSchema = Type.Object({
@@ -224,56 +192,6 @@ function writeRoutes({ fleet, time }: Parts): Route[] {
       },
     }),
   ]
-}
-
-function quotaRoute(fleet: Fleet): Route {
-  return route({
-    ...ofContainer,
-    method: 'PUT',
-    path: '/containers/{id}/snapshots/quota',
-    name: 'setSnapshotQuota',
-    subUser: 'refused',
-    scope: 'snapshot:schedule',
-    audit: 'snapshot.quota',
-    summary: 'Sets how many snapshots a container may have, and how much space they may retain',
-    params: ContainerPathSchema,
-    body: QuotaBodySchema,
-    example: { snapshot_limit: 3, space_limit_bytes: 21_474_836_480 },
-    data: QuotaSchema,
-    conditional: true,
-    errors: [
-      ...(['insufficient_scope', 'invalid_state', 'precondition_failed', 'resource_exhausted'] as const),
-      ...(['host_offline', 'agent_timeout'] as const),
-    ],
-    handle: async (context) => {
-      if (context.body.space_limit_bytes !== undefined) checkMaySetSpace(context.caller)
-      const change = parseQuota(context.body)
-      const detail = describeFields(context.body)
-      const { guest } = await changeSetting(fleet, context, { change, detail })
-      const { id, name, snapshotLimit, snapshotSpaceLimitBytes } = guest
-      const limited = { snapshot_limit: snapshotLimit, snapshot_space_limit_bytes: snapshotSpaceLimitBytes }
-      return { message: 'quota updated', data: { quota: snapshotLimit, container: { id, name, ...limited } } }
-    },
-  })
-}
-
-/** The space is the provider's: customers cannot give themselves more. @throws {BerthError} `insufficient_scope` */
-function checkMaySetSpace(caller: Principal): void {
-  const field = 'space_limit_bytes'
-  if (isBound(caller))
-    throw new BerthError(
-      ...(['forbidden', 'insufficient_scope'] as const),
-      `${field}: only for callers that are not bound to containers`,
-      { field },
-    )
-}
-
-/** Agents that do not know a limit of space still get the number. @throws {BerthError} `missing_field` */
-function parseQuota({ snapshot_limit, quota, space_limit_bytes: spaceBytes }: QuotaBody): SettingOrder['change'] {
-  const limit = snapshot_limit ?? quota
-  if (spaceBytes !== undefined) return { $case: 'snapshotQuota', value: { limit, spaceBytes } }
-  if (limit !== undefined) return { $case: 'snapshotLimit', value: limit }
-  throw new BerthError('invalid', 'missing_field', 'snapshot_limit: is required', { field: 'snapshot_limit' })
 }
 
 interface GuestSnapshot {
