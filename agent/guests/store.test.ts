@@ -3,7 +3,8 @@ import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
 import { openFirewall, unlimitedTraffic, usualSecurity, type PortMapping } from './record/record.js'
 import { noBackupSchedule, noSchedule, unmeasuredSpace } from './record/snapshots-and-backups.js'
-import { GuestStore, type GuestInsert, type GuestUpdate } from './record/guest-store.js'
+import { GuestStore, type GuestInsert } from './record/guest-store.js'
+import type { GuestUpdate } from './record/rows.js'
 
 const mapping = (hostPort: number, part: Partial<PortMapping> = {}): PortMapping => ({
   protocol: 'tcp',

@@ -4,7 +4,7 @@ import { checkSuspensionText, suspensionModes } from '../../../shared/suspension
 import { isAllowedToRun } from './policy.js'
 import type { GuestRecord, GuestSuspension } from '../record/record.js'
 import { parseTime } from '../parse-settings.js'
-import type { GuestUpdate } from '../record/guest-store.js'
+import type { GuestUpdate } from '../record/rows.js'
 
 /* Pure rules of suspensions: docs/design/suspension.md. */
 

@@ -1,6 +1,6 @@
 import type { ObservedState, StopCause } from '../../drivers/contract.js'
 import type { GuestRecord } from '../record/record.js'
-import type { GuestUpdate } from '../record/guest-store.js'
+import type { GuestUpdate } from '../record/rows.js'
 
 /** A guest without a running operation, compared with the host. */
 export interface Comparison {

@@ -1,15 +1,15 @@
 import type { Statement } from 'better-sqlite3'
 import { conflict, notFound } from '../../../shared/errors.js'
 import type { Changes } from '../../state/changes.js'
-import type { GuestDocument, GuestLimits, GuestRecord, PortMapping } from './record.js'
+import type { GuestRecord, PortMapping } from './record.js'
 import {
+  columnsOf,
   documentOf,
   recordOf,
   selectMappings,
   type AddressRow,
   type StoredGuestRow,
-  type MutableColumns,
-  type StoredGuest,
+  type GuestUpdate,
 } from './rows.js'
 
 export type GuestInsert = Omit<
@@ -34,12 +34,6 @@ export type GuestInsert = Omit<
   | 'atNextStart'
 > &
   Partial<Pick<GuestRecord, 'snapshotLimit' | 'os' | 'devices'>>
-
-/** The changeable fields of a guest; limits and template are those of its spec. */
-export type GuestUpdate = Partial<
-  Pick<GuestRecord, 'status' | 'statusReason' | 'wanted' | 'login'> &
-    GuestDocument & { limits: GuestLimits; templateId: string }
->
 
 const insertMapping = `INSERT INTO port_mappings
    (guest_uuid, position, protocol, host_ip, host_port, host_port_end, container_port, container_port_end, description)
@@ -274,24 +268,6 @@ export class GuestStore {
       'INSERT INTO guest_addresses (address, guest_uuid, family, position) VALUES (?, ?, ?, ?)',
     )
     for (const [position, address] of addresses.entries()) insert.run(address, uuid, family, position)
-  }
-}
-
-/** Columns that the update changes. Equal values are equal texts, since JSON keeps the order of keys. */
-function columnsOf(update: GuestUpdate, row: StoredGuestRow): Partial<MutableColumns> {
-  const { status, statusReason, wanted, login, limits, templateId } = update
-  const document = {
-    ...(limits && { limits }),
-    ...(templateId !== undefined && { templateId }),
-    ...documentOf(update),
-  }
-  const isChanged = Object.keys(document).length > 0
-  return {
-    ...(status !== undefined && { status }),
-    ...(statusReason !== undefined && { status_reason: statusReason }),
-    ...(wanted !== undefined && { wanted }),
-    ...(login !== undefined && { login }),
-    ...(isChanged && { spec: JSON.stringify({ ...(JSON.parse(row.spec) as StoredGuest), ...document }) }),
   }
 }
 

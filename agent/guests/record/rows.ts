@@ -1,6 +1,7 @@
 import {
   documentDefaults,
   type GuestDocument,
+  type GuestLimits,
   type GuestRecord,
   type GuestSpec,
   type GuestStatus,
@@ -44,14 +45,38 @@ export interface AddressRow {
 /** The stored document of a guest; fields unknown to the version that wrote it are missing. */
 export type StoredGuest = GuestSpec & Partial<GuestDocument>
 
+/** The changeable fields of a guest; limits and template are those of its spec. */
+export type GuestUpdate = Partial<
+  Pick<GuestRecord, 'status' | 'statusReason' | 'wanted' | 'login'> &
+    GuestDocument & { limits: GuestLimits; templateId: string }
+>
+
 /** Columns of `guests` that change during a guest's life. */
-export type MutableColumns = Pick<StoredGuestRow, 'spec' | 'status' | 'status_reason' | 'wanted' | 'login'>
+type MutableColumns = Pick<StoredGuestRow, 'spec' | 'status' | 'status_reason' | 'wanted' | 'login'>
 
 const documentKeys = Object.keys(documentDefaults) as (keyof GuestDocument)[]
 
 /** The fields of a record or update that belong to the document. */
 export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument> {
   return Object.fromEntries(documentKeys.flatMap((key) => (part[key] === undefined ? [] : [[key, part[key]]])))
+}
+
+/** Columns that the update changes. Equal values are equal texts, since JSON keeps the order of keys. */
+export function columnsOf(update: GuestUpdate, row: StoredGuestRow): Partial<MutableColumns> {
+  const { status, statusReason, wanted, login, limits, templateId } = update
+  const document = {
+    ...(limits && { limits }),
+    ...(templateId !== undefined && { templateId }),
+    ...documentOf(update),
+  }
+  const isChanged = Object.keys(document).length > 0
+  return {
+    ...(status !== undefined && { status }),
+    ...(statusReason !== undefined && { status_reason: statusReason }),
+    ...(wanted !== undefined && { wanted }),
+    ...(login !== undefined && { login }),
+    ...(isChanged && { spec: JSON.stringify({ ...(JSON.parse(row.spec) as StoredGuest), ...document }) }),
+  }
 }
 
 export function recordOf(row: StoredGuestRow, mappings: string, addresses: readonly AddressRow[]): GuestRecord {

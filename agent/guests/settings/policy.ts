@@ -1,6 +1,6 @@
 import type { PolicyKeeper } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
-import type { GuestUpdate } from '../record/guest-store.js'
+import type { GuestUpdate } from '../record/rows.js'
 import { changeGuest, type SettingChange, type ChangeContext, type Target } from './change.js'
 import { parseSuspension, planSuspend, planUnsuspend, type SuspensionOrder } from '../policy/suspension.js'
 import { parseTime, parseTrafficLimit, type TrafficChange } from '../parse-settings.js'

@@ -13,7 +13,8 @@ import {
   type GuestRecord,
   type PortMapping,
 } from '../../../agent/guests/record/record.js'
-import { GuestStore, type GuestInsert, type GuestUpdate } from '../../../agent/guests/record/guest-store.js'
+import { GuestStore, type GuestInsert } from '../../../agent/guests/record/guest-store.js'
+import type { GuestUpdate } from '../../../agent/guests/record/rows.js'
 import { macOf } from '../../../agent/network/subnet.js'
 import type { Logger } from 'pino'
 import type { AgentTls } from '../../../agent/rpc/tls.js'
