@@ -7,6 +7,7 @@ import {
 } from '../../host/net/addresses.js'
 import { isVirtual, readInterfaces } from '../../host/net/interfaces.js'
 import { findIpv6Addresses, type InterfaceIpv6 } from '../../host/net/ipv6-addresses.js'
+import { formatIpv6, parseIpv6 } from './ipv6.js'
 import { probeNeighbours } from './neighbour-probe.js'
 
 /** Facts about the host that pools, mappings and scans need; read at each call. */
@@ -46,4 +47,15 @@ export function readUplinks(
   uplinks: readonly string[],
 ): DefaultRoutes {
   return facts.readDefaultRoutes((device) => (uplinks.length > 0 ? uplinks.includes(device) : !facts.isVirtual(device)))
+}
+
+/** Reason why the host cannot reach others over IPv6; empty if its router answers. */
+export async function findIpv6Hindrance(facts: Pick<HostFacts, 'readDefaultRoutes' | 'probe'>): Promise<string> {
+  const route = facts.readDefaultRoutes().ipv6
+  if (!route) return 'the host has no IPv6 default route'
+  const gateway = parseIpv6(route.gateway)
+  if (gateway === undefined) return '' // a point-to-point link needs no gateway address
+  const address = formatIpv6(gateway)
+  const answers = await facts.probe(route.interface, [address])
+  return answers.get(address) ? '' : `the router ${address} on ${route.interface} does not answer`
 }

@@ -4,14 +4,13 @@ import { checkPortRange } from '../../../shared/port-mapping-rules.js'
 import type { AgentConfig } from '../../config.js'
 import type { Changes } from '../../state/changes.js'
 import { countPorts, type PortRange } from '../ports.js'
-import { parseSubnet } from '../subnet.js'
 import { holdPrefixes } from './held-prefixes.js'
-import { kernelFacts, readUplinks, type HostFacts } from './host-facts.js'
-import { formatIpv6, parseIpv6, parseSubnet6 } from './ipv6.js'
+import { findIpv6Hindrance, kernelFacts, type HostFacts } from './host-facts.js'
 import { availableSources, findSource, type Ipv6Mode, type Ipv6Plan } from './plan-ipv6.js'
 import { checkNamedAddresses, checkPoolChange, checkPortsChange, checkSourcesChange } from './plan-routing.js'
-import { readEdges, type ScannedAddress } from './plan-scan.js'
+import type { ScannedAddress } from './plan-scan.js'
 import { parsePool, parsePrefixes, type Ipv6Prefix, type PoolAddress, type PoolRules } from './pool.js'
+import { readPoolRules } from './pool-rules.js'
 import { scanIpv4, type ScanRequest } from './scan.js'
 import {
   readAssignments,
@@ -131,18 +130,19 @@ export class Routing {
   /** @throws {BerthError} `invalid_field` */
   scanIpv4(request: ScanRequest): Promise<ScannedAddress[]> {
     const { db } = this.options.changes
+    const { interfaces, ownAddresses: own } = this.#readRules()
     return scanIpv4(request, {
       pool: new Set(readPool(db).map(({ address }) => address)),
       assigned: new Set(readAssignments(db, 4).map(({ address }) => address)),
-      interfaces: this.#readInterfaces(),
-      own: this.#readOwnAddresses(),
+      interfaces,
+      own,
       facts: this.#facts,
     })
   }
 
   async getIpv6Status(): Promise<Ipv6Status> {
     const { sources, reason } = this.options.book.readIpv6()
-    const hindrance = await this.#findHindrance()
+    const hindrance = await findIpv6Hindrance(this.#facts)
     const available = availableSources(sources)
     return {
       available: available.length > 0,
@@ -245,57 +245,7 @@ export class Routing {
   }
 
   #readRules(): PoolRules {
-    const { network } = this.options.config
-    const { ipv4, ipv6 } = readUplinks(this.#facts, network.uplinks)
-    return {
-      interfaces: this.#readInterfaces(),
-      defaultInterfaces: {
-        ipv4: (ipv4 ?? ipv6)?.interface ?? '',
-        ipv6: (ipv6 ?? ipv4)?.interface ?? '',
-      },
-      ownAddresses: this.#readOwnAddresses(),
-      gateway: this.#facts.readDefaultRoutes().ipv4?.gateway ?? '',
-      edges: readEdges(this.#facts.listIpv4()),
-      subnet: parseSubnet(network.subnet),
-      subnet6: parseSubnet6(network.subnet6),
-    }
-  }
-
-  /** Names of the host's interfaces without loopback, bridge and guests' interfaces. */
-  #readInterfaces(): Set<string> {
-    const { bridge, interface_prefix: prefix } = this.options.config.network
-    const isGuest = new RegExp(`^${prefix}\\d+$`)
-    return new Set(
-      this.#facts
-        .listInterfaces()
-        .filter(
-          (name) =>
-            /^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/.test(name) && !['lo', bridge].includes(name) && !isGuest.test(name),
-        ),
-    )
-  }
-
-  /**
-   * The first address of each interface, and the addresses that the agent listens on. Addresses in the pool are not the
-   * host's own.
-   */
-  #readOwnAddresses(): Set<string> {
     const { changes, config } = this.options
-    const pooled = new Set(readPool(changes.db).map(({ address }) => address))
-    const first = new Map<string, string>()
-    for (const { address, interface: device } of this.#facts.listIpv4())
-      if (!pooled.has(address) && !first.has(device)) first.set(device, address)
-    return new Set([...first.values(), config.listen.replace(/:\d+$/, '')])
-  }
-
-  /** Reason why the host cannot reach others over IPv6; empty if its router answers. */
-  async #findHindrance(): Promise<string> {
-    const route = this.#facts.readDefaultRoutes().ipv6
-    if (!route) return 'the host has no IPv6 default route'
-    const gateway = parseIpv6(route.gateway)
-    if (gateway === undefined) return '' // a point-to-point link needs no gateway address
-    const address = formatIpv6(gateway)
-    const answers = await this.#facts.probe(route.interface, [address])
-    return answers.get(address) ? '' : `the router ${address} on ${route.interface} does not answer`
+    return readPoolRules(this.#facts, config, readPool(changes.db))
   }
 }
