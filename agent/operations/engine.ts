@@ -1,23 +1,15 @@
 import { setMaxListeners } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Logger } from 'pino'
 import { KeyedDeferred } from '../../shared/async/keyed-deferred.js'
-import { BerthError, conflict, notFound } from '../../shared/errors.js'
-import {
-  brokenOperation,
-  commitEnd,
-  commitEndAnyway,
-  unknownAction,
-  unreadableInput,
-  type OperationEnding,
-} from './ending.js'
-import { Execution } from './execution.js'
+import { BerthError, conflict } from '../../shared/errors.js'
+import { commitEnd, type OperationEnding } from './ending.js'
 import { hashRequest } from './request-hash.js'
-import { defaultRetry, Interrupted, isStorageFault, planBackoffMs, systemClock } from './retry.js'
+import { defaultRetry, Interrupted, systemClock } from './retry.js'
+import { OperationRunner } from './runner.js'
 import { Scheduler, type Task } from './scheduler.js'
-import { OperationStore, type JournaledOperation, type OperationError } from './operation-store.js'
+import { OperationStore, type OperationError } from './operation-store.js'
 import { repeated, type EngineOptions, type EngineStats, type Submission } from './submission.js'
-import type { Clock, OperationDefinition, OperationOutcome, OperationRecord, RetryPolicy, SubjectRef } from './types.js'
+import type { Clock, OperationDefinition, OperationRecord, SubjectRef } from './types.js'
 
 const dayMs = 86_400_000
 const prunedAtOnce = 200
@@ -30,12 +22,11 @@ export class OperationEngine {
   readonly store: OperationStore
   readonly #definitions: ReadonlyMap<string, OperationDefinition<unknown>>
   readonly #scheduler: Scheduler
+  readonly #runner: OperationRunner
   readonly #clock: Clock
-  readonly #retry: RetryPolicy
   readonly #shutdown = new AbortController()
   /** Pending and running operations. */
   readonly #open = new Map<string, Task>()
-  readonly #executions = new Map<string, Execution>()
   readonly #waiters = new KeyedDeferred<OperationRecord>()
   readonly #counts = { done: 0, failed: 0, canceled: 0 }
   #recovered = false
@@ -45,7 +36,7 @@ export class OperationEngine {
     this.#definitions = new Map(options.definitions.map((definition) => [definition.action, definition]))
     this.#scheduler = new Scheduler(options.parallel, (task) => this.#run(task))
     this.#clock = options.clock ?? systemClock
-    this.#retry = options.retry ?? defaultRetry
+    this.#runner = this.#createRunner()
     setMaxListeners(0, this.#shutdown.signal) // each running step may listen
   }
 
@@ -193,9 +184,21 @@ export class OperationEngine {
     return inTime
   }
 
+  #createRunner(): OperationRunner {
+    return new OperationRunner({
+      store: this.store,
+      definitions: this.#definitions,
+      scheduler: this.#scheduler,
+      clock: this.#clock,
+      retry: this.options.retry ?? defaultRetry,
+      signal: this.#shutdown.signal,
+      observer: this.options.observer,
+      log: this.options.log,
+    })
+  }
+
   #cancelRunning(id: string): OperationRecord {
-    if (!this.#executions.get(id)?.cancel())
-      throw conflict('task_running', 'the task is running and cannot be canceled now')
+    if (!this.#runner.cancel(id)) throw conflict('task_running', 'the task is running and cannot be canceled now')
     return this.store.get(id)
   }
 
@@ -240,15 +243,8 @@ export class OperationEngine {
 
   /** Never rejects. */
   async #run(task: Task): Promise<void> {
-    const log = this.options.log.child({ operation: task.id })
     try {
-      const operation = await this.#persist(task, () => this.store.findJournaled(task.id))
-      if (!operation) throw notFound('task')
-      const definition = this.#definitions.get(operation.record.action)
-      const outcome = await this.#execute(task, operation, log)
-      const ending: OperationEnding = { definition, operation, outcome }
-      await this.#persist(task, () => commitEndAnyway(this.store, { clock: this.#clock, log }, ending))
-      this.#ended(await this.#persist(task, () => this.store.get(task.id)))
+      this.#ended(await this.#runner.run(task))
     } catch (err) {
       if (!(err instanceof Interrupted)) this.#abandon(task, err)
     }
@@ -262,56 +258,6 @@ export class OperationEngine {
     this.options.log.error({ err, operation: task.id }, 'operation cannot be ended')
     this.#open.delete(task.id)
     this.#waiters.reject(task.id, err instanceof Error ? err : new Error(String(err)))
-  }
-
-  async #execute(task: Task, operation: JournaledOperation, log: Logger): Promise<OperationOutcome> {
-    const { action, subject } = operation.record
-    const definition = this.#definitions.get(action)
-    if (!definition) return unknownAction(action)
-    if (operation.unreadable !== undefined) return unreadableInput(operation, operation.unreadable)
-    const parts = {
-      store: this.store,
-      clock: this.#clock,
-      retry: this.#retry,
-      signal: this.#shutdown.signal,
-      observer: this.options.observer,
-      log: log.child({ action, [subject.kind]: subject.id }),
-      pause: (ms: number) => this.#pause(task, ms),
-      yieldWhile: <T>(work: Promise<T>) => this.#scheduler.pause(task, () => work),
-      persist: <T>(write: () => T) => this.#persist(task, write),
-    }
-    const execution = new Execution(parts, definition, operation)
-    this.#executions.set(task.id, execution)
-    try {
-      return await execution.run()
-    } catch (err) {
-      if (err instanceof Interrupted) throw err
-      log.error({ err }, 'run operation')
-      return brokenOperation(err)
-    } finally {
-      this.#executions.delete(task.id)
-    }
-  }
-
-  /** Retries a write while the disk is full or failing, which pauses the operation; any other error is thrown. */
-  async #persist<T>(task: Task, write: () => T): Promise<T> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return write()
-      } catch (err) {
-        if (this.#shutdown.signal.aborted) throw new Interrupted()
-        if (!isStorageFault(err)) throw err
-        this.options.log.error({ err, operation: task.id }, 'write journal')
-        await this.#pause(task, planBackoffMs(this.#retry, attempt))
-      }
-    }
-  }
-
-  async #pause(task: Task, ms: number): Promise<void> {
-    const { signal } = this.#shutdown
-    // Rejects only when aborted, which the next line checks.
-    await this.#scheduler.pause(task, () => this.#clock.sleep(ms, signal).catch(() => undefined))
-    if (signal.aborted) throw new Interrupted()
   }
 
   #ended(record: OperationRecord): void {
