@@ -6,7 +6,8 @@ import { networkOf, sendsMail } from '../guests/resources/network.js'
 import type { GuestRecord } from '../guests/record/record.js'
 import { AddressOwners } from './address-owners.js'
 import type { AbuseSensor, Evidence, Finding } from './contract.js'
-import { GuestEvidence } from './guest-evidence.js'
+import { EvidenceStore } from './evidence-store.js'
+import type { GuestEvidence } from './guest-evidence.js'
 import { isNews, lastSeenMs } from './plan-going-on.js'
 import { detect, isSuspect, isUnchecked } from './plan-detect.js'
 import { isOpen, planAlert, planAlertPlace, planSamples, type AlertGuest } from './plan-merge.js'
@@ -22,8 +23,6 @@ const unrepliedEveryMs = 60_000
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /** Samples arrive within this time. */
 const sampledMs = 6000
-/** Maximum number of rows of all guests. Beyond it, the guests with the most rows lose half of theirs. */
-const mostRows = 300_000
 
 export interface MonitorParts {
   readonly context: Pick<GuestContext, 'config' | 'store' | 'deviceOf' | 'log' | 'now'>
@@ -42,7 +41,7 @@ const checkEveryMs = 5000
 
 /** Watches guests for abuse: collects what the sensor sees, judges it, and writes alerts. */
 export class AbuseMonitor {
-  readonly #evidence = new Map<string, GuestEvidence>()
+  readonly #evidence = new EvidenceStore()
   readonly #owners = new AddressOwners()
   #timer: NodeJS.Timeout | undefined
   readonly #looking = new SingleFlight<CheckSummary>()
@@ -87,7 +86,7 @@ export class AbuseMonitor {
 
   /** Recent flows of a guest, newest first. */
   latestRows(uuid: string, count: number): ReturnType<GuestEvidence['latest']> {
-    return this.#evidence.get(uuid)?.latest(count) ?? []
+    return this.#evidence.find(uuid)?.latest(count) ?? []
   }
 
   async #look(): Promise<CheckSummary> {
@@ -115,7 +114,7 @@ export class AbuseMonitor {
       const open = this.parts.alerts.open(nowMs)
       return records.reduce((count, record) => count + this.#judge(record, open, nowMs), 0)
     })
-    this.#prune(nowMs)
+    this.#evidence.prune(nowMs, this.#readGuests())
     return { guests: records.length, alerts }
   }
 
@@ -151,23 +150,15 @@ export class AbuseMonitor {
     const nowMs = this.parts.context.now()
     for (const sample of samples) {
       const uuid = this.#owners.findOwner(sample.guest, nowMs - sampledMs)
-      if (uuid !== undefined) this.#of(uuid).addSample(sample, nowMs)
+      if (uuid !== undefined) this.#evidence.of(uuid).addSample(sample, nowMs)
     }
-  }
-
-  #of(uuid: string): GuestEvidence {
-    const known = this.#evidence.get(uuid)
-    if (known) return known
-    const made = new GuestEvidence()
-    this.#evidence.set(uuid, made)
-    return made
   }
 
   async #count(records: readonly GuestRecord[]): Promise<void> {
     const { context, sensor } = this.parts
     const counts = await sensor.readCounts(records.map((record) => networkOf(record, context)))
     const nowMs = context.now()
-    for (const { uuid } of records) this.#of(uuid).addCounts(counts.get(uuid) ?? noCounts, nowMs)
+    for (const { uuid } of records) this.#evidence.of(uuid).addCounts(counts.get(uuid) ?? noCounts, nowMs)
   }
 
   /** Reads the outcome of suspects' flows from the host's table, starting with the guest that was read longest ago. */
@@ -177,7 +168,7 @@ export class AbuseMonitor {
     await this.#lookUpUnreplied(nowMs)
     const suspects = records
       .flatMap((record) => {
-        const evidence = this.#evidence.get(record.uuid)
+        const evidence = this.#evidence.find(record.uuid)
         return evidence && isSuspect(this.#view(record, evidence, nowMs), context.config.security)
           ? [{ record, evidence }]
           : []
@@ -212,7 +203,7 @@ export class AbuseMonitor {
       if (own) own.push(flow)
       else byGuest.set(uuid, [flow])
     }
-    for (const [uuid, own] of byGuest) this.#of(uuid).addFlows(own, nowMs, ageMsOf)
+    for (const [uuid, own] of byGuest) this.#evidence.of(uuid).addFlows(own, nowMs, ageMsOf)
   }
 
   #view(record: GuestRecord, evidence: GuestEvidence, nowMs: number): Evidence {
@@ -222,7 +213,7 @@ export class AbuseMonitor {
 
   /** @returns the number of alerts that were created or found again */
   #judge(record: GuestRecord, open: readonly AlertRecord[], nowMs: number): number {
-    const evidence = this.#evidence.get(record.uuid)
+    const evidence = this.#evidence.find(record.uuid)
     if (!evidence || record.policy.abuse !== undefined) return 0
     const view = this.#view(record, evidence, nowMs)
     const { security } = this.parts.context.config
@@ -266,27 +257,7 @@ export class AbuseMonitor {
     const record = removed ? undefined : this.parts.context.store.find(uuid)
     if (!record) this.#evidence.delete(uuid)
     // Earlier behaviour must not stop a guest again once it may run.
-    else if (record.policy.abuse !== undefined) this.#evidence.get(uuid)?.forget()
-  }
-
-  #prune(nowMs: number): void {
-    this.#forgetRemoved()
-    let rows = 0
-    for (const evidence of this.#evidence.values()) {
-      evidence.prune(nowMs)
-      rows += evidence.size
-    }
-    if (rows <= mostRows) return
-    const share = mostRows / Math.max(1, this.#evidence.size)
-    for (const evidence of this.#evidence.values()) if (evidence.size > share) evidence.forget()
-  }
-
-  /** Forgets data that arrived while a guest was being removed. */
-  #forgetRemoved(): void {
-    const listed = this.#readGuests()
-    if (this.#evidence.size <= listed.length) return
-    const known = new Set(listed.map(({ uuid }) => uuid))
-    for (const uuid of this.#evidence.keys()) if (!known.has(uuid)) this.#evidence.delete(uuid)
+    else if (record.policy.abuse !== undefined) this.#evidence.find(uuid)?.forget()
   }
 }
 
