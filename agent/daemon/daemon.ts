@@ -131,7 +131,7 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   await context.backups.sweep()
   await thawGuests(context)
   await adoptProcessors(context)
-  await reconciler.ensureNetwork(['rules'])
+  await reconciler.network.ensure(['rules'])
   reconciler.listen()
   engine.recover()
   if (!engine.busy(swapSubject)) await ensureSwap(host.swap, context.log)

@@ -162,7 +162,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   closers.add(() => abuse.close())
   sampler.onMemoryKills((uuid, kills) => abuse.memory.note(uuid, { kills, ended: false }))
   reconciler.onMemoryKill((uuid) => abuse.memory.note(uuid, { kills: 1, ended: true }))
-  const applyAddresses = (): Promise<void> => reconciler.ensureNetwork(['rules', 'addresses'])
+  const applyAddresses = (): Promise<void> => reconciler.network.ensure(['rules', 'addresses'])
   const routing = new Routing({ changes, config, book: network, applyAddresses, log, facts: host.facts })
   const snapshots = new ScheduledRuns({ kind: scheduledSnapshots(context), context, engine })
   const backups = new ScheduledRuns({ kind: scheduledBackups(context), context, engine })

@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import { Coalescer } from '../../../shared/async/coalescer.js'
 import type { Driver, ObservedGuest, StopCause } from '../../drivers/contract.js'
-import type { NetworkPart, WantedNetwork } from '../../network/contract.js'
 import type { OperationEngine } from '../../operations/engine.js'
 import type { GuestContext } from '../context.js'
 import type { Orders } from '../../operations/orders.js'
-import { networkOf } from '../resources/network.js'
 import { guestSubject } from '../operations/guest-order.js'
 import { isAllowedToRun } from '../policy/policy.js'
-import { LostInterfaces } from './lost-interfaces.js'
+import { guardComparison } from './guard.js'
+import { NetworkComparison } from './network-comparison.js'
 import { planReconcile, type Comparison, type GuestRepair } from './plan-reconcile.js'
 import type { GuestRecord } from '../record/record.js'
 import { RestartPolicy } from './restart-policy.js'
 import { RunningGuests } from './running.js'
+import { findStrays } from './strays.js'
 import { settleRoom } from '../snapshots/settle-room.js'
 import { settleSpace } from '../snapshots/snapshot-space.js'
 import { noteEvent } from '../steps.js'
@@ -20,9 +20,6 @@ import { boundOf } from '../snapshots/volume-bound.js'
 
 /** Delay before a comparison: changes come in groups, and one comparison serves them all. */
 const lookDelayMs = 100
-
-/** Interval of network comparisons in ms, so that changes by other programs are repaired within 5 s. */
-const networkMs = 3000
 
 export interface ReconcilerParts {
   readonly context: GuestContext
@@ -36,6 +33,7 @@ export interface ReconcilerParts {
 
 /** Compares the host with the journal: at once on events, in full every `intervalMs`. */
 export class Reconciler {
+  readonly network: NetworkComparison
   readonly #ended = new Map<string, StopCause>()
   readonly #policy: RestartPolicy
   readonly #runningGuests: RunningGuests
@@ -43,10 +41,6 @@ export class Reconciler {
   readonly #changed = new Set<string>()
   #lookAtMs = Infinity
   #timer: NodeJS.Timeout | undefined
-  #networkTimer: NodeJS.Timeout | undefined
-  readonly #network = new Coalescer(() => this.#compareNetwork())
-  readonly #rates = new Coalescer(() => this.#compareRates())
-  readonly #interfaces: LostInterfaces
   #look: NodeJS.Timeout | undefined
   /** Settles once the comparisons of single guests have ended. */
   #looking: Promise<unknown> = Promise.resolve()
@@ -56,12 +50,6 @@ export class Reconciler {
   #warnings: readonly string[] = []
   #onMemoryKill: (uuid: string) => void = () => undefined
 
-  /** Guests in the network's terms, cached until the list of guests changes. */
-  #planned: { readonly records: readonly GuestRecord[]; readonly networks: readonly WantedNetwork[] } = {
-    records: [],
-    networks: [],
-  }
-
   readonly #context: GuestContext
   readonly #engine: OperationEngine
 
@@ -70,17 +58,19 @@ export class Reconciler {
     this.#engine = parts.engine
     this.#policy = new RestartPolicy(this.#context.now)
     this.#runningGuests = new RunningGuests(this.#context)
-    this.#interfaces = new LostInterfaces(this.#context, (uuid) => this.#engine.busy(guestSubject(uuid)))
+    this.network = new NetworkComparison(this.#context, this.#isBusy)
   }
+
+  readonly #isBusy = (uuid: string): boolean => this.#engine.busy(guestSubject(uuid))
 
   /** Number of differences that were repaired since the agent started. */
   get repairs(): number {
-    return this.#repairs
+    return this.#repairs + this.network.repairs
   }
 
   /** Warnings for an operator. */
   get warnings(): readonly string[] {
-    return [...this.#warnings, ...this.#interfaces.warnings]
+    return [...this.#warnings, ...this.network.warnings]
   }
 
   /** Listens to guests' own stops, to changes of guests in the journal, and to changes of nft by other programs. */
@@ -91,21 +81,17 @@ export class Reconciler {
       this.#policy.forget(key)
       this.#runningGuests.forget(key)
     })
-    this.#context.network.onDisturbed((part) =>
-      part === 'rates'
-        ? void this.#guard('rates', () => this.#rates.run())
-        : void this.#guard('network', () => this.compareNetwork()),
-    )
+    this.network.listen()
     for (const driver of this.#drivers)
       driver.onStopped((uuid, cause) => {
         if (cause === 'memory') this.#onMemoryKill(uuid)
-        if (this.#engine.busy(guestSubject(uuid))) return // the operation handles it
+        if (this.#isBusy(uuid)) return // the operation handles it
         this.#ended.set(uuid, cause)
         this.#lookIn(lookDelayMs, uuid)
       })
     for (const driver of this.#drivers)
       driver.onEvent?.((uuid, event) => {
-        if (this.#engine.busy(guestSubject(uuid))) return // the operation's end says what the guest is
+        if (this.#isBusy(uuid)) return // the operation's end says what the guest is
         void this.#guard('events', async () => noteEvent(this.#context, uuid, event))
       })
   }
@@ -117,15 +103,14 @@ export class Reconciler {
 
   start(intervalMs: number): void {
     this.#timer = setInterval(() => void this.pass(), intervalMs)
-    this.#networkTimer = setInterval(() => void this.#guard('network', () => this.compareNetwork()), networkMs)
+    this.network.start()
   }
 
   async close(): Promise<void> {
     this.#unlisten?.()
     clearInterval(this.#timer)
-    clearInterval(this.#networkTimer)
     clearTimeout(this.#look)
-    await Promise.all([this.#passes.settled(), this.#looking, this.#network.settled(), this.#rates.settled()])
+    await Promise.all([this.#passes.settled(), this.#looking, this.network.close()])
   }
 
   /** Resolves after a comparison that starts after this call. Failures are logged, and the next pass tries again. */
@@ -155,60 +140,18 @@ export class Reconciler {
     await this.#guard('guests', () => this.#compareGuests(this.#context.store.list()))
     await this.#guard('processors', () => this.#runningGuests.move(this.#context.processors.balance()))
     await this.#guard('strays', async () => void (this.#warnings = await this.#findStrays()))
-    await this.#guard('network', () => this.compareNetwork())
+    await this.#guard('network', () => this.network.compare())
     await this.#guard('storage', () => this.#compareStorage())
   }
 
-  async #guard(what: string, work: () => Promise<void>): Promise<void> {
-    try {
-      await work()
-    } catch (err) {
-      this.#context.log.error({ err }, `compare ${what}`)
-    }
-  }
-
-  /** Converges parts of the network with the current journal. @throws {BerthError} the host's first refusal */
-  async ensureNetwork(parts: readonly NetworkPart[]): Promise<void> {
-    this.#noteRepairs('network', await this.#context.network.ensure(this.#planNetworks(), parts))
-  }
-
-  /**
-   * Converges the network with the journal as of this call or later.
-   * @throws {BerthError} the host's first refusal
-   */
-  compareNetwork(): Promise<void> {
-    return this.#network.run()
-  }
-
-  /** Interfaces are recreated after their rules are in place, and get their rates afterwards. */
-  async #compareNetwork(): Promise<void> {
-    await this.ensureNetwork(['rules'])
-    await this.#compareInterfaces()
-    await this.ensureNetwork(['addresses', 'rates'])
-  }
-
-  /** Recreates lost interfaces and sets rates, after interfaces were added or removed. */
-  async #compareRates(): Promise<void> {
-    await this.#compareInterfaces()
-    await this.ensureNetwork(['rates'])
-  }
-
-  async #compareInterfaces(): Promise<void> {
-    this.#noteRepairs('network', await this.#interfaces.ensure())
-  }
-
-  #planNetworks(): readonly WantedNetwork[] {
-    const records = this.#context.store.list()
-    if (records !== this.#planned.records)
-      this.#planned = { records, networks: records.map((record) => networkOf(record, this.#context)) }
-    return this.#planned.networks
+  #guard(what: string, work: () => Promise<void>): Promise<void> {
+    return guardComparison(this.#context.log, what, work)
   }
 
   async #compareStorage(): Promise<void> {
     const { store, drivers } = this.#context
     for (const { uuid } of store.list()) {
-      const isBusy = (): boolean => this.#engine.busy(guestSubject(uuid))
-      if (!isBusy()) await this.#settleSpace(uuid, isBusy)
+      if (!this.#isBusy(uuid)) await this.#settleSpace(uuid)
     }
     const bounds = store.list().flatMap((record): [string, number][] => {
       const driver = drivers[record.spec.virtualization]
@@ -217,10 +160,10 @@ export class Reconciler {
     this.#noteRepairs('storage', await this.parts.repairStorage(new Map(bounds)))
   }
 
-  async #settleSpace(uuid: string, isBusy: () => boolean): Promise<void> {
+  async #settleSpace(uuid: string): Promise<void> {
     try {
       await settleSpace(this.#context, uuid)
-      await settleRoom(this.#context, uuid, isBusy)
+      await settleRoom(this.#context, uuid, () => this.#isBusy(uuid))
     } catch (err) {
       this.#context.log.warn({ err, guest: uuid }, 'measure what snapshots retain')
     }
@@ -232,7 +175,7 @@ export class Reconciler {
   }
 
   async #compareGuests(records: readonly GuestRecord[]): Promise<void> {
-    const idle = records.filter(({ uuid }) => !this.#engine.busy(guestSubject(uuid)))
+    const idle = records.filter(({ uuid }) => !this.#isBusy(uuid))
     const observed = await this.#observe()
     this.parts.onObserved([...observed.values()])
     const comparisons = idle
@@ -245,35 +188,10 @@ export class Reconciler {
     this.#noteRepairs('guests', await this.#runningGuests.ensure(running))
   }
 
-  /**
-   * Reports guests on the host that the journal does not have. They are not removed, as the journal may be an old one.
-   * Exceptions are guests that it records as removed: after a power loss their files may be back.
-   */
   async #findStrays(): Promise<string[]> {
-    const strays: string[] = []
-    for (const uuid of await this.#listTraces()) {
-      if (this.#context.store.find(uuid) || this.#engine.busy(guestSubject(uuid))) continue
-      if (!(await this.#removeForgotten(uuid))) strays.push(uuid)
-    }
+    const { store, volumes, log } = this.#context
+    const strays = await findStrays({ store, volumes, log, drivers: this.#drivers, isBusy: this.#isBusy })
     return strays.map((uuid) => `guest ${uuid} is on the host but not in the journal`)
-  }
-
-  async #listTraces(): Promise<Set<string>> {
-    const lists = this.#drivers.map((driver) => driver.listTraces())
-    return new Set((await Promise.all([this.#context.volumes.list(), ...lists])).flat())
-  }
-
-  /** @returns false if the journal does not record it as removed, or it runs */
-  async #removeForgotten(uuid: string): Promise<boolean> {
-    if (!this.#context.store.changes.wasRemoved('guest', uuid)) return false
-    try {
-      for (const driver of this.#drivers) if (!(await driver.removeTraces(uuid))) return false
-      await this.#context.volumes.remove(uuid)
-      return true
-    } catch (err) {
-      this.#context.log.warn({ err, guest: uuid }, 'remove what is left of a deleted guest')
-      return false
-    }
   }
 
   get #drivers(): Driver[] {
@@ -290,10 +208,7 @@ export class Reconciler {
    * meanwhile.
    */
   #unchanged(record: GuestRecord): boolean {
-    return (
-      !this.#engine.busy(guestSubject(record.uuid)) &&
-      this.#context.store.find(record.uuid)?.revision === record.revision
-    )
+    return !this.#isBusy(record.uuid) && this.#context.store.find(record.uuid)?.revision === record.revision
   }
 
   #compare(record: GuestRecord, observed: ReadonlyMap<string, ObservedGuest>): Comparison {

@@ -87,7 +87,7 @@ export class GuestMatrixHost {
     const closers = new Closers()
     const domain = await openDomain(this.parts.host, { config: this.parts.config, log }, closers)
     await domain.images.sweep()
-    await domain.reconciler.compareNetwork()
+    await domain.reconciler.network.compare()
     domain.engine.recover()
     const made = { domain, guest: this.parts.guest }
     await bringTo(made, before)

@@ -66,7 +66,7 @@ export class BackupHost {
     const observer = (event: StepEvent) => made?.observer(event)
     const domain = await openDomain(host, { config, log, observer }, closers)
     await domain.images.sweep()
-    await domain.reconciler.compareNetwork()
+    await domain.reconciler.network.compare()
     domain.engine.recover()
     made = new BackupHost({ config, host, domain, closers, wipe })
     return made

@@ -49,7 +49,7 @@ export class RealDomain {
     await installBusyboxImage(this.config.storage.pool, 'debian-12')
     this.domain = await openDomain(this.host, { config: this.config, log, now: () => this.now() }, this.#closers)
     await this.domain.images.sweep()
-    await this.domain.reconciler.compareNetwork()
+    await this.domain.reconciler.network.compare()
     this.domain.engine.recover()
   }
 

@@ -1,0 +1,98 @@
+import { Coalescer } from '../../../shared/async/coalescer.js'
+import type { NetworkPart, WantedNetwork } from '../../network/contract.js'
+import type { GuestContext } from '../context.js'
+import type { GuestRecord } from '../record/record.js'
+import { networkOf } from '../resources/network.js'
+import { guardComparison } from './guard.js'
+import { LostInterfaces } from './lost-interfaces.js'
+
+/** Interval of comparisons in ms, so that changes by other programs are repaired within 5 s. */
+const everyMs = 3000
+
+/** Compares the host's network with the journal: at once after changes by other programs, else at intervals. */
+export class NetworkComparison {
+  readonly #all = new Coalescer(() => this.#compareAll())
+  readonly #rates = new Coalescer(() => this.#compareRates())
+  readonly #interfaces: LostInterfaces
+  #timer: NodeJS.Timeout | undefined
+  #repairs = 0
+
+  /** Guests in the network's terms, cached until the list of guests changes. */
+  #planned: { readonly records: readonly GuestRecord[]; readonly networks: readonly WantedNetwork[] } = {
+    records: [],
+    networks: [],
+  }
+
+  constructor(
+    private readonly context: GuestContext,
+    isBusy: (uuid: string) => boolean,
+  ) {
+    this.#interfaces = new LostInterfaces(context, isBusy)
+  }
+
+  /** Number of differences that were repaired since the agent started. */
+  get repairs(): number {
+    return this.#repairs
+  }
+
+  /** Warnings for an operator. */
+  get warnings(): readonly string[] {
+    return this.#interfaces.warnings
+  }
+
+  listen(): void {
+    const { network, log } = this.context
+    network.onDisturbed((part) =>
+      part === 'rates'
+        ? void guardComparison(log, 'rates', () => this.#rates.run())
+        : void guardComparison(log, 'network', () => this.compare()),
+    )
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void guardComparison(this.context.log, 'network', () => this.compare()), everyMs)
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    await Promise.all([this.#all.settled(), this.#rates.settled()])
+  }
+
+  /** Converges parts of the network with the current journal. @throws {BerthError} the host's first refusal */
+  async ensure(parts: readonly NetworkPart[]): Promise<void> {
+    this.#noteRepairs(await this.context.network.ensure(this.#plan(), parts))
+  }
+
+  /**
+   * Converges the network with the journal as of this call or later.
+   * @throws {BerthError} the host's first refusal
+   */
+  compare(): Promise<void> {
+    return this.#all.run()
+  }
+
+  /** Interfaces are recreated after their rules are in place, and get their rates afterwards. */
+  async #compareAll(): Promise<void> {
+    await this.ensure(['rules'])
+    this.#noteRepairs(await this.#interfaces.ensure())
+    await this.ensure(['addresses', 'rates'])
+  }
+
+  /** Recreates lost interfaces and sets rates, after interfaces were added or removed. */
+  async #compareRates(): Promise<void> {
+    this.#noteRepairs(await this.#interfaces.ensure())
+    await this.ensure(['rates'])
+  }
+
+  #plan(): readonly WantedNetwork[] {
+    const records = this.context.store.list()
+    if (records !== this.#planned.records)
+      this.#planned = { records, networks: records.map((record) => networkOf(record, this.context)) }
+    return this.#planned.networks
+  }
+
+  #noteRepairs(repaired: readonly string[]): void {
+    this.#repairs += repaired.length
+    if (repaired.length > 0) this.context.log.warn({ repaired }, 'network repaired')
+  }
+}

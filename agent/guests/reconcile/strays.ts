@@ -1,0 +1,38 @@
+import type { Driver } from '../../drivers/contract.js'
+import type { GuestContext } from '../context.js'
+
+type Context = Pick<GuestContext, 'store' | 'volumes' | 'log'> & {
+  readonly drivers: readonly Driver[]
+  readonly isBusy: (uuid: string) => boolean
+}
+
+/**
+ * Finds guests on the host that the journal does not have. They are not removed, as the journal may be an old one.
+ * Exceptions are guests that it records as removed: after a power loss their files may be back.
+ */
+export async function findStrays(context: Context): Promise<string[]> {
+  const strays: string[] = []
+  for (const uuid of await listTraces(context)) {
+    if (context.store.find(uuid) || context.isBusy(uuid)) continue
+    if (!(await removeForgotten(context, uuid))) strays.push(uuid)
+  }
+  return strays
+}
+
+async function listTraces({ drivers, volumes }: Context): Promise<Set<string>> {
+  const lists = drivers.map((driver) => driver.listTraces())
+  return new Set((await Promise.all([volumes.list(), ...lists])).flat())
+}
+
+/** @returns false if the journal does not record it as removed, or it runs */
+async function removeForgotten({ store, drivers, volumes, log }: Context, uuid: string): Promise<boolean> {
+  if (!store.changes.wasRemoved('guest', uuid)) return false
+  try {
+    for (const driver of drivers) if (!(await driver.removeTraces(uuid))) return false
+    await volumes.remove(uuid)
+    return true
+  } catch (err) {
+    log.warn({ err, guest: uuid }, 'remove what is left of a deleted guest')
+    return false
+  }
+}
