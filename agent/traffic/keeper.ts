@@ -1,5 +1,4 @@
 import { KeyedSingleFlight, SingleFlight } from '../../shared/async/single-flight.js'
-import type { SteadyClock } from '../../shared/steady-clock.js'
 import { securityUser } from '../../shared/abuse.js'
 import { describeError } from '../../shared/errors.js'
 import { createTimeFormat, type TimeFormat } from '../../shared/time.js'
@@ -9,6 +8,7 @@ import { isAllowedToRun, policyReasonOf } from '../guests/policy/policy.js'
 import type { GuestPolicy, GuestRecord } from '../guests/record/record.js'
 import { planUnsuspend } from '../guests/policy/suspension.js'
 import type { ByteCounters, Network } from '../network/contract.js'
+import { isLiftDue, policyOf, type UncertainClock } from './expiry.js'
 import { periodEndMs, periodStart, utcOffsetMinutes } from './period.js'
 import { isUsedUp, noBytes, planCount, type CountLook, type TrafficCount } from './plan-count.js'
 import { TrafficStore } from './traffic-store.js'
@@ -23,7 +23,7 @@ export interface KeeperParts {
   readonly context: Pick<GuestContext, 'config' | 'store' | 'guestMutex' | 'deviceOf' | 'log' | 'now'> & {
     readonly network: Pick<Network, 'attach' | 'readCounters'>
   }
-  readonly clock: Pick<SteadyClock, 'earliest' | 'latest' | 'isSettled'>
+  readonly clock: UncertainClock
   /** True if an operation of the guest is pending or running. */
   readonly busy: (uuid: string) => boolean
   /** Requests a stop of the guest. */
@@ -126,7 +126,7 @@ export class TrafficKeeper implements PolicyKeeper {
         const count = this.#countOf(before, look)
         this.#counts.put(uuid, count)
         store.update(uuid, { policy: this.#policyOf(before, count) })
-        if (this.#isLiftDue(before)) this.#lift(store.get(uuid))
+        if (isLiftDue(before, this.parts.clock)) this.#lift(store.get(uuid))
       })
       const record = store.get(uuid)
       // Cuts the guest off before stopping it, because stopping takes time. If the host refuses, its next comparison
@@ -192,7 +192,7 @@ export class TrafficKeeper implements PolicyKeeper {
       if (!have || !sameCount(have, count)) this.#counts.put(uuid, count)
       const { expired, overQuota } = this.#policyOf(record, count)
       const same = expired === record.policy.expired && overQuota === record.policy.overQuota
-      const isSettled = same && !this.#mustStop(record) && !this.#isLiftDue(record)
+      const isSettled = same && !this.#mustStop(record) && !isLiftDue(record, this.parts.clock)
       return isSettled || !isJudged(record) ? [] : [uuid]
     })
   }
@@ -219,13 +219,6 @@ export class TrafficKeeper implements PolicyKeeper {
     return { nowMs, counted, of: (uuid) => ({ startOf, epoch, counters: counters?.get(uuid) }) }
   }
 
-  /** True if the guest's suspension ends now. As with an expiry, nothing changes while the clock may be wrong. */
-  #isLiftDue({ suspension }: GuestRecord): boolean {
-    const { clock } = this.parts
-    const untilMs = suspension?.untilMs ?? 0
-    return untilMs > 0 && clock.isSettled() && clock.earliest() >= untilMs
-  }
-
   /** Joins the caller's transaction. */
   #lift(record: GuestRecord): void {
     const { store, log } = this.parts.context
@@ -250,27 +243,7 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   #policyOf(record: GuestRecord, count: TrafficCount): GuestPolicy {
-    const { stoppedForExpiryMs, expiredForMs: _former, ...policy } = record.policy
-    const expired = this.#isExpired(record)
-    const stopped = expired && (policy.expired ? stoppedForExpiryMs : stoppedFor(record))
-    return {
-      ...policy,
-      expired,
-      overQuota: isUsedUp(record.traffic, count),
-      ...(expired && { expiredForMs: record.expiresAtMs }),
-      ...(stopped && { stoppedForExpiryMs: stopped }),
-    }
-  }
-
-  /** Nothing changes while the clock may be wrong: both the start and the end of an expiry must be certain. */
-  #isExpired({ expiresAtMs, policy }: GuestRecord): boolean {
-    const { clock } = this.parts
-    if (expiresAtMs === 0) return false
-    const isUnchanged = (policy.expiredForMs ?? expiresAtMs) === expiresAtMs
-    // A host that lost the time while it was off must not start expired guests.
-    if (policy.expired && isUnchanged && !clock.isSettled()) return true
-    if (policy.expired) return clock.latest() >= expiresAtMs
-    return clock.isSettled() && clock.earliest() >= expiresAtMs
+    return policyOf(record, isUsedUp(record.traffic, count), this.parts.clock)
   }
 
   /** True if the guest runs although it may not, and no operation will change that. */
@@ -304,10 +277,6 @@ function isJudged({ status }: GuestRecord): boolean {
 function hasQuota({ traffic }: GuestRecord): boolean {
   const { mode, monthlyGb, inGb, outGb } = traffic
   return (mode === 'total' ? monthlyGb : inGb + outGb) > 0
-}
-
-function stoppedFor({ wanted, expiresAtMs }: GuestRecord): number | undefined {
-  return wanted === 'running' ? expiresAtMs : undefined
 }
 
 function sameCount(a: TrafficCount, b: TrafficCount): boolean {

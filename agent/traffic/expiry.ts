@@ -1,0 +1,39 @@
+import type { SteadyClock } from '../../shared/steady-clock.js'
+import type { GuestPolicy, GuestRecord } from '../guests/record/record.js'
+
+/** A clock that knows how wrong it may be. While it may be wrong, nothing changes because of the time. */
+export type UncertainClock = Pick<SteadyClock, 'earliest' | 'latest' | 'isSettled'>
+
+/** True if the guest's suspension ends now. */
+export function isLiftDue({ suspension }: GuestRecord, clock: UncertainClock): boolean {
+  const untilMs = suspension?.untilMs ?? 0
+  return untilMs > 0 && clock.isSettled() && clock.earliest() >= untilMs
+}
+
+/** The guest's policy after a check of its expiry and its quota. */
+export function policyOf(record: GuestRecord, overQuota: boolean, clock: UncertainClock): GuestPolicy {
+  const { stoppedForExpiryMs, expiredForMs: _former, ...policy } = record.policy
+  const expired = isExpired(record, clock)
+  const stopped = expired && (policy.expired ? stoppedForExpiryMs : stoppedFor(record))
+  return {
+    ...policy,
+    expired,
+    overQuota,
+    ...(expired && { expiredForMs: record.expiresAtMs }),
+    ...(stopped && { stoppedForExpiryMs: stopped }),
+  }
+}
+
+/** Both the start and the end of an expiry must be certain. */
+function isExpired({ expiresAtMs, policy }: GuestRecord, clock: UncertainClock): boolean {
+  if (expiresAtMs === 0) return false
+  const isUnchanged = (policy.expiredForMs ?? expiresAtMs) === expiresAtMs
+  // A host that lost the time while it was off must not start expired guests.
+  if (policy.expired && isUnchanged && !clock.isSettled()) return true
+  if (policy.expired) return clock.latest() >= expiresAtMs
+  return clock.isSettled() && clock.earliest() >= expiresAtMs
+}
+
+function stoppedFor({ wanted, expiresAtMs }: GuestRecord): number | undefined {
+  return wanted === 'running' ? expiresAtMs : undefined
+}
