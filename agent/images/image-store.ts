@@ -2,7 +2,7 @@ import type { Statement } from 'better-sqlite3'
 import { Throttle } from '../../shared/async/throttle.js'
 import type { Changes } from '../state/changes.js'
 import { catalog, findCatalogEntry, type CatalogEntry } from './catalog.js'
-import type { DownloadProgress } from './sources/download.js'
+import type { DownloadProgress } from './sources/transfer.js'
 
 /** A template with the state of its image on this host. */
 export interface TemplateRecord extends Omit<CatalogEntry, 'source'>, DownloadProgress {

@@ -6,7 +6,7 @@ import { exists } from '../host/disk/mount.js'
 import { storageError } from '../storage/errors.js'
 import type { Pool } from '../storage/pool.js'
 import type { Trash } from '../storage/trash.js'
-import type { DownloadProgress } from './sources/download.js'
+import type { DownloadProgress } from './sources/transfer.js'
 
 /** @param fraction 0 to 1 @param transfer progress of a download, while one runs */
 export type Report = (fraction: number, stage: string, transfer?: DownloadProgress) => void

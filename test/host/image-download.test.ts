@@ -4,7 +4,8 @@ import { existsSync, readFileSync, statSync, truncateSync, writeFileSync } from 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
-import { download, type DownloadOrder, type DownloadProgress } from '../../agent/images/sources/download.js'
+import { download } from '../../agent/images/sources/download.js'
+import type { DownloadOrder, DownloadProgress } from '../../agent/images/sources/transfer.js'
 import { closing, startRawServer, type RawServer } from '../support/raw-server.js'
 import { scratchDirectory } from '../support/scratch.js'
 

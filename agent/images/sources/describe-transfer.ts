@@ -1,4 +1,4 @@
-import type { DownloadProgress } from './download.js'
+import type { DownloadProgress } from './transfer.js'
 
 /** Progress of a download as text: `downloading: 12.5 of 98.0 MB, 3.1 MB/s`. */
 export function describeTransfer({ receivedBytes, totalBytes, bytesPerSec }: DownloadProgress): string {
