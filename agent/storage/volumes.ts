@@ -1,7 +1,6 @@
-import { mkdir, readdir, rmdir } from 'node:fs/promises'
-import { join, relative } from 'node:path'
-import { BerthError, conflict } from '../../shared/errors.js'
-import { templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
+import { mkdir, rmdir } from 'node:fs/promises'
+import { basename, join, relative } from 'node:path'
+import { conflict } from '../../shared/errors.js'
 import {
   createSubvolumeInGroup,
   exchangeSubvolumes,
@@ -16,12 +15,7 @@ import { Deletions } from './deletions.js'
 import { storageError } from './errors.js'
 import type { Pool } from './pool.js'
 import type { Trash } from './trash.js'
-
-const uuid = new RegExp(uuidPattern)
-const template = new RegExp(templateIdPattern)
-const snapshotId = /^[a-z0-9][a-z0-9-]{0,62}$/
-const nextSuffix = '.next'
-const rescueSuffix = '.rescue'
+import { isTemplateId, VolumePlaces } from './volume-places.js'
 
 /** The source that a volume is cloned from; `empty`: a new volume. */
 export type VolumeSource = ClonedSource | { readonly empty: true }
@@ -50,8 +44,7 @@ export interface SnapshotOptions {
  * Every method is idempotent, even after a kill at any point, and returns what it found. The caller decides what is
  * done, and whether the guest may run meanwhile. Limits are in bytes; 0: unlimited.
  */
-export class Volumes {
-  readonly #pool: Pool
+export class Volumes extends VolumePlaces {
   readonly #trash: Trash
   readonly #bounds: Bounds
   readonly #deletions: Deletions
@@ -59,31 +52,10 @@ export class Volumes {
   readonly #inWork = new Map<string, number>()
 
   constructor(pool: Pool, trash: Trash) {
-    this.#pool = pool
+    super(pool)
     this.#trash = trash
     this.#bounds = new Bounds(pool)
     this.#deletions = new Deletions(pool)
-  }
-
-  /** Path of the guest's volume, whether it exists or not. @throws {BerthError} `invalid_field` */
-  pathOf(guest: string): string {
-    return join(this.#pool.guests, checkUuid(guest))
-  }
-
-  /** Path of the volume that `exchange` puts in place of the guest's. */
-  nextPathOf(guest: string): string {
-    return `${this.pathOf(guest)}${nextSuffix}`
-  }
-
-  /** Path of the guest's rescue system. */
-  rescuePathOf(guest: string): string {
-    return `${this.pathOf(guest)}${rescueSuffix}`
-  }
-
-  /** Path of the image, whether it exists or not. @throws {BerthError} `invalid_field` */
-  imagePathOf(templateId: string): string {
-    if (!template.test(templateId)) throw new BerthError('invalid', 'invalid_field', `no id: ${templateId}`)
-    return join(this.#pool.images, templateId)
   }
 
   /** Clones the guest's volume from a template's image. An existing volume stays, and only its limit is set. */
@@ -100,7 +72,7 @@ export class Volumes {
   async prepare(guest: string, source: VolumeSource, limitBytes: number): Promise<void> {
     await this.#working(guest, `prepare a volume for ${guest}`, async () => {
       do await this.discardNext(guest)
-      while (!(await this.#make(guest, `${guest}${nextSuffix}`, { source, limitBytes })))
+      while (!(await this.#make(guest, basename(this.nextPathOf(guest)), { source, limitBytes })))
     })
   }
 
@@ -109,7 +81,7 @@ export class Volumes {
    * that it can write even if the guest's disk is full.
    */
   async prepareRescue(guest: string, templateId: string, limitBytes: number): Promise<void> {
-    const target = { directory: this.#pool.guests, name: `${guest}${rescueSuffix}`, readOnly: false }
+    const target = { directory: this.pool.guests, name: basename(this.rescuePathOf(guest)), readOnly: false }
     await this.#working(guest, `make a rescue system for ${guest}`, async () => {
       await this.discardRescue(guest)
       await snapshotSubvolume(await this.#findSource(guest, { templateId }), target)
@@ -143,8 +115,8 @@ export class Volumes {
    */
   async exchange(guest: string): Promise<ExchangeResult> {
     return this.#working(guest, `exchange the volume of ${guest}`, async () => {
-      const names = { current: checkUuid(guest), next: `${guest}${nextSuffix}` }
-      const result = await exchangeSubvolumes(this.#pool.guests, names)
+      const names = { current: basename(this.pathOf(guest)), next: basename(this.nextPathOf(guest)) }
+      const result = await exchangeSubvolumes(this.pool.guests, names)
       this.#bounds.forget(guest)
       await this.discardNext(guest)
       return result
@@ -173,7 +145,7 @@ export class Volumes {
       if (await exists(this.snapshotPathOf(guest, id))) return false
       if (!(await exists(this.pathOf(guest)))) throw conflict('volume_missing', 'the guest has no disk')
       if (!this.snapshotsCount) retained = await this.#bounds.expectedRetained(guest, before, { sync: true })
-      const directory = this.#snapshotsOf(guest)
+      const directory = this.snapshotsOf(guest)
       await mkdir(directory, { recursive: true, mode: 0o700 })
       const target = { directory, name: id, readOnly: true }
       await snapshotSubvolume(this.pathOf(guest), target, this.#bounds.findGroup(guest, limitBytes))
@@ -199,7 +171,7 @@ export class Volumes {
 
   /** Bytes that the deletion of this snapshot frees, if the quotas report it. */
   exclusiveBytes(guest: string, id: string): Promise<number> {
-    const path = relative(this.#pool.path, this.snapshotPathOf(guest, id))
+    const path = relative(this.pool.path, this.snapshotPathOf(guest, id))
     return this.#bounds.exclusiveBytes(path)
   }
 
@@ -208,22 +180,11 @@ export class Volumes {
     return !this.snapshotsCount || this.#deletions.areFreed(guest)
   }
 
-  /** Ids of the guest's snapshots. */
-  async listSnapshots(guest: string): Promise<string[]> {
-    return (await namesIn(this.#snapshotsOf(guest))).filter((name) => snapshotId.test(name))
-  }
-
   /** Deletes a snapshot. Volumes restored from it keep the data that they share. @returns whether it existed */
   async deleteSnapshot(guest: string, id: string): Promise<boolean> {
     const found = await exists(this.snapshotPathOf(guest, id))
     if (found) await this.#destroySnapshots(guest, [id])
     return found
-  }
-
-  /** @throws {BerthError} `invalid_field` */
-  snapshotPathOf(guest: string, id: string): string {
-    if (!snapshotId.test(id)) throw new BerthError('invalid', 'invalid_field', `not an id: ${id}`)
-    return join(this.#snapshotsOf(guest), id)
   }
 
   async resize(guest: string, limitBytes: number): Promise<void> {
@@ -244,13 +205,6 @@ export class Volumes {
     if (await exists(path)) await this.#trash.discard(path)
   }
 
-  /** Guests that have a volume or snapshots in the pool. */
-  async list(): Promise<string[]> {
-    const [volumes, snapshots] = await Promise.all([namesIn(this.#pool.guests), namesIn(this.#pool.snapshots)])
-    const guests = [...volumes.map((name) => name.replace(/\.(next|rescue)$/, '')), ...snapshots]
-    return [...new Set(guests)].filter((name) => uuid.test(name))
-  }
-
   /** Bytes of the prepared volume that count towards the guest's limit. */
   async measureNext(guest: string): Promise<number> {
     return this.#bounds.measure(this.nextPathOf(guest))
@@ -258,7 +212,7 @@ export class Volumes {
 
   /** Bytes that count towards the limit, by guest. @param guests default: all */
   async usage(guests?: readonly string[]): Promise<Map<string, number>> {
-    return this.#bounds.usage(guests ?? (await this.#listVolumes()))
+    return this.#bounds.usage(guests ?? (await this.listVolumes()))
   }
 
   /**
@@ -272,7 +226,7 @@ export class Volumes {
     inTurn: (guest: string, set: (limitBytes: number) => Promise<void>) => Promise<void> = (guest, set) =>
       set(limits.get(guest)!),
   ): Promise<string[]> {
-    const guests = await this.#listVolumes()
+    const guests = await this.listVolumes()
     const found = await this.#bounds.limits(guests)
     const wrong = guests.filter((guest) => limits.has(guest) && found.get(guest) !== limits.get(guest))
     for (const guest of wrong) await inTurn(guest, (limitBytes) => this.resize(guest, limitBytes))
@@ -292,7 +246,7 @@ export class Volumes {
     name: string,
     { source, limitBytes }: { source: VolumeSource; limitBytes: number },
   ): Promise<boolean> {
-    const target = { directory: this.#pool.guests, name, readOnly: false }
+    const target = { directory: this.pool.guests, name, readOnly: false }
     const group = this.#bounds.findGroup(guest, limitBytes)
     try {
       if ('empty' in source) await createSubvolumeInGroup(target, group)
@@ -302,7 +256,7 @@ export class Volumes {
       throw error
     }
     // With classic quotas a snapshot always gets the limits of its source (btrfs_qgroup_inherit()).
-    if (!group) await this.#bounds.set(guest, join(this.#pool.guests, name), limitBytes)
+    if (!group) await this.#bounds.set(guest, join(this.pool.guests, name), limitBytes)
     return true
   }
 
@@ -313,26 +267,17 @@ export class Volumes {
       throw conflict('snapshot_missing', `the guest has no snapshot ${source.snapshot} on this host`)
     }
     const { templateId } = source
-    const path = join(this.#pool.images, templateId)
-    if (template.test(templateId) && (await exists(path))) return path
+    const path = join(this.pool.images, templateId)
+    if (isTemplateId(templateId) && (await exists(path))) return path
     throw conflict('image_missing', `the image of template ${templateId} does not exist on this host`)
   }
 
   async #destroySnapshots(guest: string, ids: readonly string[]): Promise<void> {
-    const directory = this.#snapshotsOf(guest)
+    const directory = this.snapshotsOf(guest)
     await this.#trash.destroy(directory, ids).finally(() => this.#deletions.note(guest))
     await rmdir(directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOTEMPTY') throw error
     })
-  }
-
-  /** Volumes whose name is a guest's uuid. Volumes next to them are left out, so that nothing is counted twice. */
-  async #listVolumes(): Promise<string[]> {
-    return (await namesIn(this.#pool.guests)).filter((name) => uuid.test(name))
-  }
-
-  #snapshotsOf(guest: string): string {
-    return join(this.#pool.snapshots, checkUuid(guest))
   }
 
   /** Keeps the guest's group while a subvolume for it is being created, and distinguishes a full pool from a fault. */
@@ -347,19 +292,5 @@ export class Volumes {
       if (left === 0) this.#inWork.delete(guest)
       else this.#inWork.set(guest, left)
     }
-  }
-}
-
-function checkUuid(guest: string): string {
-  if (!uuid.test(guest)) throw new BerthError('invalid', 'invalid_field', `not a uuid: ${guest}`)
-  return guest
-}
-
-async function namesIn(directory: string): Promise<string[]> {
-  try {
-    return await readdir(directory)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
-    throw error
   }
 }

@@ -1,0 +1,82 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BerthError } from '../../shared/errors.js'
+import { templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
+import type { Pool } from './pool.js'
+
+const uuid = new RegExp(uuidPattern)
+const template = new RegExp(templateIdPattern)
+const snapshotId = /^[a-z0-9][a-z0-9-]{0,62}$/
+const nextSuffix = '.next'
+const rescueSuffix = '.rescue'
+
+/** Names and paths of guests' volumes and snapshots in the pool. */
+export class VolumePlaces {
+  constructor(protected readonly pool: Pool) {}
+
+  /** Path of the guest's volume, whether it exists or not. @throws {BerthError} `invalid_field` */
+  pathOf(guest: string): string {
+    return join(this.pool.guests, checkUuid(guest))
+  }
+
+  /** Path of the volume that `exchange` puts in place of the guest's. */
+  nextPathOf(guest: string): string {
+    return `${this.pathOf(guest)}${nextSuffix}`
+  }
+
+  /** Path of the guest's rescue system. */
+  rescuePathOf(guest: string): string {
+    return `${this.pathOf(guest)}${rescueSuffix}`
+  }
+
+  /** Path of the image, whether it exists or not. @throws {BerthError} `invalid_field` */
+  imagePathOf(templateId: string): string {
+    if (!isTemplateId(templateId)) throw new BerthError('invalid', 'invalid_field', `no id: ${templateId}`)
+    return join(this.pool.images, templateId)
+  }
+
+  /** @throws {BerthError} `invalid_field` */
+  snapshotPathOf(guest: string, id: string): string {
+    if (!snapshotId.test(id)) throw new BerthError('invalid', 'invalid_field', `not an id: ${id}`)
+    return join(this.snapshotsOf(guest), id)
+  }
+
+  /** Guests that have a volume or snapshots in the pool. */
+  async list(): Promise<string[]> {
+    const [volumes, snapshots] = await Promise.all([namesIn(this.pool.guests), namesIn(this.pool.snapshots)])
+    const guests = [...volumes.map((name) => name.replace(/\.(next|rescue)$/, '')), ...snapshots]
+    return [...new Set(guests)].filter((name) => uuid.test(name))
+  }
+
+  /** Volumes whose name is a guest's uuid. Volumes next to them are left out, so that nothing is counted twice. */
+  protected async listVolumes(): Promise<string[]> {
+    return (await namesIn(this.pool.guests)).filter((name) => uuid.test(name))
+  }
+
+  /** Ids of the guest's snapshots. */
+  async listSnapshots(guest: string): Promise<string[]> {
+    return (await namesIn(this.snapshotsOf(guest))).filter((name) => snapshotId.test(name))
+  }
+
+  protected snapshotsOf(guest: string): string {
+    return join(this.pool.snapshots, checkUuid(guest))
+  }
+}
+
+export function isTemplateId(id: string): boolean {
+  return template.test(id)
+}
+
+function checkUuid(guest: string): string {
+  if (!uuid.test(guest)) throw new BerthError('invalid', 'invalid_field', `not a uuid: ${guest}`)
+  return guest
+}
+
+async function namesIn(directory: string): Promise<string[]> {
+  try {
+    return await readdir(directory)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw error
+  }
+}
