@@ -21,12 +21,12 @@ import type {
   UsageSample,
 } from '../contract.js'
 import { systemVolumeOf, type CurrentLogin, type Login, type Machine, type VolumeCopy } from '../machine.js'
+import { QemuAccess } from './access.js'
 import type { Acceleration } from './acceleration.js'
 import { AccelerationWatch } from './acceleration-watch.js'
 import { assignQemuAddresses, noteReboot } from './assign.js'
 import { QemuConfigStore } from './config-store.js'
 import { connectMachine } from './connect.js'
-import { readCurrentLogin } from './current-login.js'
 import { readDiskSystem } from './disk-system.js'
 import { ensureFirmware } from './firmware.js'
 import { fitDisk, growDisk, makeInstance, trimDisk, writeInstance } from './disk.js'
@@ -36,15 +36,12 @@ import { GuestNames } from '../common/guest-names.js'
 import { listensInside } from './inside.js'
 import { MachineUsage } from './machine-usage.js'
 import { Machines } from './machines.js'
-import { setPassword } from './password.js'
 import { qemuPaths, type QemuPaths } from './paths.js'
 import { observeMachines, readMachineProcessors } from './observe.js'
 import { Power, type PowerContext } from './power.js'
 import { resizeMachine } from './resize.js'
 import { QemuRuntimeReader } from './runtime.js'
-import { takeScreenshot } from './screenshot.js'
 import { clearMachine } from './stop.js'
-import { tellMachine } from './tell.js'
 
 export interface QemuDriverOptions {
   /** Contains `kvm`, one directory per guest. */
@@ -75,6 +72,7 @@ export class QemuDriver implements Driver {
   readonly #machines: Machines
   readonly #names: GuestNames
   readonly #power: Power
+  readonly #access: QemuAccess
   readonly #usage: MachineUsage
   readonly #freezing: FileSystemFreezer
   readonly #moves: GroupMoves
@@ -102,6 +100,7 @@ export class QemuDriver implements Driver {
     })
     this.#usage = new MachineUsage(this.#paths, this.#machines, this.#facts)
     this.#power = new Power(this.#context)
+    this.#access = new QemuAccess({ ...this.#context, keyFile: options.keyFile })
     this.#freezing = new FileSystemFreezer({
       runOf: (name) => this.#paths.runOf(name),
       listens: (name) => this.#listens(name),
@@ -167,7 +166,7 @@ export class QemuDriver implements Driver {
     await allEnded([
       growDisk(machine.volume, machine.limits.diskBytes), // a restored disk may be smaller
       ensureFirmware(systemVolumeOf(machine), machine.isolation.userIdBase),
-      this.#tell(machine),
+      this.#access.tell(machine),
     ])
   }
 
@@ -235,7 +234,7 @@ export class QemuDriver implements Driver {
   async assignAddresses(machine: Machine, gone: readonly string[]): Promise<AssignResult> {
     const name = this.#name(machine)
     if (this.#runtime.read(name).state !== 'running') return 'unchanged'
-    return assignQemuAddresses(this.#paths.runOf(name), machine, { gone, tell: () => this.#tell(machine) })
+    return assignQemuAddresses(this.#paths.runOf(name), machine, { gone, tell: () => this.#access.tell(machine) })
   }
 
   async connect(machine: Machine): Promise<boolean> {
@@ -245,18 +244,12 @@ export class QemuDriver implements Driver {
     return connectMachine(process.pid, this.#runtime.procsOf(name), machine.nic)
   }
 
-  async setPassword(machine: Machine, password: string): Promise<PasswordResult> {
-    const name = this.#names.freeNameOf(machine)
-    const running = this.#runtime.read(name).state === 'running'
-    const { volume } = machine
-    const run = this.#paths.runOf(name)
-    return setPassword({ run, running, volume, tell: () => this.#tell(machine) }, password)
+  setPassword(machine: Machine, password: string): Promise<PasswordResult> {
+    return this.#access.setPassword(machine, password)
   }
 
-  async readLogin(machine: Machine): Promise<CurrentLogin | undefined> {
-    const name = this.#names.freeNameOf(machine)
-    const running = this.#runtime.read(name).state === 'running'
-    return readCurrentLogin(machine.volume, running ? this.#paths.runOf(name) : undefined)
+  readLogin(machine: Machine): Promise<CurrentLogin | undefined> {
+    return this.#access.readLogin(machine)
   }
 
   async freeze(machine: Machine, timeoutMs: number): Promise<boolean> {
@@ -273,16 +266,12 @@ export class QemuDriver implements Driver {
     return !monitor || listensInside(monitor)
   }
 
-  /** A shell of root cannot be opened from outside: the serial port asks for a login. */
   async findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace> {
-    const { screen, serial } = this.#runningPaths(machine)
-    return { kind: 'socket', path: mode === 'vnc' ? screen : serial }
+    return this.#access.findConsole(machine, mode)
   }
 
-  async screenshot(machine: Machine): Promise<Buffer> {
-    const { work } = this.#runningPaths(machine)
-    const monitor = await this.#machines.monitor(this.#name(machine))
-    return takeScreenshot(monitor, work, machine.isolation.userIdBase)
+  screenshot(machine: Machine): Promise<Buffer> {
+    return this.#access.screenshot(machine)
   }
 
   /** Stops watching. Guests keep running. */
@@ -322,17 +311,6 @@ export class QemuDriver implements Driver {
       namePrefix,
       forget: (name) => this.#usage.forget(name),
     }
-  }
-
-  #tell(machine: Machine): Promise<void> {
-    const seed = this.#paths.seedOf(this.#name(machine))
-    return tellMachine(machine, { seed, keyFile: this.options.keyFile })
-  }
-
-  #runningPaths(machine: Machine): ReturnType<QemuPaths['runOf']> {
-    const name = this.#name(machine)
-    if (this.#runtime.read(name).state === 'running') return this.#paths.runOf(name)
-    throw conflict('guest_not_running', 'the guest is not running')
   }
 
   #name(machine: Machine): string {

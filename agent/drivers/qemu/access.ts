@@ -1,0 +1,69 @@
+import { conflict } from '../../../shared/errors.js'
+import type { GuestNames } from '../common/guest-names.js'
+import type { ConsoleMode, ConsolePlace, PasswordResult } from '../contract.js'
+import type { CurrentLogin, Machine } from '../machine.js'
+import { readCurrentLogin } from './current-login.js'
+import type { Machines } from './machines.js'
+import { setPassword } from './password.js'
+import type { QemuPaths, RunPaths } from './paths.js'
+import type { QemuRuntimeReader } from './runtime.js'
+import { takeScreenshot } from './screenshot.js'
+import { tellMachine } from './tell.js'
+
+export interface QemuAccessContext {
+  readonly paths: QemuPaths
+  readonly runtime: QemuRuntimeReader
+  readonly machines: Machines
+  readonly names: GuestNames
+  /** Path of the host's own key. */
+  readonly keyFile: string
+}
+
+/** Root's ways into a guest: its login, its consoles and its screen. */
+export class QemuAccess {
+  constructor(private readonly context: QemuAccessContext) {}
+
+  /** Writes the seed, which tells the guest its login. */
+  tell(machine: Machine): Promise<void> {
+    const { paths, names, keyFile } = this.context
+    return tellMachine(machine, { seed: paths.seedOf(names.nameOf(machine)), keyFile })
+  }
+
+  async setPassword(machine: Machine, password: string): Promise<PasswordResult> {
+    const { paths, names } = this.context
+    const name = names.freeNameOf(machine)
+    const tell = (): Promise<void> => this.tell(machine)
+    return setPassword(
+      { run: paths.runOf(name), running: this.#isRunning(name), volume: machine.volume, tell },
+      password,
+    )
+  }
+
+  async readLogin(machine: Machine): Promise<CurrentLogin | undefined> {
+    const { paths, names } = this.context
+    const name = names.freeNameOf(machine)
+    return readCurrentLogin(machine.volume, this.#isRunning(name) ? paths.runOf(name) : undefined)
+  }
+
+  /** A shell of root cannot be opened from outside: the serial port asks for a login. */
+  findConsole(machine: Machine, mode: ConsoleMode): ConsolePlace {
+    const { screen, serial } = this.#runningPaths(machine)
+    return { kind: 'socket', path: mode === 'vnc' ? screen : serial }
+  }
+
+  async screenshot(machine: Machine): Promise<Buffer> {
+    const { work } = this.#runningPaths(machine)
+    const monitor = await this.context.machines.monitor(this.context.names.nameOf(machine))
+    return takeScreenshot(monitor, work, machine.isolation.userIdBase)
+  }
+
+  #runningPaths(machine: Machine): RunPaths {
+    const name = this.context.names.nameOf(machine)
+    if (this.#isRunning(name)) return this.context.paths.runOf(name)
+    throw conflict('guest_not_running', 'the guest is not running')
+  }
+
+  #isRunning(name: string): boolean {
+    return this.context.runtime.read(name).state === 'running'
+  }
+}
