@@ -14,7 +14,7 @@ const loggedAlerts = 10
 const mostHostLogs = 1000
 
 export interface AbuseWatchParts {
-  readonly context: Pick<GuestContext, 'config' | 'store' | 'deviceOf' | 'log' | 'now'>
+  readonly context: Pick<GuestContext, 'config' | 'store' | 'log' | 'now'>
   readonly sensor: AbuseSensor
   readonly policy: Pick<PolicyKeeper, 'judge'>
 }

@@ -25,7 +25,7 @@ const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30,
 const sampledMs = 6000
 
 export interface MonitorParts {
-  readonly context: Pick<GuestContext, 'config' | 'store' | 'deviceOf' | 'log' | 'now'>
+  readonly context: Pick<GuestContext, 'config' | 'store' | 'log' | 'now'>
   readonly sensor: AbuseSensor
   readonly alerts: AlertStore
   readonly shutdown: AbuseShutdown
@@ -156,7 +156,7 @@ export class AbuseMonitor {
 
   async #count(records: readonly GuestRecord[]): Promise<void> {
     const { context, sensor } = this.parts
-    const counts = await sensor.readCounts(records.map((record) => networkOf(record, context)))
+    const counts = await sensor.readCounts(records.map((record) => networkOf(record, context.config)))
     const nowMs = context.now()
     for (const { uuid } of records) this.#evidence.of(uuid).addCounts(counts.get(uuid) ?? noCounts, nowMs)
   }

@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { AbuseWatch } from '../abuse/abuse-watch.js'
-import { createTimeFormat } from '../../shared/time.js'
 import { targetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
@@ -223,7 +222,6 @@ function createContext(parts: ContextParts): GuestContext {
     drivers,
     volumes,
     backups: host.backups,
-    userIdSlots: settings.userIdSlots,
     network,
     facts: host.facts,
     guestMutex: new KeyedMutex(),
@@ -250,10 +248,8 @@ function createContext(parts: ContextParts): GuestContext {
         bootOf: (record) => bootOf(record, volumes),
         cpusOf: (record) => processors.cpusOf(record),
       }),
-    deviceOf,
     ...loginVault(key),
     ...targetVault(key),
     now: parts.clock.now,
-    time: createTimeFormat(config.time_zone),
   }
 }

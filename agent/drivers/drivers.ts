@@ -17,7 +17,6 @@ export type DriverKind = Driver['kind']
 export interface MachineSettings {
   /** First host uid and gid for guests, and the number of guests that there are ids for. Each guest gets 65,536 ids. */
   readonly userIdBase: number
-  readonly userIdSlots: number
   readonly pidsMax: number
   /** Host swap that a guest may use, as a fraction of its memory. */
   readonly swapRatio: number
@@ -82,8 +81,8 @@ export class Drivers {
   }
 
   get settings(): MachineSettings {
-    const { idmap_base: userIdBase, idmap_slots: userIdSlots, pids_max: pidsMax } = this.config.lxc
-    return { userIdBase, userIdSlots, pidsMax, swapRatio: this.config.lxc.swap_ratio }
+    const { idmap_base: userIdBase, pids_max: pidsMax } = this.config.lxc
+    return { userIdBase, pidsMax, swapRatio: this.config.lxc.swap_ratio }
   }
 
   /** @returns warnings for the operator about host settings that weaken the separation of guests */

@@ -1,5 +1,4 @@
 import type { Logger } from 'pino'
-import type { TimeFormat } from '../../shared/time.js'
 import type { BackupRepositories } from '../backups/contract.js'
 import type { TargetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
@@ -73,8 +72,6 @@ export interface GuestContext extends TargetVault {
   readonly drivers: Readonly<Record<DriverKind, Driver | undefined>>
   readonly volumes: GuestVolumes
   readonly backups: BackupRepositories
-  /** Number of guests that the host has user ids for. */
-  readonly userIdSlots: number
   readonly network: Network
   readonly facts: HostFacts
   /**
@@ -87,15 +84,12 @@ export interface GuestContext extends TargetVault {
   readonly processors: ProcessorPlaces
   readonly log: Logger
   readonly machineOf: (record: GuestRecord) => Machine
-  readonly deviceOf: (id: number) => string
   readonly sealLogin: (uuid: string, login: Login) => string
   /** Decrypts the guest's login; empty if it has none. */
   readonly openLogin: (record: Pick<GuestRecord, 'uuid' | 'login'>) => Login
   /** Keyed digest that allows secrets to be compared without storing them. */
   readonly digestSecret: (secret: string) => string
   readonly now: () => number
-  /** The host's time zone. */
-  readonly time: TimeFormat
 }
 
 /** @throws if the host has no driver for the guest, for example after a change of configuration */

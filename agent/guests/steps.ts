@@ -57,7 +57,7 @@ export function configureStep(context: GuestContext, options: { undo: boolean })
     name: 'configure',
     weight: 2,
     run: inTurn(context, async (record) => {
-      const attached = context.network.attach(networkOf(record, context))
+      const attached = context.network.attach(networkOf(record, context.config))
       await allEnded([attached, driverOf(context, record).configure(context.machineOf(record))])
     }),
   }
@@ -76,7 +76,7 @@ export function startStep(context: GuestContext, isSkipped: (record: GuestRecord
     run: inTurn(context, async (record, step) => {
       if (isSkipped(record)) return
       checkAllowedToRun(record) // the guest may have been blocked while the operation was queued
-      const setRates = (): Promise<void> => context.network.attach(networkOf(record, context), ['rates'])
+      const setRates = (): Promise<void> => context.network.attach(networkOf(record, context.config), ['rates'])
       await driverOf(context, record).start(context.machineOf(record), step.signal, setRates)
       noteStarted(context, record)
     }),
@@ -190,7 +190,7 @@ export interface StopInput {
 function detachGuest(context: GuestContext, { uuid }: GuestRecord): Promise<void> {
   return context.guestMutex.run(uuid, async () => {
     const record = context.store.find(uuid)
-    if (record) await context.network.detach(networkOf(record, context))
+    if (record) await context.network.detach(networkOf(record, context.config))
   })
 }
 

@@ -20,7 +20,7 @@ const stopAgainMs = 60_000
 const uncountedTicks = 2
 
 export interface KeeperParts {
-  readonly context: Pick<GuestContext, 'config' | 'store' | 'guestMutex' | 'deviceOf' | 'log' | 'now'> & {
+  readonly context: Pick<GuestContext, 'config' | 'store' | 'guestMutex' | 'log' | 'now'> & {
     readonly network: Pick<Network, 'attach' | 'readCounters'>
   }
   readonly clock: UncertainClock
@@ -131,7 +131,7 @@ export class TrafficKeeper implements PolicyKeeper {
       const record = store.get(uuid)
       // Cuts the guest off before stopping it, because stopping takes time. If the host refuses, its next comparison
       // tries again.
-      const wanted = networkOf(record, context)
+      const wanted = networkOf(record, context.config)
       await this.#guard(`network of guest ${uuid}`, () => context.network.attach(wanted, ['rules', 'rates']))
       await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
       await this.#guard(`start guest ${uuid}`, () => this.#startAgain(before, record))

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { ratesOf } from '../../agent/guests/policy/policy.js'
 import { unlimitedTraffic } from '../../agent/guests/record/record.js'
-import { at, config, deviceOf, time, TrafficHost } from '../support/network/traffic-host.js'
+import { at, config, time, TrafficHost } from '../support/network/traffic-host.js'
 
 /* The keeper with a journal on disk; the host's counters, its clock and the guests' interfaces are set by hand. */
 
@@ -250,7 +250,7 @@ describe('traffic', () => {
     expect(host.rates).to.deep.equal([{ device: 'bt1', downMbps: 7, upMbps: 5, cut: false }])
     await host.limit(uuid, { throttleMbps: 3 })
     expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 3, upMbps: 3, cut: false })
-    expect(ratesOf(host.store.get(uuid), { config, deviceOf })).to.deep.equal(host.rates.at(-1))
+    expect(ratesOf(host.store.get(uuid), config)).to.deep.equal(host.rates.at(-1))
     await host.reset(uuid)
     expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 100, upMbps: 5, cut: false })
     expect(host.stopped).to.deep.equal([])

@@ -8,7 +8,6 @@ import { PortMappings } from '../../agent/guests/settings/port-mappings.js'
 import { GuestStore } from '../../agent/guests/record/guest-store.js'
 import { PortHolds } from '../../agent/guests/record/port-holds.js'
 import { KeyedMutex } from '../../shared/async/keyed-mutex.js'
-import { deviceName } from '../../agent/network/addresses/private-ipv4.js'
 import { HostAddressBook } from '../../agent/network/address-book.js'
 import { kernelFacts } from '../../agent/network/addresses/host-facts.js'
 import type { Network, WantedNetwork } from '../../agent/network/contract.js'
@@ -68,7 +67,6 @@ export class SimulatedHost {
       portHolds: new PortHolds(),
       log,
       now: Date.now,
-      deviceOf: (id: number) => deviceName(config.interface_prefix, id),
     } as GuestContext
     this.#mappings = new PortMappings(this.#context)
   }
@@ -81,12 +79,12 @@ export class SimulatedHost {
       for (let index = 0; index < scenario.guests; index++)
         store.insert(guestAt(this.config, { index, rules: scenario.rules, ports: portsOf(index) }))
     })
-    const wanted = store.list().map((record) => networkOf(record, this.#context))
+    const wanted = store.list().map((record) => networkOf(record, this.#context.config))
     await this.network.ensure(wanted, ['rules'])
   }
 
   guest(index: number): WantedNetwork {
-    return networkOf(this.#context.store.get(uuidOf(index)), this.#context)
+    return networkOf(this.#context.store.get(uuidOf(index)), this.#context.config)
   }
 
   /** @returns a function that deletes the mapping */

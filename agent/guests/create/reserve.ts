@@ -28,8 +28,8 @@ export function reserveGuest(context: GuestContext, order: CreateRequest, listen
   })
 }
 
-function chooseUserIdSlot({ store, userIdSlots }: GuestContext): number {
-  const slot = store.freeUserIdSlot(userIdSlots)
+function chooseUserIdSlot({ store, config }: GuestContext): number {
+  const slot = store.freeUserIdSlot(config.lxc.idmap_slots)
   if (slot === undefined) throw new BerthError('exhausted', 'resource_exhausted', 'no user id range is free')
   return slot
 }

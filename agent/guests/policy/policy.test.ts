@@ -11,7 +11,6 @@ import {
 } from '../record/record.js'
 
 const config = validateConfig(AgentConfigSchema, {}, 'defaults')
-const deviceOf = (id: number): string => `bt${id}`
 
 const record = (
   policy: Partial<GuestPolicy>,
@@ -47,7 +46,7 @@ describe('policy', () => {
     ['the lower one', record({ overQuota: true }, { action: 'throttle' }, [5, 100]), 5, 10],
   ] as const)
     it(`limits rates: ${name}`, () =>
-      expect(ratesOf(judged, { config, deviceOf })).to.include({ device: 'bt7', downMbps: down, upMbps: up }))
+      expect(ratesOf(judged, config)).to.include({ device: 'bt7', downMbps: down, upMbps: up }))
 
   for (const [name, judged, cut] of [
     ['one that has expired', record({ expired: true }), true],
@@ -55,7 +54,7 @@ describe('policy', () => {
     ['not a throttled guest', record({ overQuota: true }, { action: 'throttle' }), false],
     ['not a guest without an action', record({ overQuota: true }, { action: 'none' }), false],
   ] as const)
-    it(`disconnects: ${name}`, () => expect(ratesOf(judged, { config, deviceOf }).cut).to.equal(cut))
+    it(`disconnects: ${name}`, () => expect(ratesOf(judged, config).cut).to.equal(cut))
 
   const suspension = (mode: GuestSuspension['mode']): GuestSuspension => ({
     mode,
@@ -77,7 +76,7 @@ describe('policy', () => {
       const judged = { ...record(policy), suspension: mode === undefined ? null : suspension(mode) }
       expect(blocksOf(judged)).to.deep.equal(blocks)
       expect(isAllowedToRun(judged)).to.equal(mayRun)
-      expect(ratesOf(judged, { config, deviceOf }).cut).to.equal(blocks.length > 0)
+      expect(ratesOf(judged, config).cut).to.equal(blocks.length > 0)
     })
 
   it('shows the throttle', () => {

@@ -1,6 +1,7 @@
 import { BerthError } from '../../../shared/errors.js'
 import type { GuestRates } from '../../network/contract.js'
-import type { GuestContext } from '../context.js'
+import type { AgentConfig } from '../../config.js'
+import { deviceName } from '../../network/addresses/private-ipv4.js'
 import type { GuestRecord } from '../record/record.js'
 import type { GuestStore } from '../record/guest-store.js'
 
@@ -84,14 +85,11 @@ export function liftAbuse(store: GuestStore, { uuid, policy: { abuse, ...policy 
 }
 
 /** The rates in force now: as configured, lower while the guest is throttled, none while it is blocked. */
-export function ratesOf(
-  record: GuestRecord,
-  { config, deviceOf }: Pick<GuestContext, 'config' | 'deviceOf'>,
-): GuestRates {
+export function ratesOf(record: GuestRecord, config: AgentConfig): GuestRates {
   const { networkDownMbps, networkUpMbps } = record.spec.limits
   const throttle = isThrottled(record) ? record.traffic.throttleMbps || config.traffic.throttle_mbps : 0
   return {
-    device: deviceOf(record.id),
+    device: deviceName(config.network.interface_prefix, record.id),
     downMbps: lower(networkDownMbps, throttle),
     upMbps: lower(networkUpMbps, throttle),
     cut: policyReasonOf(record) !== '',

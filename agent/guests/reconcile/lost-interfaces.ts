@@ -1,4 +1,5 @@
 import { readInterfaces } from '../../host/net/interfaces.js'
+import { deviceName } from '../../network/addresses/private-ipv4.js'
 import { driverOf, type GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 
@@ -56,6 +57,6 @@ export class LostInterfaces {
   }
 
   #deviceOf({ id }: GuestRecord): string {
-    return this.context.deviceOf(id)
+    return deviceName(this.context.config.network.interface_prefix, id)
   }
 }

@@ -87,7 +87,7 @@ export class NetworkComparison {
   #plan(): readonly WantedNetwork[] {
     const records = this.context.store.list()
     if (records !== this.#planned.records)
-      this.#planned = { records, networks: records.map((record) => networkOf(record, this.context)) }
+      this.#planned = { records, networks: records.map((record) => networkOf(record, this.context.config)) }
     return this.#planned.networks
   }
 

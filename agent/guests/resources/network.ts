@@ -1,6 +1,5 @@
 import type { AgentConfig } from '../../config.js'
 import type { WantedNetwork } from '../../network/contract.js'
-import type { GuestContext } from '../context.js'
 import { ratesOf } from '../policy/policy.js'
 import type { GuestRecord } from '../record/record.js'
 
@@ -10,7 +9,7 @@ export function sendsMail({ security }: GuestRecord, { security: { close_smtp: c
 }
 
 /** Converts a guest's record to the network's terms. */
-export function networkOf(record: GuestRecord, context: Pick<GuestContext, 'config' | 'deviceOf'>): WantedNetwork {
+export function networkOf(record: GuestRecord, config: AgentConfig): WantedNetwork {
   return {
     uuid: record.uuid,
     mac: record.mac,
@@ -19,7 +18,7 @@ export function networkOf(record: GuestRecord, context: Pick<GuestContext, 'conf
     publicIpv4s: record.publicIpv4s,
     ipv6Addresses: record.ipv6Addresses,
     firewall: record.firewall,
-    sendsMail: sendsMail(record, context.config),
-    ...ratesOf(record, context),
+    sendsMail: sendsMail(record, config),
+    ...ratesOf(record, config),
   }
 }

@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
+import { createTimeFormat, type TimeFormat } from '../../../shared/time.js'
 import type { OperationEngine } from '../../operations/engine.js'
 import type { Submission } from '../../operations/submission.js'
 import type { SubjectRef } from '../../operations/types.js'
@@ -26,7 +27,7 @@ export interface ScheduledKind {
 
 export interface SchedulerParts {
   readonly kind: ScheduledKind
-  readonly context: Pick<GuestContext, 'store' | 'time' | 'log' | 'now'>
+  readonly context: Pick<GuestContext, 'config' | 'store' | 'log' | 'now'>
   readonly engine: Pick<OperationEngine, 'submit' | 'wait' | 'busy'>
 }
 
@@ -39,7 +40,11 @@ export class ScheduledRuns {
   #isFirst = true
   #closed = false
 
-  constructor(private readonly parts: SchedulerParts) {}
+  readonly #time: TimeFormat
+
+  constructor(private readonly parts: SchedulerParts) {
+    this.#time = createTimeFormat(parts.context.config.time_zone)
+  }
 
   /** Checks at once and then at every interval. */
   start(intervalMs: number): void {
@@ -85,10 +90,10 @@ export class ScheduledRuns {
 
   #planLook(record: GuestRecord): Look {
     const { kind, context } = this.parts
-    const { now, time } = context
+    const { now } = context
     const { uuid } = record
     const at = { nowMs: now(), isHeld: isHeld(record), isFirst: this.#isFirst }
-    return planLook(kind.scheduleOf(record), { ...at, offsetMs: () => offsetOf(uuid) }, time)
+    return planLook(kind.scheduleOf(record), { ...at, offsetMs: () => offsetOf(uuid) }, this.#time)
   }
 
   #orderDue(): void {

@@ -3,6 +3,7 @@ import { checkBackupTarget } from '../../../shared/backup-target-rules.js'
 import { BerthError } from '../../../shared/errors.js'
 import { checkInteger } from '../../../shared/field-checks.js'
 import { limits } from '../../../shared/guest-rules.js'
+import { createTimeFormat } from '../../../shared/time.js'
 import type { GuestContext } from '../context.js'
 import { type GuestRecord } from '../record/record.js'
 import { noBackupSchedule, type BackupSchedule } from '../record/snapshots-and-backups.js'
@@ -10,7 +11,7 @@ import { planSchedule } from '../schedule/plan-schedule.js'
 import { changeGuest, type ChangeContext, type Target } from './change.js'
 import { checkRuns } from './snapshot-schedule.js'
 
-type Context = ChangeContext & Pick<GuestContext, 'time' | 'sealTarget'>
+type Context = ChangeContext & Pick<GuestContext, 'config' | 'sealTarget'>
 
 /**
  * Sets the guest's backup schedule and its target. Existing backups stay until the next run. A change of only the
@@ -39,14 +40,17 @@ interface Change {
   readonly wanted: BackupScheduleChange
 }
 
-function planChange({ sealTarget, now, time }: Context, uuid: string, { old, wanted }: Change): BackupSchedule {
+function planChange({ sealTarget, now, config }: Context, uuid: string, { old, wanted }: Change): BackupSchedule {
   const { target, targetChangedAtMs, forgetTarget, createdBy, enabled, intervalHours, retention } = wanted
   if (forgetTarget) return { ...old, ...withoutTarget }
   const isOfTarget = enabled === undefined
   if (isOfTarget && target && (target.id !== old.targetId || targetChangedAtMs < old.targetChangedAtMs)) return old
   const place = target ? { targetId: target.id, targetChangedAtMs, target: sealTarget(uuid, target) } : {}
   const change = { enabled, intervalHours, retention, time: wanted.time, createdBy: createdBy || old.createdBy }
-  const schedule = planSchedule({ ...old, ...place }, change, { nowMs: now(), time })
+  const schedule = planSchedule({ ...old, ...place }, change, {
+    nowMs: now(),
+    time: createTimeFormat(config.time_zone),
+  })
   if (schedule.enabled && schedule.target === '')
     throw new BerthError('invalid', 'missing_field', 'target_id: is required', { field: 'target_id' })
   return schedule

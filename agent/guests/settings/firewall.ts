@@ -19,7 +19,7 @@ export async function setFirewall(context: GuestContext, target: Target, wanted:
       store.update(uuid, { firewall: withIds(checked, old) })
       return () => store.update(uuid, { firewall: old })
     },
-    apply: (record) => network.attach(networkOf(record, context), ['rules']),
+    apply: (record) => network.attach(networkOf(record, context.config), ['rules']),
   })
 }
 

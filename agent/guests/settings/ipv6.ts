@@ -28,7 +28,7 @@ export async function assignIpv6(context: GuestContext, target: Target, wanted: 
       if (chosen.length > 0) store.setAddresses(record.uuid, 6, [...record.ipv6Addresses, ...chosen])
       return () => store.setAddresses(record.uuid, 6, record.ipv6Addresses)
     },
-    apply: (record) => network.attach(networkOf(record, context), ['rules', 'addresses']),
+    apply: (record) => network.attach(networkOf(record, context.config), ['rules', 'addresses']),
   })
 }
 

@@ -44,7 +44,7 @@ export async function setLimits(
       const resized = await driverOf(context, record).resize(context.machineOf(record))
       if (resized.outcome === 'refused') throw resized.error
       noteForStart(context, record.uuid, { change: 'limits', later: resized.outcome === 'at_next_start' })
-      await context.network.attach(networkOf(record, context), ['rates'])
+      await context.network.attach(networkOf(record, context.config), ['rates'])
     },
   })
 }

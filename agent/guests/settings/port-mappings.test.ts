@@ -78,11 +78,10 @@ describe('settings of port mappings', () => {
       log: pino({ level: 'silent' }),
       now: () => 5,
       config: {
-        network: { nat_ports: { start: 1024, end: 65_535, per_guest: 50 } },
+        network: { interface_prefix: 'bt', nat_ports: { start: 1024, end: 65_535, per_guest: 50 } },
         security: { close_smtp: true },
       },
       network: { attach: () => Promise.resolve(void told++) },
-      deviceOf: (id: number) => `bt${id}`,
       facts: kernelFacts,
     } as unknown as GuestContext)
   })

@@ -114,7 +114,7 @@ export class PortMappings {
     }
     return changeGuest(this.context, target, {
       write: (record) => write(record, freeing),
-      apply: (record) => network.attach(networkOf(record, this.context), ['rules']),
+      apply: (record) => network.attach(networkOf(record, this.context.config), ['rules']),
       ended: () => release(),
       ...(prepare && { prepare }),
     })

@@ -23,7 +23,7 @@ export function setSecurity(context: GuestContext, target: Target, wanted: Secur
       store.update(uuid, { security: { exempt, smtp: parseSmtp(smtp) } })
       return () => store.update(uuid, { security: old })
     },
-    apply: (record) => network.attach(networkOf(record, context), ['rules']),
+    apply: (record) => network.attach(networkOf(record, context.config), ['rules']),
   })
 }
 

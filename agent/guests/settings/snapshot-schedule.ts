@@ -1,5 +1,6 @@
 import { invalidField } from '../../../shared/errors.js'
 import { checkInteger } from '../../../shared/field-checks.js'
+import { createTimeFormat } from '../../../shared/time.js'
 import { limits, timeOfDayPattern } from '../../../shared/guest-rules.js'
 import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
@@ -13,11 +14,12 @@ const timeOfDay = new RegExp(timeOfDayPattern)
  * @throws {BerthError} `invalid_field`, `missing_field`, and those of `changeGuest`
  */
 export function setSnapshotSchedule(
-  context: ChangeContext & Pick<GuestContext, 'time'>,
+  context: ChangeContext & Pick<GuestContext, 'config'>,
   target: Target,
   wanted: ScheduleChange,
 ): Promise<GuestRecord> {
-  const { store, now, time } = context
+  const { store, now } = context
+  const time = createTimeFormat(context.config.time_zone)
   checkRuns(wanted)
   if (wanted.retention !== undefined) checkInteger('retention', wanted.retention, limits.snapshots)
   return changeGuest(context, target, {

@@ -5,7 +5,6 @@ import { HostSensor } from '../../../agent/abuse/host-sensor.js'
 import { AgentConfigSchema, type AgentConfig } from '../../../agent/config.js'
 import { usualSecurity } from '../../../agent/guests/record/record.js'
 import { GuestStore } from '../../../agent/guests/record/guest-store.js'
-import { deviceName } from '../../../agent/network/addresses/private-ipv4.js'
 import type { GuestNetwork } from '../../../agent/network/contract.js'
 import { Changes } from '../../../agent/state/changes.js'
 import { openDatabase } from '../../../agent/state/database.js'
@@ -28,7 +27,7 @@ const log = pino({ level: 'warn' }, pino.destination({ dest: 2, sync: true }))
 const store = new GuestStore(new Changes(openDatabase(':memory:')))
 const sensor = new HostSensor(config, (reason) => log.error({ reason }, 'listener'))
 const watch = new AbuseWatch({
-  context: { config, store, log, now: Date.now, deviceOf: (id) => deviceName(network.interface_prefix, id) },
+  context: { config, store, log, now: Date.now },
   sensor,
   policy: { judge: () => Promise.resolve() },
 })

@@ -97,7 +97,7 @@ export class MemoryHost {
       readCapacity: async () => this.pool,
       drivers: {
         enabled: this.#enabledDrivers(),
-        settings: { userIdBase: 1_000_000, userIdSlots: 60_000, pidsMax: 4096, swapRatio: 1 },
+        settings: { userIdBase: 1_000_000, pidsMax: 4096, swapRatio: 1 },
         describe: async () => ({
           drivers: new Map([
             ['lxc', await this.driver.describe()],

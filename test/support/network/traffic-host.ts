@@ -24,7 +24,6 @@ export const time = createTimeFormat('UTC')
 /** Milliseconds since 1970. */
 export const at = (text: string): number => time.parseField('at', text)
 export const config = validateConfig(AgentConfigSchema, { time_zone: 'UTC', traffic: { throttle_mbps: 7 } }, 'test')
-export const deviceOf = (id: number): string => `bt${id}`
 
 /** A host as the keeper sees it; it survives keepers. */
 export class TrafficHost {
@@ -62,7 +61,6 @@ export class TrafficHost {
       config,
       store,
       guestMutex: new KeyedMutex(),
-      deviceOf,
       log: pino({ level: 'silent' }),
       now: () => this.clock.now(),
       network: { readCounters, attach },
