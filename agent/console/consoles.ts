@@ -3,7 +3,7 @@ import { BerthError, conflict, invalidField, notFound } from '../../shared/error
 import { readResponse, requestFrame, type ConsoleResponse } from '../../shared/console-frames.js'
 import type { ConsoleStart } from '../../proto/gen/berth/agent/v1/console.js'
 import type { ConsoleMode } from '../drivers/contract.js'
-import { driverOf, type GuestContext } from '../guests/context.js'
+import type { GuestContext } from '../guests/context.js'
 import { checkAllowed } from '../guests/policy/policy.js'
 import type { GuestRecord } from '../guests/record/record.js'
 import type { ConsoleConnections } from './console-process.js'
@@ -43,7 +43,7 @@ export class AgentConsoles {
     if (!record) throw notFound('container')
     checkUsable(record)
     const mode = parseMode(start.mode)
-    const place = await driverOf(context, record).findConsole(context.machineOf(record), mode)
+    const place = await context.machines.driverOf(record).findConsole(context.machines.of(record), mode)
     const keepMs = start.keep && mode !== 'vnc' ? this.parts.keepMs : 0
     const request: HoldRequest = {
       guestUuid: record.uuid,

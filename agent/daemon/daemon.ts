@@ -145,8 +145,8 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
 }
 
 /** Running guests stay on their processors. */
-async function adoptProcessors({ drivers, processors, store }: GuestContext): Promise<void> {
-  for (const driver of Object.values(drivers)) if (driver) processors.adopt(await driver.readProcessors(), store.list())
+async function adoptProcessors({ machines, store }: GuestContext): Promise<void> {
+  for (const driver of machines.drivers) machines.processors.adopt(await driver.readProcessors(), store.list())
 }
 
 /**

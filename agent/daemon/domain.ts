@@ -5,7 +5,8 @@ import type { Logger } from 'pino'
 import { AbuseWatch } from '../abuse/abuse-watch.js'
 import { targetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
-import { driverOf, type GuestContext } from '../guests/context.js'
+import type { GuestContext } from '../guests/context.js'
+import { GuestMachines } from '../guests/machines.js'
 import { volumeLimitOf } from '../guests/snapshots/volume-bound.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
 import { guestKinds } from '../guests/operations/kinds.js'
@@ -14,7 +15,6 @@ import { scheduledSnapshotDefinition, scheduledSnapshots } from '../guests/opera
 import type { HostCapacity } from '../guests/resources/capacity.js'
 import { loginVault } from '../guests/login-vault.js'
 import { PortHolds } from '../guests/record/port-holds.js'
-import { bootOf, machineOf } from '../guests/record/machine.js'
 import { ProcessorPlaces } from '../guests/processors/places.js'
 import { Reconciler } from '../guests/reconcile/reconciler.js'
 import { ScheduledRuns } from '../guests/schedule/scheduler.js'
@@ -31,7 +31,6 @@ import { imageBuildDefinition, imageDownloadKind } from '../images/definition.js
 import { Images } from '../images/images.js'
 import { GuestSampler } from '../metrics/guest-sampler.js'
 import { Routing } from '../network/addresses/routing.js'
-import { deviceName } from '../network/addresses/private-ipv4.js'
 import type { Network } from '../network/contract.js'
 import { Orders, type OperationKinds } from '../operations/orders.js'
 import { OperationEngine } from '../operations/engine.js'
@@ -97,7 +96,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     assignInside: async ({ uuid }, gone) => {
       const record = store.find(uuid)
       if (!record) return
-      const result = await driverOf(context, record).assignAddresses(context.machineOf(record), gone)
+      const result = await context.machines.driverOf(record).assignAddresses(context.machines.of(record), gone)
       noteAssigned(context, uuid, result)
     },
   })
@@ -213,20 +212,20 @@ function createContext(parts: ContextParts): GuestContext {
   store.changes.onChange(({ kind, key, removed }) => {
     if (kind === 'guest' && (removed || store.find(key)?.wanted !== 'running')) processors.forget(key)
   })
-  const deviceOf = (id: number): string => deviceName(config.network.interface_prefix, id)
   const { gateway, prefixLength, resolvers, volumes } = host
+  const { bridge, interface_prefix: interfacePrefix } = config.network
   const { enabled: drivers, settings } = host.drivers
+  const nic = { bridge, interfacePrefix, gateway, prefixLength, resolvers }
   return {
     config,
     store,
-    drivers,
     volumes,
     backups: host.backups,
     network,
     facts: host.facts,
     guestMutex: new KeyedMutex(),
     portHolds: new PortHolds(),
-    processors,
+    machines: new GuestMachines({ drivers, settings, processors, volumes, ...nic }),
     images: {
       checkUsable: (id, virtualization) => images.checkUsable(id, virtualization),
       checkBootable: (id, types) => images.checkBootable(id, types),
@@ -236,18 +235,6 @@ function createContext(parts: ContextParts): GuestContext {
       ensure: (id, report, signal) => images.ensure(id, report, signal),
     },
     log,
-    machineOf: (record) =>
-      machineOf(record, {
-        settings,
-        bridge: config.network.bridge,
-        gateway,
-        prefixLength,
-        resolvers,
-        deviceOf,
-        volumeOf: (uuid) => volumes.pathOf(uuid),
-        bootOf: (record) => bootOf(record, volumes),
-        cpusOf: (record) => processors.cpusOf(record),
-      }),
     ...loginVault(key),
     ...targetVault(key),
     now: parts.clock.now,

@@ -2,15 +2,14 @@ import type { Logger } from 'pino'
 import type { BackupRepositories } from '../backups/contract.js'
 import type { TargetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
-import type { Driver } from '../drivers/contract.js'
-import type { Login, Machine } from '../drivers/machine.js'
+import type { Login } from '../drivers/machine.js'
 import type { DriverKind } from '../drivers/drivers.js'
 import type { HostFacts } from '../network/addresses/host-facts.js'
 import type { Network } from '../network/contract.js'
 import type { ImageType } from '../images/catalog.js'
 import type { Volumes } from '../storage/volumes.js'
+import type { GuestMachines } from './machines.js'
 import type { PortHolds } from './record/port-holds.js'
-import type { ProcessorPlaces } from './processors/places.js'
 import type { GuestRecord } from './record/record.js'
 import type { GuestStore } from './record/guest-store.js'
 import type { KeyedMutex } from '../../shared/async/keyed-mutex.js'
@@ -69,7 +68,6 @@ export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove
 export interface GuestContext extends TargetVault {
   readonly config: AgentConfig
   readonly store: GuestStore
-  readonly drivers: Readonly<Record<DriverKind, Driver | undefined>>
   readonly volumes: GuestVolumes
   readonly backups: BackupRepositories
   readonly network: Network
@@ -81,20 +79,12 @@ export interface GuestContext extends TargetVault {
   readonly guestMutex: KeyedMutex
   readonly portHolds: PortHolds
   readonly images: GuestImages
-  readonly processors: ProcessorPlaces
+  readonly machines: GuestMachines
   readonly log: Logger
-  readonly machineOf: (record: GuestRecord) => Machine
   readonly sealLogin: (uuid: string, login: Login) => string
   /** Decrypts the guest's login; empty if it has none. */
   readonly openLogin: (record: Pick<GuestRecord, 'uuid' | 'login'>) => Login
   /** Keyed digest that allows secrets to be compared without storing them. */
   readonly digestSecret: (secret: string) => string
   readonly now: () => number
-}
-
-/** @throws if the host has no driver for the guest, for example after a change of configuration */
-export function driverOf(context: GuestContext, record: GuestRecord): Driver {
-  const driver = context.drivers[record.spec.virtualization]
-  if (!driver) throw new Error(`no ${record.spec.virtualization} driver on this host`)
-  return driver
 }

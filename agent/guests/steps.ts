@@ -1,7 +1,7 @@
 import { allEnded } from '../../shared/all-ended.js'
 import type { AssignResult, GuestEvent } from '../drivers/contract.js'
 import type { Step, StepContext } from '../operations/types.js'
-import { driverOf, type GuestContext } from './context.js'
+import type { GuestContext } from './context.js'
 import { networkOf } from './resources/network.js'
 import { checkAllowedToRun, refuseSuspended } from './policy/policy.js'
 import type { GuestRecord, PendingChange } from './record/record.js'
@@ -31,8 +31,8 @@ export function diskStep(context: GuestContext, around: (makeDisk: () => Promise
 }
 
 async function makeDisk(context: GuestContext, record: GuestRecord): Promise<void> {
-  const driver = driverOf(context, record)
-  const machine = context.machineOf(record)
+  const driver = context.machines.driverOf(record)
+  const machine = context.machines.of(record)
   const [login] = await allEnded([
     driver.prepareLogin(context.openLogin(record)),
     context.volumes.clone(record.uuid, record.spec.templateId, volumeLimitOf(context, record)),
@@ -58,7 +58,7 @@ export function configureStep(context: GuestContext, options: { undo: boolean })
     weight: 2,
     run: inTurn(context, async (record) => {
       const attached = context.network.attach(networkOf(record, context.config))
-      await allEnded([attached, driverOf(context, record).configure(context.machineOf(record))])
+      await allEnded([attached, context.machines.driverOf(record).configure(context.machines.of(record))])
     }),
   }
   const undo = ifPresent(context, (record) => detachGuest(context, record))
@@ -77,10 +77,10 @@ export function startStep(context: GuestContext, isSkipped: (record: GuestRecord
       if (isSkipped(record)) return
       checkAllowedToRun(record) // the guest may have been blocked while the operation was queued
       const setRates = (): Promise<void> => context.network.attach(networkOf(record, context.config), ['rates'])
-      await driverOf(context, record).start(context.machineOf(record), step.signal, setRates)
+      await context.machines.driverOf(record).start(context.machines.of(record), step.signal, setRates)
       noteStarted(context, record)
     }),
-    undo: ifPresent(context, (record) => driverOf(context, record).kill(context.machineOf(record))),
+    undo: ifPresent(context, (record) => context.machines.driverOf(record).kill(context.machines.of(record))),
   }
 }
 
@@ -150,9 +150,9 @@ export function stopStep(context: GuestContext): GuestStep<StopInput> {
     name: 'stop',
     weight: 3,
     run: withGuest<StopInput>(context, (record, step) => {
-      const driver = driverOf(context, record)
+      const driver = context.machines.driverOf(record)
       const timeoutMs = step.input.force ? 0 : driver.stopTimeoutMs
-      const stopped = driver.stop(context.machineOf(record), { timeoutMs, signal: step.signal })
+      const stopped = driver.stop(context.machines.of(record), { timeoutMs, signal: step.signal })
       return step.input.force ? stopped : step.yieldWhile(stopped) // a graceful shutdown takes long: lets other operations run
     }),
   }
@@ -162,7 +162,7 @@ export function removeStep(context: GuestContext): GuestStep {
   return {
     name: 'remove',
     run: ifPresent(context, async (record) => {
-      await driverOf(context, record).kill(context.machineOf(record))
+      await context.machines.driverOf(record).kill(context.machines.of(record))
       await removeFromHost(context, record)
     }),
   }
@@ -178,7 +178,7 @@ async function removeFromHost(context: GuestContext, record: GuestRecord): Promi
 
 /** Removes the volume with its snapshots last: the guest's processes use it until they end. */
 async function removeMachine(context: GuestContext, record: GuestRecord): Promise<void> {
-  await driverOf(context, record).delete(context.machineOf(record))
+  await context.machines.driverOf(record).delete(context.machines.of(record))
   await context.volumes.remove(record.uuid)
 }
 

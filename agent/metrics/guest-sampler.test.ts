@@ -25,10 +25,9 @@ function samplerOf(
   return new GuestSampler({
     log: pino({ level: 'silent' }),
     now,
-    drivers: { lxc: { kind: 'lxc', usage } },
     volumes: { usage: diskUsage },
     store: { find: (uuid: string) => ({ uuid, kind: 'lxc', spec }) },
-    machineOf: (record: { uuid: string }) => record,
+    machines: { driverOf: () => ({ usage }), of: (record: { uuid: string }) => record },
   } as unknown as GuestContext)
 }
 

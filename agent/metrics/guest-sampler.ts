@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Coalescer } from '../../shared/async/coalescer.js'
 import { describeError } from '../../shared/errors.js'
 import type { ObservedGuest, UsageSample } from '../drivers/contract.js'
-import { driverOf, type GuestContext } from '../guests/context.js'
+import type { GuestContext } from '../guests/context.js'
 import type { GuestRecord } from '../guests/record/record.js'
 import { nextLoad, type Load } from './load-average.js'
 
@@ -101,8 +101,8 @@ export class GuestSampler {
   async #readDisk(record: GuestRecord): Promise<number | undefined> {
     const { uuid } = record
     try {
-      const driver = driverOf(this.context, record)
-      const inside = this.#pids.has(uuid) ? await driver.readDiskUse?.(this.context.machineOf(record)) : undefined
+      const driver = this.context.machines.driverOf(record)
+      const inside = this.#pids.has(uuid) ? await driver.readDiskUse?.(this.context.machines.of(record)) : undefined
       return inside ?? (await this.context.volumes.usage([uuid])).get(uuid)
     } catch (error) {
       this.context.log.debug({ guest: uuid, reason: describeError(error) }, 'disk not read')
@@ -154,7 +154,7 @@ export class GuestSampler {
 
   async #sampleGuest(record: GuestRecord, pid: number): Promise<void> {
     try {
-      const sample = await driverOf(this.context, record).usage(this.context.machineOf(record), pid)
+      const sample = await this.context.machines.driverOf(record).usage(this.context.machines.of(record), pid)
       const last = this.#last.get(record.uuid)
       const usage = usageOf(record, sample, last?.pid === pid ? last : undefined, this.context.now())
       this.#last.set(record.uuid, { pid, sample, usage })

@@ -4,7 +4,7 @@ import { parseUuid } from '../guests/create/parse-create.js'
 import { parseAddress } from '../../shared/addresses.js'
 import { invalidField } from '../../shared/errors.js'
 import { networkLimits } from '../../shared/network-limits.js'
-import { driverOf, type GuestContext } from '../guests/context.js'
+import type { GuestContext } from '../guests/context.js'
 import type { ConnectionDiagnosis } from '../guests/diagnosis/diagnose.js'
 import type { HistoryReader } from '../history/history.js'
 import type { GuestSampler } from '../metrics/guest-sampler.js'
@@ -38,7 +38,7 @@ export function createGuestService({
     }),
     getScreenshot: unary(log, 'take a screenshot', async ({ uuid }) => {
       const guest = store.get(parseUuid('uuid', uuid))
-      return { image: await driverOf(context, guest).screenshot(context.machineOf(guest)) }
+      return { image: await context.machines.driverOf(guest).screenshot(context.machines.of(guest)) }
     }),
     diagnoseConnection: unary(log, 'diagnose a connection', async ({ uuid, port, source }) => {
       const request = { uuid: parseUuid('uuid', uuid), port: parsePort(port), source: parseSource(source) }

@@ -93,7 +93,9 @@ describe('the boot source of a guest', function () {
   /** Waits for a text at the serial port. */
   async function hears(wanted: string): Promise<void> {
     const { context } = real.domain
-    const place = await context.drivers.kvm!.findConsole(context.machineOf(real.record(machine)), 'serial')
+    const place = await context.machines
+      .findDriver('kvm')!
+      .findConsole(context.machines.of(real.record(machine)), 'serial')
     const stream = connect(place.kind === 'socket' ? place.path : '')
     let said = ''
     stream.on('data', (chunk: Buffer) => (said = (said + chunk.toString('latin1')).slice(-10_000)))
@@ -108,9 +110,9 @@ describe('the boot source of a guest', function () {
       await hears('I AM THE CD')
       expect(real.record(machine)).to.deep.include({ boot: { mode: 'cdrom', image: cdId }, status: 'running' })
       const { context } = real.domain
-      const own = context.machineOf(real.record(machine))
+      const own = context.machines.of(real.record(machine))
       const more = { ...own, nic: { ...own.nic, ipv6Addresses: ['2001:db8::7'] } }
-      expect(await context.drivers.kvm!.assignAddresses(more, [])).to.equal('at_next_start')
+      expect(await context.machines.findDriver('kvm')!.assignAddresses(more, [])).to.equal('at_next_start')
       expect(await codeOf(real.domain.imageAdmin.delete(cdId))).to.equal('image_in_use')
     })
 

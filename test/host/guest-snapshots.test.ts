@@ -36,11 +36,11 @@ describe('snapshots of guests', function () {
     inside('echo before >/root/data; (i=0; while :; do i=$((i+1)); echo $i >>/root/log; done) >/dev/null 2>&1 &')
     const id = await take()
     inside('echo after >/root/data; echo new >/root/later')
-    const init = (await domain.context.drivers.lxc!.observe())[0]?.pid
+    const init = (await domain.context.machines.findDriver('lxc')!.observe())[0]?.pid
     await restore(id)
     expect(inside('cat /root/data; ls /root')).to.equal('before\ndata\nlog')
     expect(record().status).to.equal('running')
-    expect((await domain.context.drivers.lxc!.observe())[0]?.pid)
+    expect((await domain.context.machines.findDriver('lxc')!.observe())[0]?.pid)
       .to.be.a('number')
       .and.not.equal(init)
     expect(await host.volumes.listSnapshots(uuid)).to.deep.equal([id])

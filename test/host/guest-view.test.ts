@@ -124,7 +124,7 @@ describe('processors that guests share', function () {
     const before = uuids.map(cpusOf)
     await real.done(powerOrder('restart', uuids[1]!).order)
     const { context } = real.domain
-    const found = await context.drivers.lxc!.readProcessors()
+    const found = await context.machines.findDriver('lxc')!.readProcessors()
     const anew = new ProcessorPlaces(() => online)
     anew.adopt(found, context.store.list())
     expect(uuids.map(cpusOf)).to.deep.equal(before)

@@ -39,12 +39,12 @@ describe('a virtual machine', function () {
     await real.open()
     installTinyImage(real.config.storage.pool, templateId)
     await real.domain.images.sweep()
-    driver = real.domain.context.drivers.kvm!
+    driver = real.domain.context.machines.findDriver('kvm')!
     uuid = await real.create('vm-1', spec)
   })
   after(() => real.close())
 
-  const machine = (): Machine => real.domain.context.machineOf(real.record(uuid))
+  const machine = (): Machine => real.domain.context.machines.of(real.record(uuid))
   const inside = (command: string, login = password): Promise<string> =>
     sshInto({ address: real.record(uuid).ipv4, password: login }, command)
   const observed = async () => (await driver.observe()).find((one) => one.uuid === uuid)

@@ -86,7 +86,7 @@ describe('hostile virtual machines', function () {
   const nameOf = (uuid: string): string => `xkvx-${real.record(uuid).id}`
   const inside = (uuid: string, command: string): Promise<string> => sshInto(machineAt(real.record(uuid).ipv4), command)
   async function pidOf(uuid: string): Promise<number> {
-    const seen = await real.domain.context.drivers.kvm!.observe()
+    const seen = await real.domain.context.machines.findDriver('kvm')!.observe()
     return seen.find((one) => one.uuid === uuid)!.pid!
   }
 
@@ -134,7 +134,7 @@ describe('hostile virtual machines', function () {
 
   /** Tries attempts as the user of a guest's QEMU, in its namespaces and directory, with its groups. */
   function tryAs(pid: number, uuid: string, attempts: readonly string[]): string[] {
-    const uid = String(real.domain.context.machineOf(real.record(uuid)).isolation.userIdBase)
+    const uid = String(real.domain.context.machines.of(real.record(uuid)).isolation.userIdBase)
     const enter = ['--target', `${pid}`, '--net', '--ipc', '--uts', '--wd', '--']
     const drop = ['--reuid', uid, '--regid', uid, '--clear-groups', '--no-new-privs', '--bounding-set=-all', '--']
     const { stdout, stderr } = spawnSync(
@@ -180,7 +180,9 @@ describe('hostile virtual machines', function () {
         const began = performance.now()
         const asked = [
           real.done(resetPasswordOrder(uuid, { password: machineAt('').password }).order),
-          real.domain.context.drivers.kvm!.usage(real.domain.context.machineOf(real.record(uuid)), await pidOf(uuid)),
+          real.domain.context.machines
+            .findDriver('kvm')!
+            .usage(real.domain.context.machines.of(real.record(uuid)), await pidOf(uuid)),
         ]
         const beside = await timed(() =>
           real.done(resetPasswordOrder(uuids[1]!, { password: machineAt('').password }).order),

@@ -94,7 +94,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
 
     it('has its own variables and state, and confines the TPM process like its QEMU', async () => {
       expect(commandsOf(uuid).filter((name) => name === 'swtpm')).to.have.length(1)
-      const { userIdBase } = real.domain.context.machineOf(real.record(uuid)).isolation
+      const { userIdBase } = real.domain.context.machines.of(real.record(uuid)).isolation
       const state = lstatSync(join(volumeOf(uuid), 'tpm'))
       expect([state.uid, state.mode & 0o777]).to.deep.equal([userIdBase, 0o700])
       expect(readdirSync(join(volumeOf(uuid), 'tpm'))).to.include('tpm2-00.permall')
@@ -145,7 +145,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       expect(told).to.contain('sealedPassword').and.not.contain(password)
       const [pid] = readGroupPids(groupOf(uuid)).filter((one) => commandOf(one).startsWith('qemu'))
       expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).to.contain('ide-cd,bus=ide.1,drive=drivers')
-      const image = await context.drivers.kvm!.screenshot(context.machineOf(record))
+      const image = await context.machines.findDriver('kvm')!.screenshot(context.machines.of(record))
       expect(image.toString('latin1', 1, 4)).to.equal('PNG')
       // The same kernel as above: it runs, although it does not see the CD.
       await waitFor(async () => (await pings(record.ipv4)) || (await usesProcessor(uuid)), {
@@ -168,9 +168,9 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
 
   async function usesProcessor(uuid: string): Promise<boolean> {
     const { context } = real.domain
-    const driver = context.drivers.kvm!
+    const driver = context.machines.findDriver('kvm')!
     const found = (await driver.observe()).find((one) => one.uuid === uuid)
-    const { cpuUsec } = await driver.usage(context.machineOf(real.record(uuid)), found!.pid!)
+    const { cpuUsec } = await driver.usage(context.machines.of(real.record(uuid)), found!.pid!)
     return cpuUsec > 3_000_000
   }
 })

@@ -231,8 +231,10 @@ class Lab {
       guestMutex: new KeyedMutex(),
       log,
       now: Date.now,
-      drivers: { lxc: new MemoryDriver({}), kvm: undefined },
-      machineOf: ({ uuid }: GuestRecord) => ({ uuid, limits: { diskBytes: boughtBytes } }),
+      machines: {
+        driverOf: () => new MemoryDriver({}),
+        of: ({ uuid }: GuestRecord) => ({ uuid, limits: { diskBytes: boughtBytes } }),
+      },
     } as unknown as GuestContext
   }
 

@@ -5,7 +5,7 @@ import { findDropping } from '../../../shared/firewall-verdict.js'
 import type { GuestProbe } from '../../host/guest/guest-probe.js'
 import type { ListeningSocket } from '../../host/net/listening-ports.js'
 import type { HostFacts } from '../../network/addresses/host-facts.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import { blocksOf, isThrottled, type Block } from '../policy/policy.js'
 import type { GuestRecord } from '../record/record.js'
 import {
@@ -101,7 +101,7 @@ export class ConnectionDiagnosis {
     const isContainer = record.spec.virtualization === 'lxc'
     const listeners = pid !== undefined && isContainer ? await this.probe.listListeners(pid) : undefined
     const drops = (address: string): boolean => isDropped(record, address, port)
-    const { gateway } = this.context.machineOf(record).nic
+    const { gateway } = this.context.machines.of(record).nic
     const blockedBy = blockOf(record)
     return {
       port,
@@ -116,7 +116,7 @@ export class ConnectionDiagnosis {
   }
 
   async #findPid(record: GuestRecord): Promise<number | undefined> {
-    const observed = await driverOf(this.context, record).observe()
+    const observed = await this.context.machines.driverOf(record).observe()
     return observed.find(({ uuid, state }) => uuid === record.uuid && state === 'running')?.pid
   }
 

@@ -3,7 +3,7 @@ import type { BackupSize } from '../../backups/contract.js'
 import type { OperationKind, OrderOf } from '../../operations/orders.js'
 import type { Step, StepContext } from '../../operations/types.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import { parseUuid } from '../create/parse-create.js'
 import type { GuestRecord } from '../record/record.js'
 import { refuseSuspended } from '../policy/policy.js'
@@ -86,7 +86,7 @@ function fetchStep(parts: Parts): Step<RestoreInput> {
       checkBackupFits(store.get(uuid).spec, size)
       await prepareVolume(parts, step, size)
       await fetchInto(parts, step, size)
-      await step.yieldWhile(driverOf(context, store.get(uuid)).trimFetched(volumes.nextPathOf(uuid)))
+      await step.yieldWhile(context.machines.driverOf(store.get(uuid)).trimFetched(volumes.nextPathOf(uuid)))
       const record = store.get(uuid)
       if (step.input.sourceUuid !== uuid) await makeOwn(context, record, size)
       await noteRestored(context, uuid, size)
@@ -114,7 +114,7 @@ async function prepareVolume(
   const { store, volumes } = context
   await makeRoom(context, { uuid, size, signal }, capacity)
   await volumes.prepare(uuid, { empty: true }, volumeLimitOf(context, store.get(uuid)))
-  await driverOf(context, store.get(uuid)).prepareEmpty(volumes.nextPathOf(uuid))
+  await context.machines.driverOf(store.get(uuid)).prepareEmpty(volumes.nextPathOf(uuid))
 }
 
 async function fetchInto(parts: Parts, step: StepContext<RestoreInput>, size: BackupSize): Promise<void> {
@@ -141,7 +141,7 @@ function findImage(
 async function makeOwn(context: GuestContext, record: GuestRecord, { resolvers }: BackupSize): Promise<void> {
   const volume = context.volumes.nextPathOf(record.uuid)
   const copy = { volume, ...(resolvers && { resolvers }) }
-  await driverOf(context, record).adopt(context.machineOf(record), context.openLogin(record), copy)
+  await context.machines.driverOf(record).adopt(context.machines.of(record), context.openLogin(record), copy)
 }
 
 async function commit(context: GuestContext, step: StepContext<RestoreInput>): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Step, StepContext } from '../../operations/types.js'
 import { sentSnapshotId, updateBackup } from '../snapshots/backups.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import { takeHidden } from '../snapshots/snapshot-space.js'
 import { thawGuest } from '../snapshots/thaw.js'
 import { whileFrozen } from '../snapshots/while-frozen.js'
@@ -31,7 +31,7 @@ function snapshotStep(context: GuestContext): Step<unknown> {
         whileFrozen(context, store.get(uuid), () => takeHidden(context, uuid, sentSnapshotId(id))),
       )
       const record = store.get(uuid)
-      const limitBytes = driverOf(context, record).volumeLimitBytes(context.machineOf(record))
+      const limitBytes = context.machines.driverOf(record).volumeLimitBytes(context.machines.of(record))
       const bounds = { limitBytes, extraBytes: record.extraBytes }
       const used = sizeBytes === undefined ? {} : { usedBytes: planUsedBytes(sizeBytes, bounds) }
       if (made) updateBackup(store, uuid, { id, createdAtMs: now(), ...used })
@@ -56,7 +56,7 @@ function sendStep(context: GuestContext): Step<BackupInput> {
       const known = store.get(subject.id).backups.find((backup) => backup.id === id)
       const { createdBy = '', scheduled = false, usedBytes } = known ?? {}
       const { templateId, virtualization } = store.get(subject.id).spec
-      const { resolvers } = context.machineOf(store.get(subject.id))
+      const { resolvers } = context.machines.of(store.get(subject.id))
       const used = usedBytes === undefined ? {} : { usedBytes }
       const sent = await step.yieldWhile(
         backups.send(

@@ -5,7 +5,7 @@ import type { AcceptedOrder, OrderContext, OperationKind, OrderOf } from '../../
 import type { OperationOutcome, Step } from '../../operations/types.js'
 import { checkRoom } from '../../storage/room.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import { makePassword } from '../create/make-password.js'
 import { checkTemplateId } from '../create/parse-create.js'
 import { refuseSuspended } from '../policy/policy.js'
@@ -123,8 +123,8 @@ function rescueStep(context: GuestContext): Step<BootInput> {
     run: withGuest<BootInput>(context, async (record, { input }) => {
       if (input.mode !== 'rescue') return
       refuseWithoutChange(record, input)
-      const driver = driverOf(context, record)
-      const own = context.machineOf(record)
+      const driver = context.machines.driverOf(record)
+      const own = context.machines.of(record)
       const machine = { ...own, limits: { ...own.limits, diskBytes: rescueBytes } }
       await volumes.prepareRescue(record.uuid, input.image, driver.volumeLimitBytes(machine))
       await driver.initialize(machine, rescueLogin(context, record, input), volumes.rescuePathOf(record.uuid))

@@ -83,8 +83,8 @@ async function acceptCreate(
 }
 
 /** @throws {BerthError} `unsupported` */
-function checkDriver({ drivers }: GuestContext, kind: DriverKind): void {
-  if (drivers[kind]) return
+function checkDriver({ machines }: GuestContext, kind: DriverKind): void {
+  if (machines.findDriver(kind)) return
   throw new BerthError('invalid', 'unsupported', `virtualization: ${kind} is not available on this host`, {
     field: 'virtualization',
   })

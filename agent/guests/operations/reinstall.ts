@@ -4,7 +4,7 @@ import type { OperationOutcome, Step } from '../../operations/types.js'
 import { checkRoom } from '../../storage/room.js'
 import type { HostCapacity } from '../resources/capacity.js'
 import type { Login } from '../../drivers/machine.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import { checkTemplateId } from '../create/parse-create.js'
 import { hashableLogin, loginFor, loginOf, parseLogin } from '../create/parse-login.js'
 import { liftAbuse, refuseSuspended } from '../policy/policy.js'
@@ -110,7 +110,7 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
         volumes.prepare(uuid, { templateId: input.templateId }, volumeLimitOf(context, store.get(uuid))),
       )
       const login = input.login === '' ? await readKeptLogin(context, record) : newLogin(context, record, input)
-      await driverOf(context, record).initialize(context.machineOf(record), login, volumes.nextPathOf(uuid))
+      await context.machines.driverOf(record).initialize(context.machines.of(record), login, volumes.nextPathOf(uuid))
     }),
     undo: ifPresent(context, async ({ uuid }, step) => {
       await volumes.discardNext(uuid)
@@ -122,7 +122,7 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
 /** The login that currently works, even if the owner changed it inside the guest. */
 async function readKeptLogin(context: GuestContext, record: GuestRecord): Promise<Login> {
   const journaled = context.openLogin(record)
-  const current = await driverOf(context, record).readLogin(context.machineOf(record))
+  const current = await context.machines.driverOf(record).readLogin(context.machines.of(record))
   const { userData } = journaled
   return current ? { ...current, ...(userData === undefined ? {} : { userData }) } : journaled
 }

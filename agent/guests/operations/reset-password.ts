@@ -2,7 +2,7 @@ import { BerthError } from '../../../shared/errors.js'
 import { checkSshPassword } from '../../../shared/guest-rules.js'
 import type { AcceptedOrder, OrderContext, OperationKind, OrderOf } from '../../operations/orders.js'
 import type { PasswordResult } from '../../drivers/contract.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import { makePassword } from '../create/make-password.js'
 import { refuseSuspended } from '../policy/policy.js'
 import type { GuestRecord } from '../record/record.js'
@@ -51,8 +51,8 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
  * @throws {BerthError} `unsupported`, `guest_refused`
  */
 async function setPassword(context: GuestContext, record: GuestRecord, password: string): Promise<PasswordResult> {
-  const driver = driverOf(context, record)
-  const machine = context.machineOf(record)
+  const driver = context.machines.driverOf(record)
+  const machine = context.machines.of(record)
   try {
     return await driver.setPassword(machine, password)
   } catch (error) {

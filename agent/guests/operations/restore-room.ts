@@ -4,7 +4,7 @@ import type { BackupSize } from '../../backups/contract.js'
 import type { StepContext } from '../../operations/types.js'
 import { planFreeBytes } from '../../storage/room.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { settleRoom } from '../snapshots/settle-room.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
@@ -120,7 +120,7 @@ export async function endRoom(
 }
 
 function limitOf(context: GuestContext, record: GuestRecord): number {
-  return driverOf(context, record).volumeLimitBytes(context.machineOf(record))
+  return context.machines.driverOf(record).volumeLimitBytes(context.machines.of(record))
 }
 
 async function usedBytesOf({ volumes }: GuestContext, uuid: string): Promise<number> {

@@ -1,6 +1,6 @@
 import { readInterfaces } from '../../host/net/interfaces.js'
 import { deviceName } from '../../network/addresses/private-ipv4.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 
 /** A guest that reboots by itself lacks its interface for less than this. */
@@ -46,8 +46,10 @@ export class LostInterfaces {
       return await guestMutex.run(uuid, async () => {
         const record = store.find(uuid)
         if (record?.status !== 'running') return []
-        const machine = this.context.machineOf(record)
-        return (await driverOf(this.context, record).connect(machine)) ? [`interface ${machine.nic.device}`] : []
+        const machine = this.context.machines.of(record)
+        return (await this.context.machines.driverOf(record).connect(machine))
+          ? [`interface ${machine.nic.device}`]
+          : []
       })
     } catch (err) {
       this.#failed.add(uuid)

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { Coalescer } from '../../../shared/async/coalescer.js'
-import type { Driver, ObservedGuest, StopCause } from '../../drivers/contract.js'
+import type { ObservedGuest, StopCause } from '../../drivers/contract.js'
 import type { OperationEngine } from '../../operations/engine.js'
 import type { GuestContext } from '../context.js'
 import type { Orders } from '../../operations/orders.js'
@@ -82,14 +82,14 @@ export class Reconciler {
       this.#runningGuests.forget(key)
     })
     this.network.listen()
-    for (const driver of this.#drivers)
+    for (const driver of this.#context.machines.drivers)
       driver.onStopped((uuid, cause) => {
         if (cause === 'memory') this.#onMemoryKill(uuid)
         if (this.#isBusy(uuid)) return // the operation handles it
         this.#ended.set(uuid, cause)
         this.#lookIn(lookDelayMs, uuid)
       })
-    for (const driver of this.#drivers)
+    for (const driver of this.#context.machines.drivers)
       driver.onEvent?.((uuid, event) => {
         if (this.#isBusy(uuid)) return // the operation's end says what the guest is
         void this.#guard('events', async () => noteEvent(this.#context, uuid, event))
@@ -138,7 +138,7 @@ export class Reconciler {
 
   async #compareAll(): Promise<void> {
     await this.#guard('guests', () => this.#compareGuests(this.#context.store.list()))
-    await this.#guard('processors', () => this.#runningGuests.move(this.#context.processors.balance()))
+    await this.#guard('processors', () => this.#runningGuests.move(this.#context.machines.processors.balance()))
     await this.#guard('strays', async () => void (this.#warnings = await this.#findStrays()))
     await this.#guard('network', () => this.network.compare())
     await this.#guard('storage', () => this.#compareStorage())
@@ -149,12 +149,12 @@ export class Reconciler {
   }
 
   async #compareStorage(): Promise<void> {
-    const { store, drivers } = this.#context
+    const { store, machines } = this.#context
     for (const { uuid } of store.list()) {
       if (!this.#isBusy(uuid)) await this.#settleSpace(uuid)
     }
     const bounds = store.list().flatMap((record): [string, number][] => {
-      const driver = drivers[record.spec.virtualization]
+      const driver = machines.findDriver(record.spec.virtualization)
       return driver ? [[record.uuid, boundOf(driver, this.#context, record)]] : []
     })
     this.#noteRepairs('storage', await this.parts.repairStorage(new Map(bounds)))
@@ -190,16 +190,18 @@ export class Reconciler {
 
   async #findStrays(): Promise<string[]> {
     const { store, volumes, log } = this.#context
-    const strays = await findStrays({ store, volumes, log, drivers: this.#drivers, isBusy: this.#isBusy })
+    const strays = await findStrays({
+      store,
+      volumes,
+      log,
+      drivers: this.#context.machines.drivers,
+      isBusy: this.#isBusy,
+    })
     return strays.map((uuid) => `guest ${uuid} is on the host but not in the journal`)
   }
 
-  get #drivers(): Driver[] {
-    return Object.values(this.#context.drivers).filter((driver) => driver !== undefined)
-  }
-
   async #observe(): Promise<Map<string, ObservedGuest>> {
-    const lists = await Promise.all(this.#drivers.map((driver) => driver.observe()))
+    const lists = await Promise.all(this.#context.machines.drivers.map((driver) => driver.observe()))
     return new Map(lists.flat().map((observed) => [observed.uuid, observed]))
   }
 

@@ -1,6 +1,6 @@
 import type { Driver, ObservedGuest } from '../../drivers/contract.js'
 import type { Machine } from '../../drivers/machine.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { noteAssigned } from '../steps.js'
 
@@ -41,8 +41,8 @@ export class RunningGuests {
       await this.context.guestMutex.run(uuid, async () => {
         const record = this.context.store.find(uuid)
         if (record?.status !== 'running') return
-        const machine = this.context.machineOf(record)
-        await this.#try('processors', uuid, () => resize(driverOf(this.context, record), machine))
+        const machine = this.context.machines.of(record)
+        await this.#try('processors', uuid, () => resize(this.context.machines.driverOf(record), machine))
       })
   }
 
@@ -59,8 +59,8 @@ export class RunningGuests {
     const record = this.context.store.find(observed.uuid)
     if (!record || record.status === 'deleting' || record.status === 'error') return []
     const { uuid } = record
-    const driver = driverOf(this.context, record)
-    const machine = this.context.machineOf(record)
+    const driver = this.context.machines.driverOf(record)
+    const machine = this.context.machines.of(record)
     const look = lookOf(observed, record)
     const seen = this.#looks.get(uuid)
     const resized = await this.#try('limits', uuid, () => resize(driver, machine))

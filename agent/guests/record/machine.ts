@@ -2,6 +2,7 @@ import { hostNamesOf } from '../../../shared/guest-rules.js'
 import type { Machine, MachineBoot } from '../../drivers/machine.js'
 import type { MachineSettings } from '../../drivers/drivers.js'
 import { cdOf } from '../../images/disks/install-cd.js'
+import { deviceName } from '../../network/addresses/private-ipv4.js'
 import { gateway6 } from '../../network/addresses/plan-host.js'
 import type { Volumes } from '../../storage/volumes.js'
 import type { GuestRecord } from './record.js'
@@ -18,15 +19,14 @@ export interface MachineDefaults {
   readonly gateway: string
   readonly prefixLength: number
   readonly resolvers: readonly string[]
-  /** @returns the name of the guest's host-side interface */
-  readonly deviceOf: (id: number) => string
-  readonly volumeOf: (uuid: string) => string
-  readonly cpusOf: (record: GuestRecord) => readonly number[]
-  readonly bootOf: (record: GuestRecord) => MachineBoot
+  /** Of host-side interfaces. */
+  readonly interfacePrefix: string
+  readonly volumes: Pick<Volumes, 'pathOf' | 'rescuePathOf' | 'imagePathOf'>
+  readonly processors: { cpusOf(record: GuestRecord): readonly number[] }
 }
 
 /** Paths on the host of the guest's boot source. */
-export function bootOf(
+function bootOf(
   { uuid, boot: { mode, image } }: Pick<GuestRecord, 'uuid' | 'boot'>,
   volumes: Pick<Volumes, 'rescuePathOf' | 'imagePathOf'>,
 ): MachineBoot {
@@ -43,8 +43,8 @@ export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machi
     uuid: record.uuid,
     id: record.id,
     ...hostNamesOf(record.name),
-    volume: defaults.volumeOf(record.uuid),
-    boot: defaults.bootOf(record),
+    volume: defaults.volumes.pathOf(record.uuid),
+    boot: bootOf(record, defaults.volumes),
     limits: {
       vcpuMilli: limits.vcpuMilli,
       memoryBytes,
@@ -54,11 +54,11 @@ export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machi
       ioWriteBytesPerSec: limits.ioWriteMbps * 1_000_000,
       ioReadsPerSec: limits.ioReadIops ?? 0,
       ioWritesPerSec: limits.ioWriteIops ?? 0,
-      cpus: defaults.cpusOf(record),
+      cpus: defaults.processors.cpusOf(record),
     },
     isolation: { userIdBase: userIdBase + record.userIdSlot * userIdRange, pidsMax },
     nic: {
-      device: defaults.deviceOf(record.id),
+      device: deviceName(defaults.interfacePrefix, record.id),
       bridge: defaults.bridge,
       mac: record.mac,
       ipv4: record.ipv4,

@@ -1,7 +1,7 @@
 import type { DevicesChange } from '../../../proto/gen/berth/agent/v1/network.js'
 import { parseGuestDevices } from '../../../shared/guest-devices.js'
 import { checkDevices } from '../resources/devices.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { noteForStart } from '../steps.js'
 import { changeGuest, type Target } from './change.js'
@@ -22,7 +22,7 @@ export function setDevices(context: GuestContext, target: Target, { names }: Dev
       return () => store.update(uuid, { devices: old })
     },
     apply: async (record) => {
-      const resized = await driverOf(context, record).resize(context.machineOf(record)) // writes the configuration
+      const resized = await context.machines.driverOf(record).resize(context.machines.of(record)) // writes the configuration
       if (resized.outcome === 'refused') throw resized.error
       const later = resized.outcome === 'applied'
       if (isChanged) noteForStart(context, record.uuid, { change: 'devices', later })

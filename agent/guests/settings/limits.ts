@@ -2,7 +2,7 @@ import { BerthError, conflict } from '../../../shared/errors.js'
 import type { PoolCapacity } from '../../storage/pool.js'
 import { checkRoom } from '../../storage/room.js'
 import { checkCapacityChange, type HostCapacity } from '../resources/capacity.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import { checkLimits } from '../resources/limits.js'
 import { networkOf } from '../resources/network.js'
 import type { GuestLimits, GuestRecord } from '../record/record.js'
@@ -41,7 +41,7 @@ export async function setLimits(
     },
     apply: async (record) => {
       if (grows) await volumes.resize(record.uuid, volumeLimitOf(context, record))
-      const resized = await driverOf(context, record).resize(context.machineOf(record))
+      const resized = await context.machines.driverOf(record).resize(context.machines.of(record))
       if (resized.outcome === 'refused') throw resized.error
       noteForStart(context, record.uuid, { change: 'limits', later: resized.outcome === 'at_next_start' })
       await context.network.attach(networkOf(record, context.config), ['rates'])

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SnapshotTaken } from '../../storage/volumes.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import { planAllowance, planRaised, planRetained, planSettled, refuseBeyondSpace } from './plan-snapshot-space.js'
 import type { GuestRecord } from '../record/record.js'
 import type { SnapshotSpace } from '../record/snapshots-and-backups.js'
@@ -50,9 +50,9 @@ export function takeHidden(context: GuestContext, uuid: string, id: string): Pro
 
 /** From the moment of the snapshot on, the guest can write up to the size of its disk. */
 async function takeRaised(context: GuestContext, record: GuestRecord, id: string): Promise<SnapshotTaken> {
-  const { volumes, store, machineOf } = context
+  const { volumes, store, machines } = context
   const { uuid } = record
-  const diskBytes = driverOf(context, record).volumeLimitBytes(machineOf(record))
+  const diskBytes = machines.driverOf(record).volumeLimitBytes(machines.of(record))
   const isRaised = volumes.snapshotsCount && diskBytes > 0
   const retainedBytes = planRetained(record)
   const limits = isRaised ? { limitBytes: volumeLimitOf(context, record) + diskBytes } : {}

@@ -1,4 +1,4 @@
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 
 /** Thaws guests that a killed agent left frozen. Runs at the agent's start, before operations. */
@@ -12,7 +12,7 @@ export async function thawGuests(context: GuestContext): Promise<void> {
  */
 export async function thawGuest(context: GuestContext, record: GuestRecord): Promise<void> {
   try {
-    await driverOf(context, record).thaw(context.machineOf(record))
+    await context.machines.driverOf(record).thaw(context.machines.of(record))
   } catch (err) {
     context.log.warn({ err, guest: record.uuid }, 'thaw a guest')
   }

@@ -1,5 +1,5 @@
 import type { Driver } from '../../drivers/contract.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import { planAllowance } from './plan-snapshot-space.js'
 import type { GuestRecord } from '../record/record.js'
 
@@ -9,12 +9,12 @@ import type { GuestRecord } from '../record/record.js'
  * 0: the disk limits itself, as for a virtual machine.
  */
 export function volumeLimitOf(context: GuestContext, record: GuestRecord): number {
-  return boundOf(driverOf(context, record), context, record)
+  return boundOf(context.machines.driverOf(record), context, record)
 }
 
 /** Like `volumeLimitOf`, for a known driver. */
-export function boundOf(driver: Driver, { machineOf }: Pick<GuestContext, 'machineOf'>, record: GuestRecord): number {
-  const limitBytes = driver.volumeLimitBytes(machineOf(record))
+export function boundOf(driver: Driver, { machines }: Pick<GuestContext, 'machines'>, record: GuestRecord): number {
+  const limitBytes = driver.volumeLimitBytes(machines.of(record))
   if (limitBytes === 0) return 0
   return limitBytes + record.extraBytes + planAllowance(record) + record.fetchedBytes
 }

@@ -1,4 +1,4 @@
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { thawGuest } from './thaw.js'
 
@@ -13,7 +13,7 @@ const freezeTimeoutMs = 500
  * not thaw at once.
  */
 export async function whileFrozen<T>(context: GuestContext, record: GuestRecord, work: () => Promise<T>): Promise<T> {
-  const [driver, machine] = [driverOf(context, record), context.machineOf(record)]
+  const [driver, machine] = [context.machines.driverOf(record), context.machines.of(record)]
   try {
     await driver
       .freeze(machine, freezeTimeoutMs)
