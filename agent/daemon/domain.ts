@@ -20,7 +20,6 @@ import { Reconciler } from '../guests/reconcile/reconciler.js'
 import { ScheduledRuns } from '../guests/schedule/scheduler.js'
 import { GuestStore } from '../guests/record/guest-store.js'
 import { noteAssigned } from '../guests/steps.js'
-import { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 import { readBootId } from '../host/process/proc.js'
 import type { SteadyClock } from '../../shared/steady-clock.js'
 import { keepClock, openClock } from './clock.js'
@@ -139,7 +138,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
       // In the background: a guest may have filled its disk with subvolumes, each of which is deleted separately.
       void host.volumes.sweep().catch((err: unknown) => log.warn({ err }, 'sweep the trash'))
       return host.volumes.ensureLimits(limitBytes, (uuid, set) =>
-        context.guestMutex.run(uuid, async () => {
+        context.store.mutex.run(uuid, async () => {
           const record = store.find(uuid)
           if (record) await set(volumeLimitOf(context, record))
         }),
@@ -223,7 +222,6 @@ function createContext(parts: ContextParts): GuestContext {
     backups: host.backups,
     network,
     facts: host.facts,
-    guestMutex: new KeyedMutex(),
     portHolds: new PortHolds(),
     machines: new GuestMachines({ drivers, settings, processors, volumes, ...nic }),
     images: {

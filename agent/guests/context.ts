@@ -12,7 +12,6 @@ import type { GuestMachines } from './machines.js'
 import type { PortHolds } from './record/port-holds.js'
 import type { GuestRecord } from './record/record.js'
 import type { GuestStore } from './record/guest-store.js'
-import type { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 
 /** The part of images that the guests domain needs. */
 export interface GuestImages {
@@ -72,11 +71,6 @@ export interface GuestContext extends TargetVault {
   readonly backups: BackupRepositories
   readonly network: Network
   readonly facts: HostFacts
-  /**
-   * Mutex by uuid. Code that reads a guest from the journal and then acts on it holds the lock, so that no change is
-   * lost.
-   */
-  readonly guestMutex: KeyedMutex
   readonly portHolds: PortHolds
   readonly images: GuestImages
   readonly machines: GuestMachines

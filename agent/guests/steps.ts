@@ -188,7 +188,7 @@ export interface StopInput {
 }
 
 function detachGuest(context: GuestContext, { uuid }: GuestRecord): Promise<void> {
-  return context.guestMutex.run(uuid, async () => {
+  return context.store.mutex.run(uuid, async () => {
     const record = context.store.find(uuid)
     if (record) await context.network.detach(networkOf(record, context.config))
   })
@@ -200,7 +200,7 @@ function inTurn(
   act: (record: GuestRecord, step: StepContext<unknown>) => Promise<void>,
 ): (step: StepContext<unknown>) => Promise<void> {
   const run = withGuest(context, act)
-  return (step) => context.guestMutex.run(step.subject.id, () => run(step))
+  return (step) => context.store.mutex.run(step.subject.id, () => run(step))
 }
 
 /** Wraps a step's function so that it gets the guest from the journal. @throws {BerthError} `not_found` */

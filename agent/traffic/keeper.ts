@@ -20,7 +20,7 @@ const stopAgainMs = 60_000
 const uncountedTicks = 2
 
 export interface KeeperParts {
-  readonly context: Pick<GuestContext, 'config' | 'store' | 'guestMutex' | 'log' | 'now'> & {
+  readonly context: Pick<GuestContext, 'config' | 'store' | 'log' | 'now'> & {
     readonly network: Pick<Network, 'attach' | 'readCounters'>
   }
   readonly clock: UncertainClock
@@ -117,7 +117,7 @@ export class TrafficKeeper implements PolicyKeeper {
 
   judge(uuid: string): Promise<void> {
     const { context } = this.parts
-    return context.guestMutex.run(uuid, async () => {
+    return context.store.mutex.run(uuid, async () => {
       const { store } = context
       const before = store.find(uuid)
       if (!before || !isJudged(before)) return

@@ -7,7 +7,6 @@ import { setFirewall } from '../../agent/guests/settings/firewall.js'
 import { PortMappings } from '../../agent/guests/settings/port-mappings.js'
 import { GuestStore } from '../../agent/guests/record/guest-store.js'
 import { PortHolds } from '../../agent/guests/record/port-holds.js'
-import { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 import { HostAddressBook } from '../../agent/network/address-book.js'
 import { kernelFacts } from '../../agent/network/addresses/host-facts.js'
 import type { Network, WantedNetwork } from '../../agent/network/contract.js'
@@ -63,7 +62,6 @@ export class SimulatedHost {
       store: new GuestStore(changes),
       network: this.network,
       facts: kernelFacts,
-      guestMutex: new KeyedMutex(),
       portHolds: new PortHolds(),
       log,
       now: Date.now,

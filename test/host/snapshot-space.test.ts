@@ -10,7 +10,6 @@ import { noSchedule, unmeasuredSpace } from '../../agent/guests/record/snapshots
 import { forgetSnapshot } from '../../agent/guests/snapshots/snapshots.js'
 import { awaitSettled, deleteCounted, takeCounted, takeHidden } from '../../agent/guests/snapshots/snapshot-space.js'
 import { GuestStore } from '../../agent/guests/record/guest-store.js'
-import { KeyedMutex } from '../../shared/async/keyed-mutex.js'
 import { volumeLimitOf } from '../../agent/guests/snapshots/volume-bound.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
@@ -228,7 +227,6 @@ class Lab {
     this.#context = {
       store: this.#store,
       volumes: this.volumes,
-      guestMutex: new KeyedMutex(),
       log,
       now: Date.now,
       machines: {

@@ -23,11 +23,11 @@ export function backupSteps(context: GuestContext): Step<BackupInput>[] {
 
 /** Does not remove stray snapshots: another operation on the guest may have snapshots of its own. */
 function snapshotStep(context: GuestContext): Step<unknown> {
-  const { store, volumes, guestMutex, now } = context
+  const { store, volumes, now } = context
   return {
     name: 'snapshot',
     run: async ({ operationId: id, subject: { id: uuid } }) => {
-      const { made, sizeBytes } = await guestMutex.run(uuid, () =>
+      const { made, sizeBytes } = await store.mutex.run(uuid, () =>
         whileFrozen(context, store.get(uuid), () => takeHidden(context, uuid, sentSnapshotId(id))),
       )
       const record = store.get(uuid)

@@ -98,7 +98,7 @@ function imageStep(context: GuestContext): Step<ReinstallInput> {
 }
 
 function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
-  const { store, guestMutex, volumes } = context
+  const { store, volumes } = context
   return {
     name: 'disk',
     weight: 3,
@@ -106,7 +106,7 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
       const { uuid } = record
       await removeStrays(context, uuid)
       await raiseBound(context, uuid, bootBytes)
-      await guestMutex.run(uuid, () =>
+      await store.mutex.run(uuid, () =>
         volumes.prepare(uuid, { templateId: input.templateId }, volumeLimitOf(context, store.get(uuid))),
       )
       const login = input.login === '' ? await readKeptLogin(context, record) : newLogin(context, record, input)

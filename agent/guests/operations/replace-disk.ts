@@ -64,11 +64,11 @@ export function mayRun(record: GuestRecord): boolean {
 }
 
 function keepStep(context: GuestContext): Step<unknown> {
-  const { guestMutex, volumes } = context
+  const { store, volumes } = context
   return {
     name: 'keep',
     run: async ({ subject: { id: uuid }, operationId }) =>
-      void (await guestMutex.run(uuid, () => takeHidden(context, uuid, keptId(operationId)))),
+      void (await store.mutex.run(uuid, () => takeHidden(context, uuid, keptId(operationId)))),
     undo: async ({ subject, operationId }) => void (await volumes.deleteSnapshot(subject.id, keptId(operationId))),
   }
 }

@@ -50,12 +50,12 @@ export function snapshotCreateKind(
 
 /** The snapshot has the operation's id and was reserved with the order. */
 export function takeStep(context: GuestContext): Step<unknown> {
-  const { store, volumes, guestMutex, now } = context
+  const { store, volumes, now } = context
   return {
     name: 'snapshot',
     run: async ({ operationId: id, subject }) => {
       await removeStrays(context, subject.id)
-      const { made, sizeBytes } = await guestMutex.run(subject.id, () =>
+      const { made, sizeBytes } = await store.mutex.run(subject.id, () =>
         whileFrozen(context, store.get(subject.id), () => takeCounted(context, subject.id, id)),
       )
       const taken = { id, sizeBytes: sizeBytes ?? 0, ...(made ? { createdAtMs: now() } : {}) }

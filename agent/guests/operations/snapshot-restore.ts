@@ -46,12 +46,12 @@ export function snapshotRestoreKind(context: GuestContext): OperationKind<'snaps
 }
 
 function prepareStep(context: GuestContext): Step<RestoreInput> {
-  const { store, guestMutex, volumes } = context
+  const { store, volumes } = context
   return {
     name: 'prepare',
     run: withGuest<RestoreInput>(context, async (record, { input: { snapshotId: snapshot } }) => {
       await removeStrays(context, record.uuid)
-      await guestMutex.run(record.uuid, () =>
+      await store.mutex.run(record.uuid, () =>
         volumes.prepare(record.uuid, { snapshot }, volumeLimitOf(context, store.get(record.uuid))),
       )
     }),

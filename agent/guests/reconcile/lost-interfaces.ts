@@ -40,10 +40,10 @@ export class LostInterfaces {
   }
 
   async #connect({ uuid }: GuestRecord): Promise<string[]> {
-    const { store, guestMutex, log } = this.context
-    if (this.#failed.has(uuid) || this.isBusy(uuid) || guestMutex.isLocked(uuid)) return []
+    const { store, log } = this.context
+    if (this.#failed.has(uuid) || this.isBusy(uuid) || store.mutex.isLocked(uuid)) return []
     try {
-      return await guestMutex.run(uuid, async () => {
+      return await store.mutex.run(uuid, async () => {
         const record = store.find(uuid)
         if (record?.status !== 'running') return []
         const machine = this.context.machines.of(record)

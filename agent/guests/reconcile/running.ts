@@ -26,11 +26,11 @@ export class RunningGuests {
    * @returns the repairs
    */
   async ensure(running: readonly ObservedGuest[]): Promise<string[]> {
-    const { store, guestMutex } = this.context
+    const { store } = this.context
     const repairs = running.map(async (observed) => {
       const record = store.find(observed.uuid)
-      if (!record || guestMutex.isLocked(record.uuid) || this.#isSeen(lookOf(observed, record), record)) return []
-      return guestMutex.run(record.uuid, () => this.#repair(observed))
+      if (!record || store.mutex.isLocked(record.uuid) || this.#isSeen(lookOf(observed, record), record)) return []
+      return store.mutex.run(record.uuid, () => this.#repair(observed))
     })
     return (await Promise.all(repairs)).flat()
   }
@@ -38,7 +38,7 @@ export class RunningGuests {
   /** Applies new processors to guests. */
   async move(uuids: readonly string[]): Promise<void> {
     for (const uuid of uuids)
-      await this.context.guestMutex.run(uuid, async () => {
+      await this.context.store.mutex.run(uuid, async () => {
         const record = this.context.store.find(uuid)
         if (record?.status !== 'running') return
         const machine = this.context.machines.of(record)

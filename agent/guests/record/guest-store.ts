@@ -1,4 +1,5 @@
 import type { Statement } from 'better-sqlite3'
+import { KeyedMutex } from '../../../shared/async/keyed-mutex.js'
 import { conflict, notFound } from '../../../shared/errors.js'
 import type { Changes } from '../../state/changes.js'
 import type { GuestRecord, PortMapping } from './record.js'
@@ -41,6 +42,11 @@ const insertMapping = `INSERT INTO port_mappings
 
 /** The journal of this host's guests. Writes are transactions of `Changes`, and watchers see them. */
 export class GuestStore {
+  /**
+   * Mutex by uuid. Code that reads a guest from the journal and then acts on it holds the lock, so that no change is
+   * lost.
+   */
+  readonly mutex = new KeyedMutex()
   readonly #byUuid: Statement<[string], StoredGuestRow>
   readonly #revision: Statement<[string], number>
   readonly #mappings: Statement<[string], string>

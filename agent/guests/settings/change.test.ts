@@ -5,7 +5,6 @@ import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
 import { openFirewall, unlimitedTraffic, type GuestRecord } from '../record/record.js'
 import { GuestStore } from '../record/guest-store.js'
-import { KeyedMutex } from '../../../shared/async/keyed-mutex.js'
 import { changeGuest, type SettingChange, type ChangeContext } from './change.js'
 import { pruneDone } from './done.js'
 
@@ -49,7 +48,6 @@ describe('a change of a setting', () => {
     })
     context = {
       store,
-      guestMutex: new KeyedMutex(),
       log: pino({ level: 'silent' }),
       now: () => 5,
     }

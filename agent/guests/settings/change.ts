@@ -15,7 +15,7 @@ export interface Target {
 }
 
 /** Dependencies of every setting in addition to its own `prepare` and `apply`. */
-export type ChangeContext = Pick<GuestContext, 'store' | 'guestMutex' | 'log' | 'now'>
+export type ChangeContext = Pick<GuestContext, 'store' | 'log' | 'now'>
 
 /** How one setting is read, stored in the journal and applied. */
 export interface SettingChange {
@@ -38,7 +38,7 @@ export interface SettingChange {
  */
 export function changeGuest(context: ChangeContext, target: Target, change: SettingChange): Promise<GuestRecord> {
   const { db } = context.store.changes
-  return context.guestMutex.run(target.uuid, async () => {
+  return context.store.mutex.run(target.uuid, async () => {
     try {
       const isRepeated = isDone(db, target.operationId ?? '')
       return await (isRepeated ? repeat(context, target, change) : carryOut(context, target, change))

@@ -9,7 +9,6 @@ import type { GuestContext } from '../context.js'
 import { PortHolds } from '../record/port-holds.js'
 import { openFirewall, unlimitedTraffic } from '../record/record.js'
 import { GuestStore } from '../record/guest-store.js'
-import { KeyedMutex } from '../../../shared/async/keyed-mutex.js'
 import { kernelFacts } from '../../network/addresses/host-facts.js'
 import { PortMappings } from './port-mappings.js'
 
@@ -73,7 +72,6 @@ describe('settings of port mappings', () => {
     told = 0
     mappings = new PortMappings({
       store,
-      guestMutex: new KeyedMutex(),
       portHolds: new PortHolds(),
       log: pino({ level: 'silent' }),
       now: () => 5,

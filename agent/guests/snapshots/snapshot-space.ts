@@ -65,7 +65,7 @@ async function takeRaised(context: GuestContext, record: GuestRecord, id: string
 
 /** Deletes a snapshot and subtracts its exclusive bytes, if the quotas report them. */
 export function deleteCounted(context: GuestContext, uuid: string, id: string): Promise<void> {
-  return context.guestMutex.run(uuid, () => deleteInTurn(context, uuid, id))
+  return context.store.mutex.run(uuid, () => deleteInTurn(context, uuid, id))
 }
 
 async function deleteInTurn(context: GuestContext, uuid: string, id: string): Promise<void> {
@@ -91,7 +91,7 @@ export async function settleSpace(context: GuestContext, uuid: string): Promise<
   if (isSettled(known, settled)) return 'settled'
   if (hasHidden) return 'held'
   if (!(await context.volumes.areFreed(uuid))) return 'freeing'
-  return context.guestMutex.run(uuid, () => settleFreed(context, uuid))
+  return context.store.mutex.run(uuid, () => settleFreed(context, uuid))
 }
 
 async function settleFreed(context: GuestContext, uuid: string): Promise<SpaceState> {

@@ -11,7 +11,6 @@ import {
 } from '../../../agent/guests/record/record.js'
 import { PolicySettings } from '../../../agent/guests/settings/policy.js'
 import { GuestStore } from '../../../agent/guests/record/guest-store.js'
-import { KeyedMutex } from '../../../shared/async/keyed-mutex.js'
 import type { GuestRates, WantedNetwork } from '../../../agent/network/contract.js'
 import { Changes } from '../../../agent/state/changes.js'
 import { openDatabase } from '../../../agent/state/database.js'
@@ -60,7 +59,6 @@ export class TrafficHost {
     const context = {
       config,
       store,
-      guestMutex: new KeyedMutex(),
       log: pino({ level: 'silent' }),
       now: () => this.clock.now(),
       network: { readCounters, attach },
