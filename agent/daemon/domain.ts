@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { AbuseWatch } from '../abuse/abuse-watch.js'
-import { targetVault } from '../backups/vault.js'
+import { TargetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
 import type { GuestContext } from '../guests/context.js'
 import { GuestMachines } from '../guests/machines.js'
@@ -13,7 +13,7 @@ import { guestKinds } from '../guests/operations/kinds.js'
 import { scheduledBackupDefinition, scheduledBackups } from '../guests/operations/backup-scheduled.js'
 import { scheduledSnapshotDefinition, scheduledSnapshots } from '../guests/operations/snapshot-scheduled.js'
 import type { HostCapacity } from '../guests/resources/capacity.js'
-import { loginVault } from '../guests/login-vault.js'
+import { LoginVault } from '../guests/login-vault.js'
 import { PortHolds } from '../guests/record/port-holds.js'
 import { ProcessorPlaces } from '../guests/processors/places.js'
 import { Reconciler } from '../guests/reconcile/reconciler.js'
@@ -233,8 +233,8 @@ function createContext(parts: ContextParts): GuestContext {
       ensure: (id, report, signal) => images.ensure(id, report, signal),
     },
     log,
-    ...loginVault(key),
-    ...targetVault(key),
+    logins: new LoginVault(key),
+    targets: new TargetVault(key),
     now: parts.clock.now,
   }
 }

@@ -2,12 +2,12 @@ import type { Logger } from 'pino'
 import type { BackupRepositories } from '../backups/contract.js'
 import type { TargetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
-import type { Login } from '../drivers/machine.js'
 import type { DriverKind } from '../drivers/drivers.js'
 import type { HostFacts } from '../network/addresses/host-facts.js'
 import type { Network } from '../network/contract.js'
 import type { ImageType } from '../images/catalog.js'
 import type { Volumes } from '../storage/volumes.js'
+import type { LoginVault } from './login-vault.js'
 import type { GuestMachines } from './machines.js'
 import type { PortHolds } from './record/port-holds.js'
 import type { GuestRecord } from './record/record.js'
@@ -64,21 +64,18 @@ export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove
   Pick<Volumes, 'snapshotsCount' | 'expectedRetained' | 'exclusiveBytes' | 'areFreed'>
 
 /** Dependencies of the guests domain; created once in daemon.ts. */
-export interface GuestContext extends TargetVault {
+export interface GuestContext {
   readonly config: AgentConfig
   readonly store: GuestStore
   readonly volumes: GuestVolumes
   readonly backups: BackupRepositories
+  readonly targets: TargetVault
   readonly network: Network
   readonly facts: HostFacts
   readonly portHolds: PortHolds
   readonly images: GuestImages
   readonly machines: GuestMachines
   readonly log: Logger
-  readonly sealLogin: (uuid: string, login: Login) => string
-  /** Decrypts the guest's login; empty if it has none. */
-  readonly openLogin: (record: Pick<GuestRecord, 'uuid' | 'login'>) => Login
-  /** Keyed digest that allows secrets to be compared without storing them. */
-  readonly digestSecret: (secret: string) => string
+  readonly logins: LoginVault
   readonly now: () => number
 }

@@ -1,13 +1,23 @@
 import { createHmac } from 'node:crypto'
 import { open, seal } from '../../shared/sealing.js'
 import type { Login } from '../drivers/machine.js'
-import type { GuestContext } from './context.js'
+import type { GuestRecord } from './record/record.js'
 
 /** Encrypts logins for the journal; one guest's ciphertext cannot be opened for another. */
-export function loginVault(key: Buffer): Pick<GuestContext, 'sealLogin' | 'openLogin' | 'digestSecret'> {
-  return {
-    sealLogin: (uuid, login) => seal(key, JSON.stringify(login), uuid),
-    digestSecret: (secret) => createHmac('sha256', key).update(secret).digest('base64url'),
-    openLogin: ({ uuid, login }) => (login === null ? {} : (JSON.parse(open(key, login, uuid)) as Login)),
+export class LoginVault {
+  constructor(private readonly key: Buffer) {}
+
+  seal(uuid: string, login: Login): string {
+    return seal(this.key, JSON.stringify(login), uuid)
+  }
+
+  /** Decrypts the guest's login; empty if it has none. */
+  open({ uuid, login }: Pick<GuestRecord, 'uuid' | 'login'>): Login {
+    return login === null ? {} : (JSON.parse(open(this.key, login, uuid)) as Login)
+  }
+
+  /** Keyed digest that allows secrets to be compared without storing them. */
+  digest(secret: string): string {
+    return createHmac('sha256', this.key).update(secret).digest('base64url')
   }
 }

@@ -34,7 +34,7 @@ async function makeDisk(context: GuestContext, record: GuestRecord): Promise<voi
   const driver = context.machines.driverOf(record)
   const machine = context.machines.of(record)
   const [login] = await allEnded([
-    driver.prepareLogin(context.openLogin(record)),
+    driver.prepareLogin(context.logins.open(record)),
     context.volumes.clone(record.uuid, record.spec.templateId, volumeLimitOf(context, record)),
   ])
   await driver.initialize(machine, login, machine.volume)

@@ -190,7 +190,7 @@ describe('backups of guests', function () {
     const runs = { enabled: true, intervalHours: 24, time: '03:30', firstDay: '2026-11-23', retention: 1 }
     const made: string[] = []
     for (let run = 0; run < 2; run++) {
-      const target = context.sealTarget(uuid, to)
+      const target = context.targets.seal(uuid, to)
       const due = { nextRunMs: Date.now() - 1000, targetId: to.id, target }
       context.store.update(uuid, { backupSchedule: { ...noBackupSchedule, ...runs, ...due } })
       backups.look()

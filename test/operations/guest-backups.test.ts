@@ -173,7 +173,7 @@ async function prepareScheduled(): Promise<MatrixSubject> {
   const { domain, uuid, target } = subject
   const { context } = domain
   const schedule = { ...noBackupSchedule, enabled: true, intervalHours: 24, time: '03:30', retention: 1 }
-  const sealed = { targetId: target.id, target: context.sealTarget(uuid, target) }
+  const sealed = { targetId: target.id, target: context.targets.seal(uuid, target) }
   context.store.update(uuid, {
     backupSchedule: { ...schedule, ...sealed },
     backups: context.store.get(uuid).backups.map((backup) => ({ ...backup, scheduled: true })),

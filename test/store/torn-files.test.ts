@@ -59,7 +59,7 @@ describe('torn files', function () {
     const login = { password: 'secret of the guest' }
 
     const stateOf = (): unknown =>
-      agent.guests().map((record) => [record.uuid, record.name, agent.domain.context.openLogin(record)])
+      agent.guests().map((record) => [record.uuid, record.name, agent.domain.context.logins.open(record)])
 
     before(async () => {
       pki = await createTestPki()
@@ -67,7 +67,7 @@ describe('torn files', function () {
       agent = await LabAgent.start({ identityDir })
       agent.seed(3)
       for (const { uuid } of agent.guests())
-        agent.update(uuid, { login: agent.domain.context.sealLogin(uuid, login), hasPassword: true })
+        agent.update(uuid, { login: agent.domain.context.logins.seal(uuid, login), hasPassword: true })
       guests = stateOf()
       await createSigningRequest(identityDir)
       good = mkdtempSync(join(tmpdir(), 'btest-torn-'))

@@ -2,7 +2,7 @@ import { invalidField } from '../../../shared/errors.js'
 import { checkSshPassword } from '../../../shared/guest-rules.js'
 import { parseSshPublicKey } from '../../../shared/ssh-public-key.js'
 import type { Login } from '../../drivers/machine.js'
-import type { GuestContext } from '../context.js'
+import type { LoginVault } from '../login-vault.js'
 import { makePassword } from './make-password.js'
 
 /** The requested login. */
@@ -51,9 +51,6 @@ export function loginOf(request: LoginRequest): Login {
  * Replaces the password with a keyed digest, for the hash that distinguishes orders: the password behind a plain fast
  * hash could be guessed.
  */
-export function hashableLogin(
-  { digestSecret }: Pick<GuestContext, 'digestSecret'>,
-  request: LoginRequest,
-): LoginRequest {
-  return request.kind === 'password' ? { ...request, password: digestSecret(request.password) } : request
+export function hashableLogin(logins: LoginVault, request: LoginRequest): LoginRequest {
+  return request.kind === 'password' ? { ...request, password: logins.digest(request.password) } : request
 }

@@ -54,5 +54,5 @@ function chooseNetwork(context: GuestContext, order: CreateRequest, listening: R
 function sealLogin(context: GuestContext, order: CreateRequest): Pick<GuestInsert, 'login' | 'hasPassword'> {
   const userData = order.userData === '' ? {} : { userData: order.userData }
   const login = { ...loginOf(order.login), ...userData }
-  return { login: context.sealLogin(order.uuid, login), hasPassword: login.password !== undefined }
+  return { login: context.logins.seal(order.uuid, login), hasPassword: login.password !== undefined }
 }

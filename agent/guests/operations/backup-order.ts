@@ -25,21 +25,21 @@ export function backupSubject({ store }: GuestContext, uuid: string): Subject {
  * `missing_field`
  */
 export function parseBackupTarget(
-  { sealTarget }: GuestContext,
+  { targets }: GuestContext,
   about: string,
   target: BackupTarget | undefined,
 ): TargetInput {
   if (!target) throw new BerthError('invalid', 'missing_field', 'target: is required', { field: 'target' })
   checkBackupTarget(target)
-  return { targetId: target.id, target: sealTarget(about, target) }
+  return { targetId: target.id, target: targets.seal(about, target) }
 }
 
 /** @param guest owner of the backups; default: the guest that the target was sealed for */
 export function repositoryOf(
-  { openTarget }: GuestContext,
+  { targets }: GuestContext,
   about: string,
   { target }: TargetInput,
   guest = about,
 ): Repository {
-  return { target: openTarget(about, target), guest }
+  return { target: targets.open(about, target), guest }
 }

@@ -141,7 +141,7 @@ function findImage(
 async function makeOwn(context: GuestContext, record: GuestRecord, { resolvers }: BackupSize): Promise<void> {
   const volume = context.volumes.nextPathOf(record.uuid)
   const copy = { volume, ...(resolvers && { resolvers }) }
-  await context.machines.driverOf(record).adopt(context.machines.of(record), context.openLogin(record), copy)
+  await context.machines.driverOf(record).adopt(context.machines.of(record), context.logins.open(record), copy)
 }
 
 async function commit(context: GuestContext, step: StepContext<RestoreInput>): Promise<void> {

@@ -50,7 +50,7 @@ export function changeBootKind(
     ],
     settle: ({ subject: { id } }, outcome) => settleBoot(context, id, outcome),
     answer: ({ subject: { id } }, input) => ({
-      sshPassword: input?.login ? (context.openLogin({ uuid: id, login: input.login }).password ?? '') : '',
+      sshPassword: input?.login ? (context.logins.open({ uuid: id, login: input.login }).password ?? '') : '',
     }),
   }
 }
@@ -69,7 +69,7 @@ async function acceptBoot(
   const { mode, image } = parseChoice(order, kind)
   const isRescue = mode === 'rescue'
   const disk = isRescue ? await capacity.readDisk() : undefined
-  const login = isRescue ? context.sealLogin(uuid, { password: makePassword() }) : ''
+  const login = isRescue ? context.logins.seal(uuid, { password: makePassword() }) : ''
   const check = (record: GuestRecord): void => {
     refuseBroken(record)
     refuseSuspended(record)
@@ -136,9 +136,9 @@ function rescueStep(context: GuestContext): Step<BootInput> {
 }
 
 /** The rescue system also gets the guest's known SSH key. */
-function rescueLogin({ openLogin }: GuestContext, record: GuestRecord, { login }: BootInput) {
-  const { publicKey } = openLogin(record)
-  return { ...openLogin({ uuid: record.uuid, login }), ...(publicKey === undefined ? {} : { publicKey }) }
+function rescueLogin({ logins }: GuestContext, record: GuestRecord, { login }: BootInput) {
+  const { publicKey } = logins.open(record)
+  return { ...logins.open({ uuid: record.uuid, login }), ...(publicKey === undefined ? {} : { publicKey }) }
 }
 
 function modeStep({ store }: GuestContext): Step<BootInput> {

@@ -49,7 +49,7 @@ export function createKind(
     answer: ({ subject, status, error }) => {
       const guest = context.store.find(subject.id)
       if (!guest && status !== 'done') throw conflict('invalid_state', error || 'the creation was undone')
-      return { guest, sshPassword: guest ? (context.openLogin(guest).password ?? '') : '' }
+      return { guest, sshPassword: guest ? (context.logins.open(guest).password ?? '') : '' }
     },
   }
 }
@@ -72,7 +72,7 @@ async function acceptCreate(
   return {
     subject: { ...guestSubject(uuid), name, number: id },
     input: { start },
-    hashOf: { ...order, operationId, requestedBy: '', login: hashableLogin(context, order.login) },
+    hashOf: { ...order, operationId, requestedBy: '', login: hashableLogin(context.logins, order.login) },
     // Only a new order is checked: a repeated one must be answered even if the pool is full by then.
     reserve: () => {
       context.images.checkUsable(templateId, virtualization)

@@ -50,7 +50,7 @@ export function reinstallKind(
     ],
     settle: ({ subject: { id } }, outcome) => settleReinstall(context, id, outcome),
     answer: ({ subject: { id } }, input) => ({
-      sshPassword: input?.login ? (context.openLogin({ uuid: id, login: input.login }).password ?? '') : '',
+      sshPassword: input?.login ? (context.logins.open({ uuid: id, login: input.login }).password ?? '') : '',
     }),
   }
 }
@@ -75,7 +75,7 @@ async function acceptReinstall(
   const templateId = context.images.idFor(order.templateId, kind)
   const keeps = order.sshAuthMode === 'keep'
   const wanted = keeps ? undefined : loginFor(context.images.osOf(templateId), parseLogin(order))
-  const login = wanted ? context.sealLogin(uuid, loginOf(wanted)) : ''
+  const login = wanted ? context.logins.seal(uuid, loginOf(wanted)) : ''
   const disk = await capacity.readDisk()
   const check = (record: GuestRecord): void => {
     refuseBroken(record)
@@ -89,7 +89,7 @@ async function acceptReinstall(
   }
   return {
     ...acceptForGuest(context, asked, { uuid, input: { templateId, login, force }, check }),
-    hashOf: { templateId, force, login: wanted ? hashableLogin(context, wanted) : 'keep' },
+    hashOf: { templateId, force, login: wanted ? hashableLogin(context.logins, wanted) : 'keep' },
   }
 }
 
@@ -121,17 +121,17 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
 
 /** The login that currently works, even if the owner changed it inside the guest. */
 async function readKeptLogin(context: GuestContext, record: GuestRecord): Promise<Login> {
-  const journaled = context.openLogin(record)
+  const journaled = context.logins.open(record)
   const current = await context.machines.driverOf(record).readLogin(context.machines.of(record))
   const { userData } = journaled
   return current ? { ...current, ...(userData === undefined ? {} : { userData }) } : journaled
 }
 
-function newLogin({ openLogin }: GuestContext, record: GuestRecord, { login }: ReinstallInput): Login {
-  const old = openLogin(record)
+function newLogin({ logins }: GuestContext, record: GuestRecord, { login }: ReinstallInput): Login {
+  const old = logins.open(record)
   if (login === '') return old
   const { userData } = old
-  return { ...openLogin({ uuid: record.uuid, login }), ...(userData === undefined ? {} : { userData }) }
+  return { ...logins.open({ uuid: record.uuid, login }), ...(userData === undefined ? {} : { userData }) }
 }
 
 /** The point of no return: no failure after it restores the old disk. */
@@ -142,7 +142,7 @@ function commitStep(context: GuestContext): Step<ReinstallInput> {
       const { templateId, login } = step.input
       const told = newLogin(context, record, step.input)
       const changed = {
-        login: context.sealLogin(record.uuid, told),
+        login: context.logins.seal(record.uuid, told),
         hasPassword: told.password !== undefined,
       }
       const os = context.images.osOf(templateId)

@@ -21,8 +21,8 @@ interface ResetInput {
  * suspended.
  */
 export function resetPasswordKind(context: GuestContext): OperationKind<'resetPassword', ResetInput> {
-  const { sealLogin, openLogin } = context
-  const passwordOf = (uuid: string, { login }: ResetInput): string => openLogin({ uuid, login }).password ?? ''
+  const { logins } = context
+  const passwordOf = (uuid: string, { login }: ResetInput): string => logins.open({ uuid, login }).password ?? ''
   return {
     action: 'reset-password',
     accept: (order, asked) => acceptReset(context, order, asked),
@@ -36,7 +36,7 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
           const password = passwordOf(uuid, input)
           const result = await setPassword(context, record, password)
           noteForStart(context, uuid, { change: 'password', later: result === 'at_next_start' })
-          const login = sealLogin(uuid, { ...openLogin(record), password })
+          const login = logins.seal(uuid, { ...logins.open(record), password })
           context.store.update(uuid, { login, hasPassword: true })
         }),
       }),
@@ -79,9 +79,9 @@ function acceptReset(
     refuseSuspended(record)
   }
   const login = { password: password || makePassword() }
-  const input = { login: context.sealLogin(uuid, login) }
+  const input = { login: context.logins.seal(uuid, login) }
   return {
     ...acceptForGuest(context, asked, { uuid, input, check }),
-    hashOf: { password: password === '' ? '' : context.digestSecret(password) },
+    hashOf: { password: password === '' ? '' : context.logins.digest(password) },
   }
 }

@@ -11,7 +11,7 @@ import { planSchedule } from '../schedule/plan-schedule.js'
 import { changeGuest, type ChangeContext, type Target } from './change.js'
 import { checkRuns } from './snapshot-schedule.js'
 
-type Context = ChangeContext & Pick<GuestContext, 'config' | 'sealTarget'>
+type Context = ChangeContext & Pick<GuestContext, 'config' | 'targets'>
 
 /**
  * Sets the guest's backup schedule and its target. Existing backups stay until the next run. A change of only the
@@ -40,12 +40,12 @@ interface Change {
   readonly wanted: BackupScheduleChange
 }
 
-function planChange({ sealTarget, now, config }: Context, uuid: string, { old, wanted }: Change): BackupSchedule {
+function planChange({ targets, now, config }: Context, uuid: string, { old, wanted }: Change): BackupSchedule {
   const { target, targetChangedAtMs, forgetTarget, createdBy, enabled, intervalHours, retention } = wanted
   if (forgetTarget) return { ...old, ...withoutTarget }
   const isOfTarget = enabled === undefined
   if (isOfTarget && target && (target.id !== old.targetId || targetChangedAtMs < old.targetChangedAtMs)) return old
-  const place = target ? { targetId: target.id, targetChangedAtMs, target: sealTarget(uuid, target) } : {}
+  const place = target ? { targetId: target.id, targetChangedAtMs, target: targets.seal(uuid, target) } : {}
   const change = { enabled, intervalHours, retention, time: wanted.time, createdBy: createdBy || old.createdBy }
   const schedule = planSchedule({ ...old, ...place }, change, {
     nowMs: now(),

@@ -144,7 +144,7 @@ describe('backup schedules over HTTP', function () {
     expect((await lab.gateway.request('PATCH', `/backup-targets/${targetId}`, change)).status).to.equal(200)
     const { target, ...schedule } = lab.record.backupSchedule
     expect(target).not.to.equal(before.target)
-    expect(lab.agent.domain.context.openTarget(lab.guest.uuid, target).place).to.deep.include({
+    expect(lab.agent.domain.context.targets.open(lab.guest.uuid, target).place).to.deep.include({
       value: { path: '/srv/elsewhere' },
     })
     expect(schedule).to.deep.include({ nextRunMs: before.nextRunMs, createdBy: before.createdBy })

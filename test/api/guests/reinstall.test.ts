@@ -78,7 +78,7 @@ describe('reset-password and reinstall', () => {
       const { body } = await post(name, 'reset-password')
       const record = agent.guests().find((guest) => guest.uuid === uuid)!
       expect(record.hasPassword).to.equal(true)
-      expect(agent.domain.context.openLogin(record)).to.deep.equal({ publicKey, password: body.data.password })
+      expect(agent.domain.context.logins.open(record)).to.deep.equal({ publicKey, password: body.data.password })
     })
 
     it('fails with the guest’s reason, and leaves the login in the journal unchanged', async () => {
@@ -90,7 +90,7 @@ describe('reset-password and reinstall', () => {
       expect([status, body.code]).to.deep.equal([409, 'guest_refused'])
       expect(body.message).to.contain('full')
       const record = agent.guests().find((guest) => guest.uuid === uuid)!
-      expect(agent.domain.context.openLogin(record)).to.deep.equal({ password: first })
+      expect(agent.domain.context.logins.open(record)).to.deep.equal({ password: first })
     })
 
     it('hides the host’s own failures', async () => {
@@ -205,7 +205,7 @@ describe('reset-password and reinstall', () => {
         await waitFor(async () => (await detail(name)).status === 'running', { what: 'running' })
         expect(host.snapshots.get(uuid)?.size ?? 0, fault).to.equal(0)
         const record = agent.guests().find((guest) => guest.uuid === uuid)!
-        expect(agent.domain.context.openLogin(record)).to.deep.equal({ password: first })
+        expect(agent.domain.context.logins.open(record)).to.deep.equal({ password: first })
       }
     })
 

@@ -142,7 +142,7 @@ export class GuestMatrixHost {
 function rowOf({ context }: Domain, record: GuestRecord, guest: MatrixGuest): object {
   const { uuid, status, wanted, spec, boot } = record
   const volume = context.volumes.pathOf(uuid)
-  const { password = '' } = context.openLogin(record)
+  const { password = '' } = context.logins.open(record)
   return {
     uuid,
     status,

@@ -77,7 +77,7 @@ async function inventoryOf(host: MemoryHost, domain: Domain): Promise<unknown> {
 /** The journal's guest, with the text and the password on its disk. */
 function rowOf(host: MemoryHost, { context }: Domain, record: GuestRecord): object {
   const { uuid, status, wanted, spec, boot } = record
-  const { password = '' } = context.openLogin(record)
+  const { password = '' } = context.logins.open(record)
   return {
     uuid,
     status,
