@@ -112,7 +112,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   const keepMs = config.consoles.keep_seconds * 1000
   const consoles = new AgentConsoles({ context: domain.context, connections: host.consoles, keepMs })
   const { swap } = host
-  const diagnosis = new ConnectionDiagnosis(domain.context, host.probe)
+  const diagnosis = new ConnectionDiagnosis(domain.context, host)
   const parts = { describe: describeNow, metrics: feed, history, swap, consoles, diagnosis }
   const services = servicesOf(domain, parts)
   closers.add(await serve({ listen: config.listen, identityDir, tls }, services))

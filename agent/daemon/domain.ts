@@ -14,7 +14,7 @@ import { scheduledBackupDefinition, scheduledBackups } from '../guests/operation
 import { scheduledSnapshotDefinition, scheduledSnapshots } from '../guests/operations/snapshot-scheduled.js'
 import type { HostCapacity } from '../guests/resources/capacity.js'
 import { LoginVault } from '../guests/login-vault.js'
-import { PortHolds } from '../guests/record/port-holds.js'
+import { HostPorts } from '../guests/resources/host-ports.js'
 import { ProcessorPlaces } from '../guests/processors/places.js'
 import { Reconciler } from '../guests/reconcile/reconciler.js'
 import { ScheduledRuns } from '../guests/schedule/scheduler.js'
@@ -221,8 +221,7 @@ function createContext(parts: ContextParts): GuestContext {
     volumes,
     backups: host.backups,
     network,
-    facts: host.facts,
-    portHolds: new PortHolds(),
+    ports: new HostPorts({ store, config: config.network, facts: host.facts }),
     machines: new GuestMachines({ drivers, settings, processors, volumes, ...nic }),
     images: {
       checkUsable: (id, virtualization) => images.checkUsable(id, virtualization),

@@ -3,13 +3,12 @@ import type { BackupRepositories } from '../backups/contract.js'
 import type { TargetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
 import type { DriverKind } from '../drivers/drivers.js'
-import type { HostFacts } from '../network/addresses/host-facts.js'
 import type { Network } from '../network/contract.js'
 import type { ImageType } from '../images/catalog.js'
 import type { Volumes } from '../storage/volumes.js'
 import type { LoginVault } from './login-vault.js'
 import type { GuestMachines } from './machines.js'
-import type { PortHolds } from './record/port-holds.js'
+import type { HostPorts } from './resources/host-ports.js'
 import type { GuestRecord } from './record/record.js'
 import type { GuestStore } from './record/guest-store.js'
 
@@ -63,7 +62,7 @@ export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove
   Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot' | 'snapshotPathOf'> &
   Pick<Volumes, 'snapshotsCount' | 'expectedRetained' | 'exclusiveBytes' | 'areFreed'>
 
-/** Dependencies of the guests domain; created once in daemon.ts. */
+/** Dependencies of the guests domain; created once in agent/daemon/domain.ts. */
 export interface GuestContext {
   readonly config: AgentConfig
   readonly store: GuestStore
@@ -71,8 +70,7 @@ export interface GuestContext {
   readonly backups: BackupRepositories
   readonly targets: TargetVault
   readonly network: Network
-  readonly facts: HostFacts
-  readonly portHolds: PortHolds
+  readonly ports: HostPorts
   readonly images: GuestImages
   readonly machines: GuestMachines
   readonly log: Logger

@@ -6,7 +6,7 @@ import { unlimitedTraffic, type PortMapping } from '../../agent/guests/record/re
 import { setFirewall } from '../../agent/guests/settings/firewall.js'
 import { PortMappings } from '../../agent/guests/settings/port-mappings.js'
 import { GuestStore } from '../../agent/guests/record/guest-store.js'
-import { PortHolds } from '../../agent/guests/record/port-holds.js'
+import { HostPorts } from '../../agent/guests/resources/host-ports.js'
 import { HostAddressBook } from '../../agent/network/address-book.js'
 import { kernelFacts } from '../../agent/network/addresses/host-facts.js'
 import type { Network, WantedNetwork } from '../../agent/network/contract.js'
@@ -56,13 +56,13 @@ export class SimulatedHost {
       new HostAddressBook({ db: changes.db, config, log, assignInside: () => Promise.resolve() }),
       createShaper(config.interface_prefix, this.#watch),
     )
+    const store = new GuestStore(changes)
     // Mappings and firewalls need no other part of it.
     this.#context = {
       config: { network: config } as AgentConfig,
-      store: new GuestStore(changes),
+      store,
       network: this.network,
-      facts: kernelFacts,
-      portHolds: new PortHolds(),
+      ports: new HostPorts({ store, config, facts: kernelFacts }),
       log,
       now: Date.now,
     } as GuestContext

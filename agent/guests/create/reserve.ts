@@ -1,7 +1,6 @@
 import { BerthError } from '../../../shared/errors.js'
 import { allocateIpv4, macOf } from '../../network/addresses/private-ipv4.js'
 import type { GuestContext } from '../context.js'
-import { reserveMappings } from '../resources/mappings.js'
 import type { CreateRequest } from './parse-create.js'
 import { loginOf } from './parse-login.js'
 import { openFirewall, type GuestRecord } from '../record/record.js'
@@ -37,7 +36,7 @@ function chooseUserIdSlot({ store, config }: GuestContext): number {
 type Network = Pick<GuestRecord, 'ipv4' | 'mac' | 'publicIpv4s' | 'ipv6Addresses' | 'portMappings' | 'firewall'>
 
 function chooseNetwork(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): Network {
-  const { store, config, network } = context
+  const { store, config, network, ports } = context
   const ipv4 = allocateIpv4(store.changes.db, config.network.subnet)
   const { publicIpv4s, ipv6Addresses } = network.choose(order)
   const hasIpv6 = ipv6Addresses.length > 0
@@ -46,7 +45,7 @@ function chooseNetwork(context: GuestContext, order: CreateRequest, listening: R
     mac: macOf(ipv4),
     publicIpv4s: [...publicIpv4s],
     ipv6Addresses: [...ipv6Addresses],
-    portMappings: reserveMappings(context, { wanted: order.portMappings, listening, hasIpv6 }),
+    portMappings: ports.reserve({ wanted: order.portMappings, listening, hasIpv6 }),
     firewall: openFirewall,
   }
 }

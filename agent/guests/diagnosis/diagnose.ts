@@ -51,14 +51,19 @@ const maxAddresses = 1000
 const mostLooks = 8
 const mostLooksOfGuest = 2
 
+export interface DiagnosisHost {
+  readonly probe: GuestProbe
+  readonly facts: Pick<HostFacts, 'listAddresses'>
+}
+
 /** Finds out why a port of a guest cannot be reached. Sends nothing to the guest except two connection attempts. */
 export class ConnectionDiagnosis {
   /** By request: callers with the same request share one diagnosis. */
   readonly #running = new KeyedSingleFlight<string, Diagnosis>()
 
   constructor(
-    private readonly context: GuestContext,
-    private readonly probe: GuestProbe,
+    private readonly context: Pick<GuestContext, 'store' | 'machines'>,
+    private readonly host: DiagnosisHost,
   ) {}
 
   /** @throws {BerthError} `not_found`, `rate_limited` */
@@ -78,11 +83,11 @@ export class ConnectionDiagnosis {
 
   async #look(record: GuestRecord, request: DiagnosisRequest): Promise<Diagnosis> {
     const { port } = request
-    const way = findWay(record, port, this.context.facts)
+    const { facts: host } = this.host
+    const way = findWay(record, port, host)
     const facts = await this.#try(await this.#readFacts(record, request, way), record, way)
     const steps = planDiagnosis(facts)
     const nothing = steps.some(({ code }) => code === 'nothing_listens')
-    const { facts: host } = this.context
     return {
       steps,
       hostAddresses: [...host.listAddresses('ipv4'), ...host.listAddresses('ipv6')].slice(0, maxAddresses),
@@ -99,7 +104,7 @@ export class ConnectionDiagnosis {
   ): Promise<ConnectionFacts> {
     const pid = await this.#findPid(record)
     const isContainer = record.spec.virtualization === 'lxc'
-    const listeners = pid !== undefined && isContainer ? await this.probe.listListeners(pid) : undefined
+    const listeners = pid !== undefined && isContainer ? await this.host.probe.listListeners(pid) : undefined
     const drops = (address: string): boolean => isDropped(record, address, port)
     const { gateway } = this.context.machines.of(record).nic
     const blockedBy = blockOf(record)
@@ -121,7 +126,7 @@ export class ConnectionDiagnosis {
   }
 
   async #try(facts: ConnectionFacts, record: GuestRecord, way: Way | undefined): Promise<ConnectionFacts> {
-    const { probe } = this
+    const { probe } = this.host
     const inside = triesInside(facts) ? await probe.connect(record.ipv4, facts.port) : undefined
     const known = { ...facts, inside }
     if (!way || !triesThrough(known)) return known

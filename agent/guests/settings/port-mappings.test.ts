@@ -6,7 +6,7 @@ import { pino } from 'pino'
 import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
 import type { GuestContext } from '../context.js'
-import { PortHolds } from '../record/port-holds.js'
+import { HostPorts } from '../resources/host-ports.js'
 import { openFirewall, unlimitedTraffic } from '../record/record.js'
 import { GuestStore } from '../record/guest-store.js'
 import { kernelFacts } from '../../network/addresses/host-facts.js'
@@ -70,17 +70,17 @@ describe('settings of port mappings', () => {
       expiresAtMs: 0,
     })
     told = 0
+    const nat_ports = { start: 1024, end: 65_535, per_guest: 50 }
     mappings = new PortMappings({
       store,
-      portHolds: new PortHolds(),
       log: pino({ level: 'silent' }),
       now: () => 5,
       config: {
-        network: { interface_prefix: 'bt', nat_ports: { start: 1024, end: 65_535, per_guest: 50 } },
+        network: { interface_prefix: 'bt', nat_ports },
         security: { close_smtp: true },
       },
       network: { attach: () => Promise.resolve(void told++) },
-      facts: kernelFacts,
+      ports: new HostPorts({ store, config: { nat_ports }, facts: kernelFacts }),
     } as unknown as GuestContext)
   })
   afterEach(() => store.changes.db.close())

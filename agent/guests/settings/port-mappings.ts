@@ -9,7 +9,7 @@ import {
 } from '../../../shared/port-mapping-rules.js'
 import { readListeningPorts } from '../../network/ports.js'
 import type { GuestContext } from '../context.js'
-import { checkHostIp, mappingAt, openChoice, refuseMorePorts, reserveMappings, spanOf } from '../resources/mappings.js'
+import { mappingAt, refuseMorePorts, spanOf } from '../resources/host-ports.js'
 import { networkOf } from '../resources/network.js'
 import type { GuestRecord, PortMapping } from '../record/record.js'
 import { changeGuest, type SettingChange, type Target } from './change.js'
@@ -94,8 +94,9 @@ export class PortMappings {
 
   /** Finds ports that are free now; reserves nothing. @throws {BerthError} `invalid_field`, `resource_exhausted` */
   async findFree({ protocol, hostIp, count }: FreePortsQuery): Promise<number[]> {
-    checkHostIp(this.context, hostIp)
-    return openChoice(this.context, await readListeningPorts([protocol])).pick({ protocol, hostIp, count })
+    const { ports } = this.context
+    ports.checkHostIp(hostIp)
+    return ports.openChoice(await readListeningPorts([protocol])).pick({ protocol, hostIp, count })
   }
 
   #change(
@@ -103,10 +104,10 @@ export class PortMappings {
     write: (record: GuestRecord, freeing: Freeing) => () => void,
     prepare?: SettingChange['prepare'],
   ): Promise<GuestRecord> {
-    const { network, portHolds } = this.context
+    const { config, network, ports } = this.context
     let release = (): void => undefined
     const freeing: Freeing = (position, old) => {
-      release = portHolds.hold(spanOf(old))
+      release = ports.hold(spanOf(old))
       return () => {
         release()
         this.#putBack(target.uuid, position, old)
@@ -114,7 +115,7 @@ export class PortMappings {
     }
     return changeGuest(this.context, target, {
       write: (record) => write(record, freeing),
-      apply: (record) => network.attach(networkOf(record, this.context.config), ['rules']),
+      apply: (record) => network.attach(networkOf(record, config), ['rules']),
       ended: () => release(),
       ...(prepare && { prepare }),
     })
@@ -128,7 +129,7 @@ export class PortMappings {
     const hasIpv6 = record.ipv6Addresses.length > 0
     const others = record.portMappings.filter((mapping) => mapping !== replaced)
     const order = { wanted: [wanted], listening, hasIpv6, others, ...(replaced && { replaced }) }
-    const [mapping] = reserveMappings(this.context, order)
+    const [mapping] = this.context.ports.reserve(order)
     store.putMapping(record.uuid, position, mapping!)
   }
 

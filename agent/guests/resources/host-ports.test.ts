@@ -7,8 +7,7 @@ import { listHostAddresses } from '../../host/net/addresses.js'
 import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
 import { kernelFacts } from '../../network/addresses/host-facts.js'
-import { reserveMappings } from './mappings.js'
-import { PortHolds } from '../record/port-holds.js'
+import { HostPorts } from './host-ports.js'
 import type { PortMapping } from '../record/record.js'
 import { GuestStore } from '../record/guest-store.js'
 
@@ -16,9 +15,7 @@ const config = validateConfig(AgentConfigSchema, { network: { nat_ports: { start
 
 describe('reserved mappings', () => {
   let store: GuestStore
-  let portHolds: PortHolds
   beforeEach(() => {
-    portHolds = new PortHolds()
     store = new GuestStore(new Changes(openDatabase(':memory:')))
   })
   afterEach(() => store.changes.db.close())
@@ -34,14 +31,11 @@ describe('reserved mappings', () => {
     ...fields,
   })
   const reserve = (wanted: Partial<WantedMapping>[], listening: string[] = []): PortMapping[] =>
-    reserveMappings(
-      { store, config, portHolds, facts: kernelFacts },
-      {
-        wanted: wanted.map((fields) => checkPortMapping(want(fields))),
-        listening: new Set(listening),
-        hasIpv6: false,
-      },
-    )
+    new HostPorts({ store, config: config.network, facts: kernelFacts }).reserve({
+      wanted: wanted.map((fields) => checkPortMapping(want(fields))),
+      listening: new Set(listening),
+      hasIpv6: false,
+    })
   const codeOf = (wanted: Partial<WantedMapping>[]): string => codeOfCall(() => reserve(wanted))
   const codeOfCall = (call: () => unknown): string => {
     try {
@@ -137,7 +131,7 @@ describe('reserved mappings', () => {
           ...(replaced && { replaced }),
         }
         const reserved = codeOfCall(() =>
-          reserveMappings({ store, config: limited, portHolds, facts: kernelFacts }, order),
+          new HostPorts({ store, config: limited.network, facts: kernelFacts }).reserve(order),
         )
         expect(reserved).to.equal(code)
       })

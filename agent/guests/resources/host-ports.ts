@@ -1,11 +1,11 @@
 import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
 import type { CheckedMapping } from '../../../shared/port-mapping-rules.js'
+import type { AgentConfig } from '../../config.js'
+import type { HostFacts } from '../../network/addresses/host-facts.js'
 import { readNatPorts } from '../../network/addresses/address-tables.js'
 import { PortChoice, type PortSpan } from '../../network/ports.js'
-import type { GuestContext } from '../context.js'
+import type { GuestStore } from '../record/guest-store.js'
 import type { PortMapping } from '../record/record.js'
-
-type Journal = Pick<GuestContext, 'store' | 'config' | 'portHolds' | 'facts'>
 
 export interface MappingOrder {
   readonly wanted: readonly CheckedMapping[]
@@ -19,18 +19,61 @@ export interface MappingOrder {
   readonly replaced?: PortMapping
 }
 
-/**
- * Chooses host ports for mappings inside the journal's transaction.
- * @throws {BerthError} `port_conflict`, `resource_exhausted`, `invalid_field`, `address_in_use`
- */
-export function reserveMappings(journal: Journal, order: MappingOrder): PortMapping[] {
-  const { wanted, listening, hasIpv6 } = order
-  checkPortCount(order, journal.config.network.nat_ports.per_guest)
-  for (const hostIp of new Set(wanted.map((mapping) => mapping.hostIp))) {
-    checkHostIp(journal, hostIp)
-    if (hostIp.includes(':') && !hasIpv6) throw invalidField('host_ip', 'host_ip: the container has no IPv6 address')
+export interface HostPortsParts {
+  readonly store: GuestStore
+  readonly config: Pick<AgentConfig['network'], 'nat_ports'>
+  readonly facts: Pick<HostFacts, 'listAddresses'>
+}
+
+/** The host ports that guests' mappings may have. */
+export class HostPorts {
+  /**
+   * Ports that a setting in progress has freed in the journal. No other guest gets them until the host has followed: the
+   * setting may be rolled back, and packets may still reach the old guest.
+   */
+  readonly #held = new Set<PortSpan>()
+
+  constructor(private readonly parts: HostPortsParts) {}
+
+  /** @returns a function that ends the hold; idempotent */
+  hold(span: PortSpan): () => void {
+    this.#held.add(span)
+    return () => void this.#held.delete(span)
   }
-  return chooseMappings(openChoice(journal, listening), wanted)
+
+  /**
+   * Chooses host ports for mappings inside the journal's transaction.
+   * @throws {BerthError} `port_conflict`, `resource_exhausted`, `invalid_field`, `address_in_use`
+   */
+  reserve(order: MappingOrder): PortMapping[] {
+    const { wanted, listening, hasIpv6 } = order
+    checkPortCount(order, this.parts.config.nat_ports.per_guest)
+    for (const hostIp of new Set(wanted.map((mapping) => mapping.hostIp))) {
+      this.checkHostIp(hostIp)
+      if (hostIp.includes(':') && !hasIpv6) throw invalidField('host_ip', 'host_ip: the container has no IPv6 address')
+    }
+    return chooseMappings(this.openChoice(listening), wanted)
+  }
+
+  /** A choice of host ports from the host's current range, without ports on hold. */
+  openChoice(listening: ReadonlySet<string>): PortChoice {
+    const { store, config } = this.parts
+    const { db } = store.changes
+    return new PortChoice(db, readNatPorts(db, config.nat_ports), listening).exclude(this.#held)
+  }
+
+  /**
+   * Checks that host_ip is the host's own address and not a guest's; empty means all addresses.
+   * @throws {BerthError} `invalid_field`, `address_in_use`
+   */
+  checkHostIp(hostIp: string): void {
+    const { store, facts } = this.parts
+    if (hostIp === '') return
+    const pooled = store.changes.db.prepare('SELECT 1 FROM ipv4_pool WHERE address = ?').get(hostIp)
+    if (pooled || store.hasAddress(hostIp)) throw conflict('address_in_use', `${hostIp} is reserved for a container`)
+    if (!facts.listAddresses(hostIp.includes(':') ? 'ipv6' : 'ipv4').includes(hostIp))
+      throw invalidField('host_ip', 'host_ip: must be an address of the host')
+  }
 }
 
 /** Checks the limit only if ports are added: a guest above a lowered limit may still change mappings. */
@@ -61,24 +104,6 @@ function lengthOf({ hostPort, hostPortEnd }: PortMapping): number {
 
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0)
-}
-
-/** A choice of host ports from the host's current range, without ports on hold. */
-export function openChoice({ store, config, portHolds }: Journal, listening: ReadonlySet<string>): PortChoice {
-  const { db } = store.changes
-  return new PortChoice(db, readNatPorts(db, config.network.nat_ports), listening).exclude(portHolds.spans)
-}
-
-/**
- * Checks that host_ip is the host's own address and not a guest's; empty means all addresses.
- * @throws {BerthError} `invalid_field`, `address_in_use`
- */
-export function checkHostIp({ store, facts }: Pick<Journal, 'store' | 'facts'>, hostIp: string): void {
-  if (hostIp === '') return
-  const pooled = store.changes.db.prepare('SELECT 1 FROM ipv4_pool WHERE address = ?').get(hostIp)
-  if (pooled || store.hasAddress(hostIp)) throw conflict('address_in_use', `${hostIp} is reserved for a container`)
-  if (!facts.listAddresses(hostIp.includes(':') ? 'ipv6' : 'ipv4').includes(hostIp))
-    throw invalidField('host_ip', 'host_ip: must be an address of the host')
 }
 
 /** Takes requested host ports first, so that none of them is picked for another mapping. */
