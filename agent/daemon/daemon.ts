@@ -145,7 +145,7 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
 }
 
 /** Running guests stay on their processors. */
-async function adoptProcessors({ machines, store }: GuestContext): Promise<void> {
+async function adoptProcessors({ machines, store }: Pick<GuestContext, 'machines' | 'store'>): Promise<void> {
   for (const driver of machines.drivers) machines.processors.adopt(await driver.readProcessors(), store.list())
 }
 

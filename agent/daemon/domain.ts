@@ -5,7 +5,7 @@ import type { Logger } from 'pino'
 import { AbuseWatch } from '../abuse/abuse-watch.js'
 import { TargetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
-import type { GuestContext } from '../guests/context.js'
+import type { BackupContext } from '../guests/context.js'
 import { GuestMachines } from '../guests/machines.js'
 import { volumeLimitOf } from '../guests/snapshots/volume-bound.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
@@ -45,7 +45,7 @@ import type { Host } from './host.js'
 export interface Domain {
   readonly abuse: AbuseWatch
   readonly changes: Changes
-  readonly context: GuestContext
+  readonly context: BackupContext
   readonly engine: OperationEngine
   readonly kinds: OperationKinds<GuestRecord>
   readonly orders: Orders<GuestRecord>
@@ -204,7 +204,7 @@ interface ContextParts {
   network: Network
 }
 
-function createContext(parts: ContextParts): GuestContext {
+function createContext(parts: ContextParts): BackupContext {
   const { host, store, images, network, key } = parts
   const { config, log } = parts.options
   const processors = new ProcessorPlaces(() => host.readCpus())

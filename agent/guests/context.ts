@@ -67,8 +67,6 @@ export interface GuestContext {
   readonly config: AgentConfig
   readonly store: GuestStore
   readonly volumes: GuestVolumes
-  readonly backups: BackupRepositories
-  readonly targets: TargetVault
   readonly network: Network
   readonly ports: HostPorts
   readonly images: GuestImages
@@ -76,4 +74,10 @@ export interface GuestContext {
   readonly log: Logger
   readonly logins: LoginVault
   readonly now: () => number
+}
+
+/** Dependencies of operations on backups. */
+export interface BackupContext extends GuestContext {
+  readonly backups: BackupRepositories
+  readonly targets: TargetVault
 }

@@ -2,7 +2,7 @@ import { checkDescription } from '../../../shared/field-checks.js'
 import { conflict } from '../../../shared/errors.js'
 import type { OrderContext, OperationKind } from '../../operations/orders.js'
 import { forgetBackup, reserveBackup, updateBackup } from '../snapshots/backups.js'
-import type { GuestContext } from '../context.js'
+import type { BackupContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { backupSubject, parseBackupTarget } from './backup-order.js'
 import { backupSteps, type BackupInput } from './backup-steps.js'
@@ -12,14 +12,14 @@ import { guestSubject, refuseBroken } from './guest-order.js'
  * The backup has the operation's id. It is sent from a snapshot while the guest keeps running, and counts once it has
  * been verified.
  */
-export function backupCreateKind(context: GuestContext): OperationKind<'backupCreate', BackupInput> {
+export function backupCreateKind(context: BackupContext): OperationKind<'backupCreate', BackupInput> {
   const { store, now } = context
   return {
     action: 'backup-create',
     accept: ({ uuid, target, description }, asked) => {
       const subject = backupSubject(context, uuid)
       const input = {
-        ...parseBackupTarget(context, subject.id, target),
+        ...parseBackupTarget(context.targets, subject.id, target),
         description: checkDescription('description', description),
       }
       return {

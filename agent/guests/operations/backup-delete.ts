@@ -1,7 +1,7 @@
 import { conflict } from '../../../shared/errors.js'
 import type { OperationKind } from '../../operations/orders.js'
 import { forgetBackup, updateBackup } from '../snapshots/backups.js'
-import type { GuestContext } from '../context.js'
+import type { BackupContext } from '../context.js'
 import { parseUuid } from '../create/parse-create.js'
 import { backupSubject, parseBackupTarget, repositoryOf, type TargetInput } from './backup-order.js'
 
@@ -10,14 +10,14 @@ interface DeleteInput extends TargetInput {
 }
 
 /** Also works for a guest on another host, or one that no longer exists: only the target knows the backup then. */
-export function backupDeleteKind(context: GuestContext): OperationKind<'backupDelete', DeleteInput> {
+export function backupDeleteKind(context: BackupContext): OperationKind<'backupDelete', DeleteInput> {
   const { store, backups } = context
   return {
     action: 'backup-delete',
     accept: (order) => {
       const subject = backupSubject(context, order.uuid)
       const backupId = parseUuid('backup_id', order.backupId)
-      const input = { ...parseBackupTarget(context, subject.id, order.target), backupId }
+      const input = { ...parseBackupTarget(context.targets, subject.id, order.target), backupId }
       return {
         subject,
         input,
@@ -35,7 +35,7 @@ export function backupDeleteKind(context: GuestContext): OperationKind<'backupDe
       {
         name: 'forget',
         run: async (step) => {
-          const at = repositoryOf(context, step.subject.id, step.input)
+          const at = repositoryOf(context.targets, step.subject.id, step.input)
           await step.yieldWhile(backups.forget(at, step.input.backupId, step))
         },
       },

@@ -3,6 +3,7 @@ import { checkBackupTarget } from '../../../shared/backup-target-rules.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { Repository } from '../../backups/contract.js'
 import type { Subject } from '../../operations/types.js'
+import type { TargetVault } from '../../backups/vault.js'
 import type { GuestContext } from '../context.js'
 import { parseUuid } from '../create/parse-create.js'
 
@@ -14,7 +15,7 @@ export interface TargetInput {
 }
 
 /** Operations on a guest's backups run one after another, and do not prevent it from being started or stopped. */
-export function backupSubject({ store }: GuestContext, uuid: string): Subject {
+export function backupSubject({ store }: Pick<GuestContext, 'store'>, uuid: string): Subject {
   const id = parseUuid('uuid', uuid)
   const known = store.find(id)
   return { kind: 'backup', id, name: known?.name ?? '', number: known?.id ?? 0 }
@@ -24,22 +25,13 @@ export function backupSubject({ store }: GuestContext, uuid: string): Subject {
  * @param about subject that the sealed target is for: the subject's id. @throws {BerthError} `invalid_field`,
  * `missing_field`
  */
-export function parseBackupTarget(
-  { targets }: GuestContext,
-  about: string,
-  target: BackupTarget | undefined,
-): TargetInput {
+export function parseBackupTarget(targets: TargetVault, about: string, target: BackupTarget | undefined): TargetInput {
   if (!target) throw new BerthError('invalid', 'missing_field', 'target: is required', { field: 'target' })
   checkBackupTarget(target)
   return { targetId: target.id, target: targets.seal(about, target) }
 }
 
 /** @param guest owner of the backups; default: the guest that the target was sealed for */
-export function repositoryOf(
-  { targets }: GuestContext,
-  about: string,
-  { target }: TargetInput,
-  guest = about,
-): Repository {
+export function repositoryOf(targets: TargetVault, about: string, { target }: TargetInput, guest = about): Repository {
   return { target: targets.open(about, target), guest }
 }

@@ -3,7 +3,7 @@ import type { BackupSize } from '../../backups/contract.js'
 import type { OperationKind, OrderOf } from '../../operations/orders.js'
 import type { Step, StepContext } from '../../operations/types.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import type { GuestContext } from '../context.js'
+import type { BackupContext } from '../context.js'
 import { parseUuid } from '../create/parse-create.js'
 import type { GuestRecord } from '../record/record.js'
 import { refuseSuspended } from '../policy/policy.js'
@@ -28,7 +28,7 @@ interface RestoreInput extends TargetInput {
 const template = new RegExp(templateIdPattern)
 
 interface Parts {
-  readonly context: GuestContext
+  readonly context: BackupContext
   readonly capacity: Pick<HostCapacity, 'readDisk'>
 }
 
@@ -37,7 +37,7 @@ interface Parts {
  * snapshot. A copy on another guest gets that guest's name and login.
  */
 export function backupRestoreKind(
-  context: GuestContext,
+  context: BackupContext,
   capacity: Pick<HostCapacity, 'readDisk'>,
 ): OperationKind<'backupRestore', RestoreInput> {
   return {
@@ -63,9 +63,9 @@ export function backupRestoreKind(
 }
 
 /** @throws {BerthError} `invalid_field`, `missing_field` */
-function parseRestore(context: GuestContext, order: OrderOf<'backupRestore'>): RestoreInput {
+function parseRestore(context: BackupContext, order: OrderOf<'backupRestore'>): RestoreInput {
   return {
-    ...parseBackupTarget(context, parseUuid('uuid', order.uuid), order.target),
+    ...parseBackupTarget(context.targets, parseUuid('uuid', order.uuid), order.target),
     backupId: parseUuid('backup_id', order.backupId),
     sourceUuid: parseUuid('source_uuid', order.sourceUuid),
     force: true,
@@ -99,9 +99,9 @@ function fetchStep(parts: Parts): Step<RestoreInput> {
   }
 }
 
-async function readSize(context: GuestContext, step: StepContext<RestoreInput>): Promise<BackupSize> {
+async function readSize(context: BackupContext, step: StepContext<RestoreInput>): Promise<BackupSize> {
   const { subject, input } = step
-  const at = repositoryOf(context, subject.id, input, input.sourceUuid)
+  const at = repositoryOf(context.targets, subject.id, input, input.sourceUuid)
   return step.yieldWhile(context.backups.readSize(at, input.backupId, step))
 }
 
@@ -120,7 +120,7 @@ async function prepareVolume(
 async function fetchInto(parts: Parts, step: StepContext<RestoreInput>, size: BackupSize): Promise<void> {
   const { context } = parts
   const { subject, input } = step
-  const at = repositoryOf(context, subject.id, input, input.sourceUuid)
+  const at = repositoryOf(context.targets, subject.id, input, input.sourceUuid)
   const image = findImage(context, [size.templateId, context.store.get(subject.id).spec.templateId])
   const tree = context.volumes.nextPathOf(subject.id)
   const makeWholeRoom = () => prepareVolume(parts, step, { ...size, savedBytes: 0 })
@@ -130,7 +130,7 @@ async function fetchInto(parts: Parts, step: StepContext<RestoreInput>, size: Ba
 
 /** The image of the original contains some of the data. */
 function findImage(
-  { images, volumes }: GuestContext,
+  { images, volumes }: Pick<BackupContext, 'images' | 'volumes'>,
   templateIds: readonly (string | undefined)[],
 ): string | undefined {
   const found = templateIds.find((id) => id !== undefined && template.test(id) && images.has(id))
@@ -138,13 +138,13 @@ function findImage(
 }
 
 /** The copy gets this guest's name and login, and both guests may run. */
-async function makeOwn(context: GuestContext, record: GuestRecord, { resolvers }: BackupSize): Promise<void> {
+async function makeOwn(context: BackupContext, record: GuestRecord, { resolvers }: BackupSize): Promise<void> {
   const volume = context.volumes.nextPathOf(record.uuid)
   const copy = { volume, ...(resolvers && { resolvers }) }
   await context.machines.driverOf(record).adopt(context.machines.of(record), context.logins.open(record), copy)
 }
 
-async function commit(context: GuestContext, step: StepContext<RestoreInput>): Promise<void> {
+async function commit(context: BackupContext, step: StepContext<RestoreInput>): Promise<void> {
   await forgetKept(context, step)
   const { nextExtraBytes: extraBytes } = context.store.get(step.subject.id)
   await endRoom(context, step, { extraBytes })

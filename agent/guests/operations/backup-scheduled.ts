@@ -3,7 +3,7 @@ import type { StoredBackup } from '../../backups/contract.js'
 import type { Submission } from '../../operations/submission.js'
 import type { OperationDefinition, Step } from '../../operations/types.js'
 import { backupsExceeded, forgetBackup, updateBackup } from '../snapshots/backups.js'
-import type { GuestContext } from '../context.js'
+import type { BackupContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import type { BackupRecord } from '../record/snapshots-and-backups.js'
 import { planRotation } from '../schedule/plan-rotation.js'
@@ -25,7 +25,7 @@ interface ScheduledInput extends BackupInput {
  * A backup by the guest's schedule: a separate operation that only the agent submits. Backups that it will drop are
  * hidden from its submission on. If the new backup fails, they reappear.
  */
-export function scheduledBackupDefinition(context: GuestContext): OperationDefinition<ScheduledInput> {
+export function scheduledBackupDefinition(context: BackupContext): OperationDefinition<ScheduledInput> {
   const { store } = context
   return {
     action,
@@ -38,7 +38,7 @@ export function scheduledBackupDefinition(context: GuestContext): OperationDefin
   }
 }
 
-export function scheduledBackups(context: GuestContext): ScheduledKind {
+export function scheduledBackups(context: BackupContext): ScheduledKind {
   const { store } = context
   return {
     what: 'backups',
@@ -52,7 +52,7 @@ export function scheduledBackups(context: GuestContext): ScheduledKind {
 
 /** The next scheduled backup. It is submitted even if the guest has no room for one, so that the task reports this. */
 function scheduledBackupOrder(
-  context: GuestContext,
+  context: BackupContext,
   record: GuestRecord,
   { id, nextRunMs }: { readonly id: string; readonly nextRunMs: number },
 ): Submission {
@@ -97,7 +97,7 @@ function planDropped({ backups, backupSchedule: { targetId, retention } }: Guest
   return planRotation({ kept, limit: limits.backups.max - elsewhere, retention })
 }
 
-function roomStep({ store }: GuestContext): Step<unknown> {
+function roomStep({ store }: Pick<BackupContext, 'store'>): Step<unknown> {
   return {
     name: 'room',
     run: async ({ operationId, subject }) => {
@@ -108,13 +108,13 @@ function roomStep({ store }: GuestContext): Step<unknown> {
 }
 
 /** A backup that the target cannot delete now is not an error: the next run drops it. */
-function rotateStep(context: GuestContext): Step<ScheduledInput> {
+function rotateStep(context: BackupContext): Step<ScheduledInput> {
   const { store, backups } = context
   return {
     name: 'rotate',
     run: async (step) => {
       const { subject, input, log } = step
-      const at = repositoryOf(context, subject.id, input)
+      const at = repositoryOf(context.targets, subject.id, input)
       const forget = async (id: string): Promise<void> => {
         await step.yieldWhile(backups.forget(at, id, step))
         forgetBackup(store, subject.id, id)

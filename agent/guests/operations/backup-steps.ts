@@ -1,6 +1,6 @@
 import type { Step, StepContext } from '../../operations/types.js'
 import { sentSnapshotId, updateBackup } from '../snapshots/backups.js'
-import type { GuestContext } from '../context.js'
+import type { BackupContext } from '../context.js'
 import { takeHidden } from '../snapshots/snapshot-space.js'
 import { thawGuest } from '../snapshots/thaw.js'
 import { whileFrozen } from '../snapshots/while-frozen.js'
@@ -17,12 +17,12 @@ const takeBackMs = 60_000
 /**
  * Steps of a backup with the operation's id, which was reserved with the order. It counts once it has been verified.
  */
-export function backupSteps(context: GuestContext): Step<BackupInput>[] {
+export function backupSteps(context: BackupContext): Step<BackupInput>[] {
   return [snapshotStep(context), sendStep(context), dropStep(context), verifyStep(context)]
 }
 
 /** Does not remove stray snapshots: another operation on the guest may have snapshots of its own. */
-function snapshotStep(context: GuestContext): Step<unknown> {
+function snapshotStep(context: BackupContext): Step<unknown> {
   const { store, volumes, now } = context
   return {
     name: 'snapshot',
@@ -45,7 +45,7 @@ function snapshotStep(context: GuestContext): Step<unknown> {
   }
 }
 
-function sendStep(context: GuestContext): Step<BackupInput> {
+function sendStep(context: BackupContext): Step<BackupInput> {
   const { store, volumes, backups } = context
   return {
     name: 'send',
@@ -60,7 +60,7 @@ function sendStep(context: GuestContext): Step<BackupInput> {
       const used = usedBytes === undefined ? {} : { usedBytes }
       const sent = await step.yieldWhile(
         backups.send(
-          repositoryOf(context, subject.id, input),
+          repositoryOf(context.targets, subject.id, input),
           {
             id,
             tree: volumes.snapshotPathOf(subject.id, sentSnapshotId(id)),
@@ -84,11 +84,11 @@ function sendStep(context: GuestContext): Step<BackupInput> {
 }
 
 /** A failing target may fail here too. Data that it keeps is then in no list, and disappears with the next deletion. */
-async function takeBack({ backups, ...context }: GuestContext, step: StepContext<BackupInput>): Promise<void> {
+async function takeBack({ backups, targets }: BackupContext, step: StepContext<BackupInput>): Promise<void> {
   const { operationId, subject, input, log } = step
   const signal = AbortSignal.any([step.signal, AbortSignal.timeout(takeBackMs)])
   try {
-    const at = repositoryOf({ backups, ...context }, subject.id, input)
+    const at = repositoryOf(targets, subject.id, input)
     await step.yieldWhile(backups.forget(at, operationId, { signal, report: () => undefined }))
   } catch (err) {
     step.signal.throwIfAborted()
@@ -96,7 +96,7 @@ async function takeBack({ backups, ...context }: GuestContext, step: StepContext
   }
 }
 
-function dropStep({ volumes }: GuestContext): Step<unknown> {
+function dropStep({ volumes }: Pick<BackupContext, 'volumes'>): Step<unknown> {
   return {
     name: 'drop',
     run: async ({ operationId, subject }) =>
@@ -104,7 +104,7 @@ function dropStep({ volumes }: GuestContext): Step<unknown> {
   }
 }
 
-function verifyStep(context: GuestContext): Step<BackupInput> {
+function verifyStep(context: BackupContext): Step<BackupInput> {
   const { store, backups, now } = context
   return {
     name: 'verify',
@@ -112,7 +112,7 @@ function verifyStep(context: GuestContext): Step<BackupInput> {
     cancelable: true,
     run: async (step) => {
       const { operationId: id, subject, input } = step
-      const at = repositoryOf(context, subject.id, input)
+      const at = repositoryOf(context.targets, subject.id, input)
       await step.yieldWhile(backups.verify(at, at.target.verifyPercent, step))
       updateBackup(store, subject.id, { id, verifiedAtMs: now() })
     },

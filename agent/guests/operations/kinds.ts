@@ -1,7 +1,7 @@
 import type { GuestRecord } from '../record/record.js'
 import type { OperationKinds } from '../../operations/orders.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import type { GuestContext } from '../context.js'
+import type { BackupContext } from '../context.js'
 import { backupCreateKind } from './backup-create.js'
 import { backupDeleteKind } from './backup-delete.js'
 import { backupRestoreKind } from './backup-restore.js'
@@ -22,7 +22,7 @@ import { stopKind } from './stop.js'
 export type GuestKinds = Omit<OperationKinds<GuestRecord>, 'changeSwap' | 'imageDownload'>
 
 /** Kinds by the name of their order in the protocol. */
-export function guestKinds(context: GuestContext, capacity: HostCapacity): GuestKinds {
+export function guestKinds(context: BackupContext, capacity: HostCapacity): GuestKinds {
   return {
     create: createKind(context, capacity),
     start: startKind(context),

@@ -4,14 +4,14 @@ import { BerthError } from '../../../shared/errors.js'
 import { checkInteger } from '../../../shared/field-checks.js'
 import { limits } from '../../../shared/guest-rules.js'
 import { createTimeFormat } from '../../../shared/time.js'
-import type { GuestContext } from '../context.js'
+import type { BackupContext } from '../context.js'
 import { type GuestRecord } from '../record/record.js'
 import { noBackupSchedule, type BackupSchedule } from '../record/snapshots-and-backups.js'
 import { planSchedule } from '../schedule/plan-schedule.js'
 import { changeGuest, type ChangeContext, type Target } from './change.js'
 import { checkRuns } from './snapshot-schedule.js'
 
-type Context = ChangeContext & Pick<GuestContext, 'config' | 'targets'>
+type Context = ChangeContext & Pick<BackupContext, 'config' | 'targets'>
 
 /**
  * Sets the guest's backup schedule and its target. Existing backups stay until the next run. A change of only the

@@ -1,7 +1,7 @@
 import type { ChangeSettingRequest } from '../../../proto/gen/berth/agent/v1/network.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import type { GuestContext, PolicyKeeper } from '../context.js'
+import type { BackupContext, GuestContext, PolicyKeeper } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import type { Target } from './change.js'
 import { setBackupSchedule } from './backup-schedule.js'
@@ -28,7 +28,7 @@ export type SettingKind<Name extends ChangeName> = (target: Target, value: Value
 export type SettingKinds = { readonly [Name in ChangeName]: SettingKind<Name> }
 
 export interface SettingParts {
-  readonly context: GuestContext
+  readonly context: GuestContext & Pick<BackupContext, 'targets'>
   readonly policy: PolicyKeeper
   readonly capacity: HostCapacity
 }
