@@ -96,7 +96,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
       const record = store.find(uuid)
       if (!record) return
       const result = await context.machines.driverOf(record).assignAddresses(context.machines.of(record), gone)
-      noteAssigned(context, uuid, result)
+      noteAssigned(context.store, uuid, result)
     },
   })
   closers.add(() => network.close())
@@ -140,7 +140,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
       return host.volumes.ensureLimits(limitBytes, (uuid, set) =>
         context.store.mutex.run(uuid, async () => {
           const record = store.find(uuid)
-          if (record) await set(volumeLimitOf(context, record))
+          if (record) await set(volumeLimitOf(context.machines, record))
         }),
       )
     },

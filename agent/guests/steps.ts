@@ -1,11 +1,12 @@
 import { allEnded } from '../../shared/all-ended.js'
 import type { AssignResult, GuestEvent } from '../drivers/contract.js'
 import type { Step, StepContext } from '../operations/types.js'
-import type { GuestContext } from './context.js'
+import type { GuestContext, GuestImages } from './context.js'
 import { networkOf } from './resources/network.js'
 import { checkAllowedToRun, refuseSuspended } from './policy/policy.js'
 import type { GuestRecord, PendingChange } from './record/record.js'
 import { volumeLimitOf } from './snapshots/volume-bound.js'
+import type { GuestStore } from './record/guest-store.js'
 
 /*
  * Steps that guest operations are composed of. Each reads the guest from the journal, so that a step repeated after a
@@ -22,11 +23,11 @@ export function diskStep(context: GuestContext, around: (makeDisk: () => Promise
   return {
     name: 'disk',
     weight: 3,
-    run: withGuest(context, async (record, step) => {
-      await ensureImage(context, record.spec.templateId, step)
+    run: withGuest(context.store, async (record, step) => {
+      await ensureImage(context.images, record.spec.templateId, step)
       await around(() => makeDisk(context, record))
     }),
-    undo: ifPresent(context, (record) => removeFromHost(context, record)),
+    undo: ifPresent(context.store, (record) => removeFromHost(context, record)),
   }
 }
 
@@ -35,20 +36,16 @@ async function makeDisk(context: GuestContext, record: GuestRecord): Promise<voi
   const machine = context.machines.of(record)
   const [login] = await allEnded([
     driver.prepareLogin(context.logins.open(record)),
-    context.volumes.clone(record.uuid, record.spec.templateId, volumeLimitOf(context, record)),
+    context.volumes.clone(record.uuid, record.spec.templateId, volumeLimitOf(context.machines, record)),
   ])
   await driver.initialize(machine, login, machine.volume)
 }
 
 /** Builds the image unless the host has it. */
-export async function ensureImage(
-  context: GuestContext,
-  templateId: string,
-  step: StepContext<unknown>,
-): Promise<void> {
-  if (context.images.has(templateId)) return
+export async function ensureImage(images: GuestImages, templateId: string, step: StepContext<unknown>): Promise<void> {
+  if (images.has(templateId)) return
   const report = (fraction: number, stage: string): void => step.report(fraction, stage)
-  await step.yieldWhile(context.images.ensure(templateId, report, step.signal)) // may take minutes: lets other operations run
+  await step.yieldWhile(images.ensure(templateId, report, step.signal)) // may take minutes: lets other operations run
 }
 
 /** Writes the files that a start needs, and sets the guest's rules before its first packet. Both run in parallel. */
@@ -56,12 +53,12 @@ export function configureStep(context: GuestContext, options: { undo: boolean })
   const configure: GuestStep = {
     name: 'configure',
     weight: 2,
-    run: inTurn(context, async (record) => {
+    run: inTurn(context.store, async (record) => {
       const attached = context.network.attach(networkOf(record, context.config))
       await allEnded([attached, context.machines.driverOf(record).configure(context.machines.of(record))])
     }),
   }
-  const undo = ifPresent(context, (record) => detachGuest(context, record))
+  const undo = ifPresent(context.store, (record) => detachGuest(context, record))
   return options.undo ? { ...configure, undo } : configure
 }
 
@@ -73,14 +70,14 @@ export function startStep(context: GuestContext, isSkipped: (record: GuestRecord
   return {
     name: 'start',
     weight: 2,
-    run: inTurn(context, async (record, step) => {
+    run: inTurn(context.store, async (record, step) => {
       if (isSkipped(record)) return
       checkAllowedToRun(record) // the guest may have been blocked while the operation was queued
       const setRates = (): Promise<void> => context.network.attach(networkOf(record, context.config), ['rates'])
       await context.machines.driverOf(record).start(context.machines.of(record), step.signal, setRates)
-      noteStarted(context, record)
+      noteStarted(context.store, record)
     }),
-    undo: ifPresent(context, (record) => context.machines.driverOf(record).kill(context.machines.of(record))),
+    undo: ifPresent(context.store, (record) => context.machines.driverOf(record).kill(context.machines.of(record))),
   }
 }
 
@@ -101,7 +98,7 @@ export function unlessSuspended<Input>(
 }
 
 /** Clears the changes that waited for a start. */
-function noteStarted({ store }: GuestContext, { uuid, atNextStart }: GuestRecord): void {
+function noteStarted(store: GuestStore, { uuid, atNextStart }: GuestRecord): void {
   if (atNextStart.length > 0) store.update(uuid, { atNextStart: [] })
 }
 
@@ -111,7 +108,7 @@ const panicked = 'its system panicked'
  * A system that rebooted by itself has read its addresses and a password again. Its limits change only at its next
  * start.
  */
-export function noteEvent({ store }: GuestContext, uuid: string, event: GuestEvent): void {
+export function noteEvent(store: GuestStore, uuid: string, event: GuestEvent): void {
   const record = store.find(uuid)
   if (record?.status !== 'running') return
   const isBroken = event === 'panicked'
@@ -124,7 +121,7 @@ export function noteEvent({ store }: GuestContext, uuid: string, event: GuestEve
 
 /** Shows a change that a running guest gets later, until its next start. */
 export function noteForStart(
-  { store }: GuestContext,
+  store: GuestStore,
   uuid: string,
   { change, later }: { readonly change: PendingChange; readonly later: boolean },
 ): void {
@@ -140,16 +137,16 @@ export function bootSteps(context: GuestContext): GuestStep[] {
 }
 
 /** Records inner addresses that a running guest did not get. */
-export function noteAssigned(context: GuestContext, uuid: string, result: AssignResult): void {
+export function noteAssigned(store: GuestStore, uuid: string, result: AssignResult): void {
   if (result === 'unchanged') return
-  noteForStart(context, uuid, { change: 'addresses', later: result === 'at_next_start' })
+  noteForStart(store, uuid, { change: 'addresses', later: result === 'at_next_start' })
 }
 
 export function stopStep(context: GuestContext): GuestStep<StopInput> {
   return {
     name: 'stop',
     weight: 3,
-    run: withGuest<StopInput>(context, (record, step) => {
+    run: withGuest<StopInput>(context.store, (record, step) => {
       const driver = context.machines.driverOf(record)
       const timeoutMs = step.input.force ? 0 : driver.stopTimeoutMs
       const stopped = driver.stop(context.machines.of(record), { timeoutMs, signal: step.signal })
@@ -161,7 +158,7 @@ export function stopStep(context: GuestContext): GuestStep<StopInput> {
 export function removeStep(context: GuestContext): GuestStep {
   return {
     name: 'remove',
-    run: ifPresent(context, async (record) => {
+    run: ifPresent(context.store, async (record) => {
       await context.machines.driverOf(record).kill(context.machines.of(record))
       await removeFromHost(context, record)
     }),
@@ -196,28 +193,28 @@ function detachGuest(context: GuestContext, { uuid }: GuestRecord): Promise<void
 
 /** Like `withGuest`, but in the guest's turn, so that no setting changes it between reading and acting. */
 function inTurn(
-  context: GuestContext,
+  store: GuestStore,
   act: (record: GuestRecord, step: StepContext<unknown>) => Promise<void>,
 ): (step: StepContext<unknown>) => Promise<void> {
-  const run = withGuest(context, act)
-  return (step) => context.store.mutex.run(step.subject.id, () => run(step))
+  const run = withGuest(store, act)
+  return (step) => store.mutex.run(step.subject.id, () => run(step))
 }
 
 /** Wraps a step's function so that it gets the guest from the journal. @throws {BerthError} `not_found` */
 export function withGuest<Input>(
-  context: GuestContext,
+  store: GuestStore,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,
 ): (step: StepContext<Input>) => Promise<void> {
-  return (step) => act(context.store.get(step.subject.id), step)
+  return (step) => act(store.get(step.subject.id), step)
 }
 
 /** Runs `act` only if the journal has the guest; for steps that remove or undo. */
 export function ifPresent<Input>(
-  context: GuestContext,
+  store: GuestStore,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,
 ): (step: StepContext<Input>) => Promise<void> {
   return async (step) => {
-    const record = context.store.find(step.subject.id)
+    const record = store.find(step.subject.id)
     if (record) await act(record, step)
   }
 }

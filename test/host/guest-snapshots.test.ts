@@ -68,7 +68,7 @@ describe('snapshots of guests', function () {
     const run = (command: string): string => real.inside(own, command)
     const fill = (name: string, megabytes: number): string =>
       real.tries(own, `dd if=/dev/zero of=/root/${name} bs=1M count=${megabytes} conv=fsync,notrunc 2>&1; true`)
-    const limitMib = (): number => volumeLimitOf(domain.context, real.record(own)) / 1024 ** 2
+    const limitMib = (): number => volumeLimitOf(domain.context.machines, real.record(own)) / 1024 ** 2
     const order = async ($case: 'snapshotCreate' | 'snapshotRestore' | 'snapshotDelete', value: object) =>
       real.done({ $case, value: { uuid: own, ...value } } as never)
 

@@ -279,7 +279,7 @@ class Lab {
 
   record = (uuid: string): GuestRecord => this.#store.get(uuid)
   sync = (): void => void sh('btrfs', 'filesystem', 'sync', this.pool.path)
-  limitMib = (uuid: string): number => volumeLimitOf(this.#context, this.record(uuid)) / mib
+  limitMib = (uuid: string): number => volumeLimitOf(this.#context.machines, this.record(uuid)) / mib
   allowanceMib = (uuid: string): number => Math.ceil(this.limitMib(uuid) - boughtMib)
 
   /** Takes a snapshot like the operation, and lists it afterwards. */
@@ -323,7 +323,7 @@ class Lab {
 
   /** Restores like the operation: the old disk is kept until the new one works. */
   async restore(uuid: string, id: string): Promise<void> {
-    await this.volumes.prepare(uuid, { snapshot: id }, volumeLimitOf(this.#context, this.record(uuid)))
+    await this.volumes.prepare(uuid, { snapshot: id }, volumeLimitOf(this.#context.machines, this.record(uuid)))
     await this.takeOwn(uuid, 'before-restore')
     await this.volumes.exchange(uuid)
     await this.volumes.deleteSnapshot(uuid, 'before-restore')

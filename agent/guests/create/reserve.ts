@@ -5,6 +5,7 @@ import type { CreateRequest } from './parse-create.js'
 import { loginOf } from './parse-login.js'
 import { openFirewall, type GuestRecord } from '../record/record.js'
 import type { GuestInsert } from '../record/guest-store.js'
+import type { LoginVault } from '../login-vault.js'
 
 /**
  * Stores a new guest in the journal with everything that it takes from the host's pools, in the transaction that
@@ -22,7 +23,7 @@ export function reserveGuest(context: GuestContext, order: CreateRequest, listen
     wanted: start ? 'running' : 'stopped',
     userIdSlot: chooseUserIdSlot(context),
     ...chooseNetwork(context, order, listening),
-    ...sealLogin(context, order),
+    ...sealLogin(context.logins, order),
     createdAtMs: context.now(),
   })
 }
@@ -50,8 +51,8 @@ function chooseNetwork(context: GuestContext, order: CreateRequest, listening: R
   }
 }
 
-function sealLogin(context: GuestContext, order: CreateRequest): Pick<GuestInsert, 'login' | 'hasPassword'> {
+function sealLogin(logins: LoginVault, order: CreateRequest): Pick<GuestInsert, 'login' | 'hasPassword'> {
   const userData = order.userData === '' ? {} : { userData: order.userData }
   const login = { ...loginOf(order.login), ...userData }
-  return { login: context.logins.seal(order.uuid, login), hasPassword: login.password !== undefined }
+  return { login: logins.seal(order.uuid, login), hasPassword: login.password !== undefined }
 }

@@ -16,6 +16,7 @@ import { checkBackupFits } from './plan-backup-fit.js'
 import { forgetKept, mayRun, replaceDiskSteps } from './replace-disk.js'
 import { endRoom, makeRoom, noteRestored } from './restore-room.js'
 import { settleRestore } from './settle-restore.js'
+import type { TargetVault } from '../../backups/vault.js'
 
 interface RestoreInput extends TargetInput {
   backupId: string
@@ -43,14 +44,14 @@ export function backupRestoreKind(
   return {
     action: 'backup-restore',
     accept: (order, asked) => {
-      const input = parseRestore(context, order)
+      const input = parseRestore(context.targets, order)
       const { target: _sealed, ...told } = input
       const check = (record: GuestRecord): void => {
         refuseBroken(record)
         refuseSuspended(record)
       }
       return {
-        ...acceptForGuest(context, asked, { uuid: order.uuid, input, check }),
+        ...acceptForGuest(context.store, asked, { uuid: order.uuid, input, check }),
         hashOf: told,
       }
     },
@@ -63,9 +64,9 @@ export function backupRestoreKind(
 }
 
 /** @throws {BerthError} `invalid_field`, `missing_field` */
-function parseRestore(context: BackupContext, order: OrderOf<'backupRestore'>): RestoreInput {
+function parseRestore(targets: TargetVault, order: OrderOf<'backupRestore'>): RestoreInput {
   return {
-    ...parseBackupTarget(context.targets, parseUuid('uuid', order.uuid), order.target),
+    ...parseBackupTarget(targets, parseUuid('uuid', order.uuid), order.target),
     backupId: parseUuid('backup_id', order.backupId),
     sourceUuid: parseUuid('source_uuid', order.sourceUuid),
     force: true,
@@ -79,7 +80,7 @@ function fetchStep(parts: Parts): Step<RestoreInput> {
     name: 'fetch',
     weight: 8,
     cancelable: true,
-    run: withGuest<RestoreInput>(context, async ({ uuid }, step) => {
+    run: withGuest<RestoreInput>(store, async ({ uuid }, step) => {
       await removeStrays(context, uuid)
       await volumes.discardNext(uuid)
       const size = await readSize(context, step)
@@ -92,7 +93,7 @@ function fetchStep(parts: Parts): Step<RestoreInput> {
       await noteRestored(context, uuid, size)
       if (mayRun(record)) store.update(uuid, { status: 'restarting' })
     }),
-    undo: ifPresent<RestoreInput>(context, async ({ uuid }, step) => {
+    undo: ifPresent<RestoreInput>(store, async ({ uuid }, step) => {
       await volumes.discardNext(uuid)
       await endRoom(context, step)
     }),
@@ -113,7 +114,7 @@ async function prepareVolume(
 ): Promise<void> {
   const { store, volumes } = context
   await makeRoom(context, { uuid, size, signal }, capacity)
-  await volumes.prepare(uuid, { empty: true }, volumeLimitOf(context, store.get(uuid)))
+  await volumes.prepare(uuid, { empty: true }, volumeLimitOf(context.machines, store.get(uuid)))
   await context.machines.driverOf(store.get(uuid)).prepareEmpty(volumes.nextPathOf(uuid))
 }
 

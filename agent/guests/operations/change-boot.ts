@@ -5,7 +5,7 @@ import type { AcceptedOrder, OrderContext, OperationKind, OrderOf } from '../../
 import type { OperationOutcome, Step } from '../../operations/types.js'
 import { checkRoom } from '../../storage/room.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import type { GuestContext } from '../context.js'
+import type { GuestContext, GuestImages } from '../context.js'
 import { makePassword } from '../create/make-password.js'
 import { checkTemplateId } from '../create/parse-create.js'
 import { refuseSuspended } from '../policy/policy.js'
@@ -13,6 +13,8 @@ import type { BootChoice, GuestRecord } from '../record/record.js'
 import { bootSteps, ensureImage, ifPresent, unlessSuspended, withGuest } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { ifItRuns, stopToBootAgain } from './replace-disk.js'
+import type { GuestStore } from '../record/guest-store.js'
+import type { LoginVault } from '../login-vault.js'
 
 interface BootInput extends BootChoice {
   /** Encrypted login of root for rescue mode; otherwise empty. */
@@ -41,14 +43,14 @@ export function changeBootKind(
       if (context.store.find(id)?.wanted === 'running') context.store.update(id, { status: 'restarting' })
     },
     steps: [
-      imageStep(context),
+      imageStep(context.images),
       unlessSuspended(context, rescueStep(context)),
       stopToBootAgain(context),
-      unlessSuspended(context, modeStep(context)),
-      ...bootSteps(context).map((step) => ifItRuns(context, step)),
+      unlessSuspended(context, modeStep(context.store)),
+      ...bootSteps(context).map((step) => ifItRuns(context.store, step)),
       commitStep(context),
     ],
-    settle: ({ subject: { id } }, outcome) => settleBoot(context, id, outcome),
+    settle: ({ subject: { id } }, outcome) => settleBoot(context.store, id, outcome),
     answer: ({ subject: { id } }, input) => ({
       sshPassword: input?.login ? (context.logins.open({ uuid: id, login: input.login }).password ?? '') : '',
     }),
@@ -78,7 +80,7 @@ async function acceptBoot(
     if (disk) checkRoom(disk, rescueBytes)
   }
   return {
-    ...acceptForGuest(context, asked, { uuid, input: { mode, image, login, force }, check }),
+    ...acceptForGuest(context.store, asked, { uuid, input: { mode, image, login, force }, check }),
     hashOf: { mode, image, force },
   }
 }
@@ -105,11 +107,11 @@ function refuseWithoutChange({ boot }: GuestRecord, { mode }: BootChoice): void 
     throw conflict('invalid_state', 'the container is in rescue mode: boot its disk first')
 }
 
-function imageStep(context: GuestContext): Step<BootInput> {
+function imageStep(images: GuestImages): Step<BootInput> {
   return {
     name: 'image',
     run: async (step) => {
-      if (step.input.image !== '') await ensureImage(context, step.input.image, step)
+      if (step.input.image !== '') await ensureImage(images, step.input.image, step)
     },
   }
 }
@@ -120,28 +122,28 @@ function rescueStep(context: GuestContext): Step<BootInput> {
   return {
     name: 'rescue',
     weight: 2,
-    run: withGuest<BootInput>(context, async (record, { input }) => {
+    run: withGuest<BootInput>(context.store, async (record, { input }) => {
       if (input.mode !== 'rescue') return
       refuseWithoutChange(record, input)
       const driver = context.machines.driverOf(record)
       const own = context.machines.of(record)
       const machine = { ...own, limits: { ...own.limits, diskBytes: rescueBytes } }
       await volumes.prepareRescue(record.uuid, input.image, driver.volumeLimitBytes(machine))
-      await driver.initialize(machine, rescueLogin(context, record, input), volumes.rescuePathOf(record.uuid))
+      await driver.initialize(machine, rescueLogin(context.logins, record, input), volumes.rescuePathOf(record.uuid))
     }),
-    undo: ifPresent(context, async ({ uuid, boot }, { input }) => {
+    undo: ifPresent(context.store, async ({ uuid, boot }, { input }) => {
       if (input.mode === 'rescue' && boot.mode !== 'rescue') await volumes.discardRescue(uuid)
     }),
   }
 }
 
 /** The rescue system also gets the guest's known SSH key. */
-function rescueLogin({ logins }: GuestContext, record: GuestRecord, { login }: BootInput) {
+function rescueLogin(logins: LoginVault, record: GuestRecord, { login }: BootInput) {
   const { publicKey } = logins.open(record)
   return { ...logins.open({ uuid: record.uuid, login }), ...(publicKey === undefined ? {} : { publicKey }) }
 }
 
-function modeStep({ store }: GuestContext): Step<BootInput> {
+function modeStep(store: GuestStore): Step<BootInput> {
   return {
     name: 'mode',
     run: async ({ subject: { id }, input: { mode, image } }) => {
@@ -159,7 +161,7 @@ function modeStep({ store }: GuestContext): Step<BootInput> {
 function commitStep(context: GuestContext): Step<BootInput> {
   return {
     name: 'commit',
-    run: withGuest<BootInput>(context, async ({ uuid, boot: { mode, image } }, { input, log }) => {
+    run: withGuest<BootInput>(context.store, async ({ uuid, boot: { mode, image } }, { input, log }) => {
       context.store.update(uuid, { boot: { mode, image } })
       if (input.mode === 'rescue') return
       await context.volumes.discardRescue(uuid).catch((err: unknown) => log.warn({ err }, 'remove a rescue system'))
@@ -167,7 +169,7 @@ function commitStep(context: GuestContext): Step<BootInput> {
   }
 }
 
-function settleBoot({ store }: GuestContext, id: string, outcome: OperationOutcome): void {
+function settleBoot(store: GuestStore, id: string, outcome: OperationOutcome): void {
   const record = store.find(id)
   if (!record || outcome.status === 'canceled') return // nothing was begun
   const { mode, image } = record.boot

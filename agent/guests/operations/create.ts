@@ -16,6 +16,7 @@ import { configureStep, diskStep, startStep, type GuestStep } from '../steps.js'
 import { DisksFirst } from './disks-first.js'
 import { guestSubject } from './guest-order.js'
 import { broken, settled } from './outcomes.js'
+import type { GuestMachines } from '../machines.js'
 
 const gib = 1024 ** 3
 
@@ -42,8 +43,8 @@ export function createKind(
     settle: ({ subject: { id }, input }, outcome) => {
       if (outcome.status === 'done') {
         const isStarted = input.start && !isStoppedBySuspension(context.store.get(id))
-        settled(context, id, isStarted ? 'running' : 'stopped')
-      } else if (outcome.status === 'failed' && !outcome.undone) broken(context, id, outcome.message)
+        settled(context.store, id, isStarted ? 'running' : 'stopped')
+      } else if (outcome.status === 'failed' && !outcome.undone) broken(context.store, id, outcome.message)
       else context.store.remove(id) // nothing of it is left on the host
     },
     answer: ({ subject, status, error }) => {
@@ -64,7 +65,7 @@ async function acceptCreate(
   operationId: string,
 ): Promise<AcceptedOrder<CreateInput>> {
   const { uuid, id, name, templateId, virtualization, limits, portMappings, start } = order
-  checkDriver(context, virtualization)
+  checkDriver(context.machines, virtualization)
   checkDevices(order.devices, virtualization)
   checkCapacity(limits, capacity)
   const protocols = new Set(portMappings.map(({ protocol }) => protocol))
@@ -83,7 +84,7 @@ async function acceptCreate(
 }
 
 /** @throws {BerthError} `unsupported` */
-function checkDriver({ machines }: GuestContext, kind: DriverKind): void {
+function checkDriver(machines: GuestMachines, kind: DriverKind): void {
   if (machines.findDriver(kind)) return
   throw new BerthError('invalid', 'unsupported', `virtualization: ${kind} is not available on this host`, {
     field: 'virtualization',

@@ -7,13 +7,13 @@ import { broken, mark } from './outcomes.js'
 export function deleteKind(context: GuestContext): OperationKind<'delete', { force: boolean }> {
   return {
     action: 'delete',
-    accept: ({ uuid }, asked) => acceptForGuest(context, asked, { uuid, input: { force: false } }),
+    accept: ({ uuid }, asked) => acceptForGuest(context.store, asked, { uuid, input: { force: false } }),
     forwardOnly: true,
-    begin: mark(context, 'deleting', 'stopped'),
+    begin: mark(context.store, 'deleting', 'stopped'),
     steps: [removeStep(context)],
     settle: ({ subject }, outcome) => {
       if (outcome.status === 'done') context.store.remove(subject.id)
-      else if (outcome.status === 'failed') broken(context, subject.id, outcome.message)
+      else if (outcome.status === 'failed') broken(context.store, subject.id, outcome.message)
     },
   }
 }

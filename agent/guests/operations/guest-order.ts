@@ -1,9 +1,9 @@
 import { conflict } from '../../../shared/errors.js'
 import type { AcceptedOrder, OrderContext } from '../../operations/orders.js'
 import type { SubjectRef } from '../../operations/types.js'
-import type { GuestContext } from '../context.js'
 import { parseUuid } from '../create/parse-create.js'
 import type { GuestRecord } from '../record/record.js'
+import type { GuestStore } from '../record/guest-store.js'
 
 export function guestSubject(uuid: string): SubjectRef {
   return { kind: 'guest', id: uuid }
@@ -15,7 +15,7 @@ export function guestSubject(uuid: string): SubjectRef {
  * @throws {BerthError} `invalid_field`; on reservation `not_found`, `invalid_state`
  */
 export function acceptForGuest<Input>(
-  { store }: GuestContext,
+  store: GuestStore,
   asked: OrderContext,
   order: { uuid: string; input: Input; check?: (record: GuestRecord) => void },
 ): AcceptedOrder<Input> {

@@ -4,7 +4,7 @@ import type { OperationOutcome, Step } from '../../operations/types.js'
 import { checkRoom } from '../../storage/room.js'
 import type { HostCapacity } from '../resources/capacity.js'
 import type { Login } from '../../drivers/machine.js'
-import type { GuestContext } from '../context.js'
+import type { GuestContext, GuestImages } from '../context.js'
 import { checkTemplateId } from '../create/parse-create.js'
 import { hashableLogin, loginFor, loginOf, parseLogin } from '../create/parse-login.js'
 import { liftAbuse, refuseSuspended } from '../policy/policy.js'
@@ -16,6 +16,8 @@ import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
 import { broken } from './outcomes.js'
 import { forgetKept, replaceDiskSteps } from './replace-disk.js'
 import { endRoom, raiseBound } from './restore-room.js'
+import type { GuestStore } from '../record/guest-store.js'
+import type { LoginVault } from '../login-vault.js'
 
 const gib = 1024 ** 3
 /** Space for the first start of the new disk, while the old disk still counts towards the guest's limit. */
@@ -45,10 +47,10 @@ export function reinstallKind(
       if (context.store.find(id)?.wanted === 'running') context.store.update(id, { status: 'restarting' })
     },
     steps: [
-      imageStep(context),
+      imageStep(context.images),
       ...replaceDiskSteps(context, { prepare: preparedDiskStep(context), commit: commitStep(context) }),
     ],
-    settle: ({ subject: { id } }, outcome) => settleReinstall(context, id, outcome),
+    settle: ({ subject: { id } }, outcome) => settleReinstall(context.store, id, outcome),
     answer: ({ subject: { id } }, input) => ({
       sshPassword: input?.login ? (context.logins.open({ uuid: id, login: input.login }).password ?? '') : '',
     }),
@@ -88,13 +90,13 @@ async function acceptReinstall(
     if (order.liftBlock) liftAbuse(context.store, record)
   }
   return {
-    ...acceptForGuest(context, asked, { uuid, input: { templateId, login, force }, check }),
+    ...acceptForGuest(context.store, asked, { uuid, input: { templateId, login, force }, check }),
     hashOf: { templateId, force, login: wanted ? hashableLogin(context.logins, wanted) : 'keep' },
   }
 }
 
-function imageStep(context: GuestContext): Step<ReinstallInput> {
-  return { name: 'image', run: (step) => ensureImage(context, step.input.templateId, step) }
+function imageStep(images: GuestImages): Step<ReinstallInput> {
+  return { name: 'image', run: (step) => ensureImage(images, step.input.templateId, step) }
 }
 
 function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
@@ -102,17 +104,17 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
   return {
     name: 'disk',
     weight: 3,
-    run: withGuest<ReinstallInput>(context, async (record, { input }) => {
+    run: withGuest<ReinstallInput>(store, async (record, { input }) => {
       const { uuid } = record
       await removeStrays(context, uuid)
       await raiseBound(context, uuid, bootBytes)
       await store.mutex.run(uuid, () =>
-        volumes.prepare(uuid, { templateId: input.templateId }, volumeLimitOf(context, store.get(uuid))),
+        volumes.prepare(uuid, { templateId: input.templateId }, volumeLimitOf(context.machines, store.get(uuid))),
       )
-      const login = input.login === '' ? await readKeptLogin(context, record) : newLogin(context, record, input)
+      const login = input.login === '' ? await readKeptLogin(context, record) : newLogin(context.logins, record, input)
       await context.machines.driverOf(record).initialize(context.machines.of(record), login, volumes.nextPathOf(uuid))
     }),
-    undo: ifPresent(context, async ({ uuid }, step) => {
+    undo: ifPresent(store, async ({ uuid }, step) => {
       await volumes.discardNext(uuid)
       await endRoom(context, step)
     }),
@@ -127,7 +129,7 @@ async function readKeptLogin(context: GuestContext, record: GuestRecord): Promis
   return current ? { ...current, ...(userData === undefined ? {} : { userData }) } : journaled
 }
 
-function newLogin({ logins }: GuestContext, record: GuestRecord, { login }: ReinstallInput): Login {
+function newLogin(logins: LoginVault, record: GuestRecord, { login }: ReinstallInput): Login {
   const old = logins.open(record)
   if (login === '') return old
   const { userData } = old
@@ -138,9 +140,9 @@ function newLogin({ logins }: GuestContext, record: GuestRecord, { login }: Rein
 function commitStep(context: GuestContext): Step<ReinstallInput> {
   return {
     name: 'commit',
-    run: withGuest<ReinstallInput>(context, async (record, step) => {
+    run: withGuest<ReinstallInput>(context.store, async (record, step) => {
       const { templateId, login } = step.input
-      const told = newLogin(context, record, step.input)
+      const told = newLogin(context.logins, record, step.input)
       const changed = {
         login: context.logins.seal(record.uuid, told),
         hasPassword: told.password !== undefined,
@@ -153,11 +155,11 @@ function commitStep(context: GuestContext): Step<ReinstallInput> {
   }
 }
 
-function settleReinstall(context: GuestContext, id: string, outcome: OperationOutcome): void {
-  const record = context.store.find(id)
+function settleReinstall(store: GuestStore, id: string, outcome: OperationOutcome): void {
+  const record = store.find(id)
   if (!record || outcome.status === 'canceled') return // nothing was begun
-  if (outcome.status === 'failed' && !outcome.undone) return broken(context, id, outcome.message)
+  if (outcome.status === 'failed' && !outcome.undone) return broken(store, id, outcome.message)
   const statusReason = outcome.status === 'failed' ? outcome.message : ''
   // If a guest did not start again, this is reported, and the next comparison with the host starts it.
-  context.store.update(id, { status: record.wanted, statusReason })
+  store.update(id, { status: record.wanted, statusReason })
 }

@@ -6,6 +6,7 @@ import type { GuestRecord } from '../record/record.js'
 import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
 import { bootSteps, ifPresent, stopStep, unlessSuspended, withGuest, type StopInput } from '../steps.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
+import type { GuestStore } from '../record/guest-store.js'
 
 /*
  * Steps that replace a guest's volume with one from a template (reinstall) or a snapshot (restore). The old disk is
@@ -30,7 +31,7 @@ export function replaceDiskSteps<Input extends StopInput>(
     stopToBootAgain(context),
     keepStep(context),
     unlessSuspended(context, exchangeStep(context)),
-    ...bootSteps(context).map((step) => ifItRuns(context, step)),
+    ...bootSteps(context).map((step) => ifItRuns(context.store, step)),
     around.commit,
   ]
 }
@@ -39,7 +40,7 @@ export function replaceDiskSteps<Input extends StopInput>(
 export function stopToBootAgain(context: GuestContext): Step<StopInput> {
   return {
     ...stopStep(context),
-    undo: ifPresent(context, (record, step) => bootAgain(context, record, step)),
+    undo: ifPresent(context.store, (record, step) => bootAgain(context, record, step)),
   }
 }
 
@@ -77,19 +78,19 @@ function exchangeStep(context: GuestContext): Step<unknown> {
   const { volumes } = context
   return {
     name: 'exchange',
-    run: withGuest(context, async ({ uuid }) => void (await volumes.exchange(uuid))),
-    undo: ifPresent(context, async (record, { operationId }) => {
+    run: withGuest(context.store, async ({ uuid }) => void (await volumes.exchange(uuid))),
+    undo: ifPresent(context.store, async (record, { operationId }) => {
       const kept = keptId(operationId)
       const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // none once the new disk has worked
-      if (isKept) await volumes.restore(record.uuid, kept, volumeLimitOf(context, record))
+      if (isKept) await volumes.restore(record.uuid, kept, volumeLimitOf(context.machines, record))
     }),
   }
 }
 
 /** Runs the step only for a guest that should and may run. */
-export function ifItRuns(context: GuestContext, step: Step<unknown>): Step<unknown> {
+export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> {
   const run: Step<unknown>['run'] = async (at) => {
-    if (mayRun(context.store.get(at.subject.id))) await step.run(at)
+    if (mayRun(store.get(at.subject.id))) await step.run(at)
   }
   return { ...step, run }
 }

@@ -31,11 +31,11 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
         name: 'password',
         // The journal is updated in the same step: another step could fail and leave a login in the journal that does
         // not work.
-        run: withGuest<ResetInput>(context, async (record, { input }) => {
+        run: withGuest<ResetInput>(context.store, async (record, { input }) => {
           const { uuid } = record
           const password = passwordOf(uuid, input)
           const result = await setPassword(context, record, password)
-          noteForStart(context, uuid, { change: 'password', later: result === 'at_next_start' })
+          noteForStart(context.store, uuid, { change: 'password', later: result === 'at_next_start' })
           const login = logins.seal(uuid, { ...logins.open(record), password })
           context.store.update(uuid, { login, hasPassword: true })
         }),
@@ -81,7 +81,7 @@ function acceptReset(
   const login = { password: password || makePassword() }
   const input = { login: context.logins.seal(uuid, login) }
   return {
-    ...acceptForGuest(context, asked, { uuid, input, check }),
+    ...acceptForGuest(context.store, asked, { uuid, input, check }),
     hashOf: { password: password === '' ? '' : context.logins.digest(password) },
   }
 }

@@ -10,7 +10,7 @@ export function restartKind(context: GuestContext): OperationKind<'restart', Sto
   return {
     action: 'restart',
     accept: ({ uuid, force, liftBlock }, asked) =>
-      acceptForGuest(context, asked, {
+      acceptForGuest(context.store, asked, {
         uuid,
         input: { force },
         check: (record) => {
@@ -18,8 +18,8 @@ export function restartKind(context: GuestContext): OperationKind<'restart', Sto
           allowOrLift(context.store, record, liftBlock)
         },
       }),
-    begin: mark(context, 'restarting', 'running'),
+    begin: mark(context.store, 'restarting', 'running'),
     steps: [unlessSuspended(context, stopStep(context)), ...bootSteps(context)],
-    settle: ({ subject }, outcome) => settleStart(context, subject.id, { outcome, keepWanted: true }),
+    settle: ({ subject }, outcome) => settleStart(context.store, subject.id, { outcome, keepWanted: true }),
   }
 }

@@ -4,11 +4,12 @@ import type { BackupSize } from '../../backups/contract.js'
 import type { StepContext } from '../../operations/types.js'
 import { planFreeBytes } from '../../storage/room.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import type { GuestContext } from '../context.js'
+import type { GuestContext, GuestVolumes } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { settleRoom } from '../snapshots/settle-room.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
 import { planExtraBytes, planFetchedBytes, planOriginalBytes } from './plan-restore-room.js'
+import type { GuestMachines } from '../machines.js'
 
 /** How long an operation waits until the kernel has freed a deleted disk. */
 const vanishMs = 60_000
@@ -29,7 +30,7 @@ export async function makeRoom(
   { uuid, size, signal }: WantedRoom,
   capacity: Pick<HostCapacity, 'readDisk'>,
 ): Promise<void> {
-  const limitBytes = limitOf(context, context.store.get(uuid))
+  const limitBytes = limitOf(context.machines, context.store.get(uuid))
   if (limitBytes > 0 && planOriginalBytes(size) > limitBytes) throw tooLarge()
   const neededBytes = planFetchedBytes(size)
   if (!(await hasFree(capacity, neededBytes))) {
@@ -57,10 +58,10 @@ async function untilFreed(isFreed: () => Promise<boolean>, signal: AbortSignal):
 /** Raises the guest's limit to its present usage plus this number of bytes. */
 export async function raiseBound(context: GuestContext, uuid: string, bytes: number): Promise<void> {
   const record = context.store.get(uuid)
-  const limitBytes = limitOf(context, record)
+  const limitBytes = limitOf(context.machines, record)
   if (limitBytes === 0) return
-  const boundBytes = volumeLimitOf(context, { ...record, fetchedBytes: 0 })
-  const overBytes = Math.max(0, (await usedBytesOf(context, uuid)) - boundBytes)
+  const boundBytes = volumeLimitOf(context.machines, { ...record, fetchedBytes: 0 })
+  const overBytes = Math.max(0, (await usedBytesOf(context.volumes, uuid)) - boundBytes)
   // Space that an earlier operation reserved is still needed.
   context.store.update(uuid, { fetchedBytes: Math.max(record.fetchedBytes, bytes + overBytes) })
   await setBound(context, context.store.get(uuid))
@@ -90,7 +91,7 @@ export async function withRoom<T>(context: GuestContext, uuid: string, work: () 
  * @throws {BerthError} `backup_too_large`
  */
 export async function noteRestored(context: GuestContext, uuid: string, size: BackupSize): Promise<void> {
-  const limitBytes = limitOf(context, context.store.get(uuid))
+  const limitBytes = limitOf(context.machines, context.store.get(uuid))
   if (limitBytes === 0) return
   const usedBytes = await context.volumes.measureNext(uuid)
   const extraBytes = planExtraBytes({ limitBytes, usedBytes, originalBytes: size.usedBytes })
@@ -119,16 +120,16 @@ export async function endRoom(
   if (context.store.find(uuid)) await setBound(context, context.store.get(uuid))
 }
 
-function limitOf(context: GuestContext, record: GuestRecord): number {
-  return context.machines.driverOf(record).volumeLimitBytes(context.machines.of(record))
+function limitOf(machines: GuestMachines, record: GuestRecord): number {
+  return machines.driverOf(record).volumeLimitBytes(machines.of(record))
 }
 
-async function usedBytesOf({ volumes }: GuestContext, uuid: string): Promise<number> {
+async function usedBytesOf(volumes: GuestVolumes, uuid: string): Promise<number> {
   return (await volumes.usage()).get(uuid) ?? 0
 }
 
 async function setBound(context: GuestContext, record: GuestRecord): Promise<void> {
-  await context.volumes.resize(record.uuid, volumeLimitOf(context, record))
+  await context.volumes.resize(record.uuid, volumeLimitOf(context.machines, record))
 }
 
 function poolFull(): BerthError {

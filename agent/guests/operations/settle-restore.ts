@@ -15,7 +15,7 @@ export function settleRestore(
   if (!record || outcome.status === 'canceled') return
   const isWhole = outcome.status === 'done' || outcome.undone
   const reason = outcome.status === 'failed' ? outcome.message : ''
-  settled(context, subject.id, isWhole && mayRun(record) ? 'running' : 'stopped', isWhole ? '' : reason)
+  settled(context.store, subject.id, isWhole && mayRun(record) ? 'running' : 'stopped', isWhole ? '' : reason)
   if (!isWhole) offerKept(context, record, keptId(id))
 }
 

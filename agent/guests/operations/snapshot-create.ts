@@ -27,8 +27,8 @@ export function snapshotCreateKind(
       const input = { description: checkDescription('description', description) }
       const disk = await readDisk()
       const known = store.find(uuid)
-      const expectedBytes = known ? await readExpected(context, known) : 0
-      return acceptForGuest(context, asked, {
+      const expectedBytes = known ? await readExpected(context.volumes, known) : 0
+      return acceptForGuest(store, asked, {
         uuid,
         input,
         check: (record) => {

@@ -17,7 +17,7 @@ export function snapshotDeleteKind(context: GuestContext): OperationKind<'snapsh
   return {
     action: 'snapshot-delete',
     accept: ({ uuid, snapshotId }, asked) =>
-      acceptForGuest(context, asked, {
+      acceptForGuest(store, asked, {
         uuid,
         input: { snapshotId },
         check: (record) => {

@@ -24,7 +24,7 @@ export function snapshotRestoreKind(context: GuestContext): OperationKind<'snaps
   return {
     action: 'snapshot-restore',
     accept: ({ uuid, snapshotId }, asked) =>
-      acceptForGuest(context, asked, {
+      acceptForGuest(context.store, asked, {
         uuid,
         input: { snapshotId, force: true },
         check: (record) => {
@@ -35,7 +35,7 @@ export function snapshotRestoreKind(context: GuestContext): OperationKind<'snaps
       }),
     begin: (operation) => {
       if (context.store.get(operation.subject.id).wanted === 'running')
-        mark(context, 'restarting', 'running')(operation)
+        mark(context.store, 'restarting', 'running')(operation)
     },
     steps: replaceDiskSteps(context, {
       prepare: prepareStep(context),
@@ -49,12 +49,12 @@ function prepareStep(context: GuestContext): Step<RestoreInput> {
   const { store, volumes } = context
   return {
     name: 'prepare',
-    run: withGuest<RestoreInput>(context, async (record, { input: { snapshotId: snapshot } }) => {
+    run: withGuest<RestoreInput>(store, async (record, { input: { snapshotId: snapshot } }) => {
       await removeStrays(context, record.uuid)
       await store.mutex.run(record.uuid, () =>
-        volumes.prepare(record.uuid, { snapshot }, volumeLimitOf(context, store.get(record.uuid))),
+        volumes.prepare(record.uuid, { snapshot }, volumeLimitOf(context.machines, store.get(record.uuid))),
       )
     }),
-    undo: ifPresent(context, async ({ uuid }) => void (await volumes.discardNext(uuid))),
+    undo: ifPresent(store, async ({ uuid }) => void (await volumes.discardNext(uuid))),
   }
 }

@@ -114,7 +114,7 @@ function roomStep(context: GuestContext, readDisk: HostCapacity['readDisk']): St
 
 async function hasSpace(context: GuestContext, uuid: string): Promise<boolean> {
   const record = context.store.get(uuid)
-  return (await readExpected(context, record)) <= planSpaceLimit(record)
+  return (await readExpected(context.volumes, record)) <= planSpaceLimit(record)
 }
 
 /**
@@ -129,11 +129,12 @@ async function dropOldest(
   const record = context.store.get(uuid)
   const others = record.snapshots.filter(({ id }) => id !== operationId)
   const oldest = others.find(({ scheduled }) => scheduled)
-  if (!oldest || isLastOfGuest(record, others)) return refuseBeyondSpace(record, await readExpected(context, record))
+  if (!oldest || isLastOfGuest(record, others))
+    return refuseBeyondSpace(record, await readExpected(context.volumes, record))
   await deleteCounted(context, uuid, oldest.id)
   forgetSnapshot(context.store, uuid, oldest.id)
   if (!(await awaitSettled(context, uuid, signal)))
-    refuseBeyondSpace(context.store.get(uuid), await readExpected(context, context.store.get(uuid)))
+    refuseBeyondSpace(context.store.get(uuid), await readExpected(context.volumes, context.store.get(uuid)))
 }
 
 /**

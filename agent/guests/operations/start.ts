@@ -15,7 +15,7 @@ export function startKind(context: GuestContext): OperationKind<'start', StartIn
   return {
     action: 'start',
     accept: ({ uuid, liftBlock }, asked) =>
-      acceptForGuest(context, asked, {
+      acceptForGuest(context.store, asked, {
         uuid,
         input: { force: false, ...(asked.isSystem ? { system: true } : {}) },
         check: (record) => {
@@ -24,12 +24,12 @@ export function startKind(context: GuestContext): OperationKind<'start', StartIn
           else allowOrLift(context.store, record, liftBlock)
         },
       }),
-    begin: mark(context, 'starting', 'running'),
+    begin: mark(context.store, 'starting', 'running'),
     steps: [
       unlessSuspended<StartInput>(context, configureStep(context, { undo: false }), ({ system = false }) => system),
       startStep(context),
     ],
     settle: ({ subject, input }, outcome) =>
-      settleStart(context, subject.id, { outcome, keepWanted: input.system ?? false }),
+      settleStart(context.store, subject.id, { outcome, keepWanted: input.system ?? false }),
   }
 }

@@ -6,6 +6,7 @@ import type { GuestRecord } from '../record/record.js'
 import { stopStep, type StopInput } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { mark, settled } from './outcomes.js'
+import type { GuestStore } from '../record/guest-store.js'
 
 interface PowerOffInput extends StopInput {
   /** True if the agent itself stops the guest because it is blocked. */
@@ -20,40 +21,40 @@ export function stopKind(context: GuestContext): OperationKind<'stop', PowerOffI
       const input = { force, ...(asked.isSystem ? { system: true } : {}) }
       const check = (record: GuestRecord): void => {
         refuseBroken(record)
-        if (!asked.isSystem) forgetResume(context, record)
+        if (!asked.isSystem) forgetResume(store, record)
       }
-      return acceptForGuest(context, asked, { uuid, input, check })
+      return acceptForGuest(store, asked, { uuid, input, check })
     },
     begin: (operation) => {
-      if (isDue(context, operation)) mark(context, 'stopping', 'stopped')(operation)
+      if (isDue(store, operation)) mark(store, 'stopping', 'stopped')(operation)
     },
-    steps: [ifDue(context, stopStep(context))],
+    steps: [ifDue(store, stopStep(context))],
     settle: ({ subject }, outcome) => {
       if (store.find(subject.id)?.status !== 'stopping') return // the stop was no longer due, or never began
-      if (outcome.status === 'done') settled(context, subject.id, 'stopped')
+      if (outcome.status === 'done') settled(store, subject.id, 'stopped')
       // The guest was not stopped: the next comparison with the host finds its real state.
-      else if (outcome.status === 'failed') settled(context, subject.id, 'running', outcome.message)
+      else if (outcome.status === 'failed') settled(store, subject.id, 'running', outcome.message)
     },
   }
 }
 
 /** A user who stops a suspended guest does not want it to run after the suspension. Joins the caller's transaction. */
-function forgetResume({ store }: GuestContext, { uuid, suspension }: GuestRecord): void {
+function forgetResume(store: GuestStore, { uuid, suspension }: GuestRecord): void {
   if (suspension?.resumes) store.update(uuid, { suspension: { ...suspension, resumes: false } })
 }
 
 type Due = Pick<DefinedOperation<PowerOffInput>, 'subject' | 'input'>
 
 /** The agent's own stop is skipped once the guest may run again. */
-function isDue({ store }: GuestContext, { subject, input }: Due): boolean {
+function isDue(store: GuestStore, { subject, input }: Due): boolean {
   return input.system !== true || !isAllowedToRun(store.get(subject.id))
 }
 
-function ifDue(context: GuestContext, step: Step<StopInput>): Step<PowerOffInput> {
+function ifDue(store: GuestStore, step: Step<StopInput>): Step<PowerOffInput> {
   return {
     ...step,
     run: async (at) => {
-      if (isDue(context, at)) await step.run(at)
+      if (isDue(store, at)) await step.run(at)
     },
   }
 }

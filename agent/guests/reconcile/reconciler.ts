@@ -16,7 +16,7 @@ import { findStrays } from './strays.js'
 import { settleRoom } from '../snapshots/settle-room.js'
 import { settleSpace } from '../snapshots/snapshot-space.js'
 import { noteEvent } from '../steps.js'
-import { boundOf } from '../snapshots/volume-bound.js'
+import { volumeLimitOf } from '../snapshots/volume-bound.js'
 
 /** Delay before a comparison: changes come in groups, and one comparison serves them all. */
 const lookDelayMs = 100
@@ -92,7 +92,7 @@ export class Reconciler {
     for (const driver of this.#context.machines.drivers)
       driver.onEvent?.((uuid, event) => {
         if (this.#isBusy(uuid)) return // the operation's end says what the guest is
-        void this.#guard('events', async () => noteEvent(this.#context, uuid, event))
+        void this.#guard('events', async () => noteEvent(this.#context.store, uuid, event))
       })
   }
 
@@ -153,10 +153,8 @@ export class Reconciler {
     for (const { uuid } of store.list()) {
       if (!this.#isBusy(uuid)) await this.#settleSpace(uuid)
     }
-    const bounds = store.list().flatMap((record): [string, number][] => {
-      const driver = machines.findDriver(record.spec.virtualization)
-      return driver ? [[record.uuid, boundOf(driver, this.#context, record)]] : []
-    })
+    const known = store.list().filter(({ spec }) => machines.findDriver(spec.virtualization))
+    const bounds = known.map((record): [string, number] => [record.uuid, volumeLimitOf(machines, record)])
     this.#noteRepairs('storage', await this.parts.repairStorage(new Map(bounds)))
   }
 

@@ -75,7 +75,7 @@ export class RunningGuests {
 
   async #assign(driver: Driver, machine: Machine): Promise<boolean> {
     const result = await driver.assignAddresses(machine, [])
-    noteAssigned(this.context, machine.uuid, result)
+    noteAssigned(this.context.store, machine.uuid, result)
     return result !== 'unchanged'
   }
 

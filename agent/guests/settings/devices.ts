@@ -25,7 +25,7 @@ export function setDevices(context: GuestContext, target: Target, { names }: Dev
       const resized = await context.machines.driverOf(record).resize(context.machines.of(record)) // writes the configuration
       if (resized.outcome === 'refused') throw resized.error
       const later = resized.outcome === 'applied'
-      if (isChanged) noteForStart(context, record.uuid, { change: 'devices', later })
+      if (isChanged) noteForStart(store, record.uuid, { change: 'devices', later })
     },
   })
 }

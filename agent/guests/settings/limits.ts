@@ -40,10 +40,10 @@ export async function setLimits(
       return () => store.update(uuid, { limits: old })
     },
     apply: async (record) => {
-      if (grows) await volumes.resize(record.uuid, volumeLimitOf(context, record))
+      if (grows) await volumes.resize(record.uuid, volumeLimitOf(context.machines, record))
       const resized = await context.machines.driverOf(record).resize(context.machines.of(record))
       if (resized.outcome === 'refused') throw resized.error
-      noteForStart(context, record.uuid, { change: 'limits', later: resized.outcome === 'at_next_start' })
+      noteForStart(store, record.uuid, { change: 'limits', later: resized.outcome === 'at_next_start' })
       await context.network.attach(networkOf(record, context.config), ['rates'])
     },
   })

@@ -1,10 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SnapshotTaken } from '../../storage/volumes.js'
-import type { GuestContext } from '../context.js'
+import type { GuestContext, GuestVolumes } from '../context.js'
 import { planAllowance, planRaised, planRetained, planSettled, refuseBeyondSpace } from './plan-snapshot-space.js'
 import type { GuestRecord } from '../record/record.js'
 import type { SnapshotSpace } from '../record/snapshots-and-backups.js'
 import { volumeLimitOf } from './volume-bound.js'
+import type { GuestStore } from '../record/guest-store.js'
 
 /*
  * Snapshots do not consume the space that a guest bought: the limit of its disk is raised by the space they retain. It
@@ -20,7 +21,7 @@ const settleMs = 5000
 const lookMs = 200
 
 /** Bytes that the snapshots of the guest would retain if one were taken now. */
-export function readExpected({ volumes }: GuestContext, record: GuestRecord): Promise<number> {
+export function readExpected(volumes: GuestVolumes, record: GuestRecord): Promise<number> {
   return volumes.expectedRetained(record.uuid, planRetained(record))
 }
 
@@ -37,7 +38,7 @@ export async function takeCounted(context: GuestContext, uuid: string, id: strin
     await context.volumes.deleteSnapshot(uuid, id)
     throw error
   }
-  note(context, uuid, { retainedBytes: taken.retainedBytes })
+  note(context.store, uuid, { retainedBytes: taken.retainedBytes })
   return taken
 }
 
@@ -55,11 +56,11 @@ async function takeRaised(context: GuestContext, record: GuestRecord, id: string
   const diskBytes = machines.driverOf(record).volumeLimitBytes(machines.of(record))
   const isRaised = volumes.snapshotsCount && diskBytes > 0
   const retainedBytes = planRetained(record)
-  const limits = isRaised ? { limitBytes: volumeLimitOf(context, record) + diskBytes } : {}
+  const limits = isRaised ? { limitBytes: volumeLimitOf(machines, record) + diskBytes } : {}
   const taken = await volumes.snapshot(uuid, id, { retainedBytes, ...limits })
   if (volumes.snapshotsCount)
-    note(context, uuid, { allowanceBytes: planRaised(record, { measured: taken.retainedBytes, diskBytes }) })
-  if (isRaised) await volumes.resize(uuid, volumeLimitOf(context, store.get(uuid)))
+    note(store, uuid, { allowanceBytes: planRaised(record, { measured: taken.retainedBytes, diskBytes }) })
+  if (isRaised) await volumes.resize(uuid, volumeLimitOf(machines, store.get(uuid)))
   return taken
 }
 
@@ -74,7 +75,7 @@ async function deleteInTurn(context: GuestContext, uuid: string, id: string): Pr
   const found = await volumes.deleteSnapshot(uuid, id)
   const record = store.find(uuid)
   if (found && record && freedBytes > 0)
-    note(context, uuid, { retainedBytes: Math.max(0, planRetained(record) - freedBytes) })
+    note(store, uuid, { retainedBytes: Math.max(0, planRetained(record) - freedBytes) })
 }
 
 /** `freeing`: the kernel is still freeing deleted data; `held`: the agent holds a temporary snapshot of the guest. */
@@ -87,7 +88,7 @@ export type SpaceState = 'settled' | 'freeing' | 'held'
 export async function settleSpace(context: GuestContext, uuid: string): Promise<SpaceState> {
   const known = context.store.find(uuid)
   if (!known || hasNothing(known)) return 'settled'
-  const { settled, hasHidden } = await measure(context, known)
+  const { settled, hasHidden } = await measure(context.volumes, known)
   if (isSettled(known, settled)) return 'settled'
   if (hasHidden) return 'held'
   if (!(await context.volumes.areFreed(uuid))) return 'freeing'
@@ -98,11 +99,11 @@ async function settleFreed(context: GuestContext, uuid: string): Promise<SpaceSt
   const { store, volumes } = context
   const record = store.find(uuid)
   if (!record) return 'settled'
-  const { settled, hasHidden } = await measure(context, record)
+  const { settled, hasHidden } = await measure(volumes, record)
   if (hasHidden) return 'held'
   if (!(await volumes.areFreed(uuid))) return 'freeing' // another snapshot was deleted meanwhile
   store.update(uuid, { snapshotSpace: settled })
-  const limitBytes = volumeLimitOf(context, store.get(uuid))
+  const limitBytes = volumeLimitOf(context.machines, store.get(uuid))
   if (volumes.snapshotsCount && limitBytes > 0) await volumes.resize(uuid, limitBytes)
   return 'settled'
 }
@@ -120,10 +121,10 @@ export async function awaitSettled(context: GuestContext, uuid: string, signal: 
   return (await settleSpace(context, uuid)) === 'settled'
 }
 
-async function measure(context: GuestContext, record: GuestRecord) {
-  const { present, hasHidden } = await findPresent(context, record)
-  const usageBytes = await readExpected(context, record)
-  const { snapshotsCount } = context.volumes
+async function measure(volumes: GuestVolumes, record: GuestRecord) {
+  const { present, hasHidden } = await findPresent(volumes, record)
+  const usageBytes = await readExpected(volumes, record)
+  const { snapshotsCount } = volumes
   return { settled: planSettled(record, { present, usageBytes, snapshotsCount }), hasHidden }
 }
 
@@ -138,13 +139,13 @@ function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: Snaps
   return isKnown && planRetained(record) === retainedBytes && planAllowance(record) === allowanceBytes
 }
 
-async function findPresent({ volumes }: GuestContext, { uuid, snapshots }: GuestRecord) {
+async function findPresent(volumes: GuestVolumes, { uuid, snapshots }: GuestRecord) {
   const ids = new Set(await volumes.listSnapshots(uuid))
   const present = snapshots.filter(({ id }) => ids.has(id))
   return { present, hasHidden: ids.size > present.length }
 }
 
-function note({ store }: GuestContext, uuid: string, change: Partial<SnapshotSpace>): void {
+function note(store: GuestStore, uuid: string, change: Partial<SnapshotSpace>): void {
   const record = store.find(uuid)
   if (!record) return
   const known = {

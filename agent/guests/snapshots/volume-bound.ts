@@ -1,20 +1,14 @@
-import type { Driver } from '../../drivers/contract.js'
-import type { GuestContext } from '../context.js'
 import { planAllowance } from './plan-snapshot-space.js'
 import type { GuestRecord } from '../record/record.js'
+import type { GuestMachines } from '../machines.js'
 
 /**
  * Limit in bytes of all data that the guest's volumes and snapshots wrote. It is the size of the disk, plus the space
  * that snapshots retain, the data of a backup that is being fetched, and data that a restored volume no longer shares.
  * 0: the disk limits itself, as for a virtual machine.
  */
-export function volumeLimitOf(context: GuestContext, record: GuestRecord): number {
-  return boundOf(context.machines.driverOf(record), context, record)
-}
-
-/** Like `volumeLimitOf`, for a known driver. */
-export function boundOf(driver: Driver, { machines }: Pick<GuestContext, 'machines'>, record: GuestRecord): number {
-  const limitBytes = driver.volumeLimitBytes(machines.of(record))
+export function volumeLimitOf(machines: GuestMachines, record: GuestRecord): number {
+  const limitBytes = machines.driverOf(record).volumeLimitBytes(machines.of(record))
   if (limitBytes === 0) return 0
   return limitBytes + record.extraBytes + planAllowance(record) + record.fetchedBytes
 }
