@@ -76,6 +76,12 @@ export interface GuestContext {
   readonly now: () => number
 }
 
+/** Dependencies of changes to the volumes of guests. */
+export type DiskContext = Pick<GuestContext, 'store' | 'machines' | 'volumes'>
+
+/** Dependencies of starts and stops of guests. */
+export type BootContext = Pick<GuestContext, 'config' | 'store' | 'machines' | 'network'>
+
 /** Dependencies of operations on backups. */
 export interface BackupContext extends GuestContext {
   readonly backups: BackupRepositories

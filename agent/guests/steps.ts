@@ -1,7 +1,7 @@
 import { allEnded } from '../../shared/all-ended.js'
 import type { AssignResult, GuestEvent } from '../drivers/contract.js'
 import type { Step, StepContext } from '../operations/types.js'
-import type { GuestContext, GuestImages } from './context.js'
+import type { BootContext, DiskContext, GuestContext, GuestImages } from './context.js'
 import { networkOf } from './resources/network.js'
 import { checkAllowedToRun, refuseSuspended } from './policy/policy.js'
 import type { GuestRecord, PendingChange } from './record/record.js'
@@ -31,7 +31,10 @@ export function diskStep(context: GuestContext, around: (makeDisk: () => Promise
   }
 }
 
-async function makeDisk(context: GuestContext, record: GuestRecord): Promise<void> {
+async function makeDisk(
+  context: Pick<GuestContext, 'machines' | 'volumes' | 'logins'>,
+  record: GuestRecord,
+): Promise<void> {
   const driver = context.machines.driverOf(record)
   const machine = context.machines.of(record)
   const [login] = await allEnded([
@@ -49,7 +52,7 @@ export async function ensureImage(images: GuestImages, templateId: string, step:
 }
 
 /** Writes the files that a start needs, and sets the guest's rules before its first packet. Both run in parallel. */
-export function configureStep(context: GuestContext, options: { undo: boolean }): GuestStep {
+export function configureStep(context: BootContext, options: { undo: boolean }): GuestStep {
   const configure: GuestStep = {
     name: 'configure',
     weight: 2,
@@ -66,7 +69,7 @@ export function configureStep(context: GuestContext, options: { undo: boolean })
  * Starts the guest and sets its rates as soon as there is a device to set them on.
  * @param isSkipped selects guests that are not started, without an error
  */
-export function startStep(context: GuestContext, isSkipped: (record: GuestRecord) => boolean = () => false): GuestStep {
+export function startStep(context: BootContext, isSkipped: (record: GuestRecord) => boolean = () => false): GuestStep {
   return {
     name: 'start',
     weight: 2,
@@ -132,7 +135,7 @@ export function noteForStart(
 }
 
 /** Writes configuration and rules again each time: limits or the agent's version may have changed. */
-export function bootSteps(context: GuestContext): GuestStep[] {
+export function bootSteps(context: BootContext): GuestStep[] {
   return [configureStep(context, { undo: false }), startStep(context)]
 }
 
@@ -142,7 +145,7 @@ export function noteAssigned(store: GuestStore, uuid: string, result: AssignResu
   noteForStart(store, uuid, { change: 'addresses', later: result === 'at_next_start' })
 }
 
-export function stopStep(context: GuestContext): GuestStep<StopInput> {
+export function stopStep(context: Pick<GuestContext, 'store' | 'machines'>): GuestStep<StopInput> {
   return {
     name: 'stop',
     weight: 3,
@@ -174,7 +177,7 @@ async function removeFromHost(context: GuestContext, record: GuestRecord): Promi
 }
 
 /** Removes the volume with its snapshots last: the guest's processes use it until they end. */
-async function removeMachine(context: GuestContext, record: GuestRecord): Promise<void> {
+async function removeMachine(context: DiskContext, record: GuestRecord): Promise<void> {
   await context.machines.driverOf(record).delete(context.machines.of(record))
   await context.volumes.remove(record.uuid)
 }
@@ -184,7 +187,7 @@ export interface StopInput {
   force: boolean
 }
 
-function detachGuest(context: GuestContext, { uuid }: GuestRecord): Promise<void> {
+function detachGuest(context: BootContext, { uuid }: GuestRecord): Promise<void> {
   return context.store.mutex.run(uuid, async () => {
     const record = context.store.find(uuid)
     if (record) await context.network.detach(networkOf(record, context.config))

@@ -28,7 +28,7 @@ export function reserveGuest(context: GuestContext, order: CreateRequest, listen
   })
 }
 
-function chooseUserIdSlot({ store, config }: GuestContext): number {
+function chooseUserIdSlot({ store, config }: Pick<GuestContext, 'config' | 'store'>): number {
   const slot = store.freeUserIdSlot(config.lxc.idmap_slots)
   if (slot === undefined) throw new BerthError('exhausted', 'resource_exhausted', 'no user id range is free')
   return slot

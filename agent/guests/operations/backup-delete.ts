@@ -10,7 +10,9 @@ interface DeleteInput extends TargetInput {
 }
 
 /** Also works for a guest on another host, or one that no longer exists: only the target knows the backup then. */
-export function backupDeleteKind(context: BackupContext): OperationKind<'backupDelete', DeleteInput> {
+export function backupDeleteKind(
+  context: Pick<BackupContext, 'store' | 'backups' | 'targets'>,
+): OperationKind<'backupDelete', DeleteInput> {
   const { store, backups } = context
   return {
     action: 'backup-delete',

@@ -3,7 +3,7 @@ import type { BackupSize } from '../../backups/contract.js'
 import type { OperationKind, OrderOf } from '../../operations/orders.js'
 import type { Step, StepContext } from '../../operations/types.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import type { BackupContext } from '../context.js'
+import type { BackupContext, DiskContext, GuestContext } from '../context.js'
 import { parseUuid } from '../create/parse-create.js'
 import type { GuestRecord } from '../record/record.js'
 import { refuseSuspended } from '../policy/policy.js'
@@ -100,7 +100,10 @@ function fetchStep(parts: Parts): Step<RestoreInput> {
   }
 }
 
-async function readSize(context: BackupContext, step: StepContext<RestoreInput>): Promise<BackupSize> {
+async function readSize(
+  context: Pick<BackupContext, 'backups' | 'targets'>,
+  step: StepContext<RestoreInput>,
+): Promise<BackupSize> {
   const { subject, input } = step
   const at = repositoryOf(context.targets, subject.id, input, input.sourceUuid)
   return step.yieldWhile(context.backups.readSize(at, input.backupId, step))
@@ -139,13 +142,17 @@ function findImage(
 }
 
 /** The copy gets this guest's name and login, and both guests may run. */
-async function makeOwn(context: BackupContext, record: GuestRecord, { resolvers }: BackupSize): Promise<void> {
+async function makeOwn(
+  context: Pick<GuestContext, 'machines' | 'volumes' | 'logins'>,
+  record: GuestRecord,
+  { resolvers }: BackupSize,
+): Promise<void> {
   const volume = context.volumes.nextPathOf(record.uuid)
   const copy = { volume, ...(resolvers && { resolvers }) }
   await context.machines.driverOf(record).adopt(context.machines.of(record), context.logins.open(record), copy)
 }
 
-async function commit(context: BackupContext, step: StepContext<RestoreInput>): Promise<void> {
+async function commit(context: DiskContext, step: StepContext<RestoreInput>): Promise<void> {
   await forgetKept(context, step)
   const { nextExtraBytes: extraBytes } = context.store.get(step.subject.id)
   await endRoom(context, step, { extraBytes })

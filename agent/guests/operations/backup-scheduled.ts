@@ -3,7 +3,7 @@ import type { StoredBackup } from '../../backups/contract.js'
 import type { Submission } from '../../operations/submission.js'
 import type { OperationDefinition, Step } from '../../operations/types.js'
 import { backupsExceeded, forgetBackup, updateBackup } from '../snapshots/backups.js'
-import type { BackupContext } from '../context.js'
+import type { BackupContext, GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import type { BackupRecord } from '../record/snapshots-and-backups.js'
 import { planRotation } from '../schedule/plan-rotation.js'
@@ -38,7 +38,7 @@ export function scheduledBackupDefinition(context: BackupContext): OperationDefi
   }
 }
 
-export function scheduledBackups(context: BackupContext): ScheduledKind {
+export function scheduledBackups(context: Pick<GuestContext, 'store' | 'now'>): ScheduledKind {
   const { store } = context
   return {
     what: 'backups',
@@ -52,7 +52,7 @@ export function scheduledBackups(context: BackupContext): ScheduledKind {
 
 /** The next scheduled backup. It is submitted even if the guest has no room for one, so that the task reports this. */
 function scheduledBackupOrder(
-  context: BackupContext,
+  context: Pick<GuestContext, 'store' | 'now'>,
   record: GuestRecord,
   { id, nextRunMs }: { readonly id: string; readonly nextRunMs: number },
 ): Submission {
@@ -108,7 +108,7 @@ function roomStep({ store }: Pick<BackupContext, 'store'>): Step<unknown> {
 }
 
 /** A backup that the target cannot delete now is not an error: the next run drops it. */
-function rotateStep(context: BackupContext): Step<ScheduledInput> {
+function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'>): Step<ScheduledInput> {
   const { store, backups } = context
   return {
     name: 'rotate',

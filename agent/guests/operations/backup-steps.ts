@@ -84,7 +84,10 @@ function sendStep(context: BackupContext): Step<BackupInput> {
 }
 
 /** A failing target may fail here too. Data that it keeps is then in no list, and disappears with the next deletion. */
-async function takeBack({ backups, targets }: BackupContext, step: StepContext<BackupInput>): Promise<void> {
+async function takeBack(
+  { backups, targets }: Pick<BackupContext, 'backups' | 'targets'>,
+  step: StepContext<BackupInput>,
+): Promise<void> {
   const { operationId, subject, input, log } = step
   const signal = AbortSignal.any([step.signal, AbortSignal.timeout(takeBackMs)])
   try {

@@ -5,7 +5,7 @@ import type { AcceptedOrder, OrderContext, OperationKind, OrderOf } from '../../
 import type { OperationOutcome, Step } from '../../operations/types.js'
 import { checkRoom } from '../../storage/room.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import type { GuestContext, GuestImages } from '../context.js'
+import type { DiskContext, GuestContext, GuestImages } from '../context.js'
 import { makePassword } from '../create/make-password.js'
 import { checkTemplateId } from '../create/parse-create.js'
 import { refuseSuspended } from '../policy/policy.js'
@@ -158,7 +158,7 @@ function modeStep(store: GuestStore): Step<BootInput> {
 }
 
 /** The point of no return. After it, no failure restores the previous boot source, which may no longer exist. */
-function commitStep(context: GuestContext): Step<BootInput> {
+function commitStep(context: DiskContext): Step<BootInput> {
   return {
     name: 'commit',
     run: withGuest<BootInput>(context.store, async ({ uuid, boot: { mode, image } }, { input, log }) => {

@@ -122,7 +122,7 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
 }
 
 /** The login that currently works, even if the owner changed it inside the guest. */
-async function readKeptLogin(context: GuestContext, record: GuestRecord): Promise<Login> {
+async function readKeptLogin(context: Pick<GuestContext, 'machines' | 'logins'>, record: GuestRecord): Promise<Login> {
   const journaled = context.logins.open(record)
   const current = await context.machines.driverOf(record).readLogin(context.machines.of(record))
   const { userData } = journaled

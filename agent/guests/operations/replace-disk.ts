@@ -1,6 +1,6 @@
 import { toBerthError } from '../../../shared/errors.js'
 import type { Step, StepContext } from '../../operations/types.js'
-import type { GuestContext } from '../context.js'
+import type { BootContext, DiskContext, GuestContext } from '../context.js'
 import { isAllowedToRun } from '../policy/policy.js'
 import type { GuestRecord } from '../record/record.js'
 import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
@@ -37,7 +37,7 @@ export function replaceDiskSteps<Input extends StopInput>(
 }
 
 /** Stops the guest. The undo starts it again if it was running. */
-export function stopToBootAgain(context: GuestContext): Step<StopInput> {
+export function stopToBootAgain(context: BootContext): Step<StopInput> {
   return {
     ...stopStep(context),
     undo: ifPresent(context.store, (record, step) => bootAgain(context, record, step)),
@@ -46,7 +46,7 @@ export function stopToBootAgain(context: GuestContext): Step<StopInput> {
 
 /** Deletes the hidden snapshot. A failure is only logged: the next operation that removes strays deletes it. */
 export async function forgetKept(
-  context: GuestContext,
+  context: DiskContext,
   { subject, operationId, log, signal }: StepContext<unknown>,
 ): Promise<void> {
   try {
@@ -64,7 +64,7 @@ export function mayRun(record: GuestRecord): boolean {
   return record.wanted === 'running' && isAllowedToRun(record)
 }
 
-function keepStep(context: GuestContext): Step<unknown> {
+function keepStep(context: DiskContext): Step<unknown> {
   const { store, volumes } = context
   return {
     name: 'keep',
@@ -74,7 +74,7 @@ function keepStep(context: GuestContext): Step<unknown> {
   }
 }
 
-function exchangeStep(context: GuestContext): Step<unknown> {
+function exchangeStep(context: DiskContext): Step<unknown> {
   const { volumes } = context
   return {
     name: 'exchange',
@@ -96,7 +96,7 @@ export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> 
 }
 
 /** Starts the guest as it was before. If that fails, the next comparison with the host starts it. */
-async function bootAgain(context: GuestContext, record: GuestRecord, step: StepContext<unknown>): Promise<void> {
+async function bootAgain(context: BootContext, record: GuestRecord, step: StepContext<unknown>): Promise<void> {
   if (!mayRun(record)) return
   try {
     for (const boot of bootSteps(context)) await boot.run(step)

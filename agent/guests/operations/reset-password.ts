@@ -68,7 +68,7 @@ async function setPassword(context: GuestContext, record: GuestRecord, password:
 
 /** @throws {BerthError} `invalid_field`; on reservation as `acceptForGuest` */
 function acceptReset(
-  context: GuestContext,
+  context: Pick<GuestContext, 'store' | 'logins'>,
   { uuid, password }: OrderOf<'resetPassword'>,
   asked: OrderContext,
 ): AcceptedOrder<ResetInput> {

@@ -1,12 +1,12 @@
 import type { OperationKind } from '../../operations/orders.js'
-import type { GuestContext } from '../context.js'
+import type { BootContext } from '../context.js'
 import { allowOrLift } from '../policy/policy.js'
 import { bootSteps, stopStep, unlessSuspended, type StopInput } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { mark, settleStart } from './outcomes.js'
 
 /** Stops and starts a guest; only starts a stopped one. */
-export function restartKind(context: GuestContext): OperationKind<'restart', StopInput> {
+export function restartKind(context: BootContext): OperationKind<'restart', StopInput> {
   return {
     action: 'restart',
     accept: ({ uuid, force, liftBlock }, asked) =>

@@ -4,7 +4,7 @@ import type { BackupSize } from '../../backups/contract.js'
 import type { StepContext } from '../../operations/types.js'
 import { planFreeBytes } from '../../storage/room.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import type { GuestContext, GuestVolumes } from '../context.js'
+import type { DiskContext, GuestVolumes } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { settleRoom } from '../snapshots/settle-room.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
@@ -26,7 +26,7 @@ interface WantedRoom {
  * @throws {BerthError} `backup_too_large`, `storage_full`
  */
 export async function makeRoom(
-  context: GuestContext,
+  context: DiskContext,
   { uuid, size, signal }: WantedRoom,
   capacity: Pick<HostCapacity, 'readDisk'>,
 ): Promise<void> {
@@ -56,7 +56,7 @@ async function untilFreed(isFreed: () => Promise<boolean>, signal: AbortSignal):
 }
 
 /** Raises the guest's limit to its present usage plus this number of bytes. */
-export async function raiseBound(context: GuestContext, uuid: string, bytes: number): Promise<void> {
+export async function raiseBound(context: DiskContext, uuid: string, bytes: number): Promise<void> {
   const record = context.store.get(uuid)
   const limitBytes = limitOf(context.machines, record)
   if (limitBytes === 0) return
@@ -74,7 +74,7 @@ const workBytes = 16 * 1024 ** 2
  * Runs work that writes to the guest's disk, which may be full. Freeze a running guest first, because it would use the
  * space itself. After a crash, the comparison with the host restores the limit.
  */
-export async function withRoom<T>(context: GuestContext, uuid: string, work: () => Promise<T>): Promise<T> {
+export async function withRoom<T>(context: DiskContext, uuid: string, work: () => Promise<T>): Promise<T> {
   const { fetchedBytes } = context.store.get(uuid)
   await raiseBound(context, uuid, workBytes)
   try {
@@ -90,7 +90,7 @@ export async function withRoom<T>(context: GuestContext, uuid: string, work: () 
  * by that amount when the volume replaces the disk.
  * @throws {BerthError} `backup_too_large`
  */
-export async function noteRestored(context: GuestContext, uuid: string, size: BackupSize): Promise<void> {
+export async function noteRestored(context: DiskContext, uuid: string, size: BackupSize): Promise<void> {
   const limitBytes = limitOf(context.machines, context.store.get(uuid))
   if (limitBytes === 0) return
   const usedBytes = await context.volumes.measureNext(uuid)
@@ -106,7 +106,7 @@ export async function noteRestored(context: GuestContext, uuid: string, size: Ba
  * change subtracts
  */
 export async function endRoom(
-  context: GuestContext,
+  context: DiskContext,
   { subject: { id: uuid }, signal, log }: Pick<StepContext<unknown>, 'subject' | 'signal' | 'log'>,
   change: Partial<Pick<GuestRecord, 'extraBytes'>> = {},
 ): Promise<void> {
@@ -128,7 +128,7 @@ async function usedBytesOf(volumes: GuestVolumes, uuid: string): Promise<number>
   return (await volumes.usage()).get(uuid) ?? 0
 }
 
-async function setBound(context: GuestContext, record: GuestRecord): Promise<void> {
+async function setBound(context: DiskContext, record: GuestRecord): Promise<void> {
   await context.volumes.resize(record.uuid, volumeLimitOf(context.machines, record))
 }
 

@@ -7,7 +7,7 @@ import { keptId, mayRun } from './replace-disk.js'
 
 /** Settles a guest after the restore of a snapshot or a backup. */
 export function settleRestore(
-  context: GuestContext,
+  context: Pick<GuestContext, 'store' | 'now'>,
   { id, subject }: DefinedOperation<unknown>,
   outcome: OperationOutcome,
 ): void {
@@ -23,7 +23,7 @@ export function settleRestore(
  * Neither the new disk works nor was the old one restored. The hidden snapshot becomes visible, so that its owner may
  * try to restore it.
  */
-function offerKept({ store, now }: GuestContext, record: GuestRecord, id: string): void {
+function offerKept({ store, now }: Pick<GuestContext, 'store' | 'now'>, record: GuestRecord, id: string): void {
   const { uuid, snapshots } = record
   const description = 'before a restore that failed'
   const kept = { id, description, createdAtMs: now(), createdBy: 'system', scheduled: false, sizeBytes: 0 }

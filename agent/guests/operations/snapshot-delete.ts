@@ -1,5 +1,5 @@
 import type { OperationKind } from '../../operations/orders.js'
-import type { GuestContext } from '../context.js'
+import type { DiskContext } from '../context.js'
 import { awaitSettled, deleteCounted } from '../snapshots/snapshot-space.js'
 import { forgetSnapshot, getReadySnapshot, updateSnapshot } from '../snapshots/snapshots.js'
 import { acceptForGuest } from './guest-order.js'
@@ -12,7 +12,7 @@ interface DeleteInput {
  * The snapshot is hidden from the submission on, and cannot be restored any more. A restore that was submitted before
  * still finds it.
  */
-export function snapshotDeleteKind(context: GuestContext): OperationKind<'snapshotDelete', DeleteInput> {
+export function snapshotDeleteKind(context: DiskContext): OperationKind<'snapshotDelete', DeleteInput> {
   const { store } = context
   return {
     action: 'snapshot-delete',

@@ -1,6 +1,6 @@
 import type { OperationKind } from '../../operations/orders.js'
 import type { Step } from '../../operations/types.js'
-import type { GuestContext } from '../context.js'
+import type { DiskContext, GuestContext } from '../context.js'
 import { refuseSuspended } from '../policy/policy.js'
 import { getReadySnapshot, removeStrays } from '../snapshots/snapshots.js'
 import { ifPresent, withGuest } from '../steps.js'
@@ -45,7 +45,7 @@ export function snapshotRestoreKind(context: GuestContext): OperationKind<'snaps
   }
 }
 
-function prepareStep(context: GuestContext): Step<RestoreInput> {
+function prepareStep(context: DiskContext): Step<RestoreInput> {
   const { store, volumes } = context
   return {
     name: 'prepare',

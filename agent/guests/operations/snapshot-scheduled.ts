@@ -2,7 +2,7 @@ import type { OperationDefinition, OperationOutcome, Step, StepContext } from '.
 import type { Submission } from '../../operations/submission.js'
 import { refuseFull } from '../../storage/room.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import type { GuestContext } from '../context.js'
+import type { DiskContext, GuestContext } from '../context.js'
 import { planSpaceLimit, refuseBeyondSpace } from '../snapshots/plan-snapshot-space.js'
 import type { GuestRecord } from '../record/record.js'
 import type { SnapshotRecord } from '../record/snapshots-and-backups.js'
@@ -98,7 +98,7 @@ function scheduledSnapshotOrder(
   }
 }
 
-function roomStep(context: GuestContext, readDisk: HostCapacity['readDisk']): Step<unknown> {
+function roomStep(context: DiskContext, readDisk: HostCapacity['readDisk']): Step<unknown> {
   const { store } = context
   return {
     name: 'room',
@@ -112,7 +112,7 @@ function roomStep(context: GuestContext, readDisk: HostCapacity['readDisk']): St
   }
 }
 
-async function hasSpace(context: GuestContext, uuid: string): Promise<boolean> {
+async function hasSpace(context: DiskContext, uuid: string): Promise<boolean> {
   const record = context.store.get(uuid)
   return (await readExpected(context.volumes, record)) <= planSpaceLimit(record)
 }
@@ -123,7 +123,7 @@ async function hasSpace(context: GuestContext, uuid: string): Promise<boolean> {
  * @throws {BerthError} `snapshot_space_exceeded`
  */
 async function dropOldest(
-  context: GuestContext,
+  context: DiskContext,
   { operationId, subject: { id: uuid }, signal }: StepContext<unknown>,
 ): Promise<void> {
   const record = context.store.get(uuid)
@@ -146,7 +146,7 @@ function isLastOfGuest(record: GuestRecord, others: readonly SnapshotRecord[]): 
 }
 
 /** A snapshot that cannot be deleted is not an error: the next run drops it. */
-function dropStep(context: GuestContext): Step<ScheduledInput> {
+function dropStep(context: DiskContext): Step<ScheduledInput> {
   const { store } = context
   return {
     name: 'drop',

@@ -1,5 +1,5 @@
 import type { OperationKind } from '../../operations/orders.js'
-import type { GuestContext } from '../context.js'
+import type { BootContext } from '../context.js'
 import { allowOrLift, checkAllowedToRun } from '../policy/policy.js'
 import { configureStep, startStep, unlessSuspended } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
@@ -11,7 +11,7 @@ interface StartInput {
   system?: boolean
 }
 
-export function startKind(context: GuestContext): OperationKind<'start', StartInput> {
+export function startKind(context: BootContext): OperationKind<'start', StartInput> {
   return {
     action: 'start',
     accept: ({ uuid, liftBlock }, asked) =>

@@ -13,7 +13,7 @@ interface PowerOffInput extends StopInput {
   system?: boolean
 }
 
-export function stopKind(context: GuestContext): OperationKind<'stop', PowerOffInput> {
+export function stopKind(context: Pick<GuestContext, 'store' | 'machines'>): OperationKind<'stop', PowerOffInput> {
   const { store } = context
   return {
     action: 'stop',

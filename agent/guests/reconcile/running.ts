@@ -18,7 +18,7 @@ interface Look {
 export class RunningGuests {
   readonly #looks = new Map<string, Look>()
 
-  constructor(private readonly context: GuestContext) {}
+  constructor(private readonly context: Pick<GuestContext, 'store' | 'machines' | 'log'>) {}
 
   /**
    * Skips guests with a setting or an operation in progress. Refusals of the host are logged.

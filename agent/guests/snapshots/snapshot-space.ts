@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SnapshotTaken } from '../../storage/volumes.js'
-import type { GuestContext, GuestVolumes } from '../context.js'
+import type { DiskContext, GuestVolumes } from '../context.js'
 import { planAllowance, planRaised, planRetained, planSettled, refuseBeyondSpace } from './plan-snapshot-space.js'
 import type { GuestRecord } from '../record/record.js'
 import type { SnapshotSpace } from '../record/snapshots-and-backups.js'
@@ -29,7 +29,7 @@ export function readExpected(volumes: GuestVolumes, record: GuestRecord): Promis
  * Takes a snapshot that counts towards the guest's limit of space. Idempotent; call it in the guest's turn.
  * @throws {BerthError} `snapshot_space_exceeded`: the snapshot was removed again
  */
-export async function takeCounted(context: GuestContext, uuid: string, id: string): Promise<SnapshotTaken> {
+export async function takeCounted(context: DiskContext, uuid: string, id: string): Promise<SnapshotTaken> {
   const before = context.store.get(uuid)
   const taken = await takeRaised(context, before, id)
   try {
@@ -45,12 +45,12 @@ export async function takeCounted(context: GuestContext, uuid: string, id: strin
 /**
  * Takes a temporary snapshot for the agent itself. It only raises the limit of the disk. Call it in the guest's turn.
  */
-export function takeHidden(context: GuestContext, uuid: string, id: string): Promise<SnapshotTaken> {
+export function takeHidden(context: DiskContext, uuid: string, id: string): Promise<SnapshotTaken> {
   return takeRaised(context, context.store.get(uuid), id)
 }
 
 /** From the moment of the snapshot on, the guest can write up to the size of its disk. */
-async function takeRaised(context: GuestContext, record: GuestRecord, id: string): Promise<SnapshotTaken> {
+async function takeRaised(context: DiskContext, record: GuestRecord, id: string): Promise<SnapshotTaken> {
   const { volumes, store, machines } = context
   const { uuid } = record
   const diskBytes = machines.driverOf(record).volumeLimitBytes(machines.of(record))
@@ -65,11 +65,11 @@ async function takeRaised(context: GuestContext, record: GuestRecord, id: string
 }
 
 /** Deletes a snapshot and subtracts its exclusive bytes, if the quotas report them. */
-export function deleteCounted(context: GuestContext, uuid: string, id: string): Promise<void> {
+export function deleteCounted(context: DiskContext, uuid: string, id: string): Promise<void> {
   return context.store.mutex.run(uuid, () => deleteInTurn(context, uuid, id))
 }
 
-async function deleteInTurn(context: GuestContext, uuid: string, id: string): Promise<void> {
+async function deleteInTurn(context: DiskContext, uuid: string, id: string): Promise<void> {
   const { volumes, store } = context
   const freedBytes = await volumes.exclusiveBytes(uuid, id)
   const found = await volumes.deleteSnapshot(uuid, id)
@@ -85,7 +85,7 @@ export type SpaceState = 'settled' | 'freeing' | 'held'
  * Lowers the limit of the disk to the space that the remaining snapshots retain, once the space of deleted ones is
  * free.
  */
-export async function settleSpace(context: GuestContext, uuid: string): Promise<SpaceState> {
+export async function settleSpace(context: DiskContext, uuid: string): Promise<SpaceState> {
   const known = context.store.find(uuid)
   if (!known || hasNothing(known)) return 'settled'
   const { settled, hasHidden } = await measure(context.volumes, known)
@@ -95,7 +95,7 @@ export async function settleSpace(context: GuestContext, uuid: string): Promise<
   return context.store.mutex.run(uuid, () => settleFreed(context, uuid))
 }
 
-async function settleFreed(context: GuestContext, uuid: string): Promise<SpaceState> {
+async function settleFreed(context: DiskContext, uuid: string): Promise<SpaceState> {
   const { store, volumes } = context
   const record = store.find(uuid)
   if (!record) return 'settled'
@@ -112,7 +112,7 @@ async function settleFreed(context: GuestContext, uuid: string): Promise<SpaceSt
  * Waits until the space of deleted snapshots is free, usually less than a second, and settles it.
  * @returns false if it is not free yet
  */
-export async function awaitSettled(context: GuestContext, uuid: string, signal: AbortSignal): Promise<boolean> {
+export async function awaitSettled(context: DiskContext, uuid: string, signal: AbortSignal): Promise<boolean> {
   const deadline = performance.now() + settleMs
   while (!(await context.volumes.areFreed(uuid))) {
     if (performance.now() > deadline) return false

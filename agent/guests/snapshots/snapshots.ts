@@ -1,6 +1,6 @@
 import { BerthError, notFound } from '../../../shared/errors.js'
 import { sentSnapshotId } from './backups.js'
-import type { GuestContext } from '../context.js'
+import type { DiskContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import type { SnapshotRecord } from '../record/snapshots-and-backups.js'
 import type { GuestStore } from '../record/guest-store.js'
@@ -49,7 +49,7 @@ export function forgetSnapshot(store: GuestStore, uuid: string, id: string): voi
 }
 
 /** Removes snapshots that no journal knows, left by an operation that could not remove them. */
-export async function removeStrays({ store, volumes }: GuestContext, uuid: string): Promise<void> {
+export async function removeStrays({ store, volumes }: DiskContext, uuid: string): Promise<void> {
   const { snapshots, backups } = store.get(uuid)
   const sent = backups.flatMap(({ id, state }) => (state === 'taking' ? [sentSnapshotId(id)] : []))
   const known = new Set([...snapshots.map(({ id }) => id), ...sent])

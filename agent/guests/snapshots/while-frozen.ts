@@ -12,7 +12,11 @@ const freezeTimeoutMs = 500
  * Runs work while the guest is frozen. The work runs even if the guest cannot be frozen, and succeeds even if it does
  * not thaw at once.
  */
-export async function whileFrozen<T>(context: GuestContext, record: GuestRecord, work: () => Promise<T>): Promise<T> {
+export async function whileFrozen<T>(
+  context: Pick<GuestContext, 'machines' | 'log'>,
+  record: GuestRecord,
+  work: () => Promise<T>,
+): Promise<T> {
   const [driver, machine] = [context.machines.driverOf(record), context.machines.of(record)]
   try {
     await driver
