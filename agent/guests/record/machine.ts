@@ -19,7 +19,7 @@ export interface MachineDefaults {
   readonly gateway: string
   readonly prefixLength: number
   readonly resolvers: readonly string[]
-  /** Of host-side interfaces. */
+  /** Prefix of the names of host-side interfaces. */
   readonly interfacePrefix: string
   readonly volumes: Pick<Volumes, 'pathOf' | 'rescuePathOf' | 'imagePathOf'>
   readonly processors: { cpusOf(record: GuestRecord): readonly number[] }
