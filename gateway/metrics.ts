@@ -111,6 +111,16 @@ function addFleetGauges(registry: Registry, view: FleetView): void {
     },
   })
   new Gauge({
+    name: 'berth_host_outdated',
+    help: '1 if the agent of the host has another version than this gateway, otherwise 0',
+    labelNames: ['host'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const host of view.hosts()) this.set({ host: host.id }, Number(host.outdated))
+    },
+  })
+  new Gauge({
     name: 'berth_security_alerts',
     help: 'Alerts about guests that abuse other systems, detected within the last 15 minutes',
     labelNames: ['host', 'type', 'severity'],

@@ -1,3 +1,4 @@
+import { version } from '../../shared/version.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { AlertView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
@@ -61,6 +62,7 @@ export class HostState {
       createdAtMs,
       certificateNotAfterMs,
       lastSeenMs: this.lastSeenMs,
+      outdated: this.description !== undefined && this.description.version !== version,
       description: this.description,
       metrics: this.metrics,
       warnings: this.warnings,

@@ -50,6 +50,8 @@ export interface HostView {
   readonly certificateNotAfterMs: number
   /** Warnings for the operator: the agent's own, conflicting guests, refused data. */
   readonly warnings: readonly string[]
+  /** True if the agent, when it last reported, had another version than this gateway. */
+  readonly outdated: boolean
   readonly description: HostDescription | undefined
   readonly metrics: HostMetrics | undefined
 }

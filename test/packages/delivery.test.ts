@@ -26,6 +26,7 @@ interface HostRow {
 
 describe('packages', function () {
   this.bail(true) // each test continues where the one before ended
+  this.timeout(3_600_000) // building takes minutes, and far longer on a busy machine
 
   const scratch = scratchDirectory('btest-packages')
   const repository = join(scratch.path, 'repository')

@@ -18,6 +18,7 @@ describe('the endpoints next to the API', () => {
     expect(text)
       .to.match(/^berth_guests\{status="\w+"\} \d+$/m)
       .and.to.include('berth_host_up{host="host-a"} 1')
+      .and.to.include('berth_host_outdated{host="host-a"} 1')
     expect(text)
       .to.include('berth_http_request_duration_seconds_bucket')
       .and.to.include('route="/containers/{id}/start"')
