@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createFileAtomic } from '../../shared/files.js'
 import { newKeyPem, publicKeyDer } from '../pki/authority.js'
@@ -9,7 +10,8 @@ import { newKeyPem, publicKeyDer } from '../pki/authority.js'
  * @param path of a file with mode 0600
  */
 export async function ensureJoinKey(path: string): Promise<string> {
-  await createFileAtomic(path, newKeyPem(), 0o600)
+  // A full disk has no space for a new file, and none is needed.
+  if (!existsSync(path)) await createFileAtomic(path, newKeyPem(), 0o600)
   return readFile(path, 'utf8')
 }
 

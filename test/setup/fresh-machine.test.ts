@@ -118,6 +118,9 @@ function succeed(command: string): string {
 }
 
 describe('a fresh Debian 12 with systemd', function () {
+  // Installing the packages and building the image takes ten minutes on a busy machine.
+  this.timeout(1_500_000)
+
   before(async () => {
     removeMachine()
     await makeMachine()
