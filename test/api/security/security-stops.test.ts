@@ -189,6 +189,8 @@ describe('the automatic security stop', () => {
   describe('of a guest that ran out of memory', () => {
     let hungry: { uuid: string; name: string }
     beforeEach(async () => {
+      // Set first: the agent may sample the guest at any time after its creation.
+      agent.host.driver.sample = { ...agent.host.driver.sample, memoryKills: 2 }
       hungry = await gateway.fleet.addGuest({ name: `hungry-${lab.clockMs}` })
       await agent.domain.reconciler.pass()
     })
