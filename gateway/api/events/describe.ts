@@ -97,7 +97,12 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
   if (after === undefined) return 'host.removed'
   if (before === undefined) return 'host.added'
   if (before.state !== after.state) return after.state === 'online' ? 'host.online' : 'host.offline'
-  return JSON.stringify(settledRow(before)) === JSON.stringify(settledRow(after)) ? undefined : 'host.updated'
+  return JSON.stringify(settledParts(before)) === JSON.stringify(settledParts(after)) ? undefined : 'host.updated'
+}
+
+/** Without the time of the report: the installation script repeats its last step until the host is online. */
+function settledParts(host: HostView) {
+  return { ...settledRow(host), step: host.install?.step, message: host.install?.message }
 }
 
 /** The part of a host that callers bound to containers may see, too. */

@@ -167,6 +167,17 @@ describe('GET /events', function () {
     expect(listening.types).not.to.include('guest.updated')
   })
 
+  it('sends an event for each new step of an installation, and none for a repeated report', async () => {
+    const { hosts } = gateway.fleet
+    const { id } = await hosts.createHost({ name: 'new-host' })
+    const listening = await stream(gateway.adminKey, { query: '?kinds=host' })
+    for (const step of ['checking', 'waiting', 'waiting', 'failed'] as const)
+      await hosts.reportInstall(id, { step, message: '', atMs: Date.now() })
+    await hosts.removeHost(id, { force: false })
+    await listening.type('host.removed')
+    expect(listening.types.filter((type) => type === 'host.updated')).to.have.length(3)
+  })
+
   it('ends when the key is disabled, loses a right, or expires', async () => {
     for (const [change, code] of [
       [{ disabled: true }, 'key_disabled'],
