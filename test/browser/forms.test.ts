@@ -28,6 +28,8 @@ interface Form {
   readonly page: string
   /** Button that opens the form; absent: the form is part of the page. */
   readonly button?: string
+  /** Summary of the part to unfold. */
+  readonly unfold?: string
   /** Values by id of the control; true ticks a box. Other controls keep the form's defaults. */
   readonly values: Readonly<Record<string, string | true>>
   /** Labels of the boxes to tick. */
@@ -111,6 +113,7 @@ const forms: readonly Form[] = [
     operation: 'POST /hosts',
     page: '/hosts',
     button: 'Add a host',
+    unfold: 'Advanced',
     values: { 'host-name': 'node9', 'host-address': '198.51.100.9:7443', 'host-public': 'node9.example.com' },
   },
   {
@@ -266,6 +269,7 @@ describe('the forms of the panel', function () {
     const scope = form.button === undefined ? page.locator('#main-content') : page.getByRole('dialog')
     if (form.button !== undefined)
       await page.locator('#main-content').getByRole('button', { name: form.button, exact: true }).click()
+    if (form.unfold !== undefined) await scope.getByText(form.unfold, { exact: true }).click()
     await fill(scope, form.values)
     for (const label of form.ticks ?? []) await scope.getByLabel(label, { exact: true }).check()
     const [method = '', path = ''] = form.operation.split(' ')
