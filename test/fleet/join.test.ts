@@ -1,7 +1,6 @@
 import { expect } from 'chai'
 import jwt from 'jsonwebtoken'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { request } from 'node:https'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { createCsrPem, createPrivateKeyPem } from '../../agent/enrollment/csr.js'
@@ -10,6 +9,7 @@ import { joinGateway } from '../../agent/enrollment/join.js'
 import { ensureAuthority } from '../../gateway/pki/authority.js'
 import { joinPath, parseJoinToken } from '../../shared/join-token.js'
 import { describeError } from '../../shared/errors.js'
+import { postToJoinEndpoint } from '../support/gateway/join-endpoint.js'
 import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { codeOf, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
@@ -39,19 +39,7 @@ describe('joining', function () {
     }
   }
 
-  /** Calls the endpoint without the agent's code. */
-  function post(body: string, path = joinPath): Promise<{ status: number; text: string }> {
-    const [host, port] = test.fleet.joinAddress.split(':')
-    return new Promise((resolve, reject) => {
-      const call = request({ host, port, path, method: 'POST', rejectUnauthorized: false, agent: false }, (answer) => {
-        let text = ''
-        answer.on('data', (chunk: Buffer) => (text += chunk.toString()))
-        answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }))
-      })
-      call.on('error', reject)
-      call.end(body)
-    })
-  }
+  const post = (body: string, path = joinPath) => postToJoinEndpoint(test.fleet.joinAddress, path, body)
 
   it('handles one request per connection and closes it, even if several arrive together', async () => {
     const [host, port] = test.fleet.joinAddress.split(':')
