@@ -20,7 +20,7 @@ describe('fields of custom images', () => {
     ['../../etc', 'custom-etc-0123abcd4567'],
     ['x'.repeat(100), `custom-${'x'.repeat(40)}-0123abcd4567`],
   ] as const)
-    it(`${name.slice(0, 20)} is ${id.slice(0, 40)}`, () => {
+    it(`derive the id ${id.slice(0, 40)} from the name ${name.slice(0, 20)}`, () => {
       expect(customImageId(name, operation)).to.equal(id)
       expect(isCustomImageId(id)).to.equal(true)
       expect(matches(templateIdPattern, id)).to.equal(true)

@@ -30,7 +30,7 @@ describe('the limits of consoles', () => {
       .to.throw()
       .with.property('code', 'too_many_consoles')
 
-  it('allow one caller five for a guest, and more for another guest', () => {
+  it('allow a caller at most five consoles of each guest', () => {
     for (let n = 0; n < 5; n++) enter('key:1', 'a')
     expect(() => enter('key:1', 'a'))
       .to.throw()
@@ -41,13 +41,13 @@ describe('the limits of consoles', () => {
     enter('key:1', 'a')
   })
 
-  it('allow five to a key together with the keys that it created', () => {
+  it('count the consoles of a key and of the keys that it created together, at most five', () => {
     for (let n = 0; n < 5; n++) enter(`key:1/${n}`, 'a')
     refused('key:1/9', 'a')
     enter('key:2', 'a')
   })
 
-  it('allow ten for a guest, of which two customers leave some for a third and for administrators', () => {
+  it('allow ten consoles of a guest, and reserve some of them for a third customer and for administrators', () => {
     for (let n = 0; n < 5; n++) enter('key:1', 'a')
     for (let n = 0; n < 3; n++) enter('key:2', 'a')
     refused('key:2', 'a')

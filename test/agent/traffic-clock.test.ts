@@ -83,7 +83,7 @@ describe('expiry and traffic with a wrong clock', () => {
     expect(host.store.get(stopped).wanted).to.equal('stopped')
   })
 
-  it('leaves an expired guest stopped when the host boots with a lost time, until it is extended', async () => {
+  it('leaves an expired guest stopped when the host boots without the time, until its expiry is extended', async () => {
     host.store.update(guest, { expiresAtMs: host.nowMs - 1000 })
     await host.keeper.look()
     expect(host.stopped).to.deep.equal([guest])
@@ -98,7 +98,7 @@ describe('expiry and traffic with a wrong clock', () => {
     expect(host.store.get(guest).policy.expired).to.equal(false)
   })
 
-  it('leaves an expired guest stopped while the clock is wrong into the past', async () => {
+  it('leaves an expired guest stopped while the clock is behind', async () => {
     await pass(6 * minuteMs)
     host.store.update(guest, { expiresAtMs: host.nowMs - 1000 })
     await host.keeper.look()

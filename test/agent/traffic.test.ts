@@ -144,7 +144,7 @@ describe('traffic', () => {
     expect(host.used(uuid)).to.deep.equal([1067, 40])
   })
 
-  it('repeats no month on a host without a clock, at 1971 after each boot', async () => {
+  it('keeps the counts of the month on a host whose clock shows 1971 after each boot', async () => {
     const uuid = host.guest(1)
     for (const day of ['2026-11-21', '1971-01-01', '2026-11-22', '1971-01-01', '2026-11-23']) {
       host.nowMs = at(`${day} 00:00:00`)

@@ -26,7 +26,7 @@ describe('several guests at once, in the panel', function () {
   }
   const region = () => page.getByRole('region')
 
-  it('are started if they are stopped, of 50; the failed one is named, and can be retried separately', async () => {
+  it('are started unless they run already; the one that fails is named and can be retried separately', async () => {
     const { fleet } = lab.gateway
     for (let at = 0; at < 50; at++)
       await fleet.addGuest({ name: `fifty-${at}`, status: at < 30 ? 'stopped' : 'running' })

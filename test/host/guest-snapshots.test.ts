@@ -50,7 +50,7 @@ describe('snapshots of guests', function () {
     expect(inside('cat /root/data')).to.equal('before')
   })
 
-  it('do the same for a stopped guest, which stays stopped', async () => {
+  it('restore exactly the former content of a stopped guest, which stays stopped', async () => {
     const id = await take()
     inside('echo after >/root/data; echo new >/root/later')
     await real.done(powerOrder('stop', uuid).order)

@@ -114,7 +114,7 @@ describe('images', function () {
         expect(await refusal(images.ensure(id, () => undefined, never))).to.equal('template_unknown')
     })
 
-    it('abort when the last waiting caller cancels', async () => {
+    it('abort the build when the last waiting caller cancels', async () => {
       const [first, second] = [new AbortController(), new AbortController()]
       const stages: string[] = []
       const waits = [

@@ -128,7 +128,7 @@ describe('a guest of the lxc driver', function () {
       expect([await resized(wanted), await resized(wanted)]).to.deep.equal(['at_next_start, changed', 'at_next_start'])
     })
 
-    it('rejects less memory than in use', async () => {
+    it('rejects a memory limit below the current usage', async () => {
       const machine = await started()
       await booted(machine)
       const fill = attach(machine, '/bin/sh', '-c', 'head -c 200m /dev/zero | tail | sleep 30')

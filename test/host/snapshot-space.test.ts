@@ -150,7 +150,7 @@ describe('the space that snapshots retain', function () {
     write(join(root, 'data'), boughtMib - slackMib)
   })
 
-  it('is reduced to the space of the others, whichever snapshot is deleted', async () => {
+  it('shrinks to the space of the remaining snapshots, whichever one is deleted', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), 12)

@@ -194,7 +194,7 @@ describe('snapshots of volumes', function () {
     })
   })
 
-  it('count the referenced data with classic quotas, and the restored volume has the same limit', async () => {
+  it('report the size of the referenced data with classic quotas, and limit the restored volume as before', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     sh('truncate', '-s', '1G', theirs.loop_file)

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 describe('the order of operations', () => {
   const lab = useEngines()
 
-  it('is one after another for one guest, at most `parallel` guests at once, first come first served', async () => {
+  it('is first come, first served: one at a time for each guest, for at most `parallel` guests at once', async () => {
     const gauge = new Gauge()
     const engine = lab.start([define('a', [gauge.step('one'), gauge.step('two')])], { parallel: 3 })
     const ids = Array.from({ length: 30 }, (_, n) => `${n}`)
@@ -27,7 +27,7 @@ describe('the order of operations', () => {
     expect(engine.busy(guestSubject('g1'))).to.equal(false)
   })
 
-  it('is parallel for other subjects, whatever their kind, and serial for one', async () => {
+  it('is parallel for different subjects of any kind, and serial for each subject', async () => {
     const gauge = new Gauge()
     const engine = lab.start([define('a', [gauge.step('one')])], { parallel: 4 })
     const subject = { kind: 'image', id: 'g', name: '', number: 0 }

@@ -126,7 +126,7 @@ describe('a suspended guest', function () {
       expect(record().login).to.be.a('string')
     })
 
-  it('is stopped by mode stop and runs again afterwards', async () => {
+  it('is stopped by the mode `stop`, and is started again when the suspension ends', async () => {
     await suspend('stop')
     await settled()
     expect([runs(), record().status, isCut()]).to.deep.equal([false, 'stopped', true])
@@ -135,7 +135,7 @@ describe('a suspended guest', function () {
     expect([record().suspension, isCut()]).to.deep.equal([null, false])
   })
 
-  it('stays stopped afterwards if it was stopped before, or is stopped meanwhile', async () => {
+  it('stays stopped when the suspension ends, if it was stopped before or meanwhile', async () => {
     const stop = { $case: 'stop', value: { uuid: guest.uuid, force: true } } as const
     await carryOut(guest.domain, stop)
     await suspend('stop')

@@ -136,7 +136,7 @@ describe('what scripts/down --purge removes', function () {
   })
 
   for (const network of [flow, '\n  "bridge": btestnbr', '\n  bridge: &b btestnbr', '\n  bridge:\n    btestnbr'])
-    it(`is nothing with a configuration that only the program can read, ${JSON.stringify(network)}`, () => {
+    it(`is nothing if the shell cannot read the configuration, ${JSON.stringify(network)}`, () => {
       writeConfigs({ network })
       expectRefused(purge({ root: unbuilt }), 'the shell cannot read it')
       expect(existsSync(etc)).to.equal(true)
@@ -149,12 +149,12 @@ describe('what scripts/down --purge removes', function () {
       ['its prefix', { network: blocks.network.replace('interface_prefix: nbt', 'subnet: 10.9.0.0/16') }],
       ['its loop file', { storage: `\n  pool: ${state}/pool` }],
     ] as const)
-      it(`is nothing with a configuration that omits ${what}, ${root === '.' ? 'built' : 'not built'}`, () => {
+      it(`is nothing if the configuration omits ${what}, ${root === '.' ? 'built' : 'not built'}`, () => {
         writeConfigs(change)
         expectRefused(purge({ root }), 'belongs to the first instance')
       })
 
-  it('is nothing with a configuration that names another instance’s directory', () => {
+  it('is nothing if the configuration names the directory of another instance', () => {
     writeRecord('/var/lib/berth-btesto')
     writeConfigs({ agent: '/var/lib/berth-btesto/agent' })
     expectRefused(purge(), 'belongs to another instance, in /var/lib/berth-btesto')

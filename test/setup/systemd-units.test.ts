@@ -64,7 +64,7 @@ describe('systemd units', () => {
     for (const pulls of ['Requires', 'BindsTo', 'PartOf']) expect(settings.has(pulls), pulls).to.equal(false)
   })
 
-  it('stop no guest with the agent', () => {
+  it('keep the guests running when the agent is stopped', () => {
     const settings = parseUnit(readFileSync('systemd/berth-agent.service', 'utf8'))
     expect(settings.get('KillMode')).to.deep.equal(['process'])
     expect(settings.get('Delegate')).to.deep.equal(['yes'])

@@ -93,7 +93,7 @@ describe('the reason why a port cannot be reached', () => {
   ] as const satisfies readonly (readonly [string, Partial<ConnectionFacts>, readonly string[]])[])
     it(name, () => expect(found(facts)).to.deep.equal(steps))
 
-  it('is tested by connections only where they are informative', () => {
+  it('is checked with test connections only if their result would be conclusive', () => {
     const inside = (facts: Partial<ConnectionFacts>): boolean => triesInside({ ...well, ...facts })
     const through = (facts: Partial<ConnectionFacts>): boolean => triesThrough({ ...well, ...facts })
     expect([inside({}), inside({ listeners: undefined }), through({})]).to.deep.equal([true, true, true])

@@ -84,7 +84,7 @@ describe('run', () => {
     expect((await Promise.all(small)).map(({ stdout }) => Number(stdout))).to.deep.equal([...small.keys()])
   })
 
-  it('passes on lines beyond the stored output', async () => {
+  it('reports every line, also when the stored output is full', async () => {
     let lines = 0
     const options = { maxOutputBytes: 100, onStderrLine: () => void lines++ }
     await run('sh', ['-c', 'seq 1 5000 >&2'], options)

@@ -125,7 +125,7 @@ describe('API keys over HTTP', () => {
     ['zero', 0, ''],
     ['the zero date', '0000-00-00 00:00:00', ''],
   ] as const)
-    it(`reads ${why} as expiry`, async () => {
+    it(`accepts ${why} as the expiry`, async () => {
       expect((await keys.find((await keys.make({ expires_at: expires })).id)).expires_at).to.equal(ms)
     })
 

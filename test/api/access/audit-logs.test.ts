@@ -30,7 +30,7 @@ describe('audit log over HTTP', () => {
     return reply.body.data as Row[]
   }
 
-  /** Works while the agents fail with this error. */
+  /** Runs `work` while all calls of agents fail with this error. */
   const failingWith = async (failure: BerthError, work: () => Promise<unknown>): Promise<void> => {
     gateway.fleet.agentFailure = failure
     await work().finally(() => (gateway.fleet.agentFailure = undefined))

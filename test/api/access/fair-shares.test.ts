@@ -59,7 +59,7 @@ describe('keys with the same maker share', function () {
     expect(await left(await gateway.makeKey({ scopes: ['container:read'] }))).to.equal(999)
   })
 
-  it(`the number of keys: ${mostKeys}, then 409`, async () => {
+  it(`the limit of ${mostKeys} keys, above which the answer is 409`, async () => {
     const made: string[] = [bound]
     let refused: Awaited<ReturnType<typeof makeChild>> | undefined
     while (refused === undefined && made.length < 2 * mostKeys) {

@@ -55,7 +55,7 @@ describe('guesses at one account', function () {
     expect(await enters({ username: 'u99', address: '2001:db8:0:1::1', device: undefined })).to.not.equal(undefined)
   })
 
-  it('reset the counter of the account on success, but not of the source', async () => {
+  it('reset the counter of the account on success, but not the counter of the source address', async () => {
     const who = { username: 'clumsy', address: '192.0.2.77', device: undefined }
     for (let round = 0; round < 3; round++) {
       for (let n = 0; n < 4; n++) await limits.enter(who)

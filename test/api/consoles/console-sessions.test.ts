@@ -134,26 +134,26 @@ describe('consoles of logged-in people', function () {
         as = await calls.headers(account)
       })
 
-      it('when he logs out', () => thrownOut(as, () => done(calls.as(as)('POST', '/logout'))))
+      it('at logout', () => thrownOut(as, () => done(calls.as(as)('POST', '/logout'))))
 
-      it('when his other session ends them', async () => {
+      it('when another session of the administrator ends them', async () => {
         const other = calls.as(await calls.headers(account))
         await thrownOut(as, () => done(other('DELETE', '/account/sessions')))
       })
 
-      it('when he changes his password', () =>
+      it('when the password changes', () =>
         thrownOut(as, () => {
           const body = { current_password: password, password: 'staple paper clip 7' }
           return done(calls.as(as)('POST', '/account/password', { body }))
         }))
 
-      it('when he is disabled', () =>
+      it('when the account is disabled', () =>
         thrownOut(as, async () => {
           await makeAdmin() // one administrator must remain
           await lab.gateway.access.accounts.admins.setDisabled(account.id, true)
         }))
 
-      it('when he has to set up a second factor', async () => {
+      it('when the account must set up a second factor', async () => {
         const { requireTwoFactor } = lab.gateway.access.accounts.settings
         try {
           await thrownOut(as, () => requireTwoFactor.update(() => 'admins'))

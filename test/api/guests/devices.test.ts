@@ -22,7 +22,7 @@ describe('devices of the host over HTTP', () => {
     return gateway.request('POST', '/containers', { body, ...(key === undefined ? {} : { key }) })
   }
 
-  it('are allowed by an administrator, from the next start on, and shown', async () => {
+  it('can be allowed by an administrator, and are used and shown from the next start on', async () => {
     expect(await read(`/containers/${guest.id}`)).to.deep.include({ devices: [] })
     const { body } = await put(['fuse', 'tun', 'tun'])
     expect(body.data).to.deep.equal({ devices: ['tun', 'fuse'], restart_required: true })

@@ -166,7 +166,7 @@ describe('hostile input', function () {
     expect((await gateway.request('GET', `/containers/${guest.id}`)).status).to.equal(200)
   })
 
-  it('as a whole body is refused', async () => {
+  it('is refused as a request body', async () => {
     await fc.assert(
       fc.asyncProperty(fc.oneof(fc.json(), text), async (body) => {
         const reply = await gateway.request('POST', '/containers', { body: Buffer.from(body) })
@@ -176,7 +176,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('as an identifier in a path finds nothing', async () => {
+  it('finds nothing as an identifier in a path', async () => {
     await fc.assert(
       fc.asyncProperty(text, fc.constantFrom('containers', 'tasks', 'api-keys', 'hosts'), async (ref, resource) => {
         const path = `/${resource}/${encodeURIComponent(wellFormed(ref))}/x`
@@ -189,7 +189,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('as query parameters is refused or ignored', async () => {
+  it('is refused or ignored as query parameters', async () => {
     const name = fc.oneof(fc.constantFrom('page', 'page_size', 'sort', 'status', 'name', 'host_id', '__proto__'), text)
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(name, text), { maxLength: 5 }), async (pairs) => {
@@ -211,7 +211,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('in headers is refused or ignored', async () => {
+  it('is refused or ignored in headers', async () => {
     const value = fc.string({ unit: fc.constantFrom(...'abc019 ,;="\'\\/*-_.:()[]{}<>') })
     const name = fc.constantFrom(
       'x-api-key',

@@ -182,7 +182,7 @@ describe('the cost of a connection', function () {
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`stays low: an ignored upgrade offer is answered, and further data in its packet ends the connection: ${port}`, async () => {
+    it(`is low for an ignored upgrade offer: it is answered, but more data in its packet closes the connection: ${port}`, async () => {
       const offer = requests('x', '')['a refused upgrade to h2c']!
       const { talk, closed } = open(ports[port], offer.repeat(200))
       await closed
@@ -191,7 +191,7 @@ describe('the cost of a connection', function () {
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`stays low: the first of too many pipelined requests are answered before the close: ${port}`, async () => {
+    it(`is low for too many pipelined requests: the first are answered, then the connection is closed: ${port}`, async () => {
       const get = requests('x', '')['GET']!
       const floods = Array.from({ length: 4 }, () => open(ports[port], get.repeat(1000)))
       const other = open(ports[port], get)

@@ -167,7 +167,7 @@ describe('images over HTTP', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('fails with another checksum, and leaves nothing behind', async () => {
+    it('fails if the checksum differs, and leaves nothing behind', async () => {
       const task = await lab.downloaded('fedora-43')
       expect(task.status).to.equal('failed')
       expect(task.error).to.contain('SHA-256')

@@ -42,7 +42,7 @@ export class NetworkLab {
 
   readonly #subnet: Subnet
 
-  /** @param other own values of a second agent on the same host; it does not call `build` */
+  /** @param other network settings of a second agent on the same host, which must not call `build` */
   constructor(
     private readonly prefix: string,
     other: Partial<AgentConfig['network']> = {},

@@ -24,24 +24,24 @@ describe('stale connections', () => {
     expect(find({ add: [...had] })).to.deep.equal(none)
   })
 
-  it('are those of an address that lost its owner, with its mappings', () => {
+  it('include the flows of an address that lost its owner, and of its mappings', () => {
     const remove: ElementId[] = ['guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2', 'ports 6 . 20001']
     expect(find({ remove })).to.deep.equal({ ...none, addresses: ['10.64.0.2'] })
   })
 
-  it('are those of an IPv6 address, except link-local ones', () => {
+  it('include the flows of a removed IPv6 address, except link-local ones', () => {
     const of = (address: string): ElementId => `guests6 "bt1" . 02:be:00:00:00:01 . ${address}`
     const remove = [of('2001:db8::2'), of('::'), of('fe80::be:ff:fe00:1')]
     expect(find({ remove }).addresses).to.deep.equal(['2001:db8::2'])
   })
 
-  it('are those of a mapping with a new target', () => {
+  it('include the flows of a mapping whose target changed', () => {
     const found = find({ remove: ['ports 17 . 20001'], add: [['ports 17 . 20001', '10.64.0.3 . 53']] })
     expect(found.mappings).to.deep.equal([single('udp', 20001)])
     expect(found.newDatagrams).to.deep.equal([single('udp', 20001, '10.64.0.3')])
   })
 
-  it('are those of ranges and host addresses', () => {
+  it('include the flows of removed port ranges and of mappings on one host address', () => {
     const range = { hostPort: 3000, hostPortEnd: 3999, target: '10.64.0.2' }
     expect(
       find({
@@ -58,12 +58,12 @@ describe('stale connections', () => {
     ])
   })
 
-  it('are those of an added or removed public address', () => {
+  it('include the flows of an added or removed public address', () => {
     expect(find({ remove: ['public_in 203.0.113.5'] }).publicAddresses).to.deep.equal(['203.0.113.5'])
     expect(find({ add: [['public_in 203.0.113.6', '10.64.0.2']] }).publicAddresses).to.deep.equal(['203.0.113.6'])
   })
 
-  it('are those of datagrams before a mapping existed', () => {
+  it('include UDP flows from before a mapping existed', () => {
     const found = find({
       add: [
         ['ports 17 . 20002', '10.64.0.3 . 53'],
@@ -107,7 +107,7 @@ describe('stale connections', () => {
     ])
   })
 
-  it('are all datagrams to the host itself for very many new mappings', () => {
+  it('include all UDP flows to the host itself if there are many new mappings', () => {
     const newDatagrams = Array.from({ length: 17 }, (_, i) => single('udp', 3000 + i))
     expect(listFilters({ ...none, newDatagrams }, ['192.0.2.9'])).to.deep.equal([
       { address: '192.0.2.9', is: 'answerer', asked: '192.0.2.9', protocol: 'udp' },
