@@ -56,7 +56,7 @@ export function parseJoinToken(token: string): JoinTokenContent {
     /^[0-9a-f]{64}$/.test(ca) &&
     typeof exp === 'number' &&
     typeof address === 'string'
-  if (!well || !isHostPort(address)) throw bad('it is from another version')
+  if (!well || !isHostPort(address)) throw bad('it was created by an incompatible version of the gateway')
   return { hostId: sub, address, caFingerprint: ca, expiresAtMs: exp * 1000 }
 }
 

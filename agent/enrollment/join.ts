@@ -48,7 +48,7 @@ export async function joinGateway(token: string, identityDir: string, port?: num
   const request: JoinRequest = { token: token.trim(), csr, now_ms: Date.now(), ...(port !== undefined && { port }) }
   const answer = await sendRequest(content, caPem, JSON.stringify(request))
   if (answer.host_id !== content.hostId)
-    throw new BerthError('internal', 'gateway_untrusted', 'the gateway answered for another host')
+    throw new BerthError('internal', 'gateway_untrusted', 'the gateway returned the identity of another host')
   // Stores the authority that matched the fingerprint, not one from the answer.
   return writeIdentity(identityDir, { privateKeyPem, certificatePem: answer.certificate, caPem })
 }

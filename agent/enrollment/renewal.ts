@@ -32,7 +32,7 @@ export async function installCertificate(identityDir: string, certificatePem: st
   if (certificate.raw.equals(new X509Certificate(current.certificatePem).raw)) return current
   const privateKeyPem = await findPendingKey(identityPaths(identityDir).pendingKey)
   if (privateKeyPem === undefined || !certificate.checkPrivateKey(createPrivateKey(privateKeyPem)))
-    throw badCertificate('is not for the key of the last request')
+    throw badCertificate('does not belong to the key of the last request')
   checkRenewed(certificate, current)
   return writeIdentity(identityDir, {
     privateKeyPem,

@@ -32,7 +32,7 @@ export function checkRoutes(routes: readonly Route[]): void {
 /** Generated clients use the name for their functions, and show the example. */
 function refuseNameless({ name, body, example }: Route, names: Set<string>, refuse: (why: string) => never): void {
   if (!namePattern.test(name ?? '')) refuse('has no name')
-  if (names.has(name)) refuse(`has the name of another, ${name}`)
+  if (names.has(name)) refuse(`the name ${name} is used by another route`)
   if (body && example === undefined) refuse('has no example of its body')
   names.add(name)
 }

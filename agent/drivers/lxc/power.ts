@@ -48,7 +48,7 @@ export class LxcPower {
     const { runtime } = this.context
     await this.#ending(machine, async (target) => {
       if (runtime.read(target.name).state !== 'stopped')
-        throw conflict('guest_running', `${target.name} still has processes: it is not deleted`)
+        throw conflict('guest_running', `${target.name} cannot be deleted: it still has running processes`)
       await removeLeftovers(runtime, target)
       this.#discardConfig(target.name)
     })

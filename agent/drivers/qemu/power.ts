@@ -35,7 +35,8 @@ export class Power {
 
   async delete(machine: Machine): Promise<void> {
     await this.#ending(machine, async (name) => {
-      if (!this.#isStopped(name)) throw conflict('guest_running', `${name} still has processes: it is not deleted`)
+      if (!this.#isStopped(name))
+        throw conflict('guest_running', `${name} cannot be deleted: it still has running processes`)
       await this.#remove(name)
     })
   }

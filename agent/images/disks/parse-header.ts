@@ -87,11 +87,10 @@ function parseQcow2(bytes: Buffer, mostBytes: number): DiskFormat {
   if (bytes.length < 104) throw invalid('the qcow2 header is cut off')
   const version = bytes.readUInt32BE(4)
   if (version !== 2 && version !== 3) throw invalid(`qcow2 version ${version} is not supported`)
-  if (bytes.readBigUInt64BE(8) !== 0n || bytes.readUInt32BE(16) !== 0)
-    throw invalid('it needs another file below it (a backing file)')
+  if (bytes.readBigUInt64BE(8) !== 0n || bytes.readUInt32BE(16) !== 0) throw invalid('it depends on a backing file')
   if (bytes.readUInt32BE(32) !== 0) throw invalid('it is encrypted')
   const clusterBits = bytes.readUInt32BE(20)
-  if (clusterBits < 9 || clusterBits > 21) throw invalid(`clusters of 2^${clusterBits} bytes`)
+  if (clusterBits < 9 || clusterBits > 21) throw invalid(`its cluster size of 2^${clusterBits} bytes is not supported`)
   if (version === 3) checkVersion3(bytes)
   return { kind: 'qcow2', virtualBytes: checkSize(bytes.readBigUInt64BE(24), mostBytes) }
 }
@@ -116,7 +115,7 @@ function checkExtensions(bytes: Buffer, from: number): void {
 }
 
 function checkSize(size: bigint, mostBytes: number): number {
-  if (size === 0n) throw invalid('a disk of 0 bytes')
+  if (size === 0n) throw invalid('its disk size is 0 bytes')
   if (size > BigInt(mostBytes))
     throw new BerthError('exhausted', 'image_too_large', `its disk is larger than ${mostBytes} bytes`)
   return Number(size)

@@ -86,7 +86,7 @@ async function register(server: AcmeServer, { account, email }: AcmeOrder): Prom
   const contact = email === '' ? {} : { contact: [`mailto:${email}`] }
   const payload = { termsOfServiceAgreed: true, ...contact }
   const { location } = await server.post(newAccount, payload, { key: account })
-  if (location === '') throw acmeUnavailable('the account has no URL')
+  if (location === '') throw acmeUnavailable('the answer contains no account URL')
   return { key: account, accountUrl: location }
 }
 
