@@ -76,13 +76,13 @@ const BodySchema = Type.Object(
       Type.String({
         maxLength: 260,
         description:
-          'Host name or IP address. If omitted, it is unchanged; the first value is `detected_host`. Empty: removed while TLS is off.',
+          'Host name or IP address. If omitted, it is unchanged; the initial value is `detected_host`. Empty: removed if TLS is off, else unchanged.',
       }),
     ),
     email: Type.Optional(
       Type.String({
         maxLength: 254,
-        description: 'If omitted, it is unchanged. Empty: removed while TLS is off.',
+        description: 'If omitted, it is unchanged. Empty: removed if TLS is off, else unchanged.',
       }),
     ),
     cert_pem: pem(

@@ -32,7 +32,7 @@ export function loginSettingRoutes({ requireTwoFactor }: AccountSettings): Route
       name: 'updateLoginSettings',
       confirmed: true,
       audit: 'login_settings.update',
-      summary: 'Sets which accounts need a second factor. An account that still lacks it can only set it up',
+      summary: 'Sets which accounts need a second factor. Until such an account has set it up, it can do nothing else',
       body: SettingsSchema,
       example: { require_2fa: 'admins' },
       handle: async (context) => {

@@ -17,7 +17,7 @@ export const ImageSchema = Type.Object(
     downloaded: Type.Boolean(),
     enabled: Type.Boolean({ description: '`true`: new containers can be created from the image.' }),
     downloading: Type.Boolean({
-      description: '`true`: the image is being built or downloaded, or waits for it.',
+      description: '`true`: the build or download is running or queued.',
     }),
     progress: Type.Number({
       minimum: 0,

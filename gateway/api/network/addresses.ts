@@ -116,7 +116,7 @@ function ipv6StatusRoute(fleet: Fleet): Route {
     subUser: 'refused',
     scope: 'ipv6:read',
     bound: 'same',
-    summary: 'Returns whether a host can give containers IPv6 addresses, or the reason why not',
+    summary: 'Returns whether a host can assign IPv6 addresses to containers. If not, `reason` says why',
     data: Ipv6StatusSchema,
     errors: agentErrors,
     handle: async ({ query }) => {
@@ -139,7 +139,8 @@ function assignRoute(fleet: Fleet): Route {
     bound: 'guest',
     audit: 'container.ipv6',
     tag: 'Routing',
-    summary: 'Assigns more IPv6 addresses to a container immediately. Without a body: one, if the container has none',
+    summary:
+      'Assigns additional IPv6 addresses to a container immediately. Without a body, a container without an IPv6 address gets one',
     params: ContainerPathSchema,
     body: AssignBodySchema,
     example: { ipv6_count: 1, ipv6_addresses: ['2001:db8::7'] },

@@ -21,7 +21,9 @@ const ChangedSchema = Type.Object(
   {
     ...SettingsSchema.properties,
     cancelled_tasks: Type.Integer({ description: 'Number of containers whose pending stop was canceled.' }),
-    cleared_blocks: Type.Integer({ description: 'Number of containers that can be started again.' }),
+    cleared_blocks: Type.Integer({
+      description: 'Number of containers that were blocked and can be started again now.',
+    }),
   },
   { title: 'ChangedSecuritySettings' },
 )

@@ -19,7 +19,7 @@ const fields = {
     ...trimmed,
     maxLength: 2000,
     description:
-      'https URL of a public address, unless the configuration allows more. It is visible to all callers that can read webhooks.',
+      'https URL with a public address. The configuration can allow other URLs. All callers that can read webhooks see the URL.',
   }),
   events: Type.Array(Type.String({ ...trimmed, maxLength: 64 }), {
     maxItems: 50,
