@@ -47,7 +47,7 @@ export function createGuestSettingsService(parts: GuestSettingsParts): GuestSett
   }
 }
 
-/** @throws {BerthError} `missing_field` without a change, or for one of a newer gateway */
+/** @throws {BerthError} `missing_field` if the request has no change that this agent knows */
 function change(kinds: SettingKinds, request: ChangeSettingRequest): Promise<GuestRecord> {
   const { change: wanted } = request
   if (!wanted) throw new BerthError('invalid', 'missing_field', 'change: is required', { field: 'change' })

@@ -7,9 +7,9 @@ const subvolumeInode = 256
 const maxPathBytes = 3000
 
 /**
- * Finds the topmost subvolumes inside the subvolume at `root`, which nothing may be writing to. It walks the tree,
- * because btrfs(8) prints lists as text, in which a name with a line break could look like another subvolume. Trees
- * deeper than a path can be are moved up to the root on the way.
+ * Finds the topmost subvolumes inside the subvolume at `root`. No process may write to it meanwhile. The function walks
+ * the tree, because btrfs(8) prints lists as text, in which a name with a line break could look like another subvolume.
+ * Directories whose path would be too long are moved up to the root.
  */
 export async function findNestedSubvolumes(root: string): Promise<Buffer[]> {
   const found: Buffer[] = []

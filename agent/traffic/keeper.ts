@@ -178,7 +178,7 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** @returns guests whose policy changed, or that run although they may not */
+  /** @returns guests whose policy changed, that must be stopped, or whose suspension ends now */
   #count(look: Look): string[] {
     const counts = this.#counts.list()
     const records = this.parts.context.store.list()

@@ -31,7 +31,7 @@ export class GuestCache {
     await this.flush()
   }
 
-  /** Writes a new guest; durable when it returns. After a failure it is written later, like changes. */
+  /** Writes a new guest durably before it returns. If that fails, the guest is written later, as changes are. */
   async keep(hostId: string, guest: Guest): Promise<void> {
     try {
       await this.store.run('keep a new guest', (client) => client.hSet(this.#key(hostId), guest.uuid, encode(guest)))

@@ -75,7 +75,7 @@ export class HostState {
   }
 }
 
-/** Reads `online` from the host, so that a host that comes or goes changes no guest. */
+/** Reads `online` from the host, so that the guests stay unchanged when the host connects or disconnects. */
 export class GuestEntry implements GuestView {
   /** Data that readers derived from the guest; a map of all entries would cost more memory than the entries. */
   shown: unknown = undefined

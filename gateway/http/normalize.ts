@@ -3,8 +3,8 @@ import { invalidField } from '../../shared/errors.js'
 
 /*
  * Interprets values of clients: older billing modules send every field they know, numbers as text, and empty text for
- * nothing. Derived from the schemas and run before they are checked: a valid value stays, one that means a valid value
- * is replaced by it, and anything else is left for the check to refuse.
+ * nothing. The rules are derived from the schemas and are applied before validation. A value that the schema accepts
+ * stays. Another spelling of such a value is replaced. All other values stay too, and validation rejects them.
  */
 
 /** Berth's own keywords in request schemas, left out of the published document. */

@@ -13,7 +13,7 @@ export function refuseSubUser(route: Pick<Route, 'subUser'>, caller: Principal):
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for sub-users')
 }
 
-/** The scope that a caller needs: a sub-user without the route's own scope may have its restricted form. */
+/** The scope that a caller needs. A sub-user that lacks the scope of the route may have its restricted form instead. */
 export function scopeFor({ scope, subUser }: Pick<Route, 'scope' | 'subUser'>, caller: Principal): string {
   const narrow = caller.subUser !== undefined && subUser === 'inner' && !coversScope(caller.scopes, scope)
   return narrow ? innerPortsScope : scope

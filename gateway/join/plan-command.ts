@@ -1,7 +1,7 @@
 export interface CommandFacts {
   /** host:port of the join endpoint. */
   readonly address: string
-  /** As in `pinOf`. */
+  /** Pin of the gateway's public key, in the form of `pinOf`. */
   readonly pin: string
   readonly token: string
   /** False: this gateway has no packages for hosts, which then need an installed agent. */

@@ -23,8 +23,8 @@ export type SubUserFields = { readonly [Name in keyof SubUserTerms]?: SubUserTer
 const defaultPortMappings = 10
 
 /**
- * Plans a new sub-user's terms. By default it gets all permissions that its maker has.
- * @throws {BerthError} `insufficient_scope` if the maker has none of them, or less than the request names
+ * Plans the terms of a new sub-user. By default it gets all permissions of its creator that a sub-user can have.
+ * @throws {BerthError} `insufficient_scope` if the creator has no such permission, or lacks a requested one
  */
 export function planTerms(
   fields: SubUserFields & { username: string; containerUuids: readonly string[] },

@@ -42,7 +42,7 @@ export function typesOf(events: readonly string[]): EventType[] {
   )
 }
 
-/** The creator of a webhook, and everybody who changes it, must be able to read these. */
+/** Kinds of events that the creator of a webhook, and every caller that changes it, must have permission to read. */
 export function kindsOf(events: readonly string[]): EventKind[] {
   return [...new Set(typesOf(events).map(kindOf))]
 }

@@ -15,7 +15,7 @@ interface Order {
     guests: number
     firstId: number
   }[]
-  /** Per host, among its guests. */
+  /** Number of changes per host; each changes one of its guests. */
   readonly changesPerSecond: number
 }
 

@@ -27,7 +27,7 @@ export interface GuestLimits {
   networkUpMbps: number
   ioReadMbps: number
   ioWriteMbps: number
-  /** Requests a second; absent: unlimited. */
+  /** Read requests per second; absent: unlimited. */
   ioReadIops?: number | undefined
   ioWriteIops?: number | undefined
 }

@@ -1,7 +1,10 @@
 import { expect } from 'chai'
 import { planRotation, type RetainedCopy } from './plan-rotation.js'
 
-/** `h`: manual, `s`: scheduled; followed by `t`: being taken, `d`: being deleted. The id is the position. */
+/**
+ * Parses words: `h` is a manual snapshot, `s` a scheduled one. A following `t` means that it is being taken, `d` that
+ * it is being deleted. The id is the position in the text.
+ */
 function keptOf(text: string): RetainedCopy[] {
   return text.split(' ').flatMap((word, index) => {
     if (word === '') return []

@@ -19,8 +19,8 @@ export interface OpenedFile {
 }
 
 /**
- * Parameters of a start of QEMU. Files are opened for it, by the name that stands for their descriptor in the
- * arguments.
+ * Parameters of a start of QEMU. The launcher opens the files. In the arguments, the name of a file stands for its
+ * descriptor.
  */
 export interface QemuLaunchOrder {
   readonly lock: string

@@ -1,7 +1,10 @@
 import { CommandError } from '../process/process.js'
 import { ToolPipe } from '../process/pipe.js'
 
-/** The loopback interface has index 1 in every network namespace; the agent never reads it otherwise. */
+/**
+ * Output that marks the end of an answer: the loopback interface. It has index 1 in every network namespace, and no
+ * other command of the agent prints it.
+ */
 const markerOutput = /\[\{"ifindex":1,"ifname":"lo",.*\}\]\n$/
 const allowed = /^[A-Za-z0-9 _.:/@-]+$/
 const notThere = /does not exist|Cannot find device/

@@ -24,7 +24,7 @@ export async function installCd(
   making.report(0.75, 'copying')
   await checkCd(archive, await parts.readBound())
   await makeImage(parts, id, making, async (work) => {
-    await copyFile(archive, cdOf(work), constants.COPYFILE_FICLONE) // both are in the pool: nothing is copied
+    await copyFile(archive, cdOf(work), constants.COPYFILE_FICLONE) // no copy of the data: both files are in the pool
     await chmod(cdOf(work), 0o600)
   })
 }

@@ -74,7 +74,7 @@ export function planBridgeSysctls(bridge: string): SysctlPlan[] {
     { path: `${ipv6}/addr_gen_mode`, value: 1, optional: true },
     { path: `${ipv6}/accept_ra`, value: 0, optional: true },
     { path: `${ipv6}/accept_redirects`, value: 0, optional: true },
-    // One neighbour per guest: with the default of 1,024 further guests would be unreachable.
+    // Each guest needs an entry in the neighbour table. Guests beyond its default size of 1,024 would be unreachable.
     ...[4096, 16384, 32768].map((value, index) => ({
       path: `net/ipv4/neigh/default/gc_thresh${index + 1}`,
       value,

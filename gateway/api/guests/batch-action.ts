@@ -108,7 +108,7 @@ async function batchAction(
 }
 
 interface ActionResult {
-  /** Absent for a setting. */
+  /** Absent if the action changes a setting, which needs no task. */
   readonly task_id?: string
   readonly container_name: string
   readonly ssh_password: string

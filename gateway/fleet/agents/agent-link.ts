@@ -10,7 +10,7 @@ export interface AgentLinkParts {
   readonly hostChanged: KeyedCondition
   /** How long a host stays online without a connection. */
   readonly reconnectMs: number
-  /** `connection`: that of the live stream, while its certificates are valid. */
+  /** `connection`: the connection of the live stream, while its certificates are valid. */
   readonly watcher: { readonly connection: AgentConnection | undefined }
   readonly pauses: Pick<PauseWatch, 'check'>
 }

@@ -17,7 +17,7 @@ export class LiveRows<Row> {
   failure = $state.raw<ApiFailure | undefined>()
   /** Changes that are not applied yet. */
   #changes: Change[] = []
-  /** Changes since the reading began: its answer may be older. */
+  /** Changes that arrived during a read: the answer of the read may be older. */
   #meanwhile: Change[] | undefined
   #followers = 0
   #end: () => void = () => undefined

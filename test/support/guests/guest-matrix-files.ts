@@ -4,10 +4,10 @@ import type { MatrixGuest } from './matrix-guests.js'
 import { describeOperationMatrix } from '../operations/operation-matrix.js'
 
 /**
- * Tests some operations on guests with real LXC or QEMU, btrfs and nft. It kills the agent after each step and after its
- * undo, and for some operations lets an early step fail. After each case the state of the host, which is read without
- * the agent's code, must match the journal. test/operations/guest-matrix.test.ts tries every other fault, on a host in
- * memory.
+ * Tests some operations on guests with real LXC or QEMU, btrfs and nft. It kills the agent after each step and after
+ * its undo, and for some operations lets an early step fail. After each case the state of the host, which is read
+ * without the agent's code, must match the journal. test/operations/guest-matrix.test.ts tries every other fault, on a
+ * host in memory.
  * @param tag as for `agentConfig`
  * @param more tests on the same host
  */

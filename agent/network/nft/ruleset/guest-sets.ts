@@ -11,7 +11,7 @@ export const guestSets = {
   guests: 'bridge',
   /** device . mac . ipv6 */
   guests6: 'bridge',
-  /** device . mac as a number: the MAC that a neighbour solicitation may carry */
+  /** device . mac as a number; the only MAC address that the guest may send in a neighbour solicitation */
   solicitors: 'bridge',
   /** address: verdict; leads to the guest's firewall chains for flows opened towards it and by it */
   firewall_in: 'inet',
