@@ -92,7 +92,7 @@ describe('installation of hosts', () => {
       expect([answer.status, codeIn(answer)]).to.deep.equal([404, 'not_found'])
     })
 
-  it('shows the reported steps, and tells the host its state', async () => {
+  it('shows the reported steps, and reports the state to the host', async () => {
     const { text } = await report({ step: 'failed', message: 'no\nspace\u202e' + 'x'.repeat(1000) })
     expect(JSON.parse(text)).to.deep.equal({ host: 'new', status: 'pending', address: '' })
     const { install } = test.fleet.view.findHost(hostId)!

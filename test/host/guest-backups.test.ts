@@ -270,7 +270,7 @@ describe('backups of guests', function () {
     }
   })
 
-  it('fail where the target is full, breaks off or lies, and leave nothing', async () => {
+  it('fail if the target is full, disconnects or lies, and leave nothing behind', async () => {
     const small = join(scratch.path, 'small')
     mkdirSync(small)
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'btest', small])

@@ -85,7 +85,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('in any field of a creation is refused or harmless', async () => {
+  it('is refused or harmless in any field of a creation', async () => {
     const before = [...gateway.fleet.guests()].length
     let created = 0
     await fc.assert(
