@@ -82,7 +82,8 @@ export function parseIdentity(pem: string): AgentIdentity {
     const [certificatePem = '', caPem = ''] =
       pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n/g) ?? []
     const certificate = new X509Certificate(certificatePem)
-    if (!certificate.checkPrivateKey(createPrivateKey(privateKeyPem))) throw new Error('key of another certificate')
+    if (!certificate.checkPrivateKey(createPrivateKey(privateKeyPem)))
+      throw new Error('the key belongs to another certificate')
     if (!certificate.verify(new X509Certificate(caPem).publicKey)) throw new Error('certificate of another authority')
     const { identity, serial, notAfterMs } = readCertificateIdentity(certificate)
     if (identity.role !== 'agent' || !identity.hostId) throw new Error('not an agent certificate')

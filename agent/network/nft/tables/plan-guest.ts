@@ -146,7 +146,8 @@ function checkGuest(guest: GuestNetwork): void {
     [ipv4, ...publicIpv4s].every((address) => parseIpv4(address) !== undefined) &&
     ipv6Addresses.every(isPlainIpv6) &&
     portMappings.every(isMapping)
-  if (!valid) throw new BerthError('internal', 'internal_error', `guest network out of its rules: ${device}`)
+  if (!valid)
+    throw new BerthError('internal', 'internal_error', `the network settings of the guest at ${device} are not valid`)
 }
 
 function isMapping({ protocol, hostIp, hostPort, hostPortEnd, containerPort }: NatMapping): boolean {
