@@ -21,7 +21,7 @@ describe('webhooks and activity in the panel', () => {
 
   const rowsOf = (page: Page, text: string) => page.locator('table.rows tbody tr').filter({ hasText: text })
 
-  it('are created with a secret that is shown once, tested, sent again and removed', async function () {
+  it('are created with a secret that is shown once, tested, sent again and deleted', async function () {
     const page = await lab.logIn()
     await lab.show(page, '/webhooks')
     await page.getByRole('button', { name: 'Add a webhook' }).click()
@@ -53,8 +53,8 @@ describe('webhooks and activity in the panel', () => {
     expect(await page.locator('body').innerText()).not.to.include(secret)
 
     await lab.show(page, '/webhooks')
-    await rowsOf(page, 'billing').getByRole('button', { name: 'Remove' }).click()
-    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
+    await rowsOf(page, 'billing').getByRole('button', { name: 'Delete' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
     await page.getByText('No webhooks yet.').waitFor()
     await page.context().close()
   })

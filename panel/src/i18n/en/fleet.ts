@@ -48,7 +48,7 @@ export const fleet = {
   'hosts.joinTitle': 'Install the agent on the host',
   'hosts.joinText': 'Run this command on the host, as root. It is valid until {{time}}.',
   'hosts.joinLocal':
-    'Only the gateway’s own machine reaches {{address}}. To add another machine, set join_listen or join_address in gateway.yaml first, then create a new command.',
+    'Only the gateway’s own host reaches {{address}}. To add another host, set join_listen or join_address in gateway.yaml first, then create a new command.',
   'hosts.installation': 'Installation',
   'hosts.installFailed': 'The installation failed: {{reason}}',
   'hosts.installAgain': 'Fix the cause, then run the command again. If it has expired, create a new command.',
@@ -84,7 +84,7 @@ export const fleet = {
   'images.absent': 'Not downloaded',
   'images.download': 'Download',
   'images.downloading': 'Downloading {{percent}}%',
-  'images.removeAsk': 'Remove {{name}}?',
+  'images.removeAsk': 'Delete {{name}}?',
   'images.removeText': 'Guests created from it are not affected.',
   'images.field.name': 'Name',
   'images.field.distro': 'Distribution',

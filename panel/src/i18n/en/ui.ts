@@ -22,6 +22,7 @@ export const ui = {
   'ui.notices': 'Notices',
   'ui.offline': 'Connection lost. Reconnecting… You can’t make changes until it is restored.',
   'ui.remove': 'Remove',
+  'ui.delete': 'Delete',
   'ui.retry': 'Try again',
   'ui.save': 'Save',
   'ui.saved': 'Saved',

@@ -20,8 +20,8 @@ export const webhooks = {
   'webhooks.rotateAsk': 'New secret for {{name}}?',
   'webhooks.rotateText':
     'All further messages are signed with the new secret. Receivers that use the old one reject them.',
-  'webhooks.removeAsk': 'Remove {{name}}?',
-  'webhooks.removeText': 'Pending messages are dropped.',
+  'webhooks.removeAsk': 'Delete {{name}}?',
+  'webhooks.removeText': 'Pending messages are deleted.',
   'webhooks.deliveries': 'Deliveries',
   'webhooks.noDeliveries': 'No deliveries yet.',
   'webhooks.event': 'Event',

@@ -23,6 +23,7 @@ export const ui: Readonly<Record<keyof typeof english, string>> = {
   'ui.notices': '通知',
   'ui.offline': '连接已断开，正在重新连接… 恢复之前无法修改。',
   'ui.remove': '删除',
+  'ui.delete': '删除',
   'ui.retry': '重试',
   'ui.save': '保存',
   'ui.saved': '已保存',
