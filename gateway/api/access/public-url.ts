@@ -9,7 +9,7 @@ const PublicUrlSchema = Type.Object(
   {
     public_url: Type.String({ description: 'The configured URL. Empty: not configured.' }),
     effective_url: Type.String({
-      description: 'Used in links for customers and administrators. Empty: not known.',
+      description: 'Used in links for sub-users and administrators. Empty: not known.',
     }),
     source: oneOf(
       ['set', 'tls', 'none'],
@@ -57,7 +57,7 @@ export function publicUrlRoutes({ settings, publicUrl }: PublicUrlDeps): Route[]
       method: 'PUT',
       name: 'updatePublicUrl',
       audit: 'public_url.update',
-      summary: 'Sets the public URL of the panel. Links for customers begin with this URL',
+      summary: 'Sets the public URL of the panel. Links for sub-users and administrators begin with this URL',
       body: BodySchema,
       example: { public_url: 'https://panel.example.com' },
       handle: async (context) => {

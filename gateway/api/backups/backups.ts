@@ -161,7 +161,7 @@ function restoreRoute(parts: BackupParts): Route {
     scope: 'backup:restore',
     audit: 'backup.restore',
     summary:
-      'Restores a backup onto this container. The backup may come from another container or host. A running container is stopped after the backup was fetched, and started again. Afterwards the passwords and keys on the disk are those of the time of the backup. With a backup of another container, this container keeps its own login and host name, and gets a new machine-id and new SSH host keys',
+      'Restores a backup onto this container. The backup may come from another container or host. A running container is stopped after the backup was fetched, and started again. Afterwards the passwords and keys on the disk are those of the time of the backup. With a backup of another container, this container keeps its own login and host name, and gets a new `machine-id` and new SSH host keys',
     params: BackupPathSchema,
     body: RestoreBodySchema,
     bodyOptional: true,

@@ -20,7 +20,7 @@ const stepTexts = {
   running: 'the container is running',
   listening: 'a program in the container listens on the port',
   mapping: 'the port can be reached from outside, through a mapping or a public address',
-  address: 'the address that customers are given leads to the host',
+  address: 'the address that is shown to sub-users leads to the host',
   firewall: 'the firewall of the container accepts connections from `source`',
   guest: 'the host can connect to the container',
   connection: 'a connection through the mapping succeeds',
@@ -64,7 +64,7 @@ const StepSchema = Type.Object(
     code: Type.Union([oneOf(codes), Type.Literal('')], {
       description: `Reason why the state is not simply \`ok\`. ${listed(codeTexts)}.`,
     }),
-    message: Type.String({ description: 'The code in words. Empty: no problem.' }),
+    message: Type.String({ description: 'Explains the code. Empty: no problem.' }),
   },
   { title: 'ConnectionStep' },
 )
@@ -84,7 +84,7 @@ const DiagnosisSchema = Type.Object(
     port: Type.Integer({ description: 'Port to which clients connect from outside. 0: none.' }),
     shown_address: Type.String({
       description:
-        'Address that customers are given: an address of the container, or the public address of the host. Empty: not known.',
+        'Address that is shown to sub-users: an address of the container, or the public address of the host. Empty: not known.',
     }),
     listening_ports: Type.Array(Type.Integer(), {
       description: 'Other ports on which the container listens, if nothing listens on this port.',

@@ -12,7 +12,7 @@ const StreamQuerySchema = Type.Object({
     Type.String({
       ...trimmed,
       maxLength: 100,
-      description: `Kinds of events, separated by commas: ${eventKinds.join(', ')}. Default: all that the caller can read.`,
+      description: `Kinds of events, separated by commas: ${eventKinds.map((kind) => `\`${kind}\``).join(', ')}. Default: all that the caller can read.`,
     }),
   ),
   last_event_id: Type.Optional(

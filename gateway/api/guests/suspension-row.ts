@@ -16,7 +16,7 @@ export const suspensionRowFields = {
       description: 'Internal reason. Absent for sub-users and for keys that are bound to containers.',
     }),
   ),
-  suspended_message: Type.Optional(Type.String({ description: 'Message for the customer.' })),
+  suspended_message: Type.Optional(Type.String({ description: 'Message for sub-users.' })),
   suspended_at: Type.Optional(TimeSchema),
   suspended_until: Type.Optional(TimeSchema),
 }

@@ -16,9 +16,9 @@ const textOf = (description: string) => Type.String({ ...trimmed, pattern: suspe
 
 /** Fields of a suspension, shared with batches. */
 export const suspensionFields = {
-  reason: textOf('Internal reason, not shown to the customer. At most 500 printable characters on one line.'),
+  reason: textOf('Internal reason, not shown to sub-users. At most 500 printable characters on one line.'),
   message: Type.Optional(
-    textOf('Message for the customer. At most 500 printable characters on one line. Default: empty.'),
+    textOf('Message for sub-users. At most 500 printable characters on one line. Default: empty.'),
   ),
   mode: Type.Optional(
     oneOf(

@@ -28,7 +28,7 @@ export const HostRowSchema = Type.Object(
       description: 'Last step that the installation script reported. `null`: the script has not been used.',
     }),
     public_address: Type.String({
-      description: 'DNS name or IP address at which customers reach the containers of the host. Empty: not known.',
+      description: 'DNS name or IP address at which clients reach the containers of the host. Empty: not known.',
     }),
     public_address_source: oneOf(
       ['set', 'guess', 'none'],

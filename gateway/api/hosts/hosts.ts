@@ -24,7 +24,7 @@ const PublicAddressSchema = Type.String({
   ...trimmed,
   maxLength: 253,
   description:
-    'DNS name or IP address at which customers reach the containers of the host. It is used in SSH commands. Empty: derived from what the agent reports.',
+    'DNS name or IP address at which clients reach the containers of the host. It is used in SSH commands. Empty: derived from what the agent reports.',
 })
 const HostPathSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
 
@@ -41,7 +41,7 @@ const JoinTokenSchema = Type.Object(
     }),
     join_local_only: Type.Boolean({
       description:
-        '`true`: only an agent on the same machine as the gateway can reach `join_address`, for example because it is a loopback address. For other machines set `join_listen` or `join_address` in `gateway.yaml`, then create a new join token.',
+        '`true`: only an agent on the same host as the gateway can reach `join_address`, for example because it is a loopback address. For other hosts, set `join_listen` or `join_address` in `gateway.yaml`, then create a new join token.',
     }),
   },
   { title: 'JoinToken' },

@@ -145,7 +145,7 @@ function removeRoute({ fleet, customImages }: CustomImageParts): Route {
     name: 'removeCustomImage',
     scope: 'image:delete',
     audit: 'image.custom_remove',
-    summary: 'Removes a custom image and its data on the disk. Containers that were created from it are kept',
+    summary: 'Deletes a custom image and its data on the disk. Containers that were created from it are kept',
     query: LooseIdSchema,
     body: LooseIdSchema,
     bodyOptional: true,

@@ -32,7 +32,7 @@ function readRoute(fleet: Fleet): Route {
     subUser: 'refused',
     scope: 'routing:read',
     bound: 'own',
-    summary: 'Ports and public addresses of a host: pools, what is used, who has what',
+    summary: 'Returns the pools of ports and public addresses of a host, and which container uses which',
     data: RoutingSchema,
     errors: agentErrors,
     handle: async ({ caller, query }) => {

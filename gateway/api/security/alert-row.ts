@@ -16,7 +16,7 @@ export const AlertRowSchema = Type.Object(
     source_ip: Type.String({ description: 'Address of the container.' }),
     target_ip: Type.String({ description: 'Address of the target. `*`: several targets.' }),
     target_port: Type.Integer({ description: 'Port of the target. 0: several or none.' }),
-    detail: Type.String({ description: 'Measured values, as text for people.' }),
+    detail: Type.String({ description: 'Measured values, as readable text.' }),
     log_line: Type.String({ description: 'The alert as one line of text.' }),
     timestamp: {
       ...TimeSchema,

@@ -129,7 +129,7 @@ function changeRoutes({ webhooks, time }: Parts): Route[] {
       path: '/webhooks/{id}',
       name: 'deleteWebhook',
       audit: 'webhook.delete',
-      summary: 'Removes a webhook and its undelivered events',
+      summary: 'Deletes a webhook and its undelivered events',
       params: WebhookPathSchema,
       handle: async (context) => {
         const { id, name, url } = records.get(context.params.id)

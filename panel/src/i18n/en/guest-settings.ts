@@ -44,7 +44,7 @@ export const guestSettings = {
   'reinstall.snapshotNote': 'before the reinstallation',
   'devices.title': 'Devices of the host',
   'devices.text':
-    'Each device opens more of the host’s kernel to this container, and a fault there affects every guest of the host. Allow devices only for customers you trust.',
+    'Each device opens more of the host’s kernel to this guest, and a fault there affects every guest of the host. Allow devices only for customers you trust.',
   'devices.tun': 'VPN (/dev/net/tun)',
   'devices.tunText': 'OpenVPN, WireGuard in user space, Tailscale',
   'devices.fuse': 'File systems in user space (/dev/fuse)',
