@@ -90,7 +90,7 @@ function parseQcow2(bytes: Buffer, mostBytes: number): DiskFormat {
   if (bytes.readBigUInt64BE(8) !== 0n || bytes.readUInt32BE(16) !== 0) throw invalid('it depends on a backing file')
   if (bytes.readUInt32BE(32) !== 0) throw invalid('it is encrypted')
   const clusterBits = bytes.readUInt32BE(20)
-  if (clusterBits < 9 || clusterBits > 21) throw invalid(`its cluster size of 2^${clusterBits} bytes is not supported`)
+  if (clusterBits < 9 || clusterBits > 21) throw invalid(`its clusters of 2^${clusterBits} bytes are not supported`)
   if (version === 3) checkVersion3(bytes)
   return { kind: 'qcow2', virtualBytes: checkSize(bytes.readBigUInt64BE(24), mostBytes) }
 }
