@@ -50,6 +50,8 @@ describe('the route table', () => {
       expect(start([route(good as never)])).not.to.throw()
       expect(start([broken])).to.throw(/route POST/)
       expect(start([route(good as never), route({ ...good, name: 'other' } as never)])).to.throw(/twice/)
-      expect(start([route(good as never), route({ ...good, path: '/others' } as never)])).to.throw(/the name of/)
+      expect(start([route(good as never), route({ ...good, path: '/others' } as never)])).to.throw(
+        /the name makeThing is used by another route/,
+      )
     })
 })

@@ -70,7 +70,9 @@ export class LabFleet implements Fleet {
     hosts = ['host-a'],
     agentConfig = {},
   }: LabFleetOptions): Promise<LabFleet> {
-    const settings = { state_dir: stateDir, join_listen: '127.0.0.1:0', agents: { reconnect_ms: 0 } }
+    // Agents share this process: a flood in one test must not look like a silent agent to the next one.
+    const agentSettings = { reconnect_ms: 0, silence_ms: 120_000 }
+    const settings = { state_dir: stateDir, join_listen: '127.0.0.1:0', agents: agentSettings }
     const config = validateConfig(GatewayConfigSchema, settings, 'lab')
     const authority = await ensureAuthority(join(stateDir, 'pki'), caDays)
     const started = await Promise.all(hosts.map((id) => startAgent({ id, authority, stateDir, agentConfig })))
