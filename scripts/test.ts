@@ -7,6 +7,7 @@ import { compile } from './runner/compile.js'
 import {
   findTests,
   formatTimes,
+  isComplete,
   planChains,
   readTimes,
   selectTests,
@@ -42,8 +43,7 @@ async function main(): Promise<void> {
   const lanes = lanesOf(isQuick, options.lanes)
   if (options.list) return listChains(chains, lanes)
   if (options.changed !== undefined && files.length === 0) return console.log('no test is affected')
-  const isPartial = files.length < findTests().length
-  if (!isPartial) sweep()
+  if (isComplete(files, findTests())) sweep()
   const run = new TestRun(chains, lanes)
   await run.run()
   if (options.record) record(run.results)

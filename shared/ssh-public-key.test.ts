@@ -24,7 +24,7 @@ const outcomeOf = (key: string): string => {
 }
 
 describe('parseSshPublicKey', () => {
-  const { path: directory, wipe } = scratchDirectory('btest-ssh-key')
+  const { path: directory, wipe } = scratchDirectory(`btest-ssh-key-${process.pid}`)
   after(wipe)
 
   function generate(name: string, ...options: string[]): string {

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { findTests, formatTimes, planChains, selectTests, splitJob, type Job } from './jobs.js'
+import { findTests, formatTimes, isComplete, planChains, selectTests, splitJob, type Job } from './jobs.js'
 
 const all = { parts: [], unitOnly: false, quickOnly: false }
 const labels = (files: readonly string[], times: readonly (readonly [string, number])[] = []): string[][] =>
@@ -13,6 +13,11 @@ describe('selection of test files', () => {
   it('leaves out tests of packages unless they are named', () => {
     expect(selectTests([...files, onRequest], all)).to.deep.equal(files)
     expect(selectTests([...files, onRequest], { ...all, parts: ['packages'] })).to.deep.equal([onRequest])
+  })
+
+  it('counts as complete without them, but not without any other file', () => {
+    expect(isComplete(files, [...files, onRequest])).to.equal(true)
+    expect(isComplete(files.slice(1), files)).to.equal(false)
   })
 
   for (const [name, selection, selected] of [

@@ -95,6 +95,13 @@ export function selectTests(files: readonly string[], { parts, unitOnly, quickOn
     .filter((file) => !quickOnly || quick.test(file))
 }
 
+const everything: Selection = { parts: [], unitOnly: false, quickOnly: false }
+
+/** True if a run contains all files, except those that run only if they are named. */
+export function isComplete(files: readonly string[], all: readonly string[]): boolean {
+  return selectTests(all, everything).every((file) => files.includes(file))
+}
+
 /**
  * In the order in which the chains begin: those that take several lanes while these are free, then the longest, so that
  * all lanes end at about the same time.
