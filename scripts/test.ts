@@ -93,7 +93,7 @@ function sweep(): void {
 
 class TestRun {
   readonly results: JobResult[] = []
-  readonly #scratch = mkdtempSync(join(tmpdir(), 'berth-test.'))
+  readonly #scratch = mkdtempSync(join(tmpdir(), 'btest-run.'))
   readonly #processes: Processes
   readonly #isLive: boolean
   #interruption: Promise<string[]> | undefined
