@@ -77,7 +77,7 @@ ask() {
 
 # Reports a step. Prints the gateway's answer. report STEP [MESSAGE]
 report() {
-  message=$(printf '%s' "${2:-}" | tr '\n' ' ' | sed 's/[\\"]/\\&/g' | cut -c 1-400)
+  message=$(printf '%s' "${2:-}" | tr '\000-\037' ' ' | sed 's/[\\"]/\\&/g' | cut -c 1-400)
   printf '{"token":"%s","step":"%s","message":"%s"}' "$token" "$1" "$message" |
     ask /v1/install --max-time 30 -H 'Content-Type: application/json' --data-binary @-
 }
@@ -99,6 +99,10 @@ check_machine() {
   esac
   [ -d /run/systemd/system ] || fail 'systemd does not run on this machine'
   [ -e /sys/fs/cgroup/cgroup.controllers ] || [ -d /sys/fs/cgroup/memory ] || fail 'the kernel has no control groups'
+  for unit in berth-agent berth-gateway; do
+    [ ! -e "/etc/systemd/system/$unit.service" ] ||
+      fail "$unit is installed from a checkout here: run scripts/down, then delete /etc/systemd/system/berth-*.service and /opt/berth"
+  done
   check_kernel
   check_space
   check_port
@@ -204,8 +208,10 @@ reason() { grep -m 1 -E '^(E|berth-agent|Error): ' "$work/log" || tail -n 1 "$wo
 
 join_gateway() {
   report joining >/dev/null
-  # The gateway connects to the agent from outside. Mutual TLS protects the port.
-  sed -i "s/^listen: .*/listen: '[::]:$port'/" "$config"
+  # The gateway connects to the agent from outside. Mutual TLS protects the port. An operator's own address stays.
+  everywhere='0.0.0.0'
+  [ ! -e /proc/net/if_inet6 ] || everywhere='[::]'
+  sed -i "s/^listen: 127\.0\.0\.1:.*/listen: '$everywhere:$port'/" "$config"
   say "Joining $gateway"
   # A token is valid once: a repeated installation finds it used, and the host joined.
   printf '%s' "$token" | berth-agent join - >>"$work/log" 2>&1 || joined_here ||
@@ -239,6 +245,7 @@ value() { printf '%s' "$answer" | sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }
 
 uninstall() {
   [ "$(id -u)" -eq 0 ] || fail 'run the command as root, for example after "sudo -i"'
+  ! dpkg -s berth-gateway >/dev/null 2>&1 || fail 'this machine also runs a gateway: remove its packages with apt-get'
   say 'Removing the agent and all its guests'
   if command -v berth-agent >/dev/null; then
     systemctl -q disable --now berth-agent berth-guests 2>/dev/null || true

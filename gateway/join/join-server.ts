@@ -139,11 +139,11 @@ export class JoinServer {
     const { installer, join, log } = this.options
     const { method, url = '' } = request
     if (method === 'POST' && url === joinPath) {
-      const answer = await this.#limited(request, address, (body) => join(parseJoin(body), unmapped(address)))
+      const answer = await this.#answerBody(request, address, (body) => join(parseJoin(body), unmapped(address)))
       log.info({ address, host: answer.host_id }, 'host joined')
       send(response, 200, answer)
     } else if (method === 'POST' && url === installReportPath) {
-      send(response, 200, await this.#limited(request, address, (body) => installer.report(body)))
+      send(response, 200, await this.#answerBody(request, address, (body) => installer.report(body)))
     } else if (method === 'GET' && url === installPath) {
       response.writeHead(200, { 'content-type': 'text/x-shellscript', connection: 'close' })
       response.end(await installer.script())
@@ -152,18 +152,24 @@ export class JoinServer {
     } else throw new BerthError('not_found', 'not_found', 'not found')
   }
 
-  /** Answers a request with a token; wrong tokens count towards the limit of attempts. */
-  async #limited<T>(
+  async #answerBody<T>(
     request: IncomingMessage,
     address: string,
     handle: (body: Readonly<Record<string, unknown>>) => Promise<T>,
   ): Promise<T> {
+    return this.#limited(address, async () => {
+      const body = await readBody(request)
+      this.#guard.trust(request.socket)
+      return handle(parseBody(body))
+    })
+  }
+
+  /** Handles a request with a token; only failures count towards the limit of attempts. */
+  async #limited<T>(address: string, handle: () => Promise<T>): Promise<T> {
     const source = sourceOf(address)
     const waitMs = this.#limit.take(source)
     if (waitMs > 0) throw rateLimited('too many attempts: wait a minute', waitMs)
-    const body = await readBody(request)
-    this.#guard.trust(request.socket)
-    const answer = await handle(parseBody(body))
+    const answer = await handle()
     this.#limit.giveBack(source)
     return answer
   }
@@ -171,7 +177,8 @@ export class JoinServer {
   /** Sends a file of the repository to a host that was invited: the files are large, and strangers need none. */
   async #sendPackage(request: IncomingMessage, response: ServerResponse, name: string): Promise<void> {
     const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1] ?? ''
-    const file = await this.options.installer.openPackage(token, name)
+    const address = request.socket.remoteAddress ?? ''
+    const file = await this.#limited(address, () => this.options.installer.openPackage(token, name))
     this.#guard.trust(request.socket)
     response.writeHead(200, { 'content-length': file.size, connection: 'close' })
     await pipeline(file.content, response)

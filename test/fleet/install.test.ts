@@ -111,4 +111,11 @@ describe('installation of hosts', () => {
       const answer = await report(fields)
       expect([answer.status, codeIn(answer)]).to.deep.equal([status, code])
     })
+
+  it('limits wrong tokens of an address, also for packages', async () => {
+    const statuses = new Set<number>()
+    for (let attempt = 0; attempt < 31; attempt++)
+      statuses.add((await send('GET', '/packages/InRelease', { authorization: 'Bearer berth_jt_a.b.c' })).status)
+    expect([...statuses]).to.deep.equal([401, 429])
+  })
 })
