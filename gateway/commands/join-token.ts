@@ -15,8 +15,8 @@ interface HostRow {
 }
 
 /**
- * Creates a join token for the agent of this machine through the API of the running gateway. The host is found by its id
- * or address; if there is none, it is created with the name of the machine.
+ * Creates a join token for the agent of this machine through the API of the running gateway. Finds the host by its id or
+ * address, or creates it with the name of the machine.
  * @param address host:port at which the gateway reaches the agent
  * @param known id of the host that the agent has joined as; "": none
  * @throws {ConfigError} if the key cannot be read

@@ -222,7 +222,7 @@ describe('a terminal in the panel', function () {
   describe('of a hostile guest', () => {
     const esc = '\x1b'
     const bel = '\x07'
-    /** The answer to a request; undefined if there is none for a while. */
+    /** The answer to a request; undefined if no answer arrives in time. */
     const clipboard = (page: Page, call: string): Promise<string | undefined> =>
       Promise.race([page.evaluate<string>(`navigator.clipboard.${call}`), delay(10_000, undefined)])
 

@@ -31,7 +31,7 @@ import { waitFor } from '../support/wait.js'
 
 /*
  * Real programs in namespaces: all guests act at once, each does one thing, within limits and only towards namespaces
- * of the test. The client's side has 65,536 addresses; the upper half of them is silent.
+ * of the test. The client's side has 65,536 addresses; those of the upper half do not answer.
  */
 
 const refusing = '198.19.1.1'

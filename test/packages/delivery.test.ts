@@ -179,6 +179,6 @@ function removeBridge(): void {
   try {
     execFileSync('ip', ['link', 'delete', bridge], { stdio: 'ignore' })
   } catch {
-    // There is none.
+    // The bridge does not exist.
   }
 }

@@ -5,7 +5,7 @@ import { run, shell } from '../support/host/setup-shell.js'
 
 /*
  * A set-up is killed, and the next one continues. The test calls its functions with directories of its own and programs
- * that do almost nothing.
+ * that only return success.
  */
 
 describe('a set-up that is killed', function () {

@@ -63,7 +63,7 @@ describe('swap over HTTP', () => {
     expect(effects).to.deep.equal(['use 1', 'release 0'])
   })
 
-  it('is created by a resize if there is none, and stays disabled during one', async () => {
+  it('is created by a resize of a host without swap, and stays disabled during one', async () => {
     expect((await post({ size_mb: '256' })).body.data).to.include({ size_mb: 256, enabled: true })
     await post({ action: 'disable' })
     expect((await post({ size_mb: 512 })).body.data).to.include({ size_mb: 512, enabled: false, total_mb: 0 })
