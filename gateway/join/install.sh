@@ -252,8 +252,10 @@ uninstall() {
     berth-agent purge || fail 'the guests could not be removed; the agent is stopped and still installed'
   fi
   apt-get purge -y berth-agent berth-runtime >/dev/null || fail 'the packages could not be removed'
-  rm -rf "$packages" "$sources" "$keyring"
-  rmdir --ignore-fail-on-non-empty /var/lib/berth /etc/berth /run/berth 2>/dev/null || true
+  rm -rf "$packages" "$sources" "$keyring" /var/lib/apt/lists/*_var_lib_berth_packages_*
+  for directory in /var/lib/berth /etc/berth /run/berth; do
+    [ ! -d "$directory" ] || find "$directory" -depth -type d -empty -delete
+  done
   say 'Berth is removed from this machine. Delete the host in the panel, or with DELETE /hosts/ID'
 }
 

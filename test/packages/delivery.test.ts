@@ -149,7 +149,7 @@ describe('packages', function () {
     expect(code, output + error).to.equal(0)
     const left = shell(
       host,
-      'find / -xdev -iname "*berth*" -not -path "/proc/*" -not -path "/sys/*" | head; ip -br link | grep berth; nft list tables | grep berth',
+      'find / -xdev -ipath "*berth*" -not -path "/proc/*" -not -path "/sys/*" | head; ip -br link | grep berth; nft list tables | grep berth',
     )
     expect(left.output.trim()).to.equal('')
   })
