@@ -1,7 +1,7 @@
 // Builds the Debian packages: scripts/package [--output DIR] [--arch LIST]
 import { Command } from 'commander'
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Architecture } from './addons.js'
 import { unpackPackage, type PublishedPackage } from './fetch.js'
@@ -59,6 +59,7 @@ function buildFor(architecture: Architecture, version: string, epoch: number): v
 
 function build(name: string, stage: (directory: string, options: StageOptions) => void, options: StageOptions): void {
   const parent = resolve(cache, 'source', options.architecture, name)
+  rmSync(parent, { recursive: true, force: true }) // packages of earlier versions must not be published with these
   stage(join(parent, 'source'), options)
   const kind = options.architecture === 'amd64' ? '--build=binary' : '--build=any'
   const args = [kind, '--no-sign', '--no-check-builddeps', `--host-arch=${options.architecture}`]

@@ -1,4 +1,4 @@
-import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { compileAddon, type Architecture } from './addons.js'
 import { unpackPackage } from './fetch.js'
@@ -45,7 +45,6 @@ export function stageBerth(directory: string, options: StageOptions): void {
 }
 
 function copyDebian(source: string, directory: string): void {
-  rmSync(directory, { recursive: true, force: true })
   cpSync(source, join(directory, 'debian'), { recursive: true })
   chmodSync(join(directory, 'debian/rules'), 0o755)
 }
