@@ -18,7 +18,7 @@ export interface StageOptions {
 }
 
 const runtime = '/usr/lib/berth/runtime/node'
-const programOf = (name: string, program = name): string => `/usr/lib/berth/${name}/dist/${program}/main.js`
+const programOf = (name: string): string => `/var/lib/berth/programs/${name}/dist/${name}/main.js`
 
 /** npm packages of each program that the bundles do not contain. */
 const unbundled = {
@@ -29,6 +29,7 @@ const unbundled = {
 export function stageRuntime(directory: string, { nodeDirectory, version, epoch }: StageOptions): void {
   copyDebian('packaging/runtime/debian', directory)
   cpSync(join(nodeDirectory, 'bin/node'), join(directory, 'node'))
+  cpSync('packaging/runtime/stage-program', join(directory, 'stage-program'))
   cpSync(join(nodeDirectory, 'LICENSE'), join(directory, 'debian/copyright'))
   writeChangelog(directory, 'berth-runtime', version, epoch)
 }
@@ -100,6 +101,10 @@ function stageUnits(directory: string): void {
       )
       .replace(/^Documentation=.*\n/m, '')
       .replace(/^(?=ExecStart=.*\/gateway\/)/m, 'ExecStartPre=+/usr/lib/berth/gateway/initialise\n')
+      .replace(
+        /^(?=ExecStart=.*\/(agent|gateway)\/main\.js)/m,
+        (_, name: string) => `ExecStartPre=+/usr/lib/berth/runtime/stage-program ${name}\n`,
+      )
     writeFileSync(join(directory, 'debian', `${unit === 'berth-gateway' ? unit : 'berth-agent'}.${unit}.service`), text)
   }
   cpSync('systemd/agent.example.yaml', join(directory, 'agent.yaml'))
