@@ -9,6 +9,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { LookupFunction, Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { TLSSocket, type ConnectionOptions } from 'node:tls'
+import { version } from './version.js'
 
 export interface OutboundTimeouts {
   /** From the name lookup to the end of the TLS handshake. */
@@ -33,6 +34,7 @@ export interface OutboundOptions {
 export interface OutboundOrder {
   /** Default: GET. */
   readonly method?: string
+  /** Default of `user-agent`: `berth/` with the version. */
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string | Buffer
   /** Aborts the request, or the rest of the body; the request fails with its reason. */
@@ -142,7 +144,7 @@ export class OutboundClient {
     const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
     return (isSecure ? httpsRequest : httpRequest)(url, {
       method,
-      headers: { ...length, ...headers },
+      headers: { 'user-agent': `berth/${version}`, ...length, ...headers },
       agent: isSecure ? this.#https : this.#http,
       ...(this.options.maxHeaderBytes && { maxHeaderSize: this.options.maxHeaderBytes }),
     })

@@ -3,6 +3,7 @@ import { describeError } from '../../shared/errors.js'
 import { checkedLookup, readOwnAddresses } from '../../shared/outbound-lookup.js'
 import { discardBody, OutboundClient } from '../../shared/outbound-request.js'
 import { parseTargetUrl, type TargetPolicy } from '../../shared/outbound-targets.js'
+import { version } from '../../shared/version.js'
 import type { DeliveryAttempt } from './delivery.js'
 import { signatureHeaders, type SignedMessage } from './signature.js'
 
@@ -70,7 +71,7 @@ export class WebhookSender {
       signal: AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)]),
       headers: {
         'content-type': 'application/json',
-        'user-agent': 'berth-webhooks',
+        'user-agent': `berth-webhooks/${version}`,
         'berth-event': type,
         ...signatureHeaders(secret, { ...message, atMs }),
       },

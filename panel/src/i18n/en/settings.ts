@@ -1,5 +1,6 @@
 /** Customers, keys, logs, settings. */
 export const settings = {
+  'settings.version': 'Berth {{version}}',
   'customers.text': 'Accounts that can use the guests assigned to them.',
   'customers.none': 'No customers yet.',
   'customers.add': 'Add a customer',

@@ -1,6 +1,7 @@
 import type { settings as english } from '../en/settings.ts'
 
 export const settings: Readonly<Record<keyof typeof english, string>> = {
+  'settings.version': 'Berth {{version}}',
   'customers.text': '只能查看和使用所分配实例的用户。',
   'customers.none': '暂无客户。',
   'customers.add': '添加客户',
