@@ -8,7 +8,7 @@ import { join } from 'node:path'
  */
 
 const testFolders = ['/tmp', '/var/tmp', '/run', '/var/lib', '/dev/shm']
-const below = (prefix: string): string => `/(tmp|var/tmp|run|var/lib)/${prefix}`
+const below = (prefix: string): string => `/(tmp|var/tmp|run|var/lib|dev/shm)/${prefix}`
 
 /** True if another test run uses such names now: its things are not leftovers. */
 export function isOtherRunActive(): boolean {
