@@ -144,10 +144,16 @@ install_packages() {
     -o APT::Get::List-Cleanup=0
   # A source of the system that does not answer must not prevent the installation if all packages are there.
   apt-get update >>"$work/log" 2>&1 || say 'Some package lists of this system could not be updated'
+  had_lxc=$(dpkg-query -W -f '${Version}' lxc 2>/dev/null || true)
+  # An earlier run may have been interrupted, and its dpkg may still run.
+  run 'waiting for another installation' apt-get check -o DPkg::Lock::Timeout=300
+  run 'completing an interrupted installation' dpkg --configure -a --force-confdef --force-confold
   # A repeated installation replaces damaged files.
-  run 'installing the packages' apt-get install -y --reinstall --allow-downgrades \
+  run 'installing the packages' apt-get install -y --reinstall --allow-downgrades -o DPkg::Lock::Timeout=300 \
     -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
     "berth-agent=$(field berth-agent Version)" "berth-runtime=$(field berth-runtime Version)"
+  # Debian's bridge for guests, with a DHCP server. The agent has its own; an operator's LXC may use it.
+  [ -n "$had_lxc" ] || systemctl -q disable --now lxc-net 2>/dev/null || true
 }
 
 # fetch NAME [TARGET]

@@ -1,9 +1,7 @@
 import { expect } from 'chai'
-import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { machineApi } from '../support/host/machine-api.js'
 import { SystemdMachine } from '../support/host/systemd-machine.js'
+import { Repository, testBridge } from '../support/packages/repository.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
@@ -12,7 +10,7 @@ import { waitFor } from '../support/wait.js'
  * the command of POST /hosts. They have Debian's packages already, since they reach no other machine.
  */
 
-const bridge = 'btestpk0'
+const network = testBridge('btestpk0')
 const addresses = { gateway: '10.213.7.1', host: '10.213.7.2' }
 
 interface HostRow {
@@ -29,7 +27,7 @@ describe('packages', function () {
   this.timeout(3_600_000) // building takes minutes, and far longer on a busy machine
 
   const scratch = scratchDirectory('btest-packages')
-  const repository = join(scratch.path, 'repository')
+  const repository = new Repository(scratch.path)
   let gateway: SystemdMachine
   let host: SystemdMachine
   let command = ''
@@ -40,12 +38,10 @@ describe('packages', function () {
   const rowOf = (id: string): HostRow => api().ask<HostRow>(`/hosts/${id}`)
 
   before(async () => {
-    removeBridge()
-    execFileSync('ip', ['link', 'add', bridge, 'type', 'bridge'])
-    execFileSync('ip', ['link', 'set', bridge, 'up'])
-    buildRepository(scratch.path, repository)
+    network.create()
+    repository.publish('0.9.1')
     const create = (name: string, address: string) =>
-      SystemdMachine.create(name, { hasCheckout: false, network: { bridge, address: `${address}/24` } })
+      SystemdMachine.create(name, { hasCheckout: false, network: { bridge: network.name, address: `${address}/24` } })
     gateway = await create('btest-pkg-gateway', addresses.gateway)
     host = await create('btest-pkg-host', addresses.host)
     await Promise.all([gateway.start(), host.start()])
@@ -53,12 +49,12 @@ describe('packages', function () {
   after(() => {
     gateway?.destroy()
     host?.destroy()
-    removeBridge()
+    network.remove()
     scratch.wipe()
   })
 
   it('install a gateway and an agent on one machine, without questions, and print the set-up link', async () => {
-    addRepository(gateway, repository)
+    repository.addTo(gateway)
     const output = gateway.run('sh', '-c', 'apt-get install -y berth </dev/null 2>&1')
     expect(output).to.match(/http:\/\/\S+\/setup#\S+/)
     await waitFor(() => api().tryAsk<HostRow[]>('/hosts')?.[0]?.status === 'online', { what: 'the machine online' })
@@ -154,31 +150,3 @@ describe('packages', function () {
     expect(left.output.trim()).to.equal('')
   })
 })
-
-function buildRepository(directory: string, repository: string): void {
-  const packages = join(directory, 'packages')
-  const run = (...words: [string, ...string[]]) =>
-    execFileSync(words[0], words.slice(1), { stdio: ['ignore', 'ignore', 'inherit'] })
-  run('scripts/package', '--arch', 'amd64', '--output', packages, '--package-version', '0.9.1')
-  run('scripts/repository', 'keys', join(directory, 'keys'))
-  run('scripts/repository', 'publish', repository, '--keys', join(directory, 'keys'), '--packages', packages)
-}
-
-function addRepository(machine: SystemdMachine, repository: string): void {
-  cpSync(repository, join(machine.root, 'srv/repository'), { recursive: true })
-  mkdirSync(join(machine.root, 'usr/share/keyrings'), { recursive: true })
-  writeFileSync(join(machine.root, 'usr/share/keyrings/berth.gpg'), readFileSync(join(repository, 'berth.gpg')))
-  const source =
-    'Types: deb\nURIs: file:/srv/repository\nSuites: stable\nComponents: main\nSigned-By: /usr/share/keyrings/berth.gpg\n'
-  writeFileSync(join(machine.root, 'etc/apt/sources.list.d/berth.sources'), source)
-  writeFileSync(join(machine.root, 'etc/apt/sources.list'), '')
-  machine.run('apt-get', 'update')
-}
-
-function removeBridge(): void {
-  try {
-    execFileSync('ip', ['link', 'delete', bridge], { stdio: 'ignore' })
-  } catch {
-    // The bridge does not exist.
-  }
-}

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { poolLabel } from '../../../agent/storage/quota.js'
 import { installBusyboxImage } from '../guests/busybox-image.js'
 import { memoryDirectory, scratchDirectory } from '../scratch.js'
-import { mountSystemdRoot } from './systemd-root.js'
+import { mountSystemdRoot, type Release } from './systemd-root.js'
 import { waitFor } from '../wait.js'
 
 /** Path of the checkout in the machine. */
@@ -47,6 +47,8 @@ export const disabledUnits = ['redis-server.service', 'lxc-net.service', 'lxc.se
 const environment = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 export interface MachineOptions {
+  /** Distribution and version. Default: Debian 12. */
+  readonly release?: Release
   /** False: a machine without checkout, Node.js and npm. Default: true. */
   readonly hasCheckout?: boolean
   /** A bridge of this host, and the machine's address there with its prefix length. Default: no network. */
@@ -91,6 +93,11 @@ export class SystemdMachine {
     await this.waitUntilBooted()
   }
 
+  /** Ends all processes of the machine at once, like a power cut. Pages that the kernel has not written yet survive. */
+  cutPower(): void {
+    execFileSync('lxc-stop', [...this.#lxc, '-k'])
+  }
+
   /** Restarts the machine like an operator; all of its processes are new afterwards. */
   async reboot(): Promise<void> {
     // The container stays the same for lxc, but its first process is new.
@@ -119,9 +126,14 @@ export class SystemdMachine {
   }
 
   try(...command: readonly string[]): { code: number | null; output: string; error: string } {
-    const args = [...this.#lxc, '--clear-env', '--set-var', environment, '--', ...command]
-    const { status, stdout, stderr } = spawnSync('lxc-attach', args, { encoding: 'utf8', timeout: 120_000 })
+    const options = { encoding: 'utf8', timeout: 900_000 } as const
+    const { status, stdout, stderr } = spawnSync('lxc-attach', this.attachArguments(...command), options)
     return { code: status, output: stdout, error: stderr }
+  }
+
+  /** Arguments of lxc-attach(1) that run a program in the machine. */
+  attachArguments(...command: readonly string[]): string[] {
+    return [...this.#lxc, '--clear-env', '--set-var', environment, '--', ...command]
   }
 
   #initPid(): string {
@@ -132,7 +144,7 @@ export class SystemdMachine {
 
 async function fill(directory: string, name: string, options: MachineOptions): Promise<void> {
   const root = join(directory, 'root')
-  mountSystemdRoot(root)
+  mountSystemdRoot(root, options.release)
   if (options.hasCheckout ?? true) {
     copyCheckout(root)
     markPackages(root, directory)

@@ -6,14 +6,17 @@ import { join } from 'node:path'
 const cache = '/var/cache/berth-test'
 const weekMs = 7 * 24 * 3600 * 1000
 
+export type Release = 'bookworm' | 'trixie' | 'noble'
+
 /**
- * Mounts a Debian 12 with systemd and all packages that scripts/up installs: the one from
- * test/setup/fresh-machine.test.ts, or else one built from Debian's mirror, in one to three minutes. Changes are
- * written to a directory next to the target.
+ * Mounts a root file system with systemd. Debian 12 contains all packages that scripts/up installs; it is the one from
+ * test/setup/fresh-machine.test.ts, if that has run. The other releases contain the packages that berth-agent depends
+ * on. A missing one is built from the mirror of the distribution, in one to three minutes. Changes are written to a
+ * directory next to the target.
  */
-export function mountSystemdRoot(target: string): void {
-  const kept = keptRoot()
-  if (!existsSync(kept)) buildRoot(kept)
+export function mountSystemdRoot(target: string, release: Release = 'bookworm'): void {
+  const kept = keptRoot(release)
+  if (!existsSync(kept)) buildRoot(kept, { release })
   const [upper, work] = [`${target}.changes`, `${target}.work`]
   for (const directory of [target, upper, work]) mkdirSync(directory, { recursive: true })
   const options = `lowerdir=${kept},upperdir=${upper},workdir=${work}`
@@ -26,14 +29,15 @@ export function mountSystemdRoot(target: string): void {
 
 /** Stores the root of a machine that has ended, unless there is one from this week. */
 export function keepSystemdRoot(root: string): void {
-  const kept = statSync(keptRoot(), { throwIfNoEntry: false })
+  const target = keptRoot('bookworm')
+  const kept = statSync(target, { throwIfNoEntry: false })
   if (kept && Date.now() - kept.ctimeMs < weekMs) return
   mkdirSync(cache, { recursive: true, mode: 0o700 })
-  const fresh = `${keptRoot()}.${randomBytes(4).toString('hex')}`
+  const fresh = `${target}.${randomBytes(4).toString('hex')}`
   for (const name of readdirSync(cache))
-    if (name.startsWith('systemd-root-')) rmSync(join(cache, name), { recursive: true })
+    if (name.startsWith('systemd-root-bookworm-')) rmSync(join(cache, name), { recursive: true })
   execFileSync('cp', ['-a', root, fresh])
-  renameSync(fresh, keptRoot())
+  renameSync(fresh, target)
 }
 
 /** The packages of scripts/up, read from there so that both lists are equal. */
@@ -44,17 +48,59 @@ export function productPackages(): string[] {
   return names
 }
 
-function keptRoot(): string {
-  const hash = createHash('sha256').update(productPackages().join(' ')).digest('hex').slice(0, 16)
-  return join(cache, `systemd-root-${hash}`)
+/** The packages that berth-agent depends on, without Berth's own. */
+function agentPackages(): string[] {
+  const control = readFileSync('packaging/berth/debian/control', 'utf8')
+  const list = /^Package: berth-agent\n(?:.+\n)*?Depends: ((?:.+\n(?: .+\n)*))/m.exec(control)?.[1] ?? ''
+  const names = list.split(/[\s,]+/).filter((word) => /^[a-z][a-z0-9+-]+$/.test(word) && !word.startsWith('berth'))
+  if (!names.includes('lxc')) throw new Error('packaging/berth/debian/control has no dependencies that can be read')
+  return names
 }
 
-/** @param more packages in addition to those of scripts/up */
-export function buildRoot(kept: string, more: readonly string[] = []): void {
+const packagesOf = (release: Release): string[] => (release === 'bookworm' ? productPackages() : agentPackages())
+
+function keptRoot(release: Release): string {
+  const hash = createHash('sha256').update(packagesOf(release).join(' ')).digest('hex').slice(0, 16)
+  return join(cache, `systemd-root-${release}-${hash}`)
+}
+
+const archive = 'http://archive.ubuntu.com/ubuntu'
+const keyring = {
+  file: 'ubuntu-keyring_2023.11.28.1_all.deb',
+  sha256: '36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8',
+}
+
+/** The keys that sign Ubuntu's archive. Debian 12 has no package of them. */
+function ubuntuKeyring(): string {
+  const directory = join(cache, 'ubuntu-keyring')
+  const file = join(cache, keyring.file)
+  execFileSync('curl', ['-fsS', '-o', file, `${archive}/pool/main/u/ubuntu-keyring/${keyring.file}`])
+  execFileSync('sha256sum', ['-c', '--status'], { input: `${keyring.sha256}  ${file}\n` })
+  execFileSync('dpkg-deb', ['-x', file, directory])
+  return join(directory, 'usr/share/keyrings/ubuntu-archive-keyring.gpg')
+}
+
+/** Arguments of mmdebstrap that name the sources of packages, where its own defaults do not fit. */
+function sourcesOf(release: Release): string[] {
+  return release === 'noble' ? [`deb [signed-by=${ubuntuKeyring()}] ${archive} noble main universe`] : []
+}
+
+/** @param more packages in addition to those of the release */
+export function buildRoot(
+  kept: string,
+  { release = 'bookworm', more = [] }: { release?: Release; more?: readonly string[] } = {},
+): void {
   mkdirSync(cache, { recursive: true, mode: 0o700 })
   const fresh = `${kept}.${randomBytes(4).toString('hex')}`
-  const packages = ['systemd-sysv', 'dbus', ...more, ...productPackages()]
-  const recipe = ['--mode=root', '--variant=minbase', `--include=${packages.join(',')}`, 'bookworm', fresh]
+  const packages = ['systemd-sysv', 'dbus', ...more, ...packagesOf(release)]
+  const recipe = [
+    '--mode=root',
+    '--variant=minbase',
+    `--include=${packages.join(',')}`,
+    release,
+    fresh,
+    ...sourcesOf(release),
+  ]
   // In a namespace whose first process dies with unshare(1): if it is killed, none of its processes continues.
   const wrapper = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--', 'mmdebstrap']
   try {

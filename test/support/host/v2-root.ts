@@ -62,7 +62,7 @@ function copyRoot(root: string): void {
     .update([...packages, ...productPackages()].join(' '))
     .digest('hex')
   const kept = join(cache, `v2-root-${hash.slice(0, 16)}`)
-  if (!existsSync(kept)) buildRoot(kept, packages)
+  if (!existsSync(kept)) buildRoot(kept, { more: packages })
   execFileSync('cp', ['-a', kept, root])
   writeFileSync(join(root, 'etc/machine-id'), `${randomBytes(16).toString('hex')}\n`)
 }
