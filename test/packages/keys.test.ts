@@ -50,7 +50,7 @@ describe('keys of the repository', function () {
 
   const publish = (): void => repositoryCommand('publish', repository, '--keys', keys, '--packages', packages)
 
-  /** What apt-get update of a client says, and whether it accepted the repository. */
+  /** Runs apt-get update like a client. Returns its output, and whether it accepted the repository. */
   function update(): { accepted: boolean; output: string } {
     const options = {
       'Dir::Etc::SourceList': place('sources.list'),
@@ -136,17 +136,19 @@ describe('keys of the repository', function () {
     })
   })
 
-  it('that have expired are refused', () => {
-    const home = join(keys, 'root')
-    const run = (...words: string[]) =>
-      execFileSync('gpg', [...gpg, ...words], { env: { ...process.env, GNUPGHOME: home }, encoding: 'buffer' })
-    const fingerprint = /^fpr:+([0-9A-F]+):/m.exec(run('--with-colons', '--list-keys').toString())![1]!
-    run('--quick-set-expire', fingerprint, 'seconds=1', '*')
-    execFileSync('sleep', ['2'])
-    writeFileSync(keyring, run('--export', fingerprint))
-    execFileSync('gpgconf', ['--kill', 'gpg-agent'], { env: { ...process.env, GNUPGHOME: home } })
-    const { accepted, output } = update()
-    expect(accepted).to.equal(false)
-    expect(output).to.match(/EXPKEYSIG|expired/i)
+  describe('that have expired', () => {
+    it('are refused', () => {
+      const home = join(keys, 'root')
+      const run = (...words: string[]) =>
+        execFileSync('gpg', [...gpg, ...words], { env: { ...process.env, GNUPGHOME: home }, encoding: 'buffer' })
+      const fingerprint = /^fpr:+([0-9A-F]+):/m.exec(run('--with-colons', '--list-keys').toString())![1]!
+      run('--quick-set-expire', fingerprint, 'seconds=1', '*')
+      execFileSync('sleep', ['2'])
+      writeFileSync(keyring, run('--export', fingerprint))
+      execFileSync('gpgconf', ['--kill', 'gpg-agent'], { env: { ...process.env, GNUPGHOME: home } })
+      const { accepted, output } = update()
+      expect(accepted).to.equal(false)
+      expect(output).to.match(/EXPKEYSIG|expired/i)
+    })
   })
 })

@@ -93,7 +93,7 @@ export class SystemdMachine {
     await this.waitUntilBooted()
   }
 
-  /** Ends all processes of the machine at once, like a power cut. Pages that the kernel has not written yet survive. */
+  /** Ends all processes of the machine at once, like a power cut. The page cache survives. */
   cutPower(): void {
     execFileSync('lxc-stop', [...this.#lxc, '-k'])
   }
