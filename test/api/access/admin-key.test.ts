@@ -26,7 +26,7 @@ describe('first admin key', () => {
   const keyFile = () => join(stateDir, 'etc', 'admin.key')
   const readKeys = async (of = store) => [...(await readAllKeys(of.client, keyNames(of))).values()]
 
-  it('is readable only by its owner, and the state directory stores only a digest', async () => {
+  it('is readable only by its owner, and the state directory contains only its digest', async () => {
     await createAdminKey(stateDir, keyFile())
     const key = (await readFile(keyFile(), 'utf8')).trim()
     expect(isKeySecret(key)).to.equal(true)
@@ -36,7 +36,7 @@ describe('first admin key', () => {
     expect(record).to.contain(digestKey(key)).and.not.to.contain(key.slice(15))
   })
 
-  it('is adopted once by any number of concurrent gateways', async () => {
+  it('is imported once, even if many gateways start at the same time', async () => {
     await createAdminKey(stateDir, keyFile())
     const other = await redis.openStore()
     await Promise.all(Array.from({ length: 20 }, (_, i) => importAdminKey(i % 2 ? store : other, stateDir)))
@@ -46,7 +46,7 @@ describe('first admin key', () => {
     ])
   })
 
-  it('does nothing without a file, and rejects a file with other content', async () => {
+  it('is not imported if its file is missing, and a file with other content causes an error', async () => {
     await importAdminKey(store, stateDir)
     expect(await readKeys()).to.deep.equal([])
     await writeFile(adminKeyFile(stateDir), '{"id":"x","digest":"none"}')
@@ -54,7 +54,7 @@ describe('first admin key', () => {
     expect(failure).to.contain('not an admin key record')
   })
 
-  it('is restored after the store is lost, unless it was deleted', async () => {
+  it('is imported again into a store that lost its content, unless the key was deleted', async () => {
     await createAdminKey(stateDir, keyFile())
     await importAdminKey(store, stateDir)
     const empty = await redis.openStore('another:')
@@ -69,7 +69,7 @@ describe('first admin key', () => {
     expect(await readKeys(await redis.openStore('third:'))).to.deep.equal([])
   })
 
-  it('gets a second key when it is created again', async () => {
+  it('is added to an earlier key when it is created again', async () => {
     for (let i = 0; i < 2; i++) {
       await createAdminKey(stateDir, keyFile())
       await importAdminKey(store, stateDir)
@@ -77,7 +77,7 @@ describe('first admin key', () => {
     expect(await readKeys()).to.have.length(2)
   })
 
-  it('removes its file when it is deleted over HTTP', async () => {
+  it('is rejected after its deletion over HTTP', async () => {
     const gateway = await startTestGateway()
     try {
       const heir = await gateway.makeKey({ scopes: ['*'] })

@@ -13,7 +13,7 @@ describe('API keys over HTTP', () => {
   })
   after(() => gateway.close())
 
-  it('creates a key, shows it once, and lists it without the secret', async () => {
+  it('are created with a secret that is shown once and is missing in the list', async () => {
     const body = {
       name: 'billing',
       ip_whitelist: '10.0.0.0/8\n2001:DB8::1',
@@ -48,7 +48,7 @@ describe('API keys over HTTP', () => {
     expect((await gateway.request('GET', '/api-keys')).text).not.to.contain(key)
   })
 
-  it('gives the read-only scopes when no scopes are sent', async () => {
+  it('get the read-only scopes if the request names none', async () => {
     const { id } = await keys.make({})
     expect((await keys.find(id)).scopes).to.deep.equal([
       'dashboard:read',
@@ -62,13 +62,13 @@ describe('API keys over HTTP', () => {
     ])
   })
 
-  it('accepts every scope and every wildcard', async () => {
+  it('can have every scope and every wildcard', async () => {
     const areas = [...new Set(scopeCatalogue.map((scope) => `${scope.split(':')[0]}:*`))]
     const scopes = [...scopeCatalogue, ...areas, '*']
     expect((await keys.find((await keys.make({ scopes })).id)).scopes).to.deep.equal(scopes)
   })
 
-  it('changes only the sent fields', async () => {
+  it('keep the fields that a change omits', async () => {
     const { id } = await keys.make({
       scopes: ['container:read'],
       ip_whitelist: '10.0.0.1',
@@ -94,7 +94,7 @@ describe('API keys over HTTP', () => {
   })
 
   for (const [why, body, code, field] of [
-    ['no name', {}, 'missing_field', 'name'],
+    ['a missing name', {}, 'missing_field', 'name'],
     ['an empty name', { name: '' }, 'invalid_field', 'name'],
     ['a blank name', { name: '  ' }, 'invalid_field', 'name'],
     ['a name of two lines', { name: 'a\nb' }, 'invalid_field', 'name'],
@@ -103,33 +103,33 @@ describe('API keys over HTTP', () => {
     ['a name that is not text', { name: 7 }, 'invalid_field', 'name'],
     ['an unknown scope', { name: 'a', scopes: ['container:fly'] }, 'invalid_field', 'scopes'],
     ['scopes that are not a list', { name: 'a', scopes: 5 }, 'invalid_field', 'scopes'],
-    ['no scope', { name: 'a', scopes: [] }, 'invalid_field', 'scopes'],
-    ['a bad address', { name: 'a', ip_whitelist: '10.0.0.256' }, 'invalid_field', 'ip_whitelist'],
-    ['a bad time', { name: 'a', expires_at: '2031-02-30' }, 'invalid_field', 'expires_at'],
-    ['a bad uuid', { name: 'a', container_uuids: ['x'] }, 'invalid_field', 'container_uuids.0'],
-    ['a bad flag', { name: 'a', disabled: 'yes' }, 'invalid_field', 'disabled'],
+    ['an empty list of scopes', { name: 'a', scopes: [] }, 'invalid_field', 'scopes'],
+    ['an invalid IP address', { name: 'a', ip_whitelist: '10.0.0.256' }, 'invalid_field', 'ip_whitelist'],
+    ['an impossible expiry date', { name: 'a', expires_at: '2031-02-30' }, 'invalid_field', 'expires_at'],
+    ['an invalid container UUID', { name: 'a', container_uuids: ['x'] }, 'invalid_field', 'container_uuids.0'],
+    ['a `disabled` that is not a boolean', { name: 'a', disabled: 'yes' }, 'invalid_field', 'disabled'],
   ] as const)
-    it(`refuses ${why}`, async () => {
+    it(`are not created with ${why}`, async () => {
       const { status, body: answer } = await gateway.request('POST', '/api-keys', { body })
       expect([status, answer.code, answer.details?.field]).to.deep.equal([400, code, field])
     })
 
   for (const [why, expires, ms] of [
-    ['a local time', '2031-02-03 04:05:06', '2031-02-03 04:05:06'],
-    ['RFC 3339', '2031-02-03T04:05:06+02:00', '2031-02-03 02:05:06'],
-    ['a date', '2031-02-03', '2031-02-03 23:59:59'],
+    ['a time in the format of the API', '2031-02-03 04:05:06', '2031-02-03 04:05:06'],
+    ['a time in RFC 3339 format', '2031-02-03T04:05:06+02:00', '2031-02-03 02:05:06'],
+    ['a date without a time', '2031-02-03', '2031-02-03 23:59:59'],
     ['a time without seconds', '2031-02-03T04:05', '2031-02-03 04:05:00'],
-    ['Unix seconds', 1_927_937_106, '2031-02-04 02:05:06'],
+    ['a number of Unix seconds', 1_927_937_106, '2031-02-04 02:05:06'],
     ['Unix seconds as text', '1927937106', '2031-02-04 02:05:06'],
-    ['nothing', '', ''],
-    ['zero', 0, ''],
-    ['the zero date', '0000-00-00 00:00:00', ''],
+    ['an empty text', '', ''],
+    ['the number 0', 0, ''],
+    ['a date of zeros', '0000-00-00 00:00:00', ''],
   ] as const)
-    it(`accepts ${why} as the expiry`, async () => {
+    it(`accept ${why} as their expiry`, async () => {
       expect((await keys.find((await keys.make({ expires_at: expires })).id)).expires_at).to.equal(ms)
     })
 
-  it('answers 404 for an unknown key, whatever its id', async () => {
+  it('that do not exist are answered with 404, whatever their id', async () => {
     for (const id of ['999999', '0', '-1', 'abc', '1e3', '99999999999999999999', '%00'])
       for (const method of ['PATCH', 'DELETE'] as const)
         expect(
@@ -138,7 +138,7 @@ describe('API keys over HTTP', () => {
         ).to.deep.equal([404, 'not_found'])
   })
 
-  it('rejects a disabled, expired or deleted key from the next request on', async () => {
+  it('are rejected from the next request on once they are disabled, expired or deleted', async () => {
     const { id, key } = await keys.make({ scopes: ['apikey:read'] })
     expect(await keys.admits(key)).to.equal(200)
     await gateway.request('PATCH', `/api-keys/${id}`, { body: { disabled: true } })
@@ -154,14 +154,14 @@ describe('API keys over HTTP', () => {
     expect(await keys.find(id)).to.equal(undefined)
   })
 
-  it('rejects an expired key without a notification', async () => {
+  it('expire at their time without any change to their record', async () => {
     const at = new Date(Date.now() + 4000).toISOString()
     const { key } = await keys.make({ scopes: ['apikey:read'], expires_at: at })
     expect(await keys.admits(key)).to.equal(200)
     await waitFor(async () => (await keys.admits(key)) === 'key_expired')
   })
 
-  it('accepts a key only from its addresses', async () => {
+  it('work only from the IP addresses on their whitelist', async () => {
     const { key } = await keys.make({ scopes: ['apikey:read'], ip_whitelist: '192.0.2.0/24' })
     expect(await keys.answerTo('GET', '/api-keys', { key })).to.deep.equal([403, 'ip_not_allowed'])
     expect(
@@ -169,7 +169,7 @@ describe('API keys over HTTP', () => {
     ).to.equal(200)
   })
 
-  it('limits a key to the routes of its scopes', async () => {
+  it('can only call the routes of their scopes', async () => {
     const { id } = await keys.make({})
     for (const [scope, ...request] of [
       ['apikey:read', 'GET', '/api-keys'],
@@ -191,7 +191,7 @@ describe('API keys over HTTP', () => {
     }
   })
 
-  it('accepts either header, or both with the same key', async () => {
+  it('are accepted in either header, or in both if the values are equal', async () => {
     const { key } = await keys.make({ scopes: ['apikey:read'] })
     const other = await keys.make({ scopes: ['apikey:read'] })
     const ask = async (headers: Record<string, string>) =>
@@ -220,7 +220,7 @@ describe('API keys over HTTP', () => {
       expect(await ask(headers), JSON.stringify(headers).slice(0, 80)).to.equal(401)
   })
 
-  it('gives the same answer to an unknown, malformed or missing key', async () => {
+  it('get the same answer whether they are unknown, malformed or missing', async () => {
     const { id, key } = await keys.make({})
     await gateway.request('DELETE', `/api-keys/${id}`)
     const answers = await Promise.all(
@@ -232,7 +232,7 @@ describe('API keys over HTTP', () => {
     expect(new Set(answers).size).to.equal(1)
   })
 
-  it('records when and from where a key was last used', async () => {
+  it('show the time and the IP address of their last use', async () => {
     const { id, key } = await keys.make({ scopes: ['apikey:read'] })
     await keys.admits(key)
     const { last_used: lastUsed, last_used_ip: address } = await keys.find(id)
@@ -240,7 +240,7 @@ describe('API keys over HTTP', () => {
     expect(address).to.equal('127.0.0.1')
   })
 
-  it('pages, sorts and filters the list', async () => {
+  it('are listed in pages, sorted and filtered', async () => {
     const name = `paged ${Date.now()}`
     for (let i = 0; i < 3; i++) await keys.make({ name, disabled: i === 1 })
     const { body, headers } = await gateway.request(

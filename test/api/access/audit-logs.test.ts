@@ -30,13 +30,13 @@ describe('audit log over HTTP', () => {
     return reply.body.data as Row[]
   }
 
-  /** Runs `work` while all calls of agents fail with this error. */
+  /** Runs `work` while every call to an agent fails with `failure`. */
   const failingWith = async (failure: BerthError, work: () => Promise<unknown>): Promise<void> => {
     gateway.fleet.agentFailure = failure
     await work().finally(() => (gateway.fleet.agentFailure = undefined))
   }
 
-  it('records every change before the answer, newest first, with caller, action, target and outcome', async () => {
+  it('lists every change as soon as it is answered, newest first, with caller, action, target and outcome', async () => {
     const made = await gateway.request('POST', '/api-keys', {
       body: { name: 'billing', scopes: ['swap:read'] },
     })
@@ -74,7 +74,7 @@ describe('audit log over HTTP', () => {
     expect(JSON.stringify(await read())).not.to.contain(made.body.data.key)
   })
 
-  it('does not report a change as failed when its outcome is unknown because the answer was lost', async () => {
+  it('shows an unknown outcome, not a failure, if the answer of the agent was lost', async () => {
     const { name } = await gateway.fleet.addGuest()
     for (const [kind, code] of [
       ['timeout', 'agent_timeout'],
@@ -90,7 +90,7 @@ describe('audit log over HTTP', () => {
     ])
   })
 
-  it('records neither reads nor requests that are rejected before they begin', async () => {
+  it('contains neither reads nor requests that are rejected before they begin', async () => {
     const before = await read()
     await gateway.request('GET', '/api-keys')
     await gateway.request('POST', '/api-keys', { body: {} })
@@ -137,7 +137,7 @@ describe('audit log over HTTP', () => {
       expect((await gateway.request('GET', `/audit-logs${bad}`)).body.code, bad).to.equal('invalid_field')
   })
 
-  it('shows a key that is bound to containers only entries about them', async () => {
+  it('shows a key that is bound to containers only entries about these containers', async () => {
     const [mine, other] = [
       await gateway.fleet.addGuest({ name: 'mine' }),
       await gateway.fleet.addGuest({ name: 'other' }),
@@ -150,7 +150,7 @@ describe('audit log over HTTP', () => {
     expect(reply.headers['x-total-count']).to.equal('1')
   })
 
-  it('shows a key that is bound to containers only the code of a failure', async () => {
+  it('shows a key that is bound to containers the code of a failure, but not its message', async () => {
     const { uuid } = await gateway.fleet.addGuest({ name: 'failing' })
     const failure = new BerthError('conflict', 'invalid_state', 'blocked by other')
     await failingWith(failure, () => gateway.request('POST', '/containers/failing/stop'))
@@ -160,7 +160,7 @@ describe('audit log over HTTP', () => {
     expect(await detail(key)).to.equal('invalid_state')
   })
 
-  it('truncates long texts', async () => {
+  it('truncates long targets and details', async () => {
     const { audit } = gateway.access
     const from = administratorOf(1)
     const start = { action: 'test.long', address: '127.0.0.1', requestId: 'r', target: 't'.repeat(5000) }
@@ -174,7 +174,7 @@ describe('audit log over HTTP', () => {
     ])
   })
 
-  it('refuses changes when it cannot be written, with 503 and Retry-After', async () => {
+  it('blocks all changes while it cannot be written: they fail with 503 and Retry-After', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'safe' })
     process.kill(await gateway.redis.pid(), 'SIGSTOP')
     try {
@@ -188,7 +188,7 @@ describe('audit log over HTTP', () => {
     expect(gateway.fleet.operations().filter(({ operation }) => operation.subject?.name === 'safe')).to.deep.equal([])
   })
 
-  it('records the outcome and the container, even when the store died in between', async () => {
+  it('gets the outcome and the container of a change even if the store dies during the change', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'struck' })
     const { reached } = gateway.fleet
     gateway.fleet.reached = () => killUnder(gateway.store, gateway.redis)
@@ -204,14 +204,14 @@ describe('audit log over HTTP', () => {
   })
 })
 
-describe('every audited route', () => {
+describe('the audit log entry of every audited route', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
   })
   after(() => gateway.close())
 
-  it('names the target of its change', async () => {
+  it('names the target of the change', async () => {
     await gateway.fleet.work('host-a')
     const { name } = await gateway.fleet.addGuest()
     const audited = gateway.api.routes.filter(({ audit, scope }) => typeof audit === 'string' && scope !== 'session')

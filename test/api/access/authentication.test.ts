@@ -54,7 +54,7 @@ describe('authentication', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('revokes a key in another process from the next request on, 200 times out of 200', async () => {
+  it('rejects a revoked key in a second process from the next request on, in 200 of 200 attempts', async () => {
     const { child, admits: otherAdmits } = await startOther(gateway)
     try {
       for (let round = 0; round < 200; round++) {
@@ -73,7 +73,7 @@ describe('authentication', () => {
     }
   })
 
-  it('notices a change that happens during the lookup of a key', async () => {
+  it('applies a change to a key that happens while the key is being read', async () => {
     for (let round = 0; round < 100; round++) {
       const { body } = await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
       const { id, key } = body.data as { id: number; key: string }
@@ -87,7 +87,7 @@ describe('authentication', () => {
     }
   })
 
-  it('refuses everybody while the store is down, and accepts valid keys soon afterwards', async () => {
+  it('refuses all callers while the store is down, and accepts valid keys soon afterwards', async () => {
     const key = await gateway.makeKey({ scopes: ['swap:read'] })
     expect(await admits(key)).to.equal('admitted')
     await killUnder(gateway.store, gateway.redis)
@@ -96,7 +96,7 @@ describe('authentication', () => {
     await waitFor(async () => (await admits(key)) === 'admitted', { timeoutMs: deadlineOf(5000) })
   })
 
-  it('reads the store again after a stall without notifications', async () => {
+  it('reads a key from the store again after a pause in which its process missed notifications', async () => {
     const { child, admits: otherAdmits } = await startOther(gateway)
     try {
       const { body } = await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
@@ -114,7 +114,7 @@ describe('authentication', () => {
     }
   })
 
-  it('writes the uses of several keys together, at shutdown at the latest', async () => {
+  it('stores the last uses of keys in batches, at the latest at shutdown', async () => {
     const ended = await startTestGateway()
     try {
       const { store, access } = ended
@@ -128,7 +128,7 @@ describe('authentication', () => {
     }
   })
 
-  it('answers 429 to failures beyond the limit while valid keys keep working', async () => {
+  it('answers 429 to wrong keys beyond the limit of an address, while valid keys work', async () => {
     const limited = await startTestGateway({
       limits: { authFailuresPerMinute: 5 },
       trustedProxies: ['127.0.0.1'],
@@ -150,7 +150,7 @@ describe('authentication', () => {
     }
   })
 
-  it('uses no memory for unknown keys', async () => {
+  it('caches no unknown keys', async () => {
     const { createKeySecret } = await import('../../../gateway/access/key-secret.js')
     const before = gateway.access.cachedKeys()
     for (let i = 0; i < 2000; i++) expect(await admits(createKeySecret())).to.equal('unauthorized')

@@ -5,7 +5,7 @@ import { SubUserCalls, type Caller } from '../../support/gateway/sub-user-calls.
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
- * Every route of the table, for a key that is bound to one container, and for a sub-user of it: no answer reveals
+ * Calls every route with a key that is bound to one container, and as a sub-user of that container: no answer reveals
  * another container. The test covers new routes automatically.
  */
 for (const who of ['a key bound to one container', 'a sub-user of one container'])
@@ -41,7 +41,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
     const asAdministrator: Caller = (...request) => gateway.request(...request)
     const isClosed = ({ bound, subUser = 'refused' }: Route): boolean =>
       bound === 'refused' || (isSubUser && subUser === 'refused')
-    /** These concern the caller's own session. A key has no session. */
+    /** True for routes about the caller's own session, which a key does not have. */
     const isOfPeople = ({ scope }: Route): boolean => ['public', 'session'].includes(scope)
     const routesBound = (...words: string[]) =>
       gateway.api.routes.filter((route) => words.includes(route.bound) && !isOfPeople(route) && !isClosed(route))
@@ -64,7 +64,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('is refused on routes that are closed to bound callers, with any ids', async () => {
+    it('is refused on every route that is closed to callers with bound containers', async () => {
       for (const route of gateway.api.routes.filter(isClosed)) {
         if (route.scope === 'public') continue
         const { status, body } = await call(route, { id: 'host-a' })
@@ -80,12 +80,12 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('sees data that is the same for everybody', async () => {
+    it('gets the same answer as an administrator on routes with the same data for all callers', async () => {
       for (const route of routesBound('same'))
         expect((await call(route, {})).text, route.path).to.equal((await call(route, {}, asAdministrator)).text)
     })
 
-    it('learns that a choice is not available, never why', async () => {
+    it('is refused a port in use without learning why it is not available', async () => {
       const map = (fields: object) =>
         ask('POST', `/containers/${own.id}/port-mappings`, {
           body: { container_port: 80, ...fields },
@@ -106,7 +106,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
         .and.not.to.match(/in use|mapped|host ports must/)
     })
 
-    it('learns neither about foreign addresses nor about free capacity', async () => {
+    it('learns from errors neither foreign addresses nor the free capacity', async () => {
       const path = isSubUser ? 'port-mappings' : 'ipv6'
       const body = { container_port: 80 }
       for (const [code, kind] of [

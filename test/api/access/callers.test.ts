@@ -7,19 +7,19 @@ import { SubUserCalls, type Caller } from '../../support/gateway/sub-user-calls.
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
- * Every route of the table, for every kind of caller: accepted, or rejected with a status and a code. The expectations
- * follow from the properties of a route, and for sub-users from a list. New routes are covered automatically.
+ * Every kind of caller calls every route. It is accepted, or rejected with a status and a code. The expected answers
+ * follow from the properties of the route, and for sub-users from a list. New routes are covered automatically.
  */
 
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']
 const past = '2001-01-01 00:00:00'
 
-/** `in`: any status except 401, 403 and 500; missing objects may cause others. */
+/** `in`: the caller is accepted: any status except 401, 403 and 500, since the objects in the path may not exist. */
 type ExpectedAnswer = 'in' | readonly [status: number, code: string]
 
 interface Kind {
   readonly name: string
-  /** Creates a caller of this kind with as many of the rights for this route as the kind can have. */
+  /** Creates a caller of this kind, with all rights for the route that this kind of caller can have. */
   readonly of: (route: Route) => Promise<Caller>
   readonly expected: (route: Route) => ExpectedAnswer
 }
@@ -27,7 +27,7 @@ interface Kind {
 const refused = [403, 'insufficient_scope'] as const
 const unknown = [401, 'unauthorized'] as const
 
-/** All routes for sub-users, with the required permission; `any` and `session` require none. */
+/** The routes that sub-users may call, with the permission that each requires; `any` and `session`: no permission. */
 const forSubUsers: Readonly<Record<string, string>> = {
   'GET /containers': 'container:read',
   'GET /containers/list': 'container:read',
@@ -81,10 +81,10 @@ const forSubUsers: Readonly<Record<string, string>> = {
 }
 const nameOf = ({ method, path }: Route): string => `${method} ${path}`
 const permissionFor = (route: Route): string | undefined => forSubUsers[nameOf(route)]
-/** True if every sub-user may call it. */
+/** True if the route requires no permission of a sub-user. */
 const takesNone = (route: Route): boolean => ['any', 'session'].includes(permissionFor(route) ?? '')
 
-describe('every route and every kind of caller', function () {
+describe('the access check of every route', function () {
   let gateway: TestGateway
   let calls: SubUserCalls
   let guest: Guest
@@ -112,7 +112,7 @@ describe('every route and every kind of caller', function () {
     keyWith.set(scopes.join(), found)
     return found
   }
-  /** Routes about sessions get a separate account and session for each call. */
+  /** Creates a caller with a session. Routes about sessions get a separate account and session for each call. */
   const bySession = (begin: () => () => Promise<Caller>) => {
     const [shared, own] = [begin(), begin()]
     let made: Promise<Caller> | undefined
@@ -138,22 +138,22 @@ describe('every route and every kind of caller', function () {
 
   const kinds: Kind[] = [
     {
-      name: 'nobody',
+      name: 'a caller without credentials',
       of: async () => (method, path, options) => gateway.request(method, path, { ...options, key: '' }),
       expected: (route) => orOpen(route, unknown),
     },
     {
-      name: 'a key without the scope',
+      name: 'a key without the required scope',
       of: (route) => keyOf(scopesBut(route.scope)),
       expected: (route) => (['public', 'any'].includes(route.scope) ? 'in' : refused),
     },
     {
-      name: 'a key with only the scope',
+      name: 'a key with only the required scope',
       of: (route) => keyOf([['public', 'any', 'session'].includes(route.scope) ? 'task:read' : route.scope]),
       expected: (route) => (isFor(route, 'session') ? refused : 'in'),
     },
     {
-      name: 'a key that is bound to a container',
+      name: 'a key that is bound to one container',
       of: (() => {
         let made: Promise<Caller> | undefined
         return () => (made ??= makeKey({ scopes: everything, container_uuids: [guest.uuid] }))
@@ -171,17 +171,17 @@ describe('every route and every kind of caller', function () {
       expected: (route) => orOpen(route, [401, 'key_expired']),
     },
     {
-      name: 'a key at a wrong address',
+      name: 'a key used outside its address whitelist',
       of: byKey({ scopes: everything, ip_whitelist: inside }),
       expected: (route) => orOpen(route, [403, 'ip_not_allowed']),
     },
     {
-      name: 'an administrator who has logged in',
+      name: 'an administrator after login',
       of: bySession(() => () => calls.admin(`admin-${++accountCount}`)),
       expected: () => 'in',
     },
     {
-      name: 'an administrator who was disabled meanwhile',
+      name: 'an administrator who was disabled after login',
       of: bySession(() => async () => {
         const account = await calls.makeAdmin(`admin-${++accountCount}`)
         const caller = await calls.session(account)
@@ -198,7 +198,7 @@ describe('every route and every kind of caller', function () {
       expected: (route) => orOpen(route, permissionFor(route) ? 'in' : refused),
     },
     {
-      name: 'a sub-user with only the permission',
+      name: 'a sub-user with only the required permission',
       of: (() => {
         const of = new Map<string, (route: Route) => Promise<Caller>>()
         return (route: Route) => {
@@ -212,7 +212,7 @@ describe('every route and every kind of caller', function () {
       expected: (route) => orOpen(route, permissionFor(route) ? 'in' : refused),
     },
     {
-      name: 'a sub-user without the permission',
+      name: 'a sub-user without the required permission',
       of: (() => {
         const of = new Map<string, (route: Route) => Promise<Caller>>()
         return (route: Route) => {
@@ -234,12 +234,12 @@ describe('every route and every kind of caller', function () {
         ),
     },
     {
-      name: 'a disabled sub-user',
+      name: 'a sub-user disabled after login',
       of: subUser(defaultPermissions, { disabled: true }),
       expected: (route) => orOpen(route, unknown),
     },
     {
-      name: 'an expired sub-user',
+      name: 'a sub-user expired after login',
       of: subUser(defaultPermissions, { expires_at: past }),
       expected: (route) => orOpen(route, unknown),
     },
@@ -247,25 +247,25 @@ describe('every route and every kind of caller', function () {
 
   const pathOf = ({ path }: Route): string => path.replaceAll(/\{\w+\}/g, '999999')
 
-  /** The older prefix has the same routes. */
+  /** Both prefixes serve the same routes. */
   const prefixes = ['/api/v1', '/api']
 
   for (const kind of kinds)
-    it(`${kind.name}`, async () => {
+    it(`gives the expected answer to ${kind.name}`, async () => {
       for (const route of gateway.api.routes)
         for (const prefix of prefixes) {
           const caller = await kind.of(route)
           const { status, body, text } = await caller(route.method, `${prefix}${pathOf(route)}`)
           const label = `${prefix}: ${nameOf(route)}: ${status} ${text.slice(0, 200)}`
           const expected = kind.expected(route)
-          // Public routes themselves reject missing credentials.
+          // A public route may answer 401 itself, for example to missing credentials.
           if (isOpen(route)) expect([403, 500], label).not.to.include(status)
           else if (expected === 'in') expect([401, 403, 500], label).not.to.include(status)
           else expect([status, body?.code], label).to.deep.equal(expected)
         }
     })
 
-  it('lists exactly the routes that are open to sub-users', () => {
+  it('opens exactly the listed routes to sub-users', () => {
     const open = gateway.api.routes.filter(
       ({ scope, subUser = 'refused' }) => scope !== 'public' && subUser !== 'refused',
     )
@@ -275,7 +275,7 @@ describe('every route and every kind of caller', function () {
     expect([inner, others]).to.deep.equal(['PUT /containers/{id}/port-mappings/{index}', []])
   })
 
-  it('rejects every caller at an address that the access policy excludes', async () => {
+  it('rejects every caller whose address the access policy excludes', async () => {
     const admin = await calls.admin('at-the-door')
     const via = (address: string) => ({ headers: { 'x-forwarded-for': address } })
     const policy = { enabled: true, allowed_sources: [inside] }

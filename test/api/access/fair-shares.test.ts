@@ -6,8 +6,8 @@ import { waitFor } from '../../support/wait.js'
 
 const mostKeys = defaultCreationLimits.apiKeys.bound
 
-/** A customer with a key for one container makes further keys with it. */
-describe('keys with the same maker share', function () {
+/** Each key creates further keys, as a customer with a key for one container may do. */
+describe('a bound key and the keys created with it', function () {
   let gateway: TestGateway
   let bound = ''
   const streams: EventStream[] = []
@@ -40,7 +40,7 @@ describe('keys with the same maker share', function () {
     }
   }
 
-  it('the number of event streams, with a part reserved for others', async () => {
+  it('share a limit of event streams, which leaves streams for other callers', async () => {
     const keys = [bound]
     for (let n = 0; n < 4; n++) keys.push((await makeChild(keys.at(-1)!)).body.data.key as string)
     const answers = []
@@ -50,7 +50,7 @@ describe('keys with the same maker share', function () {
     expect(await listen(await gateway.makeKey({ scopes: ['task:read'] })), 'another key').to.equal('')
   })
 
-  it('the rate of requests', async () => {
+  it('share one limit on the rate of requests', async () => {
     const child = (await makeChild(bound)).body.data.key as string
     const left = async (key: string): Promise<number> =>
       Number((await gateway.request('GET', '/containers', { key })).headers['ratelimit-remaining'])
@@ -59,7 +59,7 @@ describe('keys with the same maker share', function () {
     expect(await left(await gateway.makeKey({ scopes: ['container:read'] }))).to.equal(999)
   })
 
-  it(`the limit of ${mostKeys} keys, above which the answer is 409`, async () => {
+  it(`share the limit of ${mostKeys} keys, above which creations are answered with 409`, async () => {
     const made: string[] = [bound]
     let refused: Awaited<ReturnType<typeof makeChild>> | undefined
     while (refused === undefined && made.length < 2 * mostKeys) {

@@ -5,7 +5,7 @@ import { startTestFleet, type TestFleet } from '../../support/gateway/test-fleet
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('Idempotency-Key when the store dies under a request', function () {
+describe('Idempotency-Key when the store dies during a request', function () {
   let gateway: TestGateway
   beforeEach(async () => {
     gateway = await startTestGateway()
@@ -26,7 +26,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
     return left
   }
 
-  /** Runs `work` after the next API key is created, before the request continues. */
+  /** Lets the next creation of an API key run `work` before the request continues. */
   const afterNextKey = (work: () => Promise<void>) => {
     const { keys } = gateway.access
     const create = keys.create.bind(keys)
@@ -38,7 +38,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
     }
   }
 
-  it('creates one API key when the answer was sent but could not be stored', async () => {
+  it('creates one API key for a repeated request if the first answer was sent but not stored', async () => {
     afterNextKey(() => killUnder(gateway.store, gateway.redis))
     const first = await send('/api-keys', { name: 'once' })
     expect(first.status, first.text).to.equal(201)
@@ -51,7 +51,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
     expect((await send('/api-keys', { name: 'once' })).headers['idempotency-replayed']).to.equal('true')
   })
 
-  it('creates one API key when the store wrote it but could not confirm it', async () => {
+  it('creates one API key for a repeated request if the store wrote the key but did not confirm it', async () => {
     afterNextKey(async () => {
       await killUnder(gateway.store, gateway.redis)
       throw storeUnavailable('make an API key')
@@ -65,7 +65,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
     expect((await gateway.request('GET', '/containers', { key: body.data.key })).status).to.equal(200)
   })
 
-  it('does not restore an API key that was deleted in the meantime', async () => {
+  it('does not create an API key again if it was deleted before the request is repeated', async () => {
     afterNextKey(() => killUnder(gateway.store, gateway.redis))
     const { data } = (await send('/api-keys', { name: 'stolen' })).body
     await waitFor(() => gateway.store.ready())
@@ -76,7 +76,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
     expect((await gateway.request('GET', '/containers', { key: data.key })).status).to.equal(401)
   })
 
-  it('remembers for two days which idempotent request created an API key', async () => {
+  it('remembers for two days which request created an API key', async () => {
     await gateway.request('POST', '/api-keys', { body: { name: 'without' } })
     expect(await markers()).to.deep.equal([])
     const { key } = (await send('/api-keys', { name: 'with' })).body.data
@@ -110,7 +110,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
       await waitFor(() => test.store.ready())
     }
 
-    it('adds one host when no join token could be created for it', async () => {
+    it('adds one host for a repeated request if the join token of the first one failed', async () => {
       await failOnce()
       const { status, body, text } = await send('/hosts', host)
       expect(status, text).to.equal(201)
@@ -120,7 +120,7 @@ describe('Idempotency-Key when the store dies under a request', function () {
       expect((await send('/hosts', another, 'another')).body.code).to.equal('name_conflict')
     })
 
-    it('does not restore a host that was removed in the meantime', async () => {
+    it('does not add a host again if it was removed before the request is repeated', async () => {
       await failOnce()
       const [{ id } = { id: '' }] = test.fleet.view.hosts()
       await test.fleet.hosts.removeHost(id, { force: false })

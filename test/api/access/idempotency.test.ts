@@ -38,14 +38,14 @@ describe('Idempotency-Key over HTTP', () => {
       ...(apiKey === undefined ? {} : { key: apiKey }),
     })
 
-  it('answers a repetition with the first answer, including the secret', async () => {
+  it('returns the first answer to a repeated request, including the secret', async () => {
     const [first, second] = [await post('a-1', { name: 'once' }), await post('a-1', { name: 'once' })]
     expect([second.status, second.text]).to.deep.equal([201, first.text])
     const { body } = await gateway.request('GET', '/api-keys?name=once')
     expect(body.data).to.have.length(1)
   })
 
-  it('separates callers, and rejects another body', async () => {
+  it('is separate for each caller, and is rejected with a different body', async () => {
     await post('a-2', { name: 'two' })
     const other = await post('a-2', { name: 'three' })
     expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
@@ -53,7 +53,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await post('a-2', { name: 'three', scopes: ['apikey:create'] }, key)).status).to.equal(201)
   })
 
-  it('runs one of fifty concurrent requests', async () => {
+  it('runs only one of fifty concurrent requests', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'fifty' })
     const replies = await Promise.all(
       Array.from({ length: 50 }, () =>
@@ -67,7 +67,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect(operations).to.have.length(1)
   })
 
-  it('stores neither 404 nor 409: the same key runs once the obstacle is removed', async () => {
+  it('does not store the answers 404 and 409: a repetition runs once the cause is removed', async () => {
     const missing = () =>
       gateway.request('POST', '/containers/none-such/stop', { headers: { 'idempotency-key': 'a-4' } })
     const first = await missing()
@@ -88,7 +88,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await map(other?.id, again)).status).to.equal(200)
   })
 
-  it('does not store 412: the same key runs with a newer If-Match', async () => {
+  it('does not store the answer 412: a repetition with a newer If-Match runs', async () => {
     const { id, revision } = await gateway.fleet.addGuest()
     const reset = async (tag: number) => {
       const headers = { 'idempotency-key': 'a-6', 'if-match': `"${tag}.x"` }
@@ -100,12 +100,12 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await reset(revision)).headers['idempotency-replayed']).to.equal('true')
   })
 
-  it('refuses malformed keys', async () => {
+  it('is refused if it is malformed', async () => {
     for (const key of ['x'.repeat(256), 'a b', 'ä'])
       expect((await post(key, { name: 'x' })).status, key.slice(0, 10)).to.equal(400)
   })
 
-  it('leaves no secret in the store', async () => {
+  it('leaves no API key in plain text in the store', async () => {
     const made = await post('a-5', { name: 'secret holder' })
     const aof = await gateway.redis.readAof()
     expect(aof).to.contain('secret holder')
@@ -121,7 +121,7 @@ describe('Idempotency-Key over HTTP', () => {
       headers: { 'idempotency-key': key },
     })
 
-  it('replays the first answer, password included, and refuses another body', async () => {
+  it('returns the first answer to a repeated creation of a guest, and rejects a different body', async () => {
     const first = await create('idem-1', 'order-4711')
     const again = await create('idem-1', 'order-4711')
     expect([again.status, again.text]).to.deep.equal([202, first.text])
@@ -138,14 +138,14 @@ describe('Idempotency-Key over HTTP', () => {
     for (const reply of replies) expect([202, 409]).to.include(reply.status)
   })
 
-  it('runs again, as the same operation, after a transient failure', async () => {
+  it('runs a repeated request after a transient failure', async () => {
     gateway.fleet.agentFailure = new BerthError('timeout', 'agent_timeout', 'no answer')
     expect((await create('idem-3', 'order-4713')).status).to.equal(504)
     gateway.fleet.agentFailure = undefined
     expect((await create('idem-3', 'order-4713')).status).to.equal(202)
   })
 
-  it('is ignored by the POST list, which shows the present state and writes no audit entry', async () => {
+  it('is ignored by the list over POST, which shows the present state and writes no audit entry', async () => {
     const headers = { 'idempotency-key': 'listing' }
     const ask = (body: unknown) => gateway.request('POST', '/containers/list', { headers, body })
     expect((await ask({})).status).to.equal(200)
@@ -158,13 +158,13 @@ describe('Idempotency-Key over HTTP', () => {
     expect(text).not.to.contain('list')
   })
 
-  it('refuses a malformed key', async () => {
+  it('is named as the invalid field if it is malformed', async () => {
     for (const key of ['x'.repeat(256), 'has blank'])
       expect((await create('idem-4', key)).body.details.field).to.equal('Idempotency-Key')
   })
 })
 
-describe('idempotency store', () => {
+describe('the store of idempotent requests', () => {
   let redis: TestRedis
   let prefix: string
   let count = 0
@@ -189,7 +189,7 @@ describe('idempotency store', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('reports that the first request is in progress, here and in another process', async () => {
+  it('reports a first request that still runs, in the same and in another process', async () => {
     const [one, two] = [await open(), await open()]
     const claim = await claimOf(one.idempotency, 'k')
     expect(await codeOf(one.idempotency.begin(request('k')))).to.equal('task_running')
@@ -202,7 +202,7 @@ describe('idempotency store', () => {
     expect(await redis.readAof()).not.to.contain('geheim')
   })
 
-  it('runs a released request once more, with the same operation id', async () => {
+  it('lets one of several repetitions run after a release, with the operation id of the first request', async () => {
     const [one, two] = [await open(), await open()]
     for (let round = 0; round < 5; round++) {
       const claim = await claimOf(one.idempotency, `k${round}`)
@@ -215,7 +215,7 @@ describe('idempotency store', () => {
     }
   })
 
-  it('runs again after an outcome that could not be written', async () => {
+  it('lets a request run again if its outcome could not be written', async () => {
     const { store, idempotency } = await open()
     const claim = await claimOf(idempotency, 'k')
     process.kill(await redis.pid(), 'SIGKILL')
@@ -225,7 +225,7 @@ describe('idempotency store', () => {
     expect(await claimOf(idempotency, 'k')).to.deep.equal(claim)
   })
 
-  it('creates one API key per operation, even if many gateways try at once', async () => {
+  it('creates one API key for one operation id, even if several gateways try at once', async () => {
     await createAdminKey(redis.stateDir, join(redis.stateDir, 'admin.key'))
     const options = { secret, stateDir: redis.stateDir, auditKeep: 100, limits: noLimits, log: silentLog }
     const stores = await Promise.all([1, 2, 3].map(() => redis.openStore(prefix)))
@@ -240,7 +240,7 @@ describe('idempotency store', () => {
     expect(await gateways[0]!.keys.list(1)).to.have.length(1 + 10)
   })
 
-  it('runs again with the same operation id when its process was killed', async () => {
+  it('lets a request run again with its operation id after its process was killed', async () => {
     const program = join(redis.stateDir, 'victim.mjs')
     const from = (path: string) => JSON.stringify(moduleUrl(`gateway/${path}`))
     await writeFile(

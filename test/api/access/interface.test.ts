@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { TSchema } from 'typebox'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-/** The routes that existing billing systems and panels use: methods and path. */
+/** The routes that existing billing systems and panels use: the methods, then the path. */
 const endpoints = `
 GET /dashboard
 GET /host-info
@@ -71,7 +71,7 @@ GET POST /api-keys
 PATCH DELETE /api-keys/{id}
 `
 
-/** Fields of `data`, or of each of its rows, in answers of these routes; `a.b` is `b` within `a`. */
+/** Fields that `data`, or each row of it, must have in the answers of a route; `a.b` is the field `b` within `a`. */
 const fields = `
 GET /dashboard: running stopped total_containers
 GET /host-info: cpu.cores cpu.usage_pct ram.total_mb ram.used_mb ram.free_mb disk.total_gb disk.used_gb disk.free_gb
@@ -154,7 +154,7 @@ PATCH /api-keys/{id}: id name prefix scopes expires_at disabled container_uuids
 /** The path without the names of its parameters. */
 const plain = (path: string): string => path.replace(/\{[^}]*\}/g, '{}')
 
-describe('the contract of existing clients', () => {
+describe('the API that existing clients use', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -170,7 +170,7 @@ describe('the contract of existing clients', () => {
       it(`has ${method} ${path}`, () => expect(find(method, path), 'a route').not.to.equal(undefined))
   }
 
-  it('has every field of its answers', () => {
+  it('has every field that clients read in its answers', () => {
     for (const line of fields.trim().split('\n')) {
       const [name = '', names = ''] = line.split(': ')
       const [method = '', path = ''] = name.split(' ')
@@ -181,7 +181,7 @@ describe('the contract of existing clients', () => {
   })
 })
 
-/** The schema at the end of a path through objects, lists and nullable values. */
+/** The schema of the field at the end of the path `way`, through objects, lists and nullable values. */
 function findField(schema: TSchema | undefined, way: readonly string[]): TSchema | undefined {
   const { anyOf, items, properties } = (schema ?? {}) as Partial<Record<'anyOf', TSchema[]>> & {
     readonly items?: TSchema

@@ -11,7 +11,7 @@ import { Store, type StoreClient } from '../../../gateway/store/store.js'
 import { silentLog, startTestRedis, type TestRedis } from '../../support/gateway/redis.js'
 import { waitFor } from '../../support/wait.js'
 
-/** A store whose replies to GET can be held back, and that can pretend to be disconnected. */
+/** A store whose replies to GET can be delayed, and which can pretend that it lost contact to the server. */
 class HeldStore extends Store {
   gate = Promise.resolve()
   reads = 0
@@ -43,7 +43,7 @@ class HeldStore extends Store {
   }
 }
 
-describe('key cache', () => {
+describe('the cache of API keys', () => {
   let redis: TestRedis
   let writer: Store
   let store: HeldStore
@@ -80,7 +80,7 @@ describe('key cache', () => {
 
   const disable = () => writer.client.set(keyNames(writer).record(1), encodeRecord({ ...record, disabled: true }))
 
-  it('reads a record again that changed between the read and the caching', async () => {
+  it('reads a record again if it changed while it was read', async () => {
     let open = () => undefined as void
     store.gate = new Promise((resolve) => (open = resolve))
     const loading = cache.load(record.digest)
@@ -96,7 +96,7 @@ describe('key cache', () => {
     expect(cache.get(record.digest)?.rights.disabled).to.equal(true)
   })
 
-  it('drops a key together with the record of its creator', async () => {
+  it('drops a key when the record of its creator changes', async () => {
     const child = createKeySecret()
     await insertKey(writer.client, keyNames(writer), {
       ...record,
@@ -112,7 +112,7 @@ describe('key cache', () => {
     expect((await cache.load(digestKey(child)))?.rights.disabled).to.equal(true)
   })
 
-  it('rejects a record of another digest, and a broken chain of creators', async () => {
+  it('rejects a record with a wrong digest, and a key whose creator is missing', async () => {
     const stray = createKeySecret()
     await writer.client.set(keyNames(writer).digest(digestKey(stray)), '1')
     expect(await cache.load(digestKey(stray))).to.equal(undefined)
@@ -126,7 +126,7 @@ describe('key cache', () => {
     expect(await cache.load(digestKey(orphan))).to.deep.include({ complete: false })
   })
 
-  it('writes uses once the store is back, without another use', async () => {
+  it('stores the last use of a key after an outage of the store, without another use', async () => {
     const other = await redis.openStore('usage:')
     const usage = new KeyUsage(other, 20)
     const run = other.run.bind(other)
@@ -139,7 +139,7 @@ describe('key cache', () => {
     await usage.close()
   })
 
-  it('is not trusted without a recent answer of the store', async () => {
+  it('answers only if the store replied recently', async () => {
     const failures = new FailureLog(silentLog)
     const sessions = {
       has: () => false,
@@ -158,7 +158,7 @@ describe('key cache', () => {
     await ask()
     const before = store.pings
     await ask()
-    expect(store.pings - before).to.be.at.most(1) // at most the store's own ping
+    expect(store.pings - before).to.be.at.most(1) // the store may also have sent its periodic ping
     store.outOfTouch = true
     await ask()
     expect(store.pings).to.be.greaterThan(before)

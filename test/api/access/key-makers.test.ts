@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { boundUuids as uuids, KeyCalls } from '../../support/gateway/key-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('API keys of other keys', () => {
+describe('API keys that are created with other keys', () => {
   let gateway: TestGateway
   let keys: KeyCalls
   before(async () => {
@@ -11,7 +11,7 @@ describe('API keys of other keys', () => {
   })
   after(() => gateway.close())
 
-  it('work, or are never created, if their unlimited creator is deleted meanwhile', async () => {
+  it('work or are not created at all if their unlimited creator is deleted at the same time', async () => {
     for (let round = 0; round < 30; round++) {
       const maker = await keys.make({ scopes: ['*'] })
       const making = gateway.request('POST', '/api-keys', { key: maker.key, body: { name: 'late' } })
@@ -29,7 +29,7 @@ describe('API keys of other keys', () => {
       ip_whitelist: '127.0.0.0/8',
     }
 
-    it('have at most its rights, and lose rights with it', async () => {
+    it('have at most the rights of that key, and lose the rights that it loses', async () => {
       const parent = await keys.make({ ...grants, expires_at: '2031-01-01' })
       for (const [field, fields] of [
         ['scopes', { scopes: ['*'] }],
@@ -68,7 +68,7 @@ describe('API keys of other keys', () => {
       expect(await keys.admits(grandchild.key)).to.equal('key_expired')
     })
 
-    it('are deleted with it', async () => {
+    it('are deleted with that key', async () => {
       const parent = await keys.make(grants)
       const child = await keys.make({ scopes: ['apikey:*'] }, parent.key)
       const grandchild = await keys.make({ scopes: ['apikey:read'] }, child.key)
@@ -77,7 +77,7 @@ describe('API keys of other keys', () => {
       for (const key of [child.key, grandchild.key]) expect(await keys.admits(key)).to.equal('unauthorized')
     })
 
-    it('are the only keys it sees, and limited to its containers, if it is bound to containers', async () => {
+    it('are the only keys that this key sees if it is bound to containers, besides keys of these containers', async () => {
       const parent = await keys.make(grants)
       const within = await keys.make({ ...grants, scopes: ['container:read'], container_uuids: [uuids[0]] })
       const outside = await keys.make({ scopes: ['container:read'] })
@@ -93,7 +93,7 @@ describe('API keys of other keys', () => {
     })
   })
 
-  it('never let a key change itself or remove the last administrator', async () => {
+  it('can neither change themselves nor remove the last administrator key', async () => {
     const { id, key } = await keys.make({ scopes: ['*'] })
     expect(await keys.answerTo('PATCH', `/api-keys/${id}`, { key, body: { name: 'x' } })).to.deep.equal([
       403,
@@ -121,14 +121,14 @@ describe('API keys of other keys', () => {
     }
   })
 
-  it('let a new administrator replace the first', async () => {
+  it('can replace the first administrator key if they have all rights', async () => {
     const own = await startTestGateway()
     try {
       const heir = (await own.request('POST', '/api-keys', { body: { name: 'heir', scopes: ['*'] } })).body.data
       const child = (await own.request('POST', '/api-keys', { body: { name: 'child', scopes: ['apikey:read'] } })).body
         .data
       const by = { key: heir.key as string }
-      // A disabled first key would disable all keys that it created, including the heir.
+      // If the first key were disabled, all keys that it created would be disabled, including the heir.
       const refused = await own.request('PATCH', '/api-keys/1', { ...by, body: { disabled: true } })
       expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])
       expect((await own.request('DELETE', '/api-keys/1', by)).status).to.equal(200)

@@ -10,7 +10,7 @@ describe('request limits', () => {
   let gateway: TestGateway
   afterEach(() => gateway.close())
 
-  it('report the remaining requests to the caller', async () => {
+  it('are reported in each answer with the number of remaining requests', async () => {
     gateway = await startTestGateway({ limits: { caller: { perSecond: 1000, atOnce: 0 } } })
     const { headers } = await gateway.request('GET', '/containers')
     expect(headers['ratelimit-limit']).to.equal('1000')
@@ -36,7 +36,7 @@ describe('request limits', () => {
     await waitFor(async () => (await gateway.request('GET', '/containers', { key: busy })).status === 200)
   })
 
-  it('apply to each address for all callers, and exempt monitoring of the gateway', async () => {
+  it('apply to an address with all its callers, but not to health checks of the gateway', async () => {
     gateway = await startTestGateway({
       limits: { address: { perSecond: 3, atOnce: 0 } },
       trustedProxies: ['127.0.0.1'],
@@ -50,7 +50,7 @@ describe('request limits', () => {
     expect((await gateway.request('GET', '/healthz', viaProxy('2001:db8::1'))).status).to.equal(200)
   })
 
-  it('limit concurrent requests, and free the slots of ended ones', async () => {
+  it('bound the number of concurrent requests, and an ended request frees its slot', async () => {
     gateway = await startTestGateway({ limits: { caller: { perSecond: 0, atOnce: 1 } } })
     const { port, hostname } = new URL(gateway.url)
     const begin = () => {
@@ -63,7 +63,7 @@ describe('request limits', () => {
     }
     const status = async () => (await gateway.request('GET', '/containers')).status
     let slow = begin()
-    // This request itself is rejected if it arrives during a request of this test.
+    // A status request that runs at the same time may cause the rejection of the slow request; then start it again.
     const isHeld = async () => {
       if (!slow.closed) return (await status()) === 429
       slow = begin()
@@ -77,11 +77,11 @@ describe('request limits', () => {
     for (let i = 0; i < 5; i++) expect(await status()).to.equal(200)
   })
 
-  it('count an unread answer until the client disconnects', async () => {
+  it('count a request until the client has read the answer or disconnects', async () => {
     gateway = await startTestGateway({
       limits: { caller: { perSecond: 0, atOnce: 1 } },
     })
-    // More than the kernel buffers for a client that does not read.
+    // The answer must exceed the kernel's buffers for a client that does not read.
     const portMappings = Array.from({ length: 1000 }, (_, n) => ({
       containerPort: n + 1,
       containerPortEnd: n + 1,
@@ -102,7 +102,7 @@ describe('request limits', () => {
     await waitFor(async () => (await status()) === 200, { what: 'it is over' })
   })
 
-  it('count nothing if they are not configured', async () => {
+  it('are neither applied nor reported if they are not configured', async () => {
     gateway = await startTestGateway({ limits: { caller: none, address: none } })
     const { headers } = await gateway.request('GET', '/containers')
     expect(Object.keys(headers).filter((name) => name.startsWith('ratelimit'))).to.deep.equal([])

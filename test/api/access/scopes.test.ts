@@ -4,10 +4,10 @@ import type { Route } from '../../../gateway/http/route.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
- * Every route of the table, with every scope: 401 without a key, 403 with a key that has every scope except the
- * required one, neither with a key that has only the required scope.
+ * Calls every route with every scope: 401 without a key, 403 with a key that has every scope except the required one,
+ * neither of them with a key that has only the required scope.
  */
-describe('every route and every scope', function () {
+describe('the scope of every route', function () {
   let gateway: TestGateway
   const keys = new Map<string, string>()
 
@@ -20,20 +20,20 @@ describe('every route and every scope', function () {
   const call = (route: Route, prefix: string, key: string) =>
     gateway.request(route.method, prefix + route.path.replaceAll(/\{\w+\}/g, '999999'), { key })
 
-  it('has a scope of the catalogue on each route', () => {
+  it('is in the catalogue of scopes', () => {
     for (const route of gateway.api.routes)
       if (!['/language', '/version', '/batch-action'].includes(route.path))
-        // /batch-action requires the scope of its action
+        // A batch requires the scope of its action.
         expect([...scopeCatalogue, '*', 'session', 'public'], `${route.method} ${route.path}`).to.include(route.scope)
   })
 
-  it('answers 401 without a key, on both prefixes', async () => {
+  it('is required: the answer is 401 without a key, on both prefixes', async () => {
     for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public'))
       for (const prefix of ['/api/v1', '/api'])
         expect((await call(route, prefix, '')).status, `${route.method} ${prefix}${route.path}`).to.equal(401)
   })
 
-  it('answers 403 for each scope except the route’s own', async () => {
+  it('is required: the answer is 403 with any other scope', async () => {
     for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public'))
       for (const [scope, key] of keys) {
         const prefix = scope.length % 2 ? '/api' : '/api/v1'
@@ -45,14 +45,14 @@ describe('every route and every scope', function () {
       }
   })
 
-  it('answers neither 401 nor 403 nor 500 to the administrator', async () => {
+  it('is covered by the administrator’s key, which is never answered with 401, 403 or 500', async () => {
     for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public' && scope !== 'session')) {
       const { status, text } = await call(route, '/api/v1', gateway.adminKey)
       expect([401, 403, 500], `${route.method} ${route.path}: ${text}`).not.to.include(status)
     }
   })
 
-  it('accepts wildcards, and gives read scopes by default', async () => {
+  it('is covered by its wildcard, and only read scopes are granted by default', async () => {
     const power = await gateway.makeKey({ scopes: ['container:*'] })
     const reader = await gateway.makeKey({})
     expect((await gateway.request('POST', '/containers/999999/start', { key: power })).status).to.equal(404)

@@ -29,8 +29,8 @@ const target = 'panel.example'
 const program = resolve(import.meta.dirname, '../../../dist/gateway/main.js')
 
 /*
- * Real processes use a secret of every kind, correctly and wrongly. Then the test searches every place that could
- * contain one, except files with secrets by design (the gateway's secret, its authority, the administrator's key).
+ * Real processes use a secret of every kind, in valid and in rejected requests. Then the test searches every place that
+ * could contain one, except files that must contain secrets (the gateway's secret, its CA, the administrator's key).
  */
 describe('secrets of every kind', function () {
   let gateway: GatewayProcess
@@ -42,7 +42,7 @@ describe('secrets of every kind', function () {
   let wipe: () => void
   const agentLines: string[] = []
   const secrets = new Map<string, string>()
-  /** Answers of all rejected requests. */
+  /** Answers to all rejected requests. */
   const refusals: string[] = []
 
   before(async () => {
@@ -77,7 +77,7 @@ describe('secrets of every kind', function () {
   })
 
   const keep = (name: string, value: unknown): void => void secrets.set(`${name} ${secrets.size}`, String(value))
-  /** Makes up a secret in the required form. */
+  /** Generates a secret in the form that its use requires, and remembers it for the search. */
   const makeUp = (name: string, bytes = 12): string => {
     const value = randomBytes(bytes).toString('hex')
     keep(name, value)
@@ -115,7 +115,7 @@ describe('secrets of every kind', function () {
     await waitFor(async () => (await gateway.request('GET', '/containers')).text.includes('used'))
   }
 
-  it('are used for people', async () => {
+  it('are used by administrators', async () => {
     const [first, next] = [makeUp('password'), makeUp('new password')]
     const urlFile = join(directory, 'setup.url')
     const config = ['--config', join(gateway.directory, 'gateway.yaml')]
@@ -161,7 +161,7 @@ describe('secrets of every kind', function () {
     await wrong.login(`${makeUp('password typed as a name')} !`, 'x'.repeat(12))
   })
 
-  it('are used for keys and sub-users', async () => {
+  it('are used for API keys and sub-users', async () => {
     const once = (use: string) => ({ 'idempotency-key': use })
     const headers = once('a-key')
     const key = await done(201, 'POST', '/api-keys', { body: { name: 'billing', scopes: ['*'] }, headers })
@@ -268,7 +268,7 @@ describe('secrets of every kind', function () {
     keep('webhook secret', secret)
   })
 
-  /** Keeps the text of a key and its private number. */
+  /** Remembers a private key for the search: its text, and its secret number in two forms. */
   function keepKey(name: string, pem: string): void {
     const { d = '' } = createPrivateKey(pem).export({ format: 'jwk' })
     keep(name, pem)
@@ -299,7 +299,7 @@ describe('secrets of every kind', function () {
     await refused('POST', '/backup-targets', { body: { name: 'x', type: 'sftp', private_key: wrong() } })
   })
 
-  it('appear nowhere in logs and stored data', async () => {
+  it('are not found in any log or stored data', async () => {
     const redis = join(gateway.directory, 'state', 'redis')
     const bySearch = {
       'log of the gateway': readFiles(gateway.directory, ['secret', '.key', '.yaml', '.aof', '.rdb']),

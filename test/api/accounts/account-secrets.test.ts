@@ -5,8 +5,8 @@ import { pino } from 'pino'
 import { Browser, makeAdmin, password } from '../../support/gateway/browser.js'
 import { startTestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('secrets of people', () => {
-  it('appear in no log, audit entry, metric or login log, and never in plain text in the store', async () => {
+describe('passwords, second factors and sessions', () => {
+  it('appear in no log, audit entry, metric or login log, and are not in plain text in the store', async () => {
     const lines: string[] = []
     const sink = new Writable({
       write: (chunk: Buffer, _, done) => {

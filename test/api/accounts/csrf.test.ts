@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { adminBrowser, Browser, password, makeAdmin } from '../../support/gateway/browser.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('pages of other sites', () => {
+describe('the protection against requests from other sites', () => {
   let gateway: TestGateway
   let browser: Browser
   let csrf: string
@@ -26,31 +26,31 @@ describe('pages of other sites', () => {
 
   const refused: [string, () => Record<string, string>][] = [
     ['only the cookie', () => ({})],
-    ['an own origin without the value', () => ({ origin: gateway.url })],
-    ['the value without an origin', () => ({ 'x-berth-csrf': csrf })],
-    ['a wrong value', () => ({ origin: gateway.url, 'x-berth-csrf': 'A'.repeat(43) })],
-    ['an empty value', () => ({ origin: gateway.url, 'x-berth-csrf': '' })],
-    ['another site’s origin', () => ({ origin: 'https://evil.example', 'x-berth-csrf': csrf })],
-    ['another port', () => ({ origin: 'http://127.0.0.1:1', 'x-berth-csrf': csrf })],
-    ['no origin, like a sandboxed frame', () => ({ origin: 'null', 'x-berth-csrf': csrf })],
-    ['an origin with a user', () => ({ origin: `http://${host()}@evil.example`, 'x-berth-csrf': csrf })],
+    ['the right origin but no CSRF token', () => ({ origin: gateway.url })],
+    ['the CSRF token but no origin', () => ({ 'x-berth-csrf': csrf })],
+    ['a wrong CSRF token', () => ({ origin: gateway.url, 'x-berth-csrf': 'A'.repeat(43) })],
+    ['an empty CSRF token', () => ({ origin: gateway.url, 'x-berth-csrf': '' })],
+    ['the origin of a different site', () => ({ origin: 'https://evil.example', 'x-berth-csrf': csrf })],
+    ['the origin of a different port', () => ({ origin: 'http://127.0.0.1:1', 'x-berth-csrf': csrf })],
+    ['the origin `null` of a sandboxed frame', () => ({ origin: 'null', 'x-berth-csrf': csrf })],
+    ['an origin with a user name before the host', () => ({ origin: `http://${host()}@evil.example`, 'x-berth-csrf': csrf })],
     [
-      'an own origin, sent across sites',
+      'the right origin but Sec-Fetch-Site: cross-site',
       () => ({ origin: gateway.url, 'sec-fetch-site': 'cross-site', 'x-berth-csrf': csrf }),
     ],
     [
-      'an own origin, sent by a sister site',
+      'the right origin but Sec-Fetch-Site: same-site',
       () => ({ origin: gateway.url, 'sec-fetch-site': 'same-site', 'x-berth-csrf': csrf }),
     ],
-    ['a typed address', () => ({ 'sec-fetch-site': 'none', 'x-berth-csrf': csrf })],
+    ['no origin but Sec-Fetch-Site: none', () => ({ 'sec-fetch-site': 'none', 'x-berth-csrf': csrf })],
   ]
   for (const [what, headers] of refused)
-    it(`change nothing with ${what}`, async () => {
+    it(`refuses a change with ${what}`, async () => {
       expect(await change(headers())).to.equal('csrf_refused')
       expect(await language()).to.equal('en')
     })
 
-  it('cannot send a form, although a key may send one as JSON', async () => {
+  it('refuses a form sent with a session, but accepts JSON with the content type of forms from a key', async () => {
     const form = { 'content-type': 'application/x-www-form-urlencoded' }
     const own = { cookie, origin: gateway.url, 'x-berth-csrf': csrf }
     const body = '{"language":"zh"}'
@@ -70,23 +70,23 @@ describe('pages of other sites', () => {
     await gateway.request('POST', '/language', { body: { language: 'en' } })
   })
 
-  it('can be read without a CSRF token', async () => {
+  it('allows reads without a CSRF token', async () => {
     expect((await gateway.request('GET', '/containers', { key: '', headers: { cookie } })).status).to.equal(200)
   })
 
-  it('do not affect keys', async () => {
+  it('does not apply to requests with a key', async () => {
     const headers = { origin: 'https://evil.example' }
     const { status } = await gateway.request('POST', '/language', { headers, body: { language: 'en' } })
     expect(status).to.equal(200)
   })
 
-  it('cannot use the CSRF token of another session', async () => {
+  it('refuses the CSRF token of another session', async () => {
     const other = await adminBrowser(gateway, 'bob')
     const value = await other.readCsrf()
     expect(await change({ origin: gateway.url, 'x-berth-csrf': value })).to.equal('csrf_refused')
   })
 
-  it('cannot log anybody in', async () => {
+  it('refuses a login from another site', async () => {
     await makeAdmin(gateway, 'mallory')
     const options = { key: '', body: { username: 'mallory', password } }
     for (const headers of [
@@ -101,11 +101,11 @@ describe('pages of other sites', () => {
   })
 
   for (const [what, headers] of [
-    ['its origin', () => ({ origin: gateway.url })],
-    ['the Sec-Fetch-Site header', () => ({ 'sec-fetch-site': 'same-origin' })],
-    ['both', () => ({ origin: gateway.url, 'sec-fetch-site': 'same-origin' })],
+    ['the right origin', () => ({ origin: gateway.url })],
+    ['Sec-Fetch-Site: same-origin', () => ({ 'sec-fetch-site': 'same-origin' })],
+    ['both of these headers', () => ({ origin: gateway.url, 'sec-fetch-site': 'same-origin' })],
   ] as const)
-    it(`are foreign pages, which cannot change anything with ${what} and the CSRF token`, async () => {
+    it(`allows a change with the CSRF token and ${what}`, async () => {
       expect(await change({ ...headers(), 'x-berth-csrf': csrf })).to.equal(200)
       await gateway.request('POST', '/language', { body: { language: 'en' } })
     })

@@ -5,15 +5,15 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 const attempts = 10_000
 const sources = 500
 const lanes = 32
-/** The owner must log in within one minute, and within three on a busy machine. */
+/** The owner should log in within one minute. The limit is three, because the host of the test may be busy. */
 const deadlineMs = 180_000
-/** Attempts that are checked before the account counts as attacked, including those in progress then. */
+/** Passwords that are checked before the attack is detected, including those whose check has begun by then. */
 const unnoticed = 100
 
-/** Two attempts per source, then one after a minute, after two more, after four more. */
+/** Each source has two attempts, then one more after a minute, after two more, after four more. */
 const mostChecked = (minutes: number): number => unnoticed + sources * (2 + Math.floor(Math.log2(1 + minutes)))
 
-/** Over HTTP, with a check of each password within the limits; login-limits.test.ts tests only the counts. */
+/** Over HTTP, with real checks of passwords; login-limits.test.ts tests only the counts. */
 describe(`${attempts} wrong passwords from ${sources} addresses`, function () {
   let gateway: TestGateway
   before(async () => {
@@ -35,7 +35,7 @@ describe(`${attempts} wrong passwords from ${sources} addresses`, function () {
     }
   }
 
-  /** Logs in like a person, and tries again after the requested delay. */
+  /** Logs in, and after a rejection tries again when the delay of the answer is over. @returns the duration in ms */
   async function enter(browser: Browser): Promise<number> {
     const begunMs = performance.now()
     while (performance.now() - begunMs < deadlineMs) {
@@ -47,7 +47,7 @@ describe(`${attempts} wrong passwords from ${sources} addresses`, function () {
     throw new Error('the owner is locked out')
   }
 
-  it('do not lock the owner out, neither during the flood nor afterwards', async () => {
+  it('do not prevent the owner from logging in, neither during the flood nor afterwards', async () => {
     const device = from('192.0.2.77')
     await enter(device)
     const begunMs = performance.now()

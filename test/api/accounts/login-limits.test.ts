@@ -5,8 +5,8 @@ import { startTestRedis, type TestRedis } from '../../support/gateway/redis.js'
 
 const attackers = 2500
 
-/** Only the counts, in a real Redis: checking ten thousand passwords would take minutes. */
-describe('guesses at one account', function () {
+/** Tests only the counts, in a real Redis: checking ten thousand passwords would take minutes. */
+describe('login attempts', function () {
   let redis: TestRedis
   let store: Store
   let limits: LoginLimits
@@ -20,14 +20,14 @@ describe('guesses at one account', function () {
 
   const trier = (address: string, device?: string): Trier => ({ username: 'Owner', address, device })
   const addressOf = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`
-  /** True if an attempt is checked. */
+  /** The attempt if the limits allow it, otherwise undefined. */
   const enters = (who: Trier) =>
     limits.enter(who).then(
       (attempt) => attempt,
       () => undefined,
     )
 
-  it(`10,000 from ${attackers} addresses leave the owner able to log in at once`, async () => {
+  it(`with 10,000 wrong passwords from ${attackers} addresses do not lock the owner out`, async () => {
     let through = 0
     for (let round = 0; round < 4; round++)
       for (let n = 0; n < attackers; n += 100)
@@ -47,7 +47,7 @@ describe('guesses at one account', function () {
     )
   })
 
-  it('are limited from one source against many accounts, and an IPv6 source is its /64', async () => {
+  it('are limited for each source, even against many accounts; an IPv6 source is a /64 network', async () => {
     const answers = []
     for (let n = 0; n < 40; n++)
       answers.push(await enters({ username: `u${n}`, address: `2001:db8::${n + 1}`, device: undefined }))
@@ -55,7 +55,7 @@ describe('guesses at one account', function () {
     expect(await enters({ username: 'u99', address: '2001:db8:0:1::1', device: undefined })).to.not.equal(undefined)
   })
 
-  it('reset the counter of the account on success, but not the counter of the source address', async () => {
+  it('that succeed reset the counter of the account, but not the counter of the source', async () => {
     const who = { username: 'clumsy', address: '192.0.2.77', device: undefined }
     for (let round = 0; round < 3; round++) {
       for (let n = 0; n < 4; n++) await limits.enter(who)
@@ -65,14 +65,14 @@ describe('guesses at one account', function () {
     expect(left).to.equal('12')
   })
 
-  it('do not count if they were not checked', async () => {
+  it('are not counted if their password was not checked', async () => {
     const who = { username: 'crowded', address: '192.0.2.78', device: undefined }
     for (let n = 0; n < 20; n++) await (await limits.enter(who)).abandoned()
     await limits.enter(who)
     expect(await store.client.get(store.key('login-attempts', 'source:192.0.2.78'))).to.equal('1')
   })
 
-  it('are limited for codes of one account, whatever their source', async () => {
+  it('with a code are limited for each account, whatever their source', async () => {
     const code = (n: number, device?: string) =>
       limits.enter({ username: 'coded', address: addressOf(100_000 + n), device }, 'code').then(
         () => true,
@@ -86,7 +86,7 @@ describe('guesses at one account', function () {
     expect(recovery, 'a recovery code').to.not.equal(undefined)
   })
 
-  it('leave no permanent counter in the store', async () => {
+  it('leave no counter in the store that never expires', async () => {
     const client = store.client
     for await (const names of client.scanIterator({ MATCH: store.key('login-*') }))
       for (const name of names) expect(await client.pTTL(name), name).to.be.greaterThan(0)

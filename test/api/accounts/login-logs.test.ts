@@ -54,7 +54,7 @@ describe('the login log', () => {
     ])
   })
 
-  it('counts equal attempts within a minute in one row', async () => {
+  it('combines equal attempts within a minute in one row with their number', async () => {
     await makeAdmin(gateway, 'often')
     const browser = stranger()
     for (let n = 0; n < 8; n++) await browser.login('often', `wrong password ${n}`)
@@ -65,7 +65,7 @@ describe('the login log', () => {
     ])
   })
 
-  it('stores neither malformed names nor unprintable characters', async () => {
+  it('stores neither malformed user names nor unprintable characters', async () => {
     await stranger().login('my secret passphrase!', password)
     const [row] = await read('?reason=unknown_user')
     expect(row).to.include({ username: '', user_agent: 'Firefox?' })
@@ -112,7 +112,7 @@ describe('the login log', () => {
     expect((await gateway.request('GET', '/account/audit-logs')).status, 'a key').to.equal(403)
   })
 
-  it('keeps older failures during a flood of others', async () => {
+  it('keeps the failures of one account while other accounts cause thousands', async () => {
     const redis = await startTestRedis()
     const store = await redis.openStore()
     const log = new LoginLog(store, { keep: 1000, days: 90 })
@@ -144,7 +144,7 @@ describe('the login log', () => {
     await redis.stop()
   })
 
-  it('requires its scope, and is closed to bound keys', async () => {
+  it('requires its scope, and refuses keys that are bound to containers', async () => {
     const key = await gateway.makeKey({ scopes: ['audit:read'] })
     expect((await gateway.request('GET', '/login-logs', { key })).status).to.equal(403)
     const bound = await gateway.makeKey({

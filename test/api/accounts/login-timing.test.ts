@@ -4,7 +4,7 @@ import { SubUserCalls } from '../../support/gateway/sub-user-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 const rounds = 40
-/** Ratio of two medians. Without a hash check the answer takes a tenth of the time; `scripts/bench` has figures. */
+/** Highest ratio of two medians. Without a hash check the time is a tenth; `scripts/bench` has measured values. */
 const most = 2.5
 
 /** The duration of a failed login must not reveal which names exist. */
@@ -44,7 +44,7 @@ describe('the time of a failed login', function () {
       () => [code, 'A'.repeat(22)].map((access_code) => ({ code: access_code, password })),
     ],
   ] as const)
-    it(`is the same for each ${what}, whether it exists or not`, async () => {
+    it(`is the same whether the ${what} exists or not`, async () => {
       const all = bodies()
       const times = all.map((): number[] => [])
       for (let round = 0; round < rounds; round++)

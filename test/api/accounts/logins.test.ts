@@ -15,10 +15,10 @@ describe('logging in', () => {
   after(() => gateway.close())
 
   let address = 0
-  /** A browser at a separate address, since logins are counted by address. */
+  /** A browser with an address of its own, because logins are limited for each address. */
   const stranger = () => new Browser(gateway, { 'x-forwarded-for': `198.51.100.${++address}` })
 
-  it('begins a session that gives an administrator every right', async () => {
+  it('begins a session with all rights of an administrator', async () => {
     const browser = stranger()
     const { status, body } = await browser.login('ada', password)
     expect([status, body.data]).to.deep.equal([200, { username: 'ada', kind: 'admin' }])
@@ -31,7 +31,7 @@ describe('logging in', () => {
     expect(audit.data[0]).to.include({ user: 'ada', target: 'by ada', key_id: 0 })
   })
 
-  it('accepts a known address and rejects unknown ones early in a flood of new names and sources', async function () {
+  it('stays possible from a known address in a flood of logins, while unknown addresses are refused early', async function () {
     const home = { 'x-forwarded-for': '192.0.2.10' }
     expect((await new Browser(gateway, home).login('ada', password)).status).to.equal(200)
     const client = createClient({ maxConnections: 60 })
@@ -68,7 +68,7 @@ describe('logging in', () => {
     expect(session).to.match(/^berth=[A-Za-z0-9_-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=604800$/)
   })
 
-  it('sets a cookie for this host only under TLS, and accepts no other there', async () => {
+  it('sets a Secure cookie with the prefix __Host- over TLS, and accepts only that cookie there', async () => {
     const plain = stranger()
     await plain.login('ada', password)
     const tls = new Browser(gateway, { 'x-forwarded-for': '198.51.100.200', 'x-forwarded-proto': 'https' })
@@ -89,10 +89,10 @@ describe('logging in', () => {
   for (const [what, username, given] of [
     ['a wrong password', 'ada', 'wrong horse battery'],
     ['an unknown name', 'nobody', password],
-    ['an empty-looking name', '.', password],
-    ['a name of another alphabet', 'адa', password],
+    ['a name of one dot', '.', password],
+    ['a name with a Cyrillic letter', 'адa', password],
   ] as const)
-    it(`answers ${what} like every other wrong login`, async () => {
+    it(`gives the same answer to ${what} as to every wrong login`, async () => {
       const { status, body } = await stranger().login(username, given)
       expect([status, body.code, body.message]).to.deep.equal([401, 'login_failed', 'wrong user name or password'])
     })
@@ -102,7 +102,7 @@ describe('logging in', () => {
     expect((await stranger().login('gRACE', 'p\u00e4ssword of hopper')).status).to.equal(200)
   })
 
-  it('refuses an invalid cookie', async () => {
+  it('is required if the session cookie is invalid', async () => {
     const browser = stranger()
     for (const token of ['x', 'A'.repeat(43), '../../x', `${'A'.repeat(42)}%`]) {
       browser.cookies.set('berth', token)
@@ -110,7 +110,7 @@ describe('logging in', () => {
     }
   })
 
-  it('uses the key when key and cookie are sent', async () => {
+  it('gives no rights to a request that also has an API key', async () => {
     const browser = await adminBrowser(gateway, 'both')
     const key = await gateway.makeKey({ scopes: ['container:read'] })
     const headers = { 'x-api-key': key }
@@ -120,7 +120,7 @@ describe('logging in', () => {
     expect(await browser.answerTo('GET', '/session', { headers: wrong })).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('rejects the sixth wrong password within a minute, and reports the delay', async () => {
+  it('is refused after five wrong passwords in a minute, and the answer names the delay until the next one', async () => {
     await makeAdmin(gateway, 'guessed')
     const guesser = stranger()
     for (let n = 1; n <= 5; n++)
@@ -131,7 +131,7 @@ describe('logging in', () => {
     expect((await stranger().login('guessed', password)).status, 'from elsewhere').to.equal(200)
   })
 
-  it('counts concurrent attempts like successive ones', async () => {
+  it('has the same limit for concurrent attempts as for successive ones', async () => {
     await makeAdmin(gateway, 'flooded')
     const guesser = stranger()
     const replies = await Promise.all(
@@ -141,7 +141,7 @@ describe('logging in', () => {
     expect(statuses).to.deep.equal([...Array<number>(5).fill(401), ...Array<number>(15).fill(429)])
   })
 
-  it('leaves a known device its own attempts', async () => {
+  it('has a separate limit for a known device', async () => {
     await makeAdmin(gateway, 'owner')
     const shared = { 'x-forwarded-for': '198.51.100.250' }
     const owner = new Browser(gateway, shared)
@@ -154,7 +154,7 @@ describe('logging in', () => {
     expect((await guesser.login('owner', password)).status, 'a made-up device').to.equal(429)
   })
 
-  it('refuses disabled accounts', async () => {
+  it('is refused to a disabled account', async () => {
     const id = await makeAdmin(gateway, 'away')
     await gateway.request('PATCH', `/admins/${id}`, { body: { disabled: true } })
     expect(await stranger().answerTo('POST', '/login', { body: { username: 'away', password } })).to.deep.equal([
@@ -163,7 +163,7 @@ describe('logging in', () => {
     ])
   })
 
-  it('does not count attempts that were not checked because too many came at once', async () => {
+  it('does not count an attempt whose password was not checked because too many came at once', async () => {
     await makeAdmin(gateway, 'crowded')
     const { passwords } = gateway.access.accounts
     const matches = passwords.matches.bind(passwords)
@@ -177,7 +177,7 @@ describe('logging in', () => {
     expect((await browser.login('crowded', password)).status).to.equal(200)
   })
 
-  it('is limited to addresses that the access policy allows, like sessions', async () => {
+  it('is refused to an address that the access policy excludes, like the use of a session', async () => {
     const inside = stranger()
     await inside.login('ada', password)
     const outside = new Browser(gateway, { 'x-forwarded-for': '203.0.113.5' })
@@ -194,7 +194,7 @@ describe('logging in', () => {
     }
   })
 
-  it('answers 503 and refuses everybody while the store is down', async () => {
+  it('is refused to everybody with 503 while the store is down', async () => {
     const own = await startTestGateway()
     try {
       const browser = await adminBrowser(own, 'ada')

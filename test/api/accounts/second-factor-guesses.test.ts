@@ -16,7 +16,7 @@ import { BerthError } from '../../../shared/errors.js'
 import { startTestRedis, type TestRedis } from '../../support/gateway/redis.js'
 
 const password = 'correct horse battery'
-/** Hashes in a millisecond: the counts do not depend on the cost. */
+/** Parameters of hashes that take a millisecond; the counts do not depend on them. */
 const cheap = { memoryCost: 64, timeCost: 1, parallelism: 1 } as const
 const mostOfPlace = 5
 const mostOfStrangers = 30
@@ -24,7 +24,7 @@ const mostOfStrangers = 30
 type Place = 'device' | 'first stranger' | 'second stranger'
 type Step = 'right password' | 'wrong password' | 'wrong code' | 'wrong recovery code' | 'complete login'
 
-/** Counts checked wrong codes: few from each place since the last complete login from there, and few in total. */
+/** Counts the checked wrong codes and fails if too many came from one place or from all unknown devices together. */
 class Guesses {
   readonly #counts = new Map<string, number>()
   #strangers = 0
@@ -42,7 +42,7 @@ class Guesses {
   }
 }
 
-/** The attacker knows the password and has the cookie of a device; real counts, accounts and codes in a real Redis. */
+/** The attacker knows the password and has the cookie of a device. Counts, accounts and codes are real, in Redis. */
 describe('guesses at a second factor', function () {
   let redis: TestRedis
   let parts: ConstructorParameters<typeof Logins>[0]
@@ -68,7 +68,7 @@ describe('guesses at a second factor', function () {
   })
   after(() => redis.stop())
 
-  /** A user with a second factor, and new places for the attempts. */
+  /** Creates an account with a second factor, and places from which nothing was tried before. */
   async function makeVictim() {
     const [number, { twoFactor, devices }] = [++made, parts]
     const passwordHash = await parts.passwords.hash(password, { account: 'test', source: '' })
@@ -99,7 +99,7 @@ describe('guesses at a second factor', function () {
     return 'pendingToken' in step ? step.pendingToken : ''
   }
 
-  /** True if the attempt was checked instead of rejected. */
+  /** True if the code or password of the attempt was checked; false if it was refused before. */
   async function isChecked(attempt: Promise<unknown>): Promise<boolean> {
     try {
       await attempt
@@ -110,7 +110,7 @@ describe('guesses at a second factor', function () {
     }
   }
 
-  /** Tries a code in a new incomplete login, also from a place that may not try passwords. */
+  /** Tries a code in a new incomplete login, also from a place whose passwords are refused. */
   const tryCode = async (victim: Victim, place: LoginPlace, given: { code: string } | { recoveryCode: string }) =>
     isChecked(logins.second(await parts.pending.begin(victim.account, false), given, place))
 
@@ -133,7 +133,7 @@ describe('guesses at a second factor', function () {
     }
   }
 
-  it('are limited per source until a login from there is complete, whatever happens in between', async () => {
+  it('are limited for each place until a login from there is complete, whatever happens in between', async () => {
     const place = fc.constantFrom<Place>('device', 'first stranger', 'second stranger')
     const step = fc.oneof(
       { weight: 6, arbitrary: fc.constantFrom<Step>('wrong code', 'wrong recovery code') },
@@ -150,7 +150,7 @@ describe('guesses at a second factor', function () {
     )
   })
 
-  it('are not increased by the right password in between, on a known device', async () => {
+  it('stay limited on a known device, even if the right password precedes each guess', async () => {
     const victim = await makeVictim()
     let checked = 0
     for (let n = 0; n < 60; n++) {
@@ -160,7 +160,7 @@ describe('guesses at a second factor', function () {
     expect(checked).to.equal(mostOfPlace)
   })
 
-  it('count like those of a stranger after a change of password or second factor', async () => {
+  it('lose the allowance of a known device after a change of the password or the second factor', async () => {
     const victim = await makeVictim()
     const { device } = victim.places
     const changed = await parts.accounts.change('admin', victim.account.id, (now) => ({

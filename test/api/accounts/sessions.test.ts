@@ -31,14 +31,14 @@ describe('sessions', () => {
   }
   const alive = async (browser: Browser) => (await browser.request('GET', '/session')).status === 200
 
-  it('show who is logged in', async () => {
+  it('show the user, the scopes and the state of the second factor', async () => {
     const { username, browser } = await newAdmin()
     const { body } = await browser.request('GET', '/session')
     expect(body.data).to.include({ username, kind: 'admin', two_factor: false, two_factor_required: false })
     expect(body.data.scopes).to.deep.equal(['*'])
   })
 
-  it('end with logout', async () => {
+  it('end when the user logs out', async () => {
     const { browser } = await newAdmin()
     const { token } = browser
     expect((await browser.request('POST', '/logout')).status).to.equal(200)
@@ -47,7 +47,7 @@ describe('sessions', () => {
     expect(await browser.answerTo('GET', '/session')).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('are listed, and ended one by one', async () => {
+  it('are listed, and can be ended one by one', async () => {
     const { username, browser } = await newAdmin()
     const other = await again(username)
     const { body } = await browser.request('GET', '/account/sessions')
@@ -59,7 +59,7 @@ describe('sessions', () => {
     expect(await browser.answerTo('DELETE', `/account/sessions/${id}`)).to.deep.equal([404, 'not_found'])
   })
 
-  it('cannot be ended by other people', async () => {
+  it('cannot be ended by other users', async () => {
     const [one, two] = [await newAdmin(), await newAdmin()]
     const { body } = await one.browser.request('GET', '/account/sessions')
     const answer = await two.browser.answerTo('DELETE', `/account/sessions/${body.data[0].id}`)
@@ -67,14 +67,14 @@ describe('sessions', () => {
     expect(await alive(one.browser)).to.equal(true)
   })
 
-  it('can all be ended except the current one', async () => {
+  it('can be ended together, except the current one', async () => {
     const { username, browser } = await newAdmin()
     const others = [await again(username), await again(username)]
     expect((await browser.request('DELETE', '/account/sessions')).body.data).to.deep.equal({ ended: 2 })
     expect(await Promise.all([browser, ...others].map(alive))).to.deep.equal([true, false, false])
   })
 
-  it('end with a change of the password, except the current one', async () => {
+  it('end when the password changes, except the current one', async () => {
     const { username, browser } = await newAdmin()
     const other = await again(username)
     const { token } = browser
@@ -90,18 +90,18 @@ describe('sessions', () => {
   })
 
   for (const [what, body, code] of [
-    ['a wrong password', { current_password: 'wrong horse', password: newPassword }, 'confirmation_failed'],
-    ['a short one', { current_password: password, password: 'short' }, 'invalid_field'],
-    ['one of one letter', { current_password: password, password: 'a'.repeat(20) }, 'invalid_field'],
-    ['none', { current_password: password }, 'missing_field'],
+    ['a wrong current password', { current_password: 'wrong horse', password: newPassword }, 'confirmation_failed'],
+    ['a new password that is too short', { current_password: password, password: 'short' }, 'invalid_field'],
+    ['a new password of one repeated letter', { current_password: password, password: 'a'.repeat(20) }, 'invalid_field'],
+    ['a missing new password', { current_password: password }, 'missing_field'],
   ] as const)
-    it(`keeps the password after ${what}`, async () => {
+    it(`keep the password unchanged after a request with ${what}`, async () => {
       const { username, browser } = await newAdmin()
       expect((await browser.request('POST', '/account/password', { body })).body.code).to.equal(code)
       await again(username)
     })
 
-  it('count guesses at the password from a stolen session', async () => {
+  it('limit guesses at the current password', async () => {
     const { browser } = await newAdmin()
     browser.cookies.delete('berth-device')
     const body = { current_password: 'wrong horse battery', password: newPassword }
@@ -110,7 +110,7 @@ describe('sessions', () => {
     expect(codes).to.deep.equal([...Array<string>(5).fill('confirmation_failed'), 'rate_limited'])
   })
 
-  it('end at every gateway', async () => {
+  it('end at all gateways at once', async () => {
     const { browser, username } = await newAdmin()
     const store = new Store({ url: gateway.redis.url, prefix: 'btest:', log: silentLog })
     const options = { store, secret: Buffer.alloc(32), stateDir: '/nonexistent', auditKeep: 100 }
@@ -138,12 +138,12 @@ describe('sessions', () => {
     const store = await gateway.redis.openStore()
     const account = (await gateway.access.accounts.accounts.findByName(username))!
     expect(await alive(browser)).to.equal(true)
-    // Written like another gateway, unknown to this one.
+    // Written to the store as another gateway does it; this gateway gets no call.
     await store.client.set(store.key('account', account.id), JSON.stringify({ ...account, disabled: true }))
     await waitFor(async () => !(await alive(browser)), { timeoutMs: deadlineOf(2000) })
   })
 
-  it('are limited in number, and the oldest ends first', async () => {
+  it('are limited in number: a new one ends the oldest', async () => {
     const { username, browser } = await newAdmin()
     const account = await gateway.access.accounts.accounts.findByName(username)
     const device = { address: '192.0.2.1', userAgent: 'x' }
@@ -152,7 +152,7 @@ describe('sessions', () => {
     expect(await gateway.access.accounts.sessions.list(account!)).to.have.length(50)
   })
 
-  it('end after a week, or two hours without a request; twelve hours if the user stays logged in', async () => {
+  it('end after a week, or after two hours without a request, or twelve if the user stays logged in', async () => {
     const { username, browser } = await newAdmin()
     const { sessions, accounts } = gateway.access.accounts
     const account = (await accounts.findByName(username))!
@@ -167,7 +167,7 @@ describe('sessions', () => {
     ])
   })
 
-  it('are removed after too long without a request', async () => {
+  it('are deleted from the store after too long without a request', async () => {
     const { username, browser } = await newAdmin()
     const { sessions, accounts } = gateway.access.accounts
     const account = (await accounts.findByName(username))!
@@ -181,7 +181,7 @@ describe('sessions', () => {
     expect(await browser.answerTo('GET', '/session')).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('require the password again for sensitive changes after some time', async () => {
+  it('require the password again before sensitive changes, ten minutes after the last confirmation', async () => {
     const { username, browser } = await newAdmin()
     const account = (await gateway.access.accounts.accounts.findByName(username))!
     const [digest = ''] = await gateway.store.client.sMembers(gateway.store.key('account-sessions', account.id))

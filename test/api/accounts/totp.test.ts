@@ -14,7 +14,7 @@ describe('second factors', () => {
   })
   after(() => gateway.close())
 
-  /** The code of a later or earlier step: the gateway accepts one before and one after, and none twice. */
+  /** A code of another time step. The gateway accepts the previous, current and next step, and each code only once. */
   const codeOf = (secret: string, steps = 0) =>
     generateSync({ secret, epoch: Math.floor(Date.now() / 1000) + 30 * steps })
 
@@ -37,7 +37,7 @@ describe('second factors', () => {
     }
   }
 
-  /** A login after the password and before the code. */
+  /** A browser that has sent the password but not yet the code. */
   async function halfway(username: string) {
     const browser = new Browser(gateway, { 'x-forwarded-for': `198.51.100.${++count}` })
     const { status, body } = await browser.login(username, password)
@@ -46,7 +46,7 @@ describe('second factors', () => {
   }
   const give = (browser: Browser, body: object) => browser.answerTo('POST', '/login/otp', { body })
 
-  it('are set up with a first code, and required from then on', async () => {
+  it('are set up by confirming a first code, and are required from then on', async () => {
     const { username, secret, uri, codes } = await enrolled()
     expect(uri).to.match(/^otpauth:\/\/totp\/Berth:user\d+\?secret=[A-Z2-7]{32}&issuer=Berth/)
     expect(new Set(codes).size).to.equal(10)
@@ -57,7 +57,7 @@ describe('second factors', () => {
     expect((await browser.request('GET', '/session')).body.data.two_factor).to.equal(true)
   })
 
-  it('end other sessions when they are set up or removed', async () => {
+  it('end all other sessions when they are set up or removed', async () => {
     const username = `user${++count}`
     const browser = await adminBrowser(gateway, username)
     const other = new Browser(gateway)
@@ -74,7 +74,7 @@ describe('second factors', () => {
     expect(await other.answerTo('GET', '/session')).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('accept no code twice, nor an earlier one', async () => {
+  it('accept no code twice, and none that is older than the last one', async () => {
     const { username, secret } = await enrolled()
     const next = codeOf(secret, 1)
     expect(await give(await halfway(username), { code: next })).to.deep.equal([200, undefined])
@@ -82,7 +82,7 @@ describe('second factors', () => {
     expect(await give(await halfway(username), { code: codeOf(secret) })).to.deep.equal([401, 'login_failed'])
   })
 
-  it('accept one of two concurrent logins with the same code', async () => {
+  it('let only one of two concurrent logins use the same code', async () => {
     const { username, secret } = await enrolled()
     const two = [await halfway(username), await halfway(username)]
     const code = codeOf(secret)
@@ -90,7 +90,7 @@ describe('second factors', () => {
     expect(answers.map(([status]) => status).sort()).to.deep.equal([200, 401])
   })
 
-  it('accept a recovery code once, in any spelling', async () => {
+  it('accept each recovery code once, in upper or lower case, with blanks or hyphens', async () => {
     const { username, codes } = await enrolled()
     const typed = codes[0]!.toUpperCase().replaceAll('-', ' ')
     const browser = await halfway(username)
@@ -99,7 +99,7 @@ describe('second factors', () => {
     expect(await give(await halfway(username), { recovery_code: codes[0] })).to.deep.equal([401, 'login_failed'])
   })
 
-  it('refuse the former recovery codes once there are new ones', async () => {
+  it('refuse the previous recovery codes after new ones were created', async () => {
     const { username, browser, codes } = await enrolled()
     const { status, body, text } = await browser.request('POST', '/account/totp/recovery-codes')
     expect(status, text).to.equal(200)
@@ -111,7 +111,7 @@ describe('second factors', () => {
     expect(await give(half, { recovery_code: renewed[0] })).to.deep.equal([200, undefined])
   })
 
-  it('have no recovery codes without a second factor, nor without a recent password confirmation', async () => {
+  it('get new recovery codes only if they are set up and the password was confirmed recently', async () => {
     const ask = (browser: Browser) => browser.answerTo('POST', '/account/totp/recovery-codes')
     expect(await ask(await adminBrowser(gateway, `user${++count}`))).to.deep.equal([409, 'invalid_state'])
     const { browser } = await enrolled()
@@ -124,7 +124,7 @@ describe('second factors', () => {
     await waitFor(async () => (await ask(browser))[1] === 'confirmation_required', { what: 'refused' })
   })
 
-  it('require the password again after five wrong codes, and count them', async () => {
+  it('require the password again after five wrong codes', async () => {
     const { username, secret } = await enrolled()
     const browser = await halfway(username)
     const { token } = browser
@@ -135,7 +135,7 @@ describe('second factors', () => {
     expect([status, code]).to.be.deep.oneOf([[401, 'login_expired']])
   })
 
-  it('cannot complete a login that was begun before a change', async () => {
+  it('do not complete a login that began before the password was changed', async () => {
     const { username, browser, secret } = await enrolled()
     const half = await halfway(username)
     const body = { current_password: password, password: 'staple paper clip 7' }
@@ -144,9 +144,9 @@ describe('second factors', () => {
   })
 
   for (const [what, body, code] of [
-    ['no code', {}, 'missing_field'],
-    ['letters', { code: 'abcdef' }, 'login_failed'],
-    ['too many digits', { code: '1234567' }, 'login_failed'],
+    ['a login without a code', {}, 'missing_field'],
+    ['a code of letters', { code: 'abcdef' }, 'login_failed'],
+    ['a code with too many digits', { code: '1234567' }, 'login_failed'],
     ['an empty recovery code', { recovery_code: '-' }, 'login_failed'],
   ] as const)
     it(`refuse ${what}`, async () => {
@@ -154,16 +154,16 @@ describe('second factors', () => {
       expect((await give(await halfway(username), body))[1]).to.equal(code)
     })
 
-  it('refuse a code without a begun login', async () => {
+  it('refuse a code if no password was sent before', async () => {
     expect(await give(new Browser(gateway), { code: '123456' })).to.deep.equal([401, 'login_expired'])
   })
 
-  it('cannot be replaced without being removed first', async () => {
+  it('must be removed before they can be set up again', async () => {
     const { browser } = await enrolled()
     expect(await browser.answerTo('POST', '/account/totp')).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('cannot be set up with a wrong code', async () => {
+  it('are not set up with a wrong code', async () => {
     const browser = await adminBrowser(gateway, `user${++count}`)
     const confirm = (code: string) => browser.answerTo('POST', '/account/totp/confirm', { body: { code } })
     expect(await confirm('123456')).to.deep.equal([409, 'invalid_state'])
@@ -172,7 +172,7 @@ describe('second factors', () => {
     expect((await browser.request('GET', '/session')).body.data.two_factor).to.equal(false)
   })
 
-  it('must be set up before anything else if they are required', async () => {
+  it('must be set up before any other request if they are required', async () => {
     const browser = await adminBrowser(gateway, `user${++count}`)
     const rule = (require_2fa: string) => gateway.request('PUT', '/login-settings', { body: { require_2fa } })
     expect((await rule('admins')).status).to.equal(200)
@@ -190,7 +190,7 @@ describe('second factors', () => {
     }
   })
 
-  it('store nothing for an invented token', async () => {
+  it('store nothing for an unknown login token', async () => {
     const browser = new Browser(gateway, { 'x-forwarded-for': `198.51.100.${++count}` })
     const token = 'A'.repeat(43)
     browser.cookies.set('berth', token)
