@@ -28,7 +28,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
   afterEach(() => lab.end())
 
   for (const fault of ['send', 'verify'] as const)
-    it(`are not created or restored when they cannot be ${fault === 'send' ? 'sent' : 'read back'}`, async () => {
+    it(`leave nothing behind when the data cannot be ${fault === 'send' ? 'sent' : 'read back'}`, async () => {
       agent.host.backupFaults[fault] = () => {
         throw conflict('backup_damaged', 'not the sent data')
       }
@@ -38,7 +38,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     })
 
   for (const fault of ['send', 'verify'] as const)
-    it(`are canceled while they are ${fault === 'send' ? 'sent' : 'read back'}, and leave nothing behind`, async () => {
+    it(`leave nothing behind when they are canceled while the data is ${fault === 'send' ? 'sent' : 'read back'}`, async () => {
       let begun = false
       agent.host.backupFaults[fault] = ({ signal }) =>
         new Promise((_, reject) => {
@@ -53,7 +53,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
       expect([await rows(), kept(), snapshotsLeft()]).to.deep.equal([[], [], 0])
     })
 
-  it('are canceled by the next agent when the requesting agent has ended', async () => {
+  it('are canceled after a restart of the agent that ended before it could cancel them', async () => {
     let begun = 0
     agent.host.backupFaults.send = () => {
       begun++
@@ -70,7 +70,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect([begun, kept(), snapshotsLeft()]).to.deep.equal([1, [], 0])
   })
 
-  it('are finished by the next agent when one dies in the middle', async () => {
+  it('are finished after a restart of the agent that ended in the middle', async () => {
     let interrupt: (() => void) | undefined
     agent.host.backupFaults.send = () =>
       new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
@@ -86,7 +86,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('use the only target, or the named one of several', async () => {
+  it('use the only target, and require the id of a target if there are several', async () => {
     const other = await addTarget('second')
     const unnamed = await ask()
     expect([unnamed.status, unnamed.body.details?.field]).to.deep.equal([400, 'target_id'])
@@ -96,7 +96,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect([unknown.status, unknown.body.code]).to.deep.equal([409, 'backup_target_missing'])
   })
 
-  it('protect their target from accidental removal', async () => {
+  it('prevent the removal of their target unless it is forced', async () => {
     const id = await backUp()
     const refused = await gateway.request('DELETE', `/backup-targets/${targetId}`)
     expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])
@@ -106,8 +106,8 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect((await ask()).body.code).to.equal('backup_target_missing')
   })
 
-  it('are rejected for a container that is broken, being created or being deleted', async () => {
-    await agent.domain.reconciler.close() // it would correct states that differ from the host
+  it('are rejected for a container that has an error, or is being created or deleted', async () => {
+    await agent.domain.reconciler.close() // otherwise it corrects the states that the test sets
     for (const status of ['error', 'creating', 'deleting'] as const) {
       agent.update(guest.uuid, { status })
       await gateway.fleet.caughtUp('host-a')
@@ -117,13 +117,13 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     for (const state of ['offline', 'online'] as const) await gateway.fleet.setHostState('host-a', state)
   })
 
-  it('write no target in plain text to the journal', async () => {
+  it('write no password of a target in plain text to the journal', async () => {
     const id = await backUp()
     const { input } = agent.domain.engine.store.findJournaled(id)!
     expect(JSON.stringify(input)).not.to.include('a-password-of-it')
   })
 
-  it('are limited to the containers of a bound caller', async () => {
+  it('are limited to the containers of a bound key', async () => {
     const id = await backUp()
     const other = await gateway.fleet.addGuest()
     const scopes = ['backup:*']
@@ -133,7 +133,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect(await all(own)).to.have.length(1)
     expect(await all(others)).to.deep.equal([])
     expect((await gateway.request('GET', path, { key: others })).status).to.equal(404)
-    // A backup of a hidden container onto a container of the key.
+    // The key asks to restore the backup of a container that it may not see, onto its own container.
     const onto = `/containers/${other.id}/backups/${id}/restore`
     expect((await gateway.request('POST', onto, { key: others })).status).to.equal(404)
     expect((await ended(await ask({ key: own })))['status']).to.equal('done')
@@ -145,7 +145,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     ['backup:restore', 'POST', '/x/restore'],
     ['backup:delete', 'DELETE', '/x'],
   ] as const)
-    it(`require ${scope}`, async () => {
+    it(`are refused to a key without ${scope} that has all other scopes of backups`, async () => {
       const others = ['read', 'create', 'restore', 'delete'].map((verb) => `backup:${verb}`)
       const key = await gateway.makeKey({
         scopes: others.filter((word) => word !== scope),

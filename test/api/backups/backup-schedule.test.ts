@@ -64,18 +64,18 @@ describe('backup schedules over HTTP', function () {
     },
   })
 
-  it('name their container at the target', async () => {
+  it('have their container listed at their target before the first backup', async () => {
     await isSet(daily)
     const { body } = await lab.gateway.request('GET', `/backup-targets/${targetId}/containers`)
     expect((body.data as unknown as Row[]).map(({ uuid }) => uuid)).to.deep.equal([lab.guest.uuid])
   })
 
-  it('refuse an invalid target', async () => {
+  it('are refused with an invalid target', async () => {
     const { status, body } = await set({ ...daily, target_id: 7.5 })
     expect([status, body.code, body.details?.field]).to.deep.equal([400, 'invalid_field', 'target_id'])
   })
 
-  it('require a target, by name if there are several', async () => {
+  it('are refused without a target id if there are several targets, or with an unknown one', async () => {
     const other = await addTarget('tape')
     const several = await set(daily)
     expect([several.body.code, several.body.details?.field]).to.deep.equal(['missing_field', 'target_id'])
@@ -83,7 +83,7 @@ describe('backup schedules over HTTP', function () {
     expect(await isSet({ ...daily, target_id: other })).to.include({ backup_schedule_target_id: other })
   })
 
-  it('store readable backups at the target', async () => {
+  it('store backups at the target, and verify them', async () => {
     await isSet(daily)
     await lookAt(lab.nextMs - 1000)
     expect(keptAt()).to.deep.equal([])
@@ -92,7 +92,7 @@ describe('backup schedules over HTTP', function () {
     expect((await read()).copies[0]!['verified_at']).to.match(/^20/)
   })
 
-  it('delete the oldest scheduled backups beyond the retention at the target, never manual ones', async () => {
+  it('delete the oldest scheduled backups beyond the retention from the target, but never manual ones', async () => {
     const hand = await backUp()
     await isSet({ ...daily, retention: 2 })
     for (const text of ['a', 'b', 'c', 'd']) {
@@ -105,7 +105,7 @@ describe('backup schedules over HTTP', function () {
       .and.to.have.length(3)
   })
 
-  it('also delete from the target the data of a failed run that was not cleaned up', async () => {
+  it('delete the data of a failed run from the target at the next run', async () => {
     await isSet({ ...daily, retention: 1 })
     lab.agent.host.backupFaults.verify = () => fail()
     lab.agent.host.backupFaults.forget = () => fail()
@@ -118,7 +118,7 @@ describe('backup schedules over HTTP', function () {
     expect(keptAt()).to.deep.equal(['second'])
   })
 
-  it('keep the older backups if the new one is incomplete', async () => {
+  it('keep the older backups if the new one cannot be verified', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     const [{ id } = {}] = (await read()).copies
@@ -129,7 +129,7 @@ describe('backup schedules over HTTP', function () {
     expect(keptAt()).to.deep.equal(['first'])
   })
 
-  it('survive a restart of the agent without a gateway that sends the target', async () => {
+  it('run after a restart of the agent, which stores the target itself', async () => {
     await isSet(daily)
     await lab.agent.restart()
     await lab.gateway.fleet.caughtUp('host-a')
@@ -137,7 +137,7 @@ describe('backup schedules over HTTP', function () {
     expect(keptAt()).to.deep.equal(['first'])
   })
 
-  it('use the changed target, even if the host receives it later', async () => {
+  it('use a changed target from the next run on, without a change to the schedule', async () => {
     await isSet(daily)
     const before = lab.record.backupSchedule
     const change = { body: { path: '/srv/elsewhere' } }
@@ -153,7 +153,7 @@ describe('backup schedules over HTTP', function () {
     expect(lab.record.revision).to.equal(revision)
   })
 
-  it('prevent the removal of a target; a forced removal switches them off and leaves no trace', async () => {
+  it('prevent the removal of their target; a forced removal disables them and deletes the target on the host', async () => {
     await isSet(daily)
     const refused = await lab.gateway.request('DELETE', `/backup-targets/${targetId}`)
     expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])
@@ -162,7 +162,7 @@ describe('backup schedules over HTTP', function () {
     expect(lab.record.backupSchedule.target).to.equal('')
   })
 
-  it('show no secret to the gateway', async () => {
+  it('are sent to the gateway without their target, and contain no password in plain text', async () => {
     await isSet(daily)
     const shown = lab.gateway.fleet.view.findGuest(lab.guest.uuid)!.guest.backupSchedule
     expect(shown).not.to.have.property('target')

@@ -54,7 +54,7 @@ describe('backup targets over HTTP', function () {
     return answer.data.id as string
   }
 
-  it('of each kind are added and shown without secrets', async () => {
+  it('are added for each type, and shown without secrets', async () => {
     const secrets = [password, 'b3BlbnNzaC1rZXktdjE', s3.secret_access_key]
     const texts = await Promise.all([local, sftp, s3].map(async (body) => (await add(body)).text))
     texts.push((await gateway.request('GET', '/backup-targets')).text)
@@ -88,7 +88,7 @@ describe('backup targets over HTTP', function () {
     expect(rows[1]).to.have.all.keys(rows[0]!)
   })
 
-  it('are decrypted unchanged for agents', async () => {
+  it('are sent to agents with all secrets decrypted', async () => {
     const id = await added(sftp)
     let sent: unknown
     const twist = gateway.fleet.twist
@@ -124,7 +124,7 @@ describe('backup targets over HTTP', function () {
   const refusals: [string, object, string, string][] = [
     ['no name', { ...local, name: '' }, 'missing_field', 'name'],
     ['a name with a slash', { ...local, name: 'a/b' }, 'invalid_field', 'name'],
-    ['another type', { ...local, type: 'ftp' }, 'invalid_field', 'type'],
+    ['an unknown type', { ...local, type: 'ftp' }, 'invalid_field', 'type'],
     ['no path', { ...local, path: undefined }, 'missing_field', 'path'],
     ['a relative path', { ...local, path: 'srv' }, 'invalid_field', 'path'],
     ['a path with ..', { ...local, path: '/srv/../etc' }, 'invalid_field', 'path'],
@@ -154,18 +154,18 @@ describe('backup targets over HTTP', function () {
     ['no access key', { ...s3, access_key_id: undefined }, 'missing_field', 'access_key_id'],
   ]
   for (const [what, body, code, field] of refusals)
-    it(`with ${what} are refused`, async () => {
+    it(`are refused with ${what}`, async () => {
       const { status, body: answer } = await add(body)
       expect([status, answer.code, answer.details?.field]).to.deep.equal([400, code, field])
       expect(await list()).to.deep.equal([])
     })
 
-  it('have unique names', async () => {
+  it('have unique names, without regard to case', async () => {
     await added(local)
     expect((await add({ ...sftp, name: 'DISK' })).body.code).to.equal('name_conflict')
   })
 
-  it('are added once per Idempotency-Key', async () => {
+  it('are added once for repeated requests with the same Idempotency-Key', async () => {
     const headers = { 'idempotency-key': 'target-1' }
     const first = await add(local, headers)
     expect((await add(local, headers)).body.data.id).to.equal(first.body.data.id)
@@ -191,7 +191,7 @@ describe('backup targets over HTTP', function () {
     expect((await gateway.request('PATCH', '/backup-targets/none', { body: { name: 'x' } })).status).to.equal(404)
   })
 
-  it('are checked by a host, which reports the error', async () => {
+  it('are checked by a host, whose error is returned', async () => {
     const id = await added(local)
     const check = async (body?: object): Promise<unknown> =>
       (await gateway.request('POST', `/backup-targets/${id}/check`, body ? { body } : {})).body.data

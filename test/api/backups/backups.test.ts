@@ -25,7 +25,7 @@ describe('backups over HTTP', function () {
   })
   afterEach(() => lab.end())
 
-  it('are created as a task, and then shown with every field', async () => {
+  it('are created by a task, and then shown with every field', async () => {
     const { status, body } = await ask({ body: { description: 'before the move' } })
     expect(status).to.equal(202)
     expect(body.data).to.deep.include({ action: 'backup-create', container_name: guest.name })
@@ -59,7 +59,7 @@ describe('backups over HTTP', function () {
     expect(snapshotsLeft()).to.equal(0)
   })
 
-  it('contain the disk as of their beginning', async () => {
+  it('contain the disk as it was when they began, even if it changes while they are sent', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -71,7 +71,7 @@ describe('backups over HTTP', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('do not prevent starts and stops of the container', async () => {
+  it('do not delay starts of the container', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -82,7 +82,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('cannot be deleted during their creation, nor can their source snapshot', async () => {
+  it('cannot be deleted while they are created, and a snapshot of the container does not delete their source', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -96,7 +96,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('survive other changes to the disk during their creation', async () => {
+  it('are completed although a snapshot is taken while they are created', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -108,7 +108,7 @@ describe('backups over HTTP', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('are restored onto stopped and running containers', async () => {
+  it('are restored onto a stopped and onto a running container, which keeps its state', async () => {
     const id = await backUp()
     write('second')
     expect((await ended(await restore(id)))['status']).to.equal('done')
@@ -120,7 +120,7 @@ describe('backups over HTTP', function () {
     expect(snapshotsLeft()).to.equal(0)
   })
 
-  it('are restored onto a container of another host, which gets its own name and login', async () => {
+  it('are restored onto a container of another host, which keeps its own name and login', async () => {
     const id = await backUp()
     const other = await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }, 'host-b')
     const there = gateway.fleet.agentOf('host-b')
@@ -131,14 +131,14 @@ describe('backups over HTTP', function () {
     expect([...agent.host.driver.logins.keys()]).not.to.include(`/nowhere/${guest.uuid}.next`)
   })
 
-  it('are looked up at the target if an older agent does not report the kind of the original', async () => {
+  it('are searched at the target if an older agent does not report whether the guest is a virtual machine', async () => {
     const older = await gateway.fleet.addGuest({ virtualization: '' as 'lxc', status: 'stopped' }, 'host-b')
     const body = { target_id: targetId, container_uuid: older.uuid }
     const failed = await ended(await restore(randomUUID(), { body }))
     expect([failed['status'], failed['error_code']]).to.deep.equal(['failed', 'backup_missing'])
   })
 
-  it('are refused for a guest of the other kind, known to the gateway or only to the target', async () => {
+  it('are refused for a guest of the other kind, even if only the target knows the kind of the original', async () => {
     const id = await backUp()
     const fields = { virtualization: 'kvm', templateId: 'debian-12-kvm', status: 'stopped' } as const
     const machine = await gateway.fleet.addGuest(fields, 'host-b')
@@ -151,7 +151,7 @@ describe('backups over HTTP', function () {
     expect([failed['status'], failed['error_code']]).to.deep.equal(['failed', 'unsupported'])
   })
 
-  it('of a deleted container are restored when the caller names that container', async () => {
+  it('of a deleted container are restored if the request names its UUID', async () => {
     const id = await backUp()
     await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))
     const other = await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }, 'host-b')
@@ -164,7 +164,7 @@ describe('backups over HTTP', function () {
     expect((await gateway.request('POST', url, { body, key: bound })).status).to.equal(404)
   })
 
-  it('are found and deleted at the target when the container is deleted', async () => {
+  it('of a deleted container are listed and deleted at the target', async () => {
     const id = await backUp({ body: { description: 'the last one' } })
     await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))
     const containers = await gateway.request('GET', `/backup-targets/${targetId}/containers`)
@@ -186,7 +186,7 @@ describe('backups over HTTP', function () {
     expect((await gateway.request('GET', `${url}?container_uuid=x`)).status).to.equal(400)
   })
 
-  it('leave the container unchanged when a restore fails, at any step', async () => {
+  it('do not change the container if a restore fails at any of its steps', async () => {
     const id = await backUp()
     write('second')
     await run()
@@ -220,7 +220,7 @@ describe('backups over HTTP', function () {
     expect(agent.guests().find(({ uuid }) => uuid === guest.uuid)?.fetchedBytes).to.equal(0)
   })
 
-  it('larger than the disk are rejected with that reason', async () => {
+  it('are not restored if they are larger than the disk or the free space, and the error names the reason', async () => {
     const id = await backUp()
     agent.host.backupBytes = 10 * 1024 ** 3 + 1
     const failed = await ended(await restore(id))
@@ -234,7 +234,7 @@ describe('backups over HTTP', function () {
     expect(full['error']).to.include('no room')
   })
 
-  it('are deleted', async () => {
+  it('are deleted by a task, and then no longer found', async () => {
     const id = await backUp()
     const done = await ended(await remove(id))
     expect(done).to.deep.include({ status: 'done', action: 'backup-delete' })
@@ -243,7 +243,7 @@ describe('backups over HTTP', function () {
     expect((await restore(id)).status).to.equal(404)
   })
 
-  it('are listed again if the target does not delete them', async () => {
+  it('are listed again if their target could not delete them', async () => {
     const id = await backUp()
     agent.host.backupFaults.forget = () => {
       throw conflict('backup_target_unreachable', 'the target cannot be reached')

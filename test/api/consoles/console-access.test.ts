@@ -34,7 +34,7 @@ describe('console access', () => {
   }
 
   describe('a ticket', () => {
-    it('works once, even for two concurrent attempts', async () => {
+    it('works once, even if two connections use it at the same time', async () => {
       const ticket = await lab.ticket(guest.name)
       const clients = [use(ticket), use(ticket)]
       await waitFor(() => clients.some(({ closed }) => closed), { what: 'one is refused' })
@@ -43,7 +43,7 @@ describe('console access', () => {
       expect(await use(ticket).ended()).to.deep.equal({ code: 4401, reason: 'ticket' })
     })
 
-    it('lasts 60 seconds', async () => {
+    it('expires after 60 seconds', async () => {
       const [early, late] = [await lab.ticket(guest.name), await lab.ticket(guest.name)]
       lab.aheadMs = 59_000
       await use(early).ready()
@@ -51,7 +51,7 @@ describe('console access', () => {
       expect((await use(late).ended()).code).to.equal(4401)
     })
 
-    it('is bound to one container and one kind, and consumed by an attempt', async () => {
+    it('is valid for one container and one kind of console, and is used up by a wrong attempt', async () => {
       const other = await lab.addGuest()
       const ticket = await lab.ticket(guest.name)
       expect((await use(ticket, other.name).ended()).code).to.equal(4401)
@@ -61,7 +61,7 @@ describe('console access', () => {
       expect((await use(forScreens, machine.name).ended()).code).to.equal(4401)
     })
 
-    it('can be neither guessed nor read from the store', async () => {
+    it('is random, and the store contains only its hash', async () => {
       const ticket = await lab.ticket(guest.name)
       expect(ticket).to.match(/^[\w-]{43}$/)
       expect((await use(randomBytes(32).toString('base64url')).ended()).code).to.equal(4401)
@@ -72,7 +72,7 @@ describe('console access', () => {
       expect(await lab.gateway.store.client.ttl(key)).to.be.within(30, 60)
     })
 
-    it('requires the scope and access to the container', async () => {
+    it('requires the scope of the kind of console, and access to the container', async () => {
       const other = await lab.addGuest()
       const bound = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], container_uuids: [guest.uuid] })
       const ask = async (kind: string, container_name: string): Promise<unknown[]> => {
@@ -89,7 +89,7 @@ describe('console access', () => {
       expect((await lab.gateway.request('POST', '/ssh-ticket', { body: {} })).status).to.equal(400)
     })
 
-    it('is issued ten times a minute per container', async () => {
+    it('is refused with 429 after ten tickets for a container within a minute', async () => {
       for (let n = 0; n < 10; n++) await lab.ticket(guest.name)
       const { status, headers } = await lab.gateway.request('POST', '/ssh-ticket', {
         body: { container_name: guest.name },
@@ -98,7 +98,7 @@ describe('console access', () => {
       expect(Number(headers['retry-after'])).to.be.within(1, 60)
     })
 
-    it('is useless once its key is disabled', async () => {
+    it('is rejected once the key that requested it is disabled', async () => {
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'off' })
       const ticket = await lab.ticket(guest.name, { key })
       await disable('off')
@@ -106,12 +106,12 @@ describe('console access', () => {
     })
   })
 
-  describe('pages', () => {
+  describe('a page that opens a console', () => {
     const refused = { status: 403, code: 'origin_not_allowed' }
     const from = async (origin: string | null, headers: Record<string, string> = {}): Promise<ConsoleClient> =>
       lab.open(guest.name, { origin, headers })
 
-    it('of other origins are refused before the upgrade, and the ticket stays valid', async () => {
+    it('is refused before the upgrade if its origin is a different one, and the ticket stays valid', async () => {
       const own = lab.gateway.url
       const ticket = await lab.ticket(guest.name)
       for (const origin of [
@@ -134,7 +134,7 @@ describe('console access', () => {
       await use(ticket).ready()
     })
 
-    it('with listed origins are accepted at once', async () => {
+    it('is accepted as soon as its origin is added to the list', async () => {
       expect(await (await from('https://panel.example')).refusal()).to.deep.equal(refused)
       await put('/webssh-origins', { origins: ['https://panel.example'] })
       await (await from('https://panel.example')).ready()
@@ -142,12 +142,12 @@ describe('console access', () => {
       expect(await (await from('https://panel.example')).refusal()).to.deep.equal(refused)
     })
 
-    it('behind a TLS proxy count as this server’s own', async () => {
+    it('is accepted with an https origin if a trusted proxy reports TLS', async () => {
       const page = `https://${new URL(lab.gateway.url).host}`
       await (await from(page, { 'x-forwarded-proto': 'https', 'x-forwarded-for': inside })).ready()
     })
 
-    it('are refused and disconnected by the access policy', async () => {
+    it('is refused and disconnected if the access policy excludes its address', async () => {
       const client = await from(lab.gateway.url, { 'x-forwarded-for': outside })
       await client.ready()
       try {
@@ -163,7 +163,7 @@ describe('console access', () => {
     })
   })
 
-  describe('is disconnected at once', () => {
+  describe('a console is disconnected at once', () => {
     const thrownOut = async (
       reason: { code: number; reason: string },
       act: () => unknown,

@@ -7,7 +7,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ConsoleLab, ownProtocol } from '../../support/gateway/console-lab.js'
 import { waitFor } from '../../support/wait.js'
 
-/** More consoles than one caller may have to a guest. */
+/** One caller may have fewer consoles of one guest at the same time. */
 const tries = 7
 
 describe('the opening of a console', () => {
@@ -22,8 +22,8 @@ describe('the opening of a console', () => {
   })
   afterEach(() => lab.endAll())
 
-  describe('fails on a bad handshake', () => {
-    /** @returns the answer, until the server closes */
+  describe('fails with 400', () => {
+    /** Sends a handshake with these headers. @returns everything that the server sends until it closes */
     const ask = async (ticket: string, headers: Record<string, string> = {}): Promise<string> => {
       const { hostname, port, host, origin } = new URL(lab.gateway.url)
       const all = {
@@ -43,10 +43,10 @@ describe('the opening of a console', () => {
     }
 
     for (const [name, headers] of [
-      ['version', { 'Sec-WebSocket-Version': '99' }],
+      ['version of the protocol', { 'Sec-WebSocket-Version': '99' }],
       ['key', { 'Sec-WebSocket-Key': 'short' }],
     ] as const)
-      it(`with a wrong ${name}, and the ticket stays valid`, async () => {
+      it(`if the handshake has a wrong ${name}, and the ticket stays valid`, async () => {
         const ticket = await lab.ticket(guest.name)
         for (let n = 0; n < tries; n++) {
           const answer = await ask(ticket, headers)
@@ -58,7 +58,7 @@ describe('the opening of a console', () => {
       })
 
     for (const protocol of ['binary', ownProtocol])
-      it(`that offers ${protocol} twice, without taking a slot of another console`, async () => {
+      it(`if the handshake offers the subprotocol ${protocol} twice, and it does not count as an open console`, async () => {
         for (let n = 0; n < tries; n++) {
           const answer = await ask(await lab.ticket(guest.name), {
             'Sec-WebSocket-Protocol': `${protocol}, ${protocol}`,
@@ -71,7 +71,7 @@ describe('the opening of a console', () => {
   })
 
   describe('is limited in number', () => {
-    it('to five per caller and ten per container; a closed one frees its slot', async () => {
+    it('to five for each caller and ten for each container, until one is closed', async () => {
       const clients = []
       for (let n = 0; n < 5; n++) clients.push((await lab.opened(guest)).client)
       const refused = await lab.open(guest.name)
@@ -85,7 +85,7 @@ describe('the opening of a console', () => {
       await lab.opened(guest, { key: third })
     })
 
-    it('and closes unused consoles for new ones', async () => {
+    it('but a new console replaces one without a connection', async () => {
       const { client, terminal } = await lab.opened(guest)
       for (let n = 0; n < 9; n++) {
         const key = n < 4 ? undefined : await lab.gateway.makeKey({ scopes: ['terminal:ssh'] })
@@ -98,7 +98,7 @@ describe('the opening of a console', () => {
     })
   })
 
-  it('ignores the upgrade offer of other requests', async () => {
+  it('is not attempted for other requests with an upgrade offer, which get their normal answer', async () => {
     const body = JSON.stringify({ container_name: guest.name })
     const { hostname, port } = new URL(lab.gateway.url)
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {
@@ -131,8 +131,8 @@ describe('the opening of a console', () => {
     expect(await elsewhere.refusal()).to.deep.equal({ status: 401, code: 'unauthorized' })
   })
 
-  describe('by clients of the former protocol', () => {
-    it('accepts the ticket as subprotocol, a first line, and text in five forms', async () => {
+  describe('with the former protocol', () => {
+    it('accepts the ticket as the subprotocol, sends a first line, and accepts input in five forms', async () => {
       const ticket = await lab.ticket(guest.name)
       const client = lab.connect('/api/ssh', {
         protocols: [`clicd-ticket.${ticket}`],
@@ -152,7 +152,7 @@ describe('the opening of a console', () => {
       expect(terminal.sizes).to.deep.equal(['80x24', '90x20'])
     })
 
-    it('delivers all output of any amount, without input', async () => {
+    it('delivers 5 MB of output without any acknowledgement from the client', async () => {
       const ticket = await lab.ticket(guest.name)
       const client = lab.connect('/api/v1/ssh', { query: { container: guest.name, ticket } })
       await waitFor(() => client.texts.length === 2, { what: 'ready' })
@@ -171,7 +171,7 @@ describe('the opening of a console', () => {
       )
     })
 
-    it('cannot be resumed: their terminal ends with the connection', async () => {
+    it('creates a terminal that ends with its connection', async () => {
       const ticket = await lab.ticket(guest.name)
       const client = lab.connect('/api/v1/ssh', { query: { container: guest.name, ticket } })
       await waitFor(() => client.texts.length === 2, { what: 'ready' })
@@ -179,7 +179,7 @@ describe('the opening of a console', () => {
       await waitFor(() => lab.terminal(guest).closed, { what: 'closed' })
     })
 
-    it('is refused by plain HTTP', async () => {
+    it('is refused before the upgrade with an HTTP status', async () => {
       const stopped = await lab.addGuest({ status: 'stopped' })
       const bad = lab.connect('/api/ssh', { query: { container: guest.name, ticket: 'x' } })
       expect(await bad.refusal()).to.deep.equal({ status: 401, code: 'unauthorized' })

@@ -12,7 +12,7 @@ import {
 import { waitFor } from '../../support/wait.js'
 import { expectInTime } from '../../support/promised-time.js'
 
-describe('consoles of logged-in people', function () {
+describe('consoles of logged-in users', function () {
   let lab: ConsoleLab
   let calls: SubUserCalls
   let guest: Guest
@@ -49,12 +49,12 @@ describe('consoles of logged-in people', function () {
   }
 
   describe('a ticket of a session', () => {
-    it('works with its cookie', async () => {
+    it('is accepted with the cookie of that session', async () => {
       const as = await calls.headers(await makeAdmin())
       await lab.opened(guest, { as })
     })
 
-    it('is useless without its cookie, with another session’s, or with a key', async () => {
+    it('is rejected without that cookie, with the cookie of another session, or with an API key', async () => {
       const account = await makeAdmin()
       const [as, other] = [await calls.headers(account), await calls.headers(account)]
       for (const headers of [
@@ -70,14 +70,14 @@ describe('consoles of logged-in people', function () {
       }
     })
 
-    it('is useless once the session has ended', async () => {
+    it('is rejected after the session has ended', async () => {
       const as = await calls.headers(await makeAdmin())
       const ticket = await lab.ticket(guest.name, { as })
       await done(calls.as(as)('POST', '/logout'))
       expect((await use(ticket, { cookie: as.cookie }).ended()).code).to.equal(4401)
     })
 
-    it('is useless once the password was rotated, with any cookie', async () => {
+    it('is rejected after the password was rotated, also with the cookie of a later session', async () => {
       const made = await makeSubUser()
       const as = await headersOf(made)
       const tickets = [await lab.ticket(guest.name, { as }), await lab.ticket(guest.name, { as })]
@@ -89,7 +89,7 @@ describe('consoles of logged-in people', function () {
       await lab.opened(guest, { as: await headersOf(made) })
     })
 
-    it('requires the page’s CSRF token', async () => {
+    it('is refused without the CSRF token of the page', async () => {
       const { 'x-berth-csrf': _, ...as } = await calls.headers(await makeAdmin())
       const body = { container_name: guest.name }
       const { status, body: answer } = await calls.as(as)('POST', '/ssh-ticket', { body })
@@ -97,7 +97,7 @@ describe('consoles of logged-in people', function () {
     })
   })
 
-  it('give a sub-user tickets only for its containers, and reveal nothing about others', async () => {
+  it('are opened by a sub-user only for its containers; other containers get the answer of a missing one', async () => {
     const other = await lab.addGuest()
     const as = await headersOf(await makeSubUser())
     const ask = (container_name: string) =>
@@ -149,11 +149,11 @@ describe('consoles of logged-in people', function () {
 
       it('when the account is disabled', () =>
         thrownOut(as, async () => {
-          await makeAdmin() // one administrator must remain
+          await makeAdmin() // the last administrator could not be disabled
           await lab.gateway.access.accounts.admins.setDisabled(account.id, true)
         }))
 
-      it('when the account must set up a second factor', async () => {
+      it('when the account must set up a second factor first', async () => {
         const { requireTwoFactor } = lab.gateway.access.accounts.settings
         try {
           await thrownOut(as, () => requireTwoFactor.update(() => 'admins'))
@@ -178,13 +178,13 @@ describe('consoles of logged-in people', function () {
       const change = (fields: object) => ends(() => calls.change(made.id, fields))
       const send: Caller = (...request) => lab.gateway.request(...request)
 
-      it('who is disabled', () => change({ disabled: true }))
-      it('whose password is rotated', () =>
+      it('when it is disabled', () => change({ disabled: true }))
+      it('when its password is rotated', () =>
         ends(() => done(send('POST', `/sub-users/${made.id}/rotate-password`, { body: {} }))))
-      it('who loses the container', () => change({ container_names: [] }))
-      it('who loses the permission', () => change({ permissions: ['container:read', 'terminal:vnc'] }))
-      it('who expires', () => change({ expires_at: new Date(Date.now() + 3000).toISOString() }))
-      it('who is removed', () => ends(() => done(send('DELETE', `/sub-users/${made.id}`))))
+      it('when it loses the container', () => change({ container_names: [] }))
+      it('when it loses the permission', () => change({ permissions: ['container:read', 'terminal:vnc'] }))
+      it('when it expires', () => change({ expires_at: new Date(Date.now() + 3000).toISOString() }))
+      it('when it is removed', () => ends(() => done(send('DELETE', `/sub-users/${made.id}`))))
     })
   })
 })

@@ -9,7 +9,7 @@ import { waitFor } from '../../support/wait.js'
 
 const name = 'panel.example'
 
-describe('consoles over the gateway’s own TLS', function () {
+describe('consoles over TLS of the gateway', function () {
   let lab: ConsoleLab
   let authority: TestAuthority
   let port = 0
@@ -28,7 +28,7 @@ describe('consoles over the gateway’s own TLS', function () {
   after(() => lab.close())
 
   const open = (ticket: string, container: string, headers: Record<string, string>) => {
-    // The package's types lack `servername`, which it passes on to TLS.
+    // The types of the package lack `servername`, although the package passes it on to TLS.
     const tlsOptions = { ca: authority.rootPem, servername: name, headers: { host: `${name}:${port}`, ...headers } }
     const socket = new WebSocket(
       `wss://127.0.0.1:${port}/api/v1/ssh?container=${container}`,
@@ -44,7 +44,7 @@ describe('consoles over the gateway’s own TLS', function () {
     return { socket, said, ended: () => waitFor(() => end || undefined, { what: 'an end' }) }
   }
 
-  it('accept the https page with the TLS cookie', async () => {
+  it('require the https origin and the cookie for TLS', async () => {
     const guest = await lab.addGuest()
     const calls = new SubUserCalls(lab.gateway)
     const as = await calls.headers(await calls.makeAdmin('root'))
@@ -59,7 +59,7 @@ describe('consoles over the gateway’s own TLS', function () {
     socket.close()
   })
 
-  it('ignore the upgrade offer of other requests', async () => {
+  it('are not opened for other requests with an upgrade offer, which get their normal answer', async () => {
     const guest = await lab.addGuest()
     const body = JSON.stringify({ container_name: guest.name })
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {

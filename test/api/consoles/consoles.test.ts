@@ -22,8 +22,8 @@ describe('consoles', () => {
     await lab.endAll()
   })
 
-  describe('a terminal of berth.console.v1', () => {
-    it('passes on input, output and size', async () => {
+  describe('a terminal with the protocol berth.console.v1', () => {
+    it('passes on input, output and changes of the size', async () => {
       const { client, status, terminal } = await lab.opened(guest, { query: { cols: '100', rows: '30' } })
       expect(client.socket.protocol).to.equal(ownProtocol)
       expect(client.states.map(({ state }) => state)).to.deep.equal(['connecting', 'ready'])
@@ -36,7 +36,7 @@ describe('consoles', () => {
       await client.shows(/中文 \u{1f600}\r\n/u)
     })
 
-    it('ends with the guest’s shell, and on request of its user', async () => {
+    it('ends when the guest’s shell ends, and when the client closes it', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.show('logout')
       terminal.exit(0)
@@ -48,7 +48,7 @@ describe('consoles', () => {
       await waitFor(() => second.closed, { what: 'its terminal is closed' })
     })
 
-    it('shows the serial console', async () => {
+    it('can be the serial console of the guest', async () => {
       const { terminal } = await lab.opened(guest, { query: { mode: 'serial' } })
       expect(terminal.mode).to.equal('serial')
     })
@@ -57,26 +57,26 @@ describe('consoles', () => {
       ['text that is not a message', 'ls\r'],
       ['a message of another type', '{"type":"status"}'],
       ['JSON that is not an object', '{"type"'],
-      ['a size of 0', '{"type":"resize","cols":0,"rows":10}'],
-      ['a size of 1001', '{"type":"resize","cols":80,"rows":1001}'],
-      ['a size as text', '{"type":"resize","cols":"80","rows":"24"}'],
-      ['an acknowledgement of unsent output', '{"type":"ack","bytes":1}'],
+      ['a resize to 0 columns', '{"type":"resize","cols":0,"rows":10}'],
+      ['a resize to 1001 rows', '{"type":"resize","cols":80,"rows":1001}'],
+      ['a resize with the size as text', '{"type":"resize","cols":"80","rows":"24"}'],
+      ['an acknowledgement of output that was not sent', '{"type":"ack","bytes":1}'],
       ['a negative acknowledgement', '{"type":"ack","bytes":-1}'],
     ] as const)
-      it(`ends with ${name}`, async () => {
+      it(`ends if the client sends ${name}`, async () => {
         const { client, terminal } = await lab.opened(guest)
         client.socket.send(frame)
         expect(await client.ended()).to.deep.equal({ code: 4400, reason: 'bad_frame' })
         expect(terminal.input).to.equal('')
       })
 
-    it('ends with an oversized frame', async () => {
+    it('ends if the client sends a frame that is too large', async () => {
       const { client } = await lab.opened(guest)
       client.socket.send(Buffer.alloc(65_537))
       expect((await client.ended()).code).to.equal(1009)
     })
 
-    it('sends at most one window to a client that does not read, and pauses', async () => {
+    it('pauses after one window of output if the client does not acknowledge it', async () => {
       const { client, terminal } = await lab.opened(guest, { acknowledges: false })
       let shown = 0
       await waitFor(
@@ -93,7 +93,7 @@ describe('consoles', () => {
       await waitFor(() => !terminal.paused, { what: 'resumed' })
     })
 
-    it('limits the rate of size changes, while another console stays responsive', async () => {
+    it('limits the rate of resizes, while another console stays responsive', async () => {
       const { client, terminal } = await lab.opened(guest)
       const { client: other, terminal: quiet } = await lab.opened(guest)
       const sent = 60_000
@@ -107,7 +107,7 @@ describe('consoles', () => {
       client.socket.terminate()
     })
 
-    it('stops reading input at the limit if the guest does not accept it', async () => {
+    it('stops reading input after a window if the guest does not read it', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.takes = false
       const sent = 2_000_000
@@ -118,8 +118,8 @@ describe('consoles', () => {
     })
   })
 
-  describe('resuming', () => {
-    it('continues after a lost connection, replaying missed output exactly once', async () => {
+  describe('resuming a console', () => {
+    it('continues after a lost connection and sends the missed output exactly once', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       terminal.show('one\n')
       await client.shows(/one\n/)
@@ -135,7 +135,7 @@ describe('consoles', () => {
       expect(again.terminal).to.equal(terminal)
     })
 
-    it('redraws the screen for a reloaded page', async () => {
+    it('sends the screen again to a reloaded page', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       terminal.show('first line\n$ ')
       await client.shows(/\$ /)
@@ -149,7 +149,7 @@ describe('consoles', () => {
       })
     })
 
-    it('survives a restart of the agent', async () => {
+    it('works after a restart of the agent', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       await lab.gateway.fleet.setHostState('host-a', 'offline')
       expect((await client.ended()).code).to.equal(1011)
@@ -159,7 +159,7 @@ describe('consoles', () => {
       await waitFor(() => terminal.input === 'x', { what: 'the same terminal' })
     })
 
-    it('is limited to the same caller and guest, and to existing consoles', async () => {
+    it('is possible only for the same caller and guest, and until the console is closed', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       client.socket.terminate()
       const other = await lab.addGuest()
@@ -178,14 +178,14 @@ describe('consoles', () => {
       expect((await late.ended()).code).to.equal(4404)
     })
 
-    it('takes the console over from another window', async () => {
+    it('ends the connection of the window that used it before', async () => {
       const { client, status } = await lab.opened(guest)
       await lab.opened(guest, { query: { resume: status.resume } })
       expect(await client.ended()).to.deep.equal({ code: 4409, reason: 'taken_over' })
     })
   })
 
-  it('pass on all bytes of a screen, and add none', async () => {
+  it('pass on all bytes of a screen without adding any', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'btest-vnc-'))
     const server = createServer((socket) => {
       socket.write('RFB 003.008\n')
@@ -214,13 +214,13 @@ describe('consoles', () => {
     }
   })
 
-  it('report that a virtual machine has no screen', async () => {
+  it('end with the reason if a virtual machine has no screen', async () => {
     const { name } = await lab.addGuest({ virtualization: 'kvm' })
     const client = await lab.open(name, { kind: 'vnc' })
     expect(await client.ended()).to.deep.equal({ code: 4409, reason: 'unsupported' })
   })
 
-  it('refuse a ticket for the screen of a container, running or stopped', async () => {
+  it('with a screen are refused for containers, whether running or stopped', async () => {
     const stopped = await lab.addGuest({ status: 'stopped' })
     for (const container of [guest.name, stopped.name]) {
       const { status, body } = await lab.gateway.request('POST', '/vnc-ticket', { body: { container } })
@@ -228,7 +228,7 @@ describe('consoles', () => {
     }
   })
 
-  it('issue tickets for a container named by its numeric id', async () => {
+  it('are opened with a ticket that names the container by its numeric id', async () => {
     for (const field of ['container', 'container_name']) {
       const { status, text } = await lab.gateway.request('POST', '/ssh-ticket', {
         body: { [field]: guest.id },
@@ -237,7 +237,7 @@ describe('consoles', () => {
     }
   })
 
-  it('are in the audit log when opened and closed', async () => {
+  it('are recorded in the audit log when they are opened and closed', async () => {
     const { client } = await lab.opened(guest)
     client.type('secret')
     client.say({ type: 'close' })

@@ -42,7 +42,7 @@ describe('GET /events', function () {
     gateway.fleet.agentOf('host-a').update(uuid, { statusReason: text })
     return gateway.fleet.caughtUp('host-a')
   }
-  /** Changes both guests. Resolves once every listener has the changes that it may see. */
+  /** Changes `other`, then `guest`. A stream that received the second change has received the first, if it may. */
   const changeBoth = async (text: string): Promise<void> => {
     await rename(other.uuid, text)
     await rename(guest.uuid, text)
@@ -58,7 +58,7 @@ describe('GET /events', function () {
     return listening.events.at(-1)?.data.code
   }
 
-  it('sends the row of a container without its owners, then its task and its end', async () => {
+  it('sends the row of a changed container without its owners, its task, and its deletion', async () => {
     const listening = await stream()
     expect(listening.response.headers['content-type']).to.equal('text/event-stream; charset=utf-8')
     await rename(guest.uuid, 'seen')
@@ -83,7 +83,7 @@ describe('GET /events', function () {
     expect(numbers).to.deep.equal(numbers.toSorted((a, b) => a - b))
   })
 
-  it('resumes after the last event of a client, and reports if it cannot', async () => {
+  it('continues after the last event of a client, or sends a reset event if it cannot', async () => {
     const first = await stream()
     await rename(guest.uuid, 'one')
     const { id } = await first.type('guest.updated')
@@ -103,7 +103,7 @@ describe('GET /events', function () {
     }
   })
 
-  it('sends a bound key only its container, and each key only readable events', async () => {
+  it('sends a key only events that its scopes and its containers allow', async () => {
     const bound = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const tasks = await gateway.makeKey({ scopes: ['task:read'] })
     const [all, own, few] = [await stream(), await stream(bound), await stream(tasks)]
@@ -122,7 +122,7 @@ describe('GET /events', function () {
     expect([...kinds].sort()).to.deep.equal(['ready', 'task'])
   })
 
-  it('shows the owners of a container in no event and to no bound caller', async () => {
+  it('does not send the owners of a container, which bound callers do not see anywhere', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))
@@ -139,7 +139,7 @@ describe('GET /events', function () {
     expect(seen.body.data.owners).to.deep.equal([{ id: made.id, username: made.username }])
   })
 
-  it('sends a sub-user its containers and their tasks, but no hosts', async () => {
+  it('sends a sub-user only events about its containers, and not about hosts', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))
@@ -157,7 +157,7 @@ describe('GET /events', function () {
     expect(await endOf(listening, disable)).to.equal('unauthorized')
   })
 
-  it('sends hosts and their usage, and nothing for a host that reconnects unchanged', async () => {
+  it('sends events when a host goes offline and online, and its usage, but none for its unchanged guests', async () => {
     const listening = await stream(gateway.adminKey, { query: '?kinds=host,usage,guest' })
     await gateway.fleet.setHostState('host-a', 'offline')
     await listening.type('host.offline')
@@ -167,7 +167,7 @@ describe('GET /events', function () {
     expect(listening.types).not.to.include('guest.updated')
   })
 
-  it('sends an event for each new step of an installation, and none for a repeated report', async () => {
+  it('sends an event for each new step of the installation of a host, and none for a repeated report', async () => {
     const { hosts } = gateway.fleet
     const { id } = await hosts.createHost({ name: 'new-host' })
     const listening = await stream(gateway.adminKey, { query: '?kinds=host' })
@@ -178,7 +178,7 @@ describe('GET /events', function () {
     expect(listening.types.filter((type) => type === 'host.updated')).to.have.length(3)
   })
 
-  it('ends when the key is disabled, loses a right, or expires', async () => {
+  it('ends when the key is disabled, changes its rights or may not use the address', async () => {
     for (const [change, code] of [
       [{ disabled: true }, 'key_disabled'],
       [{ scopes: ['task:read', 'host:read'] }, 'rights_changed'],
@@ -195,7 +195,7 @@ describe('GET /events', function () {
     }
   })
 
-  it('ends with the session, and does not count as activity', async () => {
+  it('ends when its session ends', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: other.name })
     const headers = await calls.headers(await calls.account(made))
@@ -204,7 +204,7 @@ describe('GET /events', function () {
     expect(await endOf(listening, logout)).to.equal('unauthorized')
   })
 
-  it('ends when the access policy excludes the address', async () => {
+  it('ends when the access policy excludes the client’s address', async () => {
     const via = (address: string) => ({ 'x-forwarded-for': address })
     const listening = await stream(gateway.adminKey, { headers: via('203.0.113.9') })
     const set = (enabled: boolean) =>
@@ -212,12 +212,12 @@ describe('GET /events', function () {
         body: { enabled, allowed_sources: ['192.0.2.5'] },
         headers: via('192.0.2.5'),
       })
-    // The connection is closed with all others of the address, without an event.
+    // The policy closes all connections of the address, so the stream gets no last event.
     expect(await endOf(listening, () => set(true))).to.equal(undefined)
     expect((await set(false)).status).to.equal(200)
   })
 
-  it('counts as one concurrent request until it ends', async () => {
+  it('counts as a concurrent request until it ends', async () => {
     const key = await gateway.makeKey({ scopes: ['task:read'] })
     const [first] = [await stream(key), await stream(key), await stream(key)]
     const refused = await gateway.request('GET', '/tasks', { key })
@@ -226,7 +226,7 @@ describe('GET /events', function () {
     await waitFor(async () => (await gateway.request('GET', '/tasks', { key })).status === 200)
   })
 
-  it('refuses unknown kinds, and answers HEAD without a stream', async () => {
+  it('refuses unknown kinds of events, and answers HEAD without a stream', async () => {
     const { status, body } = await gateway.request('GET', '/events?kinds=guest,nothing')
     expect([status, body.code, body.details.field]).to.deep.equal([400, 'invalid_field', 'kinds'])
     expect((await gateway.request('HEAD', '/events')).status).to.equal(200)
@@ -234,14 +234,14 @@ describe('GET /events', function () {
   })
 })
 
-describe('GET /events with slow clients', function () {
+describe('GET /events with a slow client', function () {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ events: { limits: { count: 300, bytes: 1024 ** 2 } } })
   })
   after(() => gateway.close())
 
-  it('resets a slow client, limits its memory, and sends everything to the others', async () => {
+  it('sends it a reset event in place of missed ones, limits its memory, and sends other clients everything', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'changing' })
     const key = { 'x-api-key': gateway.adminKey }
     const [quick, slow] = [
@@ -266,7 +266,7 @@ describe('GET /events with slow clients', function () {
     }
     expect(seen.slice(1)).to.deep.equal(Array.from({ length: rounds }, (_, n) => n))
     expect(gateway.events.ring.bytes).to.be.at.most(1024 ** 2)
-    // About 25 MB were written.
+    // About 25 MB of events were created.
     await waitFor(() => heapUsed() - heap < 15 * 1024 ** 2, {
       what: 'no more memory than the ring and a socket',
     })
@@ -279,7 +279,7 @@ describe('GET /events with slow clients', function () {
   })
 })
 
-/** Memory outside the heap, after a garbage collection. */
+/** Bytes of memory outside the JavaScript heap, after a garbage collection. */
 function heapUsed(): number {
   setFlagsFromString('--expose-gc')
   ;(runInNewContext('gc') as () => void)()
